@@ -1,0 +1,52 @@
+# The doors of the repository: `make demo` and `make test` each do their own set-up.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+WORKERS ?= auto
+
+.PHONY: help setup demo test check format bench docs lock clean
+
+help: ## say what there is
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml scripts/setup.sh
+	@scripts/setup.sh requirements/dev.txt $(VENV)
+	@touch $@
+
+setup: $(VENV)/.ready ## create .venv from the hashed lock file
+
+demo: $(VENV)/.ready ## run the main job on a bundled sample project
+	@$(BIN)/reflectloop demo
+
+test: $(VENV)/.ready ## run the whole suite
+	@$(BIN)/python -m pytest -q -n $(WORKERS)
+
+check: $(VENV)/.ready ## format, lint, types, layers, generated files
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python scripts/generate.py --check
+
+format: $(VENV)/.ready ## format and fix what can be fixed
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+docs: $(VENV)/.ready ## write what is generated from code: schemas, code table, command reference
+	@$(BIN)/python scripts/generate.py
+
+bench: $(VENV)/.ready ## measure against peers and floors; writes docs/benchmarks.md
+	@$(BIN)/python -m bench
+
+proof-%: $(VENV)/.ready ## run a long proof by hand; writes docs/proof/NAME.md
+	@$(BIN)/python -m proof.$*
+
+lock: ## compile the hashed lock files again (needs uv)
+	uv pip compile -q --upgrade --universal --generate-hashes --no-header --python-version 3.11 pyproject.toml -o requirements/base.txt
+	uv pip compile -q --upgrade --universal --generate-hashes --no-header --python-version 3.11 --extra dev pyproject.toml -o requirements/dev.txt
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

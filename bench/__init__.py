@@ -1,0 +1,1 @@
+"""Measures reflectloop against peers and floors in one run."""

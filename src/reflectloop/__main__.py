@@ -1,0 +1,5 @@
+"""`python -m reflectloop`."""
+
+from reflectloop.cli.main import main
+
+main()

@@ -1,0 +1,69 @@
+"""What of the caller's environment a command may see: where tools are and how text is written, no more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from reflectloop.workspace.checkout import Workspace
+
+_ALLOWED = frozenset(
+    [
+        "PATH",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TERM",
+        "COLORTERM",
+        "NO_COLOR",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "PYENV_ROOT",
+        "PYENV_VERSION",
+        "NVM_DIR",
+        "NVM_BIN",
+        "NODE_PATH",
+        "GOROOT",
+        "GOPATH",
+        "GOTOOLCHAIN",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "RUSTUP_TOOLCHAIN",
+        "JAVA_HOME",
+        "MAVEN_HOME",
+        "GRADLE_HOME",
+        "DOTNET_ROOT",
+        "GEM_HOME",
+        "GEM_PATH",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "NIX_PATH",
+    ]
+)
+_ALLOWED_PREFIX = "LC_"
+MARK = "REFLECTLOOP_COMMAND"
+
+
+def build(
+    workspace: Workspace,
+    caller: Mapping[str, str],
+    *,
+    also: Sequence[str] = (),
+    added: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    env = {key: caller[key] for key in caller if key in _ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
+    env.setdefault("PATH", os.defpath)
+    env.setdefault("LANG", "C.UTF-8")
+    env |= {
+        "HOME": os.fspath(workspace.home),
+        "TMPDIR": os.fspath(workspace.tmp),
+        "REFLECTLOOP_RUN": workspace.run_id,
+        "GIT_TERMINAL_PROMPT": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    return env | dict(added or {})
+
+
+def status(names: Sequence[str], caller: Mapping[str, str]) -> dict[str, str]:
+    """Whether variables are there; never what they hold."""
+    return {name: "<SET>" if caller.get(name) else "<UNSET>" for name in names}

@@ -1,0 +1,87 @@
+"""A command's output on its way to disk: scanned first, capped second, head and tail kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from reflectloop.errors import SecretLeak
+from reflectloop.secrets import Scanner
+from reflectloop.world import files
+
+_TAIL = 1 << 20
+
+
+class CappedLog:
+    """A file of bounded size: what came first, what came last, and a line saying what was cut."""
+
+    def __init__(self, path: Path, cap: int) -> None:
+        self._path = path
+        self._tail_cap = min(_TAIL, cap // 2)
+        self._room = cap - self._tail_cap
+        self._tail = bytearray()
+        self._cut = 0
+        with files.room_for("a log", path.parent):
+            self._file: IO[bytes] = path.open("wb", buffering=0)
+
+    def write(self, data: bytes) -> None:
+        head, rest = data[: self._room], data[self._room :]
+        if head:
+            self._room -= len(head)
+            with files.room_for("a log", self._path):
+                self._file.write(head)
+        if rest:
+            self._tail += rest
+            if len(self._tail) > 2 * self._tail_cap:
+                self._trim()
+
+    def _trim(self) -> None:
+        excess = len(self._tail) - self._tail_cap
+        if excess > 0:
+            self._cut += excess
+            del self._tail[:excess]
+
+    def close(self) -> None:
+        self._trim()
+        with self._file, files.room_for("a log", self._path):
+            if self._cut:
+                self._file.write(f"\n[reflectloop: {self._cut} bytes cut here; head and tail are kept]\n".encode())
+            self._file.write(self._tail)
+
+
+class Recorder:
+    """What a watched command's chunks are handed to. A certain secret stops everything at once."""
+
+    def __init__(self, log: Path, cap: int, *, show: Callable[[bytes], None], look: Callable[[bytes], None]) -> None:
+        self._log = CappedLog(log, cap)
+        self._scanners: dict[str, Scanner] = {}
+        self._show = show
+        self._look = look
+        self.likely = 0
+
+    def take(self, stream: str, chunk: bytes) -> None:
+        if stream == "stdout":
+            self._look(chunk)
+        scanner = self._scanners.setdefault(stream, Scanner())
+        self._pass(stream, scanner, scanner.feed(chunk))
+
+    def _pass(self, stream: str, scanner: Scanner, clean: bytes) -> None:
+        if clean:
+            self._log.write(clean)
+            self._show(clean)
+        for found in scanner.findings:
+            if found.grade == "certain":
+                raise SecretLeak(
+                    f"{found.rule} in {stream}, line {found.line} (fingerprint {found.fingerprint})",
+                    next_step="take the secret out of what the command prints, and change it: it was exposed",
+                )
+        self.likely = sum(len(one.findings) for one in self._scanners.values())
+
+    def close(self) -> None:
+        """Write what was held back; the log is closed whatever comes of it."""
+        try:
+            for stream, scanner in self._scanners.items():
+                self._pass(stream, scanner, scanner.finish())
+        finally:
+            self._log.close()

@@ -1,0 +1,124 @@
+"""`status`, `show`, `log`, `diff`: what there is, read only."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reflectloop.cli import render
+from reflectloop.cli.render import colours, common, say
+from reflectloop.flow import look
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="List every run, not only the current task's.")
+@common
+def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Show the current task, its runs, and the workspaces on disk.
+
+    \b
+    Example: reflectloop status --all
+    """
+    seen = look.status(project_dir, everything=everything)
+    if as_json:
+        render.answer("status", seen, next_step=seen["next"])
+        return
+    paint = colours()
+    if seen["task"]:
+        say(f"{seen['task']['id']}  {seen['task']['title']}  ({seen['task']['plan_path']})")
+    for one in seen["runs"]:
+        mark = {"ok": paint("green", "✓"), "failed": paint("red", "✗")}.get(one["status"], "…")
+        detail = one["error_code"] or (f"{one['touched']} file(s) changed" if one["touched"] is not None else "")
+        done = f"{one['steps_done']}/{one['steps_total']} steps"
+        say(f"  {mark} {one['run_id']}  {done}  {detail}  {one['note']}".rstrip())
+    if not seen["runs"]:
+        say("nothing has run here yet")
+    spaces = seen["workspaces"]
+    if spaces["count"]:
+        say(f"{spaces['count']} workspace(s) kept, {render.size(spaces['bytes'])}; reflectloop gc removes them")
+    say(f"{paint('dim', 'next:')} {seen['next']}")
+
+
+@click.command()
+@click.argument("run", required=False)
+@common
+def show(run: str | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Show what RUN did, or why it stopped (default: the latest run).
+
+    \b
+    Example: reflectloop show RLOP-20260101-abcdef
+    """
+    if as_json:
+        render.answer("show", look.result(project_dir, run))
+    else:
+        say(look.summary(project_dir, run))
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.argument("step", required=False)
+@common
+def log(run: str | None, step: str | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Print what the commands of RUN printed, or those of one STEP (default: the latest run).
+
+    \b
+    Example: reflectloop log latest P-2
+    """
+    logs = look.logs(project_dir, run, step)
+    if as_json:
+        data = [{"path": str(path), "text": path.read_text("utf-8", "replace")} for path in logs]
+        render.answer("log", data)
+        return
+    for path in logs:
+        if len(logs) > 1:
+            say(colours()("bold", f"== {path.name}"))
+        _copy(path)
+
+
+def _copy(path: Path) -> None:
+    """A log as it is to a file or pipe, harmless to a terminal."""
+    from reflectloop.cli.progress import plain
+
+    with path.open("rb") as file:
+        for line in file:
+            text = "\n".join(plain(line)) if sys.stdout.isatty() else line.decode("utf-8", "replace")
+            click.echo(text.removesuffix("\n"))
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--stat", is_flag=True, help="Only the names of the files and what happened to them.")
+@common
+def diff(run: str | None, stat: bool, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Show what RUN changed (default: the latest run), also when it failed.
+
+    \b
+    Example: reflectloop diff --stat
+    """
+    change = look.change(project_dir, run)
+    if as_json:
+        data: dict[str, Any] = {"run_id": change.run_id, "base": change.base, "end": change.end}
+        data["touched_files"] = [entry._asdict() for entry in change.touched]
+        data["patch"] = None if stat else change.text.decode("utf-8", "replace")
+        render.answer("diff", data, next_step=f"reflectloop apply {change.run_id}")
+    elif stat:
+        for entry in change.touched:
+            say(f"{entry.change:13} {entry}")
+    else:
+        paint_diff(change.text)
+
+
+def paint_diff(text: bytes) -> None:
+    from reflectloop.cli.progress import plain
+
+    if not sys.stdout.isatty():
+        say(text.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        return
+    paint = colours()
+    shades = {b"+": "green", b"-": "red", b"@": "dim", b"d": "bold"}
+    for line in text.splitlines():
+        shown = "".join(plain(line))
+        say(paint(shades[line[:1]], shown) if line[:1] in shades else shown)

@@ -1,0 +1,99 @@
+"""The program's entry: finds the command, and is the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+import reflectloop
+
+# Commands are imported when they are called: `--help` and `--version` stay quick.
+COMMANDS = {
+    "init": ("begin", "Write reflectloop.toml and a first plan."),
+    "demo": ("demo", "Play the main story on a bundled sample project."),
+    "doctor": ("begin", "Say what this machine has, lacks and reaches."),
+    "config": ("begin", "Show the settings in force and where each comes from."),
+    "plan": ("plan", "Check or show a plan; print its JSON Schema."),
+    "run": ("run", "Run a plan in an isolated copy of the project."),
+    "status": ("look", "Show the current task and its runs."),
+    "show": ("look", "Show what a run did, or why it stopped."),
+    "log": ("look", "Print what a run's commands printed."),
+    "diff": ("look", "Show what a run changed."),
+    "apply": ("finish", "Put a run's change onto your tree, a commit or a branch."),
+    "gc": ("finish", "Take away workspaces that are not needed any more."),
+}
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"reflectloop.cli.{COMMANDS[cmd_name][0]}")
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)  # noqa: S101
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            import difflib
+
+            close = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
+            hint = f" Did you mean '{close[0]}'?" if close else " See 'reflectloop --help'."
+            raise click.UsageError(f"There is no command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(reflectloop.__version__, prog_name="reflectloop")
+def cli() -> None:
+    """Run a plan in an isolated copy of a repository; let only proven work through.
+
+    \b
+    Begin:   reflectloop init && reflectloop run
+    Then:    reflectloop diff && reflectloop apply
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line and leave with the code the table says."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if sys.platform == "win32":
+        sys.exit("reflectloop needs Linux; on Windows run it inside WSL")
+    try:
+        cli.main(args=arguments, prog_name="reflectloop", standalone_mode=False)
+    except click.exceptions.Exit as left:
+        sys.exit(left.exit_code)
+    except click.ClickException as usage:
+        sys.exit(_refuse_usage(usage, arguments))
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader went away (`| head`); that is no fault of ours or theirs.
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as fault:  # noqa: BLE001 - the boundary: everything becomes a code here, and only here
+        from reflectloop.cli.render import refuse
+
+        sys.exit(refuse(fault, arguments))
+
+
+def _refuse_usage(usage: click.ClickException, arguments: list[str]) -> int:
+    if "--json" in arguments:
+        from reflectloop.cli.render import usage_as_json
+
+        usage_as_json(usage.format_message(), arguments)
+    else:
+        usage.show()
+    return usage.exit_code

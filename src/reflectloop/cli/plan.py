@@ -1,0 +1,88 @@
+"""`plan check`, `plan show`, `plan schema`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from reflectloop.cli import render
+from reflectloop.cli.render import colours, common, say
+from reflectloop.flow import preview
+from reflectloop.plan import load as plans
+from reflectloop.plan.schema import plan_schema
+from reflectloop.workspace import project
+
+
+@click.group()
+def plan() -> None:
+    """Check or show a plan, or print the JSON Schema of plans."""
+
+
+def _load(given: Path | None, project_dir: Path) -> plans.Loaded:
+    root = project_dir if given else project.locate(project_dir)
+    return plans.load(plans.locate(root, given))
+
+
+@plan.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@common
+def check(path: Path | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Report every fault of the plan at PATH at once, each with its line.
+
+    \b
+    Example: reflectloop plan check plan.yaml
+    """
+    loaded = _load(path, project_dir)
+    if as_json:
+        render.answer("plan", preview.describe(loaded), next_step=f"reflectloop run {loaded.path}")
+        return
+    paint = colours()
+    for warning in loaded.warnings:
+        say(f"{paint('yellow', 'warning:')} {warning}")
+    say(f"{paint('green', 'OK')}: {loaded.path}, {len(loaded.plan.steps)} step(s), hash {loaded.plan.hash[:12]}")
+
+
+@plan.command()
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@common
+def show(path: Path | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Show the plan as it was understood: order, commands, checks, what was assumed.
+
+    \b
+    Example: reflectloop plan show plan.yaml
+    """
+    shown = preview.describe(_load(path, project_dir))
+    if as_json:
+        render.answer("plan", shown, next_step=f"reflectloop run {shown['path']}")
+        return
+    say(f"{shown['title']}  (track {shown['track']}, hash {shown['plan_hash'][:12]})")
+    if shown["goal"]:
+        say(f"  goal: {shown['goal']}")
+    for number, batch in enumerate(shown["batches"], 1):
+        for step in batch:
+            after = f"  after {', '.join(step['depends_on'])}" if step["depends_on"] else ""
+            say(f"{number}. {step['id']}  {step['title']}{after}")
+            for command in step["commands"]:
+                say(f"     $ {command}")
+            if step["agent"]:
+                say(f"     agent {step['agent']['role']}: {step['agent']['prompt']}")
+            for line in step["checks"]:
+                say(f"     check {line}")
+    for warning in shown["warnings"]:
+        say(f"warning: {warning}")
+
+
+@plan.command()
+@common
+def schema(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Print the JSON Schema of a plan, for editors and generators.
+
+    \b
+    Example: reflectloop plan schema > plan.schema.json
+    """
+    if as_json:
+        render.answer("plan", plan_schema())
+    else:
+        click.echo(json.dumps(plan_schema(), indent=2))

@@ -1,0 +1,150 @@
+"""What a person sees while a run goes on: live on a terminal, plain lines elsewhere, events for programs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections import deque
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from reflectloop import secrets
+from reflectloop.plan.load import Loaded
+from reflectloop.state import events
+from reflectloop.state.journal import Entry
+
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|[\x00-\x08\x0b-\x1f\x7f]")
+_SHOWN = 4
+
+
+def plain(data: bytes) -> list[str]:
+    """Output as lines without anything that moves a cursor or sets a title."""
+    return [_ESCAPES.sub(b"", line).decode("utf-8", "replace") for line in data.replace(b"\r", b"\n").split(b"\n")]
+
+
+class Events:
+    """The journal as JSON lines on standard output."""
+
+    def begins(self, loaded: Loaded, run_id: str) -> None:
+        pass
+
+    def happened(self, entry: Entry) -> None:
+        sys.stdout.write(secrets.redact(json.dumps(entry.as_json())) + "\n")
+        sys.stdout.flush()
+
+    def command(self, step_id: str, words: str) -> None:
+        pass
+
+    def output(self, step_id: str, data: bytes) -> None:
+        pass
+
+
+class Plain:
+    """One line when a step begins and one when it ends."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.titles: dict[str, str] = {}
+        self.total = 0
+        self.number = 0
+
+    def begins(self, loaded: Loaded, run_id: str) -> None:
+        self.titles = {step.id: step.title for step in loaded.plan.steps}
+        self.total = len(self.titles)
+        self.write(Text.assemble((f"{loaded.plan.title}", "bold"), f"  {run_id}, {self.total} step(s)"))
+
+    def write(self, line: Text) -> None:
+        line.plain = secrets.redact(line.plain) if secrets.scan(line.plain.encode()) else line.plain
+        self.console.print(line, highlight=False, soft_wrap=True)
+
+    def happened(self, entry: Entry) -> None:
+        match entry.event:
+            case events.StepStarted(step_id=name):
+                self.number += 1
+                self.started(name)
+            case events.StepFinished() as ended:
+                self.ended(ended)
+
+    def started(self, name: str) -> None:
+        pass
+
+    def ended(self, event: events.StepFinished) -> None:
+        mark, style = ("✓", "green") if event.success else ("✗", "bold red")
+        seconds = f"{event.duration_ms / 1000:.1f} s"
+        tail = "" if event.success else f"  {event.error_code}, exit {event.exit_code}"
+        name = f"{event.step_id}  {self.titles.get(event.step_id, '')}".rstrip()
+        place = f"[{self.number}/{self.total}]"
+        self.write(Text.assemble((f"{mark} ", style), (place, "dim"), f" {name}", (f"  {seconds}{tail}", "dim")))
+
+    def command(self, step_id: str, words: str) -> None:
+        pass
+
+    def output(self, step_id: str, data: bytes) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+class Terminal(Plain):
+    """Finished steps scroll by; below them the running command, its clock and its last lines."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.running = ""
+        self.words = ""
+        self.since = time.monotonic()
+        self.lines: deque[str] = deque(maxlen=_SHOWN)
+        self.partial = b""
+        self.live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> Self:
+        self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.live.stop()
+
+    def started(self, name: str) -> None:
+        self.running, self.since = name, time.monotonic()
+        self.lines.clear()
+
+    def ended(self, event: events.StepFinished) -> None:
+        self.running = ""
+        super().ended(event)
+
+    def command(self, step_id: str, words: str) -> None:  # noqa: ARG002
+        self.words = secrets.redact(words.splitlines()[0])
+        self.lines.clear()
+        self.partial = b""
+
+    def output(self, step_id: str, data: bytes) -> None:  # noqa: ARG002
+        # Only the end can be seen: a flood must not be split into lines that nobody reads.
+        *whole, self.partial = (self.partial + data)[-8192:].split(b"\n")
+        for line in whole[-_SHOWN:]:
+            self.lines.extend(text for text in plain(line) if text.strip())
+
+    def render(self) -> RenderableType:
+        if not self.running:
+            return Text("")
+        width = self.console.width - 4
+        elapsed = f"{time.monotonic() - self.since:.0f} s"
+        head = Spinner(
+            "dots",
+            Text(f"[{self.number}/{self.total}] {self.running}  {self.words}"[:width] + f"  {elapsed}"),
+        )
+        return Group(head, *(Text(f"    {line[: width - 4]}", style="dim") for line in self.lines))

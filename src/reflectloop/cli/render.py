@@ -1,0 +1,104 @@
+"""How answers look: one JSON document, or words for a person. Nothing is printed that was not redacted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from reflectloop import secrets
+from reflectloop.errors import Internal, ReflectloopError
+from reflectloop.flow.envelope import Envelope, of_error
+from reflectloop.world import clock
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def common(command: F) -> F:
+    """The options every command has."""
+    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(command)
+    command = click.option(
+        "--project",
+        "project_dir",
+        type=click.Path(path_type=Path),
+        default=Path(),
+        show_default="the repository around the current folder",
+        help="Work on the repository around this folder.",
+    )(command)
+    return click.option("--debug", is_flag=True, help="Print a traceback when something goes wrong.")(command)
+
+
+def say(text: str = "", *, err: bool = False) -> None:
+    click.echo(secrets.redact(printable(text)), err=err)
+
+
+def printable(text: str) -> str:
+    """Text that a terminal can be given: bytes that are no text are shown, not sent."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def answer(command: str, data: Any = None, *, next_step: str | None = None) -> None:  # noqa: ANN401
+    envelope = Envelope(command=command, timestamp=clock.stamp(clock.now()), status="OK", next=next_step)
+    as_json(envelope, data)
+
+
+def as_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
+    document = {"envelope": envelope.model_dump(mode="json"), "data": data}
+    sys.stdout.write(secrets.redact(json.dumps(document, indent=2, ensure_ascii=True)) + "\n")
+    sys.stdout.flush()
+
+
+def usage_as_json(message: str, arguments: list[str]) -> None:
+    named = next((word for word in arguments if not word.startswith("-")), "reflectloop")
+    as_json(
+        Envelope(
+            command=named,
+            timestamp=clock.stamp(clock.now()),
+            status="ERROR",
+            error_code="USAGE",
+            message=message,
+            next=f"reflectloop {named} --help" if named != "reflectloop" else "reflectloop --help",
+        )
+    )
+
+
+def refuse(fault: Exception, arguments: list[str]) -> int:
+    """Turn any error into words or JSON, and its exit code."""
+    error = fault if isinstance(fault, ReflectloopError) else Internal(f"{type(fault).__name__}: {fault}")
+    if "--debug" in arguments:
+        sys.stderr.write(secrets.redact("".join(traceback.format_exception(fault))))
+    command = next((word for word in arguments if not word.startswith("-")), "reflectloop")
+    if "--json" in arguments:
+        as_json(of_error(command, clock.stamp(clock.now()), error))
+    else:
+        explain(error)
+    return error.exit_code
+
+
+def explain(error: ReflectloopError) -> None:
+    paint = colours()
+    say(f"{paint('red', error.code)}: {error.message}", err=True)
+    for fault in error.faults:
+        say(f"  {fault}", err=True)
+    say(f"{paint('dim', 'next:')} {error.next_step}", err=True)
+
+
+def colours() -> Callable[[str, str], str]:
+    """Paints where a terminal looks on, and NO_COLOR is not set."""
+    codes = {"red": "31;1", "green": "32;1", "yellow": "33", "dim": "2", "bold": "1"}
+    wanted = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    return lambda name, text: f"\x1b[{codes[name]}m{text}\x1b[0m" if wanted else text
+
+
+def size(count: int) -> str:
+    thousand, units = 1000.0, ("B", "kB", "MB", "GB", "TB")
+    power = 0
+    while count >= thousand ** (power + 1) and power < len(units) - 1:
+        power += 1
+    return f"{count / thousand**power:.{1 if power else 0}f} {units[power]}"

@@ -1,0 +1,79 @@
+"""`reflectloop.toml` at the top of the project: the few things a user may set, each with a default that serves."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+
+from reflectloop.errors import Fault, InvalidInput
+from reflectloop.terms import Isolation
+
+NAME = "reflectloop.toml"
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WorkspaceConfig(Section):
+    root: Path | None = Field(default=None, description="where workspaces are made; default: the system's temp folder")
+    keep_failed: Annotated[StrictInt, Field(ge=0)] = Field(default=3, description="failed workspaces kept to look at")
+
+
+class RunConfig(Section):
+    env_allow: tuple[str, ...] = Field(default=(), description="variables of yours that commands may see")
+    grace_s: Annotated[float, Field(ge=0, le=600)] = Field(default=5.0, description="between TERM and KILL")
+    log_cap_mb: Annotated[StrictInt, Field(ge=1, le=4096)] = Field(
+        default=8, description="kept of each command's output"
+    )
+
+
+class BoxConfig(Section):
+    isolation: Isolation = Field(default=Isolation.WORKSPACE, description="the least isolation a run may have")
+
+
+class Config(Section):
+    workspace: WorkspaceConfig = WorkspaceConfig()
+    run: RunConfig = RunConfig()
+    box: BoxConfig = BoxConfig()
+
+
+def load(project_root: Path) -> Config:
+    path = project_root / NAME
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return Config()
+    except OSError as fault:
+        raise InvalidInput(f"cannot read {path}: {fault.strerror}") from fault
+    try:
+        values = tomllib.loads(raw.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
+    try:
+        return Config.model_validate(values)
+    except ValidationError as fault:
+        faults = tuple(_fault(tuple(error["loc"]), error["type"], error["msg"], raw) for error in fault.errors())
+        raise InvalidInput(f"{path} has {len(faults)} fault(s)", next_step=f"correct {path}", faults=faults) from fault
+
+
+def _fault(place: tuple[str | int, ...], kind: str, message: str, raw: bytes) -> Fault:
+    if kind == "extra_forbidden":
+        known = _known(place[:-1])
+        close = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+        message = "unknown key; " + (f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}")
+    name = str(next((part for part in reversed(place) if isinstance(part, str)), ""))
+    lines = raw.decode().splitlines()
+    line = next((number for number, text in enumerate(lines, 1) if text.lstrip(" [").startswith(name)), None)
+    return Fault(".".join(str(part) for part in place), line, message, InvalidInput.code)
+
+
+def _known(place: tuple[str | int, ...]) -> list[str]:
+    model: type[BaseModel] = Config
+    for part in place:
+        model = model.model_fields[str(part)].annotation  # type: ignore[assignment]
+    return list(model.model_fields)

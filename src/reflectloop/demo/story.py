@@ -1,0 +1,149 @@
+"""Plays the main story on a sample project in a folder of its own, and checks every outcome it claims."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import secrets as randomness
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import Internal
+from reflectloop.flow import finish
+from reflectloop.flow.run import Outcome, Request, run
+from reflectloop.world import files, process
+
+_PLAN = """\
+plan:
+  title: {title}
+  track: fix
+  may_change: [pager.py]
+  checks:
+    tests: {{run: ["{python}", -m, unittest, -q], kind: test}}
+  steps:
+    - id: red
+      title: The bug can be seen
+      commands: ["true"]
+      verify: [{{check: tests, expect: fail}}]
+    - id: fix
+      title: {title}
+      commands:
+        - {command}
+      verify: [tests]
+      depends_on: [red]
+"""
+_WRONG = "sed -i 's|len(items) // size|len(items) // size - 1|' pager.py"
+_RIGHT = "sed -i 's|len(items) // size|-(-len(items) // size)|' pager.py"
+
+Say = Callable[[str, str], None]
+
+
+class Scene(NamedTuple):
+    heading: str
+    title: str
+    command: str
+    expected: str | None
+    moral: str
+
+
+def play(say: Say) -> None:
+    """Raises Internal when anything came out otherwise than told."""
+    with tempfile.TemporaryDirectory(prefix="reflectloop-demo-") as name:
+        stage = Path(name).resolve()
+        project = _lay_out(stage / "pager")
+        # Made up here and now, so that no secret-looking text stands in the program.
+        secret = "sk-" + randomness.token_hex(16)
+        scenes = (
+            Scene(
+                "A wrong fix is refused",
+                "Count one page less",
+                _WRONG,
+                "VERIFICATION_FAILED",
+                "the tests failed in the workspace; your files were never touched",
+            ),
+            Scene(
+                "A secret stops the run",
+                "Print the settings",
+                f"echo 'key = {secret[:9]}''{secret[9:]}'",
+                "SECRET_LEAK",
+                "the line was never written, the workspace is destroyed",
+            ),
+            Scene(
+                "The right fix passes",
+                "Round the number of pages up",
+                _RIGHT,
+                None,
+                "red before, green after; a patch is ready",
+            ),
+        )
+        for scene in scenes:
+            say("scene", scene.heading)
+            outcome = _perform(scene, project, stage)
+            _tell(outcome, scene, say)
+            _check_untouched(project)
+        _check_nowhere(secret, stage)
+        say("scene", "The patch is applied")
+        finish.apply(project, None, commit=False, branch=None, message=None, agree=lambda _: True)
+        say("do", "reflectloop apply")
+        if process.capture([sys.executable, "-m", "unittest", "-q"], cwd=project).code:
+            raise Internal("demo: the applied patch does not pass the project's tests")
+        say("moral", "the project's own tests now pass in your tree")
+        for entry in (stage / "sandbox").iterdir():
+            files.remove_tree(entry)
+
+
+def _lay_out(project: Path) -> Path:
+    project.mkdir()
+    for item in importlib.resources.files("reflectloop.demo").joinpath("sample").iterdir():
+        if item.is_file():
+            (project / item.name).write_bytes(item.read_bytes())
+    identity = ["-c", "user.name=demo", "-c", "user.email=demo@localhost"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A pager"]):
+        done = process.capture(["git", *identity, *words], cwd=project, env=_bare_environment(project))
+        if done.code:
+            raise Internal(f"demo: git {words[0]} failed: {done.stderr.decode('utf-8', 'replace')}")
+    return project
+
+
+def _bare_environment(project: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": os.fspath(project),
+        "GIT_CONFIG_NOSYSTEM": "1",
+    }
+
+
+def _perform(scene: Scene, project: Path, stage: Path) -> Outcome:
+    plan = stage / "plan.yaml"
+    command = '"' + scene.command.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    plan.write_text(_PLAN.format(title=scene.title, command=command, python=sys.executable))
+    return run(Request(project, plan, sandbox_root=stage / "sandbox"))
+
+
+def _tell(outcome: Outcome, scene: Scene, say: Say) -> None:
+    say("do", f"reflectloop run   # {scene.title}")
+    for step in outcome.steps:
+        say(
+            "step" if step.success else "failed",
+            f"{step.id}: {step.title}" + (f" ({step.reason})" if step.reason else ""),
+        )
+    code = outcome.error.code if outcome.error else None
+    if code != scene.expected:
+        raise Internal(f"demo: {scene.heading}: expected {scene.expected or 'OK'}, got {code or 'OK'}")
+    say("answer", f"{code or 'OK'}, exit {outcome.error.exit_code if outcome.error else 0}")
+    say("moral", scene.moral)
+
+
+def _check_untouched(project: Path) -> None:
+    status = process.capture(["git", "status", "--porcelain"], cwd=project, env=_bare_environment(project))
+    if status.stdout or status.code:
+        raise Internal("demo: a run changed the user's tree")
+
+
+def _check_nowhere(secret: str, stage: Path) -> None:
+    for path in stage.rglob("*"):
+        if path.is_file() and secret.encode() in path.read_bytes():
+            raise Internal(f"demo: the secret was written to {path}")

@@ -1,0 +1,114 @@
+"""`apply` and `gc`: giving a run's change to the user, and clearing up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop import config, secrets
+from reflectloop.errors import NothingToDo, SecretLeak
+from reflectloop.flow import look
+from reflectloop.flow.folders import Folders
+from reflectloop.state import events, lock
+from reflectloop.state.fold import Run, Task
+from reflectloop.state.journal import Journal
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import ledger, patch, project
+from reflectloop.workspace.apply import Change
+from reflectloop.workspace.patch import Touched
+from reflectloop.workspace.store import Store, open_for
+from reflectloop.world import files
+
+
+class Applied(NamedTuple):
+    run_id: str
+    touched: tuple[Touched, ...]
+    commit: str | None
+    ref: str | None
+
+
+class Offer(NamedTuple):
+    """What is about to be done, for the user to say yes to."""
+
+    run_id: str
+    touched: tuple[Touched, ...]
+    text: bytes
+
+
+def apply(
+    start: Path,
+    name: str | None,
+    *,
+    commit: bool,
+    branch: str | None,
+    message: str | None,
+    agree: Callable[[Offer], bool],
+) -> Applied | None:
+    """None when the user did not agree. Everything that can refuse does so before anything is touched."""
+    folders = Folders(project.locate(start))
+    with lock.hold(folders.own, "apply"):
+        run_folder = folders.find_run(name)
+        task, run = _passed(folders, run_folder.run_id)
+        home = project.open_at(folders.root)
+        store = open_for(home)
+        change = Change(run.id, run.base_tree, run.end_tree or run.base_tree)
+        if change.base == change.end:
+            raise NothingToDo(f"{run.id} changed nothing; there is nothing to apply")
+        _refuse_leaks(store, change)
+        pending = applying.prepare_commit(home, store, change, branch) if commit or branch else None
+        prepared = None if branch else applying.prepare(home, store, change, folders.scratch)
+        before, after = (prepared.now, prepared.result) if prepared else (change.base, change.end)
+        if prepared and before == after and pending is None:
+            raise NothingToDo(f"the change of {run.id} is already in your tree")
+        offer = Offer(run.id, patch.touched(store.git(), before, after), patch.between(store.git(), before, after))
+        if not agree(offer):
+            return None
+        if prepared:
+            applying.to_work_tree(home, store, prepared, folders.scratch)
+        text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
+        made = applying.commit(home, store, pending, message=text) if pending else None
+        ref = pending.ref if pending else None
+        _note(folders, task, events.Applied(run_id=run.id, result_tree=after, commit=made, ref=ref))
+        return Applied(run.id, offer.touched, made, ref)
+
+
+def _note(folders: Folders, task: Task, event: events.Applied) -> None:
+    journal = Journal(folders.journal(task.id))
+    try:
+        journal.append(event)
+    finally:
+        journal.close()
+
+
+def _passed(folders: Folders, run_id: str) -> tuple[Task, Run]:
+    for task in reversed(look.tasks(folders)):
+        run = task.runs.get(run_id)
+        if run and run.status == "ok":
+            return task, run
+    raise NothingToDo(f"{run_id} did not pass; only proven work is applied", next_step=f"reflectloop show {run_id}")
+
+
+def _refuse_leaks(store: Store, change: Change) -> None:
+    # The rules may have grown since the run.
+    if any(
+        found.grade == "certain" for found in secrets.scan_added(patch.between(store.git(), change.base, change.end))
+    ):
+        raise SecretLeak(f"the patch of {change.run_id} adds a secret", next_step="run the plan again without it")
+
+
+class Cleared(NamedTuple):
+    workspaces: int
+    freed: int
+
+
+def gc(start: Path, *, everything: bool) -> Cleared:
+    """Take away what crashes left and failed workspaces beyond those to be kept."""
+    folders = Folders(project.locate(start))
+    with lock.hold(folders.own, "gc"):
+        keep = 0 if everything else config.load(folders.root).workspace.keep_failed
+        gone = ledger.stale(folders.own, keep)
+        total = sum(files.size_of(entry.folder) for entry in gone)
+        for entry in gone:
+            ledger.remove(entry)
+        return Cleared(len(gone), total)

@@ -1,0 +1,84 @@
+"""What a plan would do, without doing it; and what a run did, as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reflectloop import config
+from reflectloop.box import box as boxes
+from reflectloop.flow.run import Outcome, Request, refuse_agents
+from reflectloop.flow.steps import words
+from reflectloop.plan import load as plans
+from reflectloop.plan.load import Loaded, resolve
+from reflectloop.plan.model import Plan, Step
+from reflectloop.plan.order import batches
+from reflectloop.terms import Isolation
+from reflectloop.workspace import project
+
+
+def preview(request: Request) -> dict[str, Any]:
+    """Everything `run` would check before it runs, and the order it would run in."""
+    root = project.locate(request.start)
+    settings = config.load(root)
+    loaded = plans.load(plans.locate(root, request.plan))
+    refuse_agents(loaded)
+    floors = [settings.box.isolation, request.isolation or Isolation.NONE]
+    if loaded.plan.isolation:
+        floors.append(loaded.plan.isolation.require)
+    level = boxes.reach(max(floors, key=lambda floor: floor.rank))
+    return {**describe(loaded), "isolation": str(level), "network": "host"}
+
+
+def describe(loaded: Loaded) -> dict[str, Any]:
+    plan = loaded.plan
+    by_id = {step.id: step for step in plan.steps}
+    order = batches({step.id: step.depends_on for step in plan.steps})
+    return {
+        "path": str(loaded.path),
+        "form": loaded.form,
+        "title": plan.title,
+        "goal": plan.objective.goal,
+        "track": str(plan.settled_track),
+        "plan_hash": plan.hash,
+        "batches": [[_step(plan, by_id[name]) for name in batch] for batch in order],
+        "warnings": list(loaded.warnings),
+    }
+
+
+def _step(plan: Plan, step: Step) -> dict[str, Any]:
+    return {
+        "id": step.id,
+        "title": step.title,
+        "cwd": step.cwd,
+        "timeout_s": step.timeout_s,
+        "depends_on": list(step.depends_on),
+        "commands": [words(command) for command in step.commands],
+        "agent": step.agent.model_dump(mode="json") if step.agent else None,
+        "checks": [
+            f"{name}: {words(check.run)}" + (" (must fail)" if must_fail else "")
+            for name, check, must_fail in resolve(plan, step)
+        ],
+    }
+
+
+def outcome_data(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "folder": str(outcome.folder.path),
+        "steps": [
+            {
+                "id": step.id,
+                "success": step.success,
+                "exit_code": step.exit_code,
+                "error_code": step.error_code,
+                "reason": step.reason,
+                "duration_ms": step.duration_ms,
+                "tree": step.tree,
+                "checks": [{"name": check.name, "held": check.held, "reason": check.reason} for check in step.checks],
+            }
+            for step in outcome.steps
+        ],
+        "touched_files": [
+            {"path": change.path, "change": change.change, "from": change.source} for change in outcome.touched
+        ],
+        "patch": str(outcome.folder.patch) if not outcome.error else None,
+    }

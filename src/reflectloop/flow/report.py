@@ -1,0 +1,184 @@
+"""Turns a run into the files people and programs read. Everything passes the redactor on its way out."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import datetime
+from typing import Any
+
+import yaml
+
+from reflectloop import secrets
+from reflectloop.errors import ReflectloopError
+from reflectloop.flow.envelope import Envelope
+from reflectloop.flow.folders import RunFolder
+from reflectloop.flow.steps import StepResult
+from reflectloop.workspace.patch import Touched
+from reflectloop.world import files
+
+_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+
+# Which kind of trouble a code is, and who is needed next.
+_CATEGORY = {
+    "MISSING_PLAN": ("DATA", "REPLAN"),
+    "INVALID_PLAN": ("DATA", "REPLAN"),
+    "SANDBOX_ESCAPE": ("DATA", "REPLAN"),
+    "VERIFICATION_FAILED": ("LOGIC", "REPLAN"),
+    "STEP_TIMEOUT": ("EXTERNAL", "RETRY"),
+    "SECRET_LEAK": ("PERMISSION", "ASK"),
+    "SANDBOX_CREATE_FAILED": ("TOOL", "RESEARCH"),
+    "NO_SPACE": ("TOOL", "RESEARCH"),
+    "AGENT_UNAVAILABLE": ("ENV", "ASK"),
+    "INTERRUPTED": ("EXTERNAL", "RETRY"),
+}
+_MISSING_TOOL = re.compile(r"not found|no module|no such file|import ?error|version|incompatible", re.IGNORECASE)
+_FAILED_TEST = re.compile(r"assert|expected|test failed|failed", re.IGNORECASE)
+
+
+def dump(value: dict[str, Any]) -> str:
+    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return secrets.redact(text)
+
+
+def write_yaml(path: Any, envelope: Envelope, body: dict[str, Any] | None = None) -> None:  # noqa: ANN401
+    files.write_atomic(path, dump({"envelope": envelope.model_dump(mode="json"), **(body or {})}))
+
+
+def result_body(
+    *,
+    run_id: str,
+    source_hash: str | None,
+    mode: str,
+    env_status: dict[str, str],
+    steps: list[StepResult],
+    error: ReflectloopError | None,
+    folder: RunFolder,
+    touched: tuple[Touched, ...],
+) -> dict[str, Any]:
+    failed = next((step for step in steps if not step.success), None)
+    return {
+        "run_id": run_id,
+        "plan_source_hash": source_hash,
+        "sandbox_mode": mode,
+        "env_status": env_status,
+        "steps": [_step(step, folder) for step in steps],
+        "result": "FAILED" if error else "SUCCESS",
+        "failure": _failure(error, failed) if error else None,
+        "outputs": {
+            "patch_path": None if error else folder.patch.name,
+            "summary_path": folder.summary.name,
+            "touched_files": [change.path for change in touched],
+        },
+    }
+
+
+def _step(step: StepResult, folder: RunFolder) -> dict[str, Any]:
+    logs = [str(log.relative_to(folder.path)) for log in step.logs]
+    return {
+        "id": step.id,
+        "exit_code": step.exit_code,
+        "success": step.success,
+        "log_path": logs[-1] if logs else None,
+        "log_paths": logs,
+        "duration_ms": step.duration_ms,
+        "tree": step.tree,
+        "checks": [
+            {"name": check.name, "held": check.held, "reason": check.reason, "exit_code": check.exit_code}
+            for check in step.checks
+        ],
+    }
+
+
+def _failure(error: ReflectloopError, step: StepResult | None) -> dict[str, Any]:
+    return {
+        "error_code": error.code,
+        "step_id": step.id if step else None,
+        "command": step.command if step else None,
+        "exit_code": step.exit_code if step else None,
+        "reason": error.message,
+        "log_tail": step.tail if step else None,
+        "faults": [str(fault) for fault in error.faults],
+    }
+
+
+def blocker_body(
+    error: ReflectloopError, *, at: datetime, run_id: str, plan: str, steps: list[StepResult], total: int
+) -> dict[str, Any]:
+    failed = next((step for step in steps if not step.success), None)
+    category, need = _sort(error, failed)
+    evidence = [str(fault) for fault in error.faults]
+    if failed:
+        evidence += [f"{failed.command}: {failed.reason}", *failed.tail.splitlines()[-5:]]
+    return {
+        "blocker_id": f"B-{at:%y%m%d}-{_signature(error, failed)}",
+        "summary": error.message,
+        "category": category,
+        "needs": [need],
+        "evidence": evidence,
+        "attempts": [{"run_id": run_id, "error_code": error.code}],
+        "root_cause_hypothesis": [],
+        "known_fixes": [],
+        "run_id": run_id,
+        "steps_completed": sum(step.success for step in steps),
+        "steps_total": total,
+        "commands": {
+            "look": f"reflectloop log {run_id}",
+            "retry": f"reflectloop run {plan}",
+            "next": error.next_step,
+        },
+    }
+
+
+def _signature(error: ReflectloopError, step: StepResult | None) -> str:
+    """The same for the same failure: numbers change from run to run and say nothing."""
+    said = [error.code, step.id if step else "", step.command if step else error.message]
+    return hashlib.sha256(_NUMBERS.sub("0", "\n".join(said)).encode()).hexdigest()[:6]
+
+
+def _sort(error: ReflectloopError, step: StepResult | None) -> tuple[str, str]:
+    if error.code in _CATEGORY:
+        return _CATEGORY[error.code]
+    said = step.tail if step else error.message
+    if _MISSING_TOOL.search(said):
+        return "ENV", "RESEARCH"
+    return ("LOGIC", "REPLAN") if _FAILED_TEST.search(said) else ("EXECUTION", "RESEARCH")
+
+
+def summary(
+    envelope: Envelope,
+    *,
+    title: str,
+    steps: list[StepResult],
+    total: int,
+    touched: tuple[Touched, ...],
+    error: Any,  # noqa: ANN401
+) -> str:
+    lines = [
+        f"# {title}",
+        "",
+        f"**{'Failed' if error else 'Done'}** · {envelope.run_id} · {envelope.timestamp}",
+        "",
+    ]
+    if error:
+        lines += [f"`{error.code}`: {error.message}", ""] + [f"- {fault}" for fault in error.faults]
+    lines += ["", f"## Steps ({sum(step.success for step in steps)} of {total} done)", ""]
+    if steps:
+        lines += ["| step | outcome | time | changed |", "|---|---|---|---|"]
+    for step in steps:
+        outcome = "done" if step.success else f"**{step.error_code}**: {step.reason}"
+        name = f"{step.id} {step.title}".strip().replace("|", "\\|")
+        lines.append(f"| {name} | {outcome} | {step.duration_ms / 1000:.1f} s | {'yes' if step.changed else 'no'} |")
+        lines += [
+            f"| · check {check.name} | {check.reason} | {check.duration_ms / 1000:.1f} s | |" for check in step.checks
+        ]
+    failed = next((step for step in steps if not step.success), None)
+    if failed and failed.tail:
+        lines += ["", f"Last lines of `{failed.command}`:", "", "```text", failed.tail, "```"]
+    if touched:
+        lines += ["", f"## Files ({len(touched)})", ""] + [f"- {change.change}: `{change}`" for change in touched]
+    if envelope.warnings:
+        lines += ["", "## Warnings", ""] + [f"- {warning}" for warning in envelope.warnings]
+    lines += ["", f"Isolation: {envelope.isolation}. Next: `{envelope.next}`", ""]
+    return secrets.redact("\n".join(lines))

@@ -1,0 +1,148 @@
+"""One step: its commands, then its checks, then the tree it left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.box.box import Box, Order
+from reflectloop.errors import StepFailed, StepTimeout, VerificationFailed
+from reflectloop.plan.load import resolve
+from reflectloop.plan.model import Command, Plan, Step
+from reflectloop.verify import checks
+from reflectloop.verify.checks import CheckResult
+
+_TAIL_LINES = 12
+
+
+class StepResult(NamedTuple):
+    id: str
+    title: str
+    exit_code: int
+    duration_ms: int
+    tree: str
+    changed: bool
+    logs: tuple[Path, ...]
+    checks: tuple[CheckResult, ...]
+    error_code: str | None = None
+    reason: str = ""
+    command: str = ""
+    tail: str = ""
+    nested: tuple[str, ...] = ()
+
+    @property
+    def success(self) -> bool:
+        return self.error_code is None
+
+
+class _Failure(NamedTuple):
+    code: str
+    reason: str
+    exit_code: int
+    command: str
+    log: Path | None
+
+
+class Show(NamedTuple):
+    """Who is told while a step runs: which command begins, and what it prints."""
+
+    command: Callable[[str, str], None]
+    output: Callable[[str, bytes], None]
+
+
+def words(command: Command | None) -> str:
+    if command is None:
+        return "(files only)"
+    return command if isinstance(command, str) else " ".join(command)
+
+
+def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> StepResult:
+    """Never raises for what a command did; that is a value. Escapes and leaks are raised."""
+    work = _Work(plan, step, box, logs, show)
+    failure = work.commands() or work.verifications()
+    now = box.workspace.record()
+    return StepResult(
+        id=step.id,
+        title=step.title,
+        exit_code=failure.exit_code if failure else 0,
+        duration_ms=work.duration_ms,
+        tree=now.tree,
+        changed=now.changed,
+        logs=tuple(work.written),
+        checks=tuple(work.results),
+        error_code=failure.code if failure else None,
+        reason=failure.reason if failure else "",
+        command=failure.command if failure else "",
+        tail=last_lines(failure.log) if failure and failure.log else "",
+        nested=now.nested,
+    )
+
+
+class _Work:
+    def __init__(self, plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> None:
+        self.plan, self.step, self.box, self.folder, self.show = plan, step, box, logs, show
+        self.cwd = box.workspace.resolve(step.cwd)
+        self.written: list[Path] = []
+        self.results: list[CheckResult] = []
+        self.duration_ms = 0
+
+    def _log(self) -> Path:
+        path = self.folder / f"{self.step.id}.{len(self.written) + 1}.log"
+        self.written.append(path)
+        return path
+
+    def _print(self, data: bytes) -> None:
+        self.show.output(self.step.id, data)
+
+    def commands(self) -> _Failure | None:
+        if not self.cwd.is_dir():
+            return _Failure(StepFailed.code, f"cwd {self.step.cwd!r} is not a folder", 1, "", None)
+        for command in self.step.commands:
+            self.show.command(self.step.id, words(command))
+            log = self._log()
+            order = Order(command, self.cwd, log, self.step.timeout_s, env=self.step.env, show=self._print)
+            done = self.box.run(order)
+            self.duration_ms += done.duration_ms
+            if done.timed_out:
+                reason = f"ran past {self.step.timeout_s} s and was killed with its children"
+                return _Failure(StepTimeout.code, reason, done.exit_code, words(command), log)
+            if done.exit_code:
+                reason = f"exited {done.exit_code}"
+                return _Failure(StepFailed.code, reason, done.exit_code, words(command), log)
+        return None
+
+    def verifications(self) -> _Failure | None:
+        for name, check, must_fail in resolve(self.plan, self.step):
+            self.show.command(self.step.id, f"check {name}: {words(check.run)}")
+            log = self._log() if check.run is not None else self.folder
+            cwd = self.box.workspace.resolve(".")
+            result = checks.run(
+                name,
+                check,
+                self.box,
+                must_fail=must_fail,
+                log=log,
+                cwd=cwd,
+                env=self.step.env,
+                show=self._print,
+            )
+            self.results.append(result)
+            self.duration_ms += result.duration_ms
+            if not result.held:
+                code = 1 if result.exit_code in (None, 0) else result.exit_code
+                return _Failure(
+                    VerificationFailed.code,
+                    f"check {name}: {result.reason}",
+                    code or 1,
+                    words(check.run),
+                    result.log,
+                )
+        return None
+
+
+def last_lines(log: Path, count: int = _TAIL_LINES) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - (1 << 14)))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return "\n".join(lines[-count:])

@@ -1,0 +1,1 @@
+"""The plan: one immutable input, read strictly, every fault reported at once."""

@@ -1,0 +1,178 @@
+"""What a plan says, as frozen values. Shapes only: faults across fields are found in `load`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
+
+from reflectloop.terms import Isolation, Track
+
+Argv = tuple[str, ...]
+DEFAULT_TIMEOUT_S = 600
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
+
+
+def _command(value: Any) -> Any:  # noqa: ANN401 - any YAML value may stand here
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, list | tuple) and value and all(isinstance(word, str) and word for word in value):
+        return tuple(value)
+    raise ValueError("a command is a shell line, or a list of words such as [pytest, -q]")
+
+
+Command = Annotated[
+    str | Argv,
+    BeforeValidator(_command),
+    WithJsonSchema(
+        {
+            "oneOf": [
+                {"type": "string", "minLength": 1, "description": "a shell line, run by bash -e -o pipefail"},
+                {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "minItems": 1,
+                    "description": "words, run as they are",
+                },
+            ]
+        }
+    ),
+]
+Seconds = Annotated[StrictInt, Field(gt=0, le=7 * 24 * 3600)]
+Globs = tuple[Annotated[str, Field(min_length=1)], ...]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_enum_values=False)
+
+
+class Check(Strict):
+    """A command with an expectation, or a statement about a file."""
+
+    run: Command | None = None
+    exit_code: StrictInt = 0
+    stdout_contains: str | None = None
+    stdout_regex: str | None = None
+    not_contains: str | None = None
+    file_exists: str | None = None
+    file_nonempty: str | None = None
+    file_unchanged: str | None = None
+    kind: Literal["lint", "build", "test", "e2e", "custom"] = "custom"
+    red_on_base: StrictBool = False
+    timeout_s: Seconds = DEFAULT_TIMEOUT_S
+
+
+class Verification(Check):
+    """A check as a step asks for it: by name, or written out; `expect: fail` for a test that must be red."""
+
+    check: str | None = None
+    expect: Literal["pass", "fail"] = "pass"
+    claim: str | None = Field(default=None, exclude=True)
+
+
+def _verification(value: Any) -> Any:  # noqa: ANN401
+    return {"claim": value} if isinstance(value, str) else value
+
+
+Verify = Annotated[
+    Verification,
+    BeforeValidator(_verification),
+]
+
+
+class Agent(Strict):
+    role: Literal["planner", "executor", "reviewer", "critic", "researcher"] = "executor"
+    prompt: Annotated[str, Field(min_length=1)]
+    tools: tuple[str, ...] = ()
+
+
+class Step(Strict):
+    id: Annotated[str, Field(pattern=_NAME)]
+    title: str = ""
+    commands: tuple[Command, ...] = ()
+    agent: Agent | None = None
+    cwd: str = "."
+    env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
+    timeout_s: Seconds = DEFAULT_TIMEOUT_S
+    verify: tuple[Verify, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    read_only: StrictBool = False
+
+
+class Objective(Strict):
+    goal: str = ""
+    non_goals: tuple[str, ...] = ()
+    done_when: str = ""
+
+
+class Acceptance(Strict):
+    id: str
+    text: str
+    check: str | None = None
+
+
+class VerificationMode(Strict):
+    mode: Literal["none", "lint", "test", "build", "custom"]
+
+
+class Requirement(Strict):
+    require: Isolation
+
+
+class Limits(Strict):
+    step_attempts: Annotated[StrictInt, Field(ge=1)] = 3
+    replans: Annotated[StrictInt, Field(ge=0)] = 2
+    runs: Annotated[StrictInt, Field(ge=1)] = 3
+    tokens: Annotated[StrictInt, Field(ge=1)] | None = None
+    usd: Annotated[float, Field(gt=0)] | None = None
+    wall_s: Seconds | None = None
+
+
+class Plan(Strict):
+    title: Annotated[str, Field(min_length=1)]
+    track: Track | None = None
+    objective: Objective = Objective()
+    acceptance: tuple[Acceptance, ...] = ()
+    may_change: Globs = ()
+    must_not_change: Globs = ()
+    may_change_protected: Globs = ()
+    checks: dict[Annotated[str, Field(pattern=_NAME)], Check] = {}
+    steps: Annotated[tuple[Step, ...], Field(min_length=1)]
+    verification: VerificationMode | None = None
+    isolation: Requirement | None = None
+    limits: Limits = Limits()
+    jobs: Annotated[StrictInt, Field(ge=1, le=64)] = 1
+
+    @property
+    def settled_track(self) -> Track:
+        """The track, assumed where the plan does not say."""
+        if self.track:
+            return self.track
+        return Track.FEATURE if any(step.agent for step in self.steps) else Track.DIRECT
+
+    @property
+    def hash(self) -> str:
+        """The same for two plans that ask for the same work, however they are written."""
+        steps = [step.model_dump(mode="json", exclude={"title"}) for step in self.steps]
+        said = {
+            "steps": steps,
+            "checks": {name: check.model_dump(mode="json") for name, check in sorted(self.checks.items())},
+            "contract": [
+                [item.model_dump(mode="json") for item in self.acceptance],
+                sorted(self.may_change),
+                sorted(self.must_not_change),
+                sorted(self.may_change_protected),
+            ],
+            "verification": self.verification.mode if self.verification else None,
+            "isolation": self.isolation.require if self.isolation else None,
+            "track": self.settled_track,
+        }
+        return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+class PlanFile(Strict):
+    """The native form: everything under one `plan` key."""
+
+    plan: Plan

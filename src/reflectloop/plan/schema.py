@@ -1,0 +1,11 @@
+"""The JSON Schema of the native plan form, made from the models themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reflectloop.plan.model import PlanFile
+
+
+def plan_schema() -> dict[str, Any]:
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **PlanFile.model_json_schema()}

@@ -1,0 +1,192 @@
+"""YAML without its traps: what was written is what is meant, and every value knows its line.
+
+Written by hand over libyaml's event stream, because the stock loaders build first and ask later: they
+expand aliases without end, recurse as deep as the text does, drop duplicate keys and turn `on` into True.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from reflectloop.errors import Fault
+
+MAX_BYTES = 8 << 20
+MAX_DEPTH = 64
+MAX_VALUES = 500_000  # after aliases are followed
+
+Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
+Path = tuple[str | int, ...]
+
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\Z")
+_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
+_LONGEST_INT = 18  # anything longer is an id, not a number
+_WORDS: dict[str, Value] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class Refused(Exception):
+    """The text cannot be read at all; there is no value to look at."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        super().__init__(str(fault))
+
+
+@dataclass
+class Document:
+    value: Value = None
+    lines: dict[Path, int] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def line(self, path: Path) -> int | None:
+        """The line of a value, or of the nearest thing around it."""
+        while path not in self.lines and path:
+            path = path[:-1]
+        return self.lines.get(path)
+
+
+def dotted(path: Path) -> str:
+    """`("steps", 0, "cwd")` as `steps[0].cwd`."""
+    out = ""
+    for part in path:
+        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
+    return out
+
+
+def parse(raw: bytes) -> Document:
+    if len(raw) > MAX_BYTES:
+        raise _refused(None, f"the file is {len(raw) >> 20} MB; a plan has at most {MAX_BYTES >> 20} MB")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = raw.count(b"\n", 0, fault.start) + 1
+        raise _refused(line, f"byte {raw[fault.start]:#04x} is not UTF-8 text; this is no YAML file") from fault
+    loader = _Loader(text)
+    try:
+        return _Builder(loader).document()
+    except yaml.reader.ReaderError as fault:
+        line = text.count("\n", 0, fault.position) + 1
+        raise _refused(line, f"character {fault.character!r} is not allowed; this is no YAML file") from fault
+    except yaml.MarkedYAMLError as fault:
+        mark = fault.problem_mark
+        raise _refused(mark.line + 1 if mark else None, f"not YAML: {fault.problem or fault.context}") from fault
+    finally:
+        loader.dispose()
+
+
+def _refused(line: int | None, message: str) -> Refused:
+    return Refused(Fault("", line, message))
+
+
+class _Builder:
+    def __init__(self, loader: Any) -> None:  # noqa: ANN401 - the C loader has no types
+        self._loader = loader
+        self._anchors: dict[str, Value] = {}
+        self._open: set[str] = set()
+        self._count = 0
+        self._out = Document()
+
+    def document(self) -> Document:
+        self._next(yaml.StreamStartEvent)
+        if self._loader.check_event(yaml.StreamEndEvent):
+            return self._out
+        self._next(yaml.DocumentStartEvent)
+        self._out.value = self._value(())
+        self._next(yaml.DocumentEndEvent)
+        if not self._loader.check_event(yaml.StreamEndEvent):
+            raise _refused(
+                self._line(self._loader.peek_event()), "a plan is one YAML document; a second one begins here"
+            )
+        return self._out
+
+    def _next(self, kind: type[yaml.Event]) -> None:
+        event = self._loader.get_event()
+        assert isinstance(event, kind), event  # noqa: S101 - the parser's own grammar
+
+    @staticmethod
+    def _line(event: Any) -> int:  # noqa: ANN401
+        return int(event.start_mark.line) + 1
+
+    def _value(self, path: Path) -> Value:
+        event = self._loader.get_event()
+        line = self._line(event)
+        self._out.lines[path] = line
+        self._budget(1, line)
+        if len(path) > MAX_DEPTH:
+            raise _refused(line, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.AliasEvent):
+            return self._follow(event, line)
+        anchor: str | None = event.anchor
+        before = self._count
+        if anchor:
+            self._open.add(anchor)
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event, path)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            value = self._sequence(path)
+        else:
+            value = self._mapping(path)
+        if anchor:
+            self._open.discard(anchor)
+            self._anchors[anchor] = value
+            self._anchors[f"{anchor}\0size"] = self._count - before + 1
+        return value
+
+    def _follow(self, event: yaml.AliasEvent, line: int) -> Value:
+        name = str(event.anchor)
+        if name in self._open:
+            raise _refused(line, f"alias *{name} stands inside what it names")
+        if name not in self._anchors:
+            raise _refused(line, f"alias *{name} names nothing")
+        size = self._anchors[f"{name}\0size"]
+        self._budget(size if isinstance(size, int) else 1, line)
+        return self._anchors[name]
+
+    def _budget(self, more: int, line: int) -> None:
+        self._count += more
+        if self._count > MAX_VALUES:
+            raise _refused(line, f"more than {MAX_VALUES} values once aliases are followed")
+
+    def _sequence(self, path: Path) -> Value:
+        out: list[Value] = []
+        while not self._loader.check_event(yaml.SequenceEndEvent):
+            out.append(self._value((*path, len(out))))
+        self._loader.get_event()
+        return out
+
+    def _mapping(self, path: Path) -> Value:
+        out: dict[str, Value] = {}
+        while not self._loader.check_event(yaml.MappingEndEvent):
+            event = self._loader.get_event()
+            line = self._line(event)
+            if not isinstance(event, yaml.ScalarEvent):
+                raise _refused(line, "a key must be plain text")
+            key: str = event.value
+            if key == "<<":
+                raise _refused(line, "merge keys (<<) are not read; write the values out")
+            if key in out:
+                first = self._out.lines.get((*path, key))
+                self._out.faults.append(
+                    Fault(dotted((*path, key)), line, f"duplicate key; it stands on line {first} too")
+                )
+            out[key] = self._value((*path, key))
+            self._out.lines[(*path, key)] = line
+        self._loader.get_event()
+        return out
+
+    def _scalar(self, event: yaml.ScalarEvent, path: Path) -> Value:
+        text: str = event.value
+        if event.tag and event.tag not in ("!", "tag:yaml.org,2002:str"):
+            fault = Fault(dotted(path), self._line(event), f"tag {event.tag} is not read")
+            self._out.faults.append(fault)
+        if event.style is not None or event.tag:
+            return text
+        if text in _WORDS:
+            return _WORDS[text]
+        if _INT.match(text):
+            return int(text) if len(text) <= _LONGEST_INT else text
+        return float(text) if _FLOAT.match(text) else text

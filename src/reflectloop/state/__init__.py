@@ -1,0 +1,1 @@
+"""The one truth: an append-only journal, and the state folded from it."""

@@ -1,0 +1,78 @@
+"""What can happen to a task, one frozen record each. Old journals must load for ever: add fields with defaults only."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+Json = dict[str, object]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    kind: ClassVar[str]
+
+    def payload(self) -> Json:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOpened(Event):
+    kind = "task_opened"
+    task_id: str
+    plan_path: str
+    title: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunStarted(Event):
+    kind = "run_started"
+    run_id: str
+    plan_hash: str
+    base_tree: str
+    base_commit: str
+    isolation: str
+    steps: list[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepStarted(Event):
+    kind = "step_started"
+    run_id: str
+    step_id: str
+    tree: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepFinished(Event):
+    kind = "step_finished"
+    run_id: str
+    step_id: str
+    success: bool
+    exit_code: int
+    tree: str
+    duration_ms: int
+    error_code: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunFinished(Event):
+    kind = "run_finished"
+    run_id: str
+    error_code: str | None
+    end_tree: str
+    duration_ms: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Applied(Event):
+    kind = "applied"
+    run_id: str
+    result_tree: str
+    commit: str | None = None
+    ref: str | None = None
+
+
+KINDS: dict[str, type[Event]] = {
+    cls.kind: cls for cls in (TaskOpened, RunStarted, StepStarted, StepFinished, RunFinished, Applied)
+}

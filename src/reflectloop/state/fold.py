@@ -1,0 +1,106 @@
+"""The state of a task, computed from its journal and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Literal
+
+from reflectloop.errors import StateDamaged
+from reflectloop.state import events
+from reflectloop.state.journal import Entry
+
+StepStatus = Literal["pending", "running", "done", "failed"]
+RunStatus = Literal["running", "ok", "failed"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    id: str
+    status: StepStatus = "pending"
+    exit_code: int | None = None
+    tree: str | None = None
+    duration_ms: int | None = None
+
+
+@dataclasses.dataclass(slots=True)
+class Run:
+    id: str
+    plan_hash: str
+    base_tree: str
+    isolation: str
+    started: str
+    steps: dict[str, Step]
+    status: RunStatus = "running"
+    error_code: str | None = None
+    end_tree: str | None = None
+    applied: str | None = None
+    duration_ms: int | None = None
+
+    def count(self, status: StepStatus) -> int:
+        return sum(step.status == status for step in self.steps.values())
+
+
+@dataclasses.dataclass(slots=True)
+class Task:
+    id: str = ""
+    plan_path: str = ""
+    title: str = ""
+    runs: dict[str, Run] = dataclasses.field(default_factory=dict)
+
+
+def fold(entries: Iterable[Entry]) -> Task:
+    task = Task()
+    for entry in entries:
+        advance(task, entry)
+    return task
+
+
+def advance(task: Task, entry: Entry) -> None:
+    """Move `task` on by one event; an event that cannot follow is refused."""
+    match entry.event:
+        case events.TaskOpened(task_id=task_id, plan_path=path, title=title):
+            _expect(not task.id, entry, "a task is opened once")
+            task.id, task.plan_path, task.title = task_id, path, title
+        case events.RunStarted() as started:
+            _expect(bool(task.id) and started.run_id not in task.runs, entry, "a run starts once, in an open task")
+            steps = {name: Step(name) for name in started.steps}
+            task.runs[started.run_id] = Run(
+                started.run_id, started.plan_hash, started.base_tree, started.isolation, entry.at, steps
+            )
+        case events.StepStarted(step_id=name):
+            run = _running(task, entry)
+            _expect(run.steps.get(name, Step("")).status == "pending", entry, f"step {name} is not waiting")
+            run.steps[name] = Step(name, "running")
+        case events.StepFinished(step_id=name) as finished:
+            run = _running(task, entry)
+            _expect(run.steps.get(name, Step("")).status == "running", entry, f"step {name} is not running")
+            status: StepStatus = "done" if finished.success else "failed"
+            run.steps[name] = Step(name, status, finished.exit_code, finished.tree, finished.duration_ms)
+        case events.RunFinished() as ended:
+            run = _running(task, entry)
+            run.status = "failed" if ended.error_code else "ok"
+            run.error_code, run.end_tree, run.duration_ms = (
+                ended.error_code,
+                ended.end_tree,
+                ended.duration_ms,
+            )
+            for step in [step for step in run.steps.values() if step.status == "running"]:
+                run.steps[step.id] = dataclasses.replace(step, status="failed")
+        case events.Applied(run_id=run_id, result_tree=tree):
+            _expect(run_id in task.runs and task.runs[run_id].status == "ok", entry, "only a good run is applied")
+            task.runs[run_id].applied = tree
+        case other:
+            _expect(False, entry, f"{other.kind} is not known here")
+
+
+def _running(task: Task, entry: Entry) -> Run:
+    run = task.runs.get(str(entry.event.payload().get("run_id")))
+    if run is None or run.status != "running":
+        raise StateDamaged(f"journal line {entry.seq}: {entry.event.kind} outside a running run")
+    return run
+
+
+def _expect(condition: bool, entry: Entry, rule: str) -> None:
+    if not condition:
+        raise StateDamaged(f"journal line {entry.seq}: {entry.event.kind}: {rule}")

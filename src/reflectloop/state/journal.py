@@ -1,0 +1,118 @@
+"""The journal file: one checksummed JSON line per event, on disk before the engine goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import StateDamaged
+from reflectloop.state.events import KINDS, Event, Json
+from reflectloop.world import clock, files
+
+SCHEMA = 1
+_SEAL = ',"crc":"'
+_SEAL_LENGTH = len(_SEAL) + 8 + len('"}')
+
+OnEvent = Callable[["Entry"], None]
+
+
+class Entry(NamedTuple):
+    seq: int
+    at: str
+    event: Event
+
+    def as_json(self) -> Json:
+        return {"seq": self.seq, "at": self.at, "kind": self.event.kind, **self.event.payload()}
+
+
+def seal(record: Json) -> bytes:
+    """A record as a line that carries its own checksum."""
+    text = json.dumps(record, ensure_ascii=True, separators=(",", ":"))[:-1]
+    return f'{text}{_SEAL}{zlib.crc32(text.encode()):08x}"}}\n'.encode()
+
+
+def unseal(line: bytes) -> Json | None:
+    """The record in a line, or None where the line is not what was written."""
+    text, seal_text = line[:-_SEAL_LENGTH], line[-_SEAL_LENGTH:]
+    if seal_text != f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode():
+        return None
+    record: Json = json.loads(text + b"}")
+    return record
+
+
+def read(path: Path) -> list[Entry]:
+    """Every event in order. A torn last line is what a crash leaves, and is dropped; any other damage is refused."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    lines = raw.split(b"\n")
+    lines.pop()  # empty, or torn
+    return [_entry(path, number, line) for number, line in enumerate(lines, 1)]
+
+
+def _entry(path: Path, number: int, line: bytes) -> Entry:
+    record = unseal(line)
+    if record is None:
+        raise _damaged(path, number, "the checksum does not match")
+    seq, at, kind, schema = (record.pop(key, None) for key in ("seq", "at", "kind", "v"))
+    if schema != SCHEMA or kind not in KINDS:
+        raise _damaged(path, number, f"it was written by another version (schema {schema}, event {kind!r})")
+    if seq != number:
+        raise _damaged(path, number, f"it is number {seq}: a line is missing or doubled")
+    return Entry(number, str(at), KINDS[str(kind)](**record))
+
+
+def _damaged(path: Path, number: int, why: str) -> StateDamaged:
+    return StateDamaged(
+        f"{path}:{number}: {why}",
+        next_step=f"restore {path} from a copy, or move it away to begin a new task",
+    )
+
+
+class Journal:
+    """The writing end. One writer at a time, by the project's lock."""
+
+    def __init__(self, path: Path, on_event: OnEvent | None = None) -> None:
+        self.path = path
+        self._on_event = on_event
+        with files.room_for("the journal", path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.entries = read(path)
+            self._seq = len(self.entries)
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            os.ftruncate(self._file, self._sound_length())
+            os.lseek(self._file, 0, os.SEEK_END)
+
+    def _sound_length(self) -> int:
+        raw = self.path.read_bytes()
+        return raw.rfind(b"\n") + 1
+
+    def append(self, event: Event) -> Entry:
+        self._seq += 1
+        entry = Entry(self._seq, clock.stamp(clock.now()), event)
+        line = seal({"v": SCHEMA, **entry.as_json()})
+        with files.room_for("the journal", self.path):
+            start = os.lseek(self._file, 0, os.SEEK_CUR)
+            try:
+                _write_all(self._file, line)
+                os.fdatasync(self._file)
+            except OSError:
+                # A half line must not be followed by a whole one.
+                os.ftruncate(self._file, start)
+                raise
+        if self._on_event:
+            self._on_event(entry)
+        return entry
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def _write_all(descriptor: int, raw: bytes) -> None:
+    while raw:
+        raw = raw[os.write(descriptor, raw) :]

@@ -1,0 +1,51 @@
+"""One engine at a time in a project. The kernel drops the lock when its owner dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reflectloop.errors import Locked
+from reflectloop.world import clock, files
+
+
+@contextmanager
+def hold(folder: Path, purpose: str) -> Iterator[None]:
+    path = folder / "lock"
+    with files.room_for("the lock", folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as fault:
+            raise Locked(f"another engine works here: {owner(path)}", next_step="wait for it, or stop it") from fault
+        _sign(descriptor, purpose)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _sign(descriptor: int, purpose: str) -> None:
+    entry = {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "purpose": purpose,
+        "since": clock.stamp(clock.now()),
+    }
+    with files.room_for("the lock", Path("lock")):
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(entry).encode() + b"\n", 0)
+
+
+def owner(path: Path) -> str:
+    try:
+        entry = json.loads(path.read_text())
+        return f"pid {entry['pid']} on {entry['host']}, {entry['purpose']}, since {entry['since']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its owner did not sign the lock"

@@ -1,0 +1,1 @@
+"""Finding out whether work holds: checks, run by the engine itself."""

@@ -1,0 +1,129 @@
+"""Runs one check in the box and judges it by what the engine saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import re2
+
+from reflectloop.box.box import Box, Order
+from reflectloop.plan.model import Check
+
+_KEPT_FOR_REGEX = 8 << 20
+
+
+class CheckResult(NamedTuple):
+    name: str
+    held: bool
+    reason: str
+    exit_code: int | None
+    duration_ms: int
+    log: Path | None
+    timed_out: bool = False
+
+
+class _Needle:
+    """Whether a text occurred in a stream of any length."""
+
+    def __init__(self, text: str) -> None:
+        self._needle = text.encode()
+        self._end = b""
+        self.seen = not text
+
+    def look(self, chunk: bytes) -> None:
+        if not self.seen:
+            window = self._end + chunk
+            self.seen = self._needle in window
+            self._end = window[-len(self._needle) + 1 :] if len(self._needle) > 1 else b""
+
+
+class _Kept:
+    """The output itself, as far as memory allows."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.whole = True
+
+    def look(self, chunk: bytes) -> None:
+        self.whole = self.whole and len(self.data) + len(chunk) <= _KEPT_FOR_REGEX
+        if self.whole:
+            self.data += chunk
+
+
+def run(
+    name: str,
+    check: Check,
+    box: Box,
+    *,
+    must_fail: bool,
+    log: Path,
+    cwd: Path,
+    env: Mapping[str, str],
+    show: Callable[[bytes], None],
+) -> CheckResult:
+    """A check holds when its expectation is met, or, with `must_fail`, when its command ran and was not."""
+    exit_code, duration_ms, timed_out, faults = None, 0, False, []
+    if check.run is not None:
+        wanted, unwanted, kept = (
+            _Needle(check.stdout_contains or ""),
+            _Needle(check.not_contains or "\0"),
+            _Kept(),
+        )
+        lookers = [wanted, unwanted] + ([kept] if check.stdout_regex else [])
+
+        def look(chunk: bytes) -> None:
+            for looker in lookers:
+                looker.look(chunk)
+
+        done = box.run(Order(check.run, cwd, log, check.timeout_s, env=env, show=show, look=look, merge=False))
+        exit_code, duration_ms, timed_out = done.exit_code, done.duration_ms, done.timed_out
+        if timed_out:
+            return CheckResult(
+                name, False, f"ran past {check.timeout_s} s", exit_code, duration_ms, log, timed_out=True
+            )
+        faults += _output_faults(check, exit_code, wanted, unwanted, kept)
+        if must_fail and exit_code in (126, 127):
+            return CheckResult(name, False, f"could not be run (exit {exit_code})", exit_code, duration_ms, log)
+    faults += _file_faults(check, box)
+    held = bool(faults) if must_fail else not faults
+    reason = "; ".join(faults) if faults else "as expected"
+    if must_fail:
+        reason = f"red, as expected ({reason})" if faults else "was to fail, and passed"
+    return CheckResult(name, held, reason, exit_code, duration_ms, log if check.run is not None else None)
+
+
+def _output_faults(check: Check, exit_code: int, wanted: _Needle, unwanted: _Needle, kept: _Kept) -> list[str]:
+    faults = []
+    if exit_code != check.exit_code:
+        faults.append(f"exit code {exit_code}, not {check.exit_code}")
+    if not wanted.seen:
+        faults.append(f"output does not contain {check.stdout_contains!r}")
+    if check.not_contains and unwanted.seen:
+        faults.append(f"output contains {check.not_contains!r}")
+    if check.stdout_regex and not kept.whole:
+        faults.append(f"output is over {_KEPT_FOR_REGEX >> 20} MB, too long for stdout_regex")
+    elif check.stdout_regex and not re2.search(check.stdout_regex, kept.data.decode("utf-8", "replace")):
+        faults.append(f"output does not match {check.stdout_regex!r}")
+    return faults
+
+
+def _file_faults(check: Check, box: Box) -> list[str]:
+    faults = []
+    space = box.workspace
+    if check.file_exists and not space.resolve(check.file_exists).exists():
+        faults.append(f"{check.file_exists} does not exist")
+    if check.file_nonempty:
+        path = space.resolve(check.file_nonempty)
+        if not path.is_file() or path.stat().st_size == 0:
+            faults.append(f"{check.file_nonempty} is missing or empty")
+    if check.file_unchanged:
+        now = space.record(thorough=True).tree
+        if (
+            space.git()
+            .attempt("diff-tree", "--quiet", space.base_tree, now, "--", f":(literal){check.file_unchanged}")
+            .code
+        ):
+            faults.append(f"{check.file_unchanged} changed")
+    return faults

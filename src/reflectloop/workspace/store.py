@@ -1,0 +1,137 @@
+"""The engine's own bare repository: it borrows the user's objects and writes only to itself."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from reflectloop.errors import SandboxCreateFailed
+from reflectloop.workspace.project import KEPT_OUT, Project
+from reflectloop.world import files
+from reflectloop.world.git import Git
+
+_CONFIG = """\
+[core]
+	repositoryformatversion = {version}
+	filemode = true
+	bare = false
+	logallrefupdates = false
+	attributesFile = /dev/null
+	excludesFile = /dev/null
+	preloadIndex = true
+[gc]
+	auto = 0
+[checkout]
+	workers = 0
+[user]
+	name = reflectloop
+	email = reflectloop@localhost
+"""
+
+
+@dataclass(frozen=True)
+class Store:
+    path: Path
+    object_format: str
+
+    @property
+    def objects(self) -> Path:
+        return self.path / "objects"
+
+    def git(self, *, work_tree: Path | None = None, index: Path | None = None, objects: Path | None = None) -> Git:
+        return Git(git_dir=self.path, work_tree=work_tree, index=index, objects=objects)
+
+    def keep(self, name: str, commit: str) -> None:
+        """Hold a commit and all below it against any clean-up."""
+        files.write_atomic(self.path / "refs" / "reflectloop" / name, commit + "\n")
+
+    def forget(self, name: str) -> None:
+        (self.path / "refs" / "reflectloop" / name).unlink(missing_ok=True)
+
+    def commit(self, tree: str, *parents: str, message: str, git: Git | None = None) -> str:
+        """A commit by the engine with a fixed date, so that the same tree gives the same id."""
+        date = "1000000000 +0000"
+        text = f"tree {tree}\n" + "".join(f"parent {parent}\n" for parent in parents)
+        text += f"author reflectloop <reflectloop@localhost> {date}\n"
+        text += f"committer reflectloop <reflectloop@localhost> {date}\n\n{message}\n"
+        writer = git or self.git()
+        return writer.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode()).decode().strip()
+
+    def take_in(self, quarantine: Path) -> None:
+        """Move objects that proved harmless from a run's quarantine into the store."""
+        found = [path for path in quarantine.rglob("*") if path.is_file() and "info" not in path.parts[-2:]]
+        # A pack's index last: git looks for indexes, and must find the pack beside one.
+        for path in sorted(found, key=lambda path: path.suffix == ".idx"):
+            target = self.objects / path.relative_to(quarantine)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(target)
+
+
+def open_for(project: Project) -> Store:
+    """Create the store, or bring an existing one up to date with where the user's objects lie now."""
+    store = Store(project.folder / "git", project.object_format)
+    with files.room_for("the engine's store", project.folder):
+        project.folder.mkdir(exist_ok=True)
+        ignore = project.folder / ".gitignore"
+        if not ignore.exists():
+            files.write_atomic(ignore, "*\n")
+        write_git_dir(
+            store.path,
+            object_format=project.object_format,
+            head="ref: refs/heads/none",
+            alternates=[project.objects],
+        )
+        files.write_atomic(store.path / "info" / "exclude", _exclude_rules(project))
+        copy_if_there(project.shallow, store.path / "shallow")
+        for shared in project.index.parent.glob("sharedindex.*"):
+            copy_if_there(shared, store.path / shared.name)
+    return store
+
+
+def write_git_dir(path: Path, *, object_format: str, head: str, alternates: list[Path]) -> None:
+    """A minimal git folder by hand: no template, no hooks, no configuration but ours."""
+    for folder in (
+        path / "objects" / "info",
+        path / "refs" / "heads",
+        path / "refs" / "reflectloop",
+        path / "info",
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+    config = _CONFIG.format(version=0 if object_format == "sha1" else 1)
+    if object_format != "sha1":
+        config += f"[extensions]\n\tobjectformat = {object_format}\n"
+    _write(path / "config", config)
+    _write(path / "HEAD", head + "\n")
+    lines = "".join(os.fspath(alternate) + "\n" for alternate in alternates)
+    _write(path / "objects" / "info" / "alternates", lines)
+
+
+def _write(path: Path, text: str) -> None:
+    raw = os.fsencode(text)
+    if not path.exists() or path.read_bytes() != raw:
+        files.write_atomic(path, raw)
+
+
+def copy_if_there(source: Path, target: Path) -> None:
+    if source.is_file():
+        shutil.copyfile(source, target)
+    else:
+        target.unlink(missing_ok=True)
+
+
+def _exclude_rules(project: Project) -> bytes:
+    """What the user ignores outside the tree, and what is ours."""
+    rules = [f"/{path}/\n".encode() for path in KEPT_OUT]
+    wide = project.git().attempt("config", "--type=path", "--get", "core.excludesFile").stdout
+    default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "ignore"
+    for source in (Path(os.fsdecode(wide).strip("\n")) if wide else default, project.exclude):
+        try:
+            rules.append(source.read_bytes() + b"\n")
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            continue
+        except OSError as fault:
+            # Unread ignore rules could let a private file into the workspace.
+            raise SandboxCreateFailed(f"cannot read the ignore rules in {source}: {fault.strerror}") from fault
+    return b"".join(rules)

@@ -1,0 +1,104 @@
+"""Files as the engine writes them: whole or not at all, and names as people can read them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from reflectloop.errors import NoSpace
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+@contextmanager
+def room_for(what: str, path: Path) -> Iterator[None]:
+    """Turn "cannot write here" into NO_SPACE that names the place."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno in _NO_ROOM:
+            reason = os.strerror(fault.errno or 0).lower()
+            raise NoSpace(f"cannot write {what} at {path}: {reason}") from fault
+        raise
+
+
+def write_atomic(path: Path, content: bytes | str) -> None:
+    """Replace `path` so that a reader, or a power cut, sees the old or the new and nothing between."""
+    raw = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    with room_for(path.name, path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with part.open("wb") as file:
+                file.write(raw)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def make_private(path: Path) -> None:
+    """Create a folder only its owner may enter; refuse one that somebody else put there."""
+    with room_for("a folder", path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    status = path.lstat()
+    if status.st_uid != os.geteuid() or not path.is_dir() or path.is_symlink():
+        raise NoSpace(f"{path} is not a folder of this user", next_step="reflectloop run --sandbox-root DIR")
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a tree whatever modes a command left on its folders."""
+
+    def open_up(_: object, name: str, __: object) -> None:
+        parent = os.path.dirname(name)
+        for folder in (parent, name):
+            if not os.path.islink(folder):
+                os.chmod(folder, 0o700)
+        if os.path.isdir(name) and not os.path.islink(name):
+            shutil.rmtree(name)
+        elif os.path.lexists(name):
+            os.unlink(name)
+
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, onerror=open_up)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def size_of(path: Path) -> int:
+    """Bytes on disk below `path`; what vanishes meanwhile counts nothing."""
+    total = 0
+    stack = [os.fspath(path)]
+    while stack:
+        try:
+            with os.scandir(stack.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        stack.append(entry.path)
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+        except (FileNotFoundError, PermissionError):
+            continue
+    return total
+
+
+def display(name: bytes | str) -> str:
+    """A file name as one printable line: control characters and odd bytes are escaped."""
+    text = os.fsdecode(name)
+    if text.isprintable():
+        return text
+    out: list[str] = []
+    for char in text:
+        if "\udc80" <= char <= "\udcff":
+            out.append(f"\\x{ord(char) - 0xDC00:02x}")
+        elif char.isprintable():
+            out.append(char)
+        else:
+            out.append(char.encode("unicode_escape").decode())
+    return "".join(out)

@@ -1,0 +1,107 @@
+"""The only caller of git. Nothing a working tree holds can make these calls run something else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reflectloop.errors import NoSpace, SandboxCreateFailed
+from reflectloop.world import process
+
+MINIMUM = (2, 38)  # `git merge-tree --write-tree`
+
+# Command-line configuration outranks every file, and git hands it on to the children it starts itself.
+_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
+_FULL_DISK = (b"No space left on device", b"Read-only file system", b"Disk quota exceeded")
+
+
+class GitFailed(Exception):
+    """A git command said no; the caller knows what that means."""
+
+    def __init__(self, argv: Sequence[str], code: int, stderr: bytes) -> None:
+        self.said = stderr.decode("utf-8", "replace").strip()
+        super().__init__(f"git {' '.join(argv)} exited {code}: {self.said}")
+
+
+def _base_environment() -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",  # reading the user's repository must not rewrite its index
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
+
+
+@dataclass(frozen=True)
+class Git:
+    """One repository to talk to. With `git_dir` the caller's configuration is not read at all."""
+
+    git_dir: Path | None = None
+    work_tree: Path | None = None
+    index: Path | None = None
+    objects: Path | None = None  # where new objects go instead of the repository's own folder
+    cwd: Path | None = None
+
+    def _environment(self) -> dict[str, str]:
+        env = _base_environment()
+        if self.git_dir is None:
+            # The user's own repository: their settings decide what git may open and whose name is on a commit.
+            kept = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
+            return env | {key: os.environ[key] for key in kept if key in os.environ}
+        env |= {
+            "GIT_DIR": os.fspath(self.git_dir),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+        }
+        if self.work_tree:
+            env["GIT_WORK_TREE"] = os.fspath(self.work_tree)
+        if self.index:
+            env["GIT_INDEX_FILE"] = os.fspath(self.index)
+        if self.objects:
+            env["GIT_OBJECT_DIRECTORY"] = os.fspath(self.objects)
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.fspath(self.git_dir / "objects")
+        return env
+
+    def _argv(self, args: Sequence[str]) -> list[str]:
+        return ["git", *_SAFE, *args]
+
+    def run(self, *args: str, stdin: bytes = b"") -> bytes:
+        done = self.attempt(*args, stdin=stdin)
+        if done.code:
+            self._refuse(args, done)
+        return done.stdout
+
+    def attempt(self, *args: str, stdin: bytes = b"") -> process.Captured:
+        cwd = self.cwd or self.work_tree
+        try:
+            return process.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin)
+        except FileNotFoundError as fault:
+            if cwd and not cwd.is_dir():
+                raise SandboxCreateFailed(f"{cwd} is not there any more") from fault
+            raise SandboxCreateFailed(
+                "git is not installed", next_step="apt-get install git", missing=("git",)
+            ) from fault
+
+    def line(self, *args: str) -> str:
+        return os.fsdecode(self.run(*args)).strip("\n")
+
+    def _refuse(self, args: Sequence[str], done: process.Captured) -> None:
+        if any(sign in done.stderr for sign in _FULL_DISK):
+            where = self.git_dir or self.work_tree or self.cwd
+            raise NoSpace(f"git could not write at {where}: {done.stderr.decode('utf-8', 'replace').strip()}")
+        raise GitFailed(args, done.code, done.stderr)
+
+
+def version() -> tuple[int, ...]:
+    text = Git().line("--version").split()[2]
+    return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
+
+
+def paths(listing: bytes) -> list[bytes]:
+    """The names in a NUL-terminated listing."""
+    return [name for name in listing.split(b"\0") if name]

@@ -1,0 +1,274 @@
+"""The only module that starts, watches and ends processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+READ_SIZE = 1 << 18
+_PIPE_SIZE = 1 << 20
+_F_SETPIPE_SZ = 1031
+_PR_SET_CHILD_SUBREAPER = 36
+_live: set[int] = set()  # commands now running, so that orphans can be told from them
+_LINGER_S = 1.0  # how long pipes kept open by strays are read after the command itself has ended
+
+OnOutput = Callable[[str, bytes], None]
+
+
+class Captured(NamedTuple):
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Ended(NamedTuple):
+    """How a watched command ended. `code` is the shell's number: 128+N for signal N."""
+
+    code: int
+    timed_out: bool
+    duration_s: float
+
+
+def capture(
+    argv: Sequence[str | bytes],
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
+    timeout_s: float | None = None,
+) -> Captured:
+    """Run a trusted tool to its end and return what it printed; TimeoutError when it takes too long."""
+    try:
+        done = subprocess.run(argv, cwd=cwd, env=env, input=stdin, capture_output=True, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired as fault:
+        raise TimeoutError(f"{argv[0]!r} took longer than {timeout_s} s") from fault
+    return Captured(done.returncode, done.stdout, done.stderr)
+
+
+def detach(argv: Sequence[str]) -> None:
+    """Start a trusted tool that may outlive us, tied to none of our streams."""
+    subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        cwd="/",
+    )
+
+
+def interactive(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> int:
+    """Hand the terminal to a command and wait."""
+    return subprocess.run(argv, cwd=cwd, env=env, check=False).returncode
+
+
+def find(name: str, *, path: str, cwd: Path) -> str | None:
+    """Where `name` would be found by a command that runs in `cwd` with this PATH."""
+    if "/" in name:
+        target = cwd / name
+        return os.fspath(target) if target.is_file() and os.access(target, os.X_OK) else None
+    return shutil.which(name, path=path)
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def descendants(pid: int) -> list[int]:
+    """Every living process below `pid`, nearest first."""
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        parent = queue.pop(0)
+        for child in _children(parent):
+            found.append(child)
+            queue.append(child)
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    children: list[int] = []
+    try:
+        # Each thread lists its own children only.
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                children += [int(word) for word in file.read().split()]
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        pass
+    return children
+
+
+def carrying(marker: str) -> list[int]:
+    """Every process whose environment holds `marker`, wherever it has been reparented to."""
+    pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [pid for pid in pids if pid != os.getpid() and _carries(pid, marker)]
+
+
+def _carries(pid: int, marker: str) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return marker.encode() in file.read().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return False
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every process that a command leaves behind, so that it can be found and ended."""
+    import ctypes  # noqa: PLC0415 - only needed where there is no pid namespace
+
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _orphans(marker: str) -> list[int]:
+    """Children that are no command of ours. Those that hide their mark belong to the only command there is."""
+    strays = [pid for pid in _children(os.getpid()) if pid not in _live]
+    return [pid for pid in strays if not _live or _carries(pid, marker)]
+
+
+def _end_orphans(marker: str) -> None:
+    for _ in range(100):  # again until none is left, since they may be forking
+        strays = _orphans(marker)
+        if not strays:
+            return
+        for pid in strays:
+            for below in [*descendants(pid), pid]:
+                _signal(below, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+class Watched:
+    """One untrusted command: its streams are read as they come, and it ends with all its children."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        on_output: OnOutput,
+        merge: bool = True,
+        namespaced: bool = False,
+        marker: str = "",
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self._on_output = on_output
+        self._namespaced = namespaced
+        self._marker = marker
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+            start_new_session=True,
+            pass_fds=pass_fds,
+            bufsize=0,
+        )
+        _live.add(self._process.pid)
+
+    def wait(self, *, timeout_s: float, grace_s: float) -> Ended:
+        """Read until the command ends or its time is up, then end whatever is left of it."""
+        try:
+            timed_out = not self._read_until(self._started + timeout_s)
+            if timed_out:
+                self._ask_to_stop()
+                self._read_until(time.monotonic() + grace_s)
+        finally:
+            self._end()
+        self._drain()
+        code = self._process.returncode
+        return Ended(128 - code if code < 0 else code, timed_out, time.monotonic() - self._started)
+
+    def _streams(self) -> dict[str, IO[bytes]]:
+        named = {"stdout": self._process.stdout, "stderr": self._process.stderr}
+        return {name: stream for name, stream in named.items() if stream and not stream.closed}
+
+    def _read_until(self, deadline: float) -> bool:
+        """Pass output on until the command exits (True) or the deadline comes (False)."""
+        ended = os.pidfd_open(self._process.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                selector.register(ended, selectors.EVENT_READ, "ended")
+                for name, stream in self._streams().items():
+                    with contextlib.suppress(OSError):
+                        _widen(stream)
+                    selector.register(stream, selectors.EVENT_READ, name)
+                while (left := deadline - time.monotonic()) > 0:
+                    for key, _ in selector.select(left):
+                        if key.data == "ended":
+                            return True
+                        self._pass_on(selector, key)
+        finally:
+            os.close(ended)
+        return self._process.poll() is not None
+
+    def _pass_on(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+        chunk = os.read(key.fd, READ_SIZE)
+        if chunk:
+            self._on_output(key.data, chunk)
+        else:
+            selector.unregister(key.fileobj)
+
+    def _ask_to_stop(self) -> None:
+        # In a pid namespace the outer process is the jailer: it must live to see the grace period out.
+        targets = descendants(self._process.pid)
+        if not self._namespaced:
+            targets.append(self._process.pid)
+        for pid in targets:
+            _signal(pid, signal.SIGTERM)
+
+    def _end(self) -> None:
+        if self._process.poll() is None:
+            # The namespace's init first: everything inside dies with it, and nothing can be born after.
+            for pid in [*descendants(self._process.pid), self._process.pid]:
+                _signal(pid, signal.SIGKILL)
+        if not self._namespaced:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        _live.discard(self._process.pid)
+        if not self._namespaced:
+            _end_orphans(self._marker)
+
+    def _drain(self) -> None:
+        """Take what is still in the pipes; strays that hold them open do not hold us."""
+        deadline = time.monotonic() + _LINGER_S
+        for name, stream in self._streams().items():
+            os.set_blocking(stream.fileno(), False)
+            while time.monotonic() < deadline:
+                try:
+                    chunk = os.read(stream.fileno(), READ_SIZE)
+                except BlockingIOError:
+                    break
+                if not chunk:
+                    break
+                self._on_output(name, chunk)
+            stream.close()
+
+
+def _widen(stream: IO[bytes]) -> None:
+    import fcntl  # noqa: PLC0415
+
+    fcntl.fcntl(stream.fileno(), _F_SETPIPE_SZ, _PIPE_SIZE)

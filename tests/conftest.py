@@ -1,0 +1,38 @@
+"""What every story stands on: a HOME that is not the user's, real git, and the program itself."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import Repo
+
+
+@pytest.fixture(autouse=True)
+def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads the real HOME, the caller's git settings, or leaves anything in the shared temp folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_", "REFLECTLOOP"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Iterator[Repo]:
+    """A small repository with one commit."""
+    made = Repo(tmp_path / "project")
+    made.path.mkdir()
+    made.git("init", "-q", "-b", "main")
+    made.write("README.md", "# sample\n")
+    made.write("src/app.py", "print('hello')\n")
+    made.commit("first")
+    yield made
+    made.no_process_left()

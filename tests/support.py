@@ -1,0 +1,140 @@
+"""Hands for the stories: a repository to work in and the program as a user starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PROGRAM = [sys.executable, "-m", "reflectloop"]
+
+
+class Answer(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.stdout)
+        return found
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.json["envelope"]
+        return found
+
+
+def start(cwd: Path, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([*PROGRAM, *words], cwd=cwd, env={**os.environ, **(env or {})}, **more)
+
+
+def reflectloop(cwd: Path, *words: str, env: Mapping[str, str] | None = None, stdin: str = "") -> Answer:
+    done = subprocess.run(
+        [*PROGRAM, *words],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        input=stdin.encode(),
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+class Repo:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def git(self, *words: str, cwd: Path | None = None) -> str:
+        identity = ["-c", "user.name=Test", "-c", "user.email=test@localhost"]
+        done = subprocess.run(
+            ["git", *identity, *words], cwd=cwd or self.path, capture_output=True, check=True, timeout=60
+        )
+        return done.stdout.decode("utf-8", "surrogateescape")
+
+    def write(self, name: str, text: str | bytes) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    def commit(self, message: str) -> str:
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", message)
+        return self.git("rev-parse", "HEAD").strip()
+
+    def plan(self, text: str, name: str = "plan.yaml") -> Path:
+        """A plan beside the project, so that it is no part of it."""
+        path = self.path.parent / name
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    def steps(self, *commands: str | list[str], **more: Any) -> Path:
+        """A plan of one step a command."""
+        steps = [{"id": f"P-{number}", "commands": [command], **more} for number, command in enumerate(commands, 1)]
+        return self.plan(json.dumps({"plan": {"title": "Test", "track": "direct", "steps": steps}}))
+
+    def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Answer:
+        return reflectloop(self.path, *(str(word) for word in words), env=env)
+
+    def state(self) -> dict[str, Any]:
+        """Everything of the user's that a run must leave alone."""
+        times = {}
+        for folder, folders, names in os.walk(self.path):
+            if ".reflectloop" in folders:
+                folders.remove(".reflectloop")
+            for name in names:
+                path = Path(folder) / name
+                status = path.lstat()
+                times[str(path)] = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_mode)
+        return {
+            "index": (self.path / ".git" / "index").read_bytes(),
+            "refs": self.git("for-each-ref"),
+            "head": (self.path / ".git" / "HEAD").read_text(),
+            "stash": self.git("stash", "list"),
+            "config": (self.path / ".git" / "config").read_text(),
+            "times": times,
+        }
+
+    def latest(self) -> Path:
+        own = self.path / ".reflectloop"
+        return own / "runs" / (own / "latest").read_text().strip()
+
+    def workspaces(self) -> list[Path]:
+        root = Path(os.environ["TMPDIR"]) / "reflectloop"
+        return sorted(path for path in root.glob("*") if not path.name.startswith(".removed")) if root.exists() else []
+
+    def no_process_left(self) -> None:
+        mark = os.environ["TMPDIR"].encode()
+        assert wait_until(lambda: not _processes_naming(mark)), f"left running: {_processes_naming(mark)}"
+
+
+def _processes_naming(mark: bytes) -> list[str]:
+    """Commands of ours that still run: their HOME lies under this test's temp folder."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                environ = Path(f"/proc/{name}/environ").read_bytes()
+                words = Path(f"/proc/{name}/cmdline").read_bytes()
+            except (FileNotFoundError, PermissionError, ProcessLookupError):
+                continue
+            if b"HOME=" + mark in environ and words:
+                found.append(words.replace(b"\0", b" ").decode("utf-8", "replace"))
+    return found
+
+
+def wait_until(condition: Any, timeout_s: float = 10.0) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return bool(condition())
