@@ -31,6 +31,8 @@ def repo(tmp_path: Path) -> Iterator[Repo]:
     made = Repo(tmp_path / "project")
     made.path.mkdir()
     made.git("init", "-q", "-b", "main")
+    made.git("config", "user.name", "Test")
+    made.git("config", "user.email", "test@localhost")
     made.write("README.md", "# sample\n")
     made.write("src/app.py", "print('hello')\n")
     made.commit("first")

@@ -53,9 +53,10 @@ class Repo:
         self.path = path
 
     def git(self, *words: str, cwd: Path | None = None) -> str:
-        identity = ["-c", "user.name=Test", "-c", "user.email=test@localhost"]
+        env = {**os.environ, "GIT_AUTHOR_NAME": "Test", "GIT_AUTHOR_EMAIL": "test@localhost"}
+        env |= {"GIT_COMMITTER_NAME": "Test", "GIT_COMMITTER_EMAIL": "test@localhost"}
         done = subprocess.run(
-            ["git", *identity, *words], cwd=cwd or self.path, capture_output=True, check=True, timeout=60
+            ["git", *words], env=env, cwd=cwd or self.path, capture_output=True, check=True, timeout=60
         )
         return done.stdout.decode("utf-8", "surrogateescape")
 

@@ -16,17 +16,19 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from reflectloop import secrets
+from reflectloop.cli.render import harmless
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
 
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])|[\x00-\x08\x0b-\x1f\x7f]")
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN = 4
 
 
 def plain(data: bytes) -> list[str]:
-    """Output as lines without anything that moves a cursor or sets a title."""
-    return [_ESCAPES.sub(b"", line).decode("utf-8", "replace") for line in data.replace(b"\r", b"\n").split(b"\n")]
+    """Output as lines of text alone: no colours, nothing that commands a terminal."""
+    text = harmless(data.replace(b"\r", b"\n").decode("utf-8", "replace"))
+    return _COLOURS.sub("", text).split("\n")
 
 
 class Events:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -35,12 +36,20 @@ def common(command: F) -> F:
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    click.echo(secrets.redact(printable(text)), err=err)
+    click.echo(secrets.redact(harmless(text)), err=err)
 
 
-def printable(text: str) -> str:
-    """Text that a terminal can be given: bytes that are no text are shown, not sent."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+# Everything that moves a cursor, sets a title or rings; colours and line breaks stay.
+_CONTROL = re.compile(
+    r"\x1b\[(?![0-9;]*m)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b(?!\[)"
+    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f\x80-\x9f]"
+)
+
+
+def harmless(text: str) -> str:
+    """Text that a terminal can be given: what would command it is taken out, bytes that are no text are shown."""
+    shown = text.replace("\r\n", "\n").encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return _CONTROL.sub("", shown)
 
 
 def answer(command: str, data: Any = None, *, next_step: str | None = None) -> None:  # noqa: ANN401

@@ -9,7 +9,7 @@ from reflectloop.box import box as boxes
 from reflectloop.flow.run import Outcome, Request, refuse_agents
 from reflectloop.flow.steps import words
 from reflectloop.plan import load as plans
-from reflectloop.plan.load import Loaded, resolve
+from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Plan, Step
 from reflectloop.plan.order import batches
 from reflectloop.terms import Isolation
@@ -56,7 +56,7 @@ def _step(plan: Plan, step: Step) -> dict[str, Any]:
         "agent": step.agent.model_dump(mode="json") if step.agent else None,
         "checks": [
             f"{name}: {words(check.run)}" + (" (must fail)" if must_fail else "")
-            for name, check, must_fail in resolve(plan, step)
+            for name, check, must_fail in plan.checks_of(step)
         ],
     }
 

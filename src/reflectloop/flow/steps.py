@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from reflectloop.box.box import Box, Order
 from reflectloop.errors import StepFailed, StepTimeout, VerificationFailed
-from reflectloop.plan.load import resolve
 from reflectloop.plan.model import Command, Plan, Step
 from reflectloop.verify import checks
 from reflectloop.verify.checks import CheckResult
@@ -113,7 +112,7 @@ class _Work:
         return None
 
     def verifications(self) -> _Failure | None:
-        for name, check, must_fail in resolve(self.plan, self.step):
+        for name, check, must_fail in self.plan.checks_of(self.step):
             self.show.command(self.step.id, f"check {name}: {words(check.run)}")
             log = self._log() if check.run is not None else self.folder
             cwd = self.box.workspace.resolve(".")

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    StrictBool,
+    StrictInt,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema
 
 from reflectloop.terms import Isolation, Track
 
@@ -71,6 +81,14 @@ class Verification(Check):
     expect: Literal["pass", "fail"] = "pass"
     claim: str | None = Field(default=None, exclude=True)
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """As people write it: an object, or a plain text."""
+        reference = handler(core)
+        handler.resolve_ref_schema(reference)["properties"].pop("claim")
+        text = {"type": "string", "description": "the name of a check, or a claim that nothing checks"}
+        return {"anyOf": [text, reference]}
+
 
 def _verification(value: Any) -> Any:  # noqa: ANN401
     return {"claim": value} if isinstance(value, str) else value
@@ -80,6 +98,12 @@ Verify = Annotated[
     Verification,
     BeforeValidator(_verification),
 ]
+
+
+class Wanted(NamedTuple):
+    name: str
+    check: Check
+    must_fail: bool
 
 
 class Agent(Strict):
@@ -144,6 +168,17 @@ class Plan(Strict):
     isolation: Requirement | None = None
     limits: Limits = Limits()
     jobs: Annotated[StrictInt, Field(ge=1, le=64)] = 1
+
+    def checks_of(self, step: Step) -> tuple[Wanted, ...]:
+        """What a step must show; plain claims are left out, since nothing can check them."""
+        out = []
+        for position, item in enumerate(step.verify, 1):
+            name = item.check or item.claim
+            if name is not None and name in self.checks:
+                out.append(Wanted(name, self.checks[name], item.expect == "fail"))
+            elif item.claim is None:
+                out.append(Wanted(f"{step.id}.{position}", item, item.expect == "fail"))
+        return tuple(out)
 
     @property
     def settled_track(self) -> Track:

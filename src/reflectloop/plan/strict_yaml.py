@@ -59,7 +59,7 @@ def dotted(path: Path) -> str:
 
 def parse(raw: bytes) -> Document:
     if len(raw) > MAX_BYTES:
-        raise _refused(None, f"the file is {len(raw) >> 20} MB; a plan has at most {MAX_BYTES >> 20} MB")
+        raise _refused(None, f"a plan has at most {MAX_BYTES >> 20} MB, and this file has more")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
@@ -183,7 +183,7 @@ class _Builder:
         if event.tag and event.tag not in ("!", "tag:yaml.org,2002:str"):
             fault = Fault(dotted(path), self._line(event), f"tag {event.tag} is not read")
             self._out.faults.append(fault)
-        if event.style is not None or event.tag:
+        if event.style or event.tag:  # quoted, or a block
             return text
         if text in _WORDS:
             return _WORDS[text]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import filecmp
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from reflectloop.errors import ApplyConflict, InvalidInput
 from reflectloop.workspace import patch
 from reflectloop.workspace.project import Project
+from reflectloop.workspace.saved import Saved, recover
 from reflectloop.workspace.snapshot import take
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, git
 from reflectloop.world.git import Git, GitFailed
 
+_SAVED = "apply.saved"
 _LISTING = ("-r", "-z", "--name-only", "--no-renames")
 
 
@@ -37,6 +36,7 @@ class Prepared(NamedTuple):
 
 def prepare(project: Project, store: Store, change: Change, scratch: Path) -> Prepared:
     """Work out the result without touching anything; APPLY_CONFLICT when it cannot be had."""
+    recover(project.root, scratch / _SAVED, store.git(work_tree=project.root))
     now = take(project, store, scratch).tree
     result = merge(store, base=change.base, ours=now, theirs=change.end)
     return Prepared(now, result, patch.touched(store.git(), now, result))
@@ -70,7 +70,7 @@ def to_work_tree(project: Project, store: Store, prepared: Prepared, scratch: Pa
     index = scratch / "apply.index"
     target = store.git(work_tree=project.root, index=index)
     names = git.paths(store.git().run("diff-tree", *_LISTING, prepared.now, prepared.result))
-    with _Saved(os.fsencode(project.root), names, scratch / "apply.saved") as saved:
+    with Saved(project.root, scratch / _SAVED, names, prepared.result) as saved:
         try:
             target.run("read-tree", prepared.now)
             target.attempt("update-index", "-q", "--refresh")
@@ -83,43 +83,6 @@ def to_work_tree(project: Project, store: Store, prepared: Prepared, scratch: Pa
             raise
         finally:
             index.unlink(missing_ok=True)
-
-
-class _Saved:
-    """The user's files as they were, copied before the first is touched, put back by rename: that needs no space."""
-
-    def __init__(self, root: bytes, names: list[bytes], folder: Path) -> None:
-        self._root, self._names, self._folder = root, names, folder
-        self._kept: dict[bytes, Path] = {}
-
-    def __enter__(self) -> Self:
-        with files.room_for("copies of the files to be changed", self._folder):
-            self._folder.mkdir()
-            for number, name in enumerate(self._names):
-                source = Path(os.fsdecode(self._root + b"/" + name))
-                if source.is_symlink() or source.is_file():
-                    self._kept[name] = self._folder / str(number)
-                    shutil.copy2(source, self._kept[name], follow_symlinks=False)
-        return self
-
-    def put_back(self) -> None:
-        for name in self._names:
-            place = Path(os.fsdecode(self._root + b"/" + name))
-            if name not in self._kept:
-                with contextlib.suppress(OSError):
-                    place.unlink()
-            elif not _same(place, self._kept[name]):
-                place.parent.mkdir(parents=True, exist_ok=True)
-                self._kept[name].replace(place)
-
-    def __exit__(self, *_: object) -> None:
-        files.remove_tree(self._folder)
-
-
-def _same(one: Path, other: Path) -> bool:
-    if one.is_symlink() or other.is_symlink():
-        return one.is_symlink() and other.is_symlink() and one.readlink() == other.readlink()
-    return one.is_file() and filecmp.cmp(one, other, shallow=False)
 
 
 def _refuse_hidden(project: Project, store: Store, prepared: Prepared) -> None:
@@ -168,6 +131,7 @@ def prepare_commit(project: Project, store: Store, change: Change, branch: str |
         raise InvalidInput(
             "HEAD is detached: there is no branch to commit to", next_step="reflectloop apply --branch NAME"
         )
+    _refuse_nameless(project)
     head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
     tree = merge(store, base=change.base, ours=head_tree, theirs=change.end)
     if tree == head_tree:
@@ -193,6 +157,17 @@ def commit(project: Project, store: Store, pending: Pending, *, message: str) ->
         )
         user.attempt("update-index", "-q", "--refresh")
     return made
+
+
+def _refuse_nameless(project: Project) -> None:
+    if (
+        project.git().attempt("var", "GIT_COMMITTER_IDENT").code
+        or project.git().attempt("var", "GIT_AUTHOR_IDENT").code
+    ):
+        raise InvalidInput(
+            "git does not know whose name to put on the commit",
+            next_step="git config user.name NAME && git config user.email ADDRESS",
+        )
 
 
 def _new_ref(project: Project, branch: str) -> str:

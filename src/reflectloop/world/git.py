@@ -14,7 +14,7 @@ MINIMUM = (2, 38)  # `git merge-tree --write-tree`
 
 # Command-line configuration outranks every file, and git hands it on to the children it starts itself.
 _SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
-_FULL_DISK = (b"No space left on device", b"Read-only file system", b"Disk quota exceeded")
+_FULL_DISK = (b"No space left on device", b"Read-only file system", b"Disk quota exceeded", b"unable to write file")
 
 
 class GitFailed(Exception):

@@ -1,0 +1,97 @@
+"""The user's files as they were before an apply touched them: copied first, put back by rename, found after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import filecmp
+import os
+import shutil
+from pathlib import Path
+from typing import Self
+
+from reflectloop.errors import ApplyConflict
+from reflectloop.world import files
+from reflectloop.world.git import Git
+
+_MANIFEST = "manifest"
+
+
+class Saved:
+    """Copies in a folder on the project's own file system, so that putting them back needs no space."""
+
+    def __init__(self, root: Path, folder: Path, names: list[bytes], result: str) -> None:
+        self._root, self._folder, self._names, self._result = root, folder, names, result
+
+    def __enter__(self) -> Self:
+        with files.room_for("copies of the files to be changed", self._folder):
+            self._folder.mkdir()
+            for number, name in enumerate(self._names):
+                source = self._place(name)
+                if source.is_symlink() or source.is_file():
+                    shutil.copy2(source, self._copy(number), follow_symlinks=False)
+        # From here on, a crash is one that may have touched something.
+        files.write_atomic(self._folder / _MANIFEST, b"\0".join([self._result.encode(), *self._names]))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        files.remove_tree(self._folder)
+
+    def _place(self, name: bytes) -> Path:
+        return Path(os.fsdecode(os.fsencode(self._root) + b"/" + name))
+
+    def _copy(self, number: int) -> Path:
+        return self._folder / str(number)
+
+    def put_back(self) -> None:
+        for number, name in enumerate(self._names):
+            place, copy = self._place(name), self._copy(number)
+            if not os.path.lexists(copy):
+                with contextlib.suppress(OSError):
+                    place.unlink()
+            elif not _same(place, copy):
+                place.parent.mkdir(parents=True, exist_ok=True)
+                copy.replace(place)
+
+    def strange(self, target: Git) -> list[str]:
+        """Files that are neither as they were nor as the apply was making them: somebody else's work."""
+        out = []
+        for number, name in enumerate(self._names):
+            place, copy = self._place(name), self._copy(number)
+            if os.path.lexists(place) and not _same(place, copy) and not self._half_made(target, name, place):
+                out.append(files.display(name))
+        return out
+
+    def _half_made(self, target: Git, name: bytes, place: Path) -> bool:
+        made = target.attempt("cat-file", "--filters", f"{self._result}:{os.fsdecode(name)}")
+        if made.code or place.is_dir():
+            return False
+        now = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes()
+        return made.stdout.startswith(now)
+
+
+def _same(one: Path, other: Path) -> bool:
+    if one.is_symlink() or other.is_symlink():
+        return one.is_symlink() and other.is_symlink() and one.readlink() == other.readlink()
+    if not (one.is_file() and other.is_file()):
+        return False
+    return one.stat().st_mode == other.stat().st_mode and filecmp.cmp(one, other, shallow=False)
+
+
+def recover(root: Path, folder: Path, target: Git) -> bool:
+    """Undo an apply that was killed half way. Whether there was one."""
+    if not folder.exists():
+        return False
+    manifest = folder / _MANIFEST
+    if manifest.exists():
+        result, *names = manifest.read_bytes().split(b"\0")
+        saved = Saved(root, folder, names, result.decode())
+        strange = saved.strange(target)
+        if strange:
+            raise ApplyConflict(
+                f"an earlier apply was killed, and files have changed since: {', '.join(strange[:10])}",
+                next_step=f"look at the copies in {folder}, then remove that folder",
+                missing=tuple(strange),
+            )
+        saved.put_back()
+    files.remove_tree(folder)
+    return True

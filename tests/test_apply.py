@@ -1,0 +1,195 @@
+"""`apply`: exactly the run's change, or nothing at all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from support import Repo, start, wait_until
+
+
+def test_a_change_of_the_users_elsewhere_is_kept(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo theirs >> src/app.py")).code == 0
+    repo.write("README.md", "# mine\n")
+    repo.write("new.txt", "mine\n")
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "README.md").read_text() == "# mine\n"
+    assert (repo.path / "new.txt").read_text() == "mine\n"
+    assert (repo.path / "src/app.py").read_text() == "print('hello')\ntheirs\n"
+
+
+def test_a_change_in_another_part_of_the_same_file_is_merged(repo: Repo) -> None:
+    lines = [f"line {number}\n" for number in range(20)]
+    repo.write("long.txt", "".join(lines))
+    repo.commit("long")
+    assert repo.run("run", repo.steps("sed -i '1s/.*/theirs/' long.txt")).code == 0
+    repo.write("long.txt", "".join([*lines[:-1], "mine\n"]))
+    repo.commit("HEAD moved")
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "long.txt").read_text() == "".join(["theirs\n", *lines[1:-1], "mine\n"])
+
+
+def test_a_conflict_changes_nothing(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo theirs > src/app.py; echo new > fresh.txt")).code == 0
+    repo.write("src/app.py", "mine\n")
+    before = repo.state()
+    answer = repo.run("apply", "--yes")
+    assert answer.code == 34
+    assert "src/app.py" in answer.stderr
+    assert repo.state() == before
+
+
+def test_an_ignored_file_in_the_way_is_not_overwritten(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo theirs > local.cfg; mkdir made; echo x > made/f")).code == 0
+    repo.write(".gitignore", "local.cfg\nmade\n")
+    repo.write("local.cfg", "precious\n")
+    answer = repo.run("apply", "--yes")
+    assert answer.code == 34
+    assert "local.cfg" in answer.stderr
+    assert (repo.path / "local.cfg").read_text() == "precious\n"
+    (repo.path / "local.cfg").unlink()
+    repo.write("made", "an ignored file where a folder should be\n")
+    assert repo.run("apply", "--yes").code == 34
+    assert (repo.path / "made").is_file()
+
+
+def test_ignored_files_inside_a_folder_that_becomes_a_file_are_kept(repo: Repo) -> None:
+    repo.write("data/kept.txt", "x\n")
+    repo.write(".gitignore", "*.cache\n")
+    repo.commit("data")
+    assert repo.run("run", repo.steps("rm -r data; echo file > data")).code == 0
+    repo.write("data/precious.cache", "mine\n")
+    answer = repo.run("apply", "--yes")
+    assert answer.code == 34
+    assert "data/precious.cache" in answer.stderr
+    assert (repo.path / "data/precious.cache").read_text() == "mine\n"
+    assert (repo.path / "data/kept.txt").exists()
+
+
+def test_commit_holds_the_change_alone(repo: Repo) -> None:
+    repo.write("README.md", "# dirty\n")
+    repo.write("staged.txt", "staged\n")
+    repo.git("add", "staged.txt")
+    assert repo.run("run", repo.steps("echo theirs >> src/app.py; echo n > 'new file'")).code == 0
+    answer = repo.run("apply", "--yes", "--commit", "-m", "A change of ours")
+    assert answer.code == 0, answer.stderr
+    assert repo.git("log", "-1", "--format=%s").strip() == "A change of ours"
+    assert repo.git("show", "--name-only", "--format=", "HEAD").split("\n")[:-1] == ["new file", "src/app.py"]
+    assert repo.git("status", "--porcelain").splitlines() == [" M README.md", "A  staged.txt"]
+    repo.git("fsck", "--strict")
+
+
+def test_a_commit_needs_a_name_to_put_on_it(repo: Repo) -> None:
+    repo.git("config", "--unset", "user.name")
+    repo.git("config", "--unset", "user.email")
+    repo.git("config", "user.useConfigOnly", "true")
+    assert repo.run("run", repo.steps("echo x > a")).code == 0
+    answer = repo.run("apply", "--yes", "--commit")
+    assert answer.code == 12
+    assert "git config user.name" in answer.stderr
+    assert not (repo.path / "a").exists()
+
+
+def test_branch_leaves_the_users_files_alone(repo: Repo) -> None:
+    repo.write("README.md", "# dirty\n")
+    assert repo.run("run", repo.steps("echo theirs >> src/app.py")).code == 0
+    before = repo.state()
+    assert repo.run("apply", "--branch", "proposal").code == 0
+    after = repo.state()
+    assert {key: after[key] for key in ("index", "head", "stash")} == {
+        key: before[key] for key in ("index", "head", "stash")
+    }
+    assert repo.git("diff", "--stat", "main", "proposal", "--", "README.md") == ""
+    assert "+theirs" in repo.git("diff", "main", "proposal")
+    assert repo.run("apply", "--branch", "proposal").code == 12
+    assert repo.run("apply", "--branch", "no..good").code == 12
+
+
+def test_commit_refuses_where_staged_work_would_be_lost(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo theirs >> src/app.py")).code == 0
+    repo.write("src/app.py", "print('hello')\ntheirs\n")
+    repo.git("add", "src/app.py")
+    before = repo.state()
+    assert repo.run("apply", "--yes", "--commit").code == 34
+    assert repo.state() == before
+
+
+def test_only_a_run_that_passed_is_applied(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo x > a", "false")).code == 30
+    answer = repo.run("apply", "--yes")
+    assert answer.code == 14
+    assert not (repo.path / "a").exists()
+
+
+def test_applying_twice_says_it_is_there_already(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo x > a")).code == 0
+    assert repo.run("apply", "--yes").code == 0
+    answer = repo.run("apply", "--yes")
+    assert answer.code == 14
+    assert "already" in answer.stderr
+    assert "applied" in repo.run("status").stdout
+
+
+def test_a_detached_head_runs_and_applies_but_has_no_branch_to_commit_to(repo: Repo) -> None:
+    repo.git("checkout", "-q", "--detach")
+    assert repo.run("run", repo.steps("git branch --show-current; echo x > a")).code == 0
+    assert (repo.latest() / "logs" / "P-1.1.log").read_text() == ""
+    assert repo.run("apply", "--commit", "--yes").code == 12
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "a").read_text() == "x\n"
+
+
+def test_a_full_disk_in_the_middle_puts_everything_back(tmp_path: Path) -> None:
+    """A small file system of its own is the only honest way to run out of space."""
+    disk = tmp_path / "small"
+    disk.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        # Mounting needs privileges; a quota on file size is the nearest thing without.
+        return
+    try:
+        small = Repo(disk / "project")
+        small.path.mkdir()
+        small.git("init", "-q", "-b", "main")
+        small.write("a.txt", "a\n")
+        small.write("z.txt", "z\n")
+        small.commit("first")
+        plan = small.steps("echo changed > a.txt; head -c 900000 /dev/urandom > m.bin; echo changed > z.txt")
+        assert small.run("run", plan).code == 0
+        free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+        small.write("filler", b"x" * (free - 300_000))
+        small.git("update-index", "--refresh")
+        (small.path / ".git" / "info" / "exclude").write_text("filler\n")
+        before = small.state()
+        answer = small.run("apply", "--yes")
+        assert answer.code == 52, (answer.code, answer.stderr)
+        assert small.state()["index"] == before["index"]
+        assert (small.path / "a.txt").read_text() == "a\n"
+        assert (small.path / "z.txt").read_text() == "z\n"
+        assert not (small.path / "m.bin").exists()
+        (small.path / "filler").unlink()
+        assert small.run("apply", "--yes").code == 0
+        assert (small.path / "z.txt").read_text() == "changed\n"
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_killed_in_the_middle_the_users_files_are_found_again(repo: Repo) -> None:
+    """Whatever instant an apply is killed at, applying again ends in the right tree and loses nothing."""
+    for number in range(300):
+        repo.write(f"many/{number}.txt", f"old {number}\n")
+    repo.commit("many")
+    assert repo.run("run", repo.steps("for f in many/*; do echo new > $f; done")).code == 0
+    for delay in (0.35, 0.45, 0.5, 0.55):
+        engine = start(repo.path, "apply", "--yes", stderr=subprocess.DEVNULL)
+        wait_until(lambda: False, delay)
+        engine.send_signal(signal.SIGKILL)
+        engine.wait()
+        answer = repo.run("apply", "--yes")
+        assert answer.code in (0, 14), answer.stderr
+        assert all((repo.path / f"many/{number}.txt").read_text() == "new\n" for number in range(300))
+        repo.git("checkout", "--", ".")

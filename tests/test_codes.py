@@ -1,0 +1,203 @@
+"""Every published code that can be reached, through the command line: envelope, exit code, what to do next."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from reflectloop.errors import published
+from support import Answer, Repo, reflectloop, start, wait_until
+
+KEY = "sk-" + "a1b2c3d4e5f6a7b8c9"
+
+
+class Story(NamedTuple):
+    code: str
+    exit_code: int
+    tell: Callable[[Repo], Answer]
+    missing: list[str] | None = None
+
+
+def _bare(repo: Repo) -> Answer:
+    repo.git("init", "-q", "--bare", "../bare.git")
+    return reflectloop(repo.path.parent / "bare.git", "run", "--json")
+
+
+def _no_commits(repo: Repo) -> Answer:
+    repo.git("init", "-q", "../empty")
+    return reflectloop(repo.path.parent / "empty", "run", "--json", str(repo.steps("true")))
+
+
+def _locked(repo: Repo) -> Answer:
+    engine = start(repo.path, "run", str(repo.steps("sleep 30")), stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
+        return repo.run("run", "--json", repo.steps("true"))
+    finally:
+        engine.terminate()
+        engine.wait()
+
+
+def _damaged(repo: Repo) -> Answer:
+    plan = repo.steps("false")
+    repo.run("run", plan)
+    (journal,) = (repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
+    raw = bytearray(journal.read_bytes())
+    raw[raw.index(b"run_started")] ^= 1
+    journal.write_bytes(raw)
+    return repo.run("run", "--json", plan)
+
+
+def _conflict(repo: Repo) -> Answer:
+    assert repo.run("run", repo.steps("echo theirs > src/app.py")).code == 0
+    repo.write("src/app.py", "mine\n")
+    answer = repo.run("apply", "--yes", "--json")
+    assert (repo.path / "src/app.py").read_text() == "mine\n"
+    return answer
+
+
+AGENT = "plan: {title: T, steps: [{id: a, agent: {prompt: do it}}]}"
+
+STORIES = [
+    Story(
+        "MISSING_PLAN",
+        10,
+        lambda repo: repo.run("run", "--json"),
+        [".reflectloop/plan.yaml", ".claude/state/thinking/plan.latest.yaml"],
+    ),
+    Story("MISSING_PLAN", 10, lambda repo: repo.run("run", "--json", "none.yaml"), ["none.yaml"]),
+    Story("INVALID_PLAN", 11, lambda repo: repo.run("run", "--json", repo.plan("plan: {}"))),
+    Story(
+        "INVALID_INPUT",
+        12,
+        lambda repo: (repo.write("reflectloop.toml", "[run]\ngrase_s = 1\n"), repo.run("config", "--json"))[1],
+    ),
+    Story("NOTHING_TO_DO", 14, lambda repo: repo.run("diff", "--json")),
+    Story("UNSUPPORTED_REPOSITORY", 16, _bare),
+    Story("UNSUPPORTED_REPOSITORY", 16, _no_commits),
+    Story(
+        "SANDBOX_CREATE_FAILED",
+        20,
+        lambda repo: repo.run("run", "--json", "--isolation", "full", repo.steps("true")),
+        ["isolation:full"],
+    ),
+    Story("STEP_FAILED", 30, lambda repo: repo.run("run", "--json", repo.steps("false"))),
+    Story("STEP_TIMEOUT", 31, lambda repo: repo.run("run", "--json", repo.steps("sleep 30", timeout_s=1))),
+    Story(
+        "VERIFICATION_FAILED", 32, lambda repo: repo.run("run", "--json", repo.steps("true", verify=[{"run": "false"}]))
+    ),
+    Story("APPLY_CONFLICT", 34, _conflict, ["src/app.py"]),
+    Story("LOCKED", 50, _locked),
+    Story("STATE_DAMAGED", 51, _damaged),
+    Story(
+        "NO_SPACE", 52, lambda repo: (repo.write(".reflectloop", ""), repo.run("run", "--json", repo.steps("true")))[1]
+    ),
+    Story("AGENT_UNAVAILABLE", 61, lambda repo: repo.run("run", "--json", repo.plan(AGENT)), ["backend:a"]),
+    Story("SANDBOX_ESCAPE", 98, lambda repo: repo.run("run", "--json", repo.steps("true", cwd=".."))),
+    Story("SECRET_LEAK", 99, lambda repo: repo.run("run", "--json", repo.steps(f"echo key = {KEY[:6]}''{KEY[6:]}"))),
+]
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.code)
+def test_a_code_is_in_the_envelope_and_is_the_exit_code(story: Story, repo: Repo) -> None:
+    answer = story.tell(repo)
+    assert answer.envelope["error_code"] == story.code
+    assert answer.code == story.exit_code
+    assert answer.envelope["status"] == "ERROR"
+    assert answer.envelope["next"]
+    assert answer.envelope["message"]
+    if story.missing is not None:
+        assert answer.envelope["missing_inputs"] == story.missing
+
+
+def test_every_published_code_has_a_story() -> None:
+    told = {story.code for story in STORIES} | {
+        "INTERRUPTED",  # told in test_process
+        "INTERNAL",  # below
+    }
+    assert {error.code for error in published()} == told
+    assert all(
+        error.exit_code == next(s.exit_code for s in STORIES if s.code == error.code)
+        for error in published()
+        if error.code in {s.code for s in STORIES}
+    )
+
+
+def test_a_bug_of_ours_is_called_one(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("true")).code == 0
+    (repo.latest() / "result.yaml").unlink()
+    (repo.latest() / "result.yaml").mkdir()
+    answer = repo.run("show", "--json")
+    assert answer.code == 70
+    assert answer.envelope["error_code"] == "INTERNAL"
+    assert "Traceback" not in answer.stderr
+    assert "Traceback" in repo.run("show", "--debug", "--json").stderr
+
+
+def test_bad_flags_are_usage_and_a_typo_gets_a_suggestion(repo: Repo) -> None:
+    answer = repo.run("stauts")
+    assert answer.code == 2
+    assert "Did you mean 'status'" in answer.stderr
+    told = repo.run("run", "--no-such-flag", "--json")
+    assert told.code == 2
+    assert told.envelope["error_code"] == "USAGE"
+    assert repo.run("run", "a", "--plan", "b").code == 2
+
+
+def test_words_for_people_name_the_code_the_place_and_the_next_command(repo: Repo) -> None:
+    plan = repo.plan("plan:\n  title: T\n  steps:\n    - id: a\n      comands: [x]\n")
+    answer = repo.run("run", plan)
+    assert answer.code == 11
+    assert answer.stderr.startswith("INVALID_PLAN: ")
+    assert "line 5: steps[0].comands: unknown key 'comands'; did you mean 'commands'?" in answer.stderr
+    assert f"next: correct it, then: reflectloop plan check {plan}" in answer.stderr
+
+
+def test_a_fault_found_at_load_leaves_a_blocker_and_no_workspace(repo: Repo) -> None:
+    answer = repo.run("run", "--json", repo.plan("plan: {}"))
+    assert answer.code == 11
+    assert (repo.latest() / "blocker.yaml").exists()
+    assert repo.workspaces() == []
+    assert not (repo.path / ".reflectloop" / "tasks").exists()
+
+
+def test_help_and_version_import_nothing_heavy(tmp_path: Path) -> None:
+    heavy = ["pydantic", "rich", "yaml", "re2", "reflectloop.flow", "reflectloop.plan"]
+    for flag in ("--help", "--version"):
+        program = (
+            "import sys\n"
+            "from reflectloop.cli.main import main\n"
+            f"try: main([{flag!r}])\n"
+            "except SystemExit as left: assert not left.code\n"
+            f"print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=True)
+        assert done.stderr.decode().strip() == "[]"
+
+
+def test_output_into_a_closed_pipe_is_no_fault(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("seq 200000")).code == 0
+    line = f"{sys.executable} -m reflectloop log | head -1"
+    done = subprocess.run(["bash", "-c", line], cwd=repo.path, capture_output=True, check=False)
+    assert done.stdout == b"1\n"
+    assert done.stderr == b""
+
+
+def test_two_engines_in_one_project_never_mix(repo: Repo) -> None:
+    engines = [
+        start(repo.path, "run", "--json", str(repo.steps("sleep 0.5")), stdout=subprocess.PIPE) for _ in range(4)
+    ]
+    told = [json.loads(engine.communicate(timeout=60)[0])["envelope"] for engine in engines]
+    codes = sorted(envelope["error_code"] or "OK" for envelope in told)
+    assert codes.count("OK") >= 1
+    assert set(codes) <= {"OK", "LOCKED"}
+    assert all("pid" in envelope["message"] for envelope in told if envelope["error_code"] == "LOCKED")
+    time.sleep(0.05)
+    assert repo.run("run", repo.steps("true")).code == 0

@@ -1,0 +1,156 @@
+"""What a step may try against the host: none of it runs there, none of it reaches outside the workspace."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from support import Repo
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A program that leaves a mark when anything runs it, with the place it was run in."""
+    program = tmp_path / "trap.sh"
+    program.write_text(f'#!/bin/sh\nreadlink /proc/self/ns/pid >> "{tmp_path}/sprung"\ncat\n')
+    program.chmod(0o755)
+    return program
+
+
+def sprung_on_host(tmp_path: Path) -> bool:
+    """Whether the trap ran outside every box; inside one, a program may run what it likes."""
+    mark = tmp_path / "sprung"
+    return mark.exists() and os.readlink("/proc/self/ns/pid") in mark.read_text()
+
+
+ATTACKS = {
+    "fsmonitor": "git config core.fsmonitor {trap}; echo x > a",
+    "hooks": "for h in post-index-change pre-commit post-checkout reference-transaction; do cp {trap} .git/hooks/$h; done"
+    " || (mkdir -p .git/hooks && cp {trap} .git/hooks/post-index-change); echo x > a",
+    "filter": "git config filter.evil.clean {trap}; git config filter.evil.smudge {trap}; "
+    "git config filter.evil.process {trap}; echo '* filter=evil' > .gitattributes; echo x > a; echo y > src/app.py",
+    "textconv": "git config diff.evil.textconv {trap}; git config diff.evil.command {trap}; "
+    "git config diff.external {trap}; echo '* diff=evil' > .gitattributes; echo y > src/app.py",
+    "alternates": "echo /etc > .git/objects/info/alternates; echo x > a",
+    "git file": "rm -rf .git; echo 'gitdir: {outside}' > .git; echo x > a",
+    "git link": "rm -rf .git; ln -s {outside} .git; echo x > a",
+    "nested repository": "git init -q sub && cd sub && git config core.fsmonitor {trap} && git config filter.e.clean {trap} && "
+    "echo '* filter=e' > .gitattributes && echo x > f && git add -A && git commit -qm x && cd .. && echo x > a",
+    "nested without commit": "git init -q sub && git -C sub config core.fsmonitor {trap}; echo x > a",
+    "submodule": "git init -q mod && cd mod && echo x > f && git add f && git commit -qm x && "
+    "git config core.fsmonitor {trap} && git config filter.e.clean {trap} && echo 'f filter=e' > .git/info/attributes && "
+    "echo dirty > f && cd .. && git update-index --add --cacheinfo 160000,$(git -C mod rev-parse HEAD),mod && "
+    "printf '[submodule \"mod\"]\\n\\tpath = mod\\n\\turl = ./x\\n\\tupdate = !{trap}\\n' > .gitmodules; echo x > a",
+    "environment": "export GIT_DIR={outside}; echo x > a",
+    "global config": "git config --global core.fsmonitor {trap}; git config --global core.hooksPath /tmp; echo x > a",
+    "link out": "ln -s {outside} out; echo x > a",
+}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_nothing_a_step_writes_runs_on_the_host(name: str, repo: Repo, trap: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "precious").write_text("mine")
+    before = repo.state()
+    command = ATTACKS[name].format(trap=trap, outside=outside)
+    answer = repo.run("run", repo.steps(command, "echo again >> a"))
+    assert answer.code == 0, answer.stderr
+    for words in (["status"], ["diff"], ["show"], ["log"]):
+        assert repo.run(*words).code == 0
+    assert repo.state() == before
+    assert [path.name for path in outside.iterdir()] == ["precious"]
+    assert not sprung_on_host(tmp_path)
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "a").read_text() == "x\nagain\n" if name != "textconv" else True
+    assert not sprung_on_host(tmp_path)
+    assert [path.name for path in outside.iterdir()] == ["precious"]
+
+
+def test_the_trap_itself_works(repo: Repo, trap: Path, tmp_path: Path) -> None:
+    """Without our care it would go off: this is what makes the stories above mean something."""
+    repo.git("config", "core.fsmonitor", str(trap))
+    repo.git("status")
+    assert sprung_on_host(tmp_path)
+
+
+def test_a_submodule_made_by_a_step_is_never_entered_by_the_host(repo: Repo, trap: Path, tmp_path: Path) -> None:
+    """`git add -A` would start `git status` in there, with that repository's own configuration."""
+    repo.git("init", "-q", str(tmp_path / "lib"))
+    lib = Repo(tmp_path / "lib")
+    lib.write("f", "x\n")
+    lib.commit("lib")
+    repo.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(lib.path), "mod")
+    repo.commit("with a submodule")
+    command = (
+        f"git init -q mod; cd mod; git config core.fsmonitor {trap}; git config filter.e.clean {trap}; "
+        "echo '* filter=e' > .git/info/attributes; echo x > f; git add f; git commit -qm x; echo dirty > f; cd ..; echo x > a"
+    )
+    answer = repo.run("run", repo.steps(command, "echo more >> a"))
+    assert answer.code == 0, answer.stderr
+    assert "submodule mod" in answer.stderr
+    assert not sprung_on_host(tmp_path)
+
+
+def test_a_link_made_by_one_step_does_not_lead_the_next_one_out(repo: Repo) -> None:
+    plan = repo.plan(
+        """
+        plan:
+          title: T
+          steps:
+            - {id: a, commands: ["ln -s /tmp way"]}
+            - {id: b, commands: ["touch never"], cwd: way}
+        """
+    )
+    answer = repo.run("run", "--json", plan)
+    assert answer.code == 98
+    assert "way" in answer.envelope["message"]
+
+
+def test_a_link_in_the_project_that_leads_out_is_refused_before_anything_runs(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "project-evil").mkdir()
+    (repo.path / "evil").symlink_to(tmp_path / "project-evil")
+    repo.commit("a link")
+    plan = repo.plan(
+        "plan: {title: T, steps: [{id: a, commands: ['touch ran']}, {id: b, commands: ['touch x'], cwd: evil}]}"
+    )
+    answer = repo.run("run", "--json", plan)
+    assert answer.code == 98
+    assert answer.json["data"]["steps"] == []
+    assert repo.workspaces() == []
+
+
+def test_a_sibling_whose_name_begins_alike_is_outside(repo: Repo) -> None:
+    """By path components, not by text: `repo-evil` begins with `repo`."""
+    plan = repo.steps("mkdir ../repo-evil && ln -s ../repo-evil way", "true")
+    text = plan.read_text().replace('"id": "P-2",', '"id": "P-2", "cwd": "way",')
+    plan.write_text(text)
+    assert repo.run("run", plan).code == 98
+
+
+def test_a_step_that_removes_its_workspace_is_told_apart_from_success(repo: Repo) -> None:
+    answer = repo.run("run", repo.steps('rm -rf "$PWD"'))
+    assert answer.code == 20
+    assert "was removed" in answer.stderr
+
+
+def test_unreadable_leavings_are_named_or_cleared(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("mkdir -p locked/in && touch locked/in/x && chmod 000 locked; exit 1")).code == 30
+    assert repo.run("gc", "--all").code == 0
+    assert repo.workspaces() == []
+
+
+def test_terminal_escapes_do_not_reach_a_persons_terminal(repo: Repo) -> None:
+    answer = repo.run("run", repo.steps("printf '\\033]0;owned\\007\\033[2J'; exit 1"))
+    assert answer.code == 30
+    assert "\x1b]0;" not in answer.stderr
+
+
+def test_the_workspace_folder_is_private(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("false")).code == 30
+    (kept,) = repo.workspaces()
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700

@@ -1,0 +1,147 @@
+"""Commands end when they should, with all their children, whatever they try."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reflectloop.box.box import Box, Order
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.store import Store
+from support import Repo, start, wait_until
+
+STUBBORN = (
+    "import os, signal, sys, time\n"
+    "if os.fork(): os._exit(0) if len(sys.argv) > 2 else None\n"
+    "else:\n"
+    "    os.setsid()\n"
+    "    if os.fork(): os._exit(0)\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "open(sys.argv[1] + str(os.getpid()), 'w').close()\n"
+    "time.sleep(300)\n"
+)
+
+
+def living(token: str) -> list[str]:
+    """Processes whose command line holds `token`."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                words = Path(f"/proc/{name}/cmdline").read_bytes()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if token.encode() in words:
+                found.append(name)
+    return found
+
+
+@pytest.fixture
+def stubborn(tmp_path: Path) -> str:
+    """A command that forks twice into a session of its own, ignores TERM and sleeps; argument 1 marks it."""
+    (tmp_path / "stubborn.py").write_text(STUBBORN)
+    return f"{sys.executable} {tmp_path}/stubborn.py {tmp_path}/alive-"
+
+
+def test_a_step_past_its_timeout_is_killed_with_its_children(repo: Repo, stubborn: str, tmp_path: Path) -> None:
+    repo.write("reflectloop.toml", "[run]\ngrace_s = 0.3\n")
+    answer = repo.run("run", "--json", repo.steps(f"echo partial; {stubborn}", timeout_s=1))
+    assert answer.code == 31
+    assert answer.envelope["error_code"] == "STEP_TIMEOUT"
+    assert len(list(tmp_path.glob("alive-*"))) == 2
+    assert living(f"{tmp_path}/alive-") == []
+    assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "partial\n"
+
+
+def test_what_a_finished_command_left_behind_is_gone_too(repo: Repo, stubborn: str, tmp_path: Path) -> None:
+    answer = repo.run("run", repo.steps(f"{stubborn} leave; sleep 0.3"))
+    assert answer.code == 0, answer.stderr
+    assert len(list(tmp_path.glob("alive-*"))) == 1
+    assert living(f"{tmp_path}/alive-") == []
+
+
+def test_nothing_survives_kill_9_of_the_engine(repo: Repo, stubborn: str, tmp_path: Path) -> None:
+    engine = start(repo.path, "run", str(repo.steps(stubborn)))
+    assert wait_until(lambda: len(list(tmp_path.glob("alive-*"))) == 2)
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+    assert wait_until(lambda: not living(f"{tmp_path}/alive-"), 5)
+    assert repo.run("run", repo.steps("true")).code == 0
+    assert wait_until(lambda: repo.workspaces() == [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_cleanly_and_says_so(number: signal.Signals, repo: Repo, stubborn: str, tmp_path: Path) -> None:
+    engine = start(repo.path, "run", "--json", str(repo.steps(stubborn)), stdout=subprocess.PIPE)
+    assert wait_until(lambda: len(list(tmp_path.glob("alive-*"))) == 2)
+    engine.send_signal(number)
+    told, _ = engine.communicate(timeout=30)
+    assert engine.returncode == 130
+    assert json.loads(told)["envelope"]["error_code"] == "INTERRUPTED"
+    assert living(f"{tmp_path}/alive-") == []
+
+
+def test_term_is_given_a_chance_before_kill(repo: Repo) -> None:
+    command = "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
+    assert repo.run("run", repo.steps(command, timeout_s=1)).code == 31
+    assert (repo.latest() / "logs" / "P-1.1.log").read_text().split() in (
+        ["ready", "asked"],
+        ["ready", "Terminated", "asked"],
+    )
+
+
+def test_a_flood_of_output_costs_neither_disk_nor_memory(repo: Repo) -> None:
+    """200 MB here; the proof runs 2 GB."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    answer = repo.run("run", repo.steps("head -c 200000000 /dev/zero | tr '\\0' 'y'; echo; echo the end"))
+    assert answer.code == 0
+    log = repo.latest() / "logs" / "P-1.1.log"
+    assert log.stat().st_size <= (8 << 20) + 200
+    assert log.read_bytes().endswith(b"the end\n")
+    assert max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) < 200_000
+
+
+def test_a_missing_command_is_a_failed_step_not_a_broken_box(repo: Repo) -> None:
+    answer = repo.run("run", "--json", repo.steps(["no-such-tool", "--version"]))
+    assert answer.code == 30
+    assert answer.json["data"]["steps"][0]["exit_code"] == 127
+    assert "no-such-tool: command not found" in (repo.latest() / "logs" / "P-1.1.log").read_text()
+
+
+@pytest.fixture
+def bare_box(tmp_path: Path) -> Box:
+    """A box on a machine without bubblewrap."""
+    folder = tmp_path / "RLOP-20260101-000000"
+    space = Workspace(folder.name, folder, tmp_path, Store(tmp_path, "sha1"), "", "", 0)
+    for path in (space.folder, space.repo, space.home, space.tmp):
+        path.mkdir()
+    return Box(space, dict(os.environ), namespaced=False, grace_s=0.3)
+
+
+@pytest.mark.parametrize("more", ["", " leave; sleep 0.3"])
+def test_without_a_namespace_children_are_still_ended(bare_box: Box, stubborn: str, tmp_path: Path, more: str) -> None:
+    log = tmp_path / "log"
+    done = bare_box.run(Order(stubborn + more, bare_box.workspace.repo, log, timeout_s=1))
+    assert done.timed_out is not bool(more)
+    assert wait_until(lambda: not living(f"{tmp_path}/alive-"), 2)
+
+
+def test_a_command_killed_by_a_signal_reports_the_shells_number(repo: Repo) -> None:
+    answer = repo.run("run", "--json", repo.steps(["bash", "-c", "kill -SEGV $$"]))
+    assert answer.json["data"]["steps"][0]["exit_code"] == 128 + signal.SIGSEGV
+
+
+def test_timeouts_do_not_wait_for_streams_that_strays_hold_open(bare_box: Box, tmp_path: Path) -> None:
+    began = time.monotonic()
+    done = bare_box.run(Order("sleep 60 & echo out", bare_box.workspace.repo, tmp_path / "log", timeout_s=30))
+    assert done.exit_code == 0
+    assert time.monotonic() - began < 10
+    assert (tmp_path / "log").read_text() == "out\n"
