@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.box import bubblewrap, environment
+from reflectloop.box import environment
 from reflectloop.box.output import Recorder
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.terms import Isolation
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.world import process
+from reflectloop.world import bubblewrap, process
 
 SHELL = ("bash", "-e", "-o", "pipefail", "-c")
 NOT_FOUND = 127

@@ -13,13 +13,12 @@ from typing import Any, Literal, NamedTuple
 
 import reflectloop
 from reflectloop import config
-from reflectloop.box import bubblewrap
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow.folders import Folders
 from reflectloop.plan.schema import plan_schema
 from reflectloop.terms import Isolation
 from reflectloop.workspace import project
-from reflectloop.world import files, git, process
+from reflectloop.world import bubblewrap, files, git, process
 
 _FIRST_PLAN = """\
 # yaml-language-server: $schema=./plan.schema.json

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop import config, secrets
-from reflectloop.errors import NothingToDo, SecretLeak
+from reflectloop import config
+from reflectloop.errors import NothingToDo
 from reflectloop.flow import look
 from reflectloop.flow.folders import Folders
+from reflectloop.flow.run import refuse_leaks
 from reflectloop.state import events, lock
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
@@ -17,7 +18,7 @@ from reflectloop.workspace import apply as applying
 from reflectloop.workspace import ledger, patch, project
 from reflectloop.workspace.apply import Change
 from reflectloop.workspace.patch import Touched
-from reflectloop.workspace.store import Store, open_for
+from reflectloop.workspace.store import open_for
 from reflectloop.world import files
 
 
@@ -55,7 +56,8 @@ def apply(
         change = Change(run.id, run.base_tree, run.end_tree or run.base_tree)
         if change.base == change.end:
             raise NothingToDo(f"{run.id} changed nothing; there is nothing to apply")
-        _refuse_leaks(store, change)
+        # The rules may have grown since the run.
+        refuse_leaks(store.git(), change.base, change.end, patch.between(store.git(), change.base, change.end))
         pending = applying.prepare_commit(home, store, change, branch) if commit or branch else None
         prepared = None if branch else applying.prepare(home, store, change, folders.scratch)
         before, after = (prepared.now, prepared.result) if prepared else (change.base, change.end)
@@ -87,14 +89,6 @@ def _passed(folders: Folders, run_id: str) -> tuple[Task, Run]:
         if run and run.status == "ok":
             return task, run
     raise NothingToDo(f"{run_id} did not pass; only proven work is applied", next_step=f"reflectloop show {run_id}")
-
-
-def _refuse_leaks(store: Store, change: Change) -> None:
-    # The rules may have grown since the run.
-    if any(
-        found.grade == "certain" for found in secrets.scan_added(patch.between(store.git(), change.base, change.end))
-    ):
-        raise SecretLeak(f"the patch of {change.run_id} adds a secret", next_step="run the plan again without it")
 
 
 class Cleared(NamedTuple):

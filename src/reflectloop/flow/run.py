@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from reflectloop import config, secrets
 from reflectloop.box import box as boxes
-from reflectloop.box import bubblewrap, environment
+from reflectloop.box import environment
 from reflectloop.box.box import Box
 from reflectloop.errors import (
     AgentUnavailable,
@@ -36,7 +36,8 @@ from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.store import Store, open_for
-from reflectloop.world import clock, files
+from reflectloop.world import bubblewrap, clock, files
+from reflectloop.world.git import Git
 
 MODE = "git"
 
@@ -202,13 +203,7 @@ class _Line:
         end = self.space.record(thorough=True).tree
         git = self.space.git()
         text = patch.between(git, self.space.base_tree, end)
-        leaks = [found for found in secrets.scan_added(text) if found.grade == "certain"]
-        if leaks:
-            first = leaks[0]
-            raise SecretLeak(
-                f"{first.rule} in a line the patch adds (patch line {first.line}, fingerprint {first.fingerprint})",
-                next_step="take the secret out of what the steps write, and change it: it was exposed",
-            )
+        refuse_leaks(git, self.space.base_tree, end, text)
         self.touched = patch.touched(git, self.space.base_tree, end)
         files.write_atomic(self.folder.patch, text)
 
@@ -326,6 +321,19 @@ class _Line:
             report.write_yaml(self.folder.blocker, envelope, card)
         # Last: where the envelope stands, everything it names stands.
         report.write_yaml(self.folder.envelope, envelope)
+
+
+def refuse_leaks(git: Git, base: str, end: str, text: bytes) -> None:
+    """What a patch adds, as lines or as binary files, must hold no secret."""
+    found = secrets.scan_added(text)
+    for content in patch.binaries(git, base, end) if b"\nGIT binary patch\n" in text else ():
+        found += secrets.scan(content)
+    for leak in found:
+        if leak.grade == "certain":
+            raise SecretLeak(
+                f"{leak.rule} in what the patch adds (line {leak.line}, fingerprint {leak.fingerprint})",
+                next_step="take the secret out of what the steps write, and change it: it was exposed",
+            )
 
 
 def refuse_agents(loaded: Loaded) -> None:

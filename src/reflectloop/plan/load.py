@@ -48,15 +48,18 @@ def load(path: Path) -> Loaded:
         raise MissingPlan(f"cannot read {path}: {fault.strerror}", missing=(str(path),)) from fault
     plan, found = parse(raw)
     if plan is None or found:
-        raise refuse(path, found)
+        raise refuse(path, found, secrets.values(raw))
     return Loaded(plan, path, "native", "sha256:" + hashlib.sha256(raw).hexdigest(), tuple(_remarks(plan)))
 
 
-def refuse(path: Path, found: list[Fault]) -> ReflectloopError:
+def refuse(path: Path, found: list[Fault], known: set[bytes]) -> ReflectloopError:
     gravest = min((fault.code for fault in found), key=GRAVITY.index)
     count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
     ordered = sorted(found, key=lambda fault: (fault.line or 0, fault.path))
-    cleaned = tuple(fault._replace(message=secrets.redact(fault.message)) for fault in ordered)
+    cleaned = tuple(
+        fault._replace(path=secrets.redact(fault.path, known), message=secrets.redact(fault.message, known))
+        for fault in ordered
+    )
     return by_code(gravest)(
         f"{path} has {count}", next_step=f"correct it, then: reflectloop plan check {path}", faults=cleaned
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from reflectloop.world import files
@@ -32,6 +34,15 @@ class Touched(NamedTuple):
 def between(git: Git, base: str, end: str) -> bytes:
     """A patch that `git apply` turns `base` into `end` with, byte for byte."""
     return b"" if base == end else git.run("diff-tree", "-r", "-p", *_EXACT, base, end)
+
+
+def binaries(git: Git, base: str, end: str) -> Iterator[bytes]:
+    """The new content of binary files: a patch shows them encoded, where nothing can be read."""
+    counts = git.run("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--diff-filter=AMT", base, end)
+    for line in counts.split(b"\0"):
+        if line.startswith(b"-\t-\t"):
+            name = os.fsdecode(line.split(b"\t", 2)[2])
+            yield git.run("cat-file", "blob", f"{end}:{name}")
 
 
 def touched(git: Git, base: str, end: str) -> tuple[Touched, ...]:

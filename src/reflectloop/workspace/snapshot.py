@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
@@ -33,7 +34,7 @@ def take(project: Project, store: Store, scratch: Path) -> Snapshot:
         source = _seed_index(project, store, index)
         _drop_kept_out(source)
         _drop_filtered(project, source)
-        recorded = record(source)
+        recorded = record(source, dataclasses.replace(source, writable=project.folder))
         links = _submodules(source, index)
     finally:
         index.unlink(missing_ok=True)

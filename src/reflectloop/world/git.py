@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reflectloop.errors import NoSpace, SandboxCreateFailed
-from reflectloop.world import process
+from reflectloop.world import bubblewrap, process
 
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
 
@@ -45,6 +45,9 @@ class Git:
     index: Path | None = None
     objects: Path | None = None  # where new objects go instead of the repository's own folder
     cwd: Path | None = None
+    # The only folder git may write to. Where an object exists in a borrowed folder already, git sets that
+    # file's time instead of writing its own: in the user's repository, nothing is to be set.
+    writable: Path | None = None
 
     def _environment(self) -> dict[str, str]:
         env = _base_environment()
@@ -68,7 +71,8 @@ class Git:
         return env
 
     def _argv(self, args: Sequence[str]) -> list[str]:
-        return ["git", *_SAFE, *args]
+        argv = ["git", *_SAFE, *args]
+        return bubblewrap.shield(argv, writable=self.writable) if self.writable else argv
 
     def run(self, *args: str, stdin: bytes = b"") -> bytes:
         done = self.attempt(*args, stdin=stdin)

@@ -1,4 +1,4 @@
-"""bubblewrap: a pid namespace around a command, so that ending the box ends everything in it."""
+"""bubblewrap: namespaces around a command, so that ending it ends all it started, or it can write one place only."""
 
 from __future__ import annotations
 
@@ -22,6 +22,25 @@ def wrap(argv: list[str], *, cwd: Path, status_fd: int) -> list[str]:
         "--die-with-parent",
         *("--json-status-fd", str(status_fd)),
         *("--chdir", os.fspath(cwd)),
+        "--",
+        *argv,
+    ]
+
+
+def shield(argv: list[str], *, writable: Path) -> list[str]:
+    """The same command with everything read-only but one folder; as it is where bubblewrap does not work."""
+    if refusal() is not None:
+        return argv
+    return [
+        "bwrap",
+        "--ro-bind",
+        "/",
+        "/",
+        "--dev-bind",
+        "/dev",
+        "/dev",
+        "--bind",
+        *[os.fspath(writable)] * 2,
         "--",
         *argv,
     ]

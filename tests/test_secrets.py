@@ -1,0 +1,157 @@
+"""Secrets: found whatever the chunking, stopped before disk and terminal, and nowhere to be found afterwards."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflectloop.secrets import Scanner, redact, scan, scan_added
+from support import PROGRAM, Repo
+
+KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
+
+
+def made(*parts: str) -> bytes:
+    """A test vector that stands nowhere in the source as a whole."""
+    return "".join(parts).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        (made("TAVILY_API_KEY", "=", "abcd1234"), "search-api-key"),
+        (made("BRAVE_SEARCH_API_KEY", ": ", "abcd1234"), "search-api-key"),
+        (made('"DASHSCOPE_API_KEY"', ': "', "abcd1234", '"'), "search-api-key"),
+        (made("TAVILY_MCP_URL", "=", "wss://host/x"), "search-api-key"),
+        (made("key = ", "sk-", "abcdefghij12"), "prefixed-token"),
+        (made("token: ", "tvly-", "abcdefghij12"), "prefixed-token"),
+        (made("GET https://host/path?x=1&", "api_key=", "abcd1234"), "url-with-secret"),
+        (made("http://host/?", "token=", "abcd1234&y=2"), "url-with-secret"),
+    ],
+)
+def test_the_seeds_patterns_are_found(text: bytes, rule: str) -> None:
+    assert [found.rule for found in scan(b"before\n" + text + b"\nafter\n")] == [rule]
+    assert scan(b"before\n" + text + b"\nafter\n")[0].line == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BRAVE_API_KEY: <SET>",
+        "TAVILY_API_KEY=${TAVILY_API_KEY}",
+        "DASHSCOPE_API_KEY = your-key-here",
+        "export BRAVE_API_KEY=$KEY",
+        "https://host/?token=<token>",
+        "https://host/?api_key=xxxxxxxx",
+        "task-1234567890 = sk-short",
+        "the sk- prefix alone",
+        "risk-assessment: done",
+    ],
+)
+def test_names_and_placeholders_are_no_secrets(text: str) -> None:
+    assert scan(text.encode()) == []
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300), st.lists(st.integers(1, 40), min_size=1, max_size=60))
+def test_findings_do_not_depend_on_the_chunking(before: bytes, after: bytes, sizes: list[int]) -> None:
+    stream = before + b"\nkey = " + KEY.encode() + b"\n" + after
+    whole = Scanner()
+    expected = whole.feed(stream) + whole.finish()
+    pieces = Scanner()
+    out, position = b"", 0
+    for size in sizes * (1 + len(stream) // sum(sizes)):
+        out += pieces.feed(stream[position : position + size])
+        position += size
+    out += pieces.feed(stream[position:]) + pieces.finish()
+    assert out == expected
+    assert pieces.findings == whole.findings
+    assert KEY.encode() not in out
+
+
+def test_a_secret_in_a_line_without_end_is_found_across_windows() -> None:
+    for offset in range(0, 140_000, 9_973):
+        scanner = Scanner()
+        line = b"x" * offset + b" key=" + KEY.encode() + b" " + b"y" * (200_000 - offset)
+        out = (
+            b"".join(scanner.feed(line[start : start + 4096]) for start in range(0, len(line), 4096)) + scanner.finish()
+        )
+        assert KEY.encode() not in out
+        assert len(scanner.findings) == 1
+
+
+def test_memory_is_flat_on_a_line_without_end() -> None:
+    scanner = Scanner()
+    for _ in range(100):
+        scanner.feed(b"x" * 100_000)
+        assert len(scanner._held) < 200_000
+
+
+def test_redaction_keeps_the_rest() -> None:
+    assert redact(f"a\nkey = {KEY} and more\nb") == "a\nkey = [REDACTED:prefixed-token] and more\nb"
+
+
+def test_only_lines_a_patch_adds_count() -> None:
+    patch = f"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-key = {KEY}\n context = {KEY}\n+key = $KEY\n".encode()
+    assert scan_added(patch) == []
+    assert len(scan_added(patch.replace(b"+key = $KEY", b"+key = " + KEY.encode()))) == 1
+
+
+def everywhere(*roots: Path) -> bytes:
+    """Every byte under some folders, packed objects and all, names too."""
+    out = []
+    for root in roots:
+        for path in root.rglob("*"):
+            out.append(os.fsencode(path.name))
+            if path.is_file() and not path.is_symlink():
+                out.append(path.read_bytes())
+                if "objects" in path.parts and len(path.name) == 38:
+                    git_dir = path.parents[2] if path.parents[1].name == "objects" else path.parents[1]
+                    oid = path.parent.name + path.name
+                    shown = subprocess.run(
+                        ["git", f"--git-dir={git_dir}", "cat-file", "-p", oid], capture_output=True, check=False
+                    )
+                    out.append(shown.stdout)
+    return b"\n".join(out)
+
+
+LEAKS = {
+    "stdout": "echo key = $K",
+    "stderr": "echo key = $K >&2",
+    "split across writes": "printf 'key = '; printf '%s' ${K:0:7}; sleep 0.2; printf '%s\\n' ${K:7}",
+    "no newline": "printf 'key = %s' $K",
+    "a file in the patch": "echo key = $K > settings.ini",
+    "a binary-looking file": "printf 'key = %s\\n\\0' $K > data.bin",
+    "an environment dump": "echo SERVICE_TOKEN=$K; env | grep SERVICE",
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_leak_stops_the_run_and_leaves_the_value_nowhere(name: str, repo: Repo, tmp_path: Path) -> None:
+    """The value comes together only inside the box, from two halves that are no secret."""
+    halves = f"K={KEY[:4]}; K=${{K}}{KEY[4:]}; "
+    plan = repo.steps(halves + LEAKS[name], "touch never")
+    done = subprocess.run(
+        [*PROGRAM, "run", str(plan)], cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+    )
+    assert done.returncode == 99, done.stdout.decode()
+    assert KEY.encode() not in done.stdout
+    assert repo.workspaces() == []
+    assert KEY.encode() not in everywhere(repo.path / ".reflectloop", Path(os.environ["TMPDIR"]))
+    assert repo.run("diff").code == 14
+    del tmp_path
+
+
+def test_a_patch_may_take_a_leaked_key_out(repo: Repo) -> None:
+    repo.write("settings.ini", f"key = {KEY}\nother = 1\n")
+    repo.commit("a leak of old")
+    assert repo.run("run", repo.steps("sed -i /sk-/d settings.ini")).code == 0
+    shown = repo.run("diff")
+    assert KEY not in shown.stdout
+    assert "[REDACTED:prefixed-token]" in shown.stdout
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "settings.ini").read_text() == "other = 1\n"
