@@ -83,7 +83,7 @@ class Box:
             return watched.wait(timeout_s=order.timeout_s, grace_s=self.grace_s)
         reader, writer = os.pipe()
         try:
-            wrapped = bubblewrap.wrap(argv, cwd=order.cwd, status_fd=writer)
+            wrapped = bubblewrap.wrap(argv, cwd=order.cwd, status_fd=writer, read_only=self.workspace.borrowed)
             watched = process.Watched(
                 wrapped,
                 cwd=order.cwd,

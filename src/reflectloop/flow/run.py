@@ -94,6 +94,9 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
             line.error = fault
         except KeyboardInterrupt:
             line.error = Interrupted("stopped by the user; every process of the run is dead")
+        except BaseException:
+            line.abandon()
+            raise
         return line.finish()
 
 
@@ -217,10 +220,20 @@ class _Line:
             except NoSpace as full:
                 self.error = self.error or full  # the rest is still cleared away
             self.journal.close()
+        if self.space:
+            self.space.close()
         self._clear_away()
         envelope = self._envelope()
         self._write(envelope)
         return Outcome(envelope, self.folder, self.steps, self.touched, self.error)
+
+    def abandon(self) -> None:
+        """A bug of ours ended the walk: leave no workspace, and let the bug be seen."""
+        if self.space:
+            self.space.close()
+        for entry in self._ledger():
+            if entry.run_id == self.run_id:
+                ledger.remove(entry)
 
     def _close_run(self) -> None:
         assert self.journal and self.space  # noqa: S101, PT018

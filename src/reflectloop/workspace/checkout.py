@@ -17,6 +17,7 @@ from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, copy_if_there, write_git_dir
 from reflectloop.world import files
 from reflectloop.world.git import Git, GitFailed
+from reflectloop.world.shield import Shield, raise_shield
 
 _HOME_GITCONFIG = """\
 [user]
@@ -46,6 +47,8 @@ class Workspace:
     base_tree: str
     tree: str
     mark_ns: int
+    borrowed: tuple[Path, ...] = ()  # object folders the workspace's own .git reads from
+    shield: Shield | None = None
 
     @property
     def repo(self) -> Path:
@@ -64,7 +67,15 @@ class Workspace:
         return self.desk / "objects"
 
     def git(self) -> Git:
-        return self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
+        return self.store.git(
+            work_tree=self.repo, index=self.desk / "index", objects=self.quarantine, shield=self.shield
+        )
+
+    def close(self) -> None:
+        """Let go of what the engine holds open; the files stay."""
+        if self.shield:
+            self.shield.close()
+            self.shield = None
 
     def record(self, *, thorough: bool = False) -> TreeNow:
         """The tree as it is now. Skips the work when nothing was touched, unless asked to be thorough."""
@@ -106,7 +117,8 @@ def sandbox_root(project: Project, wanted: Path | None) -> Path:
 def create(project: Project, store: Store, snapshot: Snapshot, *, run_id: str, root: Path) -> Workspace:
     folder = root / run_id
     desk = ledger.enter(project, run_id, folder)
-    space = Workspace(run_id, folder, desk, store, snapshot.tree, snapshot.tree, 0)
+    borrowed = (project.objects, store.objects)
+    space = Workspace(run_id, folder, desk, store, snapshot.tree, snapshot.tree, 0, borrowed)
     with files.room_for("the workspace", root):
         for part in (folder, space.repo, space.home, space.tmp, space.quarantine):
             part.mkdir(mode=0o700)
@@ -118,6 +130,7 @@ def create(project: Project, store: Store, snapshot: Snapshot, *, run_id: str, r
             raise SandboxCreateFailed(f"the checkout failed: {fault.said}") from fault
         _lay_git(project, store, snapshot, space)
         (space.home / ".gitconfig").write_text(_HOME_GITCONFIG)
+    space.shield = raise_shield(project.folder)
     space.mark_ns = mark(folder)
     return space
 
@@ -126,7 +139,7 @@ def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspac
     """A repository for tools, tests and agents. The host never reads it, and it reaches no ref of the user's."""
     target = space.repo / ".git"
     head = f"ref: {project.branch}" if project.branch else snapshot.commit
-    write_git_dir(target, object_format=store.object_format, head=head, alternates=[project.objects, store.objects])
+    write_git_dir(target, object_format=store.object_format, head=head, alternates=list(space.borrowed))
     template = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)"
     tags = project.git().run("for-each-ref", f"--format={template}", "refs/tags")
     branch = f"{snapshot.commit} {project.branch}\n".encode() if project.branch else b""

@@ -23,9 +23,8 @@ class Recorded(NamedTuple):
     nested: tuple[str, ...]  # repositories inside the tree; they are left out
 
 
-def record(source: Git, writer: Git | None = None) -> Recorded:
+def record(source: Git) -> Recorded:
     """The tree id of what stands in the work tree now: tracked and untracked, not ignored."""
-    writer = writer or source
     listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", "--exclude-standard")
     if listing.code or listing.stderr:
         # A folder that cannot be read would otherwise look like deleted files.
@@ -36,7 +35,7 @@ def record(source: Git, writer: Git | None = None) -> Recorded:
     changed = sorted(name for name in names if not name.endswith(b"/"))
     if changed:
         try:
-            writer.run(
+            source.run(
                 "update-index",
                 "-z",
                 "--add",
@@ -47,7 +46,7 @@ def record(source: Git, writer: Git | None = None) -> Recorded:
             )
         except GitFailed as fault:
             raise _unreadable(source, fault.said.encode()) from fault
-    return Recorded(writer.line("write-tree"), tuple(files.display(name.rstrip(b"/")) for name in nested))
+    return Recorded(source.line("write-tree"), tuple(files.display(name.rstrip(b"/")) for name in nested))
 
 
 def _unreadable(source: Git, said: bytes) -> SandboxCreateFailed:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from reflectloop.workspace.record import record
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, git
 from reflectloop.world.git import Git, GitFailed
+from reflectloop.world.shield import raise_shield
 
 _FILTERED = re.compile(rb"\bfilter\b")
 _GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 as it stands in an index file
@@ -30,14 +30,17 @@ class Snapshot(NamedTuple):
 def take(project: Project, store: Store, scratch: Path) -> Snapshot:
     """Snapshot by a temporary index; `scratch` is a folder of ours."""
     index = scratch / "snapshot.index"
+    shield = raise_shield(project.folder)
     try:
-        source = _seed_index(project, store, index)
+        source = _seed_index(project, store.git(work_tree=project.root, index=index, shield=shield), index)
         _drop_kept_out(source)
         _drop_filtered(project, source)
-        recorded = record(source, dataclasses.replace(source, writable=project.folder))
+        recorded = record(source)
         links = _submodules(source, index)
     finally:
         index.unlink(missing_ok=True)
+        if shield:
+            shield.close()
     head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
     dirty = recorded.tree != head_tree
     commit = (
@@ -48,8 +51,7 @@ def take(project: Project, store: Store, scratch: Path) -> Snapshot:
     return Snapshot(recorded.tree, commit, dirty, tuple(warnings))
 
 
-def _seed_index(project: Project, store: Store, index: Path) -> Git:
-    source = store.git(work_tree=project.root, index=index)
+def _seed_index(project: Project, source: Git, index: Path) -> Git:
     try:
         if project.index.exists():
             # The user's own index knows what is unchanged; without it every file would be hashed.

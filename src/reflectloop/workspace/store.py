@@ -11,6 +11,7 @@ from reflectloop.errors import SandboxCreateFailed
 from reflectloop.workspace.project import KEPT_OUT, Project
 from reflectloop.world import files
 from reflectloop.world.git import Git
+from reflectloop.world.shield import Shield
 
 _CONFIG = """\
 [core]
@@ -40,8 +41,15 @@ class Store:
     def objects(self) -> Path:
         return self.path / "objects"
 
-    def git(self, *, work_tree: Path | None = None, index: Path | None = None, objects: Path | None = None) -> Git:
-        return Git(git_dir=self.path, work_tree=work_tree, index=index, objects=objects)
+    def git(
+        self,
+        *,
+        work_tree: Path | None = None,
+        index: Path | None = None,
+        objects: Path | None = None,
+        shield: Shield | None = None,
+    ) -> Git:
+        return Git(git_dir=self.path, work_tree=work_tree, index=index, objects=objects, shield=shield)
 
     def keep(self, name: str, commit: str) -> None:
         """Hold a commit and all below it against any clean-up."""

@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from reflectloop.world import process
@@ -13,10 +14,12 @@ from reflectloop.world import process
 _PROBE_TIMEOUT_S = 10
 
 
-def wrap(argv: list[str], *, cwd: Path, status_fd: int) -> list[str]:
+def wrap(argv: list[str], *, cwd: Path, status_fd: int, read_only: Sequence[Path]) -> list[str]:
+    fixed = [word for path in read_only for word in ("--ro-bind", os.fspath(path), os.fspath(path))]
     return [
         "bwrap",
         *("--dev-bind", "/", "/"),
+        *fixed,
         *("--proc", "/proc"),
         "--unshare-pid",
         "--die-with-parent",
@@ -27,10 +30,9 @@ def wrap(argv: list[str], *, cwd: Path, status_fd: int) -> list[str]:
     ]
 
 
-def shield(argv: list[str], *, writable: Path) -> list[str]:
-    """The same command with everything read-only but one folder; as it is where bubblewrap does not work."""
-    if refusal() is not None:
-        return argv
+def read_only_but(writable: Path) -> list[str]:
+    """What to put before a command that may write to one folder and nowhere else."""
+    place = os.fspath(writable)
     return [
         "bwrap",
         "--ro-bind",
@@ -40,9 +42,10 @@ def shield(argv: list[str], *, writable: Path) -> list[str]:
         "/dev",
         "/dev",
         "--bind",
-        *[os.fspath(writable)] * 2,
+        place,
+        place,
+        "--die-with-parent",
         "--",
-        *argv,
     ]
 
 

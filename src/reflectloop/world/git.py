@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reflectloop.errors import NoSpace, SandboxCreateFailed
-from reflectloop.world import bubblewrap, process
+from reflectloop.world import process
+from reflectloop.world.shield import Shield
 
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
 
@@ -45,9 +46,7 @@ class Git:
     index: Path | None = None
     objects: Path | None = None  # where new objects go instead of the repository's own folder
     cwd: Path | None = None
-    # The only folder git may write to. Where an object exists in a borrowed folder already, git sets that
-    # file's time instead of writing its own: in the user's repository, nothing is to be set.
-    writable: Path | None = None
+    shield: Shield | None = None  # where given, git can write to one folder only
 
     def _environment(self) -> dict[str, str]:
         env = _base_environment()
@@ -71,8 +70,7 @@ class Git:
         return env
 
     def _argv(self, args: Sequence[str]) -> list[str]:
-        argv = ["git", *_SAFE, *args]
-        return bubblewrap.shield(argv, writable=self.writable) if self.writable else argv
+        return ["git", *_SAFE, *args]
 
     def run(self, *args: str, stdin: bytes = b"") -> bytes:
         done = self.attempt(*args, stdin=stdin)
@@ -82,6 +80,8 @@ class Git:
 
     def attempt(self, *args: str, stdin: bytes = b"") -> process.Captured:
         cwd = self.cwd or self.work_tree
+        if self.shield:
+            return self.shield.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin)
         try:
             return process.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin)
         except FileNotFoundError as fault:

@@ -53,6 +53,30 @@ def capture(
     return Captured(done.returncode, done.stdout, done.stderr)
 
 
+class Conversation:
+    """A trusted tool that is asked one line at a time and answers with one."""
+
+    def __init__(self, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, line: bytes) -> bytes:
+        """The answer, or nothing when the tool has ended."""
+        assert self._process.stdin and self._process.stdout  # noqa: S101, PT018
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            return b""
+        return self._process.stdout.readline()
+
+    def close(self) -> None:
+        assert self._process.stdin and self._process.stdout  # noqa: S101, PT018
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+
 def detach(argv: Sequence[str]) -> None:
     """Start a trusted tool that may outlive us, tied to none of our streams."""
     subprocess.Popen(

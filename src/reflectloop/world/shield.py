@@ -1,0 +1,56 @@
+"""A shell that can write to one folder only, kept open so that a call through it costs no more than a fork.
+
+git writes to what it only reads: where an object it is about to write exists in a borrowed folder, it sets
+that file's time. Behind a shield that fails, and git writes a copy of its own instead.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from reflectloop.errors import SandboxCreateFailed
+from reflectloop.world import bubblewrap
+from reflectloop.world.process import Captured, Conversation
+
+
+class Shield:
+    def __init__(self, writable: Path) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
+        wall = bubblewrap.read_only_but(writable)
+        self._shell = Conversation([*wall, "sh"], env={"PATH": os.environ.get("PATH", os.defpath)})
+
+    def capture(self, argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str], stdin: bytes) -> Captured:
+        """Like `process.capture`, behind the shield."""
+        given, out, said = (Path(self._folder.name) / name for name in ("in", "out", "err"))
+        given.write_bytes(stdin)
+        words = [f"{key}={shlex.quote(value)}" for key, value in env.items()] + [shlex.quote(word) for word in argv]
+        place = f"cd {shlex.quote(os.fspath(cwd))} && " if cwd else ""
+        line = f"{place}{' '.join(words)} <{_quoted(given)} >{_quoted(out)} 2>{_quoted(said)}; echo $?\n"
+        answer = self._shell.ask(os.fsencode(line))
+        if not answer.strip().isdigit():
+            raise SandboxCreateFailed("the shielded shell ended unexpectedly")
+        return Captured(int(answer), out.read_bytes(), said.read_bytes())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._shell.close()
+        self._folder.cleanup()
+
+
+def _quoted(path: Path) -> str:
+    return shlex.quote(os.fspath(path))
+
+
+def raise_shield(writable: Path) -> Shield | None:
+    """None where bubblewrap does not work: calls then go the plain way."""
+    return Shield(writable) if bubblewrap.refusal() is None else None

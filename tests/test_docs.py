@@ -1,0 +1,134 @@
+"""Documents say what the program does: their examples run, their tables are complete, their files exist."""
+
+from __future__ import annotations
+
+import ast
+import importlib.resources
+import re
+from pathlib import Path
+
+import pytest
+
+from reflectloop.cli.main import COMMANDS
+from reflectloop.errors import published
+from reflectloop.plan import load
+from support import Repo
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
+
+
+def test_the_readmes_plan_does_what_the_readme_says(repo: Repo) -> None:
+    for item in importlib.resources.files("reflectloop.demo").joinpath("sample").iterdir():
+        repo.write(item.name, item.read_bytes())
+    repo.commit("the sample")
+    (plan,) = blocks("README.md", "yaml")
+    answer = repo.run("run", repo.plan(plan))
+    assert answer.code == 0, answer.stderr
+    for line in (
+        "Round the number of pages up",
+        "[1/2] red",
+        "[2/2] fix",
+        "OK: 1 file(s) changed; next: reflectloop apply",
+    ):
+        assert line in answer.stderr
+        assert line in (ROOT / "README.md").read_text()
+    assert repo.run("apply", "--branch", "fix-pager").code == 0
+
+
+def test_the_plan_in_the_reference_loads() -> None:
+    (plan,) = blocks("docs/plan.md", "yaml")
+    assert load.parse(plan.encode())[1] == []
+
+
+def test_readme_names_the_two_commands_and_make_has_them() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for name in ("demo", "test"):
+        assert f"make {name}" in (ROOT / "README.md").read_text()
+        assert re.search(rf"^{name}:", makefile, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "docs/plan.md", "docs/safety.md"])
+def test_links_lead_somewhere(name: str) -> None:
+    text = (ROOT / name).read_text()
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
+        assert ((ROOT / name).parent / target).exists(), target
+
+
+def test_tests_named_in_the_safety_page_exist() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("*.py"))
+    for name in re.findall(r"`(test_\w+)`", (ROOT / "docs" / "safety.md").read_text()):
+        assert f"def {name}(" in tests, name
+
+
+def test_every_code_and_command_is_in_the_reference() -> None:
+    codes = (ROOT / "docs" / "codes.md").read_text()
+    assert all(f"| {error.code} | {error.exit_code} |" in codes for error in published())
+    commands = (ROOT / "docs" / "commands.md").read_text()
+    assert all(f"## {name}\n" in commands for name in COMMANDS)
+
+
+def test_every_command_has_json_project_and_an_example(repo: Repo) -> None:
+    for name in COMMANDS:
+        if name == "plan":
+            continue
+        text = repo.run(name, "--help").stdout
+        assert "--json" in text
+        assert "--project" in text
+        assert "Example:" in text
+
+
+def test_every_module_says_in_a_sentence_what_it_is_for() -> None:
+    for path in (ROOT / "src" / "reflectloop").rglob("*.py"):
+        if "sample" not in path.parts:
+            assert ast.get_docstring(ast.parse(path.read_text())), path
+
+
+def test_a_first_run_after_init_works(repo: Repo) -> None:
+    assert repo.run("init").code == 0
+    assert repo.git("status", "--porcelain").split() == ["??", "reflectloop.toml"]
+    assert repo.run("config").code == 0
+    assert repo.run("run").code == 0
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "hello-from-reflectloop.txt").read_text().startswith("hello from ")
+    before = (repo.path / "reflectloop.toml").read_text()
+    again = repo.run("init", "--json")
+    assert again.json["data"]["written"] == []
+    assert (repo.path / "reflectloop.toml").read_text() == before
+
+
+def test_the_settings_init_writes_are_the_defaults_when_uncommented(repo: Repo) -> None:
+    assert repo.run("init").code == 0
+    text = (repo.path / "reflectloop.toml").read_text()
+    settings = re.sub(r"^# (\w+ = .*)$", r"\1", text, flags=re.MULTILINE).replace('root = "…"\n', "")
+    defaults = repo.run("config", "--json").json["data"]
+    repo.write("reflectloop.toml", settings)
+    spelled = repo.run("config", "--json").json["data"]
+    assert [(one["name"], one["value"]) for one in spelled] == [(one["name"], one["value"]) for one in defaults]
+    assert all(one["origin"] == "reflectloop.toml" for one in spelled if one["name"] != "workspace.root")
+
+
+def test_doctor_says_what_there_is(repo: Repo) -> None:
+    answer = repo.run("doctor", "--json")
+    found = {one["name"]: one for one in answer.json["data"]["findings"]}
+    assert {"python", "git", "bash", "bubblewrap", "repository"} <= set(found)
+    assert found["git"]["state"] == "ok"
+    assert answer.json["data"]["isolation"] == "workspace"
+    without = repo.run("doctor", env={"PATH": "/nonexistent"})
+    assert without.code == 1
+    assert "apt-get install git" in without.stdout
+
+
+def test_the_demo_keeps_its_promises(repo: Repo) -> None:
+    answer = repo.run("demo")
+    assert answer.code == 0, answer.stderr
+    for line in (
+        "VERIFICATION_FAILED, exit 32",
+        "SECRET_LEAK, exit 99",
+        "OK, exit 0",
+        "every outcome above was checked",
+    ):
+        assert line in answer.stdout
