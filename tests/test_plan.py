@@ -46,7 +46,7 @@ def faults(text: str) -> list[Fault]:
 
 
 def test_a_good_plan_loads_whole() -> None:
-    plan, found = load.parse(GOOD.encode())
+    plan, found, _ = load.parse(GOOD.encode())
     assert found == []
     assert plan is not None
     assert plan.steps[0].commands == ("echo a", ("echo", "b"))
@@ -194,7 +194,7 @@ def test_yaml_that_would_hurt_is_refused_in_words(raw: bytes, words: str) -> Non
 
 @given(st.binary(max_size=400))
 def test_no_bytes_break_the_reader(raw: bytes) -> None:
-    plan, found = load.parse(raw)
+    plan, found, _ = load.parse(raw)
     assert plan is not None or found
 
 
@@ -204,13 +204,13 @@ def test_no_bytes_break_the_reader(raw: bytes) -> None:
     )
 )
 def test_no_document_breaks_the_validator(value: object) -> None:
-    plan, found = load.parse(json.dumps({"plan": value}).encode())
+    plan, found, _ = load.parse(json.dumps({"plan": value}).encode())
     assert plan is not None or found
 
 
 def test_the_hash_is_of_the_work_not_of_the_writing() -> None:
     def digest(text: str) -> str:
-        plan, found = load.parse(text.encode())
+        plan, found, _ = load.parse(text.encode())
         assert plan is not None, found
         return plan.hash
 

@@ -70,6 +70,8 @@ def show(path: Path | None, project_dir: Path, as_json: bool, debug: bool) -> No
                 say(f"     agent {step['agent']['role']}: {step['agent']['prompt']}")
             for line in step["checks"]:
                 say(f"     check {line}")
+    for name, note in shown["notes"].items():
+        say(f"kept, not run: {name}: {json.dumps(note, ensure_ascii=False)}")
     for warning in shown["warnings"]:
         say(f"warning: {warning}")
 

@@ -42,6 +42,7 @@ def describe(loaded: Loaded) -> dict[str, Any]:
         "plan_hash": plan.hash,
         "batches": [[_step(plan, by_id[name]) for name in batch] for batch in order],
         "warnings": list(loaded.warnings),
+        "notes": loaded.notes,
     }
 
 

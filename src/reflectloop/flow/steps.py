@@ -85,6 +85,12 @@ class _Work:
         self.written: list[Path] = []
         self.results: list[CheckResult] = []
         self.duration_ms = 0
+        texts = {wanted.check.output_contains for wanted in plan.checks_of(step)}
+        self.needles = {text: checks.Needle(text) for text in texts if text}
+
+    def _look(self, data: bytes) -> None:
+        for needle in self.needles.values():
+            needle.look(data)
 
     def _log(self) -> Path:
         path = self.folder / f"{self.step.id}.{len(self.written) + 1}.log"
@@ -100,7 +106,9 @@ class _Work:
         for command in self.step.commands:
             self.show.command(self.step.id, words(command))
             log = self._log()
-            order = Order(command, self.cwd, log, self.step.timeout_s, env=self.step.env, show=self._print)
+            order = Order(
+                command, self.cwd, log, self.step.timeout_s, env=self.step.env, show=self._print, look=self._look
+            )
             done = self.box.run(order)
             self.duration_ms += done.duration_ms
             if done.timed_out:
@@ -124,6 +132,7 @@ class _Work:
                 log=log,
                 cwd=cwd,
                 env=self.step.env,
+                printed=lambda text: self.needles[text].seen,
                 show=self._print,
             )
             self.results.append(result)

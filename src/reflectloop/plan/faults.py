@@ -16,7 +16,7 @@ from reflectloop.errors import Fault
 from reflectloop.plan import strict_yaml
 from reflectloop.plan.model import Check, Plan, PlanFile, Verification
 from reflectloop.plan.order import find_cycle
-from reflectloop.plan.strict_yaml import Document, dotted
+from reflectloop.plan.reading import Reading
 from reflectloop.terms import Track
 
 Found = tuple[strict_yaml.Path, str]
@@ -24,13 +24,13 @@ Found = tuple[strict_yaml.Path, str]
 # Shapes: what pydantic found, in words ---------------------------------------------------------------
 
 
-def of_shape(found: ValidationError, document: Document) -> list[Fault]:
+def of_shape(found: ValidationError, reading: Reading) -> list[Fault]:
     # A list whose items are faulty is also called too short, which would only confuse.
     errors = [error for error in found.errors(include_url=False) if error["type"] != "too_short" or not error["input"]]
-    return [_in_words(error, document) for error in errors]
+    return [_in_words(error, reading) for error in errors]
 
 
-def _in_words(error: ErrorDetails, document: Document) -> Fault:
+def _in_words(error: ErrorDetails, reading: Reading) -> Fault:
     path = tuple(part for part in error["loc"] if part != "[key]")
     words = error["msg"].removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
@@ -39,7 +39,7 @@ def _in_words(error: ErrorDetails, document: Document) -> Fault:
         words = "is required and missing"
     elif error["type"] == "string_pattern_mismatch":
         words = "may hold letters, digits, '.', '_' and '-' only, and begins with a letter or digit"
-    return Fault(dotted(path[1:]) or dotted(path), document.line(path), words[:1].lower() + words[1:])
+    return reading.fault(path, words[:1].lower() + words[1:])
 
 
 def _unknown_key(path: strict_yaml.Path) -> str:
@@ -71,11 +71,8 @@ def _fields_at(annotation: object, path: strict_yaml.Path) -> list[str]:
 # Meaning: what no single field can tell ---------------------------------------------------------------
 
 
-def of_meaning(plan: Plan, document: Document) -> list[Fault]:
-    return [
-        Fault(dotted(path), document.line(("plan", *path)), message, code)
-        for path, message, code in _cross_faults(plan)
-    ]
+def of_meaning(plan: Plan, reading: Reading) -> list[Fault]:
+    return [reading.fault(("plan", *path), message, code) for path, message, code in _cross_faults(plan)]
 
 
 def _cross_faults(plan: Plan) -> Iterator[tuple[strict_yaml.Path, str, str]]:
@@ -89,9 +86,9 @@ def _cross_faults(plan: Plan) -> Iterator[tuple[strict_yaml.Path, str, str]]:
             yield place, f"path {name!r} leads out of the workspace", "SANDBOX_ESCAPE"
 
 
-def loose(document: Document) -> list[Fault]:
+def loose(reading: Reading) -> list[Fault]:
     """Faults of meaning in a plan whose shape is already wrong, as far as they can be told."""
-    body = document.value["plan"] if isinstance(document.value, dict) else None
+    body = reading.value.get("plan")
     steps = body.get("steps") if isinstance(body, dict) else None
     if not isinstance(steps, list):
         return []
@@ -99,8 +96,8 @@ def loose(document: Document) -> list[Fault]:
     for number, step in enumerate(steps):
         cwd = step.get("cwd") if isinstance(step, dict) else None
         if isinstance(cwd, str) and leaves_workspace(cwd):
-            line = document.line(("plan", "steps", number, "cwd"))
-            out.append(Fault(f"steps[{number}].cwd", line, f"cwd {cwd!r} leads out of the workspace", "SANDBOX_ESCAPE"))
+            place = ("plan", "steps", number, "cwd")
+            out.append(reading.fault(place, f"cwd {cwd!r} leads out of the workspace", "SANDBOX_ESCAPE"))
     return out
 
 
@@ -169,12 +166,13 @@ def _verify_faults(plan: Plan, place: strict_yaml.Path, wanted: Verification) ->
         yield from _check_faults(place, wanted)
 
 
+_ABOUT_STEP = ("output_contains", "commands_succeed")
 _ABOUT_FILES = ("file_exists", "file_nonempty", "file_unchanged")
 _ABOUT_OUTPUT = ("stdout_contains", "stdout_regex", "not_contains")
 
 
 def _check_faults(place: strict_yaml.Path, check: Check) -> Iterator[Found]:
-    if check.run is None and not any(getattr(check, name) for name in _ABOUT_FILES):
+    if check.run is None and not any(getattr(check, name) for name in (*_ABOUT_FILES, *_ABOUT_STEP)):
         yield place, f"a check has 'run' or one of {', '.join(_ABOUT_FILES)}"
     if check.run is None and any(getattr(check, name) is not None for name in _ABOUT_OUTPUT):
         yield place, "there is no output to look at without 'run'"

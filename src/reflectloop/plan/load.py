@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from reflectloop import secrets
 from reflectloop.errors import GRAVITY, Fault, MissingPlan, ReflectloopError, by_code
-from reflectloop.plan import faults, strict_yaml
+from reflectloop.plan import faults, foreign, markdown, strict_yaml
+from reflectloop.plan.lift import lift
 from reflectloop.plan.model import Plan, PlanFile
+from reflectloop.plan.reading import Reading
 
 DISCOVERED = (Path(".reflectloop/plan.yaml"), Path(".claude/state/thinking/plan.latest.yaml"))
 
@@ -23,6 +25,7 @@ class Loaded(NamedTuple):
     form: str
     source_hash: str
     warnings: tuple[str, ...]
+    notes: dict[str, Any]  # what the plan says beside its steps: guardrails, rollback, scores
 
 
 def locate(project_root: Path, given: Path | None) -> Path:
@@ -46,10 +49,11 @@ def load(path: Path) -> Loaded:
             raw = file.read(strict_yaml.MAX_BYTES + 1)
     except OSError as fault:
         raise MissingPlan(f"cannot read {path}: {fault.strerror}", missing=(str(path),)) from fault
-    plan, found = parse(raw)
-    if plan is None or found:
+    plan, found, reading = parse(raw, path.suffix.lower())
+    if plan is None or reading is None or found:
         raise refuse(path, found, secrets.values(raw))
-    return Loaded(plan, path, "native", "sha256:" + hashlib.sha256(raw).hexdigest(), tuple(_remarks(plan)))
+    digest = "sha256:" + hashlib.sha256(raw).hexdigest()
+    return Loaded(plan, path, reading.form, digest, (*reading.warnings, *_remarks(plan)), reading.notes)
 
 
 def refuse(path: Path, found: list[Fault], known: set[bytes]) -> ReflectloopError:
@@ -65,7 +69,13 @@ def refuse(path: Path, found: list[Fault], known: set[bytes]) -> ReflectloopErro
     )
 
 
-def parse(raw: bytes) -> tuple[Plan | None, list[Fault]]:
+class Parsed(NamedTuple):
+    plan: Plan | None
+    faults: list[Fault]
+    reading: Reading | None
+
+
+def parse(raw: bytes, suffix: str = ".yaml") -> Parsed:
     leaks = [
         Fault(
             "",
@@ -76,20 +86,73 @@ def parse(raw: bytes) -> tuple[Plan | None, list[Fault]]:
         for leak in secrets.scan(raw[: strict_yaml.MAX_BYTES])
     ]
     try:
-        document = strict_yaml.parse(raw)
+        reading = read(raw, suffix)
     except strict_yaml.Refused as refused:
-        return None, [*leaks, refused.fault]
-    if document.value is None:
-        return None, [*leaks, Fault("", None, "the plan is empty")]
-    if not isinstance(document.value, dict) or "plan" not in document.value:
-        return None, [*leaks, Fault("", 1, "a plan begins with the key 'plan:'")]
-    found = leaks + document.faults
+        return Parsed(None, [*leaks, refused.fault], None)
+    found = leaks + reading.faults + reading.document.faults
+    if not reading.value:
+        return Parsed(None, found, reading)
+    _lift(reading)
     try:
-        plan = PlanFile.model_validate(document.value).plan
+        plan = PlanFile.model_validate(reading.value).plan
     except ValidationError as fault:
-        found += faults.of_shape(fault, document)
-        return None, found + faults.loose(document)
-    return plan, found + faults.of_meaning(plan, document)
+        return Parsed(None, found + faults.of_shape(fault, reading) + faults.loose(reading), reading)
+    return Parsed(plan, found + faults.of_meaning(plan, reading), reading)
+
+
+def read(raw: bytes, suffix: str) -> Reading:
+    """Find out which form a text has, and read it into the native one."""
+    try:
+        document = None if suffix in (".md", ".markdown") else strict_yaml.parse(raw)
+    except strict_yaml.Refused:
+        if not markdown.looks_like(raw):
+            raise
+        document = None
+    if document is None or (document.value is None and markdown.looks_like(raw)):
+        return _markdown(raw)
+    top = document.value if isinstance(document.value, dict) else {}
+    if "plan" in top:
+        return Reading("native", document, dict(top))
+    if "new_plan" in top:
+        return foreign.reflectloop(document)
+    if "steps" in top:
+        return foreign.orchestrator(document)
+    words = "the plan is empty" if document.value is None else _FORMS
+    return Reading("unknown", document, faults=[Fault("", None if document.value is None else 1, words)])
+
+
+_FORMS = (
+    "no plan: one begins with 'plan:' (native), 'new_plan:' (Reflectloop), 'title:' and 'steps:' (Orchestrator) "
+    "or has '### Step 1: …' in it (Markdown)"
+)
+
+
+def _markdown(raw: bytes) -> Reading:
+    if len(raw) > strict_yaml.MAX_BYTES:
+        raise strict_yaml.Refused(Fault("", None, "a plan has at most 8 MB, and this file has more"))
+    try:
+        reading = markdown.read(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as fault:
+        line = raw.count(b"\n", 0, fault.start) + 1
+        raise strict_yaml.Refused(Fault("", line, "this is no UTF-8 text")) from fault
+    if not reading.value["plan"]["steps"]:
+        reading.faults.append(Fault("", 1, "there is no '### Step 1: …' in it"))
+        reading.value = {}
+    return reading
+
+
+def _lift(reading: Reading) -> None:
+    """Replace words that say something checkable by the check they mean; names of checks stay names."""
+    body = reading.value.get("plan")
+    steps = body.get("steps") if isinstance(body, dict) else None
+    checks = body.get("checks") if isinstance(body, dict) else None
+    named = checks if isinstance(checks, dict) else {}
+    for step in steps if isinstance(steps, list) else ():
+        wanted = step.get("verify") if isinstance(step, dict) else None
+        if isinstance(wanted, list):
+            step["verify"] = [
+                lift(item) or item if isinstance(item, str) and item not in named else item for item in wanted
+            ]
 
 
 def _remarks(plan: Plan) -> Iterator[str]:

@@ -69,6 +69,8 @@ class Check(Strict):
     file_exists: str | None = None
     file_nonempty: str | None = None
     file_unchanged: str | None = None
+    output_contains: str | None = None  # of the step's own commands
+    commands_succeed: StrictBool = False  # said in words; true of every step that gets this far
     kind: Literal["lint", "build", "test", "e2e", "custom"] = "custom"
     red_on_base: StrictBool = False
     timeout_s: Seconds = DEFAULT_TIMEOUT_S

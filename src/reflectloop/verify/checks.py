@@ -24,7 +24,7 @@ class CheckResult(NamedTuple):
     timed_out: bool = False
 
 
-class _Needle:
+class Needle:
     """Whether a text occurred in a stream of any length."""
 
     def __init__(self, text: str) -> None:
@@ -61,14 +61,15 @@ def run(
     log: Path,
     cwd: Path,
     env: Mapping[str, str],
+    printed: Callable[[str], bool],
     show: Callable[[bytes], None],
 ) -> CheckResult:
     """A check holds when its expectation is met, or, with `must_fail`, when its command ran and was not."""
     exit_code, duration_ms, timed_out, faults = None, 0, False, []
     if check.run is not None:
         wanted, unwanted, kept = (
-            _Needle(check.stdout_contains or ""),
-            _Needle(check.not_contains or "\0"),
+            Needle(check.stdout_contains or ""),
+            Needle(check.not_contains or "\0"),
             _Kept(),
         )
         lookers = [wanted, unwanted] + ([kept] if check.stdout_regex else [])
@@ -86,6 +87,8 @@ def run(
         faults += _output_faults(check, exit_code, wanted, unwanted, kept)
         if must_fail and exit_code in (126, 127):
             return CheckResult(name, False, f"could not be run (exit {exit_code})", exit_code, duration_ms, log)
+    if check.output_contains and not printed(check.output_contains):
+        faults.append(f"the step's output does not contain {check.output_contains!r}")
     faults += _file_faults(check, box)
     held = bool(faults) if must_fail else not faults
     reason = "; ".join(faults) if faults else "as expected"
@@ -94,7 +97,7 @@ def run(
     return CheckResult(name, held, reason, exit_code, duration_ms, log if check.run is not None else None)
 
 
-def _output_faults(check: Check, exit_code: int, wanted: _Needle, unwanted: _Needle, kept: _Kept) -> list[str]:
+def _output_faults(check: Check, exit_code: int, wanted: Needle, unwanted: Needle, kept: _Kept) -> list[str]:
     faults = []
     if exit_code != check.exit_code:
         faults.append(f"exit code {exit_code}, not {check.exit_code}")

@@ -1,0 +1,156 @@
+"""Reads the Reflectloop and the Orchestrator form into the native one; what is not ours to run is kept as notes."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from reflectloop.plan.reading import Reading
+from reflectloop.plan.strict_yaml import Document, Path, dotted
+
+_NOTES = ("unified_goal", "constraints", "guardrails", "rollback")
+_POLICIES = {
+    "pytest": "test",
+    "tests": "test",
+    "test": "test",
+    "unittest": "test",
+    "jest": "test",
+    "lint": "lint",
+    "ruff": "lint",
+    "eslint": "lint",
+    "build": "build",
+    "compile": "build",
+    "none": "none",
+    "custom": "custom",
+}
+_TOOLS = {"grep": "search", "rg": "search", "find": "search", "bash": "run", "shell": "run", "run_cmd": "run"}
+
+
+def reflectloop(document: Document) -> Reading:
+    """`envelope` + `new_plan.steps[]`; a step with an action and no commands is for an agent."""
+    reading = Reading("reflectloop", document)
+    top = _mapping(document.value)
+    envelope = top.get("envelope")
+    status = envelope.get("status", "OK") if isinstance(envelope, dict) else "OK"
+    if status != "OK":
+        reading.faults.append(
+            reading.fault(("envelope", "status"), f"the plan's own envelope says {status!r}; only an OK plan is run")
+        )
+    if envelope is not None and not isinstance(envelope, dict):
+        reading.faults.append(reading.fault(("envelope",), "an envelope is a mapping"))
+    body = top.get("new_plan")
+    if not isinstance(body, dict):
+        reading.faults.append(reading.fault(("new_plan",), "is required, and is a mapping with steps"))
+        return reading
+    _note(reading, top, (), {"envelope", "new_plan"})
+    _note(reading, body, ("new_plan",), {"steps", "title", "jobs"})
+    title = body.get("title") or top.get("unified_goal") or body.get("unified_goal") or "A Reflectloop plan"
+    reading.value = {"plan": {"title": title if isinstance(title, str) else "A Reflectloop plan"}}
+    reading.names = {("plan",): ("new_plan",)}
+    if "jobs" in body:
+        reading.value["plan"]["jobs"] = body["jobs"]
+    _steps(reading, body.get("steps"), ("new_plan", "steps"), _reflectloop_step)
+    return reading
+
+
+def _reflectloop_step(reading: Reading, step: dict[str, Any], place: Path, target: Path) -> dict[str, Any]:
+    known = {"id": "id", "commands": "commands", "cwd": "cwd", "depends_on": "depends_on", "verification": "verify"}
+    known |= {"env": "env", "timeout_s": "timeout_s", "read_only": "read_only"}
+    out = _rename(reading, step, known, place, target)
+    out["commands"] = out.get("commands") or []
+    action = step.get("action", step.get("title", ""))
+    if isinstance(action, str) and action.strip():
+        out["title"] = action.strip().splitlines()[0]
+        if not out["commands"]:
+            out["agent"] = {"role": "executor", "prompt": action}
+    _note(reading, step, place, set(known) | {"action", "title"})
+    return {key: value for key, value in out.items() if value is not None}
+
+
+def orchestrator(document: Document) -> Reading:
+    """`title, steps[]{id, description, …}, verification_policy`: every step is for an agent."""
+    reading = Reading("orchestrator", document)
+    top = _mapping(document.value)
+    known = {"title", "steps", "verification_policy"}
+    _note(reading, top, (), known)
+    reading.value = {"plan": {"title": top.get("title")}}
+    reading.names = {("plan",): ()}
+    policy = top.get("verification_policy")
+    if policy is not None:
+        _policy(reading, policy)
+    _steps(reading, top.get("steps"), ("steps",), _orchestrator_step)
+    return reading
+
+
+def _policy(reading: Reading, policy: object) -> None:
+    word = str(policy).removeprefix("run_").lower()
+    mode = _POLICIES.get(word)
+    if mode is None or mode == "none":
+        reading.warnings.append(
+            f"verification_policy {policy!r} says nothing that can be run; what the project has is used"
+        )
+    else:
+        reading.value["plan"]["verification"] = {"mode": mode}
+        reading.names["plan", "verification"] = ("verification_policy",)
+
+
+def _orchestrator_step(reading: Reading, step: dict[str, Any], place: Path, target: Path) -> dict[str, Any]:
+    out = _rename(reading, step, {"id": "id", "dependencies": "depends_on"}, place, target)
+    text = step.get("description")
+    tools = step.get("tools_expected") or []
+    if isinstance(tools, list):
+        tools = [_TOOLS.get(tool, tool) if isinstance(tool, str) else tool for tool in tools]
+    out["title"] = text.splitlines()[0] if isinstance(text, str) and text else ""
+    out["agent"] = {"role": "executor", "prompt": text, "tools": tools}
+    reading.names[*target, "agent", "prompt"] = (*place, "description")
+    reading.names[*target, "agent", "tools"] = (*place, "tools_expected")
+    if step.get("status") not in (None, "pending"):
+        reading.warnings.append(
+            f"{dotted(place)}: status {step['status']!r} is not obeyed; the journal knows what is done"
+        )
+    _note(reading, step, place, {"id", "description", "dependencies", "status", "tools_expected"})
+    return {key: value for key, value in out.items() if value is not None}
+
+
+# What both have in common -----------------------------------------------------------------------------
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _steps(reading: Reading, steps: object, place: Path, convert: Any) -> None:  # noqa: ANN401
+    body = reading.value["plan"]
+    reading.names["plan", "steps"] = place
+    if not isinstance(steps, list):
+        body["steps"] = steps if steps is not None else []
+        return
+    body["steps"] = []
+    for number, step in enumerate(steps):
+        target: Path = ("plan", "steps", number)
+        if isinstance(step, dict):
+            body["steps"].append(convert(reading, step, (*place, number), target))
+        else:
+            body["steps"].append(step)
+
+
+def _rename(reading: Reading, step: dict[str, Any], known: dict[str, str], place: Path, target: Path) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for theirs, ours in known.items():
+        if theirs in step:
+            out[ours] = step[theirs]
+            reading.names[*target, ours] = (*place, theirs)
+    return out
+
+
+def _note(reading: Reading, value: dict[str, Any], place: Path, known: set[str]) -> None:
+    """Keep what is not ours to execute. A key that looks like a slip of a known one is a fault, not a note."""
+    for key, said in value.items():
+        if key in known:
+            continue
+        close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+        if close and close[0] not in value:
+            fault = reading.fault((*place, key), f"unknown key '{key}'; did you mean '{close[0]}'?")
+            reading.faults.append(fault._replace(path=dotted((*place, key)), line=reading.document.line((*place, key))))
+        else:
+            reading.notes[dotted((*place, key))] = said

@@ -1,0 +1,86 @@
+"""Reads the Markdown form: `### Step N: name`, fenced `bash` blocks, each step after the one before."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reflectloop.errors import Fault
+from reflectloop.plan.reading import Reading
+from reflectloop.plan.strict_yaml import Document
+
+_STEP = re.compile(r"#{2,4}\s+(?:Step|步骤)\s*(\d+)\s*[:：.\-]?\s*(.*?)\s*#*\Z", re.IGNORECASE)
+_TITLE = re.compile(r"#\s+(.+?)\s*#*\Z")
+_FENCE = re.compile(r"(`{3,}|~{3,})\s*([A-Za-z]*)\s*\Z")
+_SHELLS = {"bash", "sh", "shell", "console"}
+_CHECK = re.compile(r"[-*]\s+(?:Verify|Check|Expected|Verification|验证)\s*[:：]\s*(.+)\Z", re.IGNORECASE)
+_ANYWHERE = re.compile(rb"^#{2,4}\s+(?:Step|\xe6\xad\xa5\xe9\xaa\xa4)\s*\d+", re.MULTILINE | re.IGNORECASE)
+
+
+def looks_like(raw: bytes) -> bool:
+    return bool(_ANYWHERE.search(raw))
+
+
+def read(text: str) -> Reading:
+    document = Document()
+    reading = Reading("markdown", document)
+    steps: list[dict[str, Any]] = []
+    title, fence, block, opened = "", None, list[str](), 0
+    for number, line in enumerate(text.splitlines(), 1):
+        marker = _FENCE.match(line.strip())
+        if fence is not None:
+            if line.strip().startswith(fence[0]) and not line.strip().strip(fence[0][0]):
+                _close(steps, fence[1], block, opened, document)
+                fence, block = None, []
+            else:
+                block.append(line)
+        elif marker:
+            fence, opened = (marker[1], marker[2].lower()), number
+        elif found := _STEP.match(line):
+            _open(steps, found, number, reading)
+        elif (found := _TITLE.match(line)) and not title:
+            title = found[1]
+        elif steps:
+            _prose(steps[-1], line)
+    if fence is not None:
+        reading.faults.append(Fault("", opened, "a fenced block begins here and never ends"))
+    reading.value = {"plan": {"title": title or "A Markdown plan", "steps": [_finish(step) for step in steps]}}
+    return reading
+
+
+def _open(steps: list[dict[str, Any]], found: re.Match[str], line: int, reading: Reading) -> None:
+    place = len(steps)
+    name = f"step-{int(found[1])}"
+    reading.document.lines["plan", "steps", place] = line
+    reading.names["plan", "steps", place] = ("plan", "steps", place)
+    steps.append({"id": name, "title": found[2], "commands": [], "verify": [], "text": []})
+    if place:
+        steps[-1]["depends_on"] = [steps[-2]["id"]]
+
+
+def _close(steps: list[dict[str, Any]], language: str, block: list[str], line: int, document: Document) -> None:
+    script = "\n".join(block).strip("\n")
+    if steps and language in _SHELLS and script.strip():
+        step = steps[-1]
+        document.lines["plan", "steps", len(steps) - 1, "commands", len(step["commands"])] = line
+        step["commands"].append(_without_prompts(script) if language == "console" else script)
+
+
+def _without_prompts(script: str) -> str:
+    typed = [line[2:] for line in script.splitlines() if line.startswith("$ ")]
+    return "\n".join(typed) if typed else script
+
+
+def _prose(step: dict[str, Any], line: str) -> None:
+    if found := _CHECK.match(line.strip()):
+        step["verify"].append(found[1].strip())
+    elif line.strip():
+        step["text"].append(line.strip())
+
+
+def _finish(step: dict[str, Any]) -> dict[str, Any]:
+    """A step without a block to run is for an agent."""
+    text = "\n".join(step.pop("text"))
+    if not step["commands"]:
+        step["agent"] = {"role": "executor", "prompt": "\n".join(filter(None, [step["title"], text])) or step["id"]}
+    return step

@@ -1,0 +1,34 @@
+"""A plan text of any form, read into the native shape, with a way back from each value to where it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from reflectloop.errors import Fault
+from reflectloop.plan.strict_yaml import Document, Path, dotted
+
+
+@dataclass
+class Reading:
+    """The native value, and for each of its places the place in the source it came from."""
+
+    form: str
+    document: Document
+    value: dict[str, Any] = field(default_factory=dict)
+    names: dict[Path, Path] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    notes: dict[str, Any] = field(default_factory=dict)  # kept and shown, never executed
+
+    def fault(self, path: Path, message: str, code: str = "INVALID_PLAN") -> Fault:
+        """A fault at a native place, said in the words and lines of the source."""
+        source = self._source(path)
+        shown = source[1:] if self.form == "native" and len(source) > 1 else source
+        return Fault(dotted(shown), self.document.line(source), message, code)
+
+    def _source(self, path: Path) -> Path:
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.names:
+                return (*self.names[path[:length]], *path[length:])
+        return path

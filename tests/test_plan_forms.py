@@ -1,0 +1,290 @@
+"""Plans in the forms other tools write: what each becomes, and what is wrong with those that are wrong."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflectloop.errors import Fault
+from reflectloop.plan import load
+from reflectloop.plan.lift import lift
+from reflectloop.plan.model import Plan
+from support import Repo
+
+
+def parse(text: str, suffix: str = ".yaml") -> tuple[Plan | None, list[Fault], list[str]]:
+    plan, faults, reading = load.parse(textwrap.dedent(text).encode(), suffix)
+    return plan, faults, reading.warnings if reading else []
+
+
+REFLECTLOOP = """\
+envelope:
+  command: thingking_web
+  timestamp: 2026-01-01T00:00:00Z
+  status: OK
+  error_code: null
+unified_goal: Make the greeting longer
+guardrails: [do not touch CI]
+rollback: git checkout .
+new_plan:
+  scores: {risk: 2}
+  steps:
+    - id: P-1
+      action: "Write the greeting"
+      commands:
+        - "echo hello world > greeting.txt"
+        - "cat greeting.txt"
+      verification:
+        - "Exit code 0"
+        - "Output contains 'hello'"
+        - "file exists greeting.txt"
+        - "`grep -q hello greeting.txt` returns 0"
+        - "The greeting reads well"
+      depends_on: []
+    - id: P-2
+      action: "Count it"
+      commands: ["wc -c greeting.txt"]
+      cwd: "."
+      depends_on: [P-1]
+"""
+
+
+def test_the_reflectloop_form_runs_and_its_words_become_checks(repo: Repo) -> None:
+    answer = repo.run("run", "--json", repo.plan(REFLECTLOOP))
+    assert answer.code == 0, answer.stdout
+    assert answer.envelope["plan_form"] == "reflectloop"
+    checks = answer.json["data"]["steps"][0]["checks"]
+    assert [check["held"] for check in checks] == [True, True, True, True]
+    assert any("'The greeting reads well'; it is a claim" in warning for warning in answer.envelope["warnings"])
+
+
+def test_guardrails_rollback_and_scores_are_shown_and_never_run(repo: Repo) -> None:
+    plan = repo.plan(REFLECTLOOP.replace("git checkout .", "touch never"))
+    shown = repo.run("plan", "show", plan, "--json").json["data"]
+    assert shown["notes"]["rollback"] == "touch never"
+    assert shown["notes"]["guardrails"] == ["do not touch CI"]
+    assert shown["notes"]["new_plan.scores"] == {"risk": 2}
+    assert shown["title"] == "Make the greeting longer"
+
+
+def test_words_that_do_not_hold_fail_the_step(repo: Repo) -> None:
+    answer = repo.run("run", "--json", repo.plan(REFLECTLOOP.replace("contains 'hello'", "contains 'good bye'")))
+    assert answer.code == 32
+    assert "good bye" in answer.envelope["message"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "words"),
+    [
+        ("status: OK", "status: ERROR", "envelope.status", "only an OK plan is run"),
+        ("new_plan:", "new_plan: nothing\nold:", "new_plan", "mapping with steps"),
+        ("      commands: [", "      comands: [", "new_plan.steps[1].comands", "did you mean 'commands'"),
+        ("depends_on: [P-1]", "depends_on: [P-9]", "new_plan.steps[1].depends_on[0]", "no step 'P-9'"),
+        ('cwd: "."', 'cwd: ".."', "new_plan.steps[1].cwd", "leads out"),
+        ("id: P-2", "id: P-1", "new_plan.steps[1].id", "also the id"),
+        ('commands: ["wc -c greeting.txt"]', "commands: wc", "new_plan.steps[1].commands", "tuple"),
+    ],
+)
+def test_a_faulty_reflectloop_plan_is_refused_in_its_own_words(old: str, new: str, path: str, words: str) -> None:
+    assert old in REFLECTLOOP
+    _, faults, _ = parse(REFLECTLOOP.replace(old, new))
+    found = {fault.path: fault for fault in faults}
+    assert path in found, faults
+    assert words in found[path].message
+    assert found[path].line is not None
+
+
+def test_a_reflectloop_step_without_commands_is_for_an_agent(repo: Repo) -> None:
+    plan = repo.plan(REFLECTLOOP.replace('commands: ["wc -c greeting.txt"]', "commands: []"))
+    answer = repo.run("run", "--json", plan)
+    assert answer.code == 61
+    assert answer.envelope["missing_inputs"] == ["backend:P-2"]
+    assert answer.json["data"]["steps"] == []
+
+
+ORCHESTRATOR = {
+    "title": "Session expiry",
+    "steps": [
+        {
+            "id": "step_1",
+            "description": "Read src/auth.py",
+            "dependencies": [],
+            "status": "pending",
+            "tools_expected": ["read_file", "grep"],
+        },
+        {
+            "id": "step_2",
+            "description": "Change it",
+            "dependencies": ["step_1"],
+            "status": "done",
+            "tools_expected": ["apply_patch"],
+        },
+    ],
+    "verification_policy": "run_pytest",
+}
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_the_orchestrator_form_is_understood_and_needs_a_backend(repo: Repo, suffix: str) -> None:
+    path = repo.plan(json.dumps(ORCHESTRATOR, indent=1 if suffix == "json" else None), f"plan.{suffix}")
+    shown = repo.run("plan", "show", path, "--json").json["data"]
+    steps = [step for batch in shown["batches"] for step in batch]
+    assert [step["agent"]["tools"] for step in steps] == [["read_file", "search"], ["apply_patch"]]
+    assert shown["track"] == "feature"
+    assert any("status 'done' is not obeyed" in warning for warning in shown["warnings"])
+    answer = repo.run("run", "--json", path)
+    assert answer.code == 61
+    assert answer.envelope["error_code"] == "AGENT_UNAVAILABLE"
+    assert answer.envelope["next"]
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        ({"title": None}, "title"),
+        ({"steps": "none"}, "steps"),
+        ({"steps": [1]}, "steps[0]"),
+        ({"steps": [{"id": "a"}]}, "steps[0].description"),
+        ({"steps": [{"id": "a", "description": "x", "dependencies": ["b"]}]}, "steps[0].dependencies[0]"),
+        ({"steps": [{"id": "a", "description": "x", "tools_expected": 3}]}, "steps[0].tools_expected"),
+        ({"steps": [{"id": "a", "descriptoin": "x"}]}, "steps[0].descriptoin"),
+    ],
+)
+def test_a_faulty_orchestrator_plan_is_refused_in_its_own_words(change: dict[str, object], path: str) -> None:
+    _, faults, _ = parse(json.dumps(ORCHESTRATOR | change))
+    assert path in {fault.path for fault in faults}, faults
+
+
+MARKDOWN = """\
+# Greet the world
+
+Some words about it.
+
+### Step 1: Write
+
+```bash
+echo hello > greeting.txt
+cat greeting.txt
+```
+
+- Verify: Output contains `hello`
+- Verify: greeting.txt exists
+
+```python
+not = run
+```
+
+### Step 2: Count
+
+```bash
+wc -l greeting.txt
+```
+```bash
+rm greeting.txt
+```
+"""
+
+
+def test_the_markdown_form_runs_in_order(repo: Repo) -> None:
+    answer = repo.run("run", "--json", repo.plan(MARKDOWN, "plan.md"))
+    assert answer.code == 0, answer.stdout
+    assert answer.envelope["plan_form"] == "markdown"
+    assert [step["id"] for step in answer.json["data"]["steps"]] == ["step-1", "step-2"]
+    assert [check["held"] for check in answer.json["data"]["steps"][0]["checks"]] == [True, True]
+    shown = repo.run("plan", "show", repo.plan(MARKDOWN, "plan.txt"), "--json").json["data"]
+    assert shown["title"] == "Greet the world"
+    assert [len(batch) for batch in shown["batches"]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# Title\n\nno steps\n", 1),
+        ("### Step 1: x\n\n```bash\necho never closed\n", 3),
+        ("### Step 1: x\n```bash\ntrue\n```\n### Step 1: y\n```bash\ntrue\n```\n", 5),
+    ],
+)
+def test_faulty_markdown_is_refused_with_its_line(text: str, line: int) -> None:
+    _, faults, _ = parse(text, ".md")
+    assert line in {fault.line for fault in faults}
+
+
+def test_a_markdown_step_without_a_block_is_for_an_agent(repo: Repo) -> None:
+    assert repo.run("run", repo.plan("### Step 1: Think\n\nabout it\n", "plan.md")).code == 61
+
+
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        ("Exit code 0", {"commands_succeed": True}),
+        ("exit code is 0.", {"commands_succeed": True}),
+        ("退出码为 0", {"commands_succeed": True}),
+        ("Output contains 'X y'", {"output_contains": "X y"}),
+        ('stdout contains "ok"', {"output_contains": "ok"}),
+        ("输出包含 'ok'", {"output_contains": "ok"}),
+        ("`npm test` returns 0", {"run": "npm test", "exit_code": 0}),
+        ("pytest -q tests returns 1", {"run": "pytest -q tests", "exit_code": 1}),
+        ("./check.sh exits with 2", {"run": "./check.sh", "exit_code": 2}),
+        ("file exists src/a b", None),
+        ("file exists src/a.py", {"file_exists": "src/a.py"}),
+        ("File dist/app.js exists", {"file_exists": "dist/app.js"}),
+        ("文件存在 a.txt", {"file_exists": "a.txt"}),
+        ("The function returns 0", None),
+        ("Expected output or state", None),
+        ("Everything works and exit code 0 is likely", None),
+        ("`x` returns 999", None),
+        ("", None),
+    ],
+)
+def test_words_that_say_something_checkable_become_a_check(text: str, check: dict[str, object] | None) -> None:
+    assert lift(text) == check
+
+
+@given(st.text(max_size=300))
+def test_no_words_break_the_lifter(text: str) -> None:
+    lift(text)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        lambda v: (
+            st.lists(v, max_size=3)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "id",
+                        "steps",
+                        "action",
+                        "commands",
+                        "description",
+                        "status",
+                        "envelope",
+                        "verification",
+                        "depends_on",
+                        "dependencies",
+                        "tools_expected",
+                    ]
+                ),
+                v,
+                max_size=5,
+            )
+        ),
+        max_leaves=20,
+    ),
+    st.sampled_from(["new_plan", "steps", "plan", "envelope"]),
+)
+def test_no_foreign_document_breaks_the_reader(value: object, key: str) -> None:
+    for document in ({key: value}, {"new_plan": {"steps": [value]}}, {"steps": [value], "title": "t"}):
+        plan, faults, _ = load.parse(json.dumps(document).encode())
+        assert plan is not None or faults
+
+
+@given(st.text(alphabet="#`~ Step1:\nbash-", max_size=120))
+def test_no_markdown_breaks_the_reader(text: str) -> None:
+    plan, faults, _ = load.parse(("### Step 1: x\n" + text).encode(), ".md")
+    assert plan is not None or faults
