@@ -109,8 +109,12 @@ class Repo:
         return own / "runs" / (own / "latest").read_text().strip()
 
     def workspaces(self) -> list[Path]:
+        """Those on disk, but for the one kept warm for the next run."""
         root = Path(os.environ["TMPDIR"]) / "reflectloop"
-        return sorted(path for path in root.glob("*") if not path.name.startswith(".removed")) if root.exists() else []
+        records = (self.path / ".reflectloop" / "workspaces").glob("*/workspace.json")
+        warm = {record.parent.name for record in records if json.loads(record.read_text())["fate"] == "warm"}
+        found = sorted(path for path in root.glob("*") if not path.name.startswith(".removed")) if root.exists() else []
+        return [path for path in found if path.name not in warm]
 
     def no_process_left(self) -> None:
         mark = os.environ["TMPDIR"].encode()

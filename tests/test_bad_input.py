@@ -186,7 +186,7 @@ def test_an_empty_directory_and_a_deep_one_are_no_trouble(repo: Repo) -> None:
 @pytest.mark.parametrize("place", ["not-a-repository", "project/.git", "missing"])
 def test_a_place_that_is_no_project_is_refused_with_what_to_do(repo: Repo, place: str) -> None:
     (repo.path.parent / "not-a-repository").mkdir()
-    answer = repo.run("run", "--json", "--project", repo.path.parent / place)
+    answer = repo.run("run", "--json", "--mode", "git", "--project", repo.path.parent / place)
     assert answer.code in (12, 16)
     assert answer.envelope["next"]
 

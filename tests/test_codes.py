@@ -63,6 +63,17 @@ def _conflict(repo: Repo) -> Answer:
     return answer
 
 
+def _latched(repo: Repo) -> Answer:
+    plan = repo.steps("false")
+    assert repo.run("run", plan).code == 30
+    return repo.run("run", "--json", plan)
+
+
+def _too_often(repo: Repo) -> Answer:
+    assert repo.run("run", repo.steps("false")).code == 30
+    return repo.run("run", "--json", "--max-retries", "1", repo.steps("exit 2"))
+
+
 AGENT = "plan: {title: T, steps: [{id: a, agent: {prompt: do it}}]}"
 
 STORIES = [
@@ -94,6 +105,11 @@ STORIES = [
         "VERIFICATION_FAILED", 32, lambda repo: repo.run("run", "--json", repo.steps("true", verify=[{"run": "false"}]))
     ),
     Story("APPLY_CONFLICT", 34, _conflict, ["src/app.py"]),
+    Story(
+        "NEEDS_INPUT", 40, lambda repo: repo.run("run", "--json", repo.steps("printf 'Password: '; sleep 30", idle_s=1))
+    ),
+    Story("LATCHED", 41, _latched),
+    Story("MAX_RETRIES", 42, _too_often),
     Story("LOCKED", 50, _locked),
     Story("STATE_DAMAGED", 51, _damaged),
     Story(

@@ -128,6 +128,7 @@ def test_the_demo_keeps_its_promises(repo: Repo) -> None:
     for line in (
         "VERIFICATION_FAILED, exit 32",
         "SECRET_LEAK, exit 99",
+        "LATCHED, exit 41",
         "OK, exit 0",
         "every outcome above was checked",
     ):

@@ -135,7 +135,15 @@ def test_artifacts_are_all_there_and_say_the_same(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo x > new.txt")).code == 0
     folder = repo.latest()
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["changes.patch", "envelope.yaml", "logs", "result.yaml", "summary.md"]
+    assert names == [
+        "changes.patch",
+        "envelope.yaml",
+        "junit.xml",
+        "logs",
+        "result.yaml",
+        "results.sarif",
+        "summary.md",
+    ]
     result = yaml.safe_load((folder / "result.yaml").read_text())
     assert next(iter(result)) == "envelope"
     assert result["result"] == "SUCCESS"
@@ -155,7 +163,7 @@ def test_a_failed_step_stops_the_run_and_leaves_a_blocker(repo: Repo) -> None:
     assert blocker["steps_completed"] == 1
     assert blocker["steps_total"] == 3
     assert "broken" in blocker["evidence"]
-    again = repo.run("run", "--json", plan)
+    again = repo.run("retry", "--json", "--reason", "test")
     assert yaml.safe_load((repo.latest() / "blocker.yaml").read_text())["blocker_id"] == blocker["blocker_id"]
     assert again.code == 30
 
@@ -248,5 +256,5 @@ def test_a_workspace_is_gone_after_success_and_kept_after_failure(repo: Repo) ->
 
 def test_only_the_last_few_failed_workspaces_are_kept(repo: Repo) -> None:
     for _ in range(5):
-        assert repo.run("run", repo.steps("false")).code == 30
+        assert repo.run("run", "--new", repo.steps("false")).code == 30
     assert len(repo.workspaces()) == 3

@@ -23,9 +23,19 @@ class WorkspaceConfig(Section):
     root: Path | None = Field(default=None, description="where workspaces are made; default: the system's temp folder")
     keep_failed: Annotated[StrictInt, Field(ge=0)] = Field(default=3, description="failed workspaces kept to look at")
 
+    warm: bool = Field(default=True, description="keep one finished workspace to start the next run from")
+    exclude: tuple[str, ...] = Field(default=(), description="more that copy mode leaves out, as gitignore patterns")
+    carry: tuple[str, ...] = Field(
+        default=(), description="ignored folders that commands may read, such as node_modules"
+    )
+    carry_copy: tuple[str, ...] = Field(default=(), description="ignored folders copied into each workspace")
+
 
 class RunConfig(Section):
     env_allow: tuple[str, ...] = Field(default=(), description="variables of yours that commands may see")
+    idle_s: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=120, description="doing nothing at all for so long is waiting for input"
+    )
     grace_s: Annotated[float, Field(ge=0, le=600)] = Field(default=5.0, description="between TERM and KILL")
     log_cap_mb: Annotated[StrictInt, Field(ge=1, le=4096)] = Field(
         default=8, description="kept of each command's output"
@@ -36,10 +46,16 @@ class BoxConfig(Section):
     isolation: Isolation = Field(default=Isolation.WORKSPACE, description="the least isolation a run may have")
 
 
+class PublishConfig(Section):
+    claude: bool = Field(default=False, description="also write results, logs and blockers under .claude/state")
+    claude_home: bool = Field(default=False, description="also write the stop latch to ~/.claude/latch.lock")
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
     box: BoxConfig = BoxConfig()
+    publish: PublishConfig = PublishConfig()
 
 
 def load(project_root: Path) -> Config:

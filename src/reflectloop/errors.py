@@ -12,7 +12,8 @@ ReflectloopError
 │   ├── StepFailed             30
 │   ├── StepTimeout            31
 │   ├── VerificationFailed     32
-│   └── ApplyConflict          34
+│   ├── ApplyConflict          34
+│   └── NeedsInput             40
 ├── MachineFault               the machine's owner acts
 │   ├── SandboxCreateFailed    20
 │   ├── Locked                 50
@@ -20,6 +21,8 @@ ReflectloopError
 │   ├── NoSpace                52
 │   └── AgentUnavailable       61
 ├── SafetyFault                a person acts; nothing goes on before
+│   ├── Latched                41
+│   ├── MaxRetries             42
 │   ├── SandboxEscape          98
 │   └── SecretLeak             99
 ├── Interrupted                130
@@ -125,6 +128,10 @@ class ApplyConflict(WorkFault):
     default_next = "reflectloop diff RUN"
 
 
+class NeedsInput(WorkFault):
+    code, exit_code, when = "NEEDS_INPUT", 40, "a command waited for input, or did nothing at all, and was ended"
+
+
 class MachineFault(ReflectloopError):
     default_next = "reflectloop doctor"
 
@@ -161,6 +168,19 @@ class AgentUnavailable(MachineFault):
 
 class SafetyFault(ReflectloopError):
     pass
+
+
+class Latched(SafetyFault):
+    code, exit_code, when = (
+        "LATCHED",
+        41,
+        "an earlier failure holds; nothing is run until something changed or a person says so",
+    )
+
+
+class MaxRetries(SafetyFault):
+    code, exit_code, when = "MAX_RETRIES", 42, "the task has failed as often as its limit allows; a person is needed"
+    default_next = "reflectloop unlock --reason TEXT"
 
 
 class SandboxEscape(SafetyFault):

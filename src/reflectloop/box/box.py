@@ -13,6 +13,7 @@ from reflectloop.box.output import Recorder
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.terms import Isolation
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.record import changed_since, mark
 from reflectloop.world import bubblewrap, process
 
 SHELL = ("bash", "-e", "-o", "pipefail", "-c")
@@ -34,12 +35,15 @@ class Order(NamedTuple):
     show: Callable[[bytes], None] = _ignore  # scanned output, as it comes
     look: Callable[[bytes], None] = _ignore  # raw standard output, for checks; never stored
     merge: bool = True
+    idle_s: float | None = None
 
 
 class Done(NamedTuple):
     exit_code: int
     timed_out: bool
     duration_ms: int
+    idle: bool = False
+    cancelled: bool = False
 
 
 @dataclass
@@ -50,6 +54,8 @@ class Box:
     env_allow: tuple[str, ...] = ()
     grace_s: float = 5.0
     log_cap: int = 8 << 20
+    idle_s: float | None = None
+    cancel: process.Cancel | None = None
     level: Isolation = Isolation.WORKSPACE
     _count: int = field(default=0, init=False)
 
@@ -61,7 +67,7 @@ class Box:
         argv = [*SHELL, order.command] if isinstance(order.command, str) else list(order.command)
         env = environment.build(self.workspace, self.caller, also=self.env_allow, added=order.env)
         self._count += 1
-        mark = f"{self.workspace.run_id}.{self._count}"
+        mark = f"{self.workspace.name}.{self._count}"
         env[environment.MARK] = mark
         recorder = Recorder(order.log, self.log_cap, show=order.show, look=order.look)
         try:
@@ -71,19 +77,34 @@ class Box:
             ended = self._watch(argv, order, env, recorder, f"{environment.MARK}={mark}")
         finally:
             recorder.close()
-        return Done(ended.code, ended.timed_out, round(ended.duration_s * 1000))
+        return Done(ended.code, ended.timed_out, round(ended.duration_s * 1000), ended.idle, ended.cancelled)
+
+    def _patience(self, order: Order) -> process.Patience:
+        seen = [self.workspace.mark_ns]
+
+        def stirred() -> bool:
+            since, seen[0] = seen[0], mark(self.workspace.folder)
+            return changed_since(self.workspace.repo, since)
+
+        return process.Patience(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred)
 
     def _watch(
         self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, marker: str
     ) -> process.Ended:
         if not self.namespaced:
             watched = process.Watched(
-                argv, cwd=order.cwd, env=env, on_output=recorder.take, merge=order.merge, marker=marker
+                argv,
+                cwd=order.cwd,
+                env=env,
+                on_output=recorder.take,
+                merge=order.merge,
+                marker=marker,
+                cancel=self.cancel,
             )
-            return watched.wait(timeout_s=order.timeout_s, grace_s=self.grace_s)
+            return watched.wait(self._patience(order))
         reader, writer = os.pipe()
         try:
-            wrapped = bubblewrap.wrap(argv, cwd=order.cwd, status_fd=writer, read_only=self.workspace.borrowed)
+            wrapped = bubblewrap.wrap(argv, cwd=order.cwd, status_fd=writer, read_only=self.workspace.read_only)
             watched = process.Watched(
                 wrapped,
                 cwd=order.cwd,
@@ -92,10 +113,11 @@ class Box:
                 merge=order.merge,
                 namespaced=True,
                 pass_fds=[writer],
+                cancel=self.cancel,
             )
             os.close(writer)
             writer = -1
-            ended = watched.wait(timeout_s=order.timeout_s, grace_s=self.grace_s)
+            ended = watched.wait(self._patience(order))
             os.set_blocking(reader, False)
             return self._judge(ended, _read(reader), order)
         finally:
@@ -109,7 +131,7 @@ class Box:
         code = bubblewrap.exit_code(status)
         if code is not None:
             return ended._replace(code=code)
-        if ended.timed_out or ended.code > 128:  # noqa: PLR2004 - the shell's mark of a signal
+        if ended.timed_out or ended.idle or ended.cancelled or ended.code > 128:  # noqa: PLR2004 - the shell's mark of a signal
             return ended
         raise SandboxCreateFailed(f"bubblewrap could not start the command; see {order.log}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from reflectloop.workspace.checkout import Workspace
 
@@ -42,26 +43,27 @@ _ALLOWED = frozenset(
 )
 _ALLOWED_PREFIX = "LC_"
 MARK = "REFLECTLOOP_COMMAND"
+RUN = "REFLECTLOOP_RUN"
 
 
 def build(
-    workspace: Workspace,
-    caller: Mapping[str, str],
-    *,
-    also: Sequence[str] = (),
-    added: Mapping[str, str] | None = None,
+    workspace: Workspace, caller: Mapping[str, str], *, also: Sequence[str] = (), added: Mapping[str, str] | None = None
 ) -> dict[str, str]:
+    return for_folder(workspace.name, workspace.folder, caller, also) | dict(added or {})
+
+
+def for_folder(name: str, folder: Path, caller: Mapping[str, str], also: Sequence[str] = ()) -> dict[str, str]:
+    """The environment of commands in the workspace at `folder`."""
     env = {key: caller[key] for key in caller if key in _ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
     env.setdefault("PATH", os.defpath)
     env.setdefault("LANG", "C.UTF-8")
-    env |= {
-        "HOME": os.fspath(workspace.home),
-        "TMPDIR": os.fspath(workspace.tmp),
-        "REFLECTLOOP_RUN": workspace.run_id,
+    return env | {
+        "HOME": os.fspath(folder / "home"),
+        "TMPDIR": os.fspath(folder / "tmp"),
+        RUN: name,
         "GIT_TERMINAL_PROMPT": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    return env | dict(added or {})
 
 
 def status(names: Sequence[str], caller: Mapping[str, str]) -> dict[str, str]:

@@ -88,6 +88,23 @@ def _copy(path: Path) -> None:
             click.echo(text.removesuffix("\n"))
 
 
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("run", required=False)
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+@common
+def shell(run: str | None, command: tuple[str, ...], project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Open a shell, or run COMMAND, in the workspace kept of RUN (default: the latest run).
+
+    It has the environment the run's commands had, and is not recorded.
+
+    \b
+    Example: reflectloop shell latest git status
+    """
+    if as_json:
+        raise click.UsageError("a shell has no JSON; see 'reflectloop show --json'")
+    sys.exit(look.shell(project_dir, run, command))
+
+
 @click.command()
 @click.argument("run", required=False)
 @click.option("--stat", is_flag=True, help="Only the names of the files and what happened to them.")

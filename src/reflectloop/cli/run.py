@@ -2,40 +2,81 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
+from reflectloop.flow import finish as tasks_of
 from reflectloop.flow import preview
 from reflectloop.flow.run import Nobody, Observer, Outcome, Request
 from reflectloop.flow.run import run as run_plan
 from reflectloop.terms import Isolation
+from reflectloop.workspace.project import Mode
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def running(command: F) -> F:
+    """The options of everything that runs a plan."""
+    for option in reversed(
+        (
+            click.option(
+                "--isolation", type=click.Choice([level.value for level in Isolation]), help="Refuse to run below this."
+            ),
+            click.option(
+                "--sandbox-root", type=click.Path(path_type=Path), help="Make the workspace under this folder."
+            ),
+            click.option(
+                "--mode",
+                type=click.Choice(["auto", "git", "worktree", "copy"]),
+                default="auto",
+                help="How the project is taken: by git, or as a plain folder.",
+            ),
+            click.option(
+                "--jobs",
+                "-j",
+                type=click.IntRange(1, 64),
+                help="Run so many steps of a batch at once (default: the plan's, else 1).",
+            ),
+            click.option(
+                "--keep-going", "-k", is_flag=True, help="After a failure, finish what does not depend on it."
+            ),
+            click.option(
+                "--max-retries",
+                type=click.IntRange(0, 100),
+                help="How often the task may be run again after a failure.",
+            ),
+            click.option("--wait", is_flag=True, help="Wait while another engine works here."),
+            click.option("--yes", "-y", is_flag=True, help="Answer confirmations that are not about safety."),
+            click.option("--events", is_flag=True, help="Print the journal as JSON lines while it is written."),
+        )
+    ):
+        command = option(command)
+    return common(command)
 
 
 @click.command()
 @click.argument("plan", required=False, type=click.Path(path_type=Path))
 @click.option("--plan", "plan_option", type=click.Path(path_type=Path), help="The same as PLAN.")
-@click.option("--isolation", type=click.Choice([level.value for level in Isolation]), help="Refuse to run below this.")
-@click.option("--sandbox-root", type=click.Path(path_type=Path), help="Make the workspace under this folder.")
+@click.option("--new", "new_task", is_flag=True, help="Open a new task, also where one is open for this plan.")
 @click.option("--dry-run", is_flag=True, help="Say what would run; run nothing.")
-@click.option("--events", is_flag=True, help="Print the journal as JSON lines while it is written.")
-@common
+@running
 def run(
     plan: Path | None,
     plan_option: Path | None,
-    isolation: str | None,
-    sandbox_root: Path | None,
+    new_task: bool,
     dry_run: bool,
-    events: bool,
-    project_dir: Path,
     as_json: bool,
-    debug: bool,  # noqa: ARG001 - read by the boundary
+    events: bool,
+    **options: Any,  # noqa: ANN401
 ) -> None:
     """Run PLAN in an isolated copy of the project and leave a patch, or a blocker that says why not.
 
@@ -46,13 +87,85 @@ def run(
     """
     if plan and plan_option:
         raise click.UsageError("Name the plan once: PLAN or --plan, not both.")
-    if as_json and events:
-        raise click.UsageError("--json prints one document, --events many; choose one.")
-    floor = Isolation(isolation) if isolation else None
-    request = Request(project_dir, plan or plan_option, floor, sandbox_root)
+    request = dataclasses.replace(_request(options), plan=plan or plan_option, new_task=new_task)
     if dry_run:
         show_preview(preview.preview(request), as_json=as_json)
         return
+    carry_out(request, as_json=as_json, events=events)
+
+
+@click.command()
+@click.argument("plan", required=False, type=click.Path(path_type=Path))
+@click.option("--reason", required=True, help="What was mended outside the project; it is journalled.")
+@running
+def retry(plan: Path | None, reason: str, as_json: bool, events: bool, **options: Any) -> None:  # noqa: ANN401
+    """Run a failed task again although neither the plan nor the project changed.
+
+    \b
+    Example: reflectloop retry --reason "the database is up again"
+    """
+    request = dataclasses.replace(_request(options), plan=plan, retry_reason=_reason(reason))
+    carry_out(request, as_json=as_json, events=events)
+
+
+@click.command()
+@click.option("--reason", required=True, help="Why work may go on; it is journalled.")
+@common
+def unlock(reason: str, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Lift the latch that a leak, an escape or too many failures set.
+
+    \b
+    Example: reflectloop unlock --reason "the key was revoked and taken out of the test"
+    """
+    lifted = tasks_of.unlock(project_dir, _reason(reason))
+    if as_json:
+        render.answer("unlock", lifted.as_json(), next_step="reflectloop run")
+        return
+    say(f"unlocked: {lifted.error_code} of {lifted.run_id or 'an unreadable latch'}")
+    say("next: reflectloop run")
+
+
+@click.command()
+@common
+def route(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Say what the last failure needs: research, a new plan, an answer, a retry or an unlock; and the command.
+
+    \b
+    Example: reflectloop route --json
+    """
+    found = tasks_of.route(project_dir)
+    if as_json:
+        render.answer("route", found, next_step=found["command"])
+        return
+    say(f"{found['route']}: {found['why']}")
+    say(f"next: {found['command']}")
+
+
+def _reason(text: str) -> str:
+    if not text.strip():
+        raise click.UsageError("--reason must say something.")
+    return text.strip()
+
+
+def _request(options: dict[str, Any]) -> Request:
+    mode: Mode = "git" if options["mode"] == "worktree" else options["mode"]
+    floor = Isolation(options["isolation"]) if options["isolation"] else None
+    return Request(
+        options["project_dir"],
+        isolation=floor,
+        sandbox_root=options["sandbox_root"],
+        jobs=options["jobs"],
+        keep_going=options["keep_going"],
+        max_retries=options["max_retries"],
+        wait=options["wait"],
+        mode=mode,
+    )
+
+
+def carry_out(request: Request, *, as_json: bool, events: bool) -> None:
+    """Run, show, and leave with the code the outcome says."""
+    if as_json and events:
+        raise click.UsageError("--json prints one document, --events many; choose one.")
     signal.signal(signal.SIGTERM, _as_interrupt)
     outcome = _watched(request, as_json=as_json, as_events=events)
     if as_json:

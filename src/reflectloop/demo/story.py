@@ -84,6 +84,8 @@ def play(say: Say) -> None:
             outcome = _perform(scene, project, stage)
             _tell(outcome, scene, say)
             _check_untouched(project)
+            if scene.expected == "SECRET_LEAK":
+                _check_stopped(scene, project, stage, say)
         _check_nowhere(secret, stage)
         say("scene", "The patch is applied")
         finish.apply(project, None, commit=False, branch=None, message=None, agree=lambda _: True)
@@ -135,6 +137,16 @@ def _tell(outcome: Outcome, scene: Scene, say: Say) -> None:
         raise Internal(f"demo: {scene.heading}: expected {scene.expected or 'OK'}, got {code or 'OK'}")
     say("answer", f"{code or 'OK'}, exit {outcome.error.exit_code if outcome.error else 0}")
     say("moral", scene.moral)
+
+
+def _check_stopped(scene: Scene, project: Path, stage: Path, say: Say) -> None:
+    held = _perform(scene._replace(title="Anything else", command="true"), project, stage)
+    if held.error is None or held.error.code != "LATCHED":
+        raise Internal("demo: the project was to be latched after a leak")
+    say("do", "reflectloop run   # anything else")
+    say("answer", f"LATCHED, exit {held.error.exit_code}")
+    finish.unlock(project, "the demo's key is no key")
+    say("do", "reflectloop unlock --reason 'the key was revoked'")
 
 
 def _check_untouched(project: Path) -> None:

@@ -57,6 +57,8 @@ def _toml(value: object) -> str:
         return '"…"'
     if isinstance(value, tuple):
         return "[]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflectloop import config
+from reflectloop.box import environment
 from reflectloop.errors import NothingToDo
-from reflectloop.flow import look
+from reflectloop.flow import look, publish, tasks
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.run import refuse_leaks
-from reflectloop.state import events, lock
+from reflectloop.state import events, latch, lock
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
 from reflectloop.workspace import apply as applying
@@ -19,7 +21,7 @@ from reflectloop.workspace import ledger, patch, project
 from reflectloop.workspace.apply import Change
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.store import open_for
-from reflectloop.world import files
+from reflectloop.world import files, process
 
 
 class Applied(NamedTuple):
@@ -51,8 +53,8 @@ def apply(
     with lock.hold(folders.own, "apply"):
         run_folder = folders.find_run(name)
         task, run = _passed(folders, run_folder.run_id)
-        home = project.open_at(folders.root)
-        store = open_for(home)
+        home = project.open_at(folders.root, "copy" if run.mode == "copy" else "auto")
+        store = open_for(home, config.load(folders.root).workspace)
         change = Change(run.id, run.base_tree, run.end_tree or run.base_tree)
         if change.base == change.end:
             raise NothingToDo(f"{run.id} changed nothing; there is nothing to apply")
@@ -94,15 +96,66 @@ def _passed(folders: Folders, run_id: str) -> tuple[Task, Run]:
 class Cleared(NamedTuple):
     workspaces: int
     freed: int
+    processes: int
 
 
 def gc(start: Path, *, everything: bool) -> Cleared:
-    """Take away what crashes left and failed workspaces beyond those to be kept."""
+    """Take away what crashes left and failed workspaces beyond those to be kept; with `everything`, all of them."""
     folders = Folders(project.locate(start))
     with lock.hold(folders.own, "gc"):
-        keep = 0 if everything else config.load(folders.root).workspace.keep_failed
-        gone = ledger.stale(folders.own, keep)
+        settings = config.load(folders.root).workspace
+        gone = ledger.entries(folders.own) if everything else ledger.stale(folders.own, settings.keep_failed)
+        roots = {entry.folder.parent for entry in ledger.entries(folders.own)}
+        roots.add(settings.root or Path(tempfile.gettempdir()) / "reflectloop")
+        killed = sum(process.end_carrying(f"{environment.RUN}={entry.name}") for entry in gone)
         total = sum(files.size_of(entry.folder) for entry in gone)
         for entry in gone:
             ledger.remove(entry)
-        return Cleared(len(gone), total)
+        lost = [path for root in roots for path in ledger.unwritten(folders.own, root)]
+        total += sum(files.size_of(path) for path in lost)
+        for path in lost:
+            ledger.bury(path)
+        return Cleared(len(gone) + len(lost), total, killed)
+
+
+def unlock(start: Path, reason: str) -> latch.Stop:
+    folders = Folders(project.locate(start))
+    with lock.hold(folders.own, "unlock"):
+        stop = tasks.unlock(folders, reason)
+        publish.remove_home_latch(folders, config.load(folders.root).publish)
+        return stop
+
+
+_ROUTES = {
+    "RESEARCH": "find out what is missing or incompatible, then change the plan or the machine",
+    "REPLAN": "the plan does not hold; write a changed one",
+    "ASK": "a person must decide",
+    "RETRY": "something outside failed; run it again when it is mended",
+}
+
+
+def route(start: Path) -> dict[str, Any]:
+    """What stands between the last run and success, and the one command that helps."""
+    folders = Folders(project.locate(start))
+    stop = latch.read_stop(folders.own)
+    if stop:
+        command = "reflectloop unlock --reason TEXT"
+        return {
+            "route": "unlock",
+            "why": f"{stop.error_code}: {stop.reason}",
+            "command": command,
+            "run_id": stop.run_id,
+        }
+    run_folder = folders.find_run(None)
+    if not run_folder.blocker.exists():
+        raise NothingToDo(f"{run_folder.run_id} left no blocker", next_step="reflectloop status")
+    card = look.result(start, run_folder.run_id)["blocker"]
+    need = str(card["needs"][0])
+    command = "reflectloop retry --reason TEXT" if need == "RETRY" else str(card["commands"]["look"])
+    return {
+        "route": need.lower(),
+        "why": f"{card['summary']}; {_ROUTES.get(need, 'look into it')}",
+        "command": command,
+        "run_id": card["run_id"],
+        "blocker_id": card["blocker_id"],
+    }

@@ -38,6 +38,14 @@ class RunFolder(NamedTuple):
         return self.path / "blocker.yaml"
 
     @property
+    def junit(self) -> Path:
+        return self.path / "junit.xml"
+
+    @property
+    def sarif(self) -> Path:
+        return self.path / "results.sarif"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

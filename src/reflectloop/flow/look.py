@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
 from reflectloop import secrets
-from reflectloop.errors import NothingToDo
+from reflectloop.box import environment
+from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.state import journal
 from reflectloop.state.fold import Run, Task, fold
 from reflectloop.workspace import ledger, patch, project
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.store import Store
-from reflectloop.world import files
+from reflectloop.world import files, process
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -41,7 +43,7 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         known = [fold(journal.read(folders.journal(current)))]
     task = next((one for one in known if one.id == current), None)
     runs = [_run(folders, run) for one in known for run in one.runs.values()]
-    spaces = ledger.entries_under(folders.own)
+    spaces = ledger.entries(folders.own)
     return {
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
@@ -52,7 +54,8 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
 
 def _run(folders: Folders, run: Run) -> dict[str, Any]:
     note = "applied" if run.applied else ""
-    if run.status == "running" and not ledger.alive(folders.own, run.id):
+    at_work = ledger.find(folders.own, run.id)
+    if run.status == "running" and not (at_work and at_work.alive):
         note = "its engine is gone"
     return {
         "run_id": run.id,
@@ -117,6 +120,22 @@ def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
         what = f"step {step!r} of {folder.run_id}" if step else folder.run_id
         raise NothingToDo(f"{what} has no logs", next_step=f"reflectloop show {folder.run_id}")
     return found
+
+
+def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:
+    """Hand the terminal to a shell in the workspace that was kept of a run."""
+    folders = Folders(project.locate(start))
+    folder = folders.find_run(name)
+    entry = ledger.find(folders.own, folder.run_id)
+    if entry is None or entry.fate != "kept" or not (entry.folder / "repo").is_dir():
+        raise NothingToDo(
+            f"the workspace of {folder.run_id} was not kept; the last failed ones are", next_step="reflectloop status"
+        )
+    env = environment.for_folder(entry.name, entry.folder, dict(os.environ))
+    words = list(command) or [os.environ.get("SHELL", "bash")]
+    if process.find(words[0], path=env["PATH"], cwd=entry.folder / "repo") is None:
+        raise InvalidInput(f"{words[0]}: command not found")
+    return process.interactive(words, cwd=entry.folder / "repo", env=env)
 
 
 class Changed(NamedTuple):

@@ -6,26 +6,22 @@ from typing import Any
 
 from reflectloop import config
 from reflectloop.box import box as boxes
-from reflectloop.flow.run import Outcome, Request, refuse_agents
+from reflectloop.flow.run import Outcome, Request, floor, refuse_agents
 from reflectloop.flow.steps import words
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Plan, Step
 from reflectloop.plan.order import batches
-from reflectloop.terms import Isolation
 from reflectloop.workspace import project
 
 
 def preview(request: Request) -> dict[str, Any]:
     """Everything `run` would check before it runs, and the order it would run in."""
-    root = project.locate(request.start)
+    root = project.locate(request.start, request.mode)
     settings = config.load(root)
     loaded = plans.load(plans.locate(root, request.plan))
     refuse_agents(loaded)
-    floors = [settings.box.isolation, request.isolation or Isolation.NONE]
-    if loaded.plan.isolation:
-        floors.append(loaded.plan.isolation.require)
-    level = boxes.reach(max(floors, key=lambda floor: floor.rank))
+    level = boxes.reach(floor(settings, request, loaded))
     return {**describe(loaded), "isolation": str(level), "network": "host"}
 
 

@@ -14,6 +14,7 @@ from reflectloop.errors import ReflectloopError
 from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.folders import RunFolder
 from reflectloop.flow.steps import StepResult
+from reflectloop.state.fold import COUNTED, Run
 from reflectloop.workspace.patch import Touched
 from reflectloop.world import files
 
@@ -32,6 +33,9 @@ _CATEGORY = {
     "NO_SPACE": ("TOOL", "RESEARCH"),
     "AGENT_UNAVAILABLE": ("ENV", "ASK"),
     "INTERRUPTED": ("EXTERNAL", "RETRY"),
+    "NEEDS_INPUT": ("PERMISSION", "ASK"),
+    "LATCHED": ("LOGIC", "ASK"),
+    "MAX_RETRIES": ("LOGIC", "ASK"),
 }
 _MISSING_TOOL = re.compile(r"not found|no module|no such file|import ?error|version|incompatible", re.IGNORECASE)
 _FAILED_TEST = re.compile(r"assert|expected|test failed|failed", re.IGNORECASE)
@@ -50,7 +54,7 @@ def result_body(
     *,
     run_id: str,
     source_hash: str | None,
-    mode: str,
+    mode: str | None,
     env_status: dict[str, str],
     steps: list[StepResult],
     error: ReflectloopError | None,
@@ -104,7 +108,14 @@ def _failure(error: ReflectloopError, step: StepResult | None) -> dict[str, Any]
 
 
 def blocker_body(
-    error: ReflectloopError, *, at: datetime, run_id: str, plan: str, steps: list[StepResult], total: int
+    error: ReflectloopError,
+    *,
+    at: datetime,
+    run_id: str,
+    plan: str,
+    steps: list[StepResult],
+    total: int,
+    history: list[Run],
 ) -> dict[str, Any]:
     failed = next((step for step in steps if not step.success), None)
     category, need = _sort(error, failed)
@@ -117,18 +128,27 @@ def blocker_body(
         "category": category,
         "needs": [need],
         "evidence": evidence,
-        "attempts": [{"run_id": run_id, "error_code": error.code}],
+        "attempts": [
+            *({"run_id": run.id, "error_code": run.error_code, "started": run.started} for run in history),
+            {"run_id": run_id, "error_code": error.code},
+        ],
         "root_cause_hypothesis": [],
         "known_fixes": [],
         "run_id": run_id,
         "steps_completed": sum(step.success for step in steps),
         "steps_total": total,
-        "commands": {
-            "look": f"reflectloop log {run_id}",
-            "retry": f"reflectloop run {plan}",
-            "next": error.next_step,
-        },
+        "commands": {"look": f"reflectloop log {run_id}", "retry": _retry(error, plan), "next": error.next_step}
+        | _unlock(error),
     }
+
+
+def _retry(error: ReflectloopError, plan: str) -> str:
+    return "reflectloop retry --reason TEXT" if error.code in COUNTED else f"reflectloop run {plan}"
+
+
+def _unlock(error: ReflectloopError) -> dict[str, str]:
+    stopped = error.code in ("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "LATCHED")
+    return {"unlock": "reflectloop unlock --reason TEXT"} if stopped else {}
 
 
 def _signature(error: ReflectloopError, step: StepResult | None) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from reflectloop import config, secrets
 from reflectloop.box import box as boxes
@@ -17,29 +17,32 @@ from reflectloop.errors import (
     Interrupted,
     NoSpace,
     ReflectloopError,
+    SandboxEscape,
     SecretLeak,
     by_code,
 )
-from reflectloop.flow import report
+from reflectloop.flow import exchange, publish, report, tasks
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, RunFolder
-from reflectloop.flow.steps import Show, StepResult, execute
+from reflectloop.flow.steps import CANCELLED, Show, StepResult
+from reflectloop.flow.work import Work
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
-from reflectloop.plan.order import sequence
-from reflectloop.state import events, lock
-from reflectloop.state.fold import fold
+from reflectloop.state import events, latch, lock
+from reflectloop.state.fold import COUNTED, Task
 from reflectloop.state.journal import Entry, Journal
 from reflectloop.terms import Isolation
 from reflectloop.workspace import checkout, ledger, patch, project, snapshot
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.project import Project
+from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import bubblewrap, clock, files
 from reflectloop.world.git import Git
+from reflectloop.world.process import Cancel
 
-MODE = "git"
+_SHOWN = 60  # of a command, in a message
 
 
 class Observer(Protocol):
@@ -71,6 +74,13 @@ class Request:
     plan: Path | None = None
     isolation: Isolation | None = None
     sandbox_root: Path | None = None
+    jobs: int | None = None
+    keep_going: bool = False
+    new_task: bool = False
+    max_retries: int | None = None
+    retry_reason: str | None = None
+    wait: bool = False
+    mode: Literal["auto", "git", "copy"] = "auto"
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -84,10 +94,9 @@ class Outcome(NamedTuple):
 
 def run(request: Request, observer: Observer | None = None) -> Outcome:
     """Every fault once the project is known ends in artifacts and an outcome; faults before that are raised."""
-    root = project.locate(request.start)
-    started = clock.now()
-    with lock.hold(Folders(root).own, "run"):
-        line = _Line(request, Folders(root), clock.run_id(started), observer or Nobody())
+    root = project.locate(request.start, request.mode)
+    with lock.hold(Folders(root).own, "run", wait=request.wait):
+        line = _Line(request, Folders(root), clock.run_id(clock.now()), observer or Nobody())
         try:
             line.walk()
         except ReflectloopError as fault:
@@ -111,48 +120,85 @@ class _Line:
         self.loaded: Loaded | None = None
         self.project: Project | None = None
         self.store: Store | None = None
+        self.base: Snapshot | None = None
+        self.task: Task | None = None
         self.journal: Journal | None = None
-        self.space: Workspace | None = None
+        self.spaces: list[Workspace] = []
         self.steps: list[StepResult] = []
         self.touched: tuple[Touched, ...] = ()
         self.warnings: list[str] = []
         self.error: ReflectloopError | None = None
         self.begun = False
 
+    @property
+    def space(self) -> Workspace | None:
+        return self.spaces[0] if self.spaces else None
+
     def walk(self) -> None:
         self.config = config.load(self.folders.root)
-        self.loaded = loaded = plans.load(plans.locate(self.folders.root, self.request.plan))
+        foreign = publish.foreign_latch(self.folders)
+        self.warnings += [foreign] if foreign else []
+        latch.refuse_if_stopped(self.folders.own)
+        self.loaded = loaded = plans.load(plans.locate(self.folders.root, self._asked_plan()))
         self.warnings += loaded.warnings
         self.observer.begins(loaded, self.run_id)
         refuse_agents(loaded)
-        level = boxes.reach(self._floor(loaded))
-        self.project = project.open_at(self.folders.root)
-        self.store = open_for(self.project)
-        base = snapshot.take(self.project, self.store, self.folders.scratch)
-        self.warnings += base.warnings
-        root = checkout.sandbox_root(self.project, self.request.sandbox_root or self.config.workspace.root)
-        self.space = checkout.create(self.project, self.store, base, run_id=self.run_id, root=root)
-        for step in loaded.plan.steps:
-            self.space.resolve(step.cwd)
-        self._open_journal(loaded, base, level)
-        self._run_steps(loaded)
+        level = boxes.reach(floor(self.config, self.request, loaded))
+        self.project = project.open_at(self.folders.root, self.request.mode)
+        self.store = open_for(self.project, self.config.workspace)
+        self.base = snapshot.take(self.project, self.store, self.folders.scratch)
+        self.warnings += self.base.warnings
+        cleared = self._admit(loaded, self.base)
+        self._lay_out(loaded)
+        self._open_journal(loaded, self.base, level, cleared)
+        self._work(loaded)
         self._patch_out()
 
-    def _floor(self, loaded: Loaded) -> Isolation:
-        asked = [self.config.box.isolation, self.request.isolation or Isolation.NONE]
-        if loaded.plan.isolation:
-            asked.append(loaded.plan.isolation.require)
-        return max(asked, key=lambda level: level.rank)
+    def _asked_plan(self) -> Path | None:
+        """`retry` is about the plan of the task that failed."""
+        if self.request.retry_reason is None or self.request.plan:
+            return self.request.plan
+        return self.folders.root / tasks.latched_task(self.folders).plan_path
 
-    def _open_journal(self, loaded: Loaded, base: snapshot.Snapshot, level: Isolation) -> None:
-        path = os.fspath(loaded.path)
-        task_id = _open_task(self.folders, path)
-        fresh = task_id is None
-        task_id = task_id or clock.task_id(self.started)
-        self.journal = Journal(self.folders.journal(task_id), self.observer.happened)
-        if fresh:
-            self.journal.append(events.TaskOpened(task_id=task_id, plan_path=path, title=loaded.plan.title))
-            self.folders.set_current_task(task_id)
+    def _admit(self, loaded: Loaded, base: Snapshot) -> events.LatchCleared | None:
+        key = tasks.plan_key(self.folders, loaded.path)
+        self.task = None if self.request.new_task else tasks.find_open(self.folders, key)
+        if self.request.retry_reason is not None and self.task and self.task.latch:
+            return events.LatchCleared(how="retry", reason=self.request.retry_reason)
+        return tasks.admit(self.task, loaded, base.tree)
+
+    def _lay_out(self, loaded: Loaded) -> None:
+        assert self.project  # noqa: S101
+        self.root = checkout.sandbox_root(self.project, self.request.sandbox_root or self.config.workspace.root)
+        space = self._open_space(0)
+        for step in loaded.plan.steps:
+            space.resolve(step.cwd)
+
+    def _open_space(self, number: int) -> Workspace:
+        assert self.project and self.store and self.base  # noqa: S101, PT018
+        name = f"{self.run_id}.{number}" if number else self.run_id
+        shared = self.spaces[0].quarantine if self.spaces else None
+        space = checkout.create(
+            self.project,
+            self.store,
+            self.base,
+            name=name,
+            root=self.root,
+            shared_objects=shared,
+            carry=self.config.workspace,
+        )
+        self.spaces.append(space)
+        return space
+
+    def _open_journal(
+        self, loaded: Loaded, base: Snapshot, level: Isolation, cleared: events.LatchCleared | None
+    ) -> None:
+        key = tasks.plan_key(self.folders, loaded.path)
+        self.journal, self.task = tasks.open_journal(
+            self.folders, self.task, key, loaded.plan.title, self.started, self.observer.happened
+        )
+        if cleared:
+            self.journal.append(cleared)
         self.journal.append(
             events.RunStarted(
                 run_id=self.run_id,
@@ -161,45 +207,48 @@ class _Line:
                 base_commit=base.commit,
                 isolation=level,
                 steps=[step.id for step in loaded.plan.steps],
+                mode=self.project.mode if self.project else "git",
             )
         )
         self.begun = True
 
-    def _run_steps(self, loaded: Loaded) -> None:
+    def _work(self, loaded: Loaded) -> None:
         assert self.space and self.journal  # noqa: S101, PT018
-        box = Box(
+        work = Work(
+            self.run_id,
+            loaded.plan,
+            self.journal,
+            self.folder.logs,
+            Show(self.observer.command, self.observer.output),
             self.space,
+            self._box,
+            self._open_space,
+            keep_going=self.request.keep_going,
+            results=self.steps,
+        )
+        work.run(self.request.jobs or loaded.plan.jobs)
+        for result in self.steps:
+            self.warnings += [
+                f"{one} is a git repository of its own and is left out of the patch" for one in result.nested
+            ]
+        failed = next((one for one in self.steps if one.error_code not in (None, CANCELLED)), None)
+        if failed and failed.error_code:
+            what = f"{_short(failed.command)}: " if failed.command else ""
+            raise by_code(failed.error_code)(
+                f"step {failed.id}: {what}{failed.reason}", next_step=f"reflectloop log {self.run_id} {failed.id}"
+            )
+
+    def _box(self, space: Workspace, cancel: Cancel) -> Box:
+        return Box(
+            space,
             self.request.caller,
             namespaced=bubblewrap.refusal() is None,
             env_allow=self.config.run.env_allow,
             grace_s=self.config.run.grace_s,
             log_cap=self.config.run.log_cap_mb << 20,
+            idle_s=self.config.run.idle_s,
+            cancel=cancel,
         )
-        show = Show(self.observer.command, self.observer.output)
-        by_id = {step.id: step for step in loaded.plan.steps}
-        for name in sequence({step.id: step.depends_on for step in loaded.plan.steps}):
-            self.journal.append(events.StepStarted(run_id=self.run_id, step_id=name, tree=self.space.tree))
-            result = execute(loaded.plan, by_id[name], box, self.folder.logs, show)
-            self.steps.append(result)
-            self.warnings += [
-                f"{one} is a git repository of its own and is left out of the patch" for one in result.nested
-            ]
-            self.journal.append(
-                events.StepFinished(
-                    run_id=self.run_id,
-                    step_id=name,
-                    success=result.success,
-                    exit_code=result.exit_code,
-                    tree=result.tree,
-                    duration_ms=result.duration_ms,
-                    error_code=result.error_code,
-                )
-            )
-            if result.error_code:
-                where = f"step {name}: {result.command}: " if result.command else f"step {name}: "
-                raise by_code(result.error_code)(
-                    where + result.reason, next_step=f"reflectloop log {self.run_id} {name}"
-                )
 
     def _patch_out(self) -> None:
         assert self.space  # noqa: S101
@@ -213,15 +262,14 @@ class _Line:
     # After the line, whatever came of it ----------------------------------------------------------------
 
     def finish(self) -> Outcome:
+        try:
+            self._settle_task()
+        except NoSpace as full:
+            self.error = self.error or full  # the rest is still cleared away
         if self.journal:
-            try:
-                if self.begun:
-                    self._close_run()
-            except NoSpace as full:
-                self.error = self.error or full  # the rest is still cleared away
             self.journal.close()
-        if self.space:
-            self.space.close()
+        for space in self.spaces:
+            space.close()
         self._clear_away()
         envelope = self._envelope()
         self._write(envelope)
@@ -229,55 +277,99 @@ class _Line:
 
     def abandon(self) -> None:
         """A bug of ours ended the walk: leave no workspace, and let the bug be seen."""
-        if self.space:
-            self.space.close()
-        for entry in self._ledger():
-            if entry.run_id == self.run_id:
-                ledger.remove(entry)
+        for space in self.spaces:
+            space.close()
+        for entry in self._mine():
+            ledger.remove(entry)
 
-    def _close_run(self) -> None:
-        assert self.journal and self.space  # noqa: S101, PT018
+    def _settle_task(self) -> None:
+        """Tell the journal how the run ended, and what that means for its task."""
+        if not (self.begun and self.journal and self.task and self.loaded and self.base):
+            self._stop_unbegun()
+            return
+        limits = self.loaded.plan.limits
+        allowed = limits.runs if self.request.max_retries is None else self.request.max_retries + 1
+        if self.error:
+            self.error = tasks.escalate(self.task, self.error, allowed)
+        end = self.space.tree if self.space else self.base.tree
+        code = self.error.code if self.error else None
         self.journal.append(
-            events.RunFinished(
-                run_id=self.run_id,
-                error_code=self.error.code if self.error else None,
-                end_tree=self.space.tree,
-                duration_ms=self._elapsed_ms(),
-            )
+            events.RunFinished(run_id=self.run_id, error_code=code, end_tree=end, duration_ms=self._elapsed_ms())
         )
+        if self.error:
+            failed = next((step.id for step in self.steps if step.error_code not in (None, CANCELLED)), None)
+            tasks.set_latch(
+                self.folders,
+                self.journal,
+                self.error,
+                run_id=self.run_id,
+                step_id=failed,
+                plan_hash=self.loaded.plan.hash,
+                base_tree=self.base.tree,
+            )
+            self._publish_latch()
+        else:
+            tasks.close(self.folders, self.task)
+            publish.remove_home_latch(self.folders, self.config.publish)
+
+    def _publish_latch(self) -> None:
+        stop = latch.read_stop(self.folders.own)
+        if self.error and self.error.code in COUNTED:
+            made = stop or latch.make(
+                self.started,
+                reason=self.error.message,
+                error_code=self.error.code,
+                run_id=self.run_id,
+                step_id=None,
+                plan_hash="",
+                base_tree="",
+            )
+            self.warnings += publish.set_home_latch(self.folders, self.config.publish, made)
+
+    def _stop_unbegun(self) -> None:
+        """An escape found in the laid-out workspace stops the project although nothing ran."""
+        if isinstance(self.error, SandboxEscape) and self.spaces and self.loaded and self.base:
+            tasks.stop(self.folders, self.error, self.run_id, self.loaded.plan.hash, self.base.tree)
 
     def _elapsed_ms(self) -> int:
         return round((clock.monotonic() - self.clock) * 1000)
 
     def _clear_away(self) -> None:
-        """A leak leaves nothing; a failed step's workspace is kept to be looked at; the rest goes."""
-        mine = [entry for entry in self._ledger() if entry.run_id == self.run_id]
-        for entry in mine:
+        """A leak leaves nothing; a failed run's workspace is kept to be looked at; one that served is kept warm."""
+        if self.store and self.space and self.begun and not isinstance(self.error, SecretLeak):
+            self.store.take_in(self.space.quarantine)
+            end = self.store.commit(self.space.tree, message=f"End of {self.run_id}")
+            self.store.keep(f"{self.run_id}/end", end)
+            self.store.keep(f"{self.run_id}/base", self.store.commit(self.space.base_tree, message="Base"))
+        for number, entry in enumerate(self._mine()):
             if isinstance(self.error, SecretLeak):
                 ledger.destroy(entry)
-                continue
-            if self.store and self.space and self.begun:
-                self.store.take_in(self.space.quarantine)
-                end = self.store.commit(self.space.tree, message=f"End of {self.run_id}")
-                self.store.keep(f"{self.run_id}/end", end)
-                self.store.keep(f"{self.run_id}/base", self.store.commit(self.space.base_tree, message="Base"))
-            if self.error and self.begun and self.project and self.config.workspace.keep_failed:
-                ledger.keep(self.project, self.run_id)
+            elif self.error and self.begun and self.config.workspace.keep_failed and number == 0:
+                ledger.set_fate(entry, "kept")
+            elif not self.error and self.config.workspace.warm and number == 0:
+                self._keep_warm(entry)
             else:
                 ledger.remove(entry)
-        if self.project:
-            for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
-                ledger.remove(old)
+        for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
+            ledger.remove(old)
 
-    def _ledger(self) -> list[ledger.Entry]:
-        return ledger.entries(self.project) if self.project else []
+    def _keep_warm(self, entry: ledger.Entry) -> None:
+        """One is enough: an older warm one makes room."""
+        for other in ledger.entries(self.folders.own):
+            if other.fate == "warm":
+                ledger.remove(other)
+        ledger.set_fate(entry, "warm")
+
+    def _mine(self) -> list[ledger.Entry]:
+        names = [self.run_id, *(f"{self.run_id}.{number}" for number in range(1, 1 + len(self.spaces)))]
+        return [entry for entry in ledger.entries(self.folders.own) if entry.name in names]
 
     def _envelope(self) -> Envelope:
         stamp = clock.stamp(self.started)
         plain = (
             of_error("run", stamp, self.error) if self.error else Envelope(command="run", timestamp=stamp, status="OK")
         )
-        written = [self.folder.envelope, self.folder.result, self.folder.summary]
+        written = [self.folder.envelope, self.folder.result, self.folder.summary, self.folder.junit, self.folder.sarif]
         written += [self.folder.blocker] if self.error else [self.folder.patch]
         plan = self.loaded
         return plain.model_copy(
@@ -291,7 +383,7 @@ class _Line:
                 "base_tree": self.space.base_tree if self.space else None,
                 "isolation": str(Isolation.WORKSPACE) if self.begun else None,
                 "process_namespace": bubblewrap.refusal() is None if self.begun else None,
-                "sandbox_mode": MODE if self.space else None,
+                "sandbox_mode": self.project.mode if self.project else None,
                 "evidence_level": "L2" if self.begun and not self.error else None,
                 "duration_ms": self._elapsed_ms(),
                 "warnings": list(dict.fromkeys(self.warnings)),
@@ -303,12 +395,12 @@ class _Line:
 
     def _write(self, envelope: Envelope) -> None:
         plan = self.loaded.plan if self.loaded else None
-        names = [*self.config.run.env_allow]
+        path = _relative(self.loaded.path, self.folders.root) if self.loaded else None
         body: dict[str, Any] = report.result_body(
             run_id=self.run_id,
             source_hash=self.loaded.source_hash if self.loaded else None,
-            mode=MODE,
-            env_status=environment.status(names, self.request.caller),
+            mode=self.project.mode if self.project else None,
+            env_status=environment.status(self.config.run.env_allow, self.request.caller),
             steps=self.steps,
             error=self.error,
             folder=self.folder,
@@ -321,19 +413,37 @@ class _Line:
         )
         report.write_yaml(self.folder.result, envelope, body)
         files.write_atomic(self.folder.summary, text)
-        if self.error:
-            asked = self.loaded.path if self.loaded else self.request.plan
-            card = report.blocker_body(
-                self.error,
-                at=self.started,
-                run_id=self.run_id,
-                plan=_relative(asked, self.folders.root) if asked else "PLAN",
-                steps=self.steps,
-                total=total,
-            )
+        files.write_atomic(
+            self.folder.junit, exchange.junit(title, plan, self.steps, self.error, envelope.duration_ms or 0)
+        )
+        files.write_atomic(self.folder.sarif, exchange.sarif(path or self._asked_key(), self.steps, self.error))
+        card = self._card(total) if self.error else None
+        if card:
             report.write_yaml(self.folder.blocker, envelope, card)
+        if publish.wanted(self.config.publish, path or self._asked_key()):
+            publish.publish(self.folders, self.folder, envelope, body, card)
         # Last: where the envelope stands, everything it names stands.
         report.write_yaml(self.folder.envelope, envelope)
+
+    def _asked_key(self) -> str | None:
+        """Where the plan would have been read from, had it been readable."""
+        if self.request.plan:
+            return tasks.plan_key(self.folders, self.request.plan)
+        there = [place for place in plans.DISCOVERED if (self.folders.root / place).exists()]
+        return str(there[0]) if there else None
+
+    def _card(self, total: int) -> dict[str, Any]:
+        assert self.error  # noqa: S101
+        asked = self.loaded.path if self.loaded else self.request.plan
+        return report.blocker_body(
+            self.error,
+            at=self.started,
+            run_id=self.run_id,
+            plan=_relative(asked, self.folders.root) if asked else "PLAN",
+            steps=self.steps,
+            total=total,
+            history=self.task.failures if self.task else [],
+        )
 
 
 def refuse_leaks(git: Git, base: str, end: str, text: bytes) -> None:
@@ -359,16 +469,17 @@ def refuse_agents(loaded: Loaded) -> None:
         )
 
 
-def _open_task(folders: Folders, plan_path: str) -> str | None:
-    """The task this plan is already being worked on in, unless it ended well."""
-    task_id = folders.current_task()
-    if task_id is None:
-        return None
-    journal = Journal(folders.journal(task_id))
-    journal.close()
-    task = fold(journal.entries)
-    ended_well = any(one.status == "ok" for one in task.runs.values())
-    return task_id if task.plan_path == plan_path and not ended_well else None
+def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:
+    """The least isolation anybody asked for."""
+    asked = [settings.box.isolation, request.isolation or Isolation.NONE]
+    if loaded.plan.isolation:
+        asked.append(loaded.plan.isolation.require)
+    return max(asked, key=lambda level: level.rank)
+
+
+def _short(command: str) -> str:
+    first = command.strip().splitlines()[0]
+    return first if len(first) <= _SHOWN else first[: _SHOWN - 1] + "…"
 
 
 def _relative(path: Path, root: Path) -> str:

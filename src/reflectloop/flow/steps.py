@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.box.box import Box, Order
-from reflectloop.errors import StepFailed, StepTimeout, VerificationFailed
+from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, VerificationFailed
 from reflectloop.plan.model import Command, Plan, Step
 from reflectloop.verify import checks
 from reflectloop.verify.checks import CheckResult
 
 _TAIL_LINES = 12
+CANCELLED = "CANCELLED"  # of a step, never of a run
 
 
 class StepResult(NamedTuple):
@@ -107,10 +108,21 @@ class _Work:
             self.show.command(self.step.id, words(command))
             log = self._log()
             order = Order(
-                command, self.cwd, log, self.step.timeout_s, env=self.step.env, show=self._print, look=self._look
+                command,
+                self.cwd,
+                log,
+                self.step.timeout_s,
+                env=self.step.env,
+                show=self._print,
+                look=self._look,
+                idle_s=self.step.idle_s,
             )
             done = self.box.run(order)
             self.duration_ms += done.duration_ms
+            if done.cancelled:
+                return _Failure(CANCELLED, "was ended because another step failed", done.exit_code, words(command), log)
+            if done.idle:
+                return _Failure(NeedsInput.code, self._idle_words(), done.exit_code, words(command), log)
             if done.timed_out:
                 reason = f"ran past {self.step.timeout_s} s and was killed with its children"
                 return _Failure(StepTimeout.code, reason, done.exit_code, words(command), log)
@@ -118,6 +130,10 @@ class _Work:
                 reason = f"exited {done.exit_code}"
                 return _Failure(StepFailed.code, reason, done.exit_code, words(command), log)
         return None
+
+    def _idle_words(self) -> str:
+        idle_s = self.step.idle_s or self.box.idle_s
+        return f"printed nothing, wrote nothing and used no processor for {idle_s:g} s: it seems to wait for input"
 
     def verifications(self) -> _Failure | None:
         for name, check, must_fail in self.plan.checks_of(self.step):

@@ -122,6 +122,7 @@ class Step(Strict):
     cwd: str = "."
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
+    idle_s: Seconds | None = None  # doing nothing at all for so long is waiting for input
     verify: tuple[Verify, ...] = ()
     depends_on: tuple[str, ...] = ()
     read_only: StrictBool = False

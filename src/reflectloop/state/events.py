@@ -33,6 +33,7 @@ class RunStarted(Event):
     base_commit: str
     isolation: str
     steps: list[str]
+    mode: str = "git"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +74,27 @@ class Applied(Event):
     ref: str | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LatchSet(Event):
+    kind = "latch_set"
+    id: str
+    grade: str
+    reason: str
+    error_code: str
+    run_id: str
+    step_id: str | None
+    plan_hash: str
+    base_tree: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LatchCleared(Event):
+    kind = "latch_cleared"
+    how: str  # plan_changed | tree_changed | retry | unlock | passed
+    reason: str
+
+
 KINDS: dict[str, type[Event]] = {
-    cls.kind: cls for cls in (TaskOpened, RunStarted, StepStarted, StepFinished, RunFinished, Applied)
+    cls.kind: cls
+    for cls in (TaskOpened, RunStarted, StepStarted, StepFinished, RunFinished, Applied, LatchSet, LatchCleared)
 }

@@ -13,6 +13,19 @@ from reflectloop.state.journal import Entry
 StepStatus = Literal["pending", "running", "done", "failed"]
 RunStatus = Literal["running", "ok", "failed"]
 
+# Failures of the work itself: they latch the task and count as one of its runs.
+COUNTED = frozenset(
+    (
+        "STEP_FAILED",
+        "STEP_TIMEOUT",
+        "VERIFICATION_FAILED",
+        "NEEDS_INPUT",
+        "MAX_RETRIES",
+        "SECRET_LEAK",
+        "SANDBOX_ESCAPE",
+    )
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
@@ -36,9 +49,23 @@ class Run:
     end_tree: str | None = None
     applied: str | None = None
     duration_ms: int | None = None
+    mode: str = "git"
 
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Latch:
+    """What keeps a task from simply being run again."""
+
+    grade: str
+    reason: str
+    error_code: str
+    run_id: str
+    step_id: str | None
+    plan_hash: str
+    base_tree: str
 
 
 @dataclasses.dataclass(slots=True)
@@ -47,6 +74,17 @@ class Task:
     plan_path: str = ""
     title: str = ""
     runs: dict[str, Run] = dataclasses.field(default_factory=dict)
+    latch: Latch | None = None
+    forgiven: int = 0  # failed runs that a person's unlock has put behind
+
+    @property
+    def passed(self) -> bool:
+        return any(run.status == "ok" for run in self.runs.values())
+
+    @property
+    def failures(self) -> list[Run]:
+        """The failed runs that count against the limit: those in which the work failed, not the machine or the user."""
+        return [run for run in self.runs.values() if run.error_code in COUNTED][self.forgiven :]
 
 
 def fold(entries: Iterable[Entry]) -> Task:
@@ -66,7 +104,13 @@ def advance(task: Task, entry: Entry) -> None:
             _expect(bool(task.id) and started.run_id not in task.runs, entry, "a run starts once, in an open task")
             steps = {name: Step(name) for name in started.steps}
             task.runs[started.run_id] = Run(
-                started.run_id, started.plan_hash, started.base_tree, started.isolation, entry.at, steps
+                started.run_id,
+                started.plan_hash,
+                started.base_tree,
+                started.isolation,
+                entry.at,
+                steps,
+                mode=started.mode,
             )
         case events.StepStarted(step_id=name):
             run = _running(task, entry)
@@ -90,6 +134,19 @@ def advance(task: Task, entry: Entry) -> None:
         case events.Applied(run_id=run_id, result_tree=tree):
             _expect(run_id in task.runs and task.runs[run_id].status == "ok", entry, "only a good run is applied")
             task.runs[run_id].applied = tree
+        case events.LatchSet() as latch:
+            task.latch = Latch(
+                latch.grade,
+                latch.reason,
+                latch.error_code,
+                latch.run_id,
+                latch.step_id,
+                latch.plan_hash,
+                latch.base_tree,
+            )
+        case events.LatchCleared(how=how):
+            task.latch = None
+            task.forgiven += len(task.failures) if how == "unlock" else 0
         case other:
             _expect(False, entry, f"{other.kind} is not known here")
 

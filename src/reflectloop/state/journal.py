@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -80,6 +81,7 @@ class Journal:
     def __init__(self, path: Path, on_event: OnEvent | None = None) -> None:
         self.path = path
         self._on_event = on_event
+        self._lock = threading.Lock()
         with files.room_for("the journal", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
             self.entries = read(path)
@@ -93,6 +95,10 @@ class Journal:
         return raw.rfind(b"\n") + 1
 
     def append(self, event: Event) -> Entry:
+        with self._lock:
+            return self._append(event)
+
+    def _append(self, event: Event) -> Entry:
         self._seq += 1
         entry = Entry(self._seq, clock.stamp(clock.now()), event)
         line = seal({"v": SCHEMA, **entry.as_json()})

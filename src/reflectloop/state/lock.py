@@ -15,16 +15,19 @@ from reflectloop.world import clock, files
 
 
 @contextmanager
-def hold(folder: Path, purpose: str) -> Iterator[None]:
+def hold(folder: Path, purpose: str, *, wait: bool = False) -> Iterator[None]:
+    """With `wait`, until it is free; else LOCKED says who holds it."""
     path = folder / "lock"
     with files.room_for("the lock", folder):
         folder.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as fault:
-            raise Locked(f"another engine works here: {owner(path)}", next_step="wait for it, or stop it") from fault
+            raise Locked(
+                f"another engine works here: {owner(path)}", next_step="wait for it (--wait), or stop it"
+            ) from fault
         _sign(descriptor, purpose)
         yield
     finally:

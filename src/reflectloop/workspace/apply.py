@@ -42,13 +42,15 @@ def prepare(project: Project, store: Store, change: Change, scratch: Path) -> Pr
     return Prepared(now, result, patch.touched(store.git(), now, result))
 
 
-def merge(store: Store, *, base: str, ours: str, theirs: str) -> str:
+def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = None) -> str:
     """Three-way merge of trees; the result's id, or APPLY_CONFLICT with the files."""
-    if ours == base:
+    if ours in (base, theirs):
         return theirs
-    root = store.commit(base, message="base")
-    sides = [store.commit(tree, root, message="side") for tree in (ours, theirs)]
-    merged = store.git().attempt("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", *sides)
+    if theirs == base:
+        return ours
+    root = store.commit(base, message="base", git=by)
+    sides = [store.commit(tree, root, message="side", git=by) for tree in (ours, theirs)]
+    merged = (by or store.git()).attempt("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", *sides)
     fields = git.paths(merged.stdout)
     if merged.code == 1:
         names = [files.display(name) for name in fields[1:]]
@@ -126,6 +128,8 @@ class Pending(NamedTuple):
 
 def prepare_commit(project: Project, store: Store, change: Change, branch: str | None) -> Pending:
     """A commit of the run's change alone, on top of HEAD: on a new branch, or on the one checked out."""
+    if project.mode != "git" or project.head is None:
+        raise InvalidInput(f"{project.root} is no git repository to commit to", next_step="reflectloop apply")
     ref = _new_ref(project, branch) if branch else project.branch
     if ref is None:
         raise InvalidInput(
@@ -143,6 +147,7 @@ def prepare_commit(project: Project, store: Store, change: Change, branch: str |
 
 def commit(project: Project, store: Store, pending: Pending, *, message: str) -> str:
     """Make the commit and move the branch, if it still stands where it stood."""
+    assert project.head  # noqa: S101 - a pending commit has one
     _hand_over(project, store, pending)
     user = project.git()
     made = user.run("commit-tree", pending.tree, "-p", project.head, "-F", "-", stdin=message.encode()).decode().strip()

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.errors import SandboxCreateFailed, SandboxEscape
+from reflectloop.config import WorkspaceConfig
+from reflectloop.errors import InvalidInput, SandboxCreateFailed, SandboxEscape
 from reflectloop.workspace import ledger
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Recorded, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, copy_if_there, write_git_dir
-from reflectloop.world import files
+from reflectloop.world import bubblewrap, files
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import Shield, raise_shield
 
@@ -40,7 +41,7 @@ class TreeNow(NamedTuple):
 class Workspace:
     """A checked-out copy. `record` is how the engine learns what was done in it."""
 
-    run_id: str
+    name: str
     folder: Path  # holds repo, home and tmp
     desk: Path  # the engine's side: index and quarantined objects, under .reflectloop
     store: Store
@@ -49,10 +50,21 @@ class Workspace:
     mark_ns: int
     borrowed: tuple[Path, ...] = ()  # object folders the workspace's own .git reads from
     shield: Shield | None = None
+    copied: tuple[str, ...] = ()  # ignored folders laid into it
+    carried: tuple[Path, ...] = ()  # of the project, to be seen read-only in the workspace
+    root: Path = Path("/")  # the project's
+    shared_objects: Path | None = None  # another workspace's quarantine, where several serve one run
 
     @property
     def repo(self) -> Path:
         return self.folder / "repo"
+
+    @property
+    def read_only(self) -> list[tuple[Path, Path]]:
+        """What commands may see and not change: borrowed objects in place, carried folders inside the workspace."""
+        return [(path, path) for path in self.borrowed] + [
+            (self.root / path, self.repo / path) for path in self.carried
+        ]
 
     @property
     def home(self) -> Path:
@@ -64,7 +76,7 @@ class Workspace:
 
     @property
     def quarantine(self) -> Path:
-        return self.desk / "objects"
+        return self.shared_objects or self.desk / "objects"
 
     def git(self) -> Git:
         return self.store.git(
@@ -86,9 +98,18 @@ class Workspace:
         if not thorough and not changed_since(self.repo, self.mark_ns):
             return TreeNow(self.tree, changed=False, nested=())
         now = mark(self.folder)
-        recorded: Recorded = record(self.git())
+        recorded: Recorded = record(self.git(), self.store.leave_out)
         changed, self.tree, self.mark_ns = recorded.tree != self.tree, recorded.tree, now
         return TreeNow(recorded.tree, changed, recorded.nested)
+
+    def reset_to(self, tree: str) -> None:
+        """Make the files those of `tree`, whatever a command left: changed, new, ignored or nested."""
+        # Not through the shield: the files lie outside it. No object is written here.
+        git = self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
+        kept = [word for path in self.copied for word in ("-e", f"/{path}")]
+        git.run("clean", "-ffdxq", *kept)
+        git.run("read-tree", "-u", "--reset", tree)
+        self.tree, self.mark_ns = tree, mark(self.folder)
 
     def resolve(self, cwd: str) -> Path:
         """The real folder behind a step's cwd; outside the workspace is an escape."""
@@ -114,35 +135,96 @@ def sandbox_root(project: Project, wanted: Path | None) -> Path:
     return real
 
 
-def create(project: Project, store: Store, snapshot: Snapshot, *, run_id: str, root: Path) -> Workspace:
-    folder = root / run_id
-    desk = ledger.enter(project, run_id, folder)
-    borrowed = (project.objects, store.objects)
-    space = Workspace(run_id, folder, desk, store, snapshot.tree, snapshot.tree, 0, borrowed)
+def create(
+    project: Project,
+    store: Store,
+    snapshot: Snapshot,
+    *,
+    name: str,
+    root: Path,
+    shared_objects: Path | None = None,
+    carry: WorkspaceConfig | None = None,
+) -> Workspace:
+    """A workspace with the files of `snapshot`: one kept warm is taken over, else a new one is laid out."""
+    folder = root / name
+    warm = ledger.take_warm(project.folder, name, folder)
+    desk = warm or ledger.enter(project.folder, name, folder)
+    space = Workspace(name, folder, desk, store, snapshot.tree, snapshot.tree, 0)
+    space.borrowed = (project.objects, store.objects) if project.objects else (store.objects,)
+    space.shared_objects = shared_objects
     with files.room_for("the workspace", root):
-        for part in (folder, space.repo, space.home, space.tmp, space.quarantine):
-            part.mkdir(mode=0o700)
         try:
-            # The store is written to here, not the quarantine: nothing new comes of a checkout.
-            checkout = store.git(work_tree=space.repo, index=desk / "index")
-            checkout.run("read-tree", "-u", "--reset", snapshot.tree)
+            if warm:
+                _clear_warm(space)
+                space.reset_to(snapshot.tree)
+            else:
+                _lay_out(space, snapshot.tree)
         except GitFailed as fault:
             raise SandboxCreateFailed(f"the checkout failed: {fault.said}") from fault
         _lay_git(project, store, snapshot, space)
         (space.home / ".gitconfig").write_text(_HOME_GITCONFIG)
+        _carry(project, space, carry or WorkspaceConfig())
     space.shield = raise_shield(project.folder)
     space.mark_ns = mark(folder)
     return space
+
+
+def _carry(project: Project, space: Workspace, wanted: WorkspaceConfig) -> None:
+    """Ignored folders that commands need: seen read-only where there is a mount namespace, else copied."""
+    bound = bubblewrap.refusal() is None
+    there = [name.strip("/") for name in wanted.carry if _carriable(project, name)]
+    copied = [name.strip("/") for name in wanted.carry_copy if _carriable(project, name)]
+    copied += [] if bound else there
+    for name in copied:
+        shutil.copytree(project.root / name, space.repo / name, symlinks=True, dirs_exist_ok=True)
+    space.copied = tuple(copied)
+    space.root = project.root
+    space.carried = tuple(Path(name) for name in there) if bound else ()
+
+
+def _carriable(project: Project, name: str) -> bool:
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts or path.parts[:1] in ((".git",), (".reflectloop",)):
+        raise InvalidInput(
+            f"[workspace] carry: {name!r} is not a folder inside the project", next_step="reflectloop config"
+        )
+    return (project.root / path).is_dir()
+
+
+def _lay_out(space: Workspace, tree: str) -> None:
+    for part in (space.folder, space.repo, space.home, space.tmp, space.desk / "objects"):
+        part.mkdir(mode=0o700)
+    # The store is written to here, not the quarantine: nothing new comes of a checkout.
+    checkout = space.store.git(work_tree=space.repo, index=space.desk / "index")
+    checkout.run("read-tree", "-u", "--reset", tree)
+
+
+def _clear_warm(space: Workspace) -> None:
+    """What an earlier run left beside the files goes; the files themselves are compared by git."""
+    for part in (space.home, space.tmp, space.desk / "objects", space.repo / ".git"):
+        if part.is_symlink() or part.exists():
+            files.remove_tree(part)
+    for part in (space.home, space.tmp, space.desk / "objects"):
+        part.mkdir(mode=0o700)
 
 
 def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspace) -> None:
     """A repository for tools, tests and agents. The host never reads it, and it reaches no ref of the user's."""
     target = space.repo / ".git"
     head = f"ref: {project.branch}" if project.branch else snapshot.commit
+    if project.mode == "copy":
+        head = "ref: refs/heads/main"
     write_git_dir(target, object_format=store.object_format, head=head, alternates=list(space.borrowed))
+    if project.mode == "git" and project.shallow:
+        _lay_refs(project, snapshot, target)
+        copy_if_there(project.shallow, target / "shallow")
+    else:
+        (target / "refs" / "heads" / "main").write_text(snapshot.commit + "\n")
+    shutil.copy2(space.desk / "index", target / "index")
+
+
+def _lay_refs(project: Project, snapshot: Snapshot, target: Path) -> None:
     template = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)"
     tags = project.git().run("for-each-ref", f"--format={template}", "refs/tags")
     branch = f"{snapshot.commit} {project.branch}\n".encode() if project.branch else b""
     (target / "packed-refs").write_bytes(b"# pack-refs with: peeled fully-peeled sorted \n" + branch + tags)
-    copy_if_there(project.shallow, target / "shallow")
-    shutil.copy2(space.desk / "index", target / "index")

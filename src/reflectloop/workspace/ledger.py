@@ -6,73 +6,91 @@ import contextlib
 import json
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from reflectloop.workspace.project import Project
 from reflectloop.world import files, process
 
 # Commands may leave folders that even their owner cannot enter.
 _BURY = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
+_GRAVE = ".removed-"
+
+Fate = Literal["at work", "kept", "warm"]
 
 
 class Entry(NamedTuple):
-    run_id: str
+    name: str
     folder: Path
     desk: Path
     pid: int
-    kept: bool
+    born: int  # when that process began, since pids come round again
+    fate: Fate
 
     @property
     def alive(self) -> bool:
-        return process.exists(self.pid)
+        return process.born(self.pid) == self.born
 
 
 def _home(own: Path) -> Path:
     return own / "workspaces"
 
 
-def enter(project: Project, run_id: str, folder: Path) -> Path:
+def enter(own: Path, name: str, folder: Path) -> Path:
     """Write a workspace down before it exists, so that a crash cannot leave one nobody knows of."""
-    desk = _home(project.folder) / run_id
+    desk = _home(own) / name
     with files.room_for("the ledger of workspaces", desk):
         desk.mkdir(parents=True)
-    _write(desk, {"run_id": run_id, "folder": os.fspath(folder), "pid": os.getpid(), "kept": False})
+    _write(desk, folder, "at work")
     return desk
 
 
-def keep(project: Project, run_id: str) -> None:
-    desk = _home(project.folder) / run_id
-    entry = json.loads((desk / "workspace.json").read_text())
-    _write(desk, entry | {"kept": True})
+def set_fate(entry: Entry, fate: Fate) -> None:
+    _write(entry.desk, entry.folder, fate)
 
 
-def _write(desk: Path, entry: dict[str, object]) -> None:
+def _write(desk: Path, folder: Path, fate: Fate) -> None:
+    pid = os.getpid()
+    entry = {"name": desk.name, "folder": os.fspath(folder), "pid": pid, "born": process.born(pid), "fate": fate}
     files.write_atomic(desk / "workspace.json", json.dumps(entry) + "\n")
 
 
-def entries(project: Project) -> list[Entry]:
-    return entries_under(project.folder)
+def entries(own: Path) -> list[Entry]:
+    """Every workspace written down. A record that cannot be read is given its desk's name and no folder."""
+    return [_read(desk) for desk in sorted(_home(own).glob("*")) if desk.is_dir()]
 
 
-def alive(own: Path, run_id: str) -> bool:
-    return any(entry.run_id == run_id and entry.alive for entry in entries_under(own))
+def _read(desk: Path) -> Entry:
+    try:
+        said = json.loads((desk / "workspace.json").read_text())
+        folder = Path(said["folder"])
+        if folder.name == desk.name and folder.is_absolute() and said["fate"] in ("at work", "kept", "warm"):
+            return Entry(desk.name, folder, desk, int(said["pid"]), int(said["born"]), said["fate"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return Entry(desk.name, desk / "no-folder-known", desk, 0, 0, "at work")
 
 
-def entries_under(own: Path) -> list[Entry]:
-    found = []
-    for desk in sorted(_home(own).glob("*")):
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            entry = json.loads((desk / "workspace.json").read_text())
-            folder = Path(entry["folder"])
-            if folder.name == desk.name == entry["run_id"]:
-                found.append(Entry(desk.name, folder, desk, int(entry["pid"]), bool(entry["kept"])))
-    return found
+def find(own: Path, name: str) -> Entry | None:
+    return next((entry for entry in entries(own) if entry.name == name), None)
+
+
+def take_warm(own: Path, name: str, folder: Path) -> Path | None:
+    """Rename a warm workspace to serve as `name`; its desk, or None where none fits."""
+    for entry in entries(own):
+        if entry.fate == "warm" and entry.folder.parent == folder.parent and (entry.folder / "repo").is_dir():
+            desk = _home(own) / name
+            with contextlib.suppress(OSError):
+                # The record first: wherever this is cut short, one of the two names is in the ledger.
+                entry.desk.rename(desk)
+                entry.folder.rename(folder)
+                _write(desk, folder, "at work")
+                return desk
+    return None
 
 
 def remove(entry: Entry) -> None:
     """Out of sight at once by rename, deleted behind the user's back."""
-    grave = entry.folder.with_name(f".removed-{entry.run_id}-{os.getpid()}")
-    with contextlib.suppress(FileNotFoundError):
+    grave = entry.folder.with_name(f"{_GRAVE}{entry.name}-{os.getpid()}")
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         entry.folder.rename(grave)
         process.detach(["sh", "-c", _BURY, "sh", os.fspath(grave)])
     files.remove_tree(entry.desk)
@@ -87,6 +105,20 @@ def destroy(entry: Entry) -> None:
 
 def stale(own: Path, keep_failed: int) -> list[Entry]:
     """What a crash left, and failed workspaces older than the newest few."""
-    known = entries_under(own)
-    kept = sorted((entry for entry in known if entry.kept), key=lambda entry: entry.desk.stat().st_mtime_ns)
-    return kept[: max(0, len(kept) - keep_failed)] + [entry for entry in known if not (entry.kept or entry.alive)]
+    known = entries(own)
+    kept = sorted((entry for entry in known if entry.fate == "kept"), key=lambda entry: entry.desk.stat().st_mtime_ns)
+    crashed = [entry for entry in known if entry.fate == "at work" and not entry.alive]
+    return kept[: max(0, len(kept) - keep_failed)] + crashed
+
+
+def unwritten(own: Path, root: Path) -> list[Path]:
+    """Graves whose digger was killed, and folders of ours that no ledger entry names any more."""
+    graves = list(root.glob(f"{_GRAVE}*")) if root.is_dir() else []
+    known = {entry.name for entry in entries(own)}
+    runs = {path.name for path in (own / "runs").glob("RLOP-*")}
+    lost = [path for path in root.glob("RLOP-*") if path.name not in known and path.name.split(".")[0] in runs]
+    return graves + lost
+
+
+def bury(path: Path) -> None:
+    process.detach(["sh", "-c", _BURY, "sh", os.fspath(path)])

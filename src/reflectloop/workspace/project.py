@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from reflectloop.errors import InvalidInput, UnsupportedRepository
 from reflectloop.world.git import Git, GitFailed
@@ -14,18 +15,39 @@ OWN_FOLDER = ".reflectloop"
 KEPT_OUT = (OWN_FOLDER, ".claude/state", ".claude/sandbox", ".claude/private")
 
 
+# What copy mode leaves out besides: tools' leftovers and binaries that are no source.
+LEFT_OUT = (
+    "node_modules/",
+    "venv/",
+    ".venv/",
+    "venvsfrida_env/",
+    "__pycache__/",
+    ".pytest_cache/",
+    "analyzedata/outputs/",
+    "analyzedata/scratch/",
+    "*.i64",
+    "*.idb",
+    "*.dll",
+    "*.exe",
+    "*.pdb",
+)
+
+Mode = Literal["auto", "git", "copy"]
+
+
 @dataclass(frozen=True)
 class Project:
-    """A git working tree with at least one commit."""
+    """A git working tree with at least one commit, or, in copy mode, any folder."""
 
     root: Path
-    head: str
-    branch: str | None
-    object_format: str
-    objects: Path
-    index: Path
-    exclude: Path
-    shallow: Path
+    mode: Literal["git", "copy"]
+    object_format: str = "sha1"
+    head: str | None = None
+    branch: str | None = None
+    objects: Path | None = None
+    index: Path | None = None
+    exclude: Path | None = None
+    shallow: Path | None = None
 
     @property
     def folder(self) -> Path:
@@ -35,8 +57,8 @@ class Project:
         return Git(cwd=self.root)
 
 
-def locate(start: Path) -> Path:
-    """The top folder of the repository around `start`."""
+def locate(start: Path, mode: Mode = "auto") -> Path:
+    """The top folder of the project around `start`: a repository's, or in copy mode any folder."""
     if not start.is_dir():
         raise InvalidInput(f"{start} is not a folder", next_step="reflectloop --project DIR …")
     git = Git(cwd=start)
@@ -48,8 +70,17 @@ def locate(start: Path) -> Path:
                 "the path of the repository has a line break in it", next_step="rename the folder"
             )
         return root
-    said = found.stderr.decode("utf-8", "replace")
-    if "dubious ownership" in said:
+    _refuse_broken(git, start, found.stderr)
+    if mode == "git":
+        raise UnsupportedRepository(
+            f"{start} is not inside a git repository",
+            next_step="git init && git add -A && git commit -m 'first commit', or --mode copy",
+        )
+    return _folder_around(start.resolve())
+
+
+def _refuse_broken(git: Git, start: Path, said: bytes) -> None:
+    if b"dubious ownership" in said:
         raise UnsupportedRepository(
             f"git does not trust {start}: it belongs to another user",
             next_step=f"git config --global --add safe.directory {start}",
@@ -58,29 +89,42 @@ def locate(start: Path) -> Path:
         raise UnsupportedRepository(f"{start} is a bare repository", next_step="git clone it and work in the clone")
     if git.attempt("rev-parse", "--is-inside-git-dir").stdout.strip() == b"true":
         raise UnsupportedRepository(f"{start} is inside a .git folder", next_step="cd to the working tree")
-    raise UnsupportedRepository(
-        f"{start} is not inside a git repository",
-        next_step="git init && git add -A && git commit -m 'first commit'",
-    )
-
-
-def open_at(start: Path) -> Project:
-    root = locate(start)
-    git = Git(cwd=root)
-    try:
-        head = git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
-    except GitFailed as fault:
+    if b"not a git repository" not in said:
         raise UnsupportedRepository(
-            f"{root} has no commit yet", next_step="git add -A && git commit -m 'first commit'"
-        ) from fault
+            f"git cannot read {start}: {said.decode('utf-8', 'replace').strip()}", next_step="git fsck"
+        )
+
+
+def _folder_around(start: Path) -> Path:
+    """The nearest folder that was used or set up before, else `start`; never a place that holds everything."""
+    above = [start, *start.parents]
+    root = next(
+        (place for place in above if (place / OWN_FOLDER).is_dir() or (place / "reflectloop.toml").is_file()), start
+    )
+    if root in (Path("/"), Path.home().resolve(), Path("/tmp"), Path("/home")):  # noqa: S108
+        raise UnsupportedRepository(
+            f"{root} is no project: copying all of it is refused", next_step="cd to the project, or --project DIR"
+        )
+    return root
+
+
+def open_at(start: Path, mode: Mode = "auto") -> Project:
+    root = locate(start, mode)
+    git = Git(cwd=root)
+    if git.attempt("rev-parse", "--show-toplevel").code:
+        return Project(root, "copy")
     parts = ("objects", "index", "info/exclude", "shallow")
     arguments = [word for part in parts for word in ("--git-path", part)]
     answers = git.line("rev-parse", "--path-format=absolute", "--show-object-format", *arguments).split("\n")
+    places = [Path(answer) for answer in answers[1:]]
+    try:
+        head = git.line("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    except GitFailed as fault:
+        if mode == "copy":
+            return Project(root, "copy", answers[0], None, None, *places)
+        raise UnsupportedRepository(
+            f"{root} has no commit yet", next_step="git add -A && git commit -m 'first commit'"
+        ) from fault
     branch = git.attempt("symbolic-ref", "--quiet", "HEAD")
-    return Project(
-        root,
-        head,
-        os.fsdecode(branch.stdout).strip() or None,
-        answers[0],
-        *(Path(answer) for answer in answers[1:]),
-    )
+    name = os.fsdecode(branch.stdout).strip() or None
+    return Project(root, "copy" if mode == "copy" else "git", answers[0], head, name, *places)

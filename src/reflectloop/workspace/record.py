@@ -23,9 +23,9 @@ class Recorded(NamedTuple):
     nested: tuple[str, ...]  # repositories inside the tree; they are left out
 
 
-def record(source: Git) -> Recorded:
-    """The tree id of what stands in the work tree now: tracked and untracked, not ignored."""
-    listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", "--exclude-standard")
+def record(source: Git, leave_out: tuple[str, ...]) -> Recorded:
+    """The tree id of what stands in the work tree now: tracked and untracked, not left out."""
+    listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", *leave_out)
     if listing.code or listing.stderr:
         # A folder that cannot be read would otherwise look like deleted files.
         raise _unreadable(source, listing.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.workspace.project import KEPT_OUT, Project
-from reflectloop.workspace.record import record
+from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
+from reflectloop.workspace.record import Recorded, record
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, git
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import raise_shield
 
 _FILTERED = re.compile(rb"\bfilter\b")
+_NESTED = "{} is a git repository of its own and is left out"
+_SHOWN = 5
 _GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 as it stands in an index file
 
 
@@ -31,29 +34,71 @@ def take(project: Project, store: Store, scratch: Path) -> Snapshot:
     """Snapshot by a temporary index; `scratch` is a folder of ours."""
     index = scratch / "snapshot.index"
     shield = raise_shield(project.folder)
+    source = store.git(work_tree=project.root, index=index, shield=shield)
     try:
-        source = _seed_index(project, store.git(work_tree=project.root, index=index, shield=shield), index)
+        if project.mode == "copy":
+            return _take_copy(project, store, source, index)
+        _seed_index(project, source, index)
         _drop_kept_out(source)
         _drop_filtered(project, source)
-        recorded = record(source)
+        recorded = record(source, store.leave_out)
         links = _submodules(source, index)
     finally:
         index.unlink(missing_ok=True)
         if shield:
             shield.close()
+    return _of_git(project, store, recorded, links)
+
+
+def _of_git(project: Project, store: Store, recorded: Recorded, links: list[str]) -> Snapshot:
+    assert project.head  # noqa: S101
     head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
     dirty = recorded.tree != head_tree
-    commit = (
-        store.commit(recorded.tree, project.head, message="Snapshot of the working tree") if dirty else project.head
-    )
-    warnings = [f"{name} is a git repository of its own and is left out" for name in recorded.nested]
+    message = "Snapshot of the working tree"
+    commit = store.commit(recorded.tree, project.head, message=message) if dirty else project.head
+    warnings = [_NESTED.format(name) for name in recorded.nested]
     warnings += [f"submodule {name} is taken as a pointer; its folder is empty in the workspace" for name in links]
     return Snapshot(recorded.tree, commit, dirty, tuple(warnings))
 
 
-def _seed_index(project: Project, source: Git, index: Path) -> Git:
+def _take_copy(project: Project, store: Store, source: Git, index: Path) -> Snapshot:
+    """The folder as it stands, by our own rules; the index is kept, so that the next time only changes are read."""
+    rules = hashlib.sha256((store.path / "info" / "exclude").read_bytes()).hexdigest()[:12]
+    kept = project.folder / f"copy-{rules}.index"
+    if kept.exists():
+        with files.room_for("a temporary index", index.parent):
+            shutil.copy2(kept, index)
+    recorded = record(source, store.leave_out)
+    with files.room_for("an index", kept.parent):
+        shutil.copy2(index, kept)
+    warnings = [_NESTED.format(name) for name in recorded.nested]
+    special = _special_files(project.root)
+    if special:
+        shown = ", ".join(special[:_SHOWN]) + (f" and {len(special) - _SHOWN} more" if len(special) > _SHOWN else "")
+        warnings.append(f"not taken, since they are no files: {shown}")
+    return Snapshot(
+        recorded.tree, store.commit(recorded.tree, message="Copy of the folder"), dirty=False, warnings=tuple(warnings)
+    )
+
+
+def _special_files(root: Path) -> list[str]:
+    """Sockets, pipes and devices; git passes them over without a word."""
+    found, stack = [], [os.fspath(root)]
+    while stack:
+        with os.scandir(stack.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in (".git", OWN_FOLDER):
+                        stack.append(entry.path)
+                elif not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
+                    found.append(files.display(os.path.relpath(entry.path, root)))
+    return sorted(found)
+
+
+def _seed_index(project: Project, source: Git, index: Path) -> None:
+    assert project.head  # noqa: S101
     try:
-        if project.index.exists():
+        if project.index and project.index.exists():
             # The user's own index knows what is unchanged; without it every file would be hashed.
             # With its times: git distrusts entries that are as young as the index itself, and must go on doing so.
             with files.room_for("a temporary index", index.parent):
@@ -62,7 +107,6 @@ def _seed_index(project: Project, source: Git, index: Path) -> Git:
             source.run("read-tree", project.head)
     except GitFailed as fault:
         raise SandboxCreateFailed(f"git cannot read the repository: {fault.said}", next_step="git fsck") from fault
-    return source
 
 
 def _drop_kept_out(source: Git) -> None:

@@ -7,8 +7,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.workspace.project import KEPT_OUT, Project
+from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT, Project
 from reflectloop.world import files
 from reflectloop.world.git import Git
 from reflectloop.world.shield import Shield
@@ -22,6 +23,7 @@ _CONFIG = """\
 	attributesFile = /dev/null
 	excludesFile = /dev/null
 	preloadIndex = true
+	compression = 1
 [gc]
 	auto = 0
 [checkout]
@@ -36,6 +38,12 @@ _CONFIG = """\
 class Store:
     path: Path
     object_format: str
+    copies: bool = False  # copy mode: only our own rules say what is left out
+
+    @property
+    def leave_out(self) -> tuple[str, ...]:
+        """How `ls-files` is told what is not part of the project."""
+        return (f"--exclude-from={self.path / 'info' / 'exclude'}",) if self.copies else ("--exclude-standard",)
 
     @property
     def objects(self) -> Path:
@@ -77,24 +85,24 @@ class Store:
             path.replace(target)
 
 
-def open_for(project: Project) -> Store:
+def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store:
     """Create the store, or bring an existing one up to date with where the user's objects lie now."""
-    store = Store(project.folder / "git", project.object_format)
+    store = Store(project.folder / "git", project.object_format, project.mode == "copy")
+    settings = settings or WorkspaceConfig()
     with files.room_for("the engine's store", project.folder):
         project.folder.mkdir(exist_ok=True)
         ignore = project.folder / ".gitignore"
         if not ignore.exists():
             files.write_atomic(ignore, "*\n")
+        alternates = [project.objects] if project.objects else []
         write_git_dir(
-            store.path,
-            object_format=project.object_format,
-            head="ref: refs/heads/none",
-            alternates=[project.objects],
+            store.path, object_format=project.object_format, head="ref: refs/heads/none", alternates=alternates
         )
-        files.write_atomic(store.path / "info" / "exclude", _exclude_rules(project))
-        copy_if_there(project.shallow, store.path / "shallow")
-        for shared in project.index.parent.glob("sharedindex.*"):
-            copy_if_there(shared, store.path / shared.name)
+        files.write_atomic(store.path / "info" / "exclude", _exclude_rules(project, settings))
+        if project.shallow and project.index:
+            copy_if_there(project.shallow, store.path / "shallow")
+            for shared in project.index.parent.glob("sharedindex.*"):
+                copy_if_there(shared, store.path / shared.name)
     return store
 
 
@@ -129,17 +137,23 @@ def copy_if_there(source: Path, target: Path) -> None:
         target.unlink(missing_ok=True)
 
 
-def _exclude_rules(project: Project) -> bytes:
-    """What the user ignores outside the tree, and what is ours."""
-    rules = [f"/{path}/\n".encode() for path in KEPT_OUT]
+def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
+    """What is ours, what is carried, and what the user ignores outside the tree."""
+    rules = [f"/{path}/\n" for path in KEPT_OUT]
+    rules += [f"/{path.strip('/')}\n" for path in (*settings.carry, *settings.carry_copy)]
+    if project.mode == "copy":
+        return "".join([*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *settings.exclude))]).encode()
     wide = project.git().attempt("config", "--type=path", "--get", "core.excludesFile").stdout
     default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "git" / "ignore"
-    for source in (Path(os.fsdecode(wide).strip("\n")) if wide else default, project.exclude):
-        try:
-            rules.append(source.read_bytes() + b"\n")
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            continue
-        except OSError as fault:
-            # Unread ignore rules could let a private file into the workspace.
-            raise SandboxCreateFailed(f"cannot read the ignore rules in {source}: {fault.strerror}") from fault
-    return b"".join(rules)
+    sources = [Path(os.fsdecode(wide).strip("\n")) if wide else default, project.exclude]
+    return "".join(rules).encode() + b"".join(_read_rules(source) for source in sources if source)
+
+
+def _read_rules(source: Path) -> bytes:
+    try:
+        return source.read_bytes() + b"\n"
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return b""
+    except OSError as fault:
+        # Unread ignore rules could let a private file into the workspace.
+        raise SandboxCreateFailed(f"cannot read the ignore rules in {source}: {fault.strerror}") from fault

@@ -14,8 +14,9 @@ from reflectloop.world import process
 _PROBE_TIMEOUT_S = 10
 
 
-def wrap(argv: list[str], *, cwd: Path, status_fd: int, read_only: Sequence[Path]) -> list[str]:
-    fixed = [word for path in read_only for word in ("--ro-bind", os.fspath(path), os.fspath(path))]
+def wrap(argv: list[str], *, cwd: Path, status_fd: int, read_only: Sequence[tuple[Path, Path]]) -> list[str]:
+    """`read_only` are folders and where they are to be seen."""
+    fixed = [word for seen in read_only for word in ("--ro-bind", *map(os.fspath, seen))]
     return [
         "bwrap",
         *("--dev-bind", "/", "/"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import selectors
 import shutil
 import signal
@@ -35,6 +36,35 @@ class Ended(NamedTuple):
     code: int
     timed_out: bool
     duration_s: float
+    idle: bool = False
+    cancelled: bool = False
+
+
+class Patience(NamedTuple):
+    """How long a command may take, may do nothing, and has to end after it was asked to."""
+
+    timeout_s: float
+    grace_s: float
+    idle_s: float | None = None
+    stirred: Callable[[], bool] = lambda: False  # whether something else shows that it is at work
+
+
+class Cancel:
+    """Ends commands from another thread."""
+
+    def __init__(self) -> None:
+        self.reader, self._writer = os.pipe()
+
+    def set(self) -> None:
+        os.write(self._writer, b"x")
+
+    @property
+    def is_set(self) -> bool:
+        return bool(select.select([self.reader], [], [], 0)[0])
+
+    def close(self) -> None:
+        os.close(self.reader)
+        os.close(self._writer)
 
 
 def capture(
@@ -102,14 +132,13 @@ def find(name: str, *, path: str, cwd: Path) -> str | None:
     return shutil.which(name, path=path)
 
 
-def exists(pid: int) -> bool:
+def born(pid: int) -> int:
+    """When a process began, in ticks since boot; 0 where there is none. A pid alone may be somebody else's by now."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return int(file.read().rsplit(b")", 1)[1].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def descendants(pid: int) -> list[int]:
@@ -140,6 +169,20 @@ def carrying(marker: str) -> list[int]:
     """Every process whose environment holds `marker`, wherever it has been reparented to."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if pid != os.getpid() and _carries(pid, marker)]
+
+
+def end_carrying(marker: str) -> int:
+    """End every process that carries `marker`, again until none is left; how many there were."""
+    count = 0
+    for _ in range(100):
+        strays = carrying(marker)
+        if not strays:
+            break
+        for pid in strays:
+            _signal(pid, signal.SIGKILL)
+        count += len(strays)
+        time.sleep(0.01)
+    return count
 
 
 def _carries(pid: int, marker: str) -> bool:
@@ -194,8 +237,13 @@ class Watched:
         namespaced: bool = False,
         marker: str = "",
         pass_fds: Sequence[int] = (),
+        cancel: Cancel | None = None,
     ) -> None:
         self._on_output = on_output
+        self._cancel = cancel
+        self._stop: str | None = None
+        self._last_sign = time.monotonic()
+        self._used = 0
         self._namespaced = namespaced
         self._marker = marker
         self._started = time.monotonic()
@@ -212,45 +260,75 @@ class Watched:
         )
         _live.add(self._process.pid)
 
-    def wait(self, *, timeout_s: float, grace_s: float) -> Ended:
-        """Read until the command ends or its time is up, then end whatever is left of it."""
+    def wait(self, patience: Patience) -> Ended:
+        """Read until the command ends or must end, then end whatever is left of it."""
         try:
-            timed_out = not self._read_until(self._started + timeout_s)
-            if timed_out:
+            if not self._read_until(self._started + patience.timeout_s, patience):
+                self._stop = self._stop or "timeout"
                 self._ask_to_stop()
-                self._read_until(time.monotonic() + grace_s)
+                self._read_until(time.monotonic() + patience.grace_s)
         finally:
             self._end()
         self._drain()
         code = self._process.returncode
-        return Ended(128 - code if code < 0 else code, timed_out, time.monotonic() - self._started)
+        return Ended(
+            128 - code if code < 0 else code,
+            self._stop == "timeout",
+            time.monotonic() - self._started,
+            idle=self._stop == "idle",
+            cancelled=self._stop == "cancel",
+        )
 
     def _streams(self) -> dict[str, IO[bytes]]:
         named = {"stdout": self._process.stdout, "stderr": self._process.stderr}
         return {name: stream for name, stream in named.items() if stream and not stream.closed}
 
-    def _read_until(self, deadline: float) -> bool:
-        """Pass output on until the command exits (True) or the deadline comes (False)."""
+    def _read_until(self, deadline: float, patience: Patience | None = None) -> bool:
+        """Pass output on until the command exits (True), or the deadline, idleness or a cancel comes (False)."""
         ended = os.pidfd_open(self._process.pid)
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(ended, selectors.EVENT_READ, "ended")
+                if patience and self._cancel:
+                    selector.register(self._cancel.reader, selectors.EVENT_READ, "cancel")
                 for name, stream in self._streams().items():
                     with contextlib.suppress(OSError):
                         _widen(stream)
                     selector.register(stream, selectors.EVENT_READ, name)
                 while (left := deadline - time.monotonic()) > 0:
-                    for key, _ in selector.select(left):
+                    for key, _ in selector.select(min(left, self._until_idle(patience))):
                         if key.data == "ended":
                             return True
+                        if key.data == "cancel":
+                            self._stop = "cancel"
+                            return False
                         self._pass_on(selector, key)
+                    if self._is_idle(patience):
+                        self._stop = "idle"
+                        return False
         finally:
             os.close(ended)
         return self._process.poll() is not None
 
+    def _until_idle(self, patience: Patience | None) -> float:
+        if patience is None or patience.idle_s is None:
+            return float("inf")
+        return max(0.05, self._last_sign + patience.idle_s - time.monotonic())
+
+    def _is_idle(self, patience: Patience | None) -> bool:
+        """No output for long enough, and since the last look neither processor time nor anything else was used."""
+        if patience is None or patience.idle_s is None or time.monotonic() < self._last_sign + patience.idle_s:
+            return False
+        used = _processor_time(self._process.pid)
+        at_work = used > self._used or patience.stirred()
+        self._used = used
+        self._last_sign = time.monotonic()
+        return not at_work
+
     def _pass_on(self, selector: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
         chunk = os.read(key.fd, READ_SIZE)
         if chunk:
+            self._last_sign = time.monotonic()
             self._on_output(key.data, chunk)
         else:
             selector.unregister(key.fileobj)
@@ -290,6 +368,16 @@ class Watched:
                     break
                 self._on_output(name, chunk)
             stream.close()
+
+
+def _processor_time(pid: int) -> int:
+    """Clock ticks used so far by a process and everything below it."""
+    total = 0
+    for one in [pid, *descendants(pid)]:
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{one}/stat", "rb") as file:
+            fields = file.read().rsplit(b")", 1)[1].split()
+            total += int(fields[11]) + int(fields[12])
+    return total
 
 
 def _widen(stream: IO[bytes]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -21,11 +22,16 @@ from reflectloop.world.process import Captured, Conversation
 class Shield:
     def __init__(self, writable: Path) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
+        self._lock = threading.Lock()  # one conversation, several threads
         wall = bubblewrap.read_only_but(writable)
         self._shell = Conversation([*wall, "sh"], env={"PATH": os.environ.get("PATH", os.defpath)})
 
     def capture(self, argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str], stdin: bytes) -> Captured:
         """Like `process.capture`, behind the shield."""
+        with self._lock:
+            return self._capture(argv, cwd, env, stdin)
+
+    def _capture(self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes) -> Captured:
         given, out, said = (Path(self._folder.name) / name for name in ("in", "out", "err"))
         given.write_bytes(stdin)
         words = [f"{key}={shlex.quote(value)}" for key, value in env.items()] + [shlex.quote(word) for word in argv]

@@ -1,0 +1,176 @@
+"""Which task a plan belongs to, whether it may run now, and what a failed run does to it."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime
+from pathlib import Path
+
+from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopError
+from reflectloop.flow.folders import Folders
+from reflectloop.plan.load import Loaded
+from reflectloop.state import events, journal, latch
+from reflectloop.state.fold import COUNTED, Task, fold
+from reflectloop.state.journal import Journal, OnEvent
+from reflectloop.world import clock, files
+
+# What stops the whole project, whoever comes next.
+STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES"))
+
+
+def plan_key(folders: Folders, path: Path) -> str:
+    """A plan's path as tasks know it: from the top of the project where it lies inside."""
+    full = path.resolve()
+    return str(full.relative_to(folders.root)) if full.is_relative_to(folders.root) else str(full)
+
+
+def _pointer(folders: Folders, key: str) -> Path:
+    return folders.own / "open" / hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def find_open(folders: Folders, key: str) -> Task | None:
+    """The task this plan is being worked on in. The pointer only says where to look; the journal decides."""
+    try:
+        task_id = _pointer(folders, key).read_text().strip()
+    except FileNotFoundError:
+        return None
+    task = fold(journal.read(folders.journal(task_id)))
+    return task if task.plan_path == key and not task.passed else None
+
+
+def open_journal(
+    folders: Folders, task: Task | None, key: str, title: str, at: datetime, tell: OnEvent
+) -> tuple[Journal, Task]:
+    """The journal to write to: the open task's, or a new one's."""
+    if task is None:
+        task = Task(clock.task_id(at), key, title)
+        book = Journal(folders.journal(task.id), tell)
+        book.append(events.TaskOpened(task_id=task.id, plan_path=key, title=title))
+        files.write_atomic(_pointer(folders, key), task.id + "\n")
+    else:
+        book = Journal(folders.journal(task.id), tell)
+    folders.set_current_task(task.id)
+    return book, task
+
+
+def admit(task: Task | None, loaded: Loaded, base_tree: str) -> events.LatchCleared | None:
+    """Refuse to run the same plan on the same tree again; else say why the latch, if any, is gone."""
+    held = task.latch if task else None
+    if held is None:
+        return None
+    if held.plan_hash != loaded.plan.hash:
+        return events.LatchCleared(how="plan_changed", reason="the plan asks for other work now")
+    if held.base_tree != base_tree:
+        return events.LatchCleared(how="tree_changed", reason="the project changed since")
+    where = f" at step {held.step_id}" if held.step_id else ""
+    raise Latched(
+        f"nothing changed since {held.run_id} failed with {held.error_code}{where}: {held.reason}",
+        next_step="change the plan or the project; if something outside was mended: reflectloop retry --reason TEXT",
+    )
+
+
+def escalate(task: Task, error: ReflectloopError, allowed: int) -> ReflectloopError:
+    """The failure itself, or MAX_RETRIES with the whole history when it was one too many."""
+    if error.code not in COUNTED or error.code in STOPPING:
+        return error
+    past = task.failures
+    if len(past) + 1 < allowed:
+        return error
+    history = [f"{run.id}: {run.error_code}" for run in past]
+    told = "; ".join([*history, f"this run: {error.code}: {error.message}"])
+    return MaxRetries(f"{len(past) + 1} runs of this task have failed. {told}", faults=error.faults)
+
+
+def set_latch(
+    folders: Folders,
+    book: Journal,
+    error: ReflectloopError,
+    *,
+    run_id: str,
+    step_id: str | None,
+    plan_hash: str,
+    base_tree: str,
+) -> None:
+    """A failure holds the task; a stop holds the project."""
+    if error.code not in COUNTED:
+        return
+    stop = latch.make(
+        clock.now(),
+        reason=error.message,
+        error_code=error.code,
+        run_id=run_id,
+        step_id=step_id,
+        plan_hash=plan_hash,
+        base_tree=base_tree,
+    )
+    grade = "stop" if error.code in STOPPING else "failure"
+    book.append(
+        events.LatchSet(
+            id=stop.id,
+            grade=grade,
+            reason=stop.reason,
+            error_code=stop.error_code,
+            run_id=run_id,
+            step_id=step_id,
+            plan_hash=plan_hash,
+            base_tree=base_tree,
+        )
+    )
+    if grade == "stop":
+        latch.set_stop(folders.own, stop)
+
+
+def stop(folders: Folders, error: ReflectloopError, run_id: str, plan_hash: str, base_tree: str) -> None:
+    made = latch.make(
+        clock.now(),
+        reason=error.message,
+        error_code=error.code,
+        run_id=run_id,
+        step_id=None,
+        plan_hash=plan_hash,
+        base_tree=base_tree,
+    )
+    latch.set_stop(folders.own, made)
+
+
+def close(folders: Folders, task: Task) -> None:
+    _pointer(folders, task.plan_path).unlink(missing_ok=True)
+
+
+def latched_task(folders: Folders) -> Task:
+    """The task that `retry` is about: the current one, if a failure holds it."""
+    current = folders.current_task()
+    task = fold(journal.read(folders.journal(current))) if current else Task()
+    if task.latch is None or task.passed:
+        raise NothingToDo("no failed task is waiting here", next_step="reflectloop run PLAN")
+    return task
+
+
+def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
+    book = Journal(folders.journal(task_id))
+    try:
+        book.append(events.LatchCleared(how=how, reason=reason))
+    finally:
+        book.close()
+
+
+def unlock(folders: Folders, reason: str) -> latch.Stop:
+    """Lift the stop latch. A person says why, and the journal keeps it."""
+    stop = latch.read_stop(folders.own)
+    if stop is None:
+        current = folders.current_task()
+        task = fold(journal.read(folders.journal(current))) if current else Task()
+        held = task.latch is not None and not task.passed
+        raise NothingToDo(
+            "nothing is stopped here" + ("; a failed run holds this task only" if held else ""),
+            next_step="reflectloop retry --reason TEXT" if held else "reflectloop status",
+        )
+    owner = next((one for one in _all(folders) if stop.run_id in one.runs), None)
+    if owner:
+        clear(folders, owner.id, "unlock", reason)
+    latch.clear_stop(folders.own)
+    return stop
+
+
+def _all(folders: Folders) -> list[Task]:
+    return [fold(journal.read(path)) for path in (folders.own / "tasks").glob("T-*/journal.jsonl")]

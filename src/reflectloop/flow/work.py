@@ -1,0 +1,180 @@
+"""Runs the steps of a plan: one after another in one workspace, or a batch at a time in several."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reflectloop.box.box import Box
+from reflectloop.errors import ApplyConflict, StepFailed
+from reflectloop.flow.steps import Show, StepResult, execute
+from reflectloop.plan.model import Plan, Step
+from reflectloop.plan.order import batches, sequence
+from reflectloop.state import events
+from reflectloop.state.journal import Journal
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import patch
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.world.process import Cancel
+
+
+@dataclass
+class Work:
+    """What all steps of a run share. `open_space` lays out another workspace beside the first."""
+
+    run_id: str
+    plan: Plan
+    journal: Journal
+    logs: Path
+    show: Show
+    main: Workspace
+    make_box: Callable[[Workspace, Cancel], Box]
+    open_space: Callable[[int], Workspace]
+    keep_going: bool = False
+    results: list[StepResult] = field(default_factory=list)
+
+    def run(self, jobs: int) -> None:
+        """Fill `results`; the first failure in plan order is for the caller to find there."""
+        needs = {step.id: step.depends_on for step in self.plan.steps}
+        steps = {step.id: step for step in self.plan.steps}
+        with _cancelling() as cancel:
+            if jobs == 1:
+                self._one_by_one([steps[name] for name in sequence(needs)], cancel)
+            else:
+                _Batches(self, jobs, cancel).run([[steps[name] for name in batch] for batch in batches(needs)])
+
+    def _one_by_one(self, steps: list[Step], cancel: Cancel) -> None:
+        box = self.make_box(self.main, cancel)
+        for step in self._runnable(steps):
+            result = self.perform(step, box)
+            self.settle(result)
+            if not result.success and not self.keep_going:
+                return
+
+    def _runnable(self, steps: list[Step]) -> Iterator[Step]:
+        for step in steps:
+            if not self.blocked(step):
+                yield step
+
+    def blocked(self, step: Step) -> bool:
+        """Whether something it depends on failed or was itself not run."""
+        done = {result.id for result in self.results if result.success}
+        return any(need not in done for need in step.depends_on)
+
+    def perform(self, step: Step, box: Box) -> StepResult:
+        self.journal.append(events.StepStarted(run_id=self.run_id, step_id=step.id, tree=box.workspace.tree))
+        return execute(self.plan, step, box, self.logs, self.show)
+
+    def settle(self, result: StepResult) -> None:
+        self.results.append(result)
+        self.journal.append(
+            events.StepFinished(
+                run_id=self.run_id,
+                step_id=result.id,
+                success=result.success,
+                exit_code=result.exit_code,
+                tree=result.tree,
+                duration_ms=result.duration_ms,
+                error_code=result.error_code,
+            )
+        )
+
+
+@contextmanager
+def _cancelling() -> Iterator[Cancel]:
+    cancel = Cancel()
+    try:
+        yield cancel
+    finally:
+        cancel.close()
+
+
+class _Batches:
+    """Every step of a batch begins at one tree, in a workspace of its own; changes are merged in plan order."""
+
+    def __init__(self, work: Work, jobs: int, cancel: Cancel) -> None:
+        self.work, self.jobs, self.cancel = work, jobs, cancel
+        self.tree = work.main.tree  # what all finished batches came to
+        self.free: list[Workspace] = [work.main]
+        self.used: set[str] = set()
+        self.count = 1
+        self.lock = threading.Lock()
+
+    def run(self, groups: list[list[Step]]) -> None:
+        with ThreadPoolExecutor(self.jobs, thread_name_prefix="step") as pool:
+            try:
+                for group in groups:
+                    ready = [step for step in group if not self.work.blocked(step)]
+                    self._run_batch(pool, ready)
+                    if not self.work.keep_going and any(not result.success for result in self.work.results):
+                        return
+            except BaseException:
+                self.cancel.set()  # before the pool waits for what is still running
+                raise
+        self.work.main.reset_to(self.tree)
+
+    def _run_batch(self, pool: ThreadPoolExecutor, steps: list[Step]) -> None:
+        base, done = self.tree, dict[str, StepResult]()
+        waiting = {pool.submit(self._perform, step, base, done) for step in steps}
+        unsettled = list(steps)
+        while waiting:
+            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in finished:
+                future.result()
+            while unsettled and unsettled[0].id in done:
+                self.work.settle(self._merge(base, done[unsettled.pop(0).id]))
+            failed = any(not result.success for result in (*done.values(), *self.work.results))
+            if failed and not self.work.keep_going:
+                self.cancel.set()
+                waiting = {future for future in waiting if not future.cancel()}
+        for step in unsettled:  # behind one that never began
+            if step.id in done:
+                self.work.settle(self._merge(base, done[step.id]))
+
+    def _perform(self, step: Step, base: str, done: dict[str, StepResult]) -> None:
+        if self.cancel.is_set:
+            return
+        space = self._take(base)
+        try:
+            result = self.work.perform(step, self.work.make_box(space, self.cancel))
+            if step.read_only and result.success and result.tree != base:
+                reason = "is marked read_only, and changed files"
+                result = result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
+            done[step.id] = result
+        finally:
+            with self.lock:
+                self.free.append(space)
+
+    def _take(self, base: str) -> Workspace:
+        """A workspace with exactly the files of `base`: one that is free, or a new one."""
+        with self.lock:
+            space = self.free.pop() if self.free else None
+            number = self.count
+            self.count += space is None
+        if space is None:
+            space = self.work.open_space(number)
+        if space.tree != base or space.name in self.used:
+            space.reset_to(base)
+        self.used.add(space.name)
+        return space
+
+    def _merge(self, base: str, result: StepResult) -> StepResult:
+        """Add a step's change to what the batch has so far; a conflict is the later step's failure."""
+        if not result.success or result.tree == base:
+            return result
+        git = self.work.main.git()
+        try:
+            self.tree = applying.merge(self.work.main.store, base=base, ours=self.tree, theirs=result.tree, by=git)
+        except ApplyConflict as conflict:
+            names = set(conflict.missing)
+            others = [one.id for one in self.work.results if one.success and names & self._touched(base, one.tree)]
+            reason = f"changes the same lines as step {', '.join(others)}: {', '.join(sorted(names)[:10])}"
+            return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
+        return result
+
+    def _touched(self, base: str, tree: str) -> set[str]:
+        return {change.path for change in patch.touched(self.work.main.git(), base, tree)}

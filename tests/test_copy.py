@@ -1,0 +1,140 @@
+"""Copy mode: any folder, an exact patch, and nothing that was left out taken for deleted."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support import Repo
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Repo:
+    made = Repo(tmp_path / "plain")
+    made.write("a.txt", "a\n")
+    made.write("sub/b.txt", "b\n")
+    made.write("node_modules/x/index.js", "x\n")
+    made.write("tool.exe", "binary\n")
+    made.write(".gitignore", "a.txt\n")
+    return made
+
+
+def test_a_folder_without_git_runs_and_applies(folder: Repo) -> None:
+    plan = folder.steps(
+        "find . -type f -not -path './.git/*' | sort; echo more >> a.txt; rm sub/b.txt; printf '\\0\\1' > new.bin; ln -s a.txt link"
+    )
+    answer = folder.run("run", "--json", plan)
+    assert answer.code == 0, answer.stdout
+    assert answer.envelope["sandbox_mode"] == "copy"
+    log = (folder.latest() / "logs" / "P-1.1.log").read_text()
+    assert log.split() == ["./.gitignore", "./a.txt", "./sub/b.txt"]
+    touched = [change["path"] for change in answer.json["data"]["touched_files"]]
+    assert touched == ["a.txt", "link", "new.bin", "sub/b.txt"]
+    patch = folder.latest() / "changes.patch"
+    subprocess.run(["git", "apply", "--check", str(patch)], cwd=folder.path, check=True)
+    assert folder.run("apply", "--yes").code == 0
+    assert (folder.path / "a.txt").read_text() == "a\nmore\n"
+    assert not (folder.path / "sub/b.txt").exists()
+    assert (folder.path / "link").is_symlink()
+    assert (folder.path / "node_modules/x/index.js").exists()
+    assert (folder.path / "tool.exe").exists()
+    assert folder.run("apply", "--commit", "--yes").code == 12
+
+
+def test_a_second_run_reads_only_what_changed_and_reads_it_right(folder: Repo) -> None:
+    assert folder.run("run", folder.steps("cat a.txt")).code == 0
+    folder.write("a.txt", "z\n")
+    (folder.path / "sub/b.txt").unlink()
+    folder.write("c.txt", "c\n")
+    assert folder.run("run", folder.steps("cat a.txt c.txt; test ! -e sub/b.txt")).code == 0
+    assert (folder.latest() / "logs" / "P-1.1.log").read_text() == "z\nc\n"
+
+
+def test_copy_mode_can_be_asked_for_in_a_repository(repo: Repo) -> None:
+    repo.write(".gitignore", "kept.txt\n")
+    repo.write("kept.txt", "kept\n")
+    before = repo.state()
+    answer = repo.run("run", "--json", "--mode", "copy", repo.steps("cat kept.txt; echo x > kept.txt"))
+    assert answer.code == 0, answer.stdout
+    assert answer.envelope["sandbox_mode"] == "copy"
+    assert repo.state() == before
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "kept.txt").read_text() == "x\n"
+    assert (
+        repo.run("run", "--json", "--mode", "worktree", repo.steps("test ! -e kept.txt")).envelope["sandbox_mode"]
+        == "git"
+    )
+
+
+def test_a_repository_without_commits_can_be_copied(tmp_path: Path) -> None:
+    made = Repo(tmp_path / "fresh")
+    made.path.mkdir()
+    made.git("init", "-q")
+    made.write("a", "a\n")
+    assert made.run("run", made.steps("cat a")).code == 16
+    assert made.run("run", "--mode", "copy", made.steps("cat a")).code == 0
+
+
+def test_what_is_no_file_is_said_and_left(folder: Repo) -> None:
+    os.mkfifo(folder.path / "pipe")
+    with socket.socket(socket.AF_UNIX) as one:
+        here = os.getcwd()
+        os.chdir(folder.path)
+        try:
+            one.bind("sock")
+        finally:
+            os.chdir(here)
+    (folder.path / "loop").symlink_to("loop")
+    (folder.path / "up").symlink_to("..")
+    answer = folder.run("run", folder.steps("ls; echo x > made"))
+    assert answer.code == 0, answer.stderr
+    assert "pipe, sock" in answer.stderr
+    assert folder.run("apply", "--yes").code == 0
+    assert (folder.path / "pipe").is_fifo()
+    assert (folder.path / "loop").is_symlink()
+
+
+def test_more_can_be_left_out_by_settings(folder: Repo) -> None:
+    folder.write("reflectloop.toml", '[workspace]\nexclude = ["*.log", "/data/"]\n')
+    folder.write("x.log", "x\n")
+    folder.write("data/big", "x\n")
+    assert folder.run("run", folder.steps("ls")).code == 0
+    assert (folder.latest() / "logs" / "P-1.1.log").read_text().split() == ["a.txt", "reflectloop.toml", "sub"]
+
+
+@pytest.mark.parametrize("place", ["/", "HOME"])
+def test_a_place_that_holds_everything_is_not_copied(place: str, tmp_path: Path) -> None:
+    where = Path(os.environ["HOME"]) if place == "HOME" else Path(place)
+    made = Repo(tmp_path / "x")
+    made.path.mkdir()
+    answer = made.run("run", "--json", "--project", str(where), made.steps("true"))
+    assert answer.code == 16
+    assert "copying all of it is refused" in answer.envelope["message"]
+
+
+def test_carried_folders_can_be_read_and_not_written(repo: Repo) -> None:
+    repo.write(".gitignore", "deps/\n")
+    repo.write("deps/lib.txt", "lib\n")
+    repo.write("cache/warm.txt", "warm\n")
+    repo.write("reflectloop.toml", '[workspace]\ncarry = ["deps"]\ncarry_copy = ["cache"]\n')
+    before = repo.state()
+    plan = repo.steps(
+        "cat deps/lib.txt cache/warm.txt; ! echo x > deps/lib.txt; echo x > cache/warm.txt; echo y > made"
+    )
+    for _ in range(2):
+        answer = repo.run("run", "--json", "--new", plan)
+        assert answer.code == 0, answer.stdout
+        assert (repo.latest() / "logs" / "P-1.1.log").read_text().startswith("lib\nwarm\n")
+        assert [change["path"] for change in answer.json["data"]["touched_files"]] == ["made"]
+    assert repo.state() == before
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc", ".git"])
+def test_only_folders_of_the_project_are_carried(repo: Repo, name: str) -> None:
+    repo.write("reflectloop.toml", f'[workspace]\ncarry = ["{name}"]\n')
+    assert repo.run("run", repo.steps("true")).code == 12
+    assert repo.workspaces() == []

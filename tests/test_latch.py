@@ -1,0 +1,218 @@
+"""After a failure: nothing is run again for nothing, a limit is a limit, and what stopped is lifted by a person only."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support import Answer, Repo
+
+KEY = "sk-" + "z9y8x7w6v5u4t3s2"
+
+
+def code(answer: Answer) -> str:
+    return str(answer.envelope["error_code"] or "OK")
+
+
+def test_the_same_plan_on_the_same_tree_is_not_run_again(repo: Repo) -> None:
+    plan = repo.steps("date +%s%N >> $OLDPWD/ran 2>/dev/null; false")
+    assert code(repo.run("run", "--json", plan)) == "STEP_FAILED"
+    answer = repo.run("run", "--json", plan)
+    assert code(answer) == "LATCHED"
+    assert "nothing changed since" in answer.envelope["message"]
+    assert "STEP_FAILED at step P-1" in answer.envelope["message"]
+    assert "retry --reason" in answer.envelope["next"]
+    assert answer.json["data"]["steps"] == []
+
+
+def test_a_changed_plan_runs(repo: Repo) -> None:
+    assert code(repo.run("run", "--json", repo.steps("false"))) == "STEP_FAILED"
+    assert code(repo.run("run", "--json", repo.steps("true"))) == "OK"
+
+
+def test_a_cosmetic_edit_is_no_change(repo: Repo) -> None:
+    plan = repo.steps("false")
+    assert code(repo.run("run", "--json", plan)) == "STEP_FAILED"
+    plan.write_text("# a remark\n" + plan.read_text().replace('"title": "Test"', '"title":   "Other words"'))
+    assert code(repo.run("run", "--json", plan)) == "LATCHED"
+
+
+def test_a_changed_tree_runs_and_the_change_is_journalled(repo: Repo) -> None:
+    plan = repo.steps("test -f mended")
+    assert code(repo.run("run", "--json", plan)) == "STEP_FAILED"
+    repo.write("mended", "")
+    assert code(repo.run("run", "--json", plan)) == "OK"
+    (journal,) = (repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
+    cleared = [json.loads(line) for line in journal.read_text().splitlines() if '"latch_cleared"' in line]
+    assert [event["how"] for event in cleared] == ["tree_changed"]
+
+
+def test_retry_needs_a_reason_and_runs(repo: Repo, tmp_path: Path) -> None:
+    plan = repo.steps(f"test -f {tmp_path}/service-is-up")
+    assert code(repo.run("run", "--json", plan)) == "STEP_FAILED"
+    assert repo.run("retry").code == 2
+    assert repo.run("retry", "--reason", " ").code == 2
+    (tmp_path / "service-is-up").touch()
+    answer = repo.run("retry", "--json", "--reason", "the service is up")
+    assert code(answer) == "OK"
+    (journal,) = (repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
+    assert '"reason":"the service is up"' in journal.read_text()
+    assert repo.run("retry", "--reason", "again").code == 14
+
+
+def test_the_third_failed_run_is_one_too_many(repo: Repo) -> None:
+    assert code(repo.run("run", "--json", repo.steps("exit 1"))) == "STEP_FAILED"
+    assert code(repo.run("run", "--json", repo.steps("exit 2"))) == "STEP_FAILED"
+    answer = repo.run("run", "--json", repo.steps("exit 3"))
+    assert answer.code == 42
+    assert code(answer) == "MAX_RETRIES"
+    assert answer.envelope["message"].count("STEP_FAILED") == 3
+    card = yaml.safe_load((repo.latest() / "blocker.yaml").read_text())
+    assert [attempt["error_code"] for attempt in card["attempts"]] == ["STEP_FAILED", "STEP_FAILED", "MAX_RETRIES"]
+    assert card["commands"]["unlock"] == "reflectloop unlock --reason TEXT"
+
+    latch = json.loads((repo.path / ".reflectloop" / "latch.json").read_text())
+    fields = {
+        "id",
+        "grade",
+        "reason",
+        "error_code",
+        "run_id",
+        "step_id",
+        "plan_hash",
+        "base_tree",
+        "created_at",
+        "pid",
+        "host",
+    }
+    assert set(latch) == fields
+    assert latch["grade"] == "stop"
+    assert code(repo.run("run", "--json", repo.steps("true"))) == "LATCHED"
+    assert code(repo.run("retry", "--json", "--reason", "no")) == "LATCHED"
+    assert (
+        code(
+            repo.run(
+                "run",
+                "--json",
+                "--new",
+                repo.plan("plan: {title: x, steps: [{id: a, commands: ['true']}]}", "other.yaml"),
+            )
+        )
+        == "LATCHED"
+    )
+    assert repo.run("unlock").code == 2
+    assert repo.run("unlock", "--reason", "a person looked").code == 0
+    assert code(repo.run("run", "--json", repo.steps("exit 4"))) == "STEP_FAILED"
+    assert code(repo.run("run", "--json", repo.steps("true"))) == "OK"
+    assert repo.run("unlock", "--reason", "again").code == 14
+
+
+def test_success_closes_the_task_and_its_count(repo: Repo) -> None:
+    for number in (1, 2):
+        repo.run("run", repo.steps(f"exit {number}"))
+    assert code(repo.run("run", "--json", repo.steps("true"))) == "OK"
+    for number in (3, 4):
+        assert code(repo.run("run", "--json", repo.steps(f"exit {number}"))) == "STEP_FAILED"
+
+
+def test_max_retries_zero_stops_at_the_first_failure(repo: Repo) -> None:
+    assert repo.run("run", "--max-retries", "0", repo.steps("false")).code == 42
+
+
+def test_the_plans_own_limit_counts(repo: Repo) -> None:
+    plan = repo.plan("plan: {title: T, limits: {runs: 1}, steps: [{id: a, commands: ['false']}]}")
+    assert repo.run("run", plan).code == 42
+
+
+def test_a_leak_stops_the_project_until_a_person_unlocks(repo: Repo) -> None:
+    assert repo.run("run", repo.steps(f"K={KEY[:5]}; echo key = ${{K}}{KEY[5:]}")).code == 99
+    assert code(repo.run("run", "--json", repo.steps("true"))) == "LATCHED"
+    assert KEY not in (repo.path / ".reflectloop" / "latch.json").read_text()
+    assert repo.run("unlock", "--reason", "revoked").code == 0
+    assert repo.run("run", repo.steps("true")).code == 0
+
+
+def test_an_escape_found_in_the_workspace_stops_an_escape_in_the_text_does_not(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("true", cwd="..")).code == 98
+    assert repo.run("run", repo.steps("true")).code == 0
+    (repo.path / "way").symlink_to("/tmp")
+    assert repo.run("run", repo.steps("true", cwd="way")).code == 98
+    assert code(repo.run("run", "--json", repo.steps("true"))) == "LATCHED"
+
+
+@pytest.mark.parametrize("garbage", ["", "{", "[]", '{"id": 1}', "\udcff"])
+def test_a_latch_that_cannot_be_read_holds(repo: Repo, garbage: str) -> None:
+    (repo.path / ".reflectloop").mkdir()
+    (repo.path / ".reflectloop" / "latch.json").write_bytes(garbage.encode("utf-8", "surrogateescape"))
+    assert code(repo.run("run", "--json", repo.steps("true"))) == "LATCHED"
+    assert repo.run("unlock", "--reason", "looked at it").code == 0
+    assert repo.run("run", repo.steps("true")).code == 0
+
+
+def test_faults_of_the_machine_or_the_user_do_not_latch(repo: Repo) -> None:
+    plan = repo.steps("true")
+    assert repo.run("run", "--isolation", "full", plan).code == 20
+    assert repo.run("run", plan).code == 0
+
+
+def test_a_hanging_prompt_is_ended_by_the_watchdog(repo: Repo) -> None:
+    began = time.monotonic()
+    answer = repo.run("run", "--json", repo.steps("printf 'Continue? [y/N] '; sleep 60", idle_s=1))
+    assert answer.code == 40
+    assert time.monotonic() - began < 30
+    assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "Continue? [y/N] "
+    assert "seems to wait for input" in answer.envelope["message"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done",
+        "for i in 1 2 3 4 5 6; do echo $i >> quietly; sleep 0.5; done",
+        "python3 -c 'import time; t = time.monotonic()\nwhile time.monotonic() - t < 3: pass'",
+    ],
+    ids=["prints", "writes", "computes"],
+)
+def test_a_command_at_work_is_not_taken_for_a_prompt(repo: Repo, command: str) -> None:
+    assert repo.run("run", repo.steps(command, idle_s=1)).code == 0
+
+
+def test_route_says_what_is_needed_and_the_command(repo: Repo) -> None:
+    assert repo.run("route").code == 14
+    repo.run("run", repo.steps("no-such-command-here"))
+    told = repo.run("route", "--json").json["data"]
+    assert told["route"] == "research"
+    repo.run("run", repo.steps("echo 'AssertionError: expected 1'; exit 1"))
+    assert repo.run("route", "--json").json["data"]["route"] == "replan"
+    repo.run("run", repo.steps("exit 9"))
+    told = repo.run("route", "--json").json["data"]
+    assert told["route"] == "unlock"
+    assert told["command"] == "reflectloop unlock --reason TEXT"
+
+
+def test_shell_opens_where_the_failure_happened(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo evidence > left; false")).code == 30
+    answer = repo.run("shell", "latest", "sh", "-c", "cat left; echo $HOME")
+    assert answer.code == 0, answer.stderr
+    assert answer.stdout.startswith("evidence\n")
+    assert os.environ["HOME"] not in answer.stdout
+    assert repo.run("run", repo.steps("true")).code == 0
+    assert repo.run("shell").code == 14
+
+
+def test_wait_takes_its_turn(repo: Repo) -> None:
+    from support import start, wait_until
+
+    engine = start(repo.path, "run", str(repo.steps("sleep 2")))
+    assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
+    assert repo.run("run", repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")).code == 50
+    assert (
+        repo.run("run", "--wait", repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")).code
+        == 0
+    )
+    assert engine.wait() == 0
