@@ -7,7 +7,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from support import Repo, start, wait_until
+from support import PROGRAM, Repo, start, wait_until
 
 
 def test_a_change_of_the_users_elsewhere_is_kept(repo: Repo) -> None:
@@ -193,3 +193,102 @@ def test_killed_in_the_middle_the_users_files_are_found_again(repo: Repo) -> Non
         assert answer.code in (0, 14), answer.stderr
         assert all((repo.path / f"many/{number}.txt").read_text() == "new\n" for number in range(300))
         repo.git("checkout", "--", ".")
+
+
+def test_a_commit_that_cannot_be_made_changes_nothing(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo theirs >> src/app.py; echo n > new")).code == 0
+    before = repo.state()
+    for name in ("refs/heads/main.lock", "index.lock", "MERGE_HEAD"):
+        (repo.path / ".git" / name).touch()
+        answer = repo.run("apply", "--yes", "--commit")
+        (repo.path / ".git" / name).unlink()
+        assert answer.code == 34, (name, answer.stderr)
+        after = repo.state()
+        assert {key: after[key] for key in ("index", "refs", "head")} == {
+            key: before[key] for key in ("index", "refs", "head")
+        }
+        assert (repo.path / "src/app.py").read_text() == "print('hello')\n", name
+        assert not (repo.path / "new").exists()
+    assert repo.run("apply", "--yes", "--commit", "-m", "café \udce9").code == 0
+
+
+def test_an_empty_branch_name_is_no_branch(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo n > new")).code == 0
+    assert repo.run("apply", "--branch", "").code == 2
+    assert repo.run("apply", "--branch", "main/x").code in (12, 34)
+    assert not (repo.path / "new").exists()
+
+
+def test_a_torn_apply_is_undone_before_anything_else_is_done(repo: Repo) -> None:
+    for number in range(400):
+        repo.write(f"many/{number}.txt", f"old {number}\n")
+    repo.commit("many")
+    assert repo.run("run", repo.steps("for f in many/*; do echo new > $f; done")).code == 0
+    manifest = repo.path / ".reflectloop" / "tmp" / "apply.saved" / "manifest"
+    engine = start(repo.path, "apply", "--yes", stderr=subprocess.DEVNULL)
+    assert wait_until(manifest.exists)
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+    if manifest.exists():
+        assert "killed half way" in repo.run("status").stdout
+        (repo.path / ".reflectloop" / "tmp" / "apply.index.lock").touch()
+        answer = repo.run(
+            "run", repo.plan("plan: {title: b, steps: [{id: a, commands: ['cat many/7.txt']}]}", "b.yaml")
+        )
+        assert answer.code == 0
+        assert "put back" in answer.stderr
+        assert (repo.latest() / "logs" / "a.1.log").read_text() == "old 7\n"
+        assert repo.git("status", "--porcelain") == ""
+    assert repo.run("apply", "--yes").code in (0, 14)
+
+
+def test_line_endings_by_setting_come_and_go_unharmed(repo: Repo) -> None:
+    repo.git("config", "core.autocrlf", "true")
+    repo.write("dos.txt", "one\r\ntwo\r\n")
+    repo.commit("dos")
+    repo.git("checkout-index", "-f", "dos.txt")
+    assert (repo.path / "dos.txt").read_bytes() == b"one\r\ntwo\r\n"
+    assert repo.run("run", repo.steps("printf 'three\\r\\n' >> dos.txt; od -c dos.txt | head -1")).code == 0
+    assert repo.run("apply", "--yes", "--commit").code == 0
+    assert (repo.path / "dos.txt").read_bytes() == b"one\r\ntwo\r\nthree\r\n"
+    assert repo.git("show", "HEAD:dos.txt") == "one\ntwo\nthree\n"
+    assert repo.git("status", "--porcelain") == ""
+
+
+def test_diff_into_a_file_is_a_patch_git_can_apply(repo: Repo) -> None:
+    repo.write("crlf.txt", "a\r\nb\r\n")
+    repo.write("latin.txt", b"caf\xe9\n")
+    repo.commit("odd bytes")
+    assert repo.run("run", repo.steps("printf 'c\\r\\n' >> crlf.txt; printf 'th\\351\\n' >> latin.txt")).code == 0
+    with (repo.path.parent / "x.patch").open("wb") as file:
+        subprocess.run([*PROGRAM, "diff"], cwd=repo.path, stdout=file, check=True)
+    subprocess.run(["git", "apply", "--check", str(repo.path.parent / "x.patch")], cwd=repo.path, check=True)
+
+
+def test_a_base_that_git_threw_away_is_said_plainly(repo: Repo) -> None:
+    repo.write("src/app.py", "two\n")
+    repo.commit("two")
+    assert repo.run("run", repo.steps("echo x > a")).code == 0
+    repo.git("reset", "-q", "--hard", "HEAD~1")
+    repo.git("reflog", "expire", "--expire=now", "--all")
+    repo.git("gc", "-q", "--prune=now")
+    assert repo.run("status").code == 0
+    for words in (["diff"], ["apply", "--yes"]):
+        answer = repo.run(*words)
+        assert answer.code == 12
+        assert "no longer holds" in answer.stderr
+
+
+def test_a_folder_put_where_a_file_was_is_put_back_too(repo: Repo) -> None:
+    """The commit fails after the files were changed, so everything must come back."""
+    repo.write("plain", "a file\n")
+    repo.write("folder/inside", "in a folder\n")
+    repo.commit("both")
+    command = "rm plain; mkdir plain; echo x > plain/inside; rm -r folder; echo y > folder; chmod +x README.md"
+    assert repo.run("run", repo.steps(command)).code == 0
+    (repo.path / ".git" / "refs" / "heads" / "main.lock").touch()
+    assert repo.run("apply", "--yes", "--commit").code == 34
+    (repo.path / ".git" / "refs" / "heads" / "main.lock").unlink()
+    assert repo.git("status", "--porcelain") == ""
+    assert repo.run("apply", "--yes", "--commit").code == 0
+    assert (repo.path / "plain" / "inside").read_text() == "x\n"

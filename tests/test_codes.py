@@ -112,9 +112,7 @@ STORIES = [
     Story("MAX_RETRIES", 42, _too_often),
     Story("LOCKED", 50, _locked),
     Story("STATE_DAMAGED", 51, _damaged),
-    Story(
-        "NO_SPACE", 52, lambda repo: (repo.write(".reflectloop", ""), repo.run("run", "--json", repo.steps("true")))[1]
-    ),
+    Story("NO_SPACE", 52, lambda repo: repo.run("run", "--json", "--sandbox-root", "/proc/x", repo.steps("true"))),
     Story("AGENT_UNAVAILABLE", 61, lambda repo: repo.run("run", "--json", repo.plan(AGENT)), ["backend:a"]),
     Story("SANDBOX_ESCAPE", 98, lambda repo: repo.run("run", "--json", repo.steps("true", cwd=".."))),
     Story("SECRET_LEAK", 99, lambda repo: repo.run("run", "--json", repo.steps(f"echo key = {KEY[:6]}''{KEY[6:]}"))),
@@ -217,3 +215,63 @@ def test_two_engines_in_one_project_never_mix(repo: Repo) -> None:
     assert all("pid" in envelope["message"] for envelope in told if envelope["error_code"] == "LOCKED")
     time.sleep(0.05)
     assert repo.run("run", repo.steps("true")).code == 0
+
+
+def test_a_reader_that_goes_away_does_not_stop_the_run(repo: Repo) -> None:
+    plan = repo.steps("true", "sleep 0.3", "echo x > made")
+    for line in (
+        f"{sys.executable} -m reflectloop run --events {plan} | head -1",
+        f"{sys.executable} -m reflectloop run --new --json {plan} >&-",
+    ):
+        done = subprocess.run(["bash", "-o", "pipefail", "-c", line], cwd=repo.path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert b"Traceback" not in done.stderr
+        assert (repo.latest() / "envelope.yaml").exists()
+
+
+def test_ordinary_bad_input_is_never_called_a_bug(repo: Repo) -> None:
+    (repo.path / "loop").symlink_to("loop")
+    plans = [
+        repo.plan(json.dumps({"plan": {"title": "a\0b", "steps": [{"id": "a", "commands": ["true"]}]}}), "nul.json"),
+        repo.plan(
+            json.dumps({"plan": {"title": "T", "steps": [{"id": "a", "commands": ["echo " + "x" * 300_000]}]}}),
+            "long.json",
+        ),
+        repo.plan(
+            json.dumps({"plan": {"title": "T", "steps": [{"id": "a", "commands": ["true"], "cwd": "x" * 5000}]}}),
+            "cwd.json",
+        ),
+        repo.plan(
+            json.dumps({"plan": {"title": "T", "steps": [{"id": "a", "commands": ["true"], "cwd": "loop"}]}}),
+            "loop.json",
+        ),
+        repo.plan(
+            json.dumps(
+                {
+                    "plan": {
+                        "title": "T",
+                        "steps": [{"id": "a", "commands": ["true"], "verify": [{"file_exists": "loop/x"}]}],
+                    }
+                }
+            ),
+            "file.json",
+        ),
+    ]
+    codes = [repo.run("run", "--json", plan).envelope["error_code"] for plan in plans]
+    assert codes == ["INVALID_PLAN", "STEP_FAILED", "INVALID_PLAN", "INVALID_PLAN", "INVALID_PLAN"]
+    assert (
+        repo.run("run", "--json", "--sandbox-root", "/proc/x", repo.steps("true")).envelope["error_code"] == "NO_SPACE"
+    )
+
+
+def test_a_project_whose_path_has_odd_characters_works(tmp_path: Path) -> None:
+    for name in ("a:b", 'quo"te', "sp ace", "bäck\\slash", "$HOME", "semi;colon"):
+        made = Repo(tmp_path / name / "p")
+        made.path.mkdir(parents=True)
+        made.git("init", "-q")
+        made.write("a", "a\n")
+        made.commit("one")
+        made.write("a", "dirty\n")
+        assert made.run("run", made.steps("cat a; echo x > b")).code == 0, name
+        assert made.run("apply", "--yes").code == 0
+        assert (made.path / "b").exists()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -133,8 +135,8 @@ def test_a_sibling_whose_name_begins_alike_is_outside(repo: Repo) -> None:
 
 def test_a_step_that_removes_its_workspace_is_told_apart_from_success(repo: Repo) -> None:
     answer = repo.run("run", repo.steps('rm -rf "$PWD"'))
-    assert answer.code == 20
-    assert "was removed" in answer.stderr
+    assert answer.code == 30
+    assert "it removed the workspace" in answer.stderr
 
 
 def test_unreadable_leavings_are_named_or_cleared(repo: Repo) -> None:
@@ -154,3 +156,106 @@ def test_the_workspace_folder_is_private(repo: Repo) -> None:
     (kept,) = repo.workspaces()
     assert stat.S_IMODE(kept.stat().st_mode) == 0o700
     assert stat.S_IMODE(kept.parent.stat().st_mode) == 0o700
+
+
+FAKE = "#!/bin/sh\nreadlink /proc/self/ns/pid >> {mark}\nexit 0\n"
+
+
+def test_a_tool_of_the_engine_is_not_looked_up_in_the_workspace(repo: Repo, tmp_path: Path) -> None:
+    """Neither by a relative entry in the caller's PATH nor by the PATH a step asks for."""
+    fake = FAKE.format(mark=tmp_path / "sprung")
+    plant = (
+        "mkdir -p bin; for n in git bwrap sh setpriv; do printf '%s' \"$F\" > bin/$n; chmod +x bin/$n; done; echo x > a"
+    )
+    plan = repo.plan(
+        json.dumps(
+            {
+                "plan": {
+                    "title": "T",
+                    "track": "direct",
+                    "steps": [
+                        {"id": "a", "commands": [plant], "env": {"F": fake}},
+                        {"id": "b", "commands": ["exit 7"], "env": {"PATH": "bin:/usr/bin:/bin"}},
+                    ],
+                }
+            }
+        )
+    )
+    answer = repo.run("run", "--json", plan, env={"PATH": f"bin:{os.environ['PATH']}:"})
+    assert answer.code == 30
+    assert answer.json["data"]["steps"][1]["exit_code"] == 7
+    assert not sprung_on_host(tmp_path)
+
+
+def test_a_steps_environment_does_not_reach_the_jailer(repo: Repo, tmp_path: Path) -> None:
+    plan = repo.steps(
+        ["/bin/true"], env={"PATH": "/nonexistent", "LD_PRELOAD": str(tmp_path / "none.so"), "SECRET_X": "v"}
+    )
+    assert repo.run("run", plan).code == 0
+
+
+@pytest.mark.parametrize("target", ["nowhere", "moved"])
+def test_a_folder_that_becomes_a_link_is_recorded(repo: Repo, target: str) -> None:
+    command = (
+        "mv src moved; "
+        + ("echo more >> moved/app.py; " if target == "moved" else "rm -r moved; ")
+        + f"ln -s {target} src"
+    )
+    assert repo.run("run", repo.steps(command)).code == 0
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "src").is_symlink()
+    assert repo.run("run", repo.steps("readlink src")).code == 0
+
+
+def test_our_own_folder_never_comes_out_of_a_workspace(repo: Repo) -> None:
+    answer = repo.run(
+        "run", "--json", repo.steps("ln -s /etc .reflectloop; mkdir -p .claude; echo x > .claude/state; echo x > n")
+    )
+    assert answer.code == 0
+    assert [change["path"] for change in answer.json["data"]["touched_files"]] == ["n"]
+
+
+def test_a_link_where_our_folder_should_be_is_not_followed(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (repo.path / ".reflectloop").symlink_to(tmp_path / "elsewhere")
+    for words in (["run", str(repo.steps("true"))], ["gc"], ["status"], ["init"]):
+        assert repo.run(*words).code == 12
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command", ["mkfifo .gitignore", "mkfifo .gitattributes; echo x > n", "mkdir q; mkfifo q/.gitignore; echo x > q/n"]
+)
+def test_a_pipe_where_git_reads_its_rules_does_not_hang_us(repo: Repo, command: str) -> None:
+    answer = repo.run("run", "--json", repo.steps(command))
+    assert answer.code == 30
+    assert "is no file" in answer.envelope["message"]
+
+
+def test_control_sequences_that_hide_in_each_other_are_taken_out(repo: Repo) -> None:
+    command = "printf 'A\\033[2\\000J B\\033[?1049\\001h C\\033[31mred\\033[0m D\\033[31\\007;5H\\033[3\\nJ\\n'; exit 1"
+    plan = repo.plan(
+        json.dumps(
+            {
+                "plan": {
+                    "title": "T\u001b[2J",
+                    "steps": [{"id": "a", "title": "t\u001b]0;x\u0007", "commands": [command]}],
+                }
+            }
+        )
+    )
+    answer = repo.run("run", plan)
+    assert answer.code == 30
+    left = answer.stderr.replace("\x1b[31m", "").replace("\x1b[0m", "")
+    assert "\x1b" not in left
+
+
+def test_a_secret_written_and_removed_again_is_still_a_leak(repo: Repo) -> None:
+    key = "sk-" + "h1g2f3d4s5a6q7w8"
+    leak = f"K={key[:6]}; echo key = ${{K}}{key[6:]} > conf.ini"
+    for commands in ((leak, "rm conf.ini"), (f"{leak}; exit 1",), (f'K={key[:6]}; touch "k=${{K}}{key[6:]}"',)):
+        assert repo.run("run", repo.steps(*commands)).code == 99
+        assert repo.workspaces() == []
+        assert repo.run("unlock", "--reason", "a test").code == 0
+        found = subprocess.run(["grep", "-raF", key, str(repo.path / ".reflectloop")], capture_output=True, check=False)
+        assert found.stdout == b""

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.secrets import Scanner, redact, scan, scan_added
+from reflectloop.errors import SecretLeak
+from reflectloop.secrets import Scanner, redact, scan
+from reflectloop.workspace.patch import AddedLines
 from support import PROGRAM, Repo
 
 KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
@@ -97,8 +99,13 @@ def test_redaction_keeps_the_rest() -> None:
 
 def test_only_lines_a_patch_adds_count() -> None:
     patch = f"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-key = {KEY}\n context = {KEY}\n+key = $KEY\n".encode()
-    assert scan_added(patch) == []
-    assert len(scan_added(patch.replace(b"+key = $KEY", b"+key = " + KEY.encode()))) == 1
+    for size in (1, 7, 1000):
+        added = AddedLines()
+        for start in range(0, len(patch), size):
+            added.feed(patch[start : start + size])
+        added.finish()
+    with pytest.raises(SecretLeak):
+        AddedLines().feed(patch.replace(b"+key = $KEY", b"+key = " + KEY.encode()))
 
 
 def everywhere(*roots: Path) -> bytes:

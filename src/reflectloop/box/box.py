@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,10 +15,11 @@ from reflectloop.errors import SandboxCreateFailed
 from reflectloop.terms import Isolation
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.record import changed_since, mark
-from reflectloop.world import bubblewrap, process
+from reflectloop.world import bubblewrap, process, tools
 
 SHELL = ("bash", "-e", "-o", "pipefail", "-c")
 NOT_FOUND = 127
+NOT_RUNNABLE = 126
 
 
 def _ignore(_: bytes) -> None:
@@ -74,7 +76,13 @@ class Box:
             if process.find(argv[0], path=env["PATH"], cwd=order.cwd) is None:
                 recorder.take("stderr", f"{argv[0]}: command not found\n".encode())
                 return Done(NOT_FOUND, timed_out=False, duration_ms=0)
-            ended = self._watch(argv, order, env, recorder, f"{environment.MARK}={mark}")
+            try:
+                ended = self._watch(argv, order, env, recorder, f"{environment.MARK}={mark}")
+            except OSError as fault:
+                if fault.errno not in (errno.E2BIG, errno.ENOEXEC, errno.EACCES):
+                    raise
+                recorder.take("stderr", f"{argv[0][:200]}: {os.strerror(fault.errno)}\n".encode())
+                return Done(NOT_RUNNABLE, timed_out=False, duration_ms=0)
         finally:
             recorder.close()
         return Done(ended.code, ended.timed_out, round(ended.duration_s * 1000), ended.idle, ended.cancelled)
@@ -93,7 +101,7 @@ class Box:
     ) -> process.Ended:
         if not self.namespaced:
             watched = process.Watched(
-                argv,
+                process.tie(argv),
                 cwd=order.cwd,
                 env=env,
                 on_output=recorder.take,
@@ -103,16 +111,24 @@ class Box:
             )
             return watched.wait(self._patience(order))
         reader, writer = os.pipe()
+        arguments = os.memfd_create("arguments")
         try:
-            wrapped = bubblewrap.wrap(argv, cwd=order.cwd, status_fd=writer, read_only=self.workspace.read_only)
+            wrapped = bubblewrap.wrap(
+                argv,
+                cwd=order.cwd,
+                env=env,
+                status_fd=writer,
+                args_fd=arguments,
+                read_only=self.workspace.read_only,
+            )
             watched = process.Watched(
                 wrapped,
                 cwd=order.cwd,
-                env=env,
+                env={"PATH": tools.search_path()},
                 on_output=recorder.take,
                 merge=order.merge,
                 namespaced=True,
-                pass_fds=[writer],
+                pass_fds=[writer, arguments],
                 cancel=self.cancel,
             )
             os.close(writer)
@@ -121,9 +137,9 @@ class Box:
             os.set_blocking(reader, False)
             return self._judge(ended, _read(reader), order)
         finally:
-            os.close(reader)
-            if writer >= 0:
-                os.close(writer)
+            for descriptor in (reader, arguments, writer):
+                if descriptor >= 0:
+                    os.close(descriptor)
 
     @staticmethod
     def _judge(ended: process.Ended, status: bytes, order: Order) -> process.Ended:

@@ -39,6 +39,8 @@ def apply(
     \b
     Example: reflectloop apply --branch fix-pager
     """
+    if branch is not None and not branch.strip():
+        raise click.UsageError("--branch needs a name.")
     if commit and branch:
         raise click.UsageError("--branch commits by itself; leave --commit out.")
     if message and not (commit or branch):
@@ -47,7 +49,7 @@ def apply(
     def agree(offer: Offer) -> bool:
         if yes or as_json or not sys.stdin.isatty():
             return True
-        paint_diff(offer.text)
+        paint_diff(offer.text())
         return click.confirm(f"Apply this to {len(offer.touched)} file(s)?", default=True, err=True)
 
     done = finish.apply(project_dir, run, commit=commit, branch=branch, message=message, agree=agree)

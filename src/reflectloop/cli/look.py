@@ -34,11 +34,15 @@ def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> N
         detail = one["error_code"] or (f"{one['touched']} file(s) changed" if one["touched"] is not None else "")
         done = f"{one['steps_done']}/{one['steps_total']} steps"
         say(f"  {mark} {one['run_id']}  {done}  {detail}  {one['note']}".rstrip())
+    if seen["torn_apply"]:
+        say(f"{paint('red', '!')} an apply was killed half way; the next run or apply puts your files back first")
     if not seen["runs"]:
         say("nothing has run here yet")
     spaces = seen["workspaces"]
     if spaces["count"]:
-        say(f"{spaces['count']} workspace(s) kept, {render.size(spaces['bytes'])}; reflectloop gc removes them")
+        say(
+            f"{spaces['count']} workspace(s) on disk, {render.size(spaces['bytes'])}; reflectloop gc --all removes them"
+        )
     say(f"{paint('dim', 'next:')} {seen['next']}")
 
 
@@ -115,7 +119,7 @@ def diff(run: str | None, stat: bool, project_dir: Path, as_json: bool, debug: b
     \b
     Example: reflectloop diff --stat
     """
-    change = look.change(project_dir, run)
+    change = look.change(project_dir, run, with_text=not stat)
     if as_json:
         data: dict[str, Any] = {"run_id": change.run_id, "base": change.base, "end": change.end}
         data["touched_files"] = [entry._asdict() for entry in change.touched]
@@ -132,7 +136,8 @@ def paint_diff(text: bytes) -> None:
     from reflectloop.cli.progress import plain
 
     if not sys.stdout.isatty():
-        say(text.decode("utf-8", "surrogateescape").removesuffix("\n"))
+        sys.stdout.buffer.write(text)  # as it is, so that `git apply` can read it
+        sys.stdout.flush()
         return
     paint = colours()
     shades = {b"+": "green", b"-": "red", b"@": "dim", b"d": "bold"}

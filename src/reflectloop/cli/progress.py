@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections import deque
 from types import TracebackType
@@ -16,7 +15,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from reflectloop import secrets
-from reflectloop.cli.render import harmless
+from reflectloop.cli.render import harmless, tell_program
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
@@ -38,8 +37,7 @@ class Events:
         pass
 
     def happened(self, entry: Entry) -> None:
-        sys.stdout.write(secrets.redact(json.dumps(entry.as_json())) + "\n")
-        sys.stdout.flush()
+        tell_program(secrets.redact(json.dumps(entry.as_json())))
 
     def command(self, step_id: str, words: str) -> None:
         pass
@@ -63,7 +61,7 @@ class Plain:
         self.write(Text.assemble((f"{loaded.plan.title}", "bold"), f"  {run_id}, {self.total} step(s)"))
 
     def write(self, line: Text) -> None:
-        line.plain = secrets.redact(line.plain) if secrets.scan(line.plain.encode()) else line.plain
+        line.plain = secrets.redact(harmless(line.plain))
         self.console.print(line, highlight=False, soft_wrap=True)
 
     def happened(self, entry: Entry) -> None:

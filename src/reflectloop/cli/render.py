@@ -39,17 +39,14 @@ def say(text: str = "", *, err: bool = False) -> None:
     click.echo(secrets.redact(harmless(text)), err=err)
 
 
-# Everything that moves a cursor, sets a title or rings; colours and line breaks stay.
-_CONTROL = re.compile(
-    r"\x1b\[(?![0-9;]*m)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b(?!\[)"
-    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f\x80-\x9f]"
-)
+_BARE = re.compile("[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")  # first: inside a sequence they would hide it
+_COLOUR = re.compile("(\x1b\\[[0-9;]{0,32}m)|\x1b(?:\\[[0-?]*[ -/]*[@-~]?|\\][^\x1b\n]*(?:\x1b\\\\)?)?")
 
 
 def harmless(text: str) -> str:
-    """Text that a terminal can be given: what would command it is taken out, bytes that are no text are shown."""
-    shown = text.replace("\r\n", "\n").encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return _CONTROL.sub("", shown)
+    """Text that a terminal can be given: colours and line breaks stay, whatever else commands it is taken out."""
+    shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return _COLOUR.sub(lambda found: found[1] or "", _BARE.sub("", shown))
 
 
 def answer(command: str, data: Any = None, *, next_step: str | None = None) -> None:  # noqa: ANN401
@@ -59,8 +56,16 @@ def answer(command: str, data: Any = None, *, next_step: str | None = None) -> N
 
 def as_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
     document = {"envelope": envelope.model_dump(mode="json"), "data": data}
-    sys.stdout.write(secrets.redact(json.dumps(document, indent=2, ensure_ascii=True)) + "\n")
-    sys.stdout.flush()
+    tell_program(secrets.redact(json.dumps(document, indent=2, ensure_ascii=True)))
+
+
+def tell_program(line: str) -> None:
+    """One line for whoever reads our output. A reader that went away changes nothing of what is being done."""
+    try:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+    except (OSError, ValueError, AttributeError):  # a closed pipe, a full disk, no standard output at all
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - so that leaving does not fail on it again
 
 
 def usage_as_json(message: str, arguments: list[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -91,7 +92,7 @@ def run(
     if dry_run:
         show_preview(preview.preview(request), as_json=as_json)
         return
-    carry_out(request, as_json=as_json, events=events)
+    carry_out(request, as_json=as_json, events=events, debug=options["debug"])
 
 
 @click.command()
@@ -105,7 +106,7 @@ def retry(plan: Path | None, reason: str, as_json: bool, events: bool, **options
     Example: reflectloop retry --reason "the database is up again"
     """
     request = dataclasses.replace(_request(options), plan=plan, retry_reason=_reason(reason))
-    carry_out(request, as_json=as_json, events=events)
+    carry_out(request, as_json=as_json, events=events, debug=options["debug"])
 
 
 @click.command()
@@ -162,12 +163,15 @@ def _request(options: dict[str, Any]) -> Request:
     )
 
 
-def carry_out(request: Request, *, as_json: bool, events: bool) -> None:
+def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> None:
     """Run, show, and leave with the code the outcome says."""
     if as_json and events:
         raise click.UsageError("--json prints one document, --events many; choose one.")
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _as_interrupt)
     outcome = _watched(request, as_json=as_json, as_events=events)
+    if debug and outcome.error and outcome.error.__cause__:
+        sys.stderr.write("".join(traceback.format_exception(outcome.error.__cause__)))
     if as_json:
         render.as_json(outcome.envelope, preview.outcome_data(outcome))
     elif not events:
@@ -176,6 +180,9 @@ def carry_out(request: Request, *, as_json: bool, events: bool) -> None:
 
 
 def _as_interrupt(_: int, __: FrameType | None) -> None:
+    # Once: what follows is clearing up, and must not be cut short.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple
 import reflectloop
 from reflectloop import config
 from reflectloop.errors import ReflectloopError
-from reflectloop.flow.folders import Folders
+from reflectloop.flow.folders import folders_at
 from reflectloop.plan.schema import plan_schema
 from reflectloop.terms import Isolation
 from reflectloop.workspace import project
-from reflectloop.world import bubblewrap, files, git, process
+from reflectloop.world import bubblewrap, files, git, process, tools
 
 _FIRST_PLAN = """\
 # yaml-language-server: $schema=./plan.schema.json
@@ -69,7 +69,7 @@ class Made(NamedTuple):
 
 def init(start: Path) -> Made:
     """Write what is missing; what is there already is never touched."""
-    folders = Folders(project.locate(start))
+    folders = folders_at(start)
     wanted = {
         folders.root / config.NAME: settings_text(),
         folders.own / ".gitignore": "*\n",
@@ -115,7 +115,7 @@ def _python() -> Finding:
 
 
 def _git() -> Finding:
-    found = shutil.which("git")
+    found = tools.find("git")
     if not found:
         return Finding("git", "missing", "not installed", "apt-get install git")
     version = git.version()
@@ -126,7 +126,7 @@ def _git() -> Finding:
 
 
 def _shell() -> Finding:
-    found = shutil.which("bash")
+    found = tools.find("bash")
     return (
         Finding("bash", "ok", found) if found else Finding("bash", "missing", "not installed", "apt-get install bash")
     )
@@ -135,7 +135,7 @@ def _shell() -> Finding:
 def _namespace() -> Finding:
     reason = bubblewrap.refusal()
     if reason is None:
-        version = process.capture(["bwrap", "--version"]).stdout.decode().strip()
+        version = process.capture([tools.need("bwrap"), "--version"]).stdout.decode().strip()
         return Finding("bubblewrap", "ok", f"{version}; each command has a process namespace of its own")
     detail = f"{reason}; commands are ended by process group and mark, and outlive a killed engine"
     return Finding("bubblewrap", "weak", detail, "apt-get install bubblewrap, and allow user namespaces")

@@ -11,17 +11,18 @@ from reflectloop import config
 from reflectloop.box import environment
 from reflectloop.errors import NothingToDo
 from reflectloop.flow import look, publish, tasks
-from reflectloop.flow.folders import Folders
-from reflectloop.flow.run import refuse_leaks
+from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.state import events, latch, lock
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
 from reflectloop.workspace import apply as applying
+from reflectloop.workspace import commit as committing
 from reflectloop.workspace import ledger, patch, project
 from reflectloop.workspace.apply import Change
 from reflectloop.workspace.patch import Touched
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import files, process
+from reflectloop.world.git import GitFailed
 
 
 class Applied(NamedTuple):
@@ -32,11 +33,11 @@ class Applied(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What is about to be done, for the user to say yes to."""
+    """What is about to be done, for the user to say yes to. `text` makes the patch, which may be large."""
 
     run_id: str
     touched: tuple[Touched, ...]
-    text: bytes
+    text: Callable[[], bytes]
 
 
 def apply(
@@ -49,32 +50,50 @@ def apply(
     agree: Callable[[Offer], bool],
 ) -> Applied | None:
     """None when the user did not agree. Everything that can refuse does so before anything is touched."""
-    folders = Folders(project.locate(start))
+    folders = folders_at(start)
     with lock.hold(folders.own, "apply"):
-        run_folder = folders.find_run(name)
-        task, run = _passed(folders, run_folder.run_id)
+        task, run = _passed(folders, name)
         home = project.open_at(folders.root, "copy" if run.mode == "copy" else "auto")
         store = open_for(home, config.load(folders.root).workspace)
         change = Change(run.id, run.base_tree, run.end_tree or run.base_tree)
         if change.base == change.end:
             raise NothingToDo(f"{run.id} changed nothing; there is nothing to apply")
-        # The rules may have grown since the run.
-        refuse_leaks(store.git(), change.base, change.end, patch.between(store.git(), change.base, change.end))
-        pending = applying.prepare_commit(home, store, change, branch) if commit or branch else None
-        prepared = None if branch else applying.prepare(home, store, change, folders.scratch)
+        try:
+            patch.refuse_leaks(store.git(), change.base, change.end)
+        except GitFailed as fault:
+            raise look.base_is_gone(run.id) from fault
+        prepared = None if branch is not None else applying.prepare(home, store, change, folders.scratch)
         before, after = (prepared.now, prepared.result) if prepared else (change.base, change.end)
-        if prepared and before == after and pending is None:
+        if prepared and before == after and not commit:
             raise NothingToDo(f"the change of {run.id} is already in your tree")
-        offer = Offer(run.id, patch.touched(store.git(), before, after), patch.between(store.git(), before, after))
+        text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
+        wanted = commit or branch is not None
+        pending = committing.prepare(home, store, change, branch=branch, message=text) if wanted else None
+        git = store.git()
+        offer = Offer(run.id, patch.touched(git, before, after), lambda: patch.between(git, before, after))
         if not agree(offer):
             return None
-        if prepared:
-            applying.to_work_tree(home, store, prepared, folders.scratch)
-        text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
-        made = applying.commit(home, store, pending, message=text) if pending else None
-        ref = pending.ref if pending else None
+        _carry_out(home, store, prepared, pending, folders.scratch)
+        made, ref = (pending.commit, pending.ref) if pending else (None, None)
         _note(folders, task, events.Applied(run_id=run.id, result_tree=after, commit=made, ref=ref))
         return Applied(run.id, offer.touched, made, ref)
+
+
+def _carry_out(
+    home: project.Project,
+    store: Store,
+    prepared: applying.Prepared | None,
+    pending: committing.Pending | None,
+    scratch: Path,
+) -> None:
+    def then() -> None:
+        if pending:
+            committing.publish(home, pending)
+
+    if prepared:
+        applying.to_work_tree(home, store, prepared, scratch, then)
+    else:
+        then()
 
 
 def _note(folders: Folders, task: Task, event: events.Applied) -> None:
@@ -85,8 +104,15 @@ def _note(folders: Folders, task: Task, event: events.Applied) -> None:
         journal.close()
 
 
-def _passed(folders: Folders, run_id: str) -> tuple[Task, Run]:
-    for task in reversed(look.tasks(folders)):
+def _passed(folders: Folders, name: str | None) -> tuple[Task, Run]:
+    """The run to apply: the one named, or the last that began; only if it passed."""
+    known = look.tasks(folders)
+    if name in (None, "latest"):
+        current = next((task for task in known if task.id == folders.current_task()), None)
+        run_id = list(current.runs)[-1] if current and current.runs else folders.find_run(None).run_id
+    else:
+        run_id = folders.find_run(name).run_id
+    for task in reversed(known):
         run = task.runs.get(run_id)
         if run and run.status == "ok":
             return task, run
@@ -101,7 +127,7 @@ class Cleared(NamedTuple):
 
 def gc(start: Path, *, everything: bool) -> Cleared:
     """Take away what crashes left and failed workspaces beyond those to be kept; with `everything`, all of them."""
-    folders = Folders(project.locate(start))
+    folders = folders_at(start)
     with lock.hold(folders.own, "gc"):
         settings = config.load(folders.root).workspace
         gone = ledger.entries(folders.own) if everything else ledger.stale(folders.own, settings.keep_failed)
@@ -119,7 +145,7 @@ def gc(start: Path, *, everything: bool) -> Cleared:
 
 
 def unlock(start: Path, reason: str) -> latch.Stop:
-    folders = Folders(project.locate(start))
+    folders = folders_at(start)
     with lock.hold(folders.own, "unlock"):
         stop = tasks.unlock(folders, reason)
         publish.remove_home_latch(folders, config.load(folders.root).publish)
@@ -136,7 +162,7 @@ _ROUTES = {
 
 def route(start: Path) -> dict[str, Any]:
     """What stands between the last run and success, and the one command that helps."""
-    folders = Folders(project.locate(start))
+    folders = folders_at(start)
     stop = latch.read_stop(folders.own)
     if stop:
         command = "reflectloop unlock --reason TEXT"

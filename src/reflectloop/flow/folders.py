@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.workspace import project
 from reflectloop.workspace.project import OWN_FOLDER
 from reflectloop.world import files
 
@@ -57,6 +58,14 @@ class Folders(NamedTuple):
     def own(self) -> Path:
         return self.root / OWN_FOLDER
 
+    def refuse_strange(self) -> None:
+        """Our folder must be a folder: through a link we would write where the link leads."""
+        if self.own.is_symlink() or (self.own.exists() and not self.own.is_dir()):
+            raise InvalidInput(
+                f"{self.own} is not a folder of ours, but a link or a file",
+                next_step=f"look at it and remove {self.own}",
+            )
+
     @property
     def scratch(self) -> Path:
         folder = self.own / "tmp"
@@ -103,3 +112,9 @@ class Folders(NamedTuple):
 
     def set_current_task(self, task_id: str) -> None:
         files.write_atomic(self.own / "current", task_id + "\n")
+
+
+def folders_at(start: Path, mode: project.Mode = "auto") -> Folders:
+    folders = Folders(project.locate(start, mode))
+    folders.refuse_strange()
+    return folders

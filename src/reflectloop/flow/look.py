@@ -11,13 +11,15 @@ import yaml
 from reflectloop import secrets
 from reflectloop.box import environment
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow.folders import Folders, RunFolder
+from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.state import journal
 from reflectloop.state.fold import Run, Task, fold
-from reflectloop.workspace import ledger, patch, project
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import ledger, patch
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, process
+from reflectloop.world.git import GitFailed
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -36,7 +38,7 @@ def find_run(folders: Folders, folder: RunFolder) -> tuple[Task, Run] | None:
 
 
 def status(start: Path, *, everything: bool) -> dict[str, Any]:
-    folders = Folders(project.locate(start))
+    folders = folders_at(start)
     current = folders.current_task()
     known = tasks(folders) if everything else []
     if current and not everything:
@@ -45,6 +47,7 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     runs = [_run(folders, run) for one in known for run in one.runs.values()]
     spaces = ledger.entries(folders.own)
     return {
+        "torn_apply": applying.was_killed(folders.own / "tmp"),
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
@@ -64,14 +67,18 @@ def _run(folders: Folders, run: Run) -> dict[str, Any]:
         "error_code": run.error_code,
         "steps_done": run.count("done"),
         "steps_total": len(run.steps),
-        "touched": len(_touched(folders, run)) if run.status == "ok" else None,
+        "touched": _touched(folders, run) if run.status == "ok" else None,
         "applied": bool(run.applied),
         "note": note,
     }
 
 
-def _touched(folders: Folders, run: Run) -> tuple[Touched, ...]:
-    return patch.touched(Store(folders.own / "git", "").git(), run.base_tree, run.end_tree or run.base_tree)
+def _touched(folders: Folders, run: Run) -> int | None:
+    """How many files a run touched; unknown where the user's repository no longer holds its base."""
+    try:
+        return len(patch.touched(Store(folders.own / "git", "").git(), run.base_tree, run.end_tree or run.base_tree))
+    except GitFailed:
+        return None
 
 
 def _next(runs: list[dict[str, Any]]) -> str:
@@ -94,7 +101,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def result(start: Path, name: str | None) -> dict[str, Any]:
-    folder = Folders(project.locate(start)).find_run(name)
+    folder = folders_at(start).find_run(name)
     found = _read_yaml(folder.result)
     if folder.blocker.exists():
         found["blocker"] = _read_yaml(folder.blocker)
@@ -102,7 +109,7 @@ def result(start: Path, name: str | None) -> dict[str, Any]:
 
 
 def summary(start: Path, name: str | None) -> str:
-    folder = Folders(project.locate(start)).find_run(name)
+    folder = folders_at(start).find_run(name)
     if not folder.summary.exists():
         raise NothingToDo(
             f"{folder.run_id} left no summary: its engine was killed",
@@ -112,7 +119,7 @@ def summary(start: Path, name: str | None) -> str:
 
 
 def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
-    folder = Folders(project.locate(start)).find_run(name)
+    folder = folders_at(start).find_run(name)
     found = sorted(folder.logs.glob("*.log"), key=lambda path: (path.stat().st_mtime_ns, path.name))
     if step:
         found = [path for path in found if path.name.rsplit(".", 2)[0] == step]
@@ -124,7 +131,7 @@ def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
 
 def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     """Hand the terminal to a shell in the workspace that was kept of a run."""
-    folders = Folders(project.locate(start))
+    folders = folders_at(start)
     folder = folders.find_run(name)
     entry = ledger.find(folders.own, folder.run_id)
     if entry is None or entry.fate != "kept" or not (entry.folder / "repo").is_dir():
@@ -138,6 +145,13 @@ def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     return process.interactive(words, cwd=entry.folder / "repo", env=env)
 
 
+def base_is_gone(run_id: str) -> InvalidInput:
+    return InvalidInput(
+        f"the repository no longer holds the tree {run_id} began with (git gc took it)",
+        next_step=f"git apply .reflectloop/runs/{run_id}/changes.patch, or run the plan again",
+    )
+
+
 class Changed(NamedTuple):
     run_id: str
     base: str
@@ -146,9 +160,9 @@ class Changed(NamedTuple):
     touched: tuple[Touched, ...]
 
 
-def change(start: Path, name: str | None) -> Changed:
+def change(start: Path, name: str | None, *, with_text: bool = True) -> Changed:
     """What a run changed so far, redacted: this is a view, the exact patch lies in the run's folder."""
-    folders = Folders(project.locate(start))
+    folders = folders_at(start)
     folder = folders.find_run(name)
     found = find_run(folders, folder)
     if found is None or found[1].end_tree is None:
@@ -158,6 +172,10 @@ def change(start: Path, name: str | None) -> Changed:
         raise NothingToDo(f"{folder.run_id} leaked a secret; nothing of it was kept", next_step="reflectloop show")
     end = run.end_tree or run.base_tree
     git = Store(folders.own / "git", "").git()
-    text = patch.between(git, run.base_tree, end)
+    try:
+        text = patch.between(git, run.base_tree, end) if with_text else b""
+        touched = patch.touched(git, run.base_tree, end)
+    except GitFailed as fault:
+        raise base_is_gone(folder.run_id) from fault
     clean = secrets.redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    return Changed(folder.run_id, run.base_tree, end, clean, patch.touched(git, run.base_tree, end))
+    return Changed(folder.run_id, run.base_tree, end, clean, touched)

@@ -8,22 +8,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from reflectloop import config, secrets
+from reflectloop import config
 from reflectloop.box import box as boxes
 from reflectloop.box import environment
 from reflectloop.box.box import Box
 from reflectloop.errors import (
     AgentUnavailable,
+    Internal,
     Interrupted,
     NoSpace,
     ReflectloopError,
     SandboxEscape,
     SecretLeak,
+    StepFailed,
     by_code,
 )
 from reflectloop.flow import exchange, publish, report, tasks
 from reflectloop.flow.envelope import Envelope, of_error
-from reflectloop.flow.folders import Folders, RunFolder
+from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.steps import CANCELLED, Show, StepResult
 from reflectloop.flow.work import Work
 from reflectloop.plan import load as plans
@@ -32,16 +34,18 @@ from reflectloop.state import events, latch, lock
 from reflectloop.state.fold import COUNTED, Task
 from reflectloop.state.journal import Entry, Journal
 from reflectloop.terms import Isolation
+from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, patch, project, snapshot
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.project import Project
+from reflectloop.workspace.record import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import bubblewrap, clock, files
-from reflectloop.world.git import Git
 from reflectloop.world.process import Cancel
 
+_LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
 _SHOWN = 60  # of a command, in a message
 
 
@@ -94,18 +98,18 @@ class Outcome(NamedTuple):
 
 def run(request: Request, observer: Observer | None = None) -> Outcome:
     """Every fault once the project is known ends in artifacts and an outcome; faults before that are raised."""
-    root = project.locate(request.start, request.mode)
-    with lock.hold(Folders(root).own, "run", wait=request.wait):
-        line = _Line(request, Folders(root), clock.run_id(clock.now()), observer or Nobody())
+    folders = folders_at(request.start, request.mode)
+    with lock.hold(folders.own, "run", wait=request.wait):
+        line = _Line(request, folders, clock.run_id(clock.now()), observer or Nobody())
         try:
             line.walk()
         except ReflectloopError as fault:
             line.error = fault
         except KeyboardInterrupt:
             line.error = Interrupted("stopped by the user; every process of the run is dead")
-        except BaseException:
-            line.abandon()
-            raise
+        except Exception as bug:  # noqa: BLE001 - a bug of ours still leaves a card, and no workspace
+            line.error = Internal(f"{type(bug).__name__}: {bug}")
+            line.error.__cause__ = bug
         return line.finish()
 
 
@@ -146,6 +150,8 @@ class _Line:
         level = boxes.reach(floor(self.config, self.request, loaded))
         self.project = project.open_at(self.folders.root, self.request.mode)
         self.store = open_for(self.project, self.config.workspace)
+        if applying.undo_killed(self.project, self.store, self.folders.scratch):
+            self.warnings.append("an apply was killed half way; your files were put back to what they were before it")
         self.base = snapshot.take(self.project, self.store, self.folders.scratch)
         self.warnings += self.base.warnings
         cleared = self._admit(loaded, self.base)
@@ -228,9 +234,7 @@ class _Line:
         )
         work.run(self.request.jobs or loaded.plan.jobs)
         for result in self.steps:
-            self.warnings += [
-                f"{one} is a git repository of its own and is left out of the patch" for one in result.nested
-            ]
+            self.warnings += [_LEFT_OUT.format(name) for name in result.nested]
         failed = next((one for one in self.steps if one.error_code not in (None, CANCELLED)), None)
         if failed and failed.error_code:
             what = f"{_short(failed.command)}: " if failed.command else ""
@@ -252,12 +256,14 @@ class _Line:
 
     def _patch_out(self) -> None:
         assert self.space  # noqa: S101
-        end = self.space.record(thorough=True).tree
-        git = self.space.git()
-        text = patch.between(git, self.space.base_tree, end)
-        refuse_leaks(git, self.space.base_tree, end, text)
+        try:
+            now = self.space.record(thorough=True)
+        except Unrecordable as fault:
+            raise StepFailed(f"what the steps left cannot be recorded: {fault}") from fault
+        self.warnings += [_LEFT_OUT.format(name) for name in now.nested]
+        end, git = now.tree, self.space.git()
+        patch.write(git, self.space.base_tree, end, self.folder.patch)
         self.touched = patch.touched(git, self.space.base_tree, end)
-        files.write_atomic(self.folder.patch, text)
 
     # After the line, whatever came of it ----------------------------------------------------------------
 
@@ -274,13 +280,6 @@ class _Line:
         envelope = self._envelope()
         self._write(envelope)
         return Outcome(envelope, self.folder, self.steps, self.touched, self.error)
-
-    def abandon(self) -> None:
-        """A bug of ours ended the walk: leave no workspace, and let the bug be seen."""
-        for space in self.spaces:
-            space.close()
-        for entry in self._mine():
-            ledger.remove(entry)
 
     def _settle_task(self) -> None:
         """Tell the journal how the run ended, and what that means for its task."""
@@ -444,19 +443,6 @@ class _Line:
             total=total,
             history=self.task.failures if self.task else [],
         )
-
-
-def refuse_leaks(git: Git, base: str, end: str, text: bytes) -> None:
-    """What a patch adds, as lines or as binary files, must hold no secret."""
-    found = secrets.scan_added(text)
-    for content in patch.binaries(git, base, end) if b"\nGIT binary patch\n" in text else ():
-        found += secrets.scan(content)
-    for leak in found:
-        if leak.grade == "certain":
-            raise SecretLeak(
-                f"{leak.rule} in what the patch adds (line {leak.line}, fingerprint {leak.fingerprint})",
-                next_step="take the secret out of what the steps write, and change it: it was exposed",
-            )
 
 
 def refuse_agents(loaded: Loaded) -> None:

@@ -11,6 +11,8 @@ from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, Verification
 from reflectloop.plan.model import Command, Plan, Step
 from reflectloop.verify import checks
 from reflectloop.verify.checks import CheckResult
+from reflectloop.workspace.checkout import TreeNow
+from reflectloop.workspace.record import Unrecordable
 
 _TAIL_LINES = 12
 CANCELLED = "CANCELLED"  # of a step, never of a run
@@ -61,7 +63,12 @@ def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> StepRes
     """Never raises for what a command did; that is a value. Escapes and leaks are raised."""
     work = _Work(plan, step, box, logs, show)
     failure = work.commands() or work.verifications()
-    now = box.workspace.record()
+    try:
+        now = box.workspace.record()
+    except Unrecordable as fault:
+        # What a command left behind is the command's doing.
+        now = TreeNow(box.workspace.tree, changed=False, nested=())
+        failure = failure or _Failure(StepFailed.code, str(fault), 1, "", None)
     return StepResult(
         id=step.id,
         title=step.title,

@@ -71,6 +71,9 @@ def _fields_at(annotation: object, path: strict_yaml.Path) -> list[str]:
 # Meaning: what no single field can tell ---------------------------------------------------------------
 
 
+_LONGEST_PATH, _LONGEST_NAME = 3000, 255
+
+
 def of_meaning(plan: Plan, reading: Reading) -> list[Fault]:
     return [reading.fault(("plan", *path), message, code) for path, message, code in _cross_faults(plan)]
 
@@ -78,6 +81,13 @@ def of_meaning(plan: Plan, reading: Reading) -> list[Fault]:
 def _cross_faults(plan: Plan) -> Iterator[tuple[strict_yaml.Path, str, str]]:
     for place, message in _faults_of_meaning(plan):
         yield place, message, "INVALID_PLAN"
+    places = [
+        *((("steps", number, "cwd"), step.cwd) for number, step in enumerate(plan.steps)),
+        *_paths_of_checks(plan),
+    ]
+    for place, name in places:
+        if len(name.encode()) > _LONGEST_PATH or any(len(part.encode()) > _LONGEST_NAME for part in name.split("/")):
+            yield place, "is too long for a path", "INVALID_PLAN"
     for number, step in enumerate(plan.steps):
         if leaves_workspace(step.cwd):
             yield ("steps", number, "cwd"), f"cwd {step.cwd!r} leads out of the workspace", "SANDBOX_ESCAPE"

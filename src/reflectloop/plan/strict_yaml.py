@@ -180,6 +180,9 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent, path: Path) -> Value:
         text: str = event.value
+        if "\0" in text:
+            self._out.faults.append(Fault(dotted(path), self._line(event), "holds a NUL character"))
+            text = text.replace("\0", "")
         if event.tag and event.tag not in ("!", "tag:yaml.org,2002:str"):
             fault = Fault(dotted(path), self._line(event), f"tag {event.tag} is not read")
             self._out.faults.append(fault)

@@ -1,5 +1,5 @@
 """Finds secrets in streams and texts, and takes them out before anything reaches disk or terminal."""
 
-from reflectloop.secrets.scanner import Finding, Scanner, redact, scan, scan_added, values
+from reflectloop.secrets.scanner import Finding, Scanner, redact, scan, values
 
-__all__ = ["Finding", "Scanner", "redact", "scan", "scan_added", "values"]
+__all__ = ["Finding", "Scanner", "redact", "scan", "values"]

@@ -112,11 +112,3 @@ def redact(text: str, known: Iterable[bytes] = ()) -> str:
 def values(data: bytes) -> set[bytes]:
     """The secrets themselves, to look for elsewhere. Never to be stored or shown."""
     return {data[span.start : span.end] for span in _spans(data)}
-
-
-def scan_added(patch: bytes) -> list[Finding]:
-    """Secrets in the lines a patch adds; a line it removes may hold one, so that a patch can take it out."""
-    lines = patch.split(b"\n")
-    added = [line[1:] if line.startswith(b"+") and not line.startswith(b"+++ ") else b"" for line in lines]
-    names = [line if line.startswith((b"+++ ", b"rename to ")) else b"" for line in lines]
-    return scan(b"\n".join(name or add for name, add in zip(names, added, strict=True)))

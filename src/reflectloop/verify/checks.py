@@ -11,6 +11,7 @@ import re2
 from reflectloop.box.box import Box, Order
 from reflectloop.plan.model import Check
 
+_NO_VERDICT = 126  # not runnable, not found, or killed by a signal
 _KEPT_FOR_REGEX = 8 << 20
 
 
@@ -85,8 +86,8 @@ def run(
                 name, False, f"ran past {check.timeout_s} s", exit_code, duration_ms, log, timed_out=True
             )
         faults += _output_faults(check, exit_code, wanted, unwanted, kept)
-        if must_fail and exit_code in (126, 127):
-            return CheckResult(name, False, f"could not be run (exit {exit_code})", exit_code, duration_ms, log)
+        if must_fail and exit_code >= _NO_VERDICT:
+            return CheckResult(name, False, f"gave no verdict (exit {exit_code})", exit_code, duration_ms, log)
     if check.output_contains and not printed(check.output_contains):
         faults.append(f"the step's output does not contain {check.output_contains!r}")
     faults += _file_faults(check, box)

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.config import WorkspaceConfig
-from reflectloop.errors import InvalidInput, SandboxCreateFailed, SandboxEscape
-from reflectloop.workspace import ledger
+from reflectloop.errors import InvalidInput, InvalidPlan, SandboxCreateFailed, SandboxEscape
+from reflectloop.workspace import leaks, ledger
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.record import Recorded, changed_since, mark, record
+from reflectloop.workspace.record import Recorded, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import Store, copy_if_there, write_git_dir
+from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
 from reflectloop.world import bubblewrap, files
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import Shield, raise_shield
@@ -92,13 +92,14 @@ class Workspace:
     def record(self, *, thorough: bool = False) -> TreeNow:
         """The tree as it is now. Skips the work when nothing was touched, unless asked to be thorough."""
         if not self.repo.is_dir() or self.repo.is_symlink():
-            raise SandboxCreateFailed(
-                f"the workspace {self.repo} was removed by a command", next_step="reflectloop log"
-            )
-        if not thorough and not changed_since(self.repo, self.mark_ns):
-            return TreeNow(self.tree, changed=False, nested=())
+            raise Unrecordable([], "it removed the workspace")
+        try:
+            if not thorough and not changed_since(self.repo, self.mark_ns):
+                return TreeNow(self.tree, changed=False, nested=())
+        except OSError as fault:
+            raise Unrecordable([], f"it left the workspace unreadable: {fault.strerror}") from fault
         now = mark(self.folder)
-        recorded: Recorded = record(self.git(), self.store.leave_out)
+        recorded: Recorded = record(self.git(), self.store.leave_out, leaks.refuse)
         changed, self.tree, self.mark_ns = recorded.tree != self.tree, recorded.tree, now
         return TreeNow(recorded.tree, changed, recorded.nested)
 
@@ -114,9 +115,13 @@ class Workspace:
     def resolve(self, cwd: str) -> Path:
         """The real folder behind a step's cwd; outside the workspace is an escape."""
         root = self.repo.resolve()
-        target = (root / cwd).resolve()
+        try:
+            target = (root / cwd).resolve()
+        except (OSError, RuntimeError) as fault:
+            why = "its links lead in a circle" if isinstance(fault, RuntimeError) else fault.strerror
+            raise InvalidPlan(f"path {cwd[:80]!r} cannot be resolved: {why}", next_step="correct the plan") from fault
         if target != root and root not in target.parents:
-            raise SandboxEscape(f"cwd {cwd!r} leads out of the workspace", next_step="correct cwd in the plan")
+            raise SandboxEscape(f"path {cwd!r} leads out of the workspace", next_step="correct the plan")
         return target
 
 
@@ -214,7 +219,13 @@ def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspac
     head = f"ref: {project.branch}" if project.branch else snapshot.commit
     if project.mode == "copy":
         head = "ref: refs/heads/main"
-    write_git_dir(target, object_format=store.object_format, head=head, alternates=list(space.borrowed))
+    write_git_dir(
+        target,
+        object_format=store.object_format,
+        head=head,
+        alternates=list(space.borrowed),
+        settings=content_settings(project),
+    )
     if project.mode == "git" and project.shallow:
         _lay_refs(project, snapshot, target)
         copy_if_there(project.shallow, target / "shallow")

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from reflectloop.world import files, process
+from reflectloop.world import files, process, tools
 
 # Commands may leave folders that even their owner cannot enter.
 _BURY = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
@@ -92,7 +92,7 @@ def remove(entry: Entry) -> None:
     grave = entry.folder.with_name(f"{_GRAVE}{entry.name}-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         entry.folder.rename(grave)
-        process.detach(["sh", "-c", _BURY, "sh", os.fspath(grave)])
+        bury(grave)
     files.remove_tree(entry.desk)
 
 
@@ -121,4 +121,4 @@ def unwritten(own: Path, root: Path) -> list[Path]:
 
 
 def bury(path: Path) -> None:
-    process.detach(["sh", "-c", _BURY, "sh", os.fspath(path)])
+    process.detach([tools.need("sh"), "-c", _BURY, "sh", os.fspath(path)])

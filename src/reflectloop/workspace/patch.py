@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop.errors import SecretLeak
+from reflectloop.secrets import Scanner
 from reflectloop.world import files
 from reflectloop.world.git import Git
 
@@ -36,13 +38,63 @@ def between(git: Git, base: str, end: str) -> bytes:
     return b"" if base == end else git.run("diff-tree", "-r", "-p", *_EXACT, base, end)
 
 
-def binaries(git: Git, base: str, end: str) -> Iterator[bytes]:
-    """The new content of binary files: a patch shows them encoded, where nothing can be read."""
-    counts = git.run("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--diff-filter=AMT", base, end)
-    for line in counts.split(b"\0"):
-        if line.startswith(b"-\t-\t"):
-            name = os.fsdecode(line.split(b"\t", 2)[2])
-            yield git.run("cat-file", "blob", f"{end}:{name}")
+def write(git: Git, base: str, end: str, target: Path) -> None:
+    """The same into a file, in bounded memory; SECRET_LEAK, and no file, when a line it adds holds a secret."""
+    part = target.with_name(f".{target.name}.part")
+    added = AddedLines()
+    try:
+        with files.room_for("the patch", target.parent), part.open("wb") as file:
+
+            def take(chunk: bytes) -> None:
+                added.feed(chunk)
+                file.write(chunk)
+
+            if base != end:
+                git.stream(take, "diff-tree", "-r", "-p", *_EXACT, base, end)
+                added.finish()
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def refuse_leaks(git: Git, base: str, end: str) -> None:
+    """Look through a patch again: the rules may have grown since it was made."""
+    added = AddedLines()
+    if base != end:
+        git.stream(added.feed, "diff-tree", "-r", "-p", *_EXACT, base, end)
+        added.finish()
+
+
+class AddedLines:
+    """The lines a patch adds, looked through as they come; removed ones may hold a secret that is being taken out."""
+
+    def __init__(self) -> None:
+        self._scanner = Scanner()
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        self._look(lines)
+
+    def finish(self) -> None:
+        self._look([self._rest])
+        self._scanner.finish()
+        self._refuse()
+
+    def _look(self, lines: list[bytes]) -> None:
+        said = (line if line.startswith((b"+", b"rename to ", b"diff --git ")) else b"" for line in lines)
+        self._scanner.feed(b"".join(line + b"\n" for line in said))
+        self._refuse()
+
+    def _refuse(self) -> None:
+        for leak in self._scanner.findings:
+            if leak.grade == "certain":
+                raise SecretLeak(
+                    f"{leak.rule} in what the patch adds (line {leak.line}, fingerprint {leak.fingerprint})",
+                    next_step="take the secret out of what the steps write, and change it: it was exposed",
+                )
 
 
 def touched(git: Git, base: str, end: str) -> tuple[Touched, ...]:

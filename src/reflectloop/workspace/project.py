@@ -61,6 +61,7 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
     """The top folder of the project around `start`: a repository's, or in copy mode any folder."""
     if not start.is_dir():
         raise InvalidInput(f"{start} is not a folder", next_step="reflectloop --project DIR …")
+    start = start.resolve()
     git = Git(cwd=start)
     found = git.attempt("rev-parse", "--show-toplevel")
     if found.code == 0:
@@ -76,7 +77,7 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
             f"{start} is not inside a git repository",
             next_step="git init && git add -A && git commit -m 'first commit', or --mode copy",
         )
-    return _folder_around(start.resolve())
+    return _folder_around(start)
 
 
 def _refuse_broken(git: Git, start: Path, said: bytes) -> None:

@@ -8,14 +8,29 @@ from __future__ import annotations
 
 import os
 import re
+import stat
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.errors import SandboxCreateFailed
+from reflectloop.workspace.project import KEPT_OUT
 from reflectloop.world import files, git
 from reflectloop.world.git import Git, GitFailed
+from reflectloop.world.shield import Stuck
 
 _UNREADABLE = re.compile(rb"(?:open\(\"|could not open directory '|readlink\(\"|Unable to process path )([^'\"\n]+)")
+
+
+_KEPT_OUT = tuple(path.encode() for path in KEPT_OUT)
+_SHOWN = 120  # of a name, in a message
+
+
+class Unrecordable(Exception):
+    """What stands in the work tree cannot be taken as it is; whose fault that is, the caller knows."""
+
+    def __init__(self, names: list[str], why: str) -> None:
+        self.names = names
+        super().__init__(why)
 
 
 class Recorded(NamedTuple):
@@ -23,40 +38,78 @@ class Recorded(NamedTuple):
     nested: tuple[str, ...]  # repositories inside the tree; they are left out
 
 
-def record(source: Git, leave_out: tuple[str, ...]) -> Recorded:
-    """The tree id of what stands in the work tree now: tracked and untracked, not left out."""
-    listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", *leave_out)
+Inspect = Callable[[Git, list[bytes]], None]
+
+
+def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None) -> Recorded:
+    """The tree id of what stands in the work tree now: tracked and untracked, not left out.
+
+    `inspect` sees the names of what changed before any of it is stored.
+    """
+    try:
+        listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", *leave_out)
+    except Stuck as fault:
+        name = files.display(str(fault))
+        raise Unrecordable([name], f"git would wait for ever on {name!r}, which is no file") from fault
     if listing.code or listing.stderr:
         # A folder that cannot be read would otherwise look like deleted files.
         raise _unreadable(source, listing.stderr)
     names = dict.fromkeys(git.paths(listing.stdout))
     nested = [name for name in names if name.endswith(b"/")]
-    # Sorted, so that a file that became a folder leaves the index before what lies in the folder enters it.
-    changed = sorted(name for name in names if not name.endswith(b"/"))
+    named = [name for name in names if not name.endswith(b"/") and not _ours(name)]
+    changed = _in_order(named, os.fsencode(source.work_tree or ""))
     if changed:
+        if inspect:
+            inspect(source, changed)
         try:
             source.run(
-                "update-index",
-                "-z",
-                "--add",
-                "--remove",
-                "--replace",
-                "--stdin",
-                stdin=b"\0".join(changed) + b"\0",
+                "update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=b"\0".join(changed) + b"\0"
             )
         except GitFailed as fault:
             raise _unreadable(source, fault.said.encode()) from fault
     return Recorded(source.line("write-tree"), tuple(files.display(name.rstrip(b"/")) for name in nested))
 
 
-def _unreadable(source: Git, said: bytes) -> SandboxCreateFailed:
-    names = [files.display(name) for name in _UNREADABLE.findall(said)]
-    named = ", ".join(repr(name) for name in names[:5]) or said.decode("utf-8", "replace").strip()
-    return SandboxCreateFailed(
-        f"cannot read {named} in {source.work_tree}",
-        next_step="make it readable (chmod u+rX) or list it in .gitignore",
-        missing=tuple(names[:20]),
-    )
+def _in_order(names: list[bytes], root: bytes) -> list[bytes]:
+    """Sorted, so that a file that became a folder leaves the index before what lies in the folder enters it.
+
+    Where a folder became a file or a link, what lay in it goes with it and is not named again.
+    """
+    known = {name for name in names if not _is_folder(root + b"/" + name)}
+    return [name for name in sorted(names) if not any(above in known for above in _above(name))]
+
+
+def _is_folder(path: bytes) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114 - bytes names
+
+
+def _above(name: bytes) -> Iterator[bytes]:
+    while b"/" in name:
+        name = name.rsplit(b"/", 1)[0]
+        yield name
+
+
+def _ours(name: bytes) -> bool:
+    return any(name == kept or name.startswith(kept + b"/") for kept in _KEPT_OUT)
+
+
+def _unreadable(source: Git, said: bytes) -> Unrecordable:
+    root = os.fsencode(source.work_tree or "")
+    found = dict.fromkeys(files.display(name) for name in _UNREADABLE.findall(said))
+    named = [_described(root, name) for name in found]
+    words = ", ".join(named[:5]) or said.decode("utf-8", "replace").strip()[:500]
+    return Unrecordable(list(found)[:20], f"cannot record {words}")
+
+
+def _described(root: bytes, name: str) -> str:
+    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+    try:
+        mode = os.lstat(root + b"/" + os.fsencode(name)).st_mode
+    except OSError:
+        return repr(shown)
+    kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    kind = kinds.get(stat.S_IFMT(mode))
+    return f"{shown!r} ({kind}; only files, folders and links can be recorded)" if kind else f"{shown!r} (not readable)"
 
 
 def changed_since(root: Path, mark_ns: int) -> bool:

@@ -43,12 +43,15 @@ class Saved:
         return self._folder / str(number)
 
     def put_back(self) -> None:
+        """What the apply added goes first: a new folder may stand where a file was."""
+        for number, name in enumerate(self._names):
+            if not os.path.lexists(self._copy(number)):
+                with contextlib.suppress(OSError):
+                    self._place(name).unlink()
         for number, name in enumerate(self._names):
             place, copy = self._place(name), self._copy(number)
-            if not os.path.lexists(copy):
-                with contextlib.suppress(OSError):
-                    place.unlink()
-            elif not _same(place, copy):
+            if os.path.lexists(copy) and not _same(place, copy):
+                _remove_empty(place)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 copy.replace(place)
 
@@ -67,6 +70,14 @@ class Saved:
             return False
         now = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes()
         return made.stdout.startswith(now)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Take away a folder that holds nothing but folders; one that holds a file stays, and is somebody's."""
+    if folder.is_dir() and not folder.is_symlink():
+        for inner, _, _ in os.walk(folder, topdown=False):
+            with contextlib.suppress(OSError):
+                Path(inner).rmdir()
 
 
 def _same(one: Path, other: Path) -> bool:

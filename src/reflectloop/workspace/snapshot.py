@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
-from reflectloop.workspace.record import Recorded, record
+from reflectloop.workspace.record import Recorded, Unrecordable, record
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, git
 from reflectloop.world.git import Git, GitFailed
@@ -43,6 +43,12 @@ def take(project: Project, store: Store, scratch: Path) -> Snapshot:
         _drop_filtered(project, source)
         recorded = record(source, store.leave_out)
         links = _submodules(source, index)
+    except Unrecordable as fault:
+        raise SandboxCreateFailed(
+            f"{fault} in {project.root}",
+            next_step="make it readable (chmod u+rX) or list it in .gitignore",
+            missing=tuple(fault.names),
+        ) from fault
     finally:
         index.unlink(missing_ok=True)
         if shield:

@@ -96,7 +96,11 @@ def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store
             files.write_atomic(ignore, "*\n")
         alternates = [project.objects] if project.objects else []
         write_git_dir(
-            store.path, object_format=project.object_format, head="ref: refs/heads/none", alternates=alternates
+            store.path,
+            object_format=project.object_format,
+            head="ref: refs/heads/none",
+            alternates=alternates,
+            settings=content_settings(project),
         )
         files.write_atomic(store.path / "info" / "exclude", _exclude_rules(project, settings))
         if project.shallow and project.index:
@@ -106,7 +110,18 @@ def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store
     return store
 
 
-def write_git_dir(path: Path, *, object_format: str, head: str, alternates: list[Path]) -> None:
+def content_settings(project: Project) -> str:
+    """How the user's git writes file content: line endings and modes. Nothing that names a program."""
+    if project.mode == "copy":
+        return ""
+    wanted = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase)$"
+    found = project.git().attempt("config", "--get-regexp", wanted).stdout.decode("utf-8", "replace").splitlines()
+    pairs = dict(line.split(" ", 1) for line in found if " " in line)
+    plain = {key: value for key, value in pairs.items() if value.isalnum()}
+    return "".join(f"\t{key.removeprefix('core.')} = {value}\n" for key, value in plain.items())
+
+
+def write_git_dir(path: Path, *, object_format: str, head: str, alternates: list[Path], settings: str = "") -> None:
     """A minimal git folder by hand: no template, no hooks, no configuration but ours."""
     for folder in (
         path / "objects" / "info",
@@ -116,6 +131,7 @@ def write_git_dir(path: Path, *, object_format: str, head: str, alternates: list
     ):
         folder.mkdir(parents=True, exist_ok=True)
     config = _CONFIG.format(version=0 if object_format == "sha1" else 1)
+    config += f"[core]\n{settings}" if settings else ""
     if object_format != "sha1":
         config += f"[extensions]\n\tobjectformat = {object_format}\n"
     _write(path / "config", config)
@@ -139,7 +155,7 @@ def copy_if_there(source: Path, target: Path) -> None:
 
 def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
     """What is ours, what is carried, and what the user ignores outside the tree."""
-    rules = [f"/{path}/\n" for path in KEPT_OUT]
+    rules = [f"/{path}\n" for path in KEPT_OUT]
     rules += [f"/{path.strip('/')}\n" for path in (*settings.carry, *settings.carry_copy)]
     if project.mode == "copy":
         return "".join([*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *settings.exclude))]).encode()

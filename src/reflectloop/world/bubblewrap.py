@@ -5,22 +5,39 @@ from __future__ import annotations
 import functools
 import json
 import os
-import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reflectloop.world import process
+from reflectloop.world import process, tools
 
 _PROBE_TIMEOUT_S = 10
 
 
-def wrap(argv: list[str], *, cwd: Path, status_fd: int, read_only: Sequence[tuple[Path, Path]]) -> list[str]:
-    """`read_only` are folders and where they are to be seen."""
-    fixed = [word for seen in read_only for word in ("--ro-bind", *map(os.fspath, seen))]
+def wrap(
+    argv: list[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    status_fd: int,
+    args_fd: int,
+    read_only: Sequence[tuple[Path, Path]],
+) -> list[str]:
+    """The command in a pid namespace. `read_only` are folders and where they are to be seen.
+
+    bubblewrap itself runs with the engine's environment and is found by the engine's path; the command's
+    environment goes through `args_fd`, where neither the process list nor the loader sees it.
+    """
+    words = ["--clearenv"]
+    for name, value in env.items():
+        words += ["--setenv", name, value]
+    for seen in read_only:
+        words += ["--ro-bind", *map(os.fspath, seen)]
+    os.write(args_fd, b"\0".join(os.fsencode(word) for word in words) + b"\0")
+    os.lseek(args_fd, 0, os.SEEK_SET)
     return [
-        "bwrap",
+        tools.need("bwrap"),
         *("--dev-bind", "/", "/"),
-        *fixed,
+        *("--args", str(args_fd)),
         *("--proc", "/proc"),
         "--unshare-pid",
         "--die-with-parent",
@@ -35,7 +52,7 @@ def read_only_but(writable: Path) -> list[str]:
     """What to put before a command that may write to one folder and nowhere else."""
     place = os.fspath(writable)
     return [
-        "bwrap",
+        tools.need("bwrap"),
         "--ro-bind",
         "/",
         "/",
@@ -48,6 +65,13 @@ def read_only_but(writable: Path) -> list[str]:
         "--die-with-parent",
         "--",
     ]
+
+
+def tied(argv: list[str]) -> list[str]:
+    """The same command, ended when the engine is."""
+    if refusal() is not None:
+        return argv
+    return [tools.need("bwrap"), "--dev-bind", "/", "/", "--die-with-parent", "--", *argv]
 
 
 def exit_code(status: bytes) -> int | None:
@@ -65,7 +89,7 @@ def exit_code(status: bytes) -> int | None:
 @functools.cache
 def refusal() -> str | None:
     """None where a pid namespace can really be made, else the reason. Found out by trying."""
-    if shutil.which("bwrap") is None:
+    if tools.find("bwrap") is None:
         return "bubblewrap is not installed"
     argv = [
         "bwrap",

@@ -45,8 +45,12 @@ def write_atomic(path: Path, content: bytes | str) -> None:
 
 def make_private(path: Path) -> None:
     """Create a folder only its owner may enter; refuse one that somebody else put there."""
-    with room_for("a folder", path):
+    try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise NoSpace(
+            f"cannot make the folder {path}: {fault.strerror}", next_step="reflectloop run --sandbox-root DIR"
+        ) from fault
     status = path.lstat()
     if status.st_uid != os.geteuid() or not path.is_dir() or path.is_symlink():
         raise NoSpace(f"{path} is not a folder of this user", next_step="reflectloop run --sandbox-root DIR")

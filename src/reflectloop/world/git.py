@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reflectloop.errors import NoSpace, SandboxCreateFailed
-from reflectloop.world import process
+from reflectloop.world import bubblewrap, process, tools
 from reflectloop.world.shield import Shield
 
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
@@ -28,13 +28,19 @@ class GitFailed(Exception):
 
 def _base_environment() -> dict[str, str]:
     return {
-        "PATH": os.environ.get("PATH", os.defpath),
+        "PATH": tools.search_path(),
         "LC_ALL": "C",
         "GIT_OPTIONAL_LOCKS": "0",  # reading the user's repository must not rewrite its index
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
     }
+
+
+def _quoted(path: Path) -> str:
+    """As git reads a list of paths: a colon would end one."""
+    text = os.fspath(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ class Git:
     index: Path | None = None
     objects: Path | None = None  # where new objects go instead of the repository's own folder
     cwd: Path | None = None
+    tied: bool = False  # ends when the engine does, however that ends
     shield: Shield | None = None  # where given, git can write to one folder only
 
     def _environment(self) -> dict[str, str]:
@@ -66,11 +73,16 @@ class Git:
             env["GIT_INDEX_FILE"] = os.fspath(self.index)
         if self.objects:
             env["GIT_OBJECT_DIRECTORY"] = os.fspath(self.objects)
-            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.fspath(self.git_dir / "objects")
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(self.git_dir / "objects")
         return env
 
     def _argv(self, args: Sequence[str]) -> list[str]:
-        return ["git", *_SAFE, *args]
+        try:
+            return [tools.need("git"), *_SAFE, *args]
+        except FileNotFoundError as fault:
+            raise SandboxCreateFailed(
+                "git is not installed", next_step="apt-get install git", missing=("git",)
+            ) from fault
 
     def run(self, *args: str, stdin: bytes = b"") -> bytes:
         done = self.attempt(*args, stdin=stdin)
@@ -82,14 +94,16 @@ class Git:
         cwd = self.cwd or self.work_tree
         if self.shield:
             return self.shield.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin)
-        try:
-            return process.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin)
-        except FileNotFoundError as fault:
-            if cwd and not cwd.is_dir():
-                raise SandboxCreateFailed(f"{cwd} is not there any more") from fault
-            raise SandboxCreateFailed(
-                "git is not installed", next_step="apt-get install git", missing=("git",)
-            ) from fault
+        if cwd and not cwd.is_dir():
+            raise SandboxCreateFailed(f"{cwd} is not there any more")
+        argv = bubblewrap.tied(self._argv(args)) if self.tied else self._argv(args)
+        return process.capture(argv, cwd=cwd, env=self._environment(), stdin=stdin)
+
+    def stream(self, on_chunk: Callable[[bytes], None], *args: str) -> None:
+        """Run and hand the output on as it comes."""
+        done = process.stream(self._argv(args), on_chunk, cwd=self.cwd, env=self._environment())
+        if done.code:
+            self._refuse(args, done)
 
     def line(self, *args: str) -> str:
         return os.fsdecode(self.run(*args)).strip("\n")

@@ -9,10 +9,13 @@ import selectors
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, NamedTuple
+
+from reflectloop.world import tools
 
 READ_SIZE = 1 << 18
 _PIPE_SIZE = 1 << 20
@@ -83,20 +86,43 @@ def capture(
     return Captured(done.returncode, done.stdout, done.stderr)
 
 
+def stream(
+    argv: Sequence[str], on_chunk: Callable[[bytes], None], *, cwd: Path | None, env: Mapping[str, str]
+) -> Captured:
+    """Run a trusted tool and hand its output on as it comes."""
+    with tempfile.TemporaryFile() as said:
+        with subprocess.Popen(
+            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+        ) as process:
+            assert process.stdout  # noqa: S101
+            try:
+                while chunk := process.stdout.read(READ_SIZE):
+                    on_chunk(chunk)
+            except BaseException:
+                process.kill()
+                raise
+        said.seek(0)
+        return Captured(process.returncode, b"", said.read())
+
+
 class Conversation:
     """A trusted tool that is asked one line at a time and answers with one."""
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=0
+        )
 
-    def ask(self, line: bytes) -> bytes:
-        """The answer, or nothing when the tool has ended."""
-        assert self._process.stdin and self._process.stdout  # noqa: S101, PT018
-        try:
+    def ask(self, line: bytes) -> None:
+        assert self._process.stdin  # noqa: S101
+        with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(line)
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            return b""
+
+    def answer(self, timeout_s: float) -> bytes | None:
+        """The next line, nothing when the tool has ended, None when it takes longer."""
+        assert self._process.stdout  # noqa: S101
+        if not select.select([self._process.stdout], [], [], timeout_s)[0]:
+            return None
         return self._process.stdout.readline()
 
     def close(self) -> None:
@@ -105,6 +131,10 @@ class Conversation:
             self._process.stdin.close()
         self._process.stdout.close()
         self._process.wait()
+
+    def kill(self) -> None:
+        for pid in [*descendants(self._process.pid), self._process.pid]:
+            _signal(pid, signal.SIGKILL)
 
 
 def detach(argv: Sequence[str]) -> None:
@@ -117,6 +147,12 @@ def detach(argv: Sequence[str]) -> None:
         start_new_session=True,
         cwd="/",
     )
+
+
+def tie(argv: list[str]) -> list[str]:
+    """Without a namespace: at least the command itself ends with the engine, where util-linux is there."""
+    setpriv = tools.find("setpriv")
+    return [setpriv, "--pdeathsig", "KILL", "--", *argv] if setpriv else argv
 
 
 def interactive(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> int:

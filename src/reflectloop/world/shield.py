@@ -6,6 +6,7 @@ that file's time. Behind a shield that fails, and git writes a copy of its own i
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import tempfile
@@ -15,8 +16,26 @@ from pathlib import Path
 from typing import Self
 
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.world import bubblewrap
+from reflectloop.world import bubblewrap, tools
 from reflectloop.world.process import Captured, Conversation
+
+_PATIENCE_S = 5.0  # before asking whether a call is slow or will never end
+
+
+class Stuck(Exception):
+    """git waits on a file that is none: a pipe where it reads its rules, say."""
+
+
+def _stuck_on(root: Path) -> str | None:
+    stack = [os.fspath(root)]
+    while stack:
+        with contextlib.suppress(OSError), os.scandir(stack.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    stack.append(entry.path)
+                elif not entry.is_symlink() and not entry.is_file():
+                    return os.path.relpath(entry.path, root)
+    return None
 
 
 class Shield:
@@ -24,7 +43,7 @@ class Shield:
         self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
         self._lock = threading.Lock()  # one conversation, several threads
         wall = bubblewrap.read_only_but(writable)
-        self._shell = Conversation([*wall, "sh"], env={"PATH": os.environ.get("PATH", os.defpath)})
+        self._shell = Conversation([*wall, tools.need("sh")], env={"PATH": tools.search_path()})
 
     def capture(self, argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str], stdin: bytes) -> Captured:
         """Like `process.capture`, behind the shield."""
@@ -37,7 +56,11 @@ class Shield:
         words = [f"{key}={shlex.quote(value)}" for key, value in env.items()] + [shlex.quote(word) for word in argv]
         place = f"cd {shlex.quote(os.fspath(cwd))} && " if cwd else ""
         line = f"{place}{' '.join(words)} <{_quoted(given)} >{_quoted(out)} 2>{_quoted(said)}; echo $?\n"
-        answer = self._shell.ask(os.fsencode(line))
+        self._shell.ask(os.fsencode(line))
+        while (answer := self._shell.answer(_PATIENCE_S)) is None:
+            if cwd and (name := _stuck_on(cwd)):
+                self._shell.kill()
+                raise Stuck(name)
         if not answer.strip().isdigit():
             raise SandboxCreateFailed("the shielded shell ended unexpectedly")
         return Captured(int(answer), out.read_bytes(), said.read_bytes())

@@ -1,0 +1,134 @@
+"""A commit of a run's change alone, on top of the user's HEAD: made first, named by a branch last."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import ApplyConflict, InvalidInput
+from reflectloop.workspace.apply import LISTING, Change, merge
+from reflectloop.workspace.project import Project
+from reflectloop.workspace.store import Store
+from reflectloop.world import files, git
+from reflectloop.world.git import Git, GitFailed
+
+_UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+
+
+class Pending(NamedTuple):
+    """A commit that stands in the user's repository and that nothing names yet."""
+
+    commit: str
+    tree: str
+    head_tree: str
+    ref: str
+    is_new: bool
+
+
+def prepare(project: Project, store: Store, change: Change, *, branch: str | None, message: str) -> Pending:
+    """Refuse all that can be refused, and write the objects; without a ref they change nothing."""
+    if project.mode != "git" or project.head is None:
+        raise InvalidInput(f"{project.root} is no git repository to commit to", next_step="reflectloop apply")
+    ref = project.branch if branch is None else _new_ref(project, branch)
+    if ref is None:
+        raise InvalidInput(
+            "HEAD is detached: there is no branch to commit to", next_step="reflectloop apply --branch NAME"
+        )
+    _refuse_nameless(project)
+    head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
+    tree = merge(store, base=change.base, ours=head_tree, theirs=change.end)
+    if tree == head_tree:
+        raise ApplyConflict("HEAD already holds this change; there is nothing to commit")
+    if branch is None:
+        _refuse_unfinished(project)
+        _refuse_staged(project, store, head_tree, tree)
+    try:
+        made = _write(project, store, tree, head_tree, message)
+    except GitFailed as fault:
+        raise ApplyConflict(f"git could not make the commit: {fault.said}", next_step="git fsck") from fault
+    return Pending(made, tree, head_tree, ref, is_new=branch is not None)
+
+
+def _write(project: Project, store: Store, tree: str, head_tree: str, message: str) -> str:
+    # The user's objects are borrowed by the store, so only new ones travel.
+    wanted = f"{tree}\n^{head_tree}\n".encode()
+    pack = store.git().run("pack-objects", "--revs", "--stdout", "-q", "--thin", stdin=wanted)
+    user = project.git()
+    user.run("unpack-objects", "-q", stdin=pack)
+    text = message.encode("utf-8", "surrogateescape").replace(b"\0", b"")
+    return user.run("commit-tree", tree, "-p", str(project.head), "-F", "-", stdin=text).decode().strip()
+
+
+def publish(project: Project, pending: Pending) -> None:
+    """Move the branch, if it still stands where it stood, and the index with it; both or neither."""
+    user = project.git()
+    old = "0" * len(pending.commit) if pending.is_new else str(project.head)
+    index = None if pending.is_new else project.index
+    before = index.read_bytes() if index and index.exists() else None
+    try:
+        if index:
+            entries = _changed_entries(user, pending.head_tree, pending.tree)
+            user.run("update-index", "-z", "--index-info", stdin=entries)
+        user.run("update-ref", "-m", "reflectloop apply", pending.ref, pending.commit, old)
+    except GitFailed as fault:
+        if index and before is not None and index.read_bytes() != before:
+            files.write_atomic(index, before)
+        raise ApplyConflict(
+            f"git could not move {pending.ref}; nothing was changed: {fault.said}", next_step="git status"
+        ) from fault
+    if index:
+        with contextlib.suppress(GitFailed):
+            user.attempt("update-index", "-q", "--refresh")
+
+
+def _refuse_nameless(project: Project) -> None:
+    asked = ("GIT_COMMITTER_IDENT", "GIT_AUTHOR_IDENT")
+    if any(project.git().attempt("var", name).code for name in asked):
+        raise InvalidInput(
+            "git does not know whose name to put on the commit",
+            next_step="git config user.name NAME && git config user.email ADDRESS",
+        )
+
+
+def _new_ref(project: Project, branch: str) -> str:
+    user = project.git()
+    if user.attempt("check-ref-format", "--branch", branch).code:
+        raise InvalidInput(f"{branch!r} is no branch name", next_step="reflectloop apply --branch NAME")
+    ref = f"refs/heads/{branch}"
+    if not user.attempt("show-ref", "--verify", "--quiet", ref).code:
+        raise InvalidInput(f"branch {branch!r} exists", next_step="choose another name with --branch")
+    return ref
+
+
+def _refuse_unfinished(project: Project) -> None:
+    for name in _UNFINISHED:
+        if Path(project.git().line("rev-parse", "--path-format=absolute", "--git-path", name)).exists():
+            raise ApplyConflict(
+                f"a merge, rebase or pick is under way ({name})", next_step="finish it, or use --branch NAME"
+            )
+    locked = project.index.with_name("index.lock") if project.index else None
+    if locked and locked.exists():
+        raise ApplyConflict(f"another git works here: {locked} exists", next_step="wait for it, or use --branch NAME")
+
+
+def _changed_entries(user: Git, old: str, new: str) -> bytes:
+    """The change between two trees as `update-index --index-info` reads it."""
+    fields = user.run("diff-tree", "-r", "-z", "--no-renames", old, new).split(b"\0")
+    out = []
+    for head, name in zip(fields[0::2], fields[1::2], strict=False):
+        _, mode, _, identity, _ = head.split(b" ")
+        out.append(mode + b" " + identity + b"\t" + name + b"\0")
+    return b"".join(out)
+
+
+def _refuse_staged(project: Project, store: Store, head_tree: str, tree: str) -> None:
+    staged = set(git.paths(project.git().run("diff-index", "--cached", *LISTING, head_tree)))
+    wanted = store.git().run("diff-tree", *LISTING, head_tree, tree)
+    both = [files.display(name) for name in git.paths(wanted) if name in staged]
+    if both:
+        raise ApplyConflict(
+            f"staged changes stand in the way of a commit: {', '.join(both[:10])}",
+            next_step="commit or unstage them, or use --branch NAME",
+            missing=tuple(both),
+        )
