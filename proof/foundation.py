@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import shutil
@@ -14,9 +13,9 @@ import tarfile
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 from proof.paper import Paper
+from proof.stage import Stage
 
 PACKAGES = ("attrs==25.4.0", "click==8.3.1", "more-itertools==10.8.0")
 FLOOD = 2 << 30
@@ -34,65 +33,36 @@ STUBBORN = (
 )
 
 
-class Stage:
-    """A folder of its own with a HOME, a temp folder and the program."""
+def project_of(stage: Stage, package: str) -> Path:
+    """The source of a package as a repository with one commit, then made dirty."""
+    place = stage.folder / package.split("==", maxsplit=1)[0]
+    place.mkdir()
+    _download(package, place)
+    (archive,) = place.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(place, filter="data")
+    (source,) = [path for path in place.iterdir() if path.is_dir()]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "source"], ["tag", "v1"]):
+        stage.sh(source, "git", *words)
+    with (source / "pyproject.toml").open("a") as file:
+        file.write("# dirty\n")
+    (source / "staged.txt").write_text("staged\n")
+    stage.sh(source, "git", "add", "staged.txt")
+    (source / "untracked ü.txt").write_text("untracked\n")
+    return source
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "home").mkdir()
-        (folder / "temp").mkdir()
-        self.env = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "TMPDIR": str(folder / "temp")}
-        self.env |= {"GIT_AUTHOR_NAME": "p", "GIT_AUTHOR_EMAIL": "p@localhost"}
-        self.env |= {"GIT_COMMITTER_NAME": "p", "GIT_COMMITTER_EMAIL": "p@localhost"}
 
-    def sh(self, cwd: Path, *words: str, check: bool = True) -> str:
-        done = subprocess.run(words, cwd=cwd, env=self.env, capture_output=True, check=False)
-        if check and done.returncode:
-            sys.exit(f"{' '.join(words)}: {done.stderr.decode('utf-8', 'replace')}")
-        return done.stdout.decode("utf-8", "surrogateescape")
-
-    def loop(self, cwd: Path, *words: str) -> tuple[int, dict[str, Any]]:
-        argv = [sys.executable, "-m", "reflectloop", *words, "--json"]
-        done = subprocess.run(argv, cwd=cwd, env=self.env, stdout=subprocess.PIPE, check=False)
-        return done.returncode, json.loads(done.stdout)
-
-    def project(self, package: str) -> Path:
-        """The source of a package as a repository with one commit, then made dirty."""
-        place = self.folder / package.split("==", maxsplit=1)[0]
-        place.mkdir()
-        _download(package, place)
-        (archive,) = place.glob("*.tar.gz")
-        with tarfile.open(archive) as tar:
-            tar.extractall(place, filter="data")
-        (source,) = [path for path in place.iterdir() if path.is_dir()]
-        for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "source"], ["tag", "v1"]):
-            self.sh(source, "git", *words)
-        with (source / "pyproject.toml").open("a") as file:
-            file.write("# dirty\n")
-        (source / "staged.txt").write_text("staged\n")
-        self.sh(source, "git", "add", "staged.txt")
-        (source / "untracked ü.txt").write_text("untracked\n")
-        return source
-
-    def plan(self, *commands: str, timeout_s: int = 600) -> str:
-        steps = [
-            {"id": f"P-{n}", "commands": [command], "timeout_s": timeout_s} for n, command in enumerate(commands, 1)
-        ]
-        path = self.folder / "plan.json"
-        path.write_text(json.dumps({"plan": {"title": "Proof", "track": "direct", "steps": steps}}))
-        return str(path)
-
-    def state(self, project: Path) -> dict[str, object]:
-        times = {}
-        for folder, folders, names in os.walk(project):
-            folders[:] = [name for name in folders if name != ".reflectloop"]
-            for name in names:
-                path = Path(folder) / name
-                status = path.lstat()
-                times[str(path)] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
-        queries = (["status", "--porcelain"], ["stash", "list"], ["for-each-ref"])
-        told = [self.sh(project, "git", "--no-optional-locks", *query) for query in queries]
-        return {"told": told, "index": (project / ".git" / "index").read_bytes(), "times": times}
+def state(stage: Stage, project: Path) -> dict[str, object]:
+    times = {}
+    for folder, folders, names in os.walk(project):
+        folders[:] = [name for name in folders if name != ".reflectloop"]
+        for name in names:
+            path = Path(folder) / name
+            status = path.lstat()
+            times[str(path)] = (status.st_mtime_ns, status.st_ctime_ns, status.st_size)
+    queries = (["status", "--porcelain"], ["stash", "list"], ["for-each-ref"])
+    told = [stage.sh(project, "git", "--no-optional-locks", *query) for query in queries]
+    return {"told": told, "index": (project / ".git" / "index").read_bytes(), "times": times}
 
 
 def _download(package: str, place: Path) -> None:
@@ -117,15 +87,15 @@ def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def prove_exact(stage: Stage, paper: Paper, package: str) -> None:
-    project = stage.project(package)
+    project = project_of(stage, package)
     count = len(stage.sh(project, "git", "ls-files").splitlines())
-    before = stage.state(project)
-    failed, _ = stage.loop(project, "run", stage.plan(*ODD, "false"))
-    (kept,) = (stage.folder / "temp" / "reflectloop").glob("RLOP-*")
+    before = state(stage, project)
+    failed, _ = stage.loop(project, "run", stage.commands(*ODD, "false"))
+    (kept,) = stage.workspaces()
     wanted = tree(kept / "repo")
     stage.loop(project, "gc", "--all")
-    code, told = stage.loop(project, "run", stage.plan(*ODD))
-    unchanged = stage.state(project) == before
+    code, told = stage.loop(project, "run", stage.commands(*ODD))
+    unchanged = state(stage, project) == before
     paper.claim(
         f"{package} ({count} files, dirty tree): a run changes nothing of the user's",
         f"exit {failed} with a failing step, {code} without; status, index, stash, refs, all file times "
@@ -150,7 +120,9 @@ def prove_exact(stage: Stage, paper: Paper, package: str) -> None:
 
 
 def prove_flood(stage: Stage, paper: Paper, project: Path) -> None:
-    code, told = stage.loop(project, "run", stage.plan(f"head -c {FLOOD} /dev/zero | tr '\\0' y; echo; echo the end"))
+    code, told = stage.loop(
+        project, "run", stage.commands(f"head -c {FLOOD} /dev/zero | tr '\\0' y; echo; echo the end")
+    )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     data = told["data"]
     log = Path(data["folder"]) / "logs" / "P-1.1.log"
@@ -177,7 +149,7 @@ def prove_kills(stage: Stage, paper: Paper, project: Path) -> None:
     (stage.folder / "stubborn.py").write_text(STUBBORN)
     mark = f"{stage.folder}/alive-"
     command = f"{sys.executable} {stage.folder}/stubborn.py {mark}"
-    code, _ = stage.loop(project, "run", stage.plan(command, timeout_s=1))
+    code, _ = stage.loop(project, "run", stage.commands(command, timeout_s=1))
     paper.claim(
         "a double-forked child in its own session that ignores TERM is gone after the timeout",
         f"exit {code}, {alive(mark)} alive",
@@ -185,16 +157,15 @@ def prove_kills(stage: Stage, paper: Paper, project: Path) -> None:
     )
     rounds, left = 20, 0
     for number in range(rounds):
-        argv = [sys.executable, "-m", "reflectloop", "run", stage.plan(command), "--json"]
-        engine = subprocess.Popen(argv, cwd=project, env=stage.env, stdout=subprocess.DEVNULL)
+        engine = stage.start(project, "run", "--new", stage.commands(command))
         time.sleep(0.2 + number * 0.05)
         engine.send_signal(signal.SIGKILL)
         engine.wait()
         time.sleep(0.2)
         left += alive(mark)
-    code, _ = stage.loop(project, "run", stage.plan("true"))
+    code, _ = stage.loop(project, "run", stage.commands("true"))
     stage.loop(project, "gc", "--all")
-    spaces = len(list((stage.folder / "temp" / "reflectloop").glob("RLOP-*")))
+    spaces = len([path for path in stage.workspaces() if path.name.startswith("RLOP-")])
     paper.claim(
         f"kill -9 of the engine at {rounds} instants: no process left, the next run works, no workspace left after gc",
         f"{left} processes, exit {code}, {spaces} workspaces",

@@ -24,7 +24,7 @@ class Paper:
 
     def claim(self, text: str, seen: str, *, holds: bool) -> None:
         self.claims.append(Claim(text, seen, holds))
-        print(f"{'ok ' if holds else 'NOT'} {text}: {seen}", flush=True)  # noqa: T201
+        print(f"{'ok ' if holds else 'NOT'} {text}: {seen}", flush=True)
 
     def write(self) -> None:
         """Leave the document, and fail when a claim does not hold."""

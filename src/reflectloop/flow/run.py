@@ -42,7 +42,7 @@ from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, open_for
-from reflectloop.world import bubblewrap, clock, files
+from reflectloop.world import bubblewrap, clock, files, process
 from reflectloop.world.process import Cancel
 
 _LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
@@ -350,6 +350,8 @@ class _Line:
             else:
                 ledger.remove(entry)
         for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
+            # An engine killed in the very instant of starting a command may have left it.
+            process.end_carrying(f"{environment.RUN}={old.name}")
             ledger.remove(old)
 
     def _keep_warm(self, entry: ledger.Entry) -> None:

@@ -36,6 +36,7 @@ class Work:
     open_space: Callable[[int], Workspace]
     keep_going: bool = False
     results: list[StepResult] = field(default_factory=list)
+    done: set[str] = field(default_factory=set)
 
     def run(self, jobs: int) -> None:
         """Fill `results`; the first failure in plan order is for the caller to find there."""
@@ -62,8 +63,7 @@ class Work:
 
     def blocked(self, step: Step) -> bool:
         """Whether something it depends on failed or was itself not run."""
-        done = {result.id for result in self.results if result.success}
-        return any(need not in done for need in step.depends_on)
+        return any(need not in self.done for need in step.depends_on)
 
     def perform(self, step: Step, box: Box) -> StepResult:
         self.journal.append(events.StepStarted(run_id=self.run_id, step_id=step.id, tree=box.workspace.tree))
@@ -71,6 +71,8 @@ class Work:
 
     def settle(self, result: StepResult) -> None:
         self.results.append(result)
+        if result.success:
+            self.done.add(result.id)
         self.journal.append(
             events.StepFinished(
                 run_id=self.run_id,

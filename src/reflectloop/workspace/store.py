@@ -100,7 +100,8 @@ def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store
             object_format=project.object_format,
             head="ref: refs/heads/none",
             alternates=alternates,
-            settings=content_settings(project),
+            # A plain folder is read whole, whatever lies in it: packing it small would cost more than it saves.
+            settings="\tcompression = 0\n" if store.copies else content_settings(project),
         )
         files.write_atomic(store.path / "info" / "exclude", _exclude_rules(project, settings))
         if project.shallow and project.index:

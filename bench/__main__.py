@@ -1,0 +1,73 @@
+"""`python -m bench [NAME…] [--quick]`: measures, prints the table, and writes it to docs/benchmarks.md."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench import machine, patch, removal, sandbox, start, step, table, workspace
+from bench.ground import Ground, prepared
+from bench.table import Section
+
+REPORT = Path(__file__).parent.parent / "docs" / "benchmarks.md"
+GROUPS: dict[str, Callable[[Ground], Section]] = {
+    "start": start.measure,
+    "sandbox": sandbox.measure,
+    "step": step.measure,
+    "patch": patch.measure,
+    "workspace": workspace.measure,
+    "removal": removal.measure,
+}
+_PREFACE = """\
+# Benchmarks
+
+Written by `make bench` (`python -m bench`) on {date}; do not edit. Every ratio was taken in one run on one machine,
+ours and its peers in turn. A ratio is ours to the peer, or to the floor where there is no peer: below 1 is faster.
+A missed bar is written as missed.
+
+{facts}
+
+**{verdict}.**
+"""
+
+
+def main(words: Sequence[str]) -> None:
+    asked = _parse(words)
+    # Ended from outside, it still clears away what it made.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    names = asked.names or list(GROUPS)
+    sections: list[Section] = []
+    with prepared(quick=asked.quick) as ground:
+        facts = machine.facts(ground.disk)
+        for name in names:
+            sections.append(GROUPS[name](ground))
+            print(table.plain(sections[-1]), end="\n\n", flush=True)
+    print(table.verdict(sections))
+    if asked.quick or asked.names:
+        print("not written: docs/benchmarks.md holds whole runs only")
+        return
+    REPORT.write_text(_report(sections, facts))
+
+
+def _parse(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(GROUPS)}")
+    parser.add_argument("--quick", action="store_true", help="few rounds and no large repository")
+    asked = parser.parse_args(words)
+    unknown = [name for name in asked.names if name not in GROUPS]
+    if unknown:
+        parser.error(f"there is no group {', '.join(unknown)}; there are: {', '.join(GROUPS)}")
+    return asked
+
+
+def _report(sections: Sequence[Section], facts: dict[str, str]) -> str:
+    said = ", ".join(f"{name} {value}" for name, value in facts.items())
+    preface = _PREFACE.format(date=datetime.now(UTC).date(), facts=f"Machine: {said}.", verdict=table.verdict(sections))
+    return "\n".join([preface, *(table.markdown(section) for section in sections)])
+
+
+main(sys.argv[1:])
