@@ -60,7 +60,7 @@ def prove_kills(stage: Stage, paper: Paper, jobs: int) -> None:
     clean = stage.sh(project, "git", "status", "--porcelain").strip() == ""
     stage.loop(project, "gc", "--all")
     paper.claim(
-        f"kill -9 at {KILLS} random instants, {jobs} job(s): gc leaves no workspace, lock or process, the next run works",
+        f"kill -9 at {KILLS} random instants, {jobs} job(s): gc leaves nothing and the next run works",
         f"{left} commands seen 0.1 s after a kill, {after_gc} after gc; {spaces} workspaces; gc exit {code}, "
         f"next run exit {after}; the tree is {'clean' if clean else 'CHANGED'}",
         holds=not after_gc and not code and not spaces and not after and clean,
