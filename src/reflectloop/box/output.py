@@ -58,7 +58,6 @@ class Recorder:
         self._scanners: dict[str, Scanner] = {}
         self._show = show
         self._look = look
-        self.likely = 0
 
     def take(self, stream: str, chunk: bytes) -> None:
         if stream == "stdout":
@@ -76,7 +75,6 @@ class Recorder:
                     f"{found.rule} in {stream}, line {found.line} (fingerprint {found.fingerprint})",
                     next_step="take the secret out of what the command prints, and change it: it was exposed",
                 )
-        self.likely = sum(len(one.findings) for one in self._scanners.values())
 
     def close(self) -> None:
         """Write what was held back; the log is closed whatever comes of it."""

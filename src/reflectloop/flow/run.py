@@ -31,7 +31,7 @@ from reflectloop.flow.work import Work
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events, latch, lock
-from reflectloop.state.fold import COUNTED, Task
+from reflectloop.state.fold import Task
 from reflectloop.state.journal import Entry, Journal
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
@@ -297,38 +297,21 @@ class _Line:
         )
         if self.error:
             failed = next((step.id for step in self.steps if step.error_code not in (None, CANCELLED)), None)
-            tasks.set_latch(
-                self.folders,
-                self.journal,
-                self.error,
-                run_id=self.run_id,
-                step_id=failed,
-                plan_hash=self.loaded.plan.hash,
-                base_tree=self.base.tree,
-            )
-            self._publish_latch()
+            held = tasks.set_latch(self.folders, self.journal, self.error, self._place(failed))
+            if held:
+                self.warnings += publish.set_home_latch(self.folders, self.config.publish, held)
         else:
             tasks.close(self.folders, self.task)
             publish.remove_home_latch(self.folders, self.config.publish)
 
-    def _publish_latch(self) -> None:
-        stop = latch.read_stop(self.folders.own)
-        if self.error and self.error.code in COUNTED:
-            made = stop or latch.make(
-                self.started,
-                reason=self.error.message,
-                error_code=self.error.code,
-                run_id=self.run_id,
-                step_id=None,
-                plan_hash="",
-                base_tree="",
-            )
-            self.warnings += publish.set_home_latch(self.folders, self.config.publish, made)
+    def _place(self, step_id: str | None) -> tasks.Place:
+        assert self.loaded and self.base  # noqa: S101, PT018
+        return tasks.Place(self.run_id, step_id, self.loaded.plan.hash, self.base.tree)
 
     def _stop_unbegun(self) -> None:
         """An escape found in the laid-out workspace stops the project although nothing ran."""
-        if isinstance(self.error, SandboxEscape) and self.spaces and self.loaded and self.base:
-            tasks.stop(self.folders, self.error, self.run_id, self.loaded.plan.hash, self.base.tree)
+        if isinstance(self.error, SandboxEscape) and self.spaces:
+            tasks.stop_project(self.folders, self.error, self._place(None))
 
     def _elapsed_ms(self) -> int:
         return round((clock.monotonic() - self.clock) * 1000)

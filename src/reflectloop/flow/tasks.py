@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopError
 from reflectloop.flow.folders import Folders
@@ -81,56 +82,36 @@ def escalate(task: Task, error: ReflectloopError, allowed: int) -> ReflectloopEr
     return MaxRetries(f"{len(past) + 1} runs of this task have failed. {told}", faults=error.faults)
 
 
-def set_latch(
-    folders: Folders,
-    book: Journal,
-    error: ReflectloopError,
-    *,
-    run_id: str,
-    step_id: str | None,
-    plan_hash: str,
-    base_tree: str,
-) -> None:
-    """A failure holds the task; a stop holds the project."""
+class Place(NamedTuple):
+    """Which run of which work a failure belongs to."""
+
+    run_id: str
+    step_id: str | None
+    plan_hash: str
+    base_tree: str
+
+
+def set_latch(folders: Folders, book: Journal, error: ReflectloopError, place: Place) -> latch.Stop | None:
+    """A failure of the work holds the task; a stop holds the project."""
     if error.code not in COUNTED:
-        return
-    stop = latch.make(
-        clock.now(),
-        reason=error.message,
-        error_code=error.code,
-        run_id=run_id,
-        step_id=step_id,
-        plan_hash=plan_hash,
-        base_tree=base_tree,
-    )
+        return None
+    stop = _made(error, place)
     grade = "stop" if error.code in STOPPING else "failure"
     book.append(
-        events.LatchSet(
-            id=stop.id,
-            grade=grade,
-            reason=stop.reason,
-            error_code=stop.error_code,
-            run_id=run_id,
-            step_id=step_id,
-            plan_hash=plan_hash,
-            base_tree=base_tree,
-        )
+        events.LatchSet(id=stop.id, grade=grade, reason=stop.reason, error_code=stop.error_code, **place._asdict())
     )
     if grade == "stop":
         latch.set_stop(folders.own, stop)
+    return stop
 
 
-def stop(folders: Folders, error: ReflectloopError, run_id: str, plan_hash: str, base_tree: str) -> None:
-    made = latch.make(
-        clock.now(),
-        reason=error.message,
-        error_code=error.code,
-        run_id=run_id,
-        step_id=None,
-        plan_hash=plan_hash,
-        base_tree=base_tree,
-    )
-    latch.set_stop(folders.own, made)
+def stop_project(folders: Folders, error: ReflectloopError, place: Place) -> None:
+    """For what is found before the run has a journal to say it in."""
+    latch.set_stop(folders.own, _made(error, place))
+
+
+def _made(error: ReflectloopError, place: Place) -> latch.Stop:
+    return latch.make(clock.now(), reason=error.message, error_code=error.code, **place._asdict())
 
 
 def close(folders: Folders, task: Task) -> None:

@@ -113,11 +113,3 @@ def touched(git: Git, base: str, end: str) -> tuple[Touched, ...]:
             out.append(Touched(files.display(fields[position + 1]), _WORDS.get(letter, letter)))
             position += 2
     return tuple(out)
-
-
-def apply_to(git: Git, patch: bytes, base: str) -> str:
-    """The tree that `patch` makes of `base`, computed in `git`'s index; GitFailed when it does not fit."""
-    git.run("read-tree", base)
-    if patch:
-        git.run("apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
-    return git.line("write-tree")

@@ -63,9 +63,6 @@ class Store:
         """Hold a commit and all below it against any clean-up."""
         files.write_atomic(self.path / "refs" / "reflectloop" / name, commit + "\n")
 
-    def forget(self, name: str) -> None:
-        (self.path / "refs" / "reflectloop" / name).unlink(missing_ok=True)
-
     def commit(self, tree: str, *parents: str, message: str, git: Git | None = None) -> str:
         """A commit by the engine with a fixed date, so that the same tree gives the same id."""
         date = "1000000000 +0000"
