@@ -342,7 +342,7 @@ class _Line:
         for other in ledger.entries(self.folders.own):
             if other.fate == "warm":
                 ledger.remove(other)
-        ledger.set_fate(entry, "warm")
+        ledger.set_fate(entry, "warm", self.spaces[0].mark_ns)
 
     def _mine(self) -> list[ledger.Entry]:
         names = [self.run_id, *(f"{self.run_id}.{number}" for number in range(1, 1 + len(self.spaces)))]

@@ -24,6 +24,7 @@ class Entry(NamedTuple):
     pid: int
     born: int  # when that process began, since pids come round again
     fate: Fate
+    mark_ns: int = 0
 
     @property
     def alive(self) -> bool:
@@ -43,13 +44,14 @@ def enter(own: Path, name: str, folder: Path) -> Path:
     return desk
 
 
-def set_fate(entry: Entry, fate: Fate) -> None:
-    _write(entry.desk, entry.folder, fate)
+def set_fate(entry: Entry, fate: Fate, mark_ns: int = 0) -> None:
+    _write(entry.desk, entry.folder, fate, mark_ns)
 
 
-def _write(desk: Path, folder: Path, fate: Fate) -> None:
+def _write(desk: Path, folder: Path, fate: Fate, mark_ns: int = 0) -> None:
     pid = os.getpid()
     entry = {"name": desk.name, "folder": os.fspath(folder), "pid": pid, "born": process.born(pid), "fate": fate}
+    entry["mark_ns"] = mark_ns
     files.write_atomic(desk / "workspace.json", json.dumps(entry) + "\n")
 
 
@@ -63,7 +65,8 @@ def _read(desk: Path) -> Entry:
         said = json.loads((desk / "workspace.json").read_text())
         folder = Path(said["folder"])
         if folder.name == desk.name and folder.is_absolute() and said["fate"] in ("at work", "kept", "warm"):
-            return Entry(desk.name, folder, desk, int(said["pid"]), int(said["born"]), said["fate"])
+            mark_ns = int(said.get("mark_ns", 0))
+            return Entry(desk.name, folder, desk, int(said["pid"]), int(said["born"]), said["fate"], mark_ns)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return Entry(desk.name, desk / "no-folder-known", desk, 0, 0, "at work")
@@ -73,8 +76,13 @@ def find(own: Path, name: str) -> Entry | None:
     return next((entry for entry in entries(own) if entry.name == name), None)
 
 
-def take_warm(own: Path, name: str, folder: Path) -> Path | None:
-    """Rename a warm workspace to serve as `name`; its desk, or None where none fits."""
+class Warm(NamedTuple):
+    desk: Path
+    mark_ns: int  # when its files were last known to be as its index says
+
+
+def take_warm(own: Path, name: str, folder: Path) -> Warm | None:
+    """Rename a warm workspace to serve as `name`; None where none fits."""
     for entry in entries(own):
         if entry.fate == "warm" and entry.folder.parent == folder.parent and (entry.folder / "repo").is_dir():
             desk = _home(own) / name
@@ -83,7 +91,7 @@ def take_warm(own: Path, name: str, folder: Path) -> Path | None:
                 entry.desk.rename(desk)
                 entry.folder.rename(folder)
                 _write(desk, folder, "at work")
-                return desk
+                return Warm(desk, entry.mark_ns)
     return None
 
 
