@@ -90,8 +90,8 @@ def prove_exact(stage: Stage, paper: Paper, package: str) -> None:
     project = project_of(stage, package)
     count = len(stage.sh(project, "git", "ls-files").splitlines())
     before = state(stage, project)
-    failed, _ = stage.loop(project, "run", stage.commands(*ODD, "false"))
-    (kept,) = stage.workspaces()
+    failed, first = stage.loop(project, "run", stage.commands(*ODD, "false"))
+    kept = stage.folder / "temp" / "reflectloop" / first["envelope"]["run_id"]
     wanted = tree(kept / "repo")
     stage.loop(project, "gc", "--all")
     code, told = stage.loop(project, "run", stage.commands(*ODD))
@@ -164,7 +164,8 @@ def prove_kills(stage: Stage, paper: Paper, project: Path) -> None:
         time.sleep(0.2)
         left += alive(mark)
     code, _ = stage.loop(project, "run", stage.commands("true"))
-    stage.loop(project, "gc", "--all")
+    for other in stage.folder.glob("*/*/.reflectloop"):
+        stage.loop(other.parent, "gc", "--all")
     spaces = len([path for path in stage.workspaces() if path.name.startswith("RLOP-")])
     paper.claim(
         f"kill -9 of the engine at {rounds} instants: no process left, the next run works, no workspace left after gc",

@@ -259,3 +259,125 @@ def test_a_secret_written_and_removed_again_is_still_a_leak(repo: Repo) -> None:
         assert repo.run("unlock", "--reason", "a test").code == 0
         found = subprocess.run(["grep", "-raF", key, str(repo.path / ".reflectloop")], capture_output=True, check=False)
         assert found.stdout == b""
+
+
+def ship(repo: Repo, tmp_path: Path, name: str, content: str) -> Repo:
+    """A clone of a project that brings a file of its own in our folder."""
+    repo.write(f".reflectloop/{name}", content)
+    repo.git("add", "-f", ".reflectloop")
+    repo.git("commit", "-q", "-m", "shipped")
+    repo.git("clone", "-q", str(repo.path), str(tmp_path / "victim"))
+    return Repo(tmp_path / "victim")
+
+
+def test_a_shipped_unfinished_apply_is_not_finished(repo: Repo, tmp_path: Path) -> None:
+    tree = repo.git("rev-parse", "HEAD^{tree}").strip()
+    repo.write(".reflectloop/tmp/apply.saved/0", "#!/bin/sh\necho owned\n")
+    repo.write(".reflectloop/tmp/apply.saved/1", "planted\n")
+    victim = ship(repo, tmp_path, "tmp/apply.saved/manifest", f"{tree}\0.git/hooks/post-commit\0../planted")
+    assert victim.run("run", victim.steps("true")).code == 0
+    assert not (victim.path / ".git" / "hooks" / "post-commit").exists()
+    assert not (tmp_path / "planted").exists()
+
+
+def test_an_unfinished_apply_that_names_strange_places_is_refused(repo: Repo, tmp_path: Path) -> None:
+    assert repo.run("run", repo.steps("true")).code == 0
+    tree = repo.git("rev-parse", "HEAD^{tree}").strip()
+    (repo.path / "way").symlink_to(tmp_path)
+    for name in (".git/hooks/post-commit", "../planted", "way/planted", "a//b", ".GIT/config"):
+        repo.write(".reflectloop/tmp/apply.saved/0", "planted\n")
+        repo.write(".reflectloop/tmp/apply.saved/manifest", f"{tree}\0{name}")
+        assert repo.run("run", repo.steps("true")).code == 51
+        assert not (tmp_path / "planted").exists()
+    assert not (repo.path / ".git/hooks/post-commit").exists()
+
+
+def test_a_shipped_record_of_a_workspace_removes_nothing(repo: Repo, tmp_path: Path) -> None:
+    precious = tmp_path / "RLOP-20260101-abcdef"
+    (precious / "repo").mkdir(parents=True)
+    (precious / "repo" / "mine").write_text("mine")
+    for fate in ("at work", "kept", "warm"):
+        record = {"name": precious.name, "folder": str(precious), "pid": 1, "born": 5, "fate": fate}
+        victim = ship(repo, tmp_path / fate, f"workspaces/{precious.name}/workspace.json", json.dumps(record))
+        assert victim.run("run", victim.steps("true")).code == 0
+        assert victim.run("gc", "--all").code == 0
+        assert (precious / "repo" / "mine").read_text() == "mine"
+        repo.git("reset", "-q", "--hard", "HEAD~1")
+
+
+SWAPS = {
+    "repo": "cd ..; mv repo repo.old; ln -s {victim} repo",
+    "folder": "cd ..; F=$(pwd); cd ..; mv $F $F.old; ln -s {victim} $F",
+}
+
+
+@pytest.mark.parametrize("name", SWAPS)
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_workspace_swapped_for_a_link_stops_everything(name: str, jobs: str, repo: Repo, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    (victim / "repo").mkdir(parents=True)
+    (victim / "home").mkdir()
+    for place in ("mine", "repo/mine", "home/mine"):
+        (victim / place).write_text("mine")
+    steps = [
+        {"id": "a", "commands": [SWAPS[name].format(victim=victim)]},
+        {"id": "b", "commands": ["sleep 0.5; echo b > b.txt"]},
+        {"id": "c", "commands": ["echo c > c.txt"], "depends_on": ["b"]},
+    ]
+    plan = repo.plan(json.dumps({"plan": {"title": "T", "track": "direct", "steps": steps}}))
+    answer = repo.run("run", "--json", "--keep-going", "--jobs", jobs, plan)
+    assert answer.code == 98, answer.stdout
+    assert repo.run("unlock", "--reason", "a test").code == 0
+    assert repo.run("run", repo.steps("echo x > y")).code == 0
+    assert repo.run("gc", "--all").code == 0
+    found = sorted(str(path.relative_to(victim)) for path in victim.rglob("*"))
+    assert found == ["home", "home/mine", "mine", "repo", "repo/mine"]
+
+
+def test_links_inside_our_folder_are_not_followed(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (repo.path / ".reflectloop").mkdir()
+    for name in ("runs", "git", "tmp", "workspaces"):
+        (repo.path / ".reflectloop" / name).symlink_to(tmp_path / "elsewhere")
+        assert repo.run("run", repo.steps("true")).code == 12
+        (repo.path / ".reflectloop" / name).unlink()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_views_are_not_published_through_a_link(repo: Repo, tmp_path: Path) -> None:
+    repo.write("reflectloop.toml", "[publish]\nclaude = true\n")
+    (tmp_path / "elsewhere").mkdir()
+    (repo.path / ".claude").mkdir()
+    (repo.path / ".claude" / "state").symlink_to(tmp_path / "elsewhere")
+    answer = repo.run("run", repo.steps("true"))
+    assert answer.code == 0
+    assert "nothing was published" in answer.stderr
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_what_stands_in_the_way_of_publishing_does_not_spoil_a_run(repo: Repo) -> None:
+    repo.write("reflectloop.toml", "[publish]\nclaude = true\n")
+    (repo.path / ".claude/state/reflectloop/reflectloop.latest.yaml").mkdir(parents=True)
+    answer = repo.run("run", repo.steps("true"))
+    assert answer.code == 0
+    assert "not all was published" in answer.stderr
+    assert (repo.latest() / "envelope.yaml").exists()
+
+
+@pytest.mark.parametrize("name", ["current", "latest", "lock", "latch.json", "open"])
+@pytest.mark.parametrize("kind", ["folder", "pipe", "bytes", "traversal"])
+def test_damage_to_our_small_files_is_survived_or_said(name: str, kind: str, repo: Repo) -> None:
+    assert repo.run("run", repo.steps("false")).code == 30
+    path = repo.path / ".reflectloop" / name
+    if name == "open":
+        (path,) = path.iterdir()
+    path.unlink(missing_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_bytes(b"\xff\xfe" if kind == "bytes" else b"../../../etc")
+    for words in (["status"], ["show"], ["route"], ["gc"], ["run", str(repo.steps("true"))]):
+        answer = repo.run(*words)
+        assert answer.code != 70, (words, answer.stderr)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +12,23 @@ from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.workspace import project
 from reflectloop.workspace.project import OWN_FOLDER
 from reflectloop.world import files
+
+RUN_ID = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}")
+TASK_ID = re.compile(r"T-\d{8}-[0-9a-f]{6}")
+_OWNER = "owner.json"
+# What could make the engine act outside the project, were it not ours.
+_ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock")
+
+
+def pointed(path: Path, shape: re.Pattern[str]) -> str | None:
+    """The id that a small file of ours names; None where there is none, or it names nothing of ours."""
+    try:
+        if not path.is_file():
+            return None
+        said = path.read_text("utf-8", "replace").strip()
+    except OSError:
+        return None
+    return said if shape.fullmatch(said) else None
 
 
 class RunFolder(NamedTuple):
@@ -59,12 +79,35 @@ class Folders(NamedTuple):
         return self.root / OWN_FOLDER
 
     def refuse_strange(self) -> None:
-        """Our folder must be a folder: through a link we would write where the link leads."""
-        if self.own.is_symlink() or (self.own.exists() and not self.own.is_dir()):
+        """Our folder must be a folder, and nothing in it a link: we would write where the link leads."""
+        if not os.path.lexists(self.own):
+            return
+        inside = [] if self.own.is_symlink() or not self.own.is_dir() else list(self.own.iterdir())
+        strange = (
+            [self.own]
+            if not self.own.is_dir() or self.own.is_symlink()
+            else [one for one in inside if one.is_symlink()]
+        )
+        if strange:
             raise InvalidInput(
-                f"{self.own} is not a folder of ours, but a link or a file",
-                next_step=f"look at it and remove {self.own}",
+                f"{strange[0]} is not ours, but a link or a file", next_step=f"look at it and remove {strange[0]}"
             )
+
+    def claim(self) -> None:
+        """Make the folder, or see that it is the one we made. One that came with the project loses what could act."""
+        with files.room_for("our folder", self.own):
+            self.own.mkdir(exist_ok=True)
+        status = self.own.stat()
+        mine = json.dumps({"device": status.st_dev, "inode": status.st_ino, "user": os.geteuid()})
+        owner = self.own / _OWNER
+        if owner.is_file() and owner.read_text("utf-8", "replace") == mine:
+            return
+        for name in _ACTING:
+            if os.path.lexists(self.own / name):
+                files.remove_tree(self.own / name)
+        for path in self.own.glob("copy-*.index"):
+            files.remove_tree(path)
+        files.write_atomic(owner, mine)
 
     @property
     def scratch(self) -> Path:
@@ -80,8 +123,10 @@ class Folders(NamedTuple):
             ignore = self.own / ".gitignore"
             if not ignore.exists():
                 files.write_atomic(ignore, "*\n")
-        files.write_atomic(self.own / "latest", run_id + "\n")
         return folder
+
+    def set_latest(self, run_id: str) -> None:
+        files.write_atomic(self.own / "latest", run_id + "\n")
 
     def find_run(self, name: str | None) -> RunFolder:
         """A run by its id, the beginning or end of it, or the latest where none is named."""
@@ -96,19 +141,16 @@ class Folders(NamedTuple):
         return RunFolder(found[0])
 
     def _latest(self) -> RunFolder:
-        try:
-            return RunFolder(self.own / "runs" / (self.own / "latest").read_text().strip())
-        except FileNotFoundError as fault:
-            raise NothingToDo("nothing has run here yet") from fault
+        run_id = pointed(self.own / "latest", RUN_ID)
+        if run_id is None:
+            raise NothingToDo("nothing has run here yet", next_step="reflectloop run PLAN")
+        return RunFolder(self.own / "runs" / run_id)
 
     def journal(self, task_id: str) -> Path:
         return self.own / "tasks" / task_id / "journal.jsonl"
 
     def current_task(self) -> str | None:
-        try:
-            return (self.own / "current").read_text().strip() or None
-        except FileNotFoundError:
-            return None
+        return pointed(self.own / "current", TASK_ID)
 
     def set_current_task(self, task_id: str) -> None:
         files.write_atomic(self.own / "current", task_id + "\n")
@@ -117,4 +159,6 @@ class Folders(NamedTuple):
 def folders_at(start: Path, mode: project.Mode = "auto") -> Folders:
     folders = Folders(project.locate(start, mode))
     folders.refuse_strange()
+    if folders.own.is_dir() and os.access(folders.own, os.W_OK):
+        folders.claim()
     return folders

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reflectloop.config import PublishConfig
+from reflectloop.errors import NoSpace
 from reflectloop.flow import report
 from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.folders import Folders, RunFolder
@@ -25,6 +26,26 @@ _NEEDS = {"ASK": "RESEARCH", "RETRY": "RESEARCH"}
 def wanted(settings: PublishConfig, plan: str | None) -> bool:
     """Asked for by the settings, or because the plan itself came from there."""
     return settings.claude or (plan is not None and plan.startswith(f"{STATE}/"))
+
+
+def attempt(
+    folders: Folders, run: RunFolder, envelope: Envelope, result: dict[str, Any], blocker: dict[str, Any] | None
+) -> list[str]:
+    """Publish; what stands in the way is said, and changes nothing of how the run ended."""
+    for place in (
+        ".claude",
+        ".claude/state",
+        ".claude/state/reflectloop",
+        ".claude/state/reflectloop/runs",
+        ".claude/state/thinking",
+    ):
+        if (folders.root / place).is_symlink():
+            return [f"nothing was published: {place} is a link"]
+    try:
+        publish(folders, run, envelope, result, blocker)
+    except (OSError, NoSpace) as fault:
+        return [f"not all was published under {STATE}: {fault}"]
+    return []
 
 
 def publish(
@@ -70,7 +91,7 @@ def _home_latch() -> Path:
     return Path.home() / ".claude" / "latch.lock"
 
 
-def set_home_latch(folders: Folders, settings: PublishConfig, stop: latch.Stop) -> list[str]:
+def set_home_latch(folders: Folders, settings: PublishConfig, stop: latch.Stop, grade: str) -> list[str]:
     """The lock in HOME, with the project it belongs to; somebody else's is left alone and said."""
     if not settings.claude_home:
         return []
@@ -78,7 +99,7 @@ def set_home_latch(folders: Folders, settings: PublishConfig, stop: latch.Stop) 
     owner = _owner(path)
     if owner not in (None, os.fspath(folders.root)):
         return [f"{path} belongs to {owner}; it was left alone"]
-    content = stop.as_json() | {"project": os.fspath(folders.root)}
+    content = stop.as_json() | {"project": os.fspath(folders.root), "grade": grade}
     files.write_atomic(path, json.dumps(content, indent=2) + "\n")
     return []
 

@@ -16,6 +16,7 @@ from reflectloop.errors import (
     AgentUnavailable,
     Internal,
     Interrupted,
+    Latched,
     NoSpace,
     ReflectloopError,
     SandboxEscape,
@@ -99,6 +100,7 @@ class Outcome(NamedTuple):
 def run(request: Request, observer: Observer | None = None) -> Outcome:
     """Every fault once the project is known ends in artifacts and an outcome; faults before that are raised."""
     folders = folders_at(request.start, request.mode)
+    folders.claim()
     with lock.hold(folders.own, "run", wait=request.wait):
         line = _Line(request, folders, clock.run_id(clock.now()), observer or Nobody())
         try:
@@ -277,8 +279,11 @@ class _Line:
         for space in self.spaces:
             space.close()
         self._clear_away()
+        if not isinstance(self.error, Latched):
+            self.folders.set_latest(self.run_id)  # what was refused leaves the last failure in sight
         envelope = self._envelope()
         self._write(envelope)
+        envelope = envelope.model_copy(update={"warnings": list(dict.fromkeys(self.warnings))})
         return Outcome(envelope, self.folder, self.steps, self.touched, self.error)
 
     def _settle_task(self) -> None:
@@ -299,7 +304,9 @@ class _Line:
             failed = next((step.id for step in self.steps if step.error_code not in (None, CANCELLED)), None)
             held = tasks.set_latch(self.folders, self.journal, self.error, self._place(failed))
             if held:
-                self.warnings += publish.set_home_latch(self.folders, self.config.publish, held)
+                self.warnings += publish.set_home_latch(
+                    self.folders, self.config.publish, held, "stop" if self.error.code in tasks.STOPPING else "failure"
+                )
         else:
             tasks.close(self.folders, self.task)
             publish.remove_home_latch(self.folders, self.config.publish)
@@ -342,7 +349,7 @@ class _Line:
         for other in ledger.entries(self.folders.own):
             if other.fate == "warm":
                 ledger.remove(other)
-        ledger.set_fate(entry, "warm", self.spaces[0].mark_ns)
+        ledger.set_fate(entry, "warm", self.spaces[0].mark_ns, self.spaces[0].identity)
 
     def _mine(self) -> list[ledger.Entry]:
         names = [self.run_id, *(f"{self.run_id}.{number}" for number in range(1, 1 + len(self.spaces)))]
@@ -404,10 +411,10 @@ class _Line:
         card = self._card(total) if self.error else None
         if card:
             report.write_yaml(self.folder.blocker, envelope, card)
-        if publish.wanted(self.config.publish, path or self._asked_key()):
-            publish.publish(self.folders, self.folder, envelope, body, card)
-        # Last: where the envelope stands, everything it names stands.
+        # Last of ours: where the envelope stands, everything it names stands.
         report.write_yaml(self.folder.envelope, envelope)
+        if publish.wanted(self.config.publish, path or self._asked_key()):
+            self.warnings += publish.attempt(self.folders, self.folder, envelope, body, card)
 
     def _asked_key(self) -> str | None:
         """Where the plan would have been read from, had it been readable."""
@@ -435,7 +442,7 @@ def refuse_agents(loaded: Loaded) -> None:
     if needing:
         raise AgentUnavailable(
             f"step(s) {', '.join(needing)} need an agent, and no backend is bound to their role",
-            next_step=f"give {needing[0]} commands instead of an agent",
+            next_step=f"no backend can be bound in this version; give {needing[0]} commands instead of an agent",
             missing=tuple(f"backend:{name}" for name in needing),
         )
 

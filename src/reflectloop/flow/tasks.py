@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopError
-from reflectloop.flow.folders import Folders
+from reflectloop.flow.folders import TASK_ID, Folders, pointed
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events, journal, latch
 from reflectloop.state.fold import COUNTED, Task, fold
@@ -31,9 +31,8 @@ def _pointer(folders: Folders, key: str) -> Path:
 
 def find_open(folders: Folders, key: str) -> Task | None:
     """The task this plan is being worked on in. The pointer only says where to look; the journal decides."""
-    try:
-        task_id = _pointer(folders, key).read_text().strip()
-    except FileNotFoundError:
+    task_id = pointed(_pointer(folders, key), TASK_ID)
+    if task_id is None:
         return None
     task = fold(journal.read(folders.journal(task_id)))
     return task if task.plan_path == key and not task.passed else None

@@ -21,6 +21,8 @@ from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.world.process import Cancel
 
+_TURN_S = 0.2
+
 
 @dataclass
 class Work:
@@ -124,7 +126,8 @@ class _Batches:
         waiting = {pool.submit(self._perform, step, base, done) for step in steps}
         unsettled = list(steps)
         while waiting:
-            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            # By turns: a signal handed to another thread does not wake this one.
+            finished, waiting = wait(waiting, timeout=_TURN_S, return_when=FIRST_COMPLETED)
             for future in finished:
                 future.result()
             while unsettled and unsettled[0].id in done:

@@ -47,10 +47,13 @@ def set_stop(folder: Path, stop: Stop) -> None:
 
 def read_stop(folder: Path) -> Stop | None:
     """None where there is no latch. One that cannot be read holds all the same."""
-    try:
-        raw = (folder / _NAME).read_text()
-    except FileNotFoundError:
+    path = folder / _NAME
+    if not os.path.lexists(path):
         return None
+    if not path.is_file():
+        return _unreadable()
+    try:
+        raw = path.read_text()
     except (OSError, UnicodeDecodeError):
         return _unreadable()
     try:

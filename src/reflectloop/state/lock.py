@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from reflectloop.errors import Locked
+from reflectloop.errors import Locked, StateDamaged
 from reflectloop.world import clock, files
 
 
@@ -20,7 +20,9 @@ def hold(folder: Path, purpose: str, *, wait: bool = False) -> Iterator[None]:
     path = folder / "lock"
     with files.room_for("the lock", folder):
         folder.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if os.path.lexists(path) and not path.is_file():
+            raise StateDamaged(f"{path} is no file", next_step=f"look at it and remove {path}")
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

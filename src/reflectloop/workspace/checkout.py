@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,7 @@ class Workspace:
     copied: tuple[str, ...] = ()  # ignored folders laid into it
     carried: tuple[Path, ...] = ()  # of the project, to be seen read-only in the workspace
     root: Path = Path("/")  # the project's
+    identity: tuple[int, ...] = ()  # of the folders as they were laid out
     shared_objects: Path | None = None  # another workspace's quarantine, where several serve one run
 
     @property
@@ -91,8 +93,7 @@ class Workspace:
 
     def record(self, *, thorough: bool = False) -> TreeNow:
         """The tree as it is now. Skips the work when nothing was touched, unless asked to be thorough."""
-        if not self.repo.is_dir() or self.repo.is_symlink():
-            raise Unrecordable([], "it removed the workspace")
+        self.refuse_swapped()
         try:
             if not thorough and not changed_since(self.repo, self.mark_ns):
                 return TreeNow(self.tree, changed=False, nested=())
@@ -103,8 +104,25 @@ class Workspace:
         changed, self.tree, self.mark_ns = recorded.tree != self.tree, recorded.tree, now
         return TreeNow(recorded.tree, changed, recorded.nested)
 
+    def refuse_swapped(self) -> None:
+        """A command may have put a link or another folder where the workspace was: we would work in there."""
+        try:
+            same = ledger.identity(self.folder) == self.identity
+        except NotADirectoryError:
+            same = False
+        except FileNotFoundError as fault:
+            raise Unrecordable([], "it removed the workspace") from fault
+        if not same:
+            raise SandboxEscape(
+                "a command replaced the workspace by something else", next_step="reflectloop unlock --reason TEXT"
+            )
+
     def reset_to(self, tree: str) -> None:
         """Make the files those of `tree`, whatever a command left: changed, new, ignored or nested."""
+        try:
+            self.refuse_swapped()
+        except Unrecordable as fault:
+            raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
         # Not through the shield: the files lie outside it. No object is written here.
         git = self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
         kept = [word for path in self.copied for word in ("-e", f"/{path}")]
@@ -114,6 +132,10 @@ class Workspace:
 
     def resolve(self, cwd: str) -> Path:
         """The real folder behind a step's cwd; outside the workspace is an escape."""
+        try:
+            self.refuse_swapped()
+        except Unrecordable:
+            return self.repo / cwd  # which is not there; the step says so
         root = self.repo.resolve()
         try:
             target = (root / cwd).resolve()
@@ -160,6 +182,7 @@ def create(
     with files.room_for("the workspace", root):
         try:
             if warm:
+                space.identity = ledger.identity(folder)
                 _vouch_for(space, warm.mark_ns)
                 _clear_warm(space)
                 space.reset_to(snapshot.tree)
@@ -182,6 +205,7 @@ def _carry(project: Project, space: Workspace, wanted: WorkspaceConfig) -> None:
     copied = [name.strip("/") for name in wanted.carry_copy if _carriable(project, name)]
     copied += [] if bound else there
     for name in copied:
+        space.resolve(name)  # not through a link out of the workspace
         shutil.copytree(project.root / name, space.repo / name, symlinks=True, dirs_exist_ok=True)
     space.copied = tuple(copied)
     space.root = project.root
@@ -194,12 +218,16 @@ def _carriable(project: Project, name: str) -> bool:
         raise InvalidInput(
             f"[workspace] carry: {name!r} is not a folder inside the project", next_step="reflectloop config"
         )
-    return (project.root / path).is_dir()
+    real = (project.root / path).resolve()
+    if not real.is_relative_to(project.root.resolve()):
+        raise InvalidInput(f"[workspace] carry: {name!r} leads out of the project", next_step="reflectloop config")
+    return real.is_dir()
 
 
 def _lay_out(space: Workspace, tree: str) -> None:
     for part in (space.folder, space.repo, space.home, space.tmp, space.desk / "objects"):
         part.mkdir(mode=0o700)
+    space.identity = ledger.identity(space.folder)
     # The store is written to here, not the quarantine: nothing new comes of a checkout.
     checkout = space.store.git(work_tree=space.repo, index=space.desk / "index")
     checkout.run("read-tree", "-u", "--reset", tree)
@@ -221,6 +249,25 @@ def _clear_warm(space: Workspace) -> None:
             files.remove_tree(part)
     for part in (space.home, space.tmp, space.desk / "objects"):
         part.mkdir(mode=0o700)
+    _plain_modes(space.repo)
+
+
+def _plain_modes(repo: Path) -> None:
+    """Modes that git does not keep are not to pass from one run to the next."""
+    mask = os.umask(0)
+    os.umask(mask)
+    for folder, _, names in os.walk(repo):
+        _set_mode(Path(folder), 0o700 if Path(folder) == repo else 0o777 & ~mask)
+        for name in names:
+            path = Path(folder) / name
+            if not path.is_symlink():
+                runnable = path.stat().st_mode & 0o100
+                _set_mode(path, (0o777 if runnable else 0o666) & ~mask)
+
+
+def _set_mode(path: Path, mode: int) -> None:
+    if stat.S_IMODE(path.stat().st_mode) != mode:
+        path.chmod(mode)
 
 
 def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspace) -> None:

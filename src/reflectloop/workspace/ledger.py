@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
+import stat
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,6 +15,8 @@ from reflectloop.world import files, process, tools
 # Commands may leave folders that even their owner cannot enter.
 _BURY = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
 _GRAVE = ".removed-"
+
+_NAME = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}(?:\.\d+)?")
 
 Fate = Literal["at work", "kept", "warm"]
 
@@ -25,10 +29,11 @@ class Entry(NamedTuple):
     born: int  # when that process began, since pids come round again
     fate: Fate
     mark_ns: int = 0
+    identity: tuple[int, ...] = ()
 
     @property
     def alive(self) -> bool:
-        return process.born(self.pid) == self.born
+        return self.born != 0 and process.born(self.pid) == self.born
 
 
 def _home(own: Path) -> Path:
@@ -44,14 +49,20 @@ def enter(own: Path, name: str, folder: Path) -> Path:
     return desk
 
 
-def set_fate(entry: Entry, fate: Fate, mark_ns: int = 0) -> None:
-    _write(entry.desk, entry.folder, fate, mark_ns)
+def set_fate(entry: Entry, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
+    _write(entry.desk, entry.folder, fate, mark_ns, same)
 
 
-def _write(desk: Path, folder: Path, fate: Fate, mark_ns: int = 0) -> None:
+def _write(desk: Path, folder: Path, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
     pid = os.getpid()
-    entry = {"name": desk.name, "folder": os.fspath(folder), "pid": pid, "born": process.born(pid), "fate": fate}
-    entry["mark_ns"] = mark_ns
+    entry: dict[str, object] = {
+        "name": desk.name,
+        "folder": os.fspath(folder),
+        "pid": pid,
+        "born": process.born(pid),
+        "fate": fate,
+    }
+    entry |= {"mark_ns": mark_ns, "identity": same}
     files.write_atomic(desk / "workspace.json", json.dumps(entry) + "\n")
 
 
@@ -64,16 +75,50 @@ def _read(desk: Path) -> Entry:
     try:
         said = json.loads((desk / "workspace.json").read_text())
         folder = Path(said["folder"])
-        if folder.name == desk.name and folder.is_absolute() and said["fate"] in ("at work", "kept", "warm"):
+        known = _NAME.fullmatch(desk.name) and said["fate"] in ("at work", "kept", "warm")
+        if known and folder.name == desk.name and _is_private(folder.parent):
             mark_ns = int(said.get("mark_ns", 0))
-            return Entry(desk.name, folder, desk, int(said["pid"]), int(said["born"]), said["fate"], mark_ns)
+            same = tuple(int(number) for number in said.get("identity", ()))
+            return Entry(desk.name, folder, desk, int(said["pid"]), int(said["born"]), said["fate"], mark_ns, same)
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return Entry(desk.name, desk / "no-folder-known", desk, 0, 0, "at work")
 
 
+def _is_private(root: Path) -> bool:
+    """Whether a folder can be one that workspaces are made in: ours alone, and reached through no link of its own."""
+    try:
+        status = root.lstat()
+    except OSError:
+        return False
+    return (
+        root.is_absolute()
+        and stat.S_ISDIR(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and not status.st_mode & 0o077
+    )
+
+
+def identity(folder: Path) -> tuple[int, ...]:
+    """Which folder this really is, and which `repo` lies in it; a link or another folder has another identity."""
+    found: tuple[int, ...] = ()
+    for path in (folder, folder / "repo"):
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(path)
+        found += (status.st_dev, status.st_ino)
+    return found
+
+
 def find(own: Path, name: str) -> Entry | None:
     return next((entry for entry in entries(own) if entry.name == name), None)
+
+
+def _is_the_same(entry: Entry) -> bool:
+    try:
+        return identity(entry.folder) == entry.identity
+    except OSError:
+        return False
 
 
 class Warm(NamedTuple):
@@ -84,7 +129,7 @@ class Warm(NamedTuple):
 def take_warm(own: Path, name: str, folder: Path) -> Warm | None:
     """Rename a warm workspace to serve as `name`; None where none fits."""
     for entry in entries(own):
-        if entry.fate == "warm" and entry.folder.parent == folder.parent and (entry.folder / "repo").is_dir():
+        if entry.fate == "warm" and entry.folder.parent == folder.parent and _is_the_same(entry):
             desk = _home(own) / name
             with contextlib.suppress(OSError):
                 # The record first: wherever this is cut short, one of the two names is in the ledger.

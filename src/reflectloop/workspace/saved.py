@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Self
 
-from reflectloop.errors import ApplyConflict
+from reflectloop.errors import ApplyConflict, StateDamaged
 from reflectloop.world import files
 from reflectloop.world.git import Git
 
@@ -88,6 +88,19 @@ def _same(one: Path, other: Path) -> bool:
     return one.stat().st_mode == other.stat().st_mode and filecmp.cmp(one, other, shallow=False)
 
 
+def _refuse_astray(root: Path, names: list[bytes]) -> None:
+    """Only what an apply can have touched is put back: plain paths inside the project, through no link."""
+    for name in names:
+        parts = name.split(b"/")
+        parents = [os.fsencode(root) + b"/" + b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+        linked = any(os.path.islink(parent) for parent in parents)  # noqa: PTH114 - bytes names
+        if linked or any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts):
+            raise StateDamaged(
+                f"the record of an unfinished apply names {files.display(name)!r}, which no apply touches",
+                next_step="remove .reflectloop/tmp/apply.saved after looking at it",
+            )
+
+
 def recover(root: Path, folder: Path, target: Git) -> bool:
     """Undo an apply that was killed half way. Whether there was one."""
     if not folder.exists():
@@ -95,6 +108,7 @@ def recover(root: Path, folder: Path, target: Git) -> bool:
     manifest = folder / _MANIFEST
     if manifest.exists():
         result, *names = manifest.read_bytes().split(b"\0")
+        _refuse_astray(root, names)
         saved = Saved(root, folder, names, result.decode())
         strange = saved.strange(target)
         if strange:
