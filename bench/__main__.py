@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import machine, patch, removal, sandbox, start, step, table, workspace
+from bench import machine, parallel, patch, removal, sandbox, start, step, table, workspace
 from bench.ground import Ground, prepared
 from bench.table import Section
 
@@ -21,6 +21,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "patch": patch.measure,
     "workspace": workspace.measure,
     "removal": removal.measure,
+    "parallel": parallel.measure,
 }
 _PREFACE = """\
 # Benchmarks
