@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from bench import ours, race, repository
@@ -89,8 +90,10 @@ class _Field:
         """What a good run leaves: a workspace of the same tree, for the next run to take over."""
         self._ours()
         space = self._made.pop()
+        space.record(thorough=True)  # as a run does at its end
         space.close()
-        ledger.set_fate(ours.entry(self.repository, space), "warm")
+        ledger.set_fate(ours.entry(self.repository, space), "warm", space.mark_ns, space.identity)
+        time.sleep(1.1)  # an earlier run is not of the same second, in which git would trust nothing
 
     def _worktree(self) -> None:
         git("worktree", "add", "--quiet", "--detach", os.fspath(self.copies / "tree"), cwd=self.repository)
