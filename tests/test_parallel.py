@@ -208,3 +208,19 @@ def test_reset_restores_a_file_changed_behind_gits_back(repo: Repo) -> None:
     assert "data.txt" in repo.run("diff", "--stat").stdout
     assert repo.run("run", repo.steps("cat data.txt")).code == 0
     assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "aaaa\n"
+
+
+def test_modes_do_not_pass_from_one_run_to_the_next(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("chmod 500 src; chmod 600 README.md; chmod 555 .")).code == 0
+    assert repo.run("run", repo.steps("stat -c '%a %n' src README.md src/app.py; touch src/new")).code == 0
+    umask = os.umask(0)
+    os.umask(umask)
+    log = (repo.latest() / "logs" / "P-1.1.log").read_text().split()
+    assert log == [
+        f"{0o777 & ~umask:o}",
+        "src",
+        f"{0o666 & ~umask:o}",
+        "README.md",
+        f"{0o666 & ~umask:o}",
+        "src/app.py",
+    ]

@@ -256,18 +256,18 @@ def _plain_modes(repo: Path) -> None:
     """Modes that git does not keep are not to pass from one run to the next."""
     mask = os.umask(0)
     os.umask(mask)
-    for folder, _, names in os.walk(repo):
-        _set_mode(Path(folder), 0o700 if Path(folder) == repo else 0o777 & ~mask)
-        for name in names:
-            path = Path(folder) / name
-            if not path.is_symlink():
-                runnable = path.stat().st_mode & 0o100
-                _set_mode(path, (0o777 if runnable else 0o666) & ~mask)
-
-
-def _set_mode(path: Path, mode: int) -> None:
-    if stat.S_IMODE(path.stat().st_mode) != mode:
-        path.chmod(mode)
+    repo.chmod(0o700)
+    stack = [os.fspath(repo)]
+    while stack:
+        with os.scandir(stack.pop()) as entries:
+            for entry in entries:
+                mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+                folder = entry.is_dir(follow_symlinks=False)
+                plain = (0o777 if folder or mode & 0o100 else 0o666) & ~mask
+                if mode != plain and not entry.is_symlink():
+                    os.chmod(entry.path, plain)  # noqa: PTH101
+                if folder:
+                    stack.append(entry.path)
 
 
 def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspace) -> None:
