@@ -9,7 +9,9 @@ from bench import ours, race
 from bench.ground import Ground
 from bench.race import Contestant
 from bench.table import Measure, Row, Section
+from reflectloop.box import walls
 from reflectloop.box.box import Box, Order
+from reflectloop.terms import Isolation
 from reflectloop.world import bubblewrap
 
 _BWRAP = ("bwrap", "--dev-bind", "/", "/", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--")
@@ -22,7 +24,7 @@ def measure(ground: Ground) -> Section:
     root = ground.repository(100)
     space = ours.workspace(root, ground.disk / "copies")
     order = Order(("true",), space.repo, ground.disk / "true.log", timeout_s=60)
-    box = Box(space, dict(os.environ))
+    box = Box(space, dict(os.environ), walls.reach(Isolation.FULL))
     contestants = [
         Contestant("ours", lambda: box.run(order)),
         Contestant("bwrap", lambda: subprocess.run([*_BWRAP, "true"], check=True)),

@@ -7,9 +7,13 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from support import Repo
+
+hypothesis.settings.register_profile("calm", deadline=None)  # machines here are noisy; growth is measured elsewhere
+hypothesis.settings.load_profile("calm")
 
 
 @pytest.fixture(autouse=True)

@@ -82,6 +82,12 @@ class Repo:
         steps = [{"id": f"P-{number}", "commands": [command], **more} for number, command in enumerate(commands, 1)]
         return self.plan(json.dumps({"plan": {"title": "Test", "track": "direct", "steps": steps}}))
 
+    def weaken(self) -> Path:
+        """As on a machine that can do no better than a folder and an environment of its own."""
+        settings = self.path / "reflectloop.toml"
+        settings.write_text((settings.read_text() if settings.exists() else "") + '[box]\nstrongest = "workspace"\n')
+        return settings
+
     def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Answer:
         return reflectloop(self.path, *(str(word) for word in words), env=env)
 
@@ -117,12 +123,12 @@ class Repo:
         return [path for path in found if path.name not in warm]
 
     def no_process_left(self) -> None:
-        mark = os.environ["TMPDIR"].encode()
+        mark = os.fsencode(Path(os.environ["TMPDIR"]).parent)
         assert wait_until(lambda: not _processes_naming(mark)), f"left running: {_processes_naming(mark)}"
 
 
 def _processes_naming(mark: bytes) -> list[str]:
-    """Commands of ours that still run: their HOME lies under this test's temp folder."""
+    """Commands of ours that still run: their HOME lies under this test's folder."""
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -131,7 +137,7 @@ def _processes_naming(mark: bytes) -> list[str]:
                 words = Path(f"/proc/{name}/cmdline").read_bytes()
             except (FileNotFoundError, PermissionError, ProcessLookupError):
                 continue
-            if b"HOME=" + mark in environ and words:
+            if b"HOME=" + mark in environ and b"REFLECTLOOP_RUN=" in environ and words:
                 found.append(words.replace(b"\0", b" ").decode("utf-8", "replace"))
     return found
 

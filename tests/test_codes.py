@@ -96,7 +96,7 @@ STORIES = [
     Story(
         "SANDBOX_CREATE_FAILED",
         20,
-        lambda repo: repo.run("run", "--json", "--isolation", "full", repo.steps("true")),
+        lambda repo: (repo.weaken(), repo.run("run", "--json", "--isolation", "full", repo.steps("true")))[1],
         ["isolation:full"],
     ),
     Story("STEP_FAILED", 30, lambda repo: repo.run("run", "--json", repo.steps("false"))),

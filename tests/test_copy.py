@@ -31,7 +31,12 @@ def test_a_folder_without_git_runs_and_applies(folder: Repo) -> None:
     assert answer.code == 0, answer.stdout
     assert answer.envelope["sandbox_mode"] == "copy"
     log = (folder.latest() / "logs" / "P-1.1.log").read_text()
-    assert log.split() == ["./.gitignore", "./a.txt", "./sub/b.txt"]
+    assert log.split() == [
+        "./.gitignore",
+        "./a.txt",
+        "./node_modules/x/index.js",
+        "./sub/b.txt",
+    ]  # the third to read only
     touched = [change["path"] for change in answer.json["data"]["touched_files"]]
     assert touched == ["a.txt", "link", "new.bin", "sub/b.txt"]
     patch = folder.latest() / "changes.patch"
@@ -99,7 +104,7 @@ def test_what_is_no_file_is_said_and_left(folder: Repo) -> None:
 
 
 def test_more_can_be_left_out_by_settings(folder: Repo) -> None:
-    folder.write("reflectloop.toml", '[workspace]\nexclude = ["*.log", "/data/"]\n')
+    folder.write("reflectloop.toml", '[workspace]\ncarry = []\nexclude = ["*.log", "/data/"]\n')
     folder.write("x.log", "x\n")
     folder.write("data/big", "x\n")
     assert folder.run("run", folder.steps("ls")).code == 0

@@ -53,6 +53,7 @@ def test_a_changed_tree_runs_and_the_change_is_journalled(repo: Repo) -> None:
 
 
 def test_retry_needs_a_reason_and_runs(repo: Repo, tmp_path: Path) -> None:
+    repo.weaken()
     plan = repo.steps(f"test -f {tmp_path}/service-is-up")
     assert code(repo.run("run", "--json", plan)) == "STEP_FAILED"
     assert repo.run("retry").code == 2
@@ -155,6 +156,7 @@ def test_a_latch_that_cannot_be_read_holds(repo: Repo, garbage: str) -> None:
 
 
 def test_faults_of_the_machine_or_the_user_do_not_latch(repo: Repo) -> None:
+    repo.weaken()
     plan = repo.steps("true")
     assert repo.run("run", "--isolation", "full", plan).code == 20
     assert repo.run("run", plan).code == 0
@@ -197,10 +199,10 @@ def test_route_says_what_is_needed_and_the_command(repo: Repo) -> None:
 
 def test_shell_opens_where_the_failure_happened(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo evidence > left; false")).code == 30
-    answer = repo.run("shell", "latest", "sh", "-c", "cat left; echo $HOME")
-    assert answer.code == 0, answer.stderr
-    assert answer.stdout.startswith("evidence\n")
-    assert os.environ["HOME"] not in answer.stdout
+    (Path(os.environ["HOME"]) / "diary").write_text("mine")
+    answer = repo.run("shell", "latest", "sh", "-c", "cat left; pwd; cat ~/diary")
+    assert answer.code == 1, answer.stderr
+    assert answer.stdout == f"evidence\n{repo.path}\n"
     assert repo.run("run", repo.steps("true")).code == 0
     assert repo.run("shell").code == 14
 

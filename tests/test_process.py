@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from reflectloop.box.box import Box, Order
+from reflectloop.box.walls import Wall
+from reflectloop.terms import Isolation
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 from support import Repo, start, wait_until
@@ -25,7 +28,7 @@ STUBBORN = (
     "    os.setsid()\n"
     "    if os.fork(): os._exit(0)\n"
     "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-    "open(sys.argv[1] + str(os.getpid()), 'w').close()\n"
+    "print('alive', flush=True)\n"
     "time.sleep(300)\n"
 )
 
@@ -47,8 +50,11 @@ def living(token: str) -> list[str]:
 @pytest.fixture
 def stubborn(tmp_path: Path) -> str:
     """A command that forks twice into a session of its own, ignores TERM and sleeps; argument 1 marks it."""
-    (tmp_path / "stubborn.py").write_text(STUBBORN)
-    return f"{sys.executable} {tmp_path}/stubborn.py {tmp_path}/alive-"
+    return f"{sys.executable} -c {shlex.quote(STUBBORN)} {tmp_path}/alive-"
+
+
+def log_of(repo: Repo) -> str:
+    return "".join(path.read_text() for path in repo.path.glob(".reflectloop/runs/*/logs/*.log"))
 
 
 def test_a_step_past_its_timeout_is_killed_with_its_children(repo: Repo, stubborn: str, tmp_path: Path) -> None:
@@ -56,21 +62,20 @@ def test_a_step_past_its_timeout_is_killed_with_its_children(repo: Repo, stubbor
     answer = repo.run("run", "--json", repo.steps(f"echo partial; {stubborn}", timeout_s=1))
     assert answer.code == 31
     assert answer.envelope["error_code"] == "STEP_TIMEOUT"
-    assert len(list(tmp_path.glob("alive-*"))) == 2
     assert living(f"{tmp_path}/alive-") == []
-    assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "partial\n"
+    assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "partial\nalive\nalive\n"
 
 
 def test_what_a_finished_command_left_behind_is_gone_too(repo: Repo, stubborn: str, tmp_path: Path) -> None:
     answer = repo.run("run", repo.steps(f"{stubborn} leave; sleep 0.3"))
     assert answer.code == 0, answer.stderr
-    assert len(list(tmp_path.glob("alive-*"))) == 1
+    assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "alive\n"
     assert living(f"{tmp_path}/alive-") == []
 
 
 def test_nothing_survives_kill_9_of_the_engine(repo: Repo, stubborn: str, tmp_path: Path) -> None:
     engine = start(repo.path, "run", str(repo.steps(stubborn)))
-    assert wait_until(lambda: len(list(tmp_path.glob("alive-*"))) == 2)
+    assert wait_until(lambda: log_of(repo).count("alive") == 2)
     engine.send_signal(signal.SIGKILL)
     engine.wait()
     assert wait_until(lambda: not living(f"{tmp_path}/alive-"), 5)
@@ -81,7 +86,7 @@ def test_nothing_survives_kill_9_of_the_engine(repo: Repo, stubborn: str, tmp_pa
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_cleanly_and_says_so(number: signal.Signals, repo: Repo, stubborn: str, tmp_path: Path) -> None:
     engine = start(repo.path, "run", "--json", str(repo.steps(stubborn)), stdout=subprocess.PIPE)
-    assert wait_until(lambda: len(list(tmp_path.glob("alive-*"))) == 2)
+    assert wait_until(lambda: log_of(repo).count("alive") == 2)
     engine.send_signal(number)
     told, _ = engine.communicate(timeout=30)
     assert engine.returncode == 130
@@ -133,7 +138,7 @@ def bare_box(tmp_path: Path) -> Box:
     space = Workspace(folder.name, folder, tmp_path, Store(tmp_path, "sha1"), "", "", 0)
     for path in (space.folder, space.repo, space.home, space.tmp):
         path.mkdir()
-    return Box(space, dict(os.environ), namespaced=False, grace_s=0.3)
+    return Box(space, dict(os.environ), Wall(Isolation.WORKSPACE, "nothing"), grace_s=0.3)
 
 
 @pytest.mark.parametrize("more", ["", " leave; sleep 0.3"])

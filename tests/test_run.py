@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import yaml
 
+from reflectloop.box import walls
 from support import Repo
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "schemas"
@@ -112,7 +113,7 @@ def test_json_prints_exactly_one_document_and_it_fits_the_schema(repo: Repo) -> 
     assert answer.code == 0
     jsonschema.validate(answer.envelope, json.loads((SCHEMAS / "envelope.json").read_text()))
     assert answer.envelope["status"] == "OK"
-    assert answer.envelope["isolation"] == "workspace"
+    assert answer.envelope["isolation"] == walls.possible()[0].level
     assert answer.stderr == ""
 
 
@@ -180,13 +181,14 @@ def test_a_failure_in_the_middle_of_a_shell_line_is_a_failure(repo: Repo) -> Non
 
 def test_commands_see_an_environment_of_their_own(repo: Repo) -> None:
     plan = repo.steps(
-        "echo home=$HOME tmp=$TMPDIR private=${PRIVATE_THING:-none}; read x || echo closed", env={"A": "b"}
+        "ls -A $HOME $TMPDIR; echo private=${PRIVATE_THING:-none} $A; read x || echo closed", env={"A": "b"}
     )
+    (Path(os.environ["HOME"]) / "diary").write_text("mine")
     assert repo.run("run", plan, env={"PRIVATE_THING": "mine"}).code == 0
     log = (repo.latest() / "logs" / "P-1.1.log").read_text()
-    assert "private=none" in log
+    assert "private=none b\n" in log
     assert "closed" in log
-    assert os.environ["HOME"] not in log
+    assert "diary" not in log
 
 
 def test_steps_wait_for_what_they_depend_on(repo: Repo) -> None:

@@ -26,9 +26,14 @@ class WorkspaceConfig(Section):
     warm: bool = Field(default=True, description="keep one finished workspace to start the next run from")
     exclude: tuple[str, ...] = Field(default=(), description="more that copy mode leaves out, as gitignore patterns")
     carry: tuple[str, ...] = Field(
-        default=(), description="ignored folders that commands may read, such as node_modules"
+        default=(".venv", "node_modules"), description="ignored folders that commands may read in place"
     )
     carry_copy: tuple[str, ...] = Field(default=(), description="ignored folders copied into each workspace")
+
+    @property
+    def names_carried(self) -> tuple[str, ...]:
+        """What the user says is carried, as opposed to what we look for."""
+        return self.carry if "carry" in self.model_fields_set else ()
 
 
 class RunConfig(Section):
@@ -44,6 +49,13 @@ class RunConfig(Section):
 
 class BoxConfig(Section):
     isolation: Isolation = Field(default=Isolation.WORKSPACE, description="the least isolation a run may have")
+    strongest: Isolation = Field(default=Isolation.FULL, description="go no further, though the machine could")
+    read: tuple[Path, ...] = Field(default=(), description="more folders that commands may read: caches, toolchains")
+    processes: Annotated[StrictInt, Field(ge=16)] = Field(default=4096, description="at once, threads counted")
+    memory_mb: Annotated[StrictInt, Field(ge=64)] | None = Field(
+        default=None, description="of a command and all it starts; default: three quarters of the machine's"
+    )
+    file_mb: Annotated[StrictInt, Field(ge=1)] = Field(default=16384, description="the largest file written")
 
 
 class PublishConfig(Section):

@@ -18,6 +18,13 @@ class Isolation(StrEnum):
         return list(Isolation).index(self)
 
 
+class Network(StrEnum):
+    """What a command can reach: nothing but a loopback of its own, or what its user can."""
+
+    NONE = "none"
+    HOST = "host"
+
+
 class Track(StrEnum):
     """What kind of change a plan makes, and so what must be proven."""
 

@@ -6,20 +6,28 @@ import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.box import environment
+from reflectloop.box import environment, view
+from reflectloop.box.limits import Limiter
 from reflectloop.box.output import Recorder
+from reflectloop.box.view import View
+from reflectloop.box.walls import Wall
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.terms import Isolation
+from reflectloop.terms import Isolation, Network
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.record import changed_since, mark
-from reflectloop.world import bubblewrap, process, tools
+from reflectloop.world import bubblewrap, landlock, process, tools
+from reflectloop.world.bubblewrap import Gate, Namespaces
 
 SHELL = ("bash", "-e", "-o", "pipefail", "-c")
 NOT_FOUND = 127
 NOT_RUNNABLE = 126
+_BY_SIGNAL = 128  # the shell's mark
+_NOT_STARTED = b"bwrap: execvp "
+_DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts"))
 
 
 def _ignore(_: bytes) -> None:
@@ -38,6 +46,7 @@ class Order(NamedTuple):
     look: Callable[[bytes], None] = _ignore  # raw standard output, for checks; never stored
     merge: bool = True
     idle_s: float | None = None
+    network: Network | None = None
 
 
 class Done(NamedTuple):
@@ -46,46 +55,50 @@ class Done(NamedTuple):
     duration_ms: int
     idle: bool = False
     cancelled: bool = False
+    limit: str | None = None  # which it came up against, in words
 
 
 @dataclass
 class Box:
     workspace: Workspace
     caller: Mapping[str, str]
-    namespaced: bool = True
+    wall: Wall
+    readable: tuple[Path, ...] = ()
     env_allow: tuple[str, ...] = ()
     grace_s: float = 5.0
     log_cap: int = 8 << 20
     idle_s: float | None = None
     cancel: process.Cancel | None = None
-    level: Isolation = Isolation.WORKSPACE
+    limiter: Limiter | None = None
     _count: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        if not self.namespaced:
+        if self.wall.by != "bubblewrap":
             process.adopt_orphans()
+
+    @cached_property
+    def view(self) -> View | None:
+        """What commands see; None where they see the machine as it is."""
+        return view.of(self.workspace, self.caller, self.readable) if self.wall.mounted else None
 
     def run(self, order: Order) -> Done:
         argv = [*SHELL, order.command] if isinstance(order.command, str) else list(order.command)
-        env = environment.build(self.workspace, self.caller, also=self.env_allow, added=order.env)
+        env = environment.build(self.workspace, self.caller, self.view, also=self.env_allow, added=order.env)
         self._count += 1
         mark = f"{self.workspace.name}.{self._count}"
         env[environment.MARK] = mark
         recorder = Recorder(order.log, self.log_cap, show=order.show, look=order.look)
         try:
-            if process.find(argv[0], path=env["PATH"], cwd=order.cwd) is None:
-                recorder.take("stderr", f"{argv[0]}: command not found\n".encode())
-                return Done(NOT_FOUND, timed_out=False, duration_ms=0)
-            try:
-                ended = self._watch(argv, order, env, recorder, f"{environment.MARK}={mark}")
-            except OSError as fault:
-                if fault.errno not in (errno.E2BIG, errno.ENOEXEC, errno.EACCES):
-                    raise
-                recorder.take("stderr", f"{argv[0][:200]}: {os.strerror(fault.errno)}\n".encode())
-                return Done(NOT_RUNNABLE, timed_out=False, duration_ms=0)
+            ended = self._watch(argv, order, env, recorder)
+        except OSError as fault:
+            if fault.errno not in (errno.E2BIG, errno.ENOEXEC, errno.EACCES):
+                raise
+            recorder.take("stderr", f"{argv[0][:200]}: {os.strerror(fault.errno)}\n".encode())
+            return Done(NOT_RUNNABLE, timed_out=False, duration_ms=0)
         finally:
             recorder.close()
-        return Done(ended.code, ended.timed_out, round(ended.duration_s * 1000), ended.idle, ended.cancelled)
+        limit = self.limiter.reached(ended.code) if self.limiter else None
+        return Done(ended.code, ended.timed_out, round(ended.duration_s * 1000), ended.idle, ended.cancelled, limit)
 
     def _patience(self, order: Order) -> process.Patience:
         seen = [self.workspace.mark_ns]
@@ -94,32 +107,71 @@ class Box:
             since, seen[0] = seen[0], mark(self.workspace.folder)
             return changed_since(self.workspace.repo, since)
 
-        return process.Patience(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred)
+        over = self.limiter.watch if self.limiter else None
+        return process.Patience(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred, over)
 
-    def _watch(
-        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, marker: str
+    def _watch(self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder) -> process.Ended:
+        if self.wall.by == "bubblewrap":
+            return self._behind_bubblewrap(argv, order, env, recorder)
+        if process.find(argv[0], path=env["PATH"], cwd=order.cwd) is None:
+            recorder.take("stderr", f"{argv[0]}: command not found\n".encode())
+            return process.Ended(NOT_FOUND, timed_out=False, duration_s=0)
+        if self.wall.by == "landlock":
+            return self._behind_landlock(argv, order, env, recorder)
+        return self._in_the_open(argv, order, env, recorder)
+
+    def _in_the_open(
+        self,
+        argv: list[str],
+        order: Order,
+        env: Mapping[str, str],
+        recorder: Recorder,
+        start: Callable[[process.Start], process.Started] = lambda start: start(),
     ) -> process.Ended:
-        if not self.namespaced:
-            watched = process.Watched(
-                process.tie(argv),
-                cwd=order.cwd,
-                env=env,
-                on_output=recorder.take,
-                merge=order.merge,
-                marker=marker,
-                cancel=self.cancel,
+        watched = process.Watched(
+            process.tie(argv),
+            cwd=order.cwd,
+            env=env,
+            on_output=recorder.take,
+            merge=order.merge,
+            marker=f"{environment.MARK}={env[environment.MARK]}",
+            cancel=self.cancel,
+            start=start,
+        )
+        return watched.wait(self._patience(order))
+
+    def _behind_landlock(
+        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder
+    ) -> process.Ended:
+        with self._shut_in(self.wall.network(order.network)) as thread:
+            return self._in_the_open(argv, order, env, recorder, thread.call)
+
+    def _shut_in(self, network: Network) -> landlock.Thread:
+        space = self.workspace
+        return landlock.Thread(
+            landlock.Walls(
+                read=tuple(view.readable(space, self.caller, self.readable)),
+                write=(space.repo, space.home, space.tmp, *_DEVICES),
+                network=network is Network.HOST,
             )
-            return watched.wait(self._patience(order))
-        reader, writer = os.pipe()
-        arguments = os.memfd_create("arguments")
+        )
+
+    def _behind_bubblewrap(
+        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder
+    ) -> process.Ended:
+        online = self.wall.network(order.network) is Network.HOST
+        gate = Gate()
         try:
             wrapped = bubblewrap.wrap(
                 argv,
-                cwd=order.cwd,
+                gate,
+                cwd=self._inside(order.cwd),
                 env=env,
-                status_fd=writer,
-                args_fd=arguments,
-                read_only=self.workspace.read_only,
+                mounts=self._mounts(),
+                apart=Namespaces(
+                    network=self.wall.level is Isolation.FULL and not online, own_user=self.view is not None
+                ),
+                online=online,
             )
             watched = process.Watched(
                 wrapped,
@@ -128,44 +180,65 @@ class Box:
                 on_output=recorder.take,
                 merge=order.merge,
                 namespaced=True,
-                pass_fds=[writer, arguments],
+                pass_fds=gate.inherited,
                 cancel=self.cancel,
             )
-            os.close(writer)
-            writer = -1
+            gate.started()
+            self._limit(gate.child(), order)
+            gate.open()
             ended = watched.wait(self._patience(order))
-            os.set_blocking(reader, False)
-            return self._judge(ended, _read(reader), order)
+            return self._judge(ended, gate.exit_code(), argv, recorder)
         finally:
-            for descriptor in (reader, arguments, writer):
-                if descriptor >= 0:
-                    os.close(descriptor)
+            gate.close()
+
+    def _limit(self, child: int | None, order: Order) -> None:
+        if child is not None and self.limiter:
+            self.limiter.take(child, order.timeout_s)
+
+    def _mounts(self) -> list[str]:
+        if self.view:
+            return list(self.view.words())
+        seen = [word for pair in self.workspace.read_only for word in ("--ro-bind", *map(os.fspath, pair))]
+        return [*bubblewrap.WHOLE_MACHINE, *seen]
+
+    def _inside(self, path: Path) -> Path:
+        return self.view.root / path.relative_to(self.workspace.repo) if self.view else path
 
     @staticmethod
-    def _judge(ended: process.Ended, status: bytes, order: Order) -> process.Ended:
+    def _judge(ended: process.Ended, code: int | None, argv: list[str], recorder: Recorder) -> process.Ended:
         """Without the command's own exit code, and not by a signal, it was bubblewrap that failed."""
-        code = bubblewrap.exit_code(status)
         if code is not None:
             return ended._replace(code=code)
-        if ended.timed_out or ended.idle or ended.cancelled or ended.code > 128:  # noqa: PLR2004 - the shell's mark of a signal
+        if ended.timed_out or ended.idle or ended.cancelled or ended.over or ended.code > _BY_SIGNAL:
             return ended
-        raise SandboxCreateFailed(f"bubblewrap could not start the command; see {order.log}")
+        if _NOT_STARTED in recorder.beginning:
+            missing = os.strerror(errno.ENOENT).encode() in recorder.beginning
+            why = "command not found" if missing else "cannot be run"
+            recorder.take("stderr", f"{argv[0][:200]}: {why}\n".encode())
+            return ended._replace(code=NOT_FOUND if missing else NOT_RUNNABLE)
+        said = recorder.beginning.decode("utf-8", "replace").strip()[:300]
+        raise SandboxCreateFailed(f"bubblewrap could not start the command: {said}", next_step="reflectloop doctor")
 
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 1 << 16)
-    except BlockingIOError:
-        return b""
-
-
-def reach(floor: Isolation) -> Isolation:
-    """The level this machine gives; refuses when it is below what was asked for."""
-    level = Isolation.WORKSPACE
-    if floor.rank > level.rank:
-        raise SandboxCreateFailed(
-            f"isolation {floor} is required and this machine reaches {level}",
-            next_step="reflectloop doctor",
-            missing=(f"isolation:{floor}",),
-        )
-    return level
+    def interact(self, command: list[str]) -> int:
+        """Hand the terminal to a command that sees what the others saw."""
+        env = environment.build(self.workspace, self.caller, self.view, also=self.env_allow)
+        if self.wall.by == "nothing":
+            return process.interactive(command, cwd=self.workspace.repo, env=env)
+        if self.wall.by == "landlock":
+            with self._shut_in(self.wall.network(None)) as thread:
+                return thread.call(lambda: process.interactive(command, cwd=self.workspace.repo, env=env))
+        gate = Gate()
+        try:
+            wrapped = bubblewrap.wrap(
+                command,
+                gate,
+                cwd=self._inside(self.workspace.repo),
+                env=env,
+                mounts=self._mounts(),
+                apart=Namespaces(network=self.wall.level is Isolation.FULL, own_user=self.view is not None),
+                online=True,
+            )
+            gate.open()
+            return process.interactive(wrapped, cwd=self.workspace.repo, env=dict(env), pass_fds=gate.inherited)
+        finally:
+            gate.close()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from reflectloop.box.view import TEMP, View
 from reflectloop.workspace.checkout import Workspace
 
 _ALLOWED = frozenset(
@@ -46,23 +47,32 @@ MARK = "REFLECTLOOP_COMMAND"
 RUN = "REFLECTLOOP_RUN"
 
 
+# Where tools look when HOME is not the user's and nothing else tells them.
+_UNDER_HOME = {"PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nvm"}
+
+
 def build(
-    workspace: Workspace, caller: Mapping[str, str], *, also: Sequence[str] = (), added: Mapping[str, str] | None = None
+    workspace: Workspace,
+    caller: Mapping[str, str],
+    view: View | None,
+    *,
+    also: Sequence[str] = (),
+    added: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    return for_folder(workspace.name, workspace.folder, caller, also) | dict(added or {})
-
-
-def for_folder(name: str, folder: Path, caller: Mapping[str, str], also: Sequence[str] = ()) -> dict[str, str]:
-    """The environment of commands in the workspace at `folder`."""
+    """What a command finds. With a view, HOME and the temp folder have their usual names."""
     env = {key: caller[key] for key in caller if key in _ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
     env.setdefault("PATH", os.defpath)
     env.setdefault("LANG", "C.UTF-8")
+    if view is None:
+        home = Path(caller.get("HOME") or "/")
+        env |= {key: f"{home / name}" for key, name in _UNDER_HOME.items() if key not in env and (home / name).is_dir()}
     return env | {
-        "HOME": os.fspath(folder / "home"),
-        "TMPDIR": os.fspath(folder / "tmp"),
-        RUN: name,
+        "HOME": os.fspath(view.home if view else workspace.home),
+        "TMPDIR": os.fspath(TEMP[0] if view else workspace.tmp),
+        RUN: workspace.name,
         "GIT_TERMINAL_PROMPT": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
+        **(added or {}),
     }
 
 

@@ -11,6 +11,7 @@ from reflectloop.secrets import Scanner
 from reflectloop.world import files
 
 _TAIL = 1 << 20
+_BEGINNING = 1 << 10
 
 
 class CappedLog:
@@ -58,8 +59,11 @@ class Recorder:
         self._scanners: dict[str, Scanner] = {}
         self._show = show
         self._look = look
+        self.beginning = b""  # of what came, to tell the box's own words by; never stored
 
     def take(self, stream: str, chunk: bytes) -> None:
+        if len(self.beginning) < _BEGINNING:
+            self.beginning += chunk[:_BEGINNING]
         if stream == "stdout":
             self._look(chunk)
         scanner = self._scanners.setdefault(stream, Scanner())

@@ -54,9 +54,9 @@ def settings_text() -> str:
 
 def _toml(value: object) -> str:
     if value is None:
-        return '"…"'
+        return "…"
     if isinstance(value, tuple):
-        return "[]"
+        return json.dumps(value)
     if isinstance(value, bool):
         return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)

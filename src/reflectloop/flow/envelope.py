@@ -27,7 +27,8 @@ class Envelope(BaseModel):
     plan_hash: str | None = None
     base_tree: str | None = None
     isolation: str | None = None
-    process_namespace: bool | None = None
+    isolation_by: str | None = None
+    limits_by: str | None = None
     sandbox_mode: str | None = None
     evidence_level: str | None = None
     duration_ms: int | None = None

@@ -8,17 +8,19 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from reflectloop import secrets
-from reflectloop.box import environment
+from reflectloop import config, secrets
+from reflectloop.box import walls
+from reflectloop.box.box import Box
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.state import journal
 from reflectloop.state.fold import Run, Task, fold
+from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import ledger, patch
+from reflectloop.workspace import checkout, ledger, patch, project
 from reflectloop.workspace.patch import Touched
-from reflectloop.workspace.store import Store
-from reflectloop.world import files, process
+from reflectloop.workspace.store import Store, open_for
+from reflectloop.world import files
 from reflectloop.world.git import GitFailed
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -138,11 +140,12 @@ def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:
         raise NothingToDo(
             f"the workspace of {folder.run_id} was not kept; the last failed ones are", next_step="reflectloop status"
         )
-    env = environment.for_folder(entry.name, entry.folder, dict(os.environ))
-    words = list(command) or [os.environ.get("SHELL", "bash")]
-    if process.find(words[0], path=env["PATH"], cwd=entry.folder / "repo") is None:
-        raise InvalidInput(f"{words[0]}: command not found")
-    return process.interactive(words, cwd=entry.folder / "repo", env=env)
+    settings = config.load(folders.root)
+    wall = walls.reach(Isolation.NONE, settings.box.strongest)
+    found = project.open_at(folders.root)
+    space = checkout.reopen(found, open_for(found, settings.workspace), entry, settings.workspace)
+    box = Box(space, dict(os.environ), wall, readable=settings.box.read, env_allow=settings.run.env_allow)
+    return box.interact(list(command) or [os.environ.get("SHELL", "bash")])
 
 
 def base_is_gone(run_id: str) -> InvalidInput:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reflectloop import config
-from reflectloop.box import box as boxes
-from reflectloop.flow.run import Outcome, Request, floor, refuse_agents
+from reflectloop.flow.run import Outcome, Request, reach, refuse_agents
 from reflectloop.flow.steps import words
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
@@ -21,8 +20,9 @@ def preview(request: Request) -> dict[str, Any]:
     settings = config.load(root)
     loaded = plans.load(plans.locate(root, request.plan))
     refuse_agents(loaded)
-    level = boxes.reach(floor(settings, request, loaded))
-    return {**describe(loaded), "isolation": str(level), "network": "host"}
+    wall = reach(settings, request, loaded)
+    asked = [step.network for step in loaded.plan.steps]
+    return {**describe(loaded), "isolation": wall.stamp(asked), "network": str(wall.network(None))}
 
 
 def describe(loaded: Loaded) -> dict[str, Any]:

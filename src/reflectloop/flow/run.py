@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from reflectloop import config
-from reflectloop.box import box as boxes
-from reflectloop.box import environment
+from reflectloop.box import editable, environment, limits, walls
 from reflectloop.box.box import Box
+from reflectloop.box.limits import Limiter
+from reflectloop.box.walls import Wall
 from reflectloop.errors import (
     AgentUnavailable,
     Internal,
@@ -43,7 +44,7 @@ from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, open_for
-from reflectloop.world import bubblewrap, clock, files, process
+from reflectloop.world import cgroup, clock, files, process
 from reflectloop.world.process import Cancel
 
 _LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
@@ -135,6 +136,8 @@ class _Line:
         self.warnings: list[str] = []
         self.error: ReflectloopError | None = None
         self.begun = False
+        self.wall = Wall(Isolation.NONE, "nothing")
+        self.limiters: dict[str, Limiter] = {}
 
     @property
     def space(self) -> Workspace | None:
@@ -149,7 +152,7 @@ class _Line:
         self.warnings += loaded.warnings
         self.observer.begins(loaded, self.run_id)
         refuse_agents(loaded)
-        level = boxes.reach(floor(self.config, self.request, loaded))
+        self.wall = reach(self.config, self.request, loaded)
         self.project = project.open_at(self.folders.root, self.request.mode)
         self.store = open_for(self.project, self.config.workspace)
         if applying.undo_killed(self.project, self.store, self.folders.scratch):
@@ -158,7 +161,7 @@ class _Line:
         self.warnings += self.base.warnings
         cleared = self._admit(loaded, self.base)
         self._lay_out(loaded)
-        self._open_journal(loaded, self.base, level, cleared)
+        self._open_journal(loaded, self.base, self._stamp(), cleared)
         self._work(loaded)
         self._patch_out()
 
@@ -179,6 +182,9 @@ class _Line:
         assert self.project  # noqa: S101
         self.root = checkout.sandbox_root(self.project, self.request.sandbox_root or self.config.workspace.root)
         space = self._open_space(0)
+        if not self.wall.mounted:
+            editable.refuse(self.folders.root, self.request.caller, [*map(Path, space.copied), *space.carried])
+        cgroup.sweep()
         for step in loaded.plan.steps:
             space.resolve(step.cwd)
 
@@ -194,13 +200,13 @@ class _Line:
             root=self.root,
             shared_objects=shared,
             carry=self.config.workspace,
+            mounted=self.wall.mounted,
+            bound=self.wall.by == "bubblewrap",
         )
         self.spaces.append(space)
         return space
 
-    def _open_journal(
-        self, loaded: Loaded, base: Snapshot, level: Isolation, cleared: events.LatchCleared | None
-    ) -> None:
+    def _open_journal(self, loaded: Loaded, base: Snapshot, level: str, cleared: events.LatchCleared | None) -> None:
         key = tasks.plan_key(self.folders, loaded.path)
         self.journal, self.task = tasks.open_journal(
             self.folders, self.task, key, loaded.plan.title, self.started, self.observer.happened
@@ -248,13 +254,24 @@ class _Line:
         return Box(
             space,
             self.request.caller,
-            namespaced=bubblewrap.refusal() is None,
+            self.wall,
+            readable=self.config.box.read,
             env_allow=self.config.run.env_allow,
             grace_s=self.config.run.grace_s,
             log_cap=self.config.run.log_cap_mb << 20,
             idle_s=self.config.run.idle_s,
             cancel=cancel,
+            limiter=self._limiter(space),
         )
+
+    def _limiter(self, space: Workspace) -> Limiter | None:
+        """One for each workspace, kept for the run."""
+        if self.wall.level is Isolation.FULL and space.name not in self.limiters:
+            self.limiters[space.name] = Limiter(space.name, limits.wanted(self.config.box))
+        return self.limiters.get(space.name)
+
+    def _stamp(self) -> str:
+        return self.wall.stamp(step.network for step in self.loaded.plan.steps) if self.loaded else str(self.wall.level)
 
     def _patch_out(self) -> None:
         assert self.space  # noqa: S101
@@ -278,10 +295,13 @@ class _Line:
             self.journal.close()
         for space in self.spaces:
             space.close()
+        bound_by = next((limiter.mechanism for limiter in self.limiters.values()), None)
+        for limiter in self.limiters.values():
+            limiter.close()
         self._clear_away()
         if not isinstance(self.error, Latched):
             self.folders.set_latest(self.run_id)  # what was refused leaves the last failure in sight
-        envelope = self._envelope()
+        envelope = self._envelope().model_copy(update={"limits_by": bound_by})
         self._write(envelope)
         envelope = envelope.model_copy(update={"warnings": list(dict.fromkeys(self.warnings))})
         return Outcome(envelope, self.folder, self.steps, self.touched, self.error)
@@ -372,8 +392,8 @@ class _Line:
                 "plan_form": plan.form if plan else None,
                 "plan_hash": plan.plan.hash if plan else None,
                 "base_tree": self.space.base_tree if self.space else None,
-                "isolation": str(Isolation.WORKSPACE) if self.begun else None,
-                "process_namespace": bubblewrap.refusal() is None if self.begun else None,
+                "isolation": self._stamp() if self.begun else None,
+                "isolation_by": self.wall.by if self.begun else None,
                 "sandbox_mode": self.project.mode if self.project else None,
                 "evidence_level": "L2" if self.begun and not self.error else None,
                 "duration_ms": self._elapsed_ms(),
@@ -453,6 +473,14 @@ def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolatio
     if loaded.plan.isolation:
         asked.append(loaded.plan.isolation.require)
     return max(asked, key=lambda level: level.rank)
+
+
+def reach(settings: config.Config, request: Request, loaded: Loaded) -> Wall:
+    """The wall this run is to have, or why it cannot begin."""
+    least = floor(settings, request, loaded)
+    wall = walls.reach(least, settings.box.strongest)
+    walls.refuse_network(wall, least, {step.id: step.network for step in loaded.plan.steps})
+    return wall
 
 
 def _short(command: str) -> str:

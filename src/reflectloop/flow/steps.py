@@ -123,6 +123,7 @@ class _Work:
                 show=self._print,
                 look=self._look,
                 idle_s=self.step.idle_s,
+                network=self.step.network,
             )
             done = self.box.run(order)
             self.duration_ms += done.duration_ms
@@ -134,7 +135,7 @@ class _Work:
                 reason = f"ran past {self.step.timeout_s} s and was killed with its children"
                 return _Failure(StepTimeout.code, reason, done.exit_code, words(command), log)
             if done.exit_code:
-                reason = f"exited {done.exit_code}"
+                reason = f"exited {done.exit_code}" + (f": {done.limit}" if done.limit else "")
                 return _Failure(StepFailed.code, reason, done.exit_code, words(command), log)
         return None
 
@@ -157,6 +158,7 @@ class _Work:
                 env=self.step.env,
                 printed=lambda text: self.needles[text].seen,
                 show=self._print,
+                network=self.step.network,
             )
             self.results.append(result)
             self.duration_ms += result.duration_ms

@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from reflectloop.terms import Isolation, Track
+from reflectloop.terms import Isolation, Network, Track
 
 Argv = tuple[str, ...]
 DEFAULT_TIMEOUT_S = 600
@@ -126,6 +126,7 @@ class Step(Strict):
     verify: tuple[Verify, ...] = ()
     depends_on: tuple[str, ...] = ()
     read_only: StrictBool = False
+    network: Network | None = None
 
 
 class Objective(Strict):

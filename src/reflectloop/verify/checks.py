@@ -10,6 +10,7 @@ import re2
 
 from reflectloop.box.box import Box, Order
 from reflectloop.plan.model import Check
+from reflectloop.terms import Network
 
 _NO_VERDICT = 126  # not runnable, not found, or killed by a signal
 _KEPT_FOR_REGEX = 8 << 20
@@ -64,6 +65,7 @@ def run(
     env: Mapping[str, str],
     printed: Callable[[str], bool],
     show: Callable[[bytes], None],
+    network: Network | None = None,
 ) -> CheckResult:
     """A check holds when its expectation is met, or, with `must_fail`, when its command ran and was not."""
     exit_code, duration_ms, timed_out, faults = None, 0, False, []
@@ -79,7 +81,9 @@ def run(
             for looker in lookers:
                 looker.look(chunk)
 
-        done = box.run(Order(check.run, cwd, log, check.timeout_s, env=env, show=show, look=look, merge=False))
+        done = box.run(
+            Order(check.run, cwd, log, check.timeout_s, env=env, show=show, look=look, merge=False, network=network)
+        )
         exit_code, duration_ms, timed_out = done.exit_code, done.duration_ms, done.timed_out
         if timed_out:
             return CheckResult(

@@ -17,7 +17,7 @@ from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Recorded, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
-from reflectloop.world import bubblewrap, files
+from reflectloop.world import files
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import Shield, raise_shield
 
@@ -30,6 +30,9 @@ _HOME_GITCONFIG = """\
 [advice]
 	detachedHead = false
 """
+
+
+OBJECTS_INSIDE = Path("/run/reflectloop/objects")  # for commands that see the workspace at the project's path
 
 
 class TreeNow(NamedTuple):
@@ -54,6 +57,7 @@ class Workspace:
     copied: tuple[str, ...] = ()  # ignored folders laid into it
     carried: tuple[Path, ...] = ()  # of the project, to be seen read-only in the workspace
     root: Path = Path("/")  # the project's
+    mounted: bool = False  # whether commands see it at the project's own path
     identity: tuple[int, ...] = ()  # of the folders as they were laid out
     shared_objects: Path | None = None  # another workspace's quarantine, where several serve one run
 
@@ -171,14 +175,19 @@ def create(
     root: Path,
     shared_objects: Path | None = None,
     carry: WorkspaceConfig | None = None,
+    mounted: bool = False,
+    bound: bool = False,
 ) -> Workspace:
-    """A workspace with the files of `snapshot`: one kept warm is taken over, else a new one is laid out."""
+    """A workspace with the files of `snapshot`: one kept warm is taken over, else a new one is laid out.
+
+    `mounted`: commands will see it at the project's own path; `bound`: and what is carried lies in it by a mount.
+    """
     folder = root / name
     warm = ledger.take_warm(project.folder, name, folder)
     desk = warm.desk if warm else ledger.enter(project.folder, name, folder)
     space = Workspace(name, folder, desk, store, snapshot.tree, snapshot.tree, 0)
-    space.borrowed = (project.objects, store.objects) if project.objects else (store.objects,)
-    space.shared_objects = shared_objects
+    space.borrowed = _borrowed(project, store)
+    space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
     with files.room_for("the workspace", root):
         try:
             if warm:
@@ -192,23 +201,35 @@ def create(
             raise SandboxCreateFailed(f"the checkout failed: {fault.said}") from fault
         _lay_git(project, store, snapshot, space)
         (space.home / ".gitconfig").write_text(_HOME_GITCONFIG)
-        _carry(project, space, carry or WorkspaceConfig())
+        _carry(project, space, carry or WorkspaceConfig(), bound=bound)
     space.shield = raise_shield(project.folder)
     space.mark_ns = mark(folder)
     return space
 
 
-def _carry(project: Project, space: Workspace, wanted: WorkspaceConfig) -> None:
+def reopen(project: Project, store: Store, entry: ledger.Entry, settings: WorkspaceConfig) -> Workspace:
+    """A workspace that was kept, to be looked at as it is."""
+    space = Workspace(entry.name, entry.folder, entry.desk, store, "", "", 0, root=project.root, mounted=True)
+    space.borrowed = _borrowed(project, store)
+    space.carried = tuple(Path(name.strip("/")) for name in settings.carry if _carriable(project, name))
+    return space
+
+
+def _borrowed(project: Project, store: Store) -> tuple[Path, ...]:
+    return (project.objects, store.objects) if project.objects else (store.objects,)
+
+
+def _carry(project: Project, space: Workspace, wanted: WorkspaceConfig, *, bound: bool) -> None:
     """Ignored folders that commands need: seen read-only where there is a mount namespace, else copied."""
-    bound = bubblewrap.refusal() is None
-    there = [name.strip("/") for name in wanted.carry if _carriable(project, name)]
     copied = [name.strip("/") for name in wanted.carry_copy if _carriable(project, name)]
+    there = [name.strip("/") for name in wanted.carry if _carriable(project, name)]
+    if not wanted.names_carried:  # a guess of ours gives way to what the project itself brings
+        there = [name for name in there if name not in copied and not (space.repo / name).exists()]
     copied += [] if bound else there
     for name in copied:
         space.resolve(name)  # not through a link out of the workspace
         shutil.copytree(project.root / name, space.repo / name, symlinks=True, dirs_exist_ok=True)
     space.copied = tuple(copied)
-    space.root = project.root
     space.carried = tuple(Path(name) for name in there) if bound else ()
 
 
@@ -280,7 +301,9 @@ def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspac
         target,
         object_format=store.object_format,
         head=head,
-        alternates=list(space.borrowed),
+        alternates=[OBJECTS_INSIDE / str(number) for number in range(len(space.borrowed))]
+        if space.mounted
+        else list(space.borrowed),
         settings=content_settings(project),
     )
     if project.mode == "git" and project.shallow:

@@ -154,7 +154,7 @@ def copy_if_there(source: Path, target: Path) -> None:
 def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
     """What is ours, what is carried, and what the user ignores outside the tree."""
     rules = [f"/{path}\n" for path in KEPT_OUT]
-    rules += [f"/{path.strip('/')}\n" for path in (*settings.carry, *settings.carry_copy)]
+    rules += [f"/{path.strip('/')}\n" for path in (*settings.names_carried, *settings.carry_copy)]
     if project.mode == "copy":
         return "".join([*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *settings.exclude))]).encode()
     wide = project.git().attempt("config", "--type=path", "--get", "core.excludesFile").stdout

@@ -1,51 +1,129 @@
-"""bubblewrap: namespaces around a command, so that ending it ends all it started, or it can write one place only."""
+"""bubblewrap: namespaces around a command, so that it sees what it is shown and ending it ends all it started."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from reflectloop.world import process, tools
+from reflectloop.world import process, seccomp, tools
 
 _PROBE_TIMEOUT_S = 10
+WHOLE_MACHINE = ("--dev-bind", "/", "/", "--proc", "/proc")
+_GO = b"."
+
+
+class Namespaces(NamedTuple):
+    """What of the machine a command gets a copy of, besides processes."""
+
+    network: bool = False
+    own_user: bool = False  # and no capability in it
+
+
+_PROCESSES_ONLY = Namespaces()
+
+
+class Gate:
+    """The descriptors a wrapped command is started, held and asked through."""
+
+    def __init__(self) -> None:
+        self._status, self.status = os.pipe()
+        self.hold, self._go = os.pipe()
+        self.arguments = os.memfd_create("arguments")
+        self.filter = os.memfd_create("filter")
+        self._said = b""
+
+    @property
+    def inherited(self) -> list[int]:
+        return [self.status, self.hold, self.arguments, self.filter]
+
+    def started(self) -> None:
+        """The other ends belong to the command now."""
+        for name in ("status", "hold"):
+            os.close(getattr(self, name))
+            setattr(self, name, -1)
+
+    def child(self) -> int | None:
+        """The process that waits to become the command; None where bubblewrap failed before."""
+        while b"\n" not in self._said and (more := os.read(self._status, 1 << 12)):
+            self._said += more
+        return _number(self._said, "child-pid")
+
+    def open(self) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._go, _GO)
+
+    def exit_code(self) -> int | None:
+        """What the command itself exited with, or None where it never came to run."""
+        os.set_blocking(self._status, False)
+        with contextlib.suppress(BlockingIOError):
+            self._said += os.read(self._status, 1 << 16)
+        return _number(self._said, "exit-code")
+
+    def close(self) -> None:
+        for descriptor in (self._status, self.status, self.hold, self._go, self.arguments, self.filter):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def _number(status: bytes, name: str) -> int | None:
+    for line in status.splitlines():
+        with contextlib.suppress(ValueError):
+            said = json.loads(line)
+            if isinstance(said, dict) and isinstance(said.get(name), int):
+                return int(said[name])
+    return None
 
 
 def wrap(
     argv: list[str],
+    gate: Gate,
     *,
     cwd: Path,
     env: Mapping[str, str],
-    status_fd: int,
-    args_fd: int,
-    read_only: Sequence[tuple[Path, Path]],
+    mounts: Iterable[str],
+    apart: Namespaces,
+    online: bool,
 ) -> list[str]:
-    """The command in a pid namespace. `read_only` are folders and where they are to be seen.
+    """The command behind `gate`, in namespaces of its own.
 
     bubblewrap itself runs with the engine's environment and is found by the engine's path; the command's
-    environment goes through `args_fd`, where neither the process list nor the loader sees it.
+    environment goes through a descriptor, where neither the process list nor the loader sees it.
     """
-    words = ["--clearenv"]
+    words = [*mounts, "--clearenv"]
     for name, value in env.items():
         words += ["--setenv", name, value]
-    for seen in read_only:
-        words += ["--ro-bind", *map(os.fspath, seen)]
-    os.write(args_fd, b"\0".join(os.fsencode(word) for word in words) + b"\0")
-    os.lseek(args_fd, 0, os.SEEK_SET)
+    _fill(gate.arguments, b"".join(os.fsencode(word) + b"\0" for word in words))
+    if seccomp.known():
+        _fill(gate.filter, seccomp.program(network=online or apart.network))
     return [
         tools.need("bwrap"),
-        *("--dev-bind", "/", "/"),
-        *("--args", str(args_fd)),
-        *("--proc", "/proc"),
-        "--unshare-pid",
-        "--die-with-parent",
-        *("--json-status-fd", str(status_fd)),
+        *("--args", str(gate.arguments)),
+        *_separations(apart),
+        *(("--seccomp", str(gate.filter)) if seccomp.known() else ()),
+        *("--json-status-fd", str(gate.status)),
+        *("--block-fd", str(gate.hold)),
         *("--chdir", os.fspath(cwd)),
         "--",
         *argv,
     ]
+
+
+def _fill(descriptor: int, data: bytes) -> None:
+    os.write(descriptor, data)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+def _separations(apart: Namespaces) -> Iterator[str]:
+    yield from ("--unshare-pid", "--die-with-parent")
+    if apart.own_user:
+        yield from ("--unshare-user", "--unshare-ipc", "--unshare-uts", "--cap-drop", "ALL")
+    if apart.network:
+        yield "--unshare-net"
 
 
 def read_only_but(writable: Path) -> list[str]:
@@ -74,37 +152,15 @@ def tied(argv: list[str]) -> list[str]:
     return [tools.need("bwrap"), "--dev-bind", "/", "/", "--die-with-parent", "--", *argv]
 
 
-def exit_code(status: bytes) -> int | None:
-    """What the command itself exited with, or None where it never came to run."""
-    for line in status.splitlines():
-        try:
-            said = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(said, dict) and isinstance(said.get("exit-code"), int):
-            return int(said["exit-code"])
-    return None
-
-
 @functools.cache
-def refusal() -> str | None:
-    """None where a pid namespace can really be made, else the reason. Found out by trying."""
-    if tools.find("bwrap") is None:
+def refusal(apart: Namespaces = _PROCESSES_ONLY) -> str | None:
+    """None where these namespaces can really be made, else the reason. Found out by trying."""
+    bwrap = tools.find("bwrap")
+    if bwrap is None:
         return "bubblewrap is not installed"
-    argv = [
-        "bwrap",
-        "--dev-bind",
-        "/",
-        "/",
-        "--proc",
-        "/proc",
-        "--unshare-pid",
-        "--die-with-parent",
-        "--",
-        "true",
-    ]
+    mounts = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc") if apart.own_user else WHOLE_MACHINE
     try:
-        done = process.capture(argv, timeout_s=_PROBE_TIMEOUT_S)
+        done = process.capture([bwrap, *mounts, *_separations(apart), "--", "true"], timeout_s=_PROBE_TIMEOUT_S)
     except (OSError, TimeoutError) as fault:
         return f"bubblewrap does not start: {fault}"
     return None if done.code == 0 else done.stderr.decode("utf-8", "replace").strip() or f"bwrap exited {done.code}"

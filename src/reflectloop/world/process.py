@@ -22,9 +22,12 @@ _PIPE_SIZE = 1 << 20
 _F_SETPIPE_SZ = 1031
 _PR_SET_CHILD_SUBREAPER = 36
 _live: set[int] = set()  # commands now running, so that orphans can be told from them
+_LOOK_S = 0.1  # between two looks at what a command uses
 _LINGER_S = 1.0  # how long pipes kept open by strays are read after the command itself has ended
 
 OnOutput = Callable[[str, bytes], None]
+Started = subprocess.Popen[bytes]
+Start = Callable[[], Started]
 
 
 class Captured(NamedTuple):
@@ -41,6 +44,7 @@ class Ended(NamedTuple):
     duration_s: float
     idle: bool = False
     cancelled: bool = False
+    over: bool = False  # a limit that the engine watches
 
 
 class Patience(NamedTuple):
@@ -50,6 +54,7 @@ class Patience(NamedTuple):
     grace_s: float
     idle_s: float | None = None
     stirred: Callable[[], bool] = lambda: False  # whether something else shows that it is at work
+    over: Callable[[int], bool] | None = None  # whether it uses more than it may; asked again and again
 
 
 class Cancel:
@@ -155,9 +160,9 @@ def tie(argv: list[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "KILL", "--", *argv] if setpriv else argv
 
 
-def interactive(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> int:
+def interactive(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], pass_fds: Sequence[int] = ()) -> int:
     """Hand the terminal to a command and wait."""
-    return subprocess.run(argv, cwd=cwd, env=env, check=False).returncode
+    return subprocess.run(argv, cwd=cwd, env=env, check=False, pass_fds=pass_fds).returncode
 
 
 def find(name: str, *, path: str, cwd: Path) -> str | None:
@@ -274,6 +279,7 @@ class Watched:
         marker: str = "",
         pass_fds: Sequence[int] = (),
         cancel: Cancel | None = None,
+        start: Callable[[Start], Started] = lambda start: start(),
     ) -> None:
         self._on_output = on_output
         self._cancel = cancel
@@ -283,16 +289,18 @@ class Watched:
         self._namespaced = namespaced
         self._marker = marker
         self._started = time.monotonic()
-        self._process = subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if merge else subprocess.PIPE,
-            start_new_session=True,
-            pass_fds=pass_fds,
-            bufsize=0,
+        self._process = start(
+            lambda: subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=pass_fds,
+                bufsize=0,
+            )
         )
         _live.add(self._process.pid)
 
@@ -301,8 +309,9 @@ class Watched:
         try:
             if not self._read_until(self._started + patience.timeout_s, patience):
                 self._stop = self._stop or "timeout"
-                self._ask_to_stop()
-                self._read_until(time.monotonic() + patience.grace_s)
+                if self._stop != "over":
+                    self._ask_to_stop()
+                    self._read_until(time.monotonic() + patience.grace_s)
         finally:
             self._end()
         self._drain()
@@ -313,6 +322,7 @@ class Watched:
             time.monotonic() - self._started,
             idle=self._stop == "idle",
             cancelled=self._stop == "cancel",
+            over=self._stop == "over",
         )
 
     def _streams(self) -> dict[str, IO[bytes]]:
@@ -332,13 +342,16 @@ class Watched:
                         _widen(stream)
                     selector.register(stream, selectors.EVENT_READ, name)
                 while (left := deadline - time.monotonic()) > 0:
-                    for key, _ in selector.select(min(left, self._until_idle(patience))):
+                    for key, _ in selector.select(min(left, self._until_look(patience))):
                         if key.data == "ended":
                             return True
                         if key.data == "cancel":
                             self._stop = "cancel"
                             return False
                         self._pass_on(selector, key)
+                    if patience and patience.over and patience.over(self._process.pid):
+                        self._stop = "over"
+                        return False
                     if self._is_idle(patience):
                         self._stop = "idle"
                         return False
@@ -346,7 +359,9 @@ class Watched:
             os.close(ended)
         return self._process.poll() is not None
 
-    def _until_idle(self, patience: Patience | None) -> float:
+    def _until_look(self, patience: Patience | None) -> float:
+        if patience and patience.over:
+            return _LOOK_S
         if patience is None or patience.idle_s is None:
             return float("inf")
         return max(0.05, self._last_sign + patience.idle_s - time.monotonic())
@@ -414,6 +429,22 @@ def _processor_time(pid: int) -> int:
             fields = file.read().rsplit(b")", 1)[1].split()
             total += int(fields[11]) + int(fields[12])
     return total
+
+
+class Usage(NamedTuple):
+    memory_bytes: int
+    processes: int
+
+
+def usage(pid: int) -> Usage:
+    """What a process and everything below it hold now. Pages that several share count for each."""
+    memory = count = 0
+    for one in [pid, *descendants(pid)]:
+        with contextlib.suppress(OSError, ValueError), open(f"/proc/{one}/status", "rb") as file:
+            lines = [line.split() for line in file if line.startswith((b"RssAnon:", b"RssShmem:"))]
+            memory += sum(int(line[1]) for line in lines) * 1024
+            count += 1
+    return Usage(memory, count)
 
 
 def _widen(stream: IO[bytes]) -> None:

@@ -1,0 +1,116 @@
+"""What a command sees of the machine, as a table of mounts: one path inside, one place outside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reflectloop.box import toolchains
+from reflectloop.workspace.checkout import OBJECTS_INSIDE, Workspace
+
+TEMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - inside; each workspace has its own
+_SPARE_HOME = Path("/run/home")
+# procfs lets root's uid write root's files without any capability, and core_pattern starts programs outside.
+_PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr", "acpi", "scsi", "driver", "pressure")
+
+Kind = Literal["read", "write", "link", "mask"]
+
+
+class Mount(NamedTuple):
+    kind: Kind
+    inside: Path
+    outside: Path
+
+
+class View(NamedTuple):
+    """In the order of mounting: a later mount lies over an earlier one."""
+
+    mounts: tuple[Mount, ...]
+    home: Path
+    root: Path  # where the project is seen
+
+    def words(self) -> Iterator[str]:
+        """The same in bubblewrap's language."""
+        for mount in self.mounts:
+            inside, outside = os.fspath(mount.inside), os.fspath(mount.outside)
+            if mount.kind == "link":
+                yield from ("--symlink", os.fspath(mount.outside.readlink()), inside)
+            elif mount.kind == "mask":
+                yield from (
+                    ("--tmpfs", inside, "--remount-ro", inside)
+                    if mount.outside.is_dir()
+                    else (
+                        "--ro-bind",
+                        "/dev/null",
+                        inside,
+                    )
+                )
+            else:
+                yield from ("--ro-bind" if mount.kind == "read" else "--bind", outside, inside)
+        yield from ("--dev", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev", "--proc", "/proc")  # noqa: S108
+        for name in _PROC_READ_ONLY:
+            yield from ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
+        yield from ("--remount-ro", "/")
+
+
+def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> View:
+    """The system and tools read-only, a HOME and a temp folder of its own, the workspace where the project is."""
+    root = space.root
+    home = _home(caller, root)
+    mounts = list(_system())
+    mounts += [Mount("mask", path, path) for path in toolchains.private()]
+    mounts += [Mount("write", place, space.tmp) for place in TEMP]
+    mounts.append(Mount("write", home, space.home))
+    carried = [root / path for path in space.carried]
+    for path in toolchains.found(caller, home, also, carried):
+        if not _covered(path, mounts) and not path.is_relative_to(root) and not root.is_relative_to(path):
+            mounts.append(Mount("read", path, path))
+    mounts.append(Mount("write", root, space.repo))
+    mounts += [Mount("read", path, path) for path in carried]
+    resolver = Path("/etc/resolv.conf").resolve()
+    mounts += (
+        [Mount("read", resolver, resolver)] if toolchains.is_there(resolver) and not _covered(resolver, mounts) else []
+    )
+    mounts += [Mount("read", OBJECTS_INSIDE / str(number), path) for number, path in enumerate(space.borrowed)]
+    return View(tuple(mounts), home, root)
+
+
+def _home(caller: Mapping[str, str], root: Path) -> Path:
+    """The user's own path, so that what tools expect under HOME is where they look; never one over the project."""
+    home = Path(os.path.normpath(caller.get("HOME") or "/"))
+    usable = home.is_absolute() and home != Path("/") and not home.is_relative_to(root)
+    return home if usable and not _covered(home, list(_system())) else _SPARE_HOME
+
+
+def _system() -> Iterator[Mount]:
+    for path in toolchains.system():
+        if path.is_symlink():
+            yield Mount("link", path, path)
+        elif toolchains.is_there(path):
+            yield Mount("read", path, path)
+
+
+def _covered(path: Path, mounts: Sequence[Mount]) -> bool:
+    return any(mount.kind == "read" and path.is_relative_to(mount.inside) for mount in mounts)
+
+
+def readable(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> list[Path]:
+    """The same for walls that hide nothing inside what they show: folders with something private are listed apart."""
+    home = Path(os.path.normpath(caller.get("HOME") or "/"))
+    hidden = [*toolchains.private(), Path("/sys")]
+    out = [part for path in toolchains.system() for part in _but(path, hidden)]
+    out += toolchains.found(caller, home, also, [space.root / path for path in space.carried])
+    out += [*space.borrowed, Path("/proc")]
+    return list(dict.fromkeys(out))
+
+
+def _but(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
+    if path in hidden or not toolchains.is_there(path):
+        return
+    if not any(path in one.parents for one in hidden):
+        yield path
+        return
+    for child in sorted(path.iterdir()):
+        yield from _but(child, hidden)
