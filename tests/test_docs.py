@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from reflectloop.box import walls
 from reflectloop.cli.main import COMMANDS
 from reflectloop.errors import published
 from reflectloop.plan import load
@@ -118,7 +119,7 @@ def test_doctor_says_what_there_is(repo: Repo) -> None:
     found = {one["name"]: one for one in answer.json["data"]["findings"]}
     assert {"python", "git", "bash", "bubblewrap", "repository"} <= set(found)
     assert found["git"]["state"] == "ok"
-    assert answer.json["data"]["isolation"] == "workspace"
+    assert answer.json["data"]["isolation"] == walls.possible()[0].level
     without = repo.run("doctor", env={"PATH": "/nonexistent"})
     assert without.code == 1
     assert "apt-get install git" in without.stdout

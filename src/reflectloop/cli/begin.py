@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import click
 
+from reflectloop.box.escapes import ATTEMPTS
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import begin
+from reflectloop.flow import doctor as diagnosis
 
 
 @click.command()
@@ -35,28 +39,64 @@ def init(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
 @click.command()
 @common
 def doctor(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Say what this machine has, what it lacks and how to get it.
+    """Say what this machine has, and prove its isolation by trying to get out.
+
+    Exits 0 when the configured floor ([box] isolation) is met, else 1.
 
     \b
     Example: reflectloop doctor --json
     """
-    found = begin.doctor(project_dir)
+    found = diagnosis.doctor(project_dir)
     if as_json:
-        data = {
-            "sound": found.sound,
-            "isolation": found.level,
-            "findings": [one._asdict() for one in found.findings],
-        }
-        render.answer("doctor", data)
+        render.answer("doctor", _as_data(found))
     else:
-        paint = colours()
-        marks = {"ok": paint("green", "✓"), "weak": paint("yellow", "!"), "missing": paint("red", "✗")}
-        for one in found.findings:
-            say(f"{marks[one.state]} {one.name:15} {one.detail}")
-            if one.state != "ok" and one.remedy:
-                say(f"  {'':15} → {one.remedy}")
-        say(f"isolation reached: {found.level}")
+        _show(found)
     sys.exit(0 if found.sound else 1)
+
+
+def _as_data(found: diagnosis.Diagnosis) -> dict[str, Any]:
+    return {
+        "sound": found.sound,
+        "isolation": found.level,
+        "floor": found.floor,
+        "findings": [one._asdict() for one in found.findings],
+        "levels": [
+            {
+                "level": one.wall.level,
+                "by": one.wall.by,
+                "limits_by": one.limits_by,
+                "proven": one.proven,
+                "held": one.held,
+            }
+            for one in found.tried
+        ],
+        "attempts": [{"name": one.name, "promised_from": one.since} for one in ATTEMPTS],
+    }
+
+
+def _show(found: diagnosis.Diagnosis) -> None:
+    paint = colours()
+    marks = {"ok": paint("green", "✓"), "weak": paint("yellow", "!"), "missing": paint("red", "✗")}
+    for one in found.findings:
+        say(f"{marks[one.state]} {one.name:15} {one.detail}")
+        if one.state != "ok" and one.remedy:
+            say(f"  {'':15} → {one.remedy}")
+    if found.tried:
+        say("")
+        say("attempts to get out".ljust(31) + "".join(f"{one.wall.level:<12}" for one in found.tried))
+        say(" " * 31 + "".join(f"{one.wall.by:<12}" for one in found.tried))
+        for row in ATTEMPTS:
+            cells = [_cell(paint, one.held[row.name], row.since.rank <= one.wall.level.rank) for one in found.tried]
+            say(f"  {row.name:29}" + "".join(cells))
+        say("")
+    bound = next((one.limits_by for one in found.tried if one.limits_by), None)
+    say(f"isolation reached: {found.level}" + (f", limits by {bound}" if bound else "") + f"; floor: {found.floor}")
+
+
+def _cell(paint: Callable[[str, str], str], held: bool, promised: bool) -> str:
+    """Red is for what was promised and did not hold; a dash is for what this level never promised."""
+    word, colour = ("held", "green") if held else ("GOT OUT", "red") if promised else ("–", "dim")
+    return paint(colour, word) + " " * (12 - len(word))
 
 
 @click.command()

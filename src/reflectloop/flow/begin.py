@@ -1,24 +1,17 @@
-"""`init` and `doctor`: what a project starts with, and what the machine gives."""
+"""`init` and `config`: what a project starts with, and what it is set to."""
 
 from __future__ import annotations
 
 import json
 import os
-import platform
-import shutil
-import sys
-import tempfile
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import reflectloop
 from reflectloop import config
-from reflectloop.errors import ReflectloopError
 from reflectloop.flow.folders import folders_at
 from reflectloop.plan.schema import plan_schema
-from reflectloop.terms import Isolation
 from reflectloop.workspace import project
-from reflectloop.world import bubblewrap, files, git, process, tools
+from reflectloop.world import files
 
 _FIRST_PLAN = """\
 # yaml-language-server: $schema=./plan.schema.json
@@ -85,85 +78,6 @@ def init(start: Path) -> Made:
             files.write_atomic(path, text)
             made.written.append(name)
     return made
-
-
-class Finding(NamedTuple):
-    name: str
-    state: Literal["ok", "missing", "weak"]
-    detail: str
-    remedy: str = ""
-
-
-class Diagnosis(NamedTuple):
-    findings: list[Finding]
-    level: Isolation
-
-    @property
-    def sound(self) -> bool:
-        return all(finding.state != "missing" for finding in self.findings)
-
-
-def doctor(start: Path) -> Diagnosis:
-    findings = [_python(), _git(), _shell(), _namespace(), *_disk(start)]
-    findings.append(_project(start))
-    return Diagnosis(findings, Isolation.WORKSPACE)
-
-
-def _python() -> Finding:
-    detail = f"{platform.python_version()}, reflectloop {reflectloop.__version__}"
-    return Finding("python", "ok" if sys.version_info >= (3, 11) else "missing", detail, "Python 3.11 or newer")
-
-
-def _git() -> Finding:
-    found = tools.find("git")
-    if not found:
-        return Finding("git", "missing", "not installed", "apt-get install git")
-    version = git.version()
-    text = ".".join(map(str, version))
-    if version < git.MINIMUM:
-        return Finding("git", "missing", f"{text} is too old", "git 2.38 or newer")
-    return Finding("git", "ok", text)
-
-
-def _shell() -> Finding:
-    found = tools.find("bash")
-    return (
-        Finding("bash", "ok", found) if found else Finding("bash", "missing", "not installed", "apt-get install bash")
-    )
-
-
-def _namespace() -> Finding:
-    reason = bubblewrap.refusal()
-    if reason is None:
-        version = process.capture([tools.need("bwrap"), "--version"]).stdout.decode().strip()
-        return Finding("bubblewrap", "ok", f"{version}; each command has a process namespace of its own")
-    detail = f"{reason}; commands are ended by process group and mark, and outlive a killed engine"
-    return Finding("bubblewrap", "weak", detail, "apt-get install bubblewrap, and allow user namespaces")
-
-
-def _disk(start: Path) -> list[Finding]:
-    out = []
-    for name, path in (("temp folder", Path(tempfile.gettempdir())), ("project folder", start)):
-        try:
-            free = shutil.disk_usage(path).free
-        except OSError as fault:
-            out.append(Finding(name, "missing", f"{path}: {fault.strerror}", f"make {path} readable"))
-            continue
-        writable = os.access(path, os.W_OK)
-        state: Literal["ok", "missing", "weak"] = (
-            "ok" if writable and free > 1 << 30 else "weak" if writable else "missing"
-        )
-        detail = f"{path}, {free / 1e9:.1f} GB free" + ("" if writable else ", not writable")
-        out.append(Finding(name, state, detail, "free some space or choose another folder" if state != "ok" else ""))
-    return out
-
-
-def _project(start: Path) -> Finding:
-    try:
-        found = project.open_at(start)
-    except ReflectloopError as fault:
-        return Finding("repository", "weak", fault.message, fault.next_step)
-    return Finding("repository", "ok", f"{found.root} on {found.branch or 'a detached HEAD'}")
 
 
 def settings(start: Path) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ _PIPE_SIZE = 1 << 20
 _F_SETPIPE_SZ = 1031
 _PR_SET_CHILD_SUBREAPER = 36
 _live: set[int] = set()  # commands now running, so that orphans can be told from them
+_births = threading.Lock()  # a command is a child of ours for an instant before it is known to be
+_own: set[int] = set()  # tools of ours in sessions of their own, which are nobody's orphans
 _LOOK_S = 0.1  # between two looks at what a command uses
 _LINGER_S = 1.0  # how long pipes kept open by strays are read after the command itself has ended
 
@@ -114,9 +117,15 @@ class Conversation:
     """A trusted tool that is asked one line at a time and answers with one."""
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
-        self._process = subprocess.Popen(
-            argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=0
-        )
+        with _births:
+            self._process = subprocess.Popen(
+                argv, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=0
+            )
+            _own.add(self._process.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def ask(self, line: bytes) -> None:
         assert self._process.stdin  # noqa: S101
@@ -136,6 +145,7 @@ class Conversation:
             self._process.stdin.close()
         self._process.stdout.close()
         self._process.wait()
+        _own.discard(self._process.pid)
 
     def kill(self) -> None:
         for pid in [*descendants(self._process.pid), self._process.pid]:
@@ -243,18 +253,27 @@ def adopt_orphans() -> None:
 
 def _orphans(marker: str) -> list[int]:
     """Children that are no command of ours. Those that hide their mark belong to the only command there is."""
-    strays = [pid for pid in _children(os.getpid()) if pid not in _live]
+    strays = [pid for pid in _children(os.getpid()) if pid not in _live | _own and _in_another_session(pid)]
     return [pid for pid in strays if not _live or _carries(pid, marker)]
+
+
+def _in_another_session(pid: int) -> bool:
+    """As every command is; the tools the engine calls are in its own."""
+    with contextlib.suppress(ProcessLookupError):
+        return os.getsid(pid) != os.getsid(0)
+    return False
 
 
 def _end_orphans(marker: str) -> None:
     for _ in range(100):  # again until none is left, since they may be forking
-        strays = _orphans(marker)
+        with _births:
+            strays = _orphans(marker)
+            for pid in strays:
+                for below in [*descendants(pid), pid]:
+                    _signal(below, signal.SIGKILL)
         if not strays:
             return
         for pid in strays:
-            for below in [*descendants(pid), pid]:
-                _signal(below, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
@@ -289,20 +308,21 @@ class Watched:
         self._namespaced = namespaced
         self._marker = marker
         self._started = time.monotonic()
-        self._process = start(
-            lambda: subprocess.Popen(
-                argv,
-                cwd=cwd,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merge else subprocess.PIPE,
-                start_new_session=True,
-                pass_fds=pass_fds,
-                bufsize=0,
+        with _births:
+            self._process = start(
+                lambda: subprocess.Popen(
+                    argv,
+                    cwd=cwd,
+                    env=env,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT if merge else subprocess.PIPE,
+                    start_new_session=True,
+                    pass_fds=pass_fds,
+                    bufsize=0,
+                )
             )
-        )
-        _live.add(self._process.pid)
+            _live.add(self._process.pid)
 
     def wait(self, patience: Patience) -> Ended:
         """Read until the command ends or must end, then end whatever is left of it."""

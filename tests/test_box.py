@@ -1,0 +1,322 @@
+"""What a command can see, reach and use up, at each level this machine gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from reflectloop.box import escapes, toolchains, walls
+from reflectloop.box.walls import Wall
+from reflectloop.terms import Isolation
+from reflectloop.world import cgroup, landlock, seccomp
+from support import Repo
+
+full = pytest.mark.skipif(walls.possible()[0].level is not Isolation.FULL, reason="needs a working bubblewrap")
+needs_landlock = pytest.mark.skipif(landlock.refusal() is not None, reason=f"no Landlock: {landlock.refusal()}")
+
+
+def log(repo: Repo, name: str = "P-1.1") -> str:
+    return (repo.latest() / "logs" / f"{name}.log").read_text()
+
+
+def without_bubblewrap(tmp_path: Path) -> dict[str, str]:
+    """A PATH with everything but bwrap."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in (Path(sys.executable).parent, Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin")):
+        for tool in folder.iterdir():
+            if tool.name != "bwrap" and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    return {"PATH": str(tools)}
+
+
+@pytest.mark.parametrize("wall", walls.possible(), ids=lambda wall: f"{wall.level}-{wall.by}")
+def test_a_level_holds_what_it_promises(wall: Wall) -> None:
+    tried = escapes.attempt(wall)
+    promised = [one.name for one in escapes.ATTEMPTS if one.since.rank <= wall.level.rank]
+    assert {name: tried.held[name] for name in promised} == dict.fromkeys(promised, True)
+    assert tried.proven
+
+
+def test_the_attempts_get_out_where_nothing_holds_them() -> None:
+    """Otherwise they would prove nothing."""
+    (Path(os.environ["HOME"]) / "diary").write_text("mine")
+    tried = escapes.attempt(Wall(Isolation.WORKSPACE, "nothing"))
+    escaped = [
+        one.name for one in escapes.ATTEMPTS if one.since is not Isolation.WORKSPACE and not tried.held[one.name]
+    ]
+    assert escaped == [one.name for one in escapes.ATTEMPTS if one.since.rank > Isolation.WORKSPACE.rank]
+
+
+def test_a_box_in_which_nothing_runs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    assert not escapes.attempt(walls.possible()[0]).proven
+
+
+@full
+def test_doctor_tells_the_level_and_whether_the_floor_is_met(repo: Repo) -> None:
+    answer = repo.run("doctor", "--json")
+    assert answer.code == 0
+    assert answer.json["data"]["isolation"] == "full"
+    assert answer.json["data"]["levels"][0]["proven"]
+    repo.write("reflectloop.toml", '[box]\nisolation = "full"\nstrongest = "fs"\n')
+    below = repo.run("doctor")
+    assert below.code == 1
+    assert "isolation reached: fs" in below.stdout
+    assert "floor: full" in below.stdout
+
+
+@full
+def test_the_workspace_stands_where_the_project_is_and_the_project_is_out_of_reach(repo: Repo) -> None:
+    repo.write(".gitignore", "private.txt\n")
+    repo.write("private.txt", "mine\n")
+    before = repo.state()
+    answer = repo.run("run", "--json", repo.steps("pwd; ls; cat private.txt || echo changed > src/app.py"))
+    assert answer.code == 0, answer.stdout
+    assert log(repo).splitlines()[:3] == [str(repo.path), "README.md", "src"]
+    assert "mine" not in log(repo)
+    assert repo.state() == before
+    assert answer.envelope["isolation"] == "full"
+    assert answer.envelope["isolation_by"] == "bubblewrap"
+
+
+@full
+def test_history_and_tags_are_there_and_branches_of_the_user_are_not(repo: Repo) -> None:
+    repo.git("tag", "v1")
+    repo.git("branch", "precious")
+    assert (
+        repo.run(
+            "run", repo.steps("git describe --tags; git log --oneline | wc -l; git branch; git fsck --no-dangling")
+        ).code
+        == 0
+    )
+    assert "v1" in log(repo)
+    assert "precious" not in log(repo)
+
+
+@full
+def test_a_step_has_no_network_but_a_loopback_of_its_own(repo: Repo) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    reach = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
+    own = "import socket; s = socket.create_server(('127.0.0.1', 0)); socket.create_connection(s.getsockname(), 2); print('own')"
+
+    def answer_once() -> None:
+        server.accept()[0].close()
+
+    threading.Thread(target=answer_once, daemon=True).start()
+    plan = repo.steps(f'python3 -c "{own}"; python3 -c "{reach}"')
+    answer = repo.run("run", "--json", plan)
+    assert answer.code == 30
+    assert log(repo).startswith("own\n")
+    assert "Connection refused" in log(repo)
+    opened = repo.run("run", "--json", repo.steps(f'python3 -c "{reach}"', network="host"))
+    assert opened.code == 0, opened.stdout
+    assert opened.envelope["isolation"] == "full+net"
+    server.close()
+
+
+@full
+def test_a_step_with_network_does_not_meet_a_floor_of_full(repo: Repo) -> None:
+    answer = repo.run("run", "--json", "--isolation", "full", repo.steps("true", network="host"))
+    assert answer.code == 20
+    assert "P-1" in answer.envelope["message"]
+
+
+def test_a_promise_of_no_network_is_refused_where_it_cannot_be_kept(repo: Repo) -> None:
+    repo.weaken()
+    answer = repo.run("run", "--json", repo.steps("true", network="none"))
+    assert answer.code == 20
+    assert answer.envelope["missing_inputs"] == ["network:none"]
+
+
+@full
+def test_root_in_the_box_is_not_root(repo: Repo) -> None:
+    command = (
+        "grep CapEff /proc/self/status; mount -o remount,rw /usr || true; "
+        "(cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern) || echo refused; cat /etc/shadow | wc -l"
+    )
+    assert repo.run("run", repo.steps(command)).code in (0, 30)
+    assert "CapEff:\t0000000000000000" in log(repo)
+    assert "refused" in log(repo)
+    assert log(repo).endswith(("\n0\n", "Permission denied\n0\n"))
+
+
+@full
+@pytest.mark.parametrize(
+    ("limit", "command", "words"),
+    [
+        ("memory_mb = 128", "python3 -c 'x = bytearray(1 << 30)'", "memory (128 MB)"),
+        ("processes = 32", "for i in $(seq 100); do sleep 5 & done; wait", "processes (32)"),
+        ("file_mb = 4", "head -c 9000000 /dev/zero > big", "file size (4 MB)"),
+    ],
+)
+def test_a_command_that_uses_too_much_is_told_which_limit_it_met(
+    limit: str, command: str, words: str, repo: Repo
+) -> None:
+    repo.write("reflectloop.toml", f"[box]\n{limit}\n")
+    answer = repo.run("run", "--json", repo.steps(command))
+    assert answer.code == 30
+    assert f"reached the limit on {words}" in answer.envelope["message"]
+    assert answer.envelope["limits_by"] in ("cgroup", "rlimit", "watchdog")
+
+
+@full
+def test_limits_hold_without_control_groups(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "make", lambda *_: None)
+    tried = escapes.attempt(walls.possible()[0])
+    assert tried.limits_by in ("rlimit", "watchdog")
+    assert tried.proven
+    del repo
+
+
+def test_a_control_group_is_made_beside_ours_in_a_unified_hierarchy(tmp_path: Path) -> None:
+    """The layout of a delegated user session; the files are what the kernel would put there."""
+    (tmp_path / "user.slice/app.slice/shell.scope").mkdir(parents=True)
+    own = tmp_path / "own"
+    own.write_text("0::/user.slice/app.slice/shell.scope\n")
+    found = cgroup._parents(tmp_path, own.read_text())
+    assert [parent["pids"] for parent in found][:2] == [tmp_path / "user.slice/app.slice", tmp_path / "user.slice"]
+    assert cgroup.make("x", cgroup.Bounds(1, 1), root=tmp_path, own=own) is None  # no controller was handed down
+    assert list((tmp_path / "user.slice/app.slice").iterdir()) == [tmp_path / "user.slice/app.slice/shell.scope"]
+
+
+@needs_landlock
+def test_without_bubblewrap_landlock_gives_fs(repo: Repo, tmp_path: Path) -> None:
+    env = without_bubblewrap(tmp_path)
+    (Path(os.environ["HOME"]) / "diary").write_text("mine")
+    steps = repo.steps(
+        f"echo made > made; cat {os.environ['HOME']}/diary; cat {repo.path}/README.md; touch {tmp_path}/evil"
+    )
+    answer = repo.run("run", "--json", steps, env=env)
+    assert answer.code == 30
+    assert answer.envelope["isolation"] == "fs"
+    assert answer.envelope["isolation_by"] == "landlock"
+    assert log(repo).count("Permission denied") == 1  # the first one ends the command
+    assert "mine" not in log(repo)
+    assert repo.run("run", repo.steps("echo x > y", "test -f y"), env=env).code == 0
+    refused = repo.run("run", "--json", "--isolation", "full", repo.steps("true"), env=env)
+    assert refused.code == 20
+    assert "bubblewrap is not installed" in refused.envelope["message"]
+    offline = repo.run("run", repo.steps("python3 -c 'import socket; socket.socket()'", network="none"), env=env)
+    assert offline.code == 30
+    assert "PermissionError" in log(repo)
+
+
+def _environment(repo: Repo, link: str) -> None:
+    """A virtual environment with an editable install of the project, by path file or by import hook."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(repo.path / ".venv")], check=True)
+    (site,) = (repo.path / ".venv").glob("lib/python3*/site-packages")
+    if link == "path file":
+        (site / "__editable__.sample.pth").write_text(f"{repo.path}/src\n")
+    else:
+        (site / "__editable___sample_finder.py").write_text(
+            f"import sys, importlib.util as u\nMAPPING = {{'sample': '{repo.path}/src/sample.py'}}\n"
+            "class Finder:\n    @classmethod\n    def find_spec(cls, name, path=None, target=None):\n"
+            "        return u.spec_from_file_location(name, MAPPING[name]) if name in MAPPING else None\n"
+            "sys.meta_path.append(Finder)\n"
+        )
+        (site / "__editable__.sample.pth").write_text("import __editable___sample_finder\n")
+
+
+@full
+@pytest.mark.parametrize("link", ["path file", "import hook"])
+def test_an_editable_install_means_the_workspace(link: str, repo: Repo, tmp_path: Path) -> None:
+    repo.write("src/sample.py", "def answer(): return 'original'\n")
+    repo.write(".gitignore", ".venv/\n")
+    repo.commit("a package")
+    _environment(repo, link)
+    change = "echo \"def answer(): return 'changed'\" > src/sample.py"
+    plan = repo.steps(change, ".venv/bin/python -c 'import sample; print(sample.answer(), sample.__file__)'")
+    answer = repo.run("run", plan)
+    assert answer.code == 0, answer.stderr
+    assert log(repo, "P-2.1") == f"changed {repo.path}/src/sample.py\n"
+    assert "original" in (repo.path / "src/sample.py").read_text()
+    refused = repo.run("run", "--json", "--new", plan, env=without_bubblewrap(tmp_path))
+    assert refused.code == 20
+    assert "__editable__" in refused.envelope["message"]
+    assert refused.envelope["missing_inputs"] == ["mount-namespace"]
+
+
+@full
+def test_linked_packages_of_a_node_workspace_mean_the_workspace(repo: Repo) -> None:
+    repo.write("packages/a/index.js", "module.exports = 'original'\n")
+    repo.write(".gitignore", "node_modules/\n")
+    repo.commit("a workspace")
+    (repo.path / "node_modules").mkdir()
+    (repo.path / "node_modules" / "a").symlink_to("../packages/a")
+    (repo.path / "node_modules" / "b").symlink_to(repo.path / "packages/a")
+    change = "echo \"module.exports = 'changed'\" > packages/a/index.js"
+    assert repo.run("run", repo.steps(change, "cat node_modules/a/index.js node_modules/b/index.js")).code == 0
+    assert log(repo, "P-2.1").count("changed") == 2
+
+
+@full
+def test_what_is_carried_can_be_read_and_not_written(repo: Repo) -> None:
+    repo.write(".gitignore", "node_modules/\n")
+    repo.commit("ignore")
+    repo.write("node_modules/x.js", "x\n")
+    assert repo.run("run", repo.steps("cat node_modules/x.js; echo evil > node_modules/x.js")).code == 30
+    assert log(repo).startswith("x\n")
+    assert "Read-only" in log(repo)
+    assert (repo.path / "node_modules/x.js").read_text() == "x\n"
+
+
+@full
+def test_more_folders_can_be_shown_by_settings(repo: Repo, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "wheel").write_text("cached\n")
+    plan = repo.steps(f"cat {cache}/wheel")
+    assert repo.run("run", plan).code == 30
+    repo.write("reflectloop.toml", f"[box]\nread = [{json.dumps(str(cache))}]\n")
+    assert repo.run("run", plan).code == 0
+    assert log(repo) == "cached\n"
+
+
+def test_a_folder_that_holds_a_home_is_never_shown_as_tools(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    (home / "lib").mkdir()
+    (home / ".cargo/bin").mkdir(parents=True)
+    (home / ".cargo/credentials.toml").write_text("x")
+    caller = {"PATH": f"{home}/bin:{home}/.cargo/bin", "VIRTUAL_ENV": str(home), "NVM_DIR": "/"}
+    shown = toolchains.found(caller, home)
+    assert home not in shown
+    assert Path("/") not in shown
+    assert home / "bin" in shown
+    assert not any((home / ".cargo/credentials.toml").is_relative_to(path) for path in shown)
+
+
+def test_a_filter_refuses_internet_sockets_and_lets_others_pass() -> None:
+    if not seccomp.known() or landlock.refusal() is not None:
+        pytest.skip("no filters on this machine")
+    thread = landlock.Thread(landlock.Walls(read=(Path("/"),), write=(), network=False))
+    try:
+        with pytest.raises(PermissionError):
+            thread.call(lambda: socket.socket(socket.AF_INET).close())
+        with pytest.raises(PermissionError):
+            thread.call(lambda: socket.socket(socket.AF_INET6).close())
+        thread.call(lambda: socket.socket(socket.AF_UNIX).close())
+    finally:
+        thread.close()
+    socket.socket(socket.AF_INET).close()  # only that thread was shut in
+
+
+def test_what_bubblewrap_cannot_do_is_found_out_by_trying(tmp_path: Path, repo: Repo) -> None:
+    """A bwrap that fails is not taken for one that works."""
+    fake = tmp_path / "fake"
+    fake.mkdir()
+    (fake / "bwrap").write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
+    (fake / "bwrap").chmod(0o755)
+    answer = repo.run("doctor", "--json", env={"PATH": f"{fake}:{os.environ['PATH']}"})
+    (found,) = (one for one in answer.json["data"]["findings"] if one["name"] == "bubblewrap")
+    assert "Permission denied" in found["detail"]
+    assert answer.json["data"]["isolation"] != "full"
