@@ -46,13 +46,20 @@ class Diagnosis(NamedTuple):
 
 def doctor(start: Path) -> Diagnosis:
     findings = [_python(), _git(), _shell(), _bubblewrap(), _landlock(), *_disk(start), _project(start)]
-    settings = config.load(project.locate(start)).box
+    settings = config.load(_root(start)).box
     possible = [wall for wall in walls.possible() if wall.level.rank <= max(settings.strongest.rank, 1)]
     if tools.find("bash") is None:
         return Diagnosis(findings, [], settings.isolation)
     with ThreadPoolExecutor() as pool:
         tried = list(pool.map(escapes.attempt, possible))
     return Diagnosis(findings, tried, settings.isolation)
+
+
+def _root(start: Path) -> Path:
+    try:
+        return project.locate(start)
+    except ReflectloopError:  # a finding of its own says why
+        return start
 
 
 def _python() -> Finding:
