@@ -113,11 +113,38 @@ def test_keep_going_finishes_what_does_not_depend_on_the_failure(repo: Repo, job
     }
 
 
-def test_a_read_only_step_that_writes_is_refused(repo: Repo) -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_read_only_step_that_writes_is_refused_with_any_jobs(repo: Repo, jobs: str) -> None:
     path = plan(repo, step("look", "cat src/app.py", read_only=True), step("write", "touch x", read_only=True))
-    answer = repo.run("run", "--json", "--jobs", "2", path)
+    answer = repo.run("run", "--json", "--jobs", jobs, path)
     assert answer.code == 30
-    assert "read_only" in answer.envelope["message"]
+    assert answer.envelope["message"] == "step write: is marked read_only, and changed x"
+    assert [(one["id"], one["success"]) for one in answer.json["data"]["steps"]] == [("look", True), ("write", False)]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_goes_on_after_a_failure_sees_nothing_of_it_with_any_jobs(repo: Repo, jobs: str) -> None:
+    repo.write(".gitignore", "out/\n")
+    path = plan(
+        repo,
+        step("build", "echo 1 > built"),
+        step("bad", "echo half > src/app.py; touch half; exit 1"),
+        step("look", "touch x", read_only=True),
+        step("next", "cat built; grep hello src/app.py; test ! -e half -a ! -e x", after=("build",)),
+    )
+    answer = repo.run("run", "--json", "--jobs", jobs, "--keep-going", path)
+    assert answer.code == 30
+    done = {one["id"]: one["success"] for one in answer.json["data"]["steps"]}
+    assert done == {"build": True, "bad": False, "look": False, "next": True}
+
+
+def test_stepping_back_from_a_failure_keeps_ignored_output(repo: Repo) -> None:
+    repo.write(".gitignore", "out/\n")
+    path = plan(
+        repo, step("build", "mkdir out; echo 1 > out/lib"), step("bad", "touch x; false"), step("next", "cat out/lib")
+    )
+    answer = repo.run("run", "--json", "--keep-going", path)
+    assert {one["id"]: one["success"] for one in answer.json["data"]["steps"]}["next"], answer.stdout
 
 
 def test_a_leak_in_one_of_many_stops_them_all(repo: Repo) -> None:

@@ -130,6 +130,13 @@ class Workspace:
         git.run("read-tree", "-u", "--reset", tree)
         self.tree, self.mark_ns = tree, mark(self.folder)
 
+    def step_back(self, tree: str) -> None:
+        """Take recorded changes back; what is ignored, such as build output of earlier steps, stays."""
+        self.refuse_swapped()
+        git = self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
+        git.run("read-tree", "-u", "--reset", tree)
+        self.tree, self.mark_ns = tree, mark(self.folder)
+
     def resolve(self, cwd: str) -> Path:
         """The real folder behind a step's cwd; outside the workspace is an escape."""
         try:
