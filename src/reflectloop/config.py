@@ -29,6 +29,9 @@ class WorkspaceConfig(Section):
         default=(), description="ignored folders that commands may read, such as node_modules"
     )
     carry_copy: tuple[str, ...] = Field(default=(), description="ignored folders copied into each workspace")
+    largest_change_mb: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=500, description="largest file a run may add, change or delete; a patch of it takes 2 to 6 times that"
+    )
 
 
 class RunConfig(Section):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import click
 
@@ -119,28 +119,57 @@ def diff(run: str | None, stat: bool, project_dir: Path, as_json: bool, debug: b
     \b
     Example: reflectloop diff --stat
     """
-    change = look.change(project_dir, run, with_text=not stat)
+    change = look.change(project_dir, run)
     if as_json:
         data: dict[str, Any] = {"run_id": change.run_id, "base": change.base, "end": change.end}
         data["touched_files"] = [entry._asdict() for entry in change.touched]
-        data["patch"] = None if stat else change.text.decode("utf-8", "replace")
+        data["patch"] = None if stat else _collected(change)
         render.answer("diff", data, next_step=f"reflectloop apply {change.run_id}")
     elif stat:
         for entry in change.touched:
             say(f"{entry.change:13} {entry}")
+    elif sys.stdout.isatty():
+        with Painted() as shown:
+            change.stream(shown.take, exact=False)
     else:
-        paint_diff(change.text)
-
-
-def paint_diff(text: bytes) -> None:
-    from reflectloop.cli.progress import plain
-
-    if not sys.stdout.isatty():
-        sys.stdout.buffer.write(text)  # as it is, so that `git apply` can read it
+        change.stream(_written, exact=True)  # as it is, so that `git apply` can read it
         sys.stdout.flush()
-        return
-    paint = colours()
-    shades = {b"+": "green", b"-": "red", b"@": "dim", b"d": "bold"}
-    for line in text.splitlines():
+
+
+def _written(chunk: bytes) -> None:
+    sys.stdout.buffer.write(chunk)
+
+
+def _collected(change: look.Changed) -> str:
+    parts: list[bytes] = []
+    change.stream(parts.append, exact=True)
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+class Painted:
+    """A patch for a person's eyes, line by line as it comes."""
+
+    _SHADES: ClassVar = {b"+": "green", b"-": "red", b"@": "dim", b"d": "bold"}
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._paint = colours()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._rest:
+            self._show(self._rest)
+
+    def take(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._show(line)
+
+    def _show(self, line: bytes) -> None:
+        from reflectloop.cli.progress import plain
+
         shown = "".join(plain(line))
-        say(paint(shades[line[:1]], shown) if line[:1] in shades else shown)
+        shade = self._SHADES.get(line[:1])
+        say(self._paint(shade, shown) if shade else shown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ from reflectloop.workspace import ledger, patch
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, process
-from reflectloop.world.git import GitFailed
+from reflectloop.world.git import Git, GitFailed
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -156,12 +157,18 @@ class Changed(NamedTuple):
     run_id: str
     base: str
     end: str
-    text: bytes
     touched: tuple[Touched, ...]
+    git: Git
+
+    def stream(self, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
+        """The patch, redacted: this is a view, the exact one lies in the run's folder."""
+        cleaner = secrets.Scanner()
+        patch.stream(self.git, self.base, self.end, lambda chunk: on_chunk(cleaner.feed(chunk)), exact=exact)
+        on_chunk(cleaner.finish())
 
 
-def change(start: Path, name: str | None, *, with_text: bool = True) -> Changed:
-    """What a run changed so far, redacted: this is a view, the exact patch lies in the run's folder."""
+def change(start: Path, name: str | None) -> Changed:
+    """What a run changed so far."""
     folders = folders_at(start)
     folder = folders.find_run(name)
     found = find_run(folders, folder)
@@ -173,9 +180,7 @@ def change(start: Path, name: str | None, *, with_text: bool = True) -> Changed:
     end = run.end_tree or run.base_tree
     git = Store(folders.own / "git", "").git()
     try:
-        text = patch.between(git, run.base_tree, end) if with_text else b""
         touched = patch.touched(git, run.base_tree, end)
     except GitFailed as fault:
         raise base_is_gone(folder.run_id) from fault
-    clean = secrets.redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    return Changed(folder.run_id, run.base_tree, end, clean, touched)
+    return Changed(folder.run_id, run.base_tree, end, touched, git)

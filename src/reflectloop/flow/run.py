@@ -260,11 +260,16 @@ class _Line:
         assert self.space  # noqa: S101
         try:
             now = self.space.record(thorough=True)
+            patch.refuse_large(self.space.git(), self.space.base_tree, now.tree, self.space.largest)
         except Unrecordable as fault:
-            raise StepFailed(f"what the steps left cannot be recorded: {fault}") from fault
+            raise StepFailed(
+                f"what the steps left cannot be recorded: {fault}", next_step=f"reflectloop shell {self.run_id}"
+            ) from fault
         self.warnings += [_LEFT_OUT.format(name) for name in now.nested]
         end, git = now.tree, self.space.git()
         patch.write(git, self.space.base_tree, end, self.folder.patch)
+        large = patch.oversize(self.folder.patch)
+        self.warnings += [large] if large else []
         self.touched = patch.touched(git, self.space.base_tree, end)
 
     # After the line, whatever came of it ----------------------------------------------------------------

@@ -143,6 +143,12 @@ class _Work:
         return f"printed nothing, wrote nothing and used no processor for {idle_s:g} s: it seems to wait for input"
 
     def verifications(self) -> _Failure | None:
+        try:
+            return self._verify()
+        except Unrecordable as fault:
+            return _Failure(StepFailed.code, str(fault), 1, "", None)
+
+    def _verify(self) -> _Failure | None:
         for name, check, must_fail in self.plan.checks_of(self.step):
             self.show.command(self.step.id, f"check {name}: {words(check.run)}")
             log = self._log() if check.run is not None else self.folder

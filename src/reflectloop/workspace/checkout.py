@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import InvalidInput, InvalidPlan, SandboxCreateFailed, SandboxEscape
-from reflectloop.workspace import leaks, ledger
+from reflectloop.workspace import leaks, ledger, patch
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Recorded, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
@@ -56,6 +56,7 @@ class Workspace:
     root: Path = Path("/")  # the project's
     identity: tuple[int, ...] = ()  # of the folders as they were laid out
     shared_objects: Path | None = None  # another workspace's quarantine, where several serve one run
+    largest: int = WorkspaceConfig().largest_change_mb * 10**6  # bytes of a file that is taken into a patch
 
     @property
     def repo(self) -> Path:
@@ -100,9 +101,18 @@ class Workspace:
         except OSError as fault:
             raise Unrecordable([], f"it left the workspace unreadable: {fault.strerror}") from fault
         now = mark(self.folder)
-        recorded: Recorded = record(self.git(), self.store.leave_out, leaks.refuse)
+        recorded: Recorded = record(self.git(), self.store.leave_out, self._inspect)
         changed, self.tree, self.mark_ns = recorded.tree != self.tree, recorded.tree, now
         return TreeNow(recorded.tree, changed, recorded.nested)
+
+    def _inspect(self, source: Git, names: list[bytes]) -> None:
+        """Before anything is stored: a large file would cost as much disk, and its patch a multiple in memory."""
+        root = os.fsencode(self.repo)
+        large = [name for name in names if _size(root + b"/" + name) > self.largest]
+        # A renamed file is no new content.
+        new = {files.display(name): _size(root + b"/" + name) for name in large if not _is_known(source, name)}
+        patch.raise_if_large(new, self.largest)
+        leaks.refuse(source, names)
 
     def refuse_swapped(self) -> None:
         """A command may have put a link or another folder where the workspace was: we would work in there."""
@@ -154,6 +164,19 @@ class Workspace:
         return target
 
 
+def _size(path: bytes) -> int:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return 0  # deleted
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+def _is_known(source: Git, name: bytes) -> bool:
+    found = source.line("hash-object", "--no-filters", "--", os.fsdecode(name))
+    return source.attempt("cat-file", "-e", found).code == 0
+
+
 def sandbox_root(project: Project, wanted: Path | None) -> Path:
     """Where workspaces live: outside the project, entered by nobody else."""
     root = wanted or Path(tempfile.gettempdir()) / "reflectloop"
@@ -186,6 +209,7 @@ def create(
     space = Workspace(name, folder, desk, store, snapshot.tree, snapshot.tree, 0)
     space.borrowed = (project.objects, store.objects) if project.objects else (store.objects,)
     space.shared_objects = shared_objects
+    space.largest = (carry or WorkspaceConfig()).largest_change_mb * 10**6
     with files.room_for("the workspace", root):
         try:
             if warm:
