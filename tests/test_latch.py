@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import Answer, Repo
+from support import Answer, Repo, start, wait_until
 
 KEY = "sk-" + "z9y8x7w6v5u4t3s2"
 
@@ -205,9 +205,28 @@ def test_shell_opens_where_the_failure_happened(repo: Repo) -> None:
     assert repo.run("shell").code == 14
 
 
-def test_wait_takes_its_turn(repo: Repo) -> None:
-    from support import start, wait_until
+def test_a_run_that_goes_on_is_said_to_run_and_where(repo: Repo) -> None:
+    engine = start(repo.path, "run", str(repo.steps("true", "echo begun; sleep 60")))
+    try:
+        assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/P-2.1.log")))
+        (folder,) = (repo.path / ".reflectloop" / "runs").iterdir()
+        place = f"{os.environ['TMPDIR']}/reflectloop/{folder.name}/repo"
+        for words in (["show"], ["show", "--json"], ["shell"], ["diff"]):
+            answer = repo.run(*words, folder.name)
+            assert answer.code == 14
+            said = f"{folder.name} is still running in {place}, 1 of 2 step(s) done, now P-2"
+            assert said in answer.stdout + answer.stderr, words
+        answer = repo.run("status")
+        assert f"running in {place}" in answer.stdout
+        assert f"next: reflectloop log {folder.name}" in answer.stdout
+        assert wait_until(lambda: repo.run("log", folder.name, "P-2").stdout == "begun\n")
+    finally:
+        engine.terminate()
+        engine.wait()
+    assert "INTERRUPTED" in repo.run("show", folder.name).stdout
 
+
+def test_wait_takes_its_turn(repo: Repo) -> None:
     engine = start(repo.path, "run", str(repo.steps("sleep 2")))
     assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
     assert repo.run("run", repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")).code == 50

@@ -58,9 +58,9 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
 
 def _run(folders: Folders, run: Run) -> dict[str, Any]:
     note = "applied" if run.applied else ""
-    at_work = ledger.find(folders.own, run.id)
-    if run.status == "running" and not (at_work and at_work.alive):
-        note = "its engine is gone"
+    if run.status == "running":
+        place = _at_work(folders, run.id)
+        note = f"running in {place}" if place else "its engine is gone"
     return {
         "run_id": run.id,
         "status": run.status,
@@ -86,11 +86,33 @@ def _next(runs: list[dict[str, Any]]) -> str:
     if not runs:
         return "reflectloop run PLAN"
     last = runs[-1]
+    if last["note"].startswith("running"):
+        return f"reflectloop log {last['run_id']}"
     if last["status"] == "ok":
         return (
             "reflectloop run PLAN" if last["applied"] or not last["touched"] else f"reflectloop apply {last['run_id']}"
         )
     return f"reflectloop show {last['run_id']}"
+
+
+def _at_work(folders: Folders, run_id: str) -> Path | None:
+    """Where a run is at work this moment; None when it has ended, well or not."""
+    entry = ledger.find(folders.own, run_id)
+    return entry.folder / "repo" if entry and entry.fate == "at work" and entry.alive else None
+
+
+def _refuse_running(folders: Folders, folder: RunFolder) -> None:
+    place = _at_work(folders, folder.run_id)
+    if place is None:
+        return
+    found = find_run(folders, folder)
+    steps = found[1].steps.values() if found else ()
+    now = [step.id for step in steps if step.status == "running"]
+    done = f", {found[1].count('done')} of {len(found[1].steps)} step(s) done" if found else ""
+    at = f", now {', '.join(now)}" if now else ""
+    raise NothingToDo(
+        f"{folder.run_id} is still running in {place}{done}{at}", next_step=f"reflectloop log {folder.run_id}"
+    )
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -102,7 +124,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def result(start: Path, name: str | None) -> dict[str, Any]:
-    folder = folders_at(start).find_run(name)
+    folders = folders_at(start)
+    folder = folders.find_run(name)
+    if not folder.result.exists():
+        _refuse_running(folders, folder)
     found = _read_yaml(folder.result)
     if folder.blocker.exists():
         found["blocker"] = _read_yaml(folder.blocker)
@@ -110,8 +135,10 @@ def result(start: Path, name: str | None) -> dict[str, Any]:
 
 
 def summary(start: Path, name: str | None) -> str:
-    folder = folders_at(start).find_run(name)
+    folders = folders_at(start)
+    folder = folders.find_run(name)
     if not folder.summary.exists():
+        _refuse_running(folders, folder)
         raise NothingToDo(
             f"{folder.run_id} left no summary: its engine was killed",
             next_step=f"reflectloop log {folder.run_id}",
@@ -135,6 +162,7 @@ def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     folders = folders_at(start)
     folder = folders.find_run(name)
     entry = ledger.find(folders.own, folder.run_id)
+    _refuse_running(folders, folder)
     if entry is None or entry.fate != "kept" or not (entry.folder / "repo").is_dir():
         raise NothingToDo(
             f"the workspace of {folder.run_id} was not kept; the last failed ones are", next_step="reflectloop status"
@@ -173,6 +201,7 @@ def change(start: Path, name: str | None) -> Changed:
     folder = folders.find_run(name)
     found = find_run(folders, folder)
     if found is None or found[1].end_tree is None:
+        _refuse_running(folders, folder)
         raise NothingToDo(f"{folder.run_id} changed nothing", next_step=f"reflectloop show {folder.run_id}")
     run = found[1]
     if run.error_code == "SECRET_LEAK":
