@@ -47,6 +47,15 @@ def test_a_folder_without_git_runs_and_applies(folder: Repo) -> None:
     assert folder.run("apply", "--commit", "--yes").code == 12
 
 
+def test_a_conflict_in_a_folder_without_git_does_not_speak_of_commits(folder: Repo) -> None:
+    assert folder.run("run", folder.steps("echo mine > a.txt")).code == 0
+    folder.write("a.txt", "yours\n")
+    answer = folder.run("apply", "--json")
+    assert answer.code == 34
+    assert answer.envelope["next"] == "undo those changes, or run the plan again"
+    assert (folder.path / "a.txt").read_text() == "yours\n"
+
+
 def test_a_second_run_reads_only_what_changed_and_reads_it_right(folder: Repo) -> None:
     assert folder.run("run", folder.steps("cat a.txt")).code == 0
     folder.write("a.txt", "z\n")

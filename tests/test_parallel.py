@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -46,6 +47,11 @@ def test_steps_of_a_batch_run_side_by_side_and_are_merged(repo: Repo) -> None:
         "c.txt",
     ]
     assert repo.run("apply", "--yes").code == 0
+
+
+def test_the_counter_counts_what_has_finished(repo: Repo) -> None:
+    answer = repo.run("run", "--jobs", "3", plan(repo, *(step(name, "sleep 0.2") for name in "abc")))
+    assert re.findall(r"\[\d/3\] \w", answer.stderr) == ["[1/3] a", "[2/3] b", "[3/3] c"]
 
 
 def test_side_by_side_gives_the_same_tree_as_one_after_another(repo: Repo) -> None:

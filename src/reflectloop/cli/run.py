@@ -19,6 +19,7 @@ from reflectloop.flow import finish as tasks_of
 from reflectloop.flow import preview
 from reflectloop.flow.run import Nobody, Observer, Outcome, Request
 from reflectloop.flow.run import run as run_plan
+from reflectloop.plan.load import ASSUMED_TRACK
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode
 
@@ -227,7 +228,8 @@ def tell(outcome: Outcome) -> None:
     if failed and failed.tail:
         for line in failed.tail.splitlines():
             say(f"    {line}", err=True)
-    for warning in envelope.warnings:
+    # What was assumed is written down; it asks nothing of whoever looks on.
+    for warning in (one for one in envelope.warnings if not one.startswith(ASSUMED_TRACK)):
         say(f"{paint('yellow', 'warning:')} {warning}", err=True)
     if outcome.error:
         render.explain(outcome.error)

@@ -7,6 +7,7 @@ from typing import Any
 from reflectloop import config
 from reflectloop.box import box as boxes
 from reflectloop.flow.run import Outcome, Request, floor, refuse_agents
+from reflectloop.flow.steps import describe as describe_check
 from reflectloop.flow.steps import words
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
@@ -52,7 +53,7 @@ def _step(plan: Plan, step: Step) -> dict[str, Any]:
         "commands": [words(command) for command in step.commands],
         "agent": step.agent.model_dump(mode="json") if step.agent else None,
         "checks": [
-            f"{name}: {words(check.run)}" + (" (must fail)" if must_fail else "")
+            f"{name}: {describe_check(check)}" + (" (must fail)" if must_fail else "")
             for name, check, must_fail in plan.checks_of(step)
         ],
     }

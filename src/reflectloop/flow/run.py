@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,7 +109,7 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
         except ReflectloopError as fault:
             line.error = fault
         except KeyboardInterrupt:
-            line.error = Interrupted("stopped by the user; every process of the run is dead")
+            line.error = Interrupted("stopped by the user; every process of the run is dead", next_step=line.again())
         except Exception as bug:  # noqa: BLE001 - a bug of ours still leaves a card, and no workspace
             line.error = Internal(f"{type(bug).__name__}: {bug}")
             line.error.__cause__ = bug
@@ -167,6 +168,12 @@ class _Line:
         if self.request.retry_reason is None or self.request.plan:
             return self.request.plan
         return self.folders.root / tasks.latched_task(self.folders).plan_path
+
+    def again(self) -> str:
+        """The command that runs the same plan once more, from where the user stands."""
+        place = ["--project", os.fspath(self.request.start)] if self.request.start != Path() else []
+        plan = [os.fspath(self.loaded.path)] if self.loaded and (self.request.plan or self.request.retry_reason) else []
+        return shlex.join(["reflectloop", "run", *place, *plan])
 
     def _admit(self, loaded: Loaded, base: Snapshot) -> events.LatchCleared | None:
         key = tasks.plan_key(self.folders, loaded.path)

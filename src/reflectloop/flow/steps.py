@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from reflectloop.box.box import Box, Order
 from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, VerificationFailed
-from reflectloop.plan.model import Command, Plan, Step
+from reflectloop.plan.model import Check, Command, Plan, Step
 from reflectloop.verify import checks
 from reflectloop.verify.checks import CheckResult
 from reflectloop.workspace.checkout import TreeNow
@@ -53,10 +53,19 @@ class Show(NamedTuple):
     output: Callable[[str, bytes], None]
 
 
-def words(command: Command | None) -> str:
-    if command is None:
-        return "(files only)"
+def words(command: Command) -> str:
     return command if isinstance(command, str) else " ".join(command)
+
+
+def describe(check: Check) -> str:
+    """What a check looks at, in a line."""
+    said = [words(check.run)] if check.run is not None else []
+    said += [f"{check.file_exists} exists"] if check.file_exists else []
+    said += [f"{check.file_nonempty} is not empty"] if check.file_nonempty else []
+    said += [f"{check.file_unchanged} is unchanged"] if check.file_unchanged else []
+    said += [f"the step prints {check.output_contains!r}"] if check.output_contains else []
+    said += ["the step's commands succeed"] if check.commands_succeed else []
+    return "; ".join(said)
 
 
 def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> StepResult:
@@ -150,7 +159,7 @@ class _Work:
 
     def _verify(self) -> _Failure | None:
         for name, check, must_fail in self.plan.checks_of(self.step):
-            self.show.command(self.step.id, f"check {name}: {words(check.run)}")
+            self.show.command(self.step.id, f"check {name}: {describe(check)}")
             log = self._log() if check.run is not None else self.folder
             cwd = self.box.workspace.resolve(".")
             result = checks.run(
@@ -172,7 +181,7 @@ class _Work:
                     VerificationFailed.code,
                     f"check {name}: {result.reason}",
                     code or 1,
-                    words(check.run),
+                    words(check.run) if check.run is not None else "",
                     result.log,
                 )
         return None

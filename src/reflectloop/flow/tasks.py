@@ -63,8 +63,9 @@ def admit(task: Task | None, loaded: Loaded, base_tree: str) -> events.LatchClea
     if held.base_tree != base_tree:
         return events.LatchCleared(how="tree_changed", reason="the project changed since")
     where = f" at step {held.step_id}" if held.step_id else ""
+    reason = held.reason.removeprefix(f"step {held.step_id}: ")
     raise Latched(
-        f"nothing changed since {held.run_id} failed with {held.error_code}{where}: {held.reason}",
+        f"nothing changed since {held.run_id} failed with {held.error_code}{where}: {reason}",
         next_step="change the plan or the project; if something outside was mended: reflectloop retry --reason TEXT",
     )
 

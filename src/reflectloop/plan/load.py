@@ -19,6 +19,9 @@ from reflectloop.plan.reading import Reading
 DISCOVERED = (Path(".reflectloop/plan.yaml"), Path(".claude/state/thinking/plan.latest.yaml"))
 
 
+ASSUMED_TRACK = "the plan names no track"
+
+
 class Loaded(NamedTuple):
     plan: Plan
     path: Path
@@ -157,7 +160,7 @@ def _lift(reading: Reading) -> None:
 
 def _remarks(plan: Plan) -> Iterator[str]:
     if plan.track is None:
-        yield f"the plan names no track; {plan.settled_track} is assumed"
+        yield f"{ASSUMED_TRACK}; {plan.settled_track} is assumed"
     for step in plan.steps:
         for wanted in step.verify:
             if wanted.claim is not None and wanted.claim not in plan.checks:
