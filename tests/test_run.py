@@ -215,7 +215,7 @@ def test_a_preview_says_what_each_check_looks_at(repo: Repo) -> None:
     verify = ["Exit code 0", "Output contains 'x'", {"file_exists": "README.md"}, {"run": "true"}]
     shown = repo.run("run", "--dry-run", repo.steps("echo x", verify=verify)).stdout
     assert [line.strip() for line in shown.splitlines() if "check P-1" in line] == [
-        "check P-1.1: the step's commands succeed",
+        "check P-1.1: the step's commands exit 0",
         "check P-1.2: the step prints 'x'",
         "check P-1.3: README.md exists",
         "check P-1.4: true",

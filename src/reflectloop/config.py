@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.terms import Isolation
+from reflectloop.terms import Isolation, wrong_shape
 
 NAME = "reflectloop.toml"
 
@@ -76,12 +77,14 @@ def load(project_root: Path) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as fault:
-        faults = tuple(_fault(tuple(error["loc"]), error["type"], error["msg"], raw) for error in fault.errors())
+        faults = tuple(_fault(error, raw) for error in fault.errors())
         raise InvalidInput(f"{path} has {len(faults)} fault(s)", next_step=f"correct {path}", faults=faults) from fault
 
 
-def _fault(place: tuple[str | int, ...], kind: str, message: str, raw: bytes) -> Fault:
-    if kind == "extra_forbidden":
+def _fault(error: ErrorDetails, raw: bytes) -> Fault:
+    place = tuple(error["loc"])
+    message = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+    if error["type"] == "extra_forbidden":
         known = _known(place[:-1])
         close = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
         message = "unknown key; " + (f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}")

@@ -64,7 +64,7 @@ def describe(check: Check) -> str:
     said += [f"{check.file_nonempty} is not empty"] if check.file_nonempty else []
     said += [f"{check.file_unchanged} is unchanged"] if check.file_unchanged else []
     said += [f"the step prints {check.output_contains!r}"] if check.output_contains else []
-    said += ["the step's commands succeed"] if check.commands_succeed else []
+    said += [f"the step's commands exit {check.commands_exit}"] if check.commands_exit is not None else []
     return "; ".join(said)
 
 
@@ -81,7 +81,7 @@ def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> StepRes
     return StepResult(
         id=step.id,
         title=step.title,
-        exit_code=failure.exit_code if failure else 0,
+        exit_code=failure.exit_code if failure else work.exited,
         duration_ms=work.duration_ms,
         tree=now.tree,
         changed=now.changed,
@@ -102,6 +102,8 @@ class _Work:
         self.written: list[Path] = []
         self.results: list[CheckResult] = []
         self.duration_ms = 0
+        self.exited = 0  # of the last command
+        self.may_fail = any(wanted.check.commands_exit for wanted in plan.checks_of(step))
         texts = {wanted.check.output_contains for wanted in plan.checks_of(step)}
         self.needles = {text: checks.Needle(text) for text in texts if text}
 
@@ -120,7 +122,7 @@ class _Work:
     def commands(self) -> _Failure | None:
         if not self.cwd.is_dir():
             return _Failure(StepFailed.code, f"cwd {self.step.cwd!r} is not a folder", 1, "", None)
-        for command in self.step.commands:
+        for number, command in enumerate(self.step.commands, 1):
             self.show.command(self.step.id, words(command))
             log = self._log()
             order = Order(
@@ -142,7 +144,8 @@ class _Work:
             if done.timed_out:
                 reason = f"ran past {self.step.timeout_s} s and was killed with its children"
                 return _Failure(StepTimeout.code, reason, done.exit_code, words(command), log)
-            if done.exit_code:
+            self.exited = done.exit_code
+            if done.exit_code and not (self.may_fail and number == len(self.step.commands)):
                 reason = f"exited {done.exit_code}"
                 return _Failure(StepFailed.code, reason, done.exit_code, words(command), log)
         return None
@@ -171,6 +174,7 @@ class _Work:
                 cwd=cwd,
                 env=self.step.env,
                 printed=lambda text: self.needles[text].seen,
+                exited=self.exited,
                 show=self._print,
             )
             self.results.append(result)

@@ -63,6 +63,7 @@ def run(
     cwd: Path,
     env: Mapping[str, str],
     printed: Callable[[str], bool],
+    exited: int,
     show: Callable[[bytes], None],
 ) -> CheckResult:
     """A check holds when its expectation is met, or, with `must_fail`, when its command ran and was not."""
@@ -90,6 +91,8 @@ def run(
             return CheckResult(name, False, f"gave no verdict (exit {exit_code})", exit_code, duration_ms, log)
     if check.output_contains and not printed(check.output_contains):
         faults.append(f"the step's output does not contain {check.output_contains!r}")
+    if check.commands_exit not in (None, exited):
+        faults.append(f"the step's last command exited {exited}, not {check.commands_exit}")
     faults += _file_faults(check, box)
     held = bool(faults) if must_fail else not faults
     reason = "; ".join(faults) if faults else "as expected"
