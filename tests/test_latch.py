@@ -20,7 +20,7 @@ def code(answer: Answer) -> str:
 
 
 def test_the_same_plan_on_the_same_tree_is_not_run_again(repo: Repo) -> None:
-    plan = repo.steps("date +%s%N >> $OLDPWD/ran 2>/dev/null; false")
+    plan = repo.steps("false")
     assert code(repo.run("run", "--json", plan)) == "STEP_FAILED"
     answer = repo.run("run", "--json", plan)
     assert code(answer) == "LATCHED"
@@ -206,6 +206,24 @@ def test_shell_opens_where_the_failure_happened(repo: Repo) -> None:
     assert os.environ["HOME"] not in answer.stdout
     assert repo.run("run", repo.steps("true")).code == 0
     assert repo.run("shell").code == 14
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["RUN", "--"],
+        ["--"],
+        ["latest", "--"],
+        ["RUN", "--project", ".", "--"],
+        ["RUN"],
+    ],
+)
+def test_a_command_for_the_shell_may_stand_after_two_dashes(repo: Repo, words: list[str]) -> None:
+    assert repo.run("run", repo.steps("echo evidence > left; false")).code == 30
+    run_id = repo.latest().name
+    named = [run_id if word == "RUN" else word for word in words]
+    answer = repo.run("shell", *named, "sh", "-c", "cat left -- ; exit 3")
+    assert (answer.code, answer.stdout) == (3, "evidence\n"), answer.stderr
 
 
 def test_a_run_that_goes_on_is_said_to_run_and_where(repo: Repo) -> None:

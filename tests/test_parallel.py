@@ -232,6 +232,22 @@ def test_a_warm_workspace_serves_the_next_run_and_carries_nothing_over(repo: Rep
         assert word not in log.replace("\n", " \n"), (word, log)
 
 
+@pytest.mark.parametrize("damage", ["garbage", "missing", "a folder", "torn"])
+def test_a_warm_workspace_with_a_damaged_index_is_laid_out_anew(repo: Repo, damage: str) -> None:
+    assert repo.run("run", repo.steps("echo dirt > README.md")).code == 0
+    (index,) = (repo.path / ".reflectloop" / "workspaces").glob("*/index")
+    raw = index.read_bytes()
+    index.unlink()
+    if damage == "a folder":
+        index.mkdir()
+    elif damage != "missing":
+        index.write_bytes(b"garbage" if damage == "garbage" else raw[: len(raw) // 2])
+    answer = repo.run("run", "--json", repo.steps("cat README.md; git status --short; ls"))
+    assert answer.code == 0, answer.stdout
+    assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "# sample\nREADME.md\nsrc\n"
+    assert repo.workspaces() == []
+
+
 def test_reset_restores_a_file_changed_behind_gits_back(repo: Repo) -> None:
     """Same size, old time put back: the change time still tells."""
     repo.write("data.txt", "aaaa\n")

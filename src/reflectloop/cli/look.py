@@ -92,7 +92,19 @@ def _copy(path: Path) -> None:
             click.echo(text.removesuffix("\n"))
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+class _ShellCommand(click.Command):
+    """What stands after `--` is the command to run, whether a run was named before it or not."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" not in args:
+            return super().parse_args(ctx, args)
+        place = args.index("--")
+        ctx.meta["after"] = tuple(args[place + 1 :])
+        ctx.allow_interspersed_args, ctx.ignore_unknown_options = True, False
+        return super().parse_args(ctx, args[:place])
+
+
+@click.command(cls=_ShellCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("run", required=False)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @common
@@ -102,11 +114,12 @@ def shell(run: str | None, command: tuple[str, ...], project_dir: Path, as_json:
     It has the environment the run's commands had, and is not recorded.
 
     \b
-    Example: reflectloop shell latest git status
+    Example: reflectloop shell -- git status
     """
     if as_json:
         raise click.UsageError("a shell has no JSON; see 'reflectloop show --json'")
-    sys.exit(look.shell(project_dir, run, command))
+    typed = click.get_current_context().meta.get("after", ())
+    sys.exit(look.shell(project_dir, run, (*command, *typed)))
 
 
 @click.command()

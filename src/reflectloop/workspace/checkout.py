@@ -212,12 +212,7 @@ def create(
     space.largest = (carry or WorkspaceConfig()).largest_change_mb * 10**6
     with files.room_for("the workspace", root):
         try:
-            if warm:
-                space.identity = ledger.identity(folder)
-                _vouch_for(space, warm.mark_ns)
-                _clear_warm(space)
-                space.reset_to(snapshot.tree)
-            else:
+            if not (warm and _take_over(space, warm.mark_ns, project.folder)):
                 _lay_out(space, snapshot.tree)
         except GitFailed as fault:
             raise SandboxCreateFailed(f"the checkout failed: {fault.said}") from fault
@@ -262,6 +257,22 @@ def _lay_out(space: Workspace, tree: str) -> None:
     # The store is written to here, not the quarantine: nothing new comes of a checkout.
     checkout = space.store.git(work_tree=space.repo, index=space.desk / "index")
     checkout.run("read-tree", "-u", "--reset", tree)
+
+
+def _take_over(space: Workspace, mark_ns: int, own: Path) -> bool:
+    """Make a warm workspace serve again. One that is damaged is put away, as if there had been none."""
+    try:
+        space.identity = ledger.identity(space.folder)
+        _vouch_for(space, mark_ns)
+        _clear_warm(space)
+        space.reset_to(space.tree)
+    except (GitFailed, OSError):
+        damaged = ledger.find(own, space.name)
+        if damaged:
+            ledger.remove(damaged)
+        ledger.enter(own, space.name, space.folder)
+        return False
+    return True
 
 
 def _vouch_for(space: Workspace, mark_ns: int) -> None:
