@@ -139,7 +139,23 @@ def test_the_orchestrator_form_is_understood_and_needs_a_backend(repo: Repo, suf
     answer = repo.run("run", "--json", path)
     assert answer.code == 61
     assert answer.envelope["error_code"] == "AGENT_UNAVAILABLE"
-    assert answer.envelope["next"]
+    assert answer.envelope["message"] == (
+        "step(s) step_1, step_2 need an agent, and this version of reflectloop ships no backend: "
+        'executor = "NAME" under [roles] in reflectloop.toml would bind one'
+    )
+    assert answer.envelope["next"] == f"write commands for step step_1, then: reflectloop plan check {path}"
+    assert answer.envelope["missing_inputs"] == ["backend:step_1", "backend:step_2"]
+
+
+def test_a_role_can_be_bound_and_the_missing_backend_is_still_said(repo: Repo) -> None:
+    repo.write("reflectloop.toml", '[roles]\nexecutor = "claude"\n')
+    answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
+    assert answer.code == 61
+    assert answer.envelope["message"].endswith("ships no backend: executor is bound to claude")
+    repo.write("reflectloop.toml", '[roles]\nexecutor = "cloud"\n')
+    answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
+    assert answer.code == 12
+    assert "must be one of script, command, claude" in answer.envelope["faults"][0]["message"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from pydantic_core import ErrorDetails
@@ -31,7 +31,7 @@ class WorkspaceConfig(Section):
     )
     carry_copy: tuple[str, ...] = Field(default=(), description="ignored folders copied into each workspace")
     largest_change_mb: Annotated[StrictInt, Field(ge=1)] = Field(
-        default=500, description="largest file a run may add, change or delete; a patch of it takes 2 to 6 times that"
+        default=500, description="largest file a run may add, change or delete; its patch takes 2 to 6 times the memory"
     )
 
 
@@ -55,11 +55,24 @@ class PublishConfig(Section):
     claude_home: bool = Field(default=False, description="also write the stop latch to ~/.claude/latch.lock")
 
 
+Backend = Literal["script", "command", "claude", "codex", "http", "acp"]
+_BACKEND = "the backend that plays it; this version ships none"
+
+
+class RolesConfig(Section):
+    planner: Backend | None = Field(default=None, description=_BACKEND)
+    executor: Backend | None = Field(default=None, description=_BACKEND)
+    reviewer: Backend | None = Field(default=None, description=_BACKEND)
+    critic: Backend | None = Field(default=None, description=_BACKEND)
+    researcher: Backend | None = Field(default=None, description=_BACKEND)
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
     box: BoxConfig = BoxConfig()
     publish: PublishConfig = PublishConfig()
+    roles: RolesConfig = RolesConfig()
 
 
 def load(project_root: Path) -> Config:

@@ -21,7 +21,7 @@ def preview(request: Request) -> dict[str, Any]:
     root = project.locate(request.start, request.mode)
     settings = config.load(root)
     loaded = plans.load(plans.locate(root, request.plan))
-    refuse_agents(loaded)
+    refuse_agents(loaded, settings.roles)
     level = boxes.reach(floor(settings, request, loaded))
     return {**describe(loaded), "isolation": str(level), "network": "host"}
 

@@ -149,7 +149,7 @@ class _Line:
         self.loaded = loaded = plans.load(plans.locate(self.folders.root, self._asked_plan()))
         self.warnings += loaded.warnings
         self.observer.begins(loaded, self.run_id)
-        refuse_agents(loaded)
+        refuse_agents(loaded, self.config.roles)
         level = boxes.reach(floor(self.config, self.request, loaded))
         self.project = project.open_at(self.folders.root, self.request.mode)
         self.store = open_for(self.project, self.config.workspace)
@@ -449,14 +449,21 @@ class _Line:
         )
 
 
-def refuse_agents(loaded: Loaded) -> None:
-    needing = [step.id for step in loaded.plan.steps if step.agent]
-    if needing:
-        raise AgentUnavailable(
-            f"step(s) {', '.join(needing)} need an agent, and no backend is bound to their role",
-            next_step=f"no backend can be bound in this version; give {needing[0]} commands instead of an agent",
-            missing=tuple(f"backend:{name}" for name in needing),
-        )
+def refuse_agents(loaded: Loaded, roles: config.RolesConfig) -> None:
+    """Before anything runs. Says how a backend is bound, and that this version has none that could be."""
+    needing = {step.id: step.agent.role for step in loaded.plan.steps if step.agent}
+    if not needing:
+        return
+    bound = {role: getattr(roles, role) for role in dict.fromkeys(needing.values())}
+    how = ", ".join(
+        f"{role} is bound to {name}" if name else f'{role} = "NAME" under [roles] in {config.NAME} would bind one'
+        for role, name in bound.items()
+    )
+    raise AgentUnavailable(
+        f"step(s) {', '.join(needing)} need an agent, and this version of reflectloop ships no backend: {how}",
+        next_step=f"write commands for step {next(iter(needing))}, then: reflectloop plan check {loaded.path}",
+        missing=tuple(f"backend:{name}" for name in needing),
+    )
 
 
 def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:
