@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -113,6 +114,19 @@ def test_the_third_failed_run_is_one_too_many(repo: Repo) -> None:
     assert code(repo.run("run", "--json", repo.steps("exit 4"))) == "STEP_FAILED"
     assert code(repo.run("run", "--json", repo.steps("true"))) == "OK"
     assert repo.run("unlock", "--reason", "again").code == 14
+
+
+def test_a_stopped_project_says_so_and_unlocking_names_the_plan(repo: Repo) -> None:
+    plan = repo.steps("false")
+    assert repo.run("status", "--json").json["data"]["stop"] is None
+    assert repo.run("run", "--max-retries", "0", plan).code == 42
+    seen = repo.run("status")
+    assert (
+        f"! stopped by MAX_RETRIES: 1 runs of this task have failed. {repo.latest().name}: STEP_FAILED" in seen.stdout
+    )
+    assert "next: reflectloop unlock --reason TEXT" in seen.stdout
+    assert f"next: reflectloop run {plan}" in repo.run("unlock", "--reason", "mended").stdout
+    assert "! stopped" not in repo.run("status").stdout
 
 
 def test_success_closes_the_task_and_its_count(repo: Repo) -> None:
@@ -247,12 +261,16 @@ def test_a_run_that_goes_on_is_said_to_run_and_where(repo: Repo) -> None:
     assert "INTERRUPTED" in repo.run("show", folder.name).stdout
 
 
-def test_wait_takes_its_turn(repo: Repo) -> None:
-    engine = start(repo.path, "run", str(repo.steps("sleep 2")))
+def test_wait_takes_its_turn_and_says_for_whom(repo: Repo, tmp_path: Path) -> None:
+    engine = start(repo.path, "run", str(repo.steps(f"until test -e {tmp_path}/go; do sleep 0.1; done")))
     assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
-    assert repo.run("run", repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")).code == 50
-    assert (
-        repo.run("run", "--wait", repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")).code
-        == 0
-    )
+    other = repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")
+    assert repo.run("run", other).code == 50
+    with start(repo.path, "run", "--wait", str(other), stderr=subprocess.PIPE) as waiting:
+        assert waiting.stderr is not None
+        told = waiting.stderr.readline().decode()
+        (tmp_path / "go").touch()
+        waiting.stderr.read()
+    assert told.startswith(f"waiting: another engine works here: pid {engine.pid} ")
+    assert waiting.returncode == 0
     assert engine.wait() == 0

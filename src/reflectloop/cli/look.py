@@ -36,6 +36,8 @@ def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> N
         say(f"  {mark} {one['run_id']}  {done}  {detail}  {one['note']}".rstrip())
     if seen["torn_apply"]:
         say(f"{paint('red', '!')} an apply was killed half way; the next run or apply puts your files back first")
+    if seen["stop"]:
+        say(f"{paint('red', '!')} stopped by {seen['stop']['error_code']}: {seen['stop']['reason']}")
     if not seen["runs"]:
         say("nothing has run here yet")
     spaces = seen["workspaces"]

@@ -33,6 +33,9 @@ def plain(data: bytes) -> list[str]:
 class Events:
     """The journal as JSON lines on standard output."""
 
+    def waits(self, why: str) -> None:
+        pass
+
     def begins(self, loaded: Loaded, run_id: str) -> None:
         pass
 
@@ -54,6 +57,9 @@ class Plain:
         self.titles: dict[str, str] = {}
         self.total = 0
         self.finished = 0
+
+    def waits(self, why: str) -> None:
+        self.write(Text(f"waiting: {why}", style="dim"))
 
     def begins(self, loaded: Loaded, run_id: str) -> None:
         self.titles = {step.id: step.title for step in loaded.plan.steps}

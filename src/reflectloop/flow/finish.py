@@ -146,12 +146,12 @@ def gc(start: Path, *, everything: bool) -> Cleared:
         return Cleared(len(gone) + len(lost), total, killed)
 
 
-def unlock(start: Path, reason: str) -> latch.Stop:
+def unlock(start: Path, reason: str) -> tasks.Unlocked:
     folders = folders_at(start)
     with lock.hold(folders.own, "unlock"):
-        stop = tasks.unlock(folders, reason)
+        lifted = tasks.unlock(folders, reason)
         publish.remove_home_latch(folders, config.load(folders.root).publish)
-        return stop
+        return lifted
 
 
 _ROUTES = {

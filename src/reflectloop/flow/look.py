@@ -13,7 +13,7 @@ from reflectloop import secrets
 from reflectloop.box import environment
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
-from reflectloop.state import journal
+from reflectloop.state import journal, latch
 from reflectloop.state.fold import Run, Task, fold
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import ledger, patch
@@ -47,12 +47,14 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     task = next((one for one in known if one.id == current), None)
     runs = [_run(folders, run) for one in known for run in one.runs.values()]
     spaces = ledger.entries(folders.own)
+    stop = latch.read_stop(folders.own)
     return {
+        "stop": stop.as_json() if stop else None,
         "torn_apply": applying.was_killed(folders.own / "tmp"),
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
-        "next": _next(runs),
+        "next": "reflectloop unlock --reason TEXT" if stop else _next(runs),
     }
 
 

@@ -54,6 +54,7 @@ _SHOWN = 60  # of a command, in a message
 class Observer(Protocol):
     """Who watches a run: a terminal, a log, nobody."""
 
+    def waits(self, why: str) -> None: ...
     def begins(self, loaded: Loaded, run_id: str) -> None: ...
     def happened(self, entry: Entry) -> None: ...
     def command(self, step_id: str, words: str) -> None: ...
@@ -61,6 +62,9 @@ class Observer(Protocol):
 
 
 class Nobody:
+    def waits(self, why: str) -> None:
+        pass
+
     def begins(self, loaded: Loaded, run_id: str) -> None:
         pass
 
@@ -102,8 +106,9 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
     """Every fault once the project is known ends in artifacts and an outcome; faults before that are raised."""
     folders = folders_at(request.start, request.mode)
     folders.claim()
-    with lock.hold(folders.own, "run", wait=request.wait):
-        line = _Line(request, folders, clock.run_id(clock.now()), observer or Nobody())
+    watching = observer or Nobody()
+    with lock.hold(folders.own, "run", wait=watching.waits if request.wait else None):
+        line = _Line(request, folders, clock.run_id(clock.now()), watching)
         try:
             line.walk()
         except ReflectloopError as fault:
@@ -306,7 +311,7 @@ class _Line:
         limits = self.loaded.plan.limits
         allowed = limits.runs if self.request.max_retries is None else self.request.max_retries + 1
         if self.error:
-            self.error = tasks.escalate(self.task, self.error, allowed)
+            self.error = tasks.escalate(self.task, self.error, allowed, self.run_id)
         end = self.space.tree if self.space else self.base.tree
         code = self.error.code if self.error else None
         self.journal.append(

@@ -70,7 +70,7 @@ def admit(task: Task | None, loaded: Loaded, base_tree: str) -> events.LatchClea
     )
 
 
-def escalate(task: Task, error: ReflectloopError, allowed: int) -> ReflectloopError:
+def escalate(task: Task, error: ReflectloopError, allowed: int, run_id: str) -> ReflectloopError:
     """The failure itself, or MAX_RETRIES with the whole history when it was one too many."""
     if error.code not in COUNTED or error.code in STOPPING:
         return error
@@ -78,7 +78,7 @@ def escalate(task: Task, error: ReflectloopError, allowed: int) -> ReflectloopEr
     if len(past) + 1 < allowed:
         return error
     history = [f"{run.id}: {run.error_code}" for run in past]
-    told = "; ".join([*history, f"this run: {error.code}: {error.message}"])
+    told = "; ".join([*history, f"{run_id}: {error.code}: {error.message}"])
     return MaxRetries(f"{len(past) + 1} runs of this task have failed. {told}", faults=error.faults)
 
 
@@ -135,7 +135,12 @@ def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
         book.close()
 
 
-def unlock(folders: Folders, reason: str) -> latch.Stop:
+class Unlocked(NamedTuple):
+    stop: latch.Stop
+    plan_path: str  # of the task that was stopped; empty where no task is known
+
+
+def unlock(folders: Folders, reason: str) -> Unlocked:
     """Lift the stop latch. A person says why, and the journal keeps it."""
     stop = latch.read_stop(folders.own)
     if stop is None:
@@ -150,7 +155,7 @@ def unlock(folders: Folders, reason: str) -> latch.Stop:
     if owner:
         clear(folders, owner.id, "unlock", reason)
     latch.clear_stop(folders.own)
-    return stop
+    return Unlocked(stop, owner.plan_path if owner else "")
 
 
 def _all(folders: Folders) -> list[Task]:

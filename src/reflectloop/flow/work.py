@@ -186,6 +186,7 @@ class _Batches:
             names = set(conflict.missing)
             others = [one.id for one in self.work.results if one.success and names & self._touched(base, one.tree)]
             reason = f"changes the same lines as step {', '.join(others)}: {', '.join(sorted(names)[:10])}"
+            reason += "; let one depend on the other"
             return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
         return result
 
