@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support import Repo
+from support import PROGRAM, Answer, Repo
 
 
 @pytest.fixture
@@ -48,6 +50,15 @@ def test_a_folder_without_git_runs_and_applies(folder: Repo) -> None:
     assert (folder.path / "node_modules/x/index.js").exists()
     assert (folder.path / "tool.exe").exists()
     assert folder.run("apply", "--commit", "--yes").code == 12
+
+
+def test_a_conflict_in_a_folder_without_git_does_not_speak_of_commits(folder: Repo) -> None:
+    assert folder.run("run", folder.steps("echo mine > a.txt")).code == 0
+    folder.write("a.txt", "yours\n")
+    answer = folder.run("apply", "--json")
+    assert answer.code == 34
+    assert answer.envelope["next"] == "undo those changes, or run the plan again"
+    assert (folder.path / "a.txt").read_text() == "yours\n"
 
 
 def test_a_second_run_reads_only_what_changed_and_reads_it_right(folder: Repo) -> None:
@@ -101,6 +112,79 @@ def test_what_is_no_file_is_said_and_left(folder: Repo) -> None:
     assert folder.run("apply", "--yes").code == 0
     assert (folder.path / "pipe").is_fifo()
     assert (folder.path / "loop").is_symlink()
+
+
+def _device(path: Path) -> None:
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("device files can be made by root only, and not in every container")
+
+
+def test_device_files_are_said_and_left(folder: Repo) -> None:
+    _device(folder.path / "null")
+    _device(folder.path / "sub" / "null")
+    answer = folder.run("run", "--json", folder.steps("test ! -e null; test ! -e sub/null; echo x > made"))
+    assert answer.code == 0, answer.stdout
+    assert "not taken, since they are no files: null, sub/null" in answer.envelope["warnings"]
+    assert [change["path"] for change in answer.json["data"]["touched_files"]] == ["made"]
+    assert folder.run("apply", "--yes").code == 0
+    assert (folder.path / "null").is_char_device()
+    assert (folder.path / "sub" / "null").is_char_device()
+
+
+def _as_one_who_may_not_read(folder: Repo, *words: str | Path) -> Answer:
+    """The program without root's right to read everything; the modes of files then hold for it as for anybody."""
+    wrapper = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if wrapper and subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("root reads everything, and this machine does not let it give that up (setpriv)")
+    done = subprocess.run(
+        [*wrapper, *PROGRAM, *(str(word) for word in words)], cwd=folder.path, capture_output=True, check=False
+    )
+    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def closed(folder: Repo) -> Iterator[Repo]:
+    """A folder with a file and a folder that nobody may read."""
+    folder.write("secret.txt", "s\n").chmod(0)
+    folder.write("vault/inside.txt", "i\n").parent.chmod(0)
+    yield folder
+    (folder.path / "vault").chmod(0o700)
+
+
+def test_parts_that_cannot_be_read_are_all_named_and_nothing_is_run(closed: Repo) -> None:
+    answer = _as_one_who_may_not_read(closed, "run", "--json", closed.steps("echo x > made"))
+    assert answer.code == 20, answer.stdout
+    assert answer.envelope["error_code"] == "SANDBOX_CREATE_FAILED"
+    assert answer.envelope["missing_inputs"] == ["vault/", "secret.txt"]
+    assert "'vault/' (not readable), 'secret.txt' (not readable)" in answer.envelope["message"]
+    assert answer.envelope["next"] == (
+        "make it readable (chmod u+rX) or list it in [workspace] exclude in reflectloop.toml"
+    )
+    assert not (closed.latest() / "logs" / "P-1.1.log").exists()
+    assert closed.workspaces() == []
+
+
+def test_parts_that_cannot_be_read_can_be_left_out_and_stay(closed: Repo) -> None:
+    closed.write("reflectloop.toml", '[workspace]\nexclude = ["secret.txt", "vault/"]\n')
+    answer = _as_one_who_may_not_read(closed, "run", "--json", closed.steps("ls; echo x > made"))
+    assert answer.code == 0, answer.stdout
+    assert [change["path"] for change in answer.json["data"]["touched_files"]] == ["made"]
+    assert _as_one_who_may_not_read(closed, "apply", "--yes").code == 0
+    assert (closed.path / "made").read_text() == "x\n"
+    assert stat.S_IMODE((closed.path / "secret.txt").stat().st_mode) == 0
+    assert stat.S_IMODE((closed.path / "vault").stat().st_mode) == 0
+
+
+def test_an_unreadable_folder_that_is_always_left_out_is_no_fault(folder: Repo) -> None:
+    (folder.path / "node_modules").chmod(0)
+    try:
+        answer = _as_one_who_may_not_read(folder, "run", "--json", folder.steps("echo x > made"))
+    finally:
+        (folder.path / "node_modules").chmod(0o700)
+    assert answer.code == 0, answer.stdout
+    assert (folder.path / "node_modules/x/index.js").exists()
 
 
 def test_more_can_be_left_out_by_settings(folder: Repo) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 import yaml
 
-from support import Answer, Repo
+from support import Answer, Repo, start, wait_until
 
 KEY = "sk-" + "z9y8x7w6v5u4t3s2"
 
@@ -20,12 +21,15 @@ def code(answer: Answer) -> str:
 
 
 def test_the_same_plan_on_the_same_tree_is_not_run_again(repo: Repo) -> None:
-    plan = repo.steps("date +%s%N >> $OLDPWD/ran 2>/dev/null; false")
+    plan = repo.steps("false")
     assert code(repo.run("run", "--json", plan)) == "STEP_FAILED"
     answer = repo.run("run", "--json", plan)
     assert code(answer) == "LATCHED"
-    assert "nothing changed since" in answer.envelope["message"]
-    assert "STEP_FAILED at step P-1" in answer.envelope["message"]
+    failed = repo.latest().name
+    assert answer.envelope["message"].startswith(
+        f"nothing changed since {failed} failed with STEP_FAILED at step P-1: "
+    )
+    assert answer.envelope["message"].count("step P-1") == 1
     assert "retry --reason" in answer.envelope["next"]
     assert answer.json["data"]["steps"] == []
 
@@ -111,6 +115,19 @@ def test_the_third_failed_run_is_one_too_many(repo: Repo) -> None:
     assert code(repo.run("run", "--json", repo.steps("exit 4"))) == "STEP_FAILED"
     assert code(repo.run("run", "--json", repo.steps("true"))) == "OK"
     assert repo.run("unlock", "--reason", "again").code == 14
+
+
+def test_a_stopped_project_says_so_and_unlocking_names_the_plan(repo: Repo) -> None:
+    plan = repo.steps("false")
+    assert repo.run("status", "--json").json["data"]["stop"] is None
+    assert repo.run("run", "--max-retries", "0", plan).code == 42
+    seen = repo.run("status")
+    assert (
+        f"! stopped by MAX_RETRIES: 1 runs of this task have failed. {repo.latest().name}: STEP_FAILED" in seen.stdout
+    )
+    assert "next: reflectloop unlock --reason TEXT" in seen.stdout
+    assert f"next: reflectloop run {plan}" in repo.run("unlock", "--reason", "mended").stdout
+    assert "! stopped" not in repo.run("status").stdout
 
 
 def test_success_closes_the_task_and_its_count(repo: Repo) -> None:
@@ -207,14 +224,55 @@ def test_shell_opens_where_the_failure_happened(repo: Repo) -> None:
     assert repo.run("shell").code == 14
 
 
-def test_wait_takes_its_turn(repo: Repo) -> None:
-    from support import start, wait_until
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["RUN", "--"],
+        ["--"],
+        ["latest", "--"],
+        ["RUN", "--project", ".", "--"],
+        ["RUN"],
+    ],
+)
+def test_a_command_for_the_shell_may_stand_after_two_dashes(repo: Repo, words: list[str]) -> None:
+    assert repo.run("run", repo.steps("echo evidence > left; false")).code == 30
+    run_id = repo.latest().name
+    named = [run_id if word == "RUN" else word for word in words]
+    answer = repo.run("shell", *named, "sh", "-c", "cat left -- ; exit 3")
+    assert (answer.code, answer.stdout) == (3, "evidence\n"), answer.stderr
 
-    engine = start(repo.path, "run", str(repo.steps("sleep 2")))
+
+def test_a_run_that_goes_on_is_said_to_run_and_where(repo: Repo) -> None:
+    engine = start(repo.path, "run", str(repo.steps("true", "echo begun; sleep 60")))
+    try:
+        assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/P-2.1.log")))
+        (folder,) = (repo.path / ".reflectloop" / "runs").iterdir()
+        place = f"{os.environ['TMPDIR']}/reflectloop/{folder.name}/repo"
+        for words in (["show"], ["show", "--json"], ["shell"], ["diff"]):
+            answer = repo.run(*words, folder.name)
+            assert answer.code == 14
+            said = f"{folder.name} is still running in {place}, 1 of 2 step(s) done, now P-2"
+            assert said in answer.stdout + answer.stderr, words
+        answer = repo.run("status")
+        assert f"running in {place}" in answer.stdout
+        assert f"next: reflectloop log {folder.name}" in answer.stdout
+        assert wait_until(lambda: repo.run("log", folder.name, "P-2").stdout == "begun\n")
+    finally:
+        engine.terminate()
+        engine.wait()
+    assert "INTERRUPTED" in repo.run("show", folder.name).stdout
+
+
+def test_wait_takes_its_turn_and_says_for_whom(repo: Repo, tmp_path: Path) -> None:
+    engine = start(repo.path, "run", str(repo.steps(f"until test -e {tmp_path}/go; do sleep 0.1; done")))
     assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
-    assert repo.run("run", repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")).code == 50
-    assert (
-        repo.run("run", "--wait", repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")).code
-        == 0
-    )
+    other = repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")
+    assert repo.run("run", other).code == 50
+    with start(repo.path, "run", "--wait", str(other), stderr=subprocess.PIPE) as waiting:
+        assert waiting.stderr is not None
+        told = waiting.stderr.readline().decode()
+        (tmp_path / "go").touch()
+        waiting.stderr.read()
+    assert told.startswith(f"waiting: another engine works here: pid {engine.pid} ")
+    assert waiting.returncode == 0
     assert engine.wait() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -47,6 +48,11 @@ def test_steps_of_a_batch_run_side_by_side_and_are_merged(repo: Repo) -> None:
         "c.txt",
     ]
     assert repo.run("apply", "--yes").code == 0
+
+
+def test_the_counter_counts_what_has_finished(repo: Repo) -> None:
+    answer = repo.run("run", "--jobs", "3", plan(repo, *(step(name, "sleep 0.2") for name in "abc")))
+    assert re.findall(r"\[\d/3\] \w", answer.stderr) == ["[1/3] a", "[2/3] b", "[3/3] c"]
 
 
 def test_side_by_side_gives_the_same_tree_as_one_after_another(repo: Repo) -> None:
@@ -114,11 +120,38 @@ def test_keep_going_finishes_what_does_not_depend_on_the_failure(repo: Repo, job
     }
 
 
-def test_a_read_only_step_that_writes_is_refused(repo: Repo) -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_read_only_step_that_writes_is_refused_with_any_jobs(repo: Repo, jobs: str) -> None:
     path = plan(repo, step("look", "cat src/app.py", read_only=True), step("write", "touch x", read_only=True))
-    answer = repo.run("run", "--json", "--jobs", "2", path)
+    answer = repo.run("run", "--json", "--jobs", jobs, path)
     assert answer.code == 30
-    assert "read_only" in answer.envelope["message"]
+    assert answer.envelope["message"] == "step write: is marked read_only, and changed x"
+    assert [(one["id"], one["success"]) for one in answer.json["data"]["steps"]] == [("look", True), ("write", False)]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_goes_on_after_a_failure_sees_nothing_of_it_with_any_jobs(repo: Repo, jobs: str) -> None:
+    repo.write(".gitignore", "out/\n")
+    path = plan(
+        repo,
+        step("build", "echo 1 > built"),
+        step("bad", "echo half > src/app.py; touch half; exit 1"),
+        step("look", "touch x", read_only=True),
+        step("next", "cat built; grep hello src/app.py; test ! -e half -a ! -e x", after=("build",)),
+    )
+    answer = repo.run("run", "--json", "--jobs", jobs, "--keep-going", path)
+    assert answer.code == 30
+    done = {one["id"]: one["success"] for one in answer.json["data"]["steps"]}
+    assert done == {"build": True, "bad": False, "look": False, "next": True}
+
+
+def test_stepping_back_from_a_failure_keeps_ignored_output(repo: Repo) -> None:
+    repo.write(".gitignore", "out/\n")
+    path = plan(
+        repo, step("build", "mkdir out; echo 1 > out/lib"), step("bad", "touch x; false"), step("next", "cat out/lib")
+    )
+    answer = repo.run("run", "--json", "--keep-going", path)
+    assert {one["id"]: one["success"] for one in answer.json["data"]["steps"]}["next"], answer.stdout
 
 
 def test_a_leak_in_one_of_many_stops_them_all(repo: Repo) -> None:
@@ -198,6 +231,22 @@ def test_a_warm_workspace_serves_the_next_run_and_carries_nothing_over(repo: Rep
     assert "README.md" in log
     for word in ("new", "ignored", "sub", "empty", " h", " t\n"):
         assert word not in log.replace("\n", " \n"), (word, log)
+
+
+@pytest.mark.parametrize("damage", ["garbage", "missing", "a folder", "torn"])
+def test_a_warm_workspace_with_a_damaged_index_is_laid_out_anew(repo: Repo, damage: str) -> None:
+    assert repo.run("run", repo.steps("echo dirt > README.md")).code == 0
+    (index,) = (repo.path / ".reflectloop" / "workspaces").glob("*/index")
+    raw = index.read_bytes()
+    index.unlink()
+    if damage == "a folder":
+        index.mkdir()
+    elif damage != "missing":
+        index.write_bytes(b"garbage" if damage == "garbage" else raw[: len(raw) // 2])
+    answer = repo.run("run", "--json", repo.steps("cat README.md; git status --short; ls"))
+    assert answer.code == 0, answer.stdout
+    assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "# sample\nREADME.md\nsrc\n"
+    assert repo.workspaces() == []
 
 
 def test_reset_restores_a_file_changed_behind_gits_back(repo: Repo) -> None:

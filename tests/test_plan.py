@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import json
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -80,6 +82,52 @@ def test_every_fault_is_reported_at_once_with_its_line() -> None:
     assert any("did you mean 'commands'" in fault.message for fault in found)
 
 
+def places(value: object, above: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield (*above, key)
+        yield from places(one, (*above, key))
+
+
+def put(value: Any, place: tuple[str | int, ...], new: object) -> Any:
+    if not place:
+        return new
+    out = value.copy()
+    out[place[0]] = put(value[place[0]], place[1:], new)
+    return out
+
+
+GOOD_VALUE = strict_yaml.parse(GOOD.encode()).value
+
+
+@pytest.mark.parametrize("place", [(), *places(GOOD_VALUE)], ids=str)
+def test_no_fault_of_shape_speaks_the_words_of_a_library(place: tuple[str | int, ...]) -> None:
+    theirs = (
+        "nput should",
+        "valid ",
+        "instance",
+        "tuple",
+        "dictionary",
+        "validation",
+        "pydantic",
+        "integer",
+        "boolean",
+    )
+    wrong: list[Any] = [None, True, 3, -1, 10**12, 2.5, "", "x y/z", [], [None], {}, {"x": 1}, [[]], {"plan": 3}]
+    for new in wrong:
+        _, found, _ = load.parse(json.dumps(put(GOOD_VALUE, place, new)).encode())
+        for fault in found:
+            assert not any(word in fault.message for word in theirs), (place, new, fault)
+
+
+def test_a_bad_expression_is_our_fault_and_nothing_else_is_printed(repo: Repo) -> None:
+    plan = repo.steps("true", verify=[{"run": "true", "stdout_regex": "(a"}])
+    answer = repo.run("plan", "check", plan)
+    assert answer.code == 11
+    assert answer.stderr.splitlines()[0].startswith("INVALID_PLAN")
+    assert len(answer.stderr.splitlines()) == 3, answer.stderr
+
+
 @pytest.mark.parametrize(
     ("body", "path", "words"),
     [
@@ -93,7 +141,7 @@ def test_every_fault_is_reported_at_once_with_its_line() -> None:
         ("steps: [{id: a, commands: [x], depends_on: [a]}]", "steps[0].depends_on", "a → a"),
         ("steps: [{id: a}]", "steps[0]", "either commands or an agent"),
         ("steps: [{id: a, commands: [x], agent: {prompt: p}}]", "steps[0]", "not both"),
-        ("steps: []", "steps", "at least 1 item"),
+        ("steps: []", "steps", "must not be empty"),
         ("steps: [{id: a, commands: ['']}]", "steps[0].commands[0]", "shell line"),
         ("steps: [{id: a, commands: [[]]}]", "steps[0].commands[0]", "shell line"),
         ("steps: [{id: a, commands: [3]}]", "steps[0].commands[0]", "shell line"),

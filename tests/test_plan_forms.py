@@ -86,7 +86,7 @@ def test_words_that_do_not_hold_fail_the_step(repo: Repo) -> None:
         ("depends_on: [P-1]", "depends_on: [P-9]", "new_plan.steps[1].depends_on[0]", "no step 'P-9'"),
         ('cwd: "."', 'cwd: ".."', "new_plan.steps[1].cwd", "leads out"),
         ("id: P-2", "id: P-1", "new_plan.steps[1].id", "also the id"),
-        ('commands: ["wc -c greeting.txt"]', "commands: wc", "new_plan.steps[1].commands", "tuple"),
+        ('commands: ["wc -c greeting.txt"]', "commands: wc", "new_plan.steps[1].commands", "must be a list"),
     ],
 )
 def test_a_faulty_reflectloop_plan_is_refused_in_its_own_words(old: str, new: str, path: str, words: str) -> None:
@@ -139,7 +139,23 @@ def test_the_orchestrator_form_is_understood_and_needs_a_backend(repo: Repo, suf
     answer = repo.run("run", "--json", path)
     assert answer.code == 61
     assert answer.envelope["error_code"] == "AGENT_UNAVAILABLE"
-    assert answer.envelope["next"]
+    assert answer.envelope["message"] == (
+        "step(s) step_1, step_2 need an agent, and this version of reflectloop ships no backend: "
+        'executor = "NAME" under [roles] in reflectloop.toml would bind one'
+    )
+    assert answer.envelope["next"] == f"write commands for step step_1, then: reflectloop plan check {path}"
+    assert answer.envelope["missing_inputs"] == ["backend:step_1", "backend:step_2"]
+
+
+def test_a_role_can_be_bound_and_the_missing_backend_is_still_said(repo: Repo) -> None:
+    repo.write("reflectloop.toml", '[roles]\nexecutor = "claude"\n')
+    answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
+    assert answer.code == 61
+    assert answer.envelope["message"].endswith("ships no backend: executor is bound to claude")
+    repo.write("reflectloop.toml", '[roles]\nexecutor = "cloud"\n')
+    answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
+    assert answer.code == 12
+    assert "must be one of script, command, claude" in answer.envelope["faults"][0]["message"]
 
 
 @pytest.mark.parametrize(
@@ -220,9 +236,13 @@ def test_a_markdown_step_without_a_block_is_for_an_agent(repo: Repo) -> None:
 @pytest.mark.parametrize(
     ("text", "check"),
     [
-        ("Exit code 0", {"commands_succeed": True}),
-        ("exit code is 0.", {"commands_succeed": True}),
-        ("退出码为 0", {"commands_succeed": True}),
+        ("Exit code 0", {"commands_exit": 0}),
+        ("exit code is 0.", {"commands_exit": 0}),
+        ("退出码为 0", {"commands_exit": 0}),
+        ("Exit code 1", {"commands_exit": 1}),
+        ("returns 2", {"commands_exit": 2}),
+        ("exits with code 3", {"commands_exit": 3}),
+        ("退出码为 4", {"commands_exit": 4}),
         ("Output contains 'X y'", {"output_contains": "X y"}),
         ('stdout contains "ok"', {"output_contains": "ok"}),
         ("输出包含 'ok'", {"output_contains": "ok"}),
@@ -242,6 +262,88 @@ def test_a_markdown_step_without_a_block_is_for_an_agent(repo: Repo) -> None:
 )
 def test_words_that_say_something_checkable_become_a_check(text: str, check: dict[str, object] | None) -> None:
     assert lift(text) == check
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        ("exit 3", 0, None),
+        ("true", 32, "check P-1.1: the step's last command exited 0, not 3"),
+        ("exit 4", 32, "check P-1.1: the step's last command exited 4, not 3"),
+    ],
+)
+def test_an_exit_code_said_in_words_is_the_one_expected(
+    repo: Repo, command: str, code: int, message: str | None
+) -> None:
+    plan = repo.plan(
+        json.dumps({"new_plan": {"steps": [{"id": "P-1", "commands": [command], "verification": ["Exit code 3"]}]}})
+    )
+    answer = repo.run("run", "--json", plan)
+    assert answer.code == code, answer.stdout
+    assert message is None or message in answer.envelope["message"]
+    (step,) = answer.json["data"]["steps"]
+    assert step["success"] is (code == 0)
+    assert code or step["exit_code"] == 3
+
+
+def test_only_the_last_command_may_have_the_exit_code_said(repo: Repo) -> None:
+    plan = repo.plan("plan: {title: T, steps: [{id: a, commands: [exit 3, exit 3], verify: [Exit code 3]}]}")
+    assert repo.run("run", plan).code == 30
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["Exit code 300"], "must be at most 255"),
+        (["Exit code 0", "Exit code 1"], "the step's last command cannot exit 0 and 1"),
+    ],
+)
+def test_an_exit_code_that_cannot_be_is_a_fault(words: list[str], message: str) -> None:
+    value = {"plan": {"title": "T", "steps": [{"id": "a", "commands": ["true"], "verify": words}]}}
+    assert [fault.message for fault in load.parse(json.dumps(value).encode()).faults] == [message]
+
+
+def test_numbered_steps_have_their_numbers_for_names(repo: Repo) -> None:
+    text = """
+    title: T
+    steps:
+      - {id: 1, description: first}
+      - {id: 2, description: second, dependencies: [1]}
+    """
+    shown = repo.run("plan", "show", "--json", repo.plan(text)).json["data"]
+    assert [[(step["id"], step["depends_on"]) for step in batch] for batch in shown["batches"]] == [
+        [("1", [])],
+        [("2", ["1"])],
+    ]
+
+
+def test_a_file_with_two_plans_says_so() -> None:
+    text = "plan: {title: T, steps: [{id: a, commands: ['true']}]}\nnew_plan: {steps: []}\n"
+    assert [str(fault) for fault in load.parse(text.encode()).faults] == [
+        "line 2: (top): this file holds two plans: 'plan' on line 1 and 'new_plan' on line 2; keep one"
+    ]
+
+
+def test_two_markdown_steps_with_one_number_are_one_fault() -> None:
+    text = "### Step 1: x\n```bash\ntrue\n```\n### Step 1: y\n```bash\ntrue\n```\n"
+    assert [fault.message for fault in parse(text, ".md")[1]] == ["id 'step-1' is also the id of step 1"]
+
+
+def test_a_block_that_is_not_run_is_said_with_its_line(repo: Repo) -> None:
+    text = "### Step 1: x\n```bash title=run\necho hello\n```\n\n```python3\nprint()\n```\n```\nhello\n```\n"
+    answer = repo.run("run", "--json", repo.plan(text, "plan.md"))
+    assert answer.code == 0, answer.stdout
+    assert answer.envelope["warnings"][:2] == [
+        "line 6: the 'python3' block of step-1 is not run; bash, sh, shell, console blocks are",
+        "line 9: the unnamed block of step-1 is not run; bash, sh, shell, console blocks are",
+    ]
+
+
+def test_an_agent_is_given_the_blocks_of_its_step() -> None:
+    plan, _, _ = parse("### Step 1: x\nlike this:\n```python\nprint()\n```\n", ".md")
+    assert plan is not None
+    assert plan.steps[0].agent is not None
+    assert plan.steps[0].agent.prompt == "x\nlike this:\n```python\nprint()\n```"
 
 
 @given(st.text(max_size=300))

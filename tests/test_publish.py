@@ -164,6 +164,7 @@ def test_junit_and_sarif_say_what_happened(repo: Repo) -> None:
     sarif = json.loads((repo.latest() / "results.sarif").read_text())
     assert sarif["version"] == "2.1.0"
     assert [found["ruleId"] for found in sarif["runs"][0]["results"]] == ["STEP_FAILED"]
+    assert [rule["id"] for rule in sarif["runs"][0]["tool"]["driver"]["rules"]] == ["STEP_FAILED"]
 
 
 def test_faults_of_a_plan_are_in_sarif_with_their_lines(repo: Repo) -> None:

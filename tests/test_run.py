@@ -213,6 +213,25 @@ def test_dry_run_shows_everything_and_runs_nothing(repo: Repo) -> None:
     assert not (repo.path / ".reflectloop").exists()
 
 
+def test_a_preview_says_what_each_check_looks_at(repo: Repo) -> None:
+    verify = ["Exit code 0", "Output contains 'x'", {"file_exists": "README.md"}, {"run": "true"}]
+    shown = repo.run("run", "--dry-run", repo.steps("echo x", verify=verify)).stdout
+    assert [line.strip() for line in shown.splitlines() if "check P-1" in line] == [
+        "check P-1.1: the step's commands exit 0",
+        "check P-1.2: the step prints 'x'",
+        "check P-1.3: README.md exists",
+        "check P-1.4: true",
+    ]
+
+
+def test_a_track_that_was_assumed_is_written_down_and_not_nagged_about(repo: Repo) -> None:
+    plan = repo.plan("plan: {title: T, steps: [{id: a, commands: ['true']}]}")
+    assert "track" not in repo.run("run", plan).stderr
+    answer = repo.run("run", "--json", "--new", plan)
+    assert answer.envelope["warnings"] == ["the plan names no track; direct is assumed"]
+    assert "direct is assumed" in repo.run("plan", "check", plan).stdout
+
+
 def test_output_that_is_too_much_keeps_head_and_tail_and_says_so(repo: Repo) -> None:
     repo.write("reflectloop.toml", "[run]\nlog_cap_mb = 1\n")
     plan = repo.steps("echo the very first; head -c 5000000 /dev/zero | tr '\\0' x; echo the very last")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.terms import Isolation
+from reflectloop.terms import Isolation, wrong_shape
 
 NAME = "reflectloop.toml"
 
@@ -29,6 +30,9 @@ class WorkspaceConfig(Section):
         default=(".venv", "node_modules"), description="ignored folders that commands may read in place"
     )
     carry_copy: tuple[str, ...] = Field(default=(), description="ignored folders copied into each workspace")
+    largest_change_mb: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=500, description="largest file a run may add, change or delete; its patch takes 2 to 6 times the memory"
+    )
 
     @property
     def names_carried(self) -> tuple[str, ...]:
@@ -63,11 +67,24 @@ class PublishConfig(Section):
     claude_home: bool = Field(default=False, description="also write the stop latch to ~/.claude/latch.lock")
 
 
+Backend = Literal["script", "command", "claude", "codex", "http", "acp"]
+_BACKEND = "the backend that plays it; this version ships none"
+
+
+class RolesConfig(Section):
+    planner: Backend | None = Field(default=None, description=_BACKEND)
+    executor: Backend | None = Field(default=None, description=_BACKEND)
+    reviewer: Backend | None = Field(default=None, description=_BACKEND)
+    critic: Backend | None = Field(default=None, description=_BACKEND)
+    researcher: Backend | None = Field(default=None, description=_BACKEND)
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
     box: BoxConfig = BoxConfig()
     publish: PublishConfig = PublishConfig()
+    roles: RolesConfig = RolesConfig()
 
 
 def load(project_root: Path) -> Config:
@@ -85,12 +102,14 @@ def load(project_root: Path) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as fault:
-        faults = tuple(_fault(tuple(error["loc"]), error["type"], error["msg"], raw) for error in fault.errors())
+        faults = tuple(_fault(error, raw) for error in fault.errors())
         raise InvalidInput(f"{path} has {len(faults)} fault(s)", next_step=f"correct {path}", faults=faults) from fault
 
 
-def _fault(place: tuple[str | int, ...], kind: str, message: str, raw: bytes) -> Fault:
-    if kind == "extra_forbidden":
+def _fault(error: ErrorDetails, raw: bytes) -> Fault:
+    place = tuple(error["loc"])
+    message = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+    if error["type"] == "extra_forbidden":
         known = _known(place[:-1])
         close = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
         message = "unknown key; " + (f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -32,3 +33,41 @@ class Track(StrEnum):
     FIX = "fix"
     REFACTOR = "refactor"
     DIRECT = "direct"
+
+
+# What a value must be, by the kind of fault the models report. Braces are filled from the fault's own details.
+_SHAPES = {
+    "missing": "is required and missing",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "tuple_type": "must be a list",
+    "list_type": "must be a list",
+    "string_type": "must be text; put it in quotes",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
+    "path_type": "must be a path",
+    "bool_parsing": "must be true or false",
+    "too_short": "must not be empty",
+    "string_too_short": "must not be empty",
+    "greater_than": "must be more than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "enum": "must be one of {expected}",
+    "literal_error": "must be one of {expected}",
+    "string_pattern_mismatch": "may hold letters, digits, '.', '_' and '-' only, and begins with a letter or digit",
+}
+
+
+def wrong_shape(kind: str, context: Mapping[str, object], message: str) -> str:
+    """A fault of shape in our words; `message` is what a rule of ours said itself."""
+    if kind not in _SHAPES:
+        return message.removeprefix("Value error, ")
+    plain = {key: str(value).replace(" or ", ", ").replace("'", "") for key, value in context.items()}
+    return _SHAPES[kind].format_map(plain)

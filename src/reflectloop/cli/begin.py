@@ -112,4 +112,4 @@ def config(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG0
         render.answer("config", found)
         return
     for one in found:
-        say(f"{one['name']:25} {json.dumps(one['value'], ensure_ascii=False):20} {one['origin']}")
+        say(f"{one['name']:28} {json.dumps(one['value'], ensure_ascii=False):20} {one['origin']}")

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from reflectloop.cli import render
-from reflectloop.cli.look import paint_diff
+from reflectloop.cli.look import Painted
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import finish
 from reflectloop.flow.finish import Offer
@@ -49,7 +49,8 @@ def apply(
     def agree(offer: Offer) -> bool:
         if yes or as_json or not sys.stdin.isatty():
             return True
-        paint_diff(offer.text())
+        with Painted() as shown:
+            offer.stream(shown.take)
         return click.confirm(f"Apply this to {len(offer.touched)} file(s)?", default=True, err=True)
 
     done = finish.apply(project_dir, run, commit=commit, branch=branch, message=message, agree=agree)

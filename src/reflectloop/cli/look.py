@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import click
 
@@ -36,6 +36,8 @@ def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> N
         say(f"  {mark} {one['run_id']}  {done}  {detail}  {one['note']}".rstrip())
     if seen["torn_apply"]:
         say(f"{paint('red', '!')} an apply was killed half way; the next run or apply puts your files back first")
+    if seen["stop"]:
+        say(f"{paint('red', '!')} stopped by {seen['stop']['error_code']}: {seen['stop']['reason']}")
     if not seen["runs"]:
         say("nothing has run here yet")
     spaces = seen["workspaces"]
@@ -92,7 +94,19 @@ def _copy(path: Path) -> None:
             click.echo(text.removesuffix("\n"))
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+class _ShellCommand(click.Command):
+    """What stands after `--` is the command to run, whether a run was named before it or not."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" not in args:
+            return super().parse_args(ctx, args)
+        place = args.index("--")
+        ctx.meta["after"] = tuple(args[place + 1 :])
+        ctx.allow_interspersed_args, ctx.ignore_unknown_options = True, False
+        return super().parse_args(ctx, args[:place])
+
+
+@click.command(cls=_ShellCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("run", required=False)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @common
@@ -102,11 +116,12 @@ def shell(run: str | None, command: tuple[str, ...], project_dir: Path, as_json:
     It has the environment the run's commands had, and is not recorded.
 
     \b
-    Example: reflectloop shell latest git status
+    Example: reflectloop shell -- git status
     """
     if as_json:
         raise click.UsageError("a shell has no JSON; see 'reflectloop show --json'")
-    sys.exit(look.shell(project_dir, run, command))
+    typed = click.get_current_context().meta.get("after", ())
+    sys.exit(look.shell(project_dir, run, (*command, *typed)))
 
 
 @click.command()
@@ -119,28 +134,57 @@ def diff(run: str | None, stat: bool, project_dir: Path, as_json: bool, debug: b
     \b
     Example: reflectloop diff --stat
     """
-    change = look.change(project_dir, run, with_text=not stat)
+    change = look.change(project_dir, run)
     if as_json:
         data: dict[str, Any] = {"run_id": change.run_id, "base": change.base, "end": change.end}
         data["touched_files"] = [entry._asdict() for entry in change.touched]
-        data["patch"] = None if stat else change.text.decode("utf-8", "replace")
+        data["patch"] = None if stat else _collected(change)
         render.answer("diff", data, next_step=f"reflectloop apply {change.run_id}")
     elif stat:
         for entry in change.touched:
             say(f"{entry.change:13} {entry}")
+    elif sys.stdout.isatty():
+        with Painted() as shown:
+            change.stream(shown.take, exact=False)
     else:
-        paint_diff(change.text)
-
-
-def paint_diff(text: bytes) -> None:
-    from reflectloop.cli.progress import plain
-
-    if not sys.stdout.isatty():
-        sys.stdout.buffer.write(text)  # as it is, so that `git apply` can read it
+        change.stream(_written, exact=True)  # as it is, so that `git apply` can read it
         sys.stdout.flush()
-        return
-    paint = colours()
-    shades = {b"+": "green", b"-": "red", b"@": "dim", b"d": "bold"}
-    for line in text.splitlines():
+
+
+def _written(chunk: bytes) -> None:
+    sys.stdout.buffer.write(chunk)
+
+
+def _collected(change: look.Changed) -> str:
+    parts: list[bytes] = []
+    change.stream(parts.append, exact=True)
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+class Painted:
+    """A patch for a person's eyes, line by line as it comes."""
+
+    _SHADES: ClassVar = {b"+": "green", b"-": "red", b"@": "dim", b"d": "bold"}
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._paint = colours()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._rest:
+            self._show(self._rest)
+
+    def take(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._show(line)
+
+    def _show(self, line: bytes) -> None:
+        from reflectloop.cli.progress import plain
+
         shown = "".join(plain(line))
-        say(paint(shades[line[:1]], shown) if line[:1] in shades else shown)
+        shade = self._SHADES.get(line[:1])
+        say(self._paint(shade, shown) if shade else shown)

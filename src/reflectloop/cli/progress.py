@@ -7,7 +7,7 @@ import re
 import time
 from collections import deque
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -33,6 +33,9 @@ def plain(data: bytes) -> list[str]:
 class Events:
     """The journal as JSON lines on standard output."""
 
+    def waits(self, why: str) -> None:
+        pass
+
     def begins(self, loaded: Loaded, run_id: str) -> None:
         pass
 
@@ -53,7 +56,10 @@ class Plain:
         self.console = console
         self.titles: dict[str, str] = {}
         self.total = 0
-        self.number = 0
+        self.finished = 0
+
+    def waits(self, why: str) -> None:
+        self.write(Text(f"waiting: {why}", style="dim"))
 
     def begins(self, loaded: Loaded, run_id: str) -> None:
         self.titles = {step.id: step.title for step in loaded.plan.steps}
@@ -67,9 +73,9 @@ class Plain:
     def happened(self, entry: Entry) -> None:
         match entry.event:
             case events.StepStarted(step_id=name):
-                self.number += 1
                 self.started(name)
             case events.StepFinished() as ended:
+                self.finished += 1
                 self.ended(ended)
 
     def started(self, name: str) -> None:
@@ -80,7 +86,7 @@ class Plain:
         seconds = f"{event.duration_ms / 1000:.1f} s"
         tail = "" if event.success else f"  {event.error_code}, exit {event.exit_code}"
         name = f"{event.step_id}  {self.titles.get(event.step_id, '')}".rstrip()
-        place = f"[{self.number}/{self.total}]"
+        place = f"[{self.finished}/{self.total}]"
         self.write(Text.assemble((f"{mark} ", style), (place, "dim"), f" {name}", (f"  {seconds}{tail}", "dim")))
 
     def command(self, step_id: str, words: str) -> None:
@@ -98,14 +104,18 @@ class Plain:
         pass
 
 
+class _Running(NamedTuple):
+    since: float
+    spinner: Spinner
+    words: str = ""
+
+
 class Terminal(Plain):
     """Finished steps scroll by; below them the running command, its clock and its last lines."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
-        self.running = ""
-        self.words = ""
-        self.since = time.monotonic()
+        self.running: dict[str, _Running] = {}
         self.lines: deque[str] = deque(maxlen=_SHOWN)
         self.partial = b""
         self.live = Live(console=console, get_renderable=self.render, refresh_per_second=8, transient=True)
@@ -120,15 +130,16 @@ class Terminal(Plain):
         self.live.stop()
 
     def started(self, name: str) -> None:
-        self.running, self.since = name, time.monotonic()
+        self.running[name] = _Running(time.monotonic(), Spinner("dots"))
         self.lines.clear()
 
     def ended(self, event: events.StepFinished) -> None:
-        self.running = ""
+        self.running.pop(event.step_id, None)
         super().ended(event)
 
-    def command(self, step_id: str, words: str) -> None:  # noqa: ARG002
-        self.words = secrets.redact(words.splitlines()[0])
+    def command(self, step_id: str, words: str) -> None:
+        if step_id in self.running:
+            self.running[step_id] = self.running[step_id]._replace(words=secrets.redact(words.splitlines()[0]))
         self.lines.clear()
         self.partial = b""
 
@@ -139,12 +150,11 @@ class Terminal(Plain):
             self.lines.extend(text for text in plain(line) if text.strip())
 
     def render(self) -> RenderableType:
-        if not self.running:
-            return Text("")
-        width = self.console.width - 4
-        elapsed = f"{time.monotonic() - self.since:.0f} s"
-        head = Spinner(
-            "dots",
-            Text(f"[{self.number}/{self.total}] {self.running}  {self.words}"[:width] + f"  {elapsed}"),
-        )
-        return Group(head, *(Text(f"    {line[: width - 4]}", style="dim") for line in self.lines))
+        width = self.console.width - 14
+        # A copy: steps that run side by side begin and end in threads of their own.
+        shown = list(self.running.items())
+        for name, one in shown:
+            one.spinner.update(text=Text(f"{name}  {one.words}"[:width] + f"  {time.monotonic() - one.since:.0f} s"))
+        more = [Text(f"and {len(shown) - _SHOWN} more", style="dim")] if len(shown) > _SHOWN else []
+        lines = (Text(f"    {line[:width]}", style="dim") for line in list(self.lines))
+        return Group(*(one.spinner for _, one in shown[:_SHOWN]), *more, *lines)

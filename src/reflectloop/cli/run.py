@@ -19,6 +19,7 @@ from reflectloop.flow import finish as tasks_of
 from reflectloop.flow import preview
 from reflectloop.flow.run import Nobody, Observer, Outcome, Request
 from reflectloop.flow.run import run as run_plan
+from reflectloop.plan.load import ASSUMED_TRACK
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode
 
@@ -119,11 +120,12 @@ def unlock(reason: str, project_dir: Path, as_json: bool, debug: bool) -> None: 
     Example: reflectloop unlock --reason "the key was revoked and taken out of the test"
     """
     lifted = tasks_of.unlock(project_dir, _reason(reason))
+    again = f"reflectloop run {lifted.plan_path}".rstrip()
     if as_json:
-        render.answer("unlock", lifted.as_json(), next_step="reflectloop run")
+        render.answer("unlock", lifted.stop.as_json(), next_step=again)
         return
-    say(f"unlocked: {lifted.error_code} of {lifted.run_id or 'an unreadable latch'}")
-    say("next: reflectloop run")
+    say(f"unlocked: {lifted.stop.error_code} of {lifted.stop.run_id or 'an unreadable latch'}")
+    say(f"next: {again}")
 
 
 @click.command()
@@ -227,7 +229,8 @@ def tell(outcome: Outcome) -> None:
     if failed and failed.tail:
         for line in failed.tail.splitlines():
             say(f"    {line}", err=True)
-    for warning in envelope.warnings:
+    # What was assumed is written down; it asks nothing of whoever looks on.
+    for warning in (one for one in envelope.warnings if not one.startswith(ASSUMED_TRACK)):
         say(f"{paint('yellow', 'warning:')} {warning}", err=True)
     if outcome.error:
         render.explain(outcome.error)

@@ -74,7 +74,8 @@ def sarif(plan_path: str | None, steps: list[StepResult], error: ReflectloopErro
         ]
         if not results:
             results = [_finding(error.code, error.message, plan_path, None)]
-    rules = [{"id": cls.code, "shortDescription": {"text": cls.when or cls.code}} for cls in published()]
+    used = {found["ruleId"] for found in results}
+    rules = [{"id": cls.code, "shortDescription": {"text": cls.when}} for cls in published() if cls.code in used]
     driver = {"name": "reflectloop", "version": reflectloop.__version__, "rules": rules}
     document = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",

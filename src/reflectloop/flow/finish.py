@@ -33,11 +33,11 @@ class Applied(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What is about to be done, for the user to say yes to. `text` makes the patch, which may be large."""
+    """What is about to be done, for the user to say yes to. `stream` makes the patch to read, which may be large."""
 
     run_id: str
     touched: tuple[Touched, ...]
-    text: Callable[[], bytes]
+    stream: Callable[[Callable[[bytes], None]], None]
 
 
 def apply(
@@ -70,7 +70,9 @@ def apply(
         wanted = commit or branch is not None
         pending = committing.prepare(home, store, change, branch=branch, message=text) if wanted else None
         git = store.git()
-        offer = Offer(run.id, patch.touched(git, before, after), lambda: patch.between(git, before, after))
+        offer = Offer(
+            run.id, patch.touched(git, before, after), lambda take: patch.stream(git, before, after, take, exact=False)
+        )
         if not agree(offer):
             return None
         _carry_out(home, store, prepared, pending, folders.scratch)
@@ -144,12 +146,12 @@ def gc(start: Path, *, everything: bool) -> Cleared:
         return Cleared(len(gone) + len(lost), total, killed)
 
 
-def unlock(start: Path, reason: str) -> latch.Stop:
+def unlock(start: Path, reason: str) -> tasks.Unlocked:
     folders = folders_at(start)
     with lock.hold(folders.own, "unlock"):
-        stop = tasks.unlock(folders, reason)
+        lifted = tasks.unlock(folders, reason)
         publish.remove_home_latch(folders, config.load(folders.root).publish)
-        return stop
+        return lifted
 
 
 _ROUTES = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ from reflectloop.box import walls
 from reflectloop.box.box import Box
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
-from reflectloop.state import journal
+from reflectloop.state import journal, latch
 from reflectloop.state.fold import Run, Task, fold
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
@@ -21,7 +22,7 @@ from reflectloop.workspace import checkout, ledger, patch, project
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import files
-from reflectloop.world.git import GitFailed
+from reflectloop.world.git import Git, GitFailed
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -48,20 +49,22 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     task = next((one for one in known if one.id == current), None)
     runs = [_run(folders, run) for one in known for run in one.runs.values()]
     spaces = ledger.entries(folders.own)
+    stop = latch.read_stop(folders.own)
     return {
+        "stop": stop.as_json() if stop else None,
         "torn_apply": applying.was_killed(folders.own / "tmp"),
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
-        "next": _next(runs),
+        "next": "reflectloop unlock --reason TEXT" if stop else _next(runs),
     }
 
 
 def _run(folders: Folders, run: Run) -> dict[str, Any]:
     note = "applied" if run.applied else ""
-    at_work = ledger.find(folders.own, run.id)
-    if run.status == "running" and not (at_work and at_work.alive):
-        note = "its engine is gone"
+    if run.status == "running":
+        place = _at_work(folders, run.id)
+        note = f"running in {place}" if place else "its engine is gone"
     return {
         "run_id": run.id,
         "status": run.status,
@@ -87,11 +90,33 @@ def _next(runs: list[dict[str, Any]]) -> str:
     if not runs:
         return "reflectloop run PLAN"
     last = runs[-1]
+    if last["note"].startswith("running"):
+        return f"reflectloop log {last['run_id']}"
     if last["status"] == "ok":
         return (
             "reflectloop run PLAN" if last["applied"] or not last["touched"] else f"reflectloop apply {last['run_id']}"
         )
     return f"reflectloop show {last['run_id']}"
+
+
+def _at_work(folders: Folders, run_id: str) -> Path | None:
+    """Where a run is at work this moment; None when it has ended, well or not."""
+    entry = ledger.find(folders.own, run_id)
+    return entry.folder / "repo" if entry and entry.fate == "at work" and entry.alive else None
+
+
+def _refuse_running(folders: Folders, folder: RunFolder) -> None:
+    place = _at_work(folders, folder.run_id)
+    if place is None:
+        return
+    found = find_run(folders, folder)
+    steps = found[1].steps.values() if found else ()
+    now = [step.id for step in steps if step.status == "running"]
+    done = f", {found[1].count('done')} of {len(found[1].steps)} step(s) done" if found else ""
+    at = f", now {', '.join(now)}" if now else ""
+    raise NothingToDo(
+        f"{folder.run_id} is still running in {place}{done}{at}", next_step=f"reflectloop log {folder.run_id}"
+    )
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -103,7 +128,10 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def result(start: Path, name: str | None) -> dict[str, Any]:
-    folder = folders_at(start).find_run(name)
+    folders = folders_at(start)
+    folder = folders.find_run(name)
+    if not folder.result.exists():
+        _refuse_running(folders, folder)
     found = _read_yaml(folder.result)
     if folder.blocker.exists():
         found["blocker"] = _read_yaml(folder.blocker)
@@ -111,8 +139,10 @@ def result(start: Path, name: str | None) -> dict[str, Any]:
 
 
 def summary(start: Path, name: str | None) -> str:
-    folder = folders_at(start).find_run(name)
+    folders = folders_at(start)
+    folder = folders.find_run(name)
     if not folder.summary.exists():
+        _refuse_running(folders, folder)
         raise NothingToDo(
             f"{folder.run_id} left no summary: its engine was killed",
             next_step=f"reflectloop log {folder.run_id}",
@@ -136,6 +166,7 @@ def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     folders = folders_at(start)
     folder = folders.find_run(name)
     entry = ledger.find(folders.own, folder.run_id)
+    _refuse_running(folders, folder)
     if entry is None or entry.fate != "kept" or not (entry.folder / "repo").is_dir():
         raise NothingToDo(
             f"the workspace of {folder.run_id} was not kept; the last failed ones are", next_step="reflectloop status"
@@ -159,16 +190,23 @@ class Changed(NamedTuple):
     run_id: str
     base: str
     end: str
-    text: bytes
     touched: tuple[Touched, ...]
+    git: Git
+
+    def stream(self, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
+        """The patch, redacted: this is a view, the exact one lies in the run's folder."""
+        cleaner = secrets.Scanner()
+        patch.stream(self.git, self.base, self.end, lambda chunk: on_chunk(cleaner.feed(chunk)), exact=exact)
+        on_chunk(cleaner.finish())
 
 
-def change(start: Path, name: str | None, *, with_text: bool = True) -> Changed:
-    """What a run changed so far, redacted: this is a view, the exact patch lies in the run's folder."""
+def change(start: Path, name: str | None) -> Changed:
+    """What a run changed so far."""
     folders = folders_at(start)
     folder = folders.find_run(name)
     found = find_run(folders, folder)
     if found is None or found[1].end_tree is None:
+        _refuse_running(folders, folder)
         raise NothingToDo(f"{folder.run_id} changed nothing", next_step=f"reflectloop show {folder.run_id}")
     run = found[1]
     if run.error_code == "SECRET_LEAK":
@@ -176,9 +214,7 @@ def change(start: Path, name: str | None, *, with_text: bool = True) -> Changed:
     end = run.end_tree or run.base_tree
     git = Store(folders.own / "git", "").git()
     try:
-        text = patch.between(git, run.base_tree, end) if with_text else b""
         touched = patch.touched(git, run.base_tree, end)
     except GitFailed as fault:
         raise base_is_gone(folder.run_id) from fault
-    clean = secrets.redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-    return Changed(folder.run_id, run.base_tree, end, clean, touched)
+    return Changed(folder.run_id, run.base_tree, end, touched, git)

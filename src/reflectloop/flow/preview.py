@@ -6,6 +6,7 @@ from typing import Any
 
 from reflectloop import config
 from reflectloop.flow.run import Outcome, Request, reach, refuse_agents
+from reflectloop.flow.steps import describe as describe_check
 from reflectloop.flow.steps import words
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
@@ -19,7 +20,7 @@ def preview(request: Request) -> dict[str, Any]:
     root = project.locate(request.start, request.mode)
     settings = config.load(root)
     loaded = plans.load(plans.locate(root, request.plan))
-    refuse_agents(loaded)
+    refuse_agents(loaded, settings.roles)
     wall = reach(settings, request, loaded)
     asked = [step.network for step in loaded.plan.steps]
     return {**describe(loaded), "isolation": wall.stamp(asked), "network": str(wall.network(None))}
@@ -52,7 +53,7 @@ def _step(plan: Plan, step: Step) -> dict[str, Any]:
         "commands": [words(command) for command in step.commands],
         "agent": step.agent.model_dump(mode="json") if step.agent else None,
         "checks": [
-            f"{name}: {words(check.run)}" + (" (must fail)" if must_fail else "")
+            f"{name}: {describe_check(check)}" + (" (must fail)" if must_fail else "")
             for name, check, must_fail in plan.checks_of(step)
         ],
     }

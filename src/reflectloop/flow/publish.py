@@ -59,10 +59,10 @@ def publish(
     written = [base / "summary.md"]
     files.write_atomic(base / "summary.md", run.summary.read_bytes())
     for log in sorted(run.logs.glob("*.log")):
-        files.write_atomic(base / "logs" / log.name, log.read_bytes())
+        files.copy_atomic(log, base / "logs" / log.name)
         written.append(base / "logs" / log.name)
     if run.patch.exists():
-        files.write_atomic(base / "changes.patch", run.patch.read_bytes())
+        files.copy_atomic(run.patch, base / "changes.patch")
         written.append(base / "changes.patch")
     body = result | {"sandbox_mode": mode}
     body["steps"] = [

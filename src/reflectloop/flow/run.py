@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +55,7 @@ _SHOWN = 60  # of a command, in a message
 class Observer(Protocol):
     """Who watches a run: a terminal, a log, nobody."""
 
+    def waits(self, why: str) -> None: ...
     def begins(self, loaded: Loaded, run_id: str) -> None: ...
     def happened(self, entry: Entry) -> None: ...
     def command(self, step_id: str, words: str) -> None: ...
@@ -61,6 +63,9 @@ class Observer(Protocol):
 
 
 class Nobody:
+    def waits(self, why: str) -> None:
+        pass
+
     def begins(self, loaded: Loaded, run_id: str) -> None:
         pass
 
@@ -102,14 +107,15 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
     """Every fault once the project is known ends in artifacts and an outcome; faults before that are raised."""
     folders = folders_at(request.start, request.mode)
     folders.claim()
-    with lock.hold(folders.own, "run", wait=request.wait):
-        line = _Line(request, folders, clock.run_id(clock.now()), observer or Nobody())
+    watching = observer or Nobody()
+    with lock.hold(folders.own, "run", wait=watching.waits if request.wait else None):
+        line = _Line(request, folders, clock.run_id(clock.now()), watching)
         try:
             line.walk()
         except ReflectloopError as fault:
             line.error = fault
         except KeyboardInterrupt:
-            line.error = Interrupted("stopped by the user; every process of the run is dead")
+            line.error = Interrupted("stopped by the user; every process of the run is dead", next_step=line.again())
         except Exception as bug:  # noqa: BLE001 - a bug of ours still leaves a card, and no workspace
             line.error = Internal(f"{type(bug).__name__}: {bug}")
             line.error.__cause__ = bug
@@ -151,7 +157,7 @@ class _Line:
         self.loaded = loaded = plans.load(plans.locate(self.folders.root, self._asked_plan()))
         self.warnings += loaded.warnings
         self.observer.begins(loaded, self.run_id)
-        refuse_agents(loaded)
+        refuse_agents(loaded, self.config.roles)
         self.wall = reach(self.config, self.request, loaded)
         self.project = project.open_at(self.folders.root, self.request.mode)
         self.store = open_for(self.project, self.config.workspace)
@@ -170,6 +176,12 @@ class _Line:
         if self.request.retry_reason is None or self.request.plan:
             return self.request.plan
         return self.folders.root / tasks.latched_task(self.folders).plan_path
+
+    def again(self) -> str:
+        """The command that runs the same plan once more, from where the user stands."""
+        place = ["--project", os.fspath(self.request.start)] if self.request.start != Path() else []
+        plan = [os.fspath(self.loaded.path)] if self.loaded and (self.request.plan or self.request.retry_reason) else []
+        return shlex.join(["reflectloop", "run", *place, *plan])
 
     def _admit(self, loaded: Loaded, base: Snapshot) -> events.LatchCleared | None:
         key = tasks.plan_key(self.folders, loaded.path)
@@ -277,11 +289,16 @@ class _Line:
         assert self.space  # noqa: S101
         try:
             now = self.space.record(thorough=True)
+            patch.refuse_large(self.space.git(), self.space.base_tree, now.tree, self.space.largest)
         except Unrecordable as fault:
-            raise StepFailed(f"what the steps left cannot be recorded: {fault}") from fault
+            raise StepFailed(
+                f"what the steps left cannot be recorded: {fault}", next_step=f"reflectloop shell {self.run_id}"
+            ) from fault
         self.warnings += [_LEFT_OUT.format(name) for name in now.nested]
         end, git = now.tree, self.space.git()
         patch.write(git, self.space.base_tree, end, self.folder.patch)
+        large = patch.oversize(self.folder.patch)
+        self.warnings += [large] if large else []
         self.touched = patch.touched(git, self.space.base_tree, end)
 
     # After the line, whatever came of it ----------------------------------------------------------------
@@ -314,7 +331,7 @@ class _Line:
         limits = self.loaded.plan.limits
         allowed = limits.runs if self.request.max_retries is None else self.request.max_retries + 1
         if self.error:
-            self.error = tasks.escalate(self.task, self.error, allowed)
+            self.error = tasks.escalate(self.task, self.error, allowed, self.run_id)
         end = self.space.tree if self.space else self.base.tree
         code = self.error.code if self.error else None
         self.journal.append(
@@ -457,14 +474,21 @@ class _Line:
         )
 
 
-def refuse_agents(loaded: Loaded) -> None:
-    needing = [step.id for step in loaded.plan.steps if step.agent]
-    if needing:
-        raise AgentUnavailable(
-            f"step(s) {', '.join(needing)} need an agent, and no backend is bound to their role",
-            next_step=f"no backend can be bound in this version; give {needing[0]} commands instead of an agent",
-            missing=tuple(f"backend:{name}" for name in needing),
-        )
+def refuse_agents(loaded: Loaded, roles: config.RolesConfig) -> None:
+    """Before anything runs. Says how a backend is bound, and that this version has none that could be."""
+    needing = {step.id: step.agent.role for step in loaded.plan.steps if step.agent}
+    if not needing:
+        return
+    bound = {role: getattr(roles, role) for role in dict.fromkeys(needing.values())}
+    how = ", ".join(
+        f"{role} is bound to {name}" if name else f'{role} = "NAME" under [roles] in {config.NAME} would bind one'
+        for role, name in bound.items()
+    )
+    raise AgentUnavailable(
+        f"step(s) {', '.join(needing)} need an agent, and this version of reflectloop ships no backend: {how}",
+        next_step=f"write commands for step {next(iter(needing))}, then: reflectloop plan check {loaded.path}",
+        missing=tuple(f"backend:{name}" for name in needing),
+    )
 
 
 def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:

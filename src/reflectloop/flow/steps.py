@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from reflectloop.box.box import Box, Order
 from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, VerificationFailed
-from reflectloop.plan.model import Command, Plan, Step
+from reflectloop.plan.model import Check, Command, Plan, Step
 from reflectloop.verify import checks
 from reflectloop.verify.checks import CheckResult
 from reflectloop.workspace.checkout import TreeNow
@@ -53,10 +53,19 @@ class Show(NamedTuple):
     output: Callable[[str, bytes], None]
 
 
-def words(command: Command | None) -> str:
-    if command is None:
-        return "(files only)"
+def words(command: Command) -> str:
     return command if isinstance(command, str) else " ".join(command)
+
+
+def describe(check: Check) -> str:
+    """What a check looks at, in a line."""
+    said = [words(check.run)] if check.run is not None else []
+    said += [f"{check.file_exists} exists"] if check.file_exists else []
+    said += [f"{check.file_nonempty} is not empty"] if check.file_nonempty else []
+    said += [f"{check.file_unchanged} is unchanged"] if check.file_unchanged else []
+    said += [f"the step prints {check.output_contains!r}"] if check.output_contains else []
+    said += [f"the step's commands exit {check.commands_exit}"] if check.commands_exit is not None else []
+    return "; ".join(said)
 
 
 def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> StepResult:
@@ -72,7 +81,7 @@ def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> StepRes
     return StepResult(
         id=step.id,
         title=step.title,
-        exit_code=failure.exit_code if failure else 0,
+        exit_code=failure.exit_code if failure else work.exited,
         duration_ms=work.duration_ms,
         tree=now.tree,
         changed=now.changed,
@@ -93,6 +102,8 @@ class _Work:
         self.written: list[Path] = []
         self.results: list[CheckResult] = []
         self.duration_ms = 0
+        self.exited = 0  # of the last command
+        self.may_fail = any(wanted.check.commands_exit for wanted in plan.checks_of(step))
         texts = {wanted.check.output_contains for wanted in plan.checks_of(step)}
         self.needles = {text: checks.Needle(text) for text in texts if text}
 
@@ -111,7 +122,7 @@ class _Work:
     def commands(self) -> _Failure | None:
         if not self.cwd.is_dir():
             return _Failure(StepFailed.code, f"cwd {self.step.cwd!r} is not a folder", 1, "", None)
-        for command in self.step.commands:
+        for number, command in enumerate(self.step.commands, 1):
             self.show.command(self.step.id, words(command))
             log = self._log()
             order = Order(
@@ -134,7 +145,8 @@ class _Work:
             if done.timed_out:
                 reason = f"ran past {self.step.timeout_s} s and was killed with its children"
                 return _Failure(StepTimeout.code, reason, done.exit_code, words(command), log)
-            if done.exit_code:
+            self.exited = done.exit_code
+            if done.exit_code and not (self.may_fail and number == len(self.step.commands)):
                 reason = f"exited {done.exit_code}" + (f": {done.limit}" if done.limit else "")
                 return _Failure(StepFailed.code, reason, done.exit_code, words(command), log)
         return None
@@ -144,8 +156,14 @@ class _Work:
         return f"printed nothing, wrote nothing and used no processor for {idle_s:g} s: it seems to wait for input"
 
     def verifications(self) -> _Failure | None:
+        try:
+            return self._verify()
+        except Unrecordable as fault:
+            return _Failure(StepFailed.code, str(fault), 1, "", None)
+
+    def _verify(self) -> _Failure | None:
         for name, check, must_fail in self.plan.checks_of(self.step):
-            self.show.command(self.step.id, f"check {name}: {words(check.run)}")
+            self.show.command(self.step.id, f"check {name}: {describe(check)}")
             log = self._log() if check.run is not None else self.folder
             cwd = self.box.workspace.resolve(".")
             result = checks.run(
@@ -157,6 +175,7 @@ class _Work:
                 cwd=cwd,
                 env=self.step.env,
                 printed=lambda text: self.needles[text].seen,
+                exited=self.exited,
                 show=self._print,
                 network=self.step.network,
             )
@@ -168,7 +187,7 @@ class _Work:
                     VerificationFailed.code,
                     f"check {name}: {result.reason}",
                     code or 1,
-                    words(check.run),
+                    words(check.run) if check.run is not None else "",
                     result.log,
                 )
         return None

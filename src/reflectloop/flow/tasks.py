@@ -63,13 +63,14 @@ def admit(task: Task | None, loaded: Loaded, base_tree: str) -> events.LatchClea
     if held.base_tree != base_tree:
         return events.LatchCleared(how="tree_changed", reason="the project changed since")
     where = f" at step {held.step_id}" if held.step_id else ""
+    reason = held.reason.removeprefix(f"step {held.step_id}: ")
     raise Latched(
-        f"nothing changed since {held.run_id} failed with {held.error_code}{where}: {held.reason}",
+        f"nothing changed since {held.run_id} failed with {held.error_code}{where}: {reason}",
         next_step="change the plan or the project; if something outside was mended: reflectloop retry --reason TEXT",
     )
 
 
-def escalate(task: Task, error: ReflectloopError, allowed: int) -> ReflectloopError:
+def escalate(task: Task, error: ReflectloopError, allowed: int, run_id: str) -> ReflectloopError:
     """The failure itself, or MAX_RETRIES with the whole history when it was one too many."""
     if error.code not in COUNTED or error.code in STOPPING:
         return error
@@ -77,7 +78,7 @@ def escalate(task: Task, error: ReflectloopError, allowed: int) -> ReflectloopEr
     if len(past) + 1 < allowed:
         return error
     history = [f"{run.id}: {run.error_code}" for run in past]
-    told = "; ".join([*history, f"this run: {error.code}: {error.message}"])
+    told = "; ".join([*history, f"{run_id}: {error.code}: {error.message}"])
     return MaxRetries(f"{len(past) + 1} runs of this task have failed. {told}", faults=error.faults)
 
 
@@ -134,7 +135,12 @@ def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
         book.close()
 
 
-def unlock(folders: Folders, reason: str) -> latch.Stop:
+class Unlocked(NamedTuple):
+    stop: latch.Stop
+    plan_path: str  # of the task that was stopped; empty where no task is known
+
+
+def unlock(folders: Folders, reason: str) -> Unlocked:
     """Lift the stop latch. A person says why, and the journal keeps it."""
     stop = latch.read_stop(folders.own)
     if stop is None:
@@ -149,7 +155,7 @@ def unlock(folders: Folders, reason: str) -> latch.Stop:
     if owner:
         clear(folders, owner.id, "unlock", reason)
     latch.clear_stop(folders.own)
-    return stop
+    return Unlocked(stop, owner.plan_path if owner else "")
 
 
 def _all(folders: Folders) -> list[Task]:

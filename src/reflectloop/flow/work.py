@@ -22,6 +22,7 @@ from reflectloop.workspace.checkout import Workspace
 from reflectloop.world.process import Cancel
 
 _TURN_S = 0.2
+_SHOWN = 5  # files, in a message
 
 
 @dataclass
@@ -52,9 +53,13 @@ class Work:
 
     def _one_by_one(self, steps: list[Step], cancel: Cancel) -> None:
         box = self.make_box(self.main, cancel)
+        good = self.main.tree
         for step in self._runnable(steps):
+            if self.main.tree != good:
+                self.main.step_back(good)  # what does not depend on a failed step does not see its work either
             result = self.perform(step, box)
             self.settle(result)
+            good = result.tree if result.success else good
             if not result.success and not self.keep_going:
                 return
 
@@ -68,8 +73,15 @@ class Work:
         return any(need not in self.done for need in step.depends_on)
 
     def perform(self, step: Step, box: Box) -> StepResult:
-        self.journal.append(events.StepStarted(run_id=self.run_id, step_id=step.id, tree=box.workspace.tree))
-        return execute(self.plan, step, box, self.logs, self.show)
+        before = box.workspace.tree
+        self.journal.append(events.StepStarted(run_id=self.run_id, step_id=step.id, tree=before))
+        result = execute(self.plan, step, box, self.logs, self.show)
+        if step.read_only and result.success and result.tree != before:
+            names = [change.path for change in patch.touched(box.workspace.git(), before, result.tree)]
+            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+            reason = f"is marked read_only, and changed {', '.join(names[:_SHOWN])}{more}"
+            return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
+        return result
 
     def settle(self, result: StepResult) -> None:
         self.results.append(result)
@@ -145,11 +157,7 @@ class _Batches:
             return
         space = self._take(base)
         try:
-            result = self.work.perform(step, self.work.make_box(space, self.cancel))
-            if step.read_only and result.success and result.tree != base:
-                reason = "is marked read_only, and changed files"
-                result = result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
-            done[step.id] = result
+            done[step.id] = self.work.perform(step, self.work.make_box(space, self.cancel))
         finally:
             with self.lock:
                 self.free.append(space)
@@ -178,6 +186,7 @@ class _Batches:
             names = set(conflict.missing)
             others = [one.id for one in self.work.results if one.success and names & self._touched(base, one.tree)]
             reason = f"changes the same lines as step {', '.join(others)}: {', '.join(sorted(names)[:10])}"
+            reason += "; let one depend on the other"
             return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
         return result
 

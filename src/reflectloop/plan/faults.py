@@ -17,7 +17,7 @@ from reflectloop.plan import strict_yaml
 from reflectloop.plan.model import Check, Plan, PlanFile, Verification
 from reflectloop.plan.order import find_cycle
 from reflectloop.plan.reading import Reading
-from reflectloop.terms import Track
+from reflectloop.terms import Track, wrong_shape
 
 Found = tuple[strict_yaml.Path, str]
 
@@ -32,13 +32,9 @@ def of_shape(found: ValidationError, reading: Reading) -> list[Fault]:
 
 def _in_words(error: ErrorDetails, reading: Reading) -> Fault:
     path = tuple(part for part in error["loc"] if part != "[key]")
-    words = error["msg"].removeprefix("Value error, ")
+    words = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
     if error["type"] == "extra_forbidden":
         words = _unknown_key(path)
-    elif error["type"] == "missing":
-        words = "is required and missing"
-    elif error["type"] == "string_pattern_mismatch":
-        words = "may hold letters, digits, '.', '_' and '-' only, and begins with a letter or digit"
     return reading.fault(path, words[:1].lower() + words[1:])
 
 
@@ -129,6 +125,9 @@ def _faults_of_meaning(plan: Plan) -> Iterator[Found]:
         place = ("steps", number)
         if bool(step.commands) == bool(step.agent):
             yield place, "a step has either commands or an agent" + (", not both" if step.agent else "")
+        codes = sorted({str(one.commands_exit) for one in step.verify if one.commands_exit is not None})
+        if len(codes) > 1:
+            yield (*place, "verify"), f"the step's last command cannot exit {' and '.join(codes)}"
         for position, wanted in enumerate(step.verify):
             yield from _verify_faults(plan, (*place, "verify", position), wanted)
     for name, check in plan.checks.items():
@@ -142,8 +141,10 @@ def _faults_of_meaning(plan: Plan) -> Iterator[Found]:
 
 def _id_faults(plan: Plan) -> Iterator[Found]:
     seen: dict[str, int] = {}
+    twice = set()
     for number, step in enumerate(plan.steps):
         if step.id in seen:
+            twice.add(step.id)
             yield ("steps", number, "id"), f"id {step.id!r} is also the id of step {seen[step.id] + 1}"
         seen.setdefault(step.id, number)
     for number, step in enumerate(plan.steps):
@@ -151,7 +152,8 @@ def _id_faults(plan: Plan) -> Iterator[Found]:
             if need not in seen:
                 yield ("steps", number, "depends_on", position), _no_such("step", need, seen)
     cycle = find_cycle({step.id: step.depends_on for step in plan.steps})
-    if cycle:
+    # Of two steps with one id nobody knows which is waited for.
+    if cycle and not twice.intersection(cycle):
         yield ("steps", seen[cycle[0]], "depends_on"), f"steps wait for each other: {' → '.join(cycle)}"
 
 
@@ -176,19 +178,23 @@ def _verify_faults(plan: Plan, place: strict_yaml.Path, wanted: Verification) ->
         yield from _check_faults(place, wanted)
 
 
-_ABOUT_STEP = ("output_contains", "commands_succeed")
+_ABOUT_STEP = ("output_contains", "commands_exit")
 _ABOUT_FILES = ("file_exists", "file_nonempty", "file_unchanged")
 _ABOUT_OUTPUT = ("stdout_contains", "stdout_regex", "not_contains")
 
 
+_QUIETLY = re2.Options()
+_QUIETLY.log_errors = False  # else RE2 writes to standard error itself
+
+
 def _check_faults(place: strict_yaml.Path, check: Check) -> Iterator[Found]:
-    if check.run is None and not any(getattr(check, name) for name in (*_ABOUT_FILES, *_ABOUT_STEP)):
+    if check.run is None and all(getattr(check, name) in (None, "") for name in (*_ABOUT_FILES, *_ABOUT_STEP)):
         yield place, f"a check has 'run' or one of {', '.join(_ABOUT_FILES)}"
     if check.run is None and any(getattr(check, name) is not None for name in _ABOUT_OUTPUT):
         yield place, "there is no output to look at without 'run'"
     if check.stdout_regex is not None:
         try:
-            re2.compile(check.stdout_regex)
+            re2.compile(check.stdout_regex, _QUIETLY)
         except re2.error as fault:
             yield (*place, "stdout_regex"), f"not a regular expression (RE2): {fault}"
 

@@ -138,9 +138,16 @@ def _rename(reading: Reading, step: dict[str, Any], known: dict[str, str], place
     out: dict[str, Any] = {}
     for theirs, ours in known.items():
         if theirs in step:
-            out[ours] = step[theirs]
+            out[ours] = _as_names(step[theirs]) if ours in ("id", "depends_on") else step[theirs]
             reading.names[*target, ours] = (*place, theirs)
     return out
+
+
+def _as_names(value: Any) -> Any:  # noqa: ANN401
+    """Steps that are numbered have their numbers for names."""
+    if isinstance(value, list):
+        return [_as_names(one) for one in value]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _note(reading: Reading, value: dict[str, Any], place: Path, known: set[str]) -> None:

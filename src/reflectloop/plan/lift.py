@@ -43,7 +43,9 @@ _TOOLS = frozenset(
         "false",
     ]
 )
-_EXIT = re.compile(r"(?:exit(?:s| code| status)?|returns|退出码)\s*(?:is|为|with|=|:|：)?\s*0\.?\Z", re.IGNORECASE)
+_EXIT = re.compile(
+    r"(?:exit(?:s| code| status)?|returns|退出码)(?:\s*(?:is|为|with|code|=|:|：))*\s*(\d{1,9})\.?\Z", re.IGNORECASE
+)
 _OUTPUT = re.compile(rf"(?:std)?out(?:put)?\s+(?:contains|includes)\s+{_QUOTED}\.?\Z", re.IGNORECASE)
 _OUTPUT_ZH = re.compile(rf"输出(?:中)?包含\s*{_QUOTED}\Z")
 _COMMAND = re.compile(r"`([^`]+)`\s+(?:returns|exits(?: with)?|返回)\s*(\d{1,3})\.?\Z")
@@ -57,8 +59,8 @@ _EXISTS_AFTER = re.compile(
 def lift(text: str) -> dict[str, Any] | None:
     """A check in the native form, or None where the text is a claim for a reviewer."""
     said = text.strip()
-    if _EXIT.match(said):
-        return {"commands_succeed": True}
+    if found := _EXIT.match(said):
+        return {"commands_exit": int(found[1])}
     for pattern in (_OUTPUT, _OUTPUT_ZH):
         if found := pattern.match(said):
             return {"output_contains": found[1]}

@@ -19,6 +19,9 @@ from reflectloop.plan.reading import Reading
 DISCOVERED = (Path(".reflectloop/plan.yaml"), Path(".claude/state/thinking/plan.latest.yaml"))
 
 
+ASSUMED_TRACK = "the plan names no track"
+
+
 class Loaded(NamedTuple):
     plan: Plan
     path: Path
@@ -111,6 +114,8 @@ def read(raw: bytes, suffix: str) -> Reading:
     if document is None or (document.value is None and markdown.looks_like(raw)):
         return _markdown(raw)
     top = document.value if isinstance(document.value, dict) else {}
+    if "plan" in top and "new_plan" in top:
+        return _two_plans(document, top)
     if "plan" in top:
         return Reading("native", document, dict(top))
     if "new_plan" in top:
@@ -119,6 +124,13 @@ def read(raw: bytes, suffix: str) -> Reading:
         return foreign.orchestrator(document)
     words = "the plan is empty" if document.value is None else _FORMS
     return Reading("unknown", document, faults=[Fault("", None if document.value is None else 1, words)])
+
+
+def _two_plans(document: strict_yaml.Document, top: dict[str, Any]) -> Reading:
+    lines = [document.line((key,)) for key in ("plan", "new_plan")]
+    words = f"this file holds two plans: 'plan' on line {lines[0]} and 'new_plan' on line {lines[1]}; keep one"
+    rest = {key: value for key, value in top.items() if key not in ("new_plan", "envelope")}
+    return Reading("native", document, rest, faults=[Fault("", max(line or 1 for line in lines), words)])
 
 
 _FORMS = (
@@ -157,7 +169,7 @@ def _lift(reading: Reading) -> None:
 
 def _remarks(plan: Plan) -> Iterator[str]:
     if plan.track is None:
-        yield f"the plan names no track; {plan.settled_track} is assumed"
+        yield f"{ASSUMED_TRACK}; {plan.settled_track} is assumed"
     for step in plan.steps:
         for wanted in step.verify:
             if wanted.claim is not None and wanted.claim not in plan.checks:

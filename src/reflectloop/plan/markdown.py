@@ -11,8 +11,8 @@ from reflectloop.plan.strict_yaml import Document
 
 _STEP = re.compile(r"#{2,4}\s+(?:Step|步骤)\s*(\d+)\s*[:：.\-]?\s*(.*?)\s*#*\Z", re.IGNORECASE)
 _TITLE = re.compile(r"#\s+(.+?)\s*#*\Z")
-_FENCE = re.compile(r"(`{3,}|~{3,})\s*([A-Za-z]*)\s*\Z")
-_SHELLS = {"bash", "sh", "shell", "console"}
+_FENCE = re.compile(r"(`{3,}|~{3,})\s*([^\s`]*)[^`]*\Z")
+_SHELLS = ("bash", "sh", "shell", "console")
 _CHECK = re.compile(r"[-*]\s+(?:Verify|Check|Expected|Verification|验证)\s*[:：]\s*(.+)\Z", re.IGNORECASE)
 _ANYWHERE = re.compile(rb"^#{2,4}\s+(?:Step|\xe6\xad\xa5\xe9\xaa\xa4)\s*\d+", re.MULTILINE | re.IGNORECASE)
 
@@ -44,7 +44,7 @@ def read(text: str) -> Reading:
             _prose(steps[-1], line)
     if fence is not None:
         reading.faults.append(Fault("", opened, "a fenced block begins here and never ends"))
-    reading.value = {"plan": {"title": title or "A Markdown plan", "steps": [_finish(step) for step in steps]}}
+    reading.value = {"plan": {"title": title or "A Markdown plan", "steps": [_finish(step, reading) for step in steps]}}
     return reading
 
 
@@ -53,15 +53,20 @@ def _open(steps: list[dict[str, Any]], found: re.Match[str], line: int, reading:
     name = f"step-{int(found[1])}"
     reading.document.lines["plan", "steps", place] = line
     reading.names["plan", "steps", place] = ("plan", "steps", place)
-    steps.append({"id": name, "title": found[2], "commands": [], "verify": [], "text": []})
+    steps.append({"id": name, "title": found[2], "commands": [], "verify": [], "text": [], "other": []})
     if place:
         steps[-1]["depends_on"] = [steps[-2]["id"]]
 
 
 def _close(steps: list[dict[str, Any]], language: str, block: list[str], line: int, document: Document) -> None:
     script = "\n".join(block).strip("\n")
-    if steps and language in _SHELLS and script.strip():
-        step = steps[-1]
+    if not (steps and script.strip()):
+        return
+    step = steps[-1]
+    if language not in _SHELLS:
+        step["other"].append((line, language))
+        step["text"] += [f"```{language}", *block, "```"]
+    else:
         document.lines["plan", "steps", len(steps) - 1, "commands", len(step["commands"])] = line
         step["commands"].append(_without_prompts(script) if language == "console" else script)
 
@@ -78,9 +83,15 @@ def _prose(step: dict[str, Any], line: str) -> None:
         step["text"].append(line.strip())
 
 
-def _finish(step: dict[str, Any]) -> dict[str, Any]:
-    """A step without a block to run is for an agent."""
-    text = "\n".join(step.pop("text"))
+def _finish(step: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    """A step without a block to run is for an agent, who is given the other blocks as well."""
+    text, other = "\n".join(step.pop("text")), step.pop("other")
+    if step["commands"]:
+        for line, language in other:
+            kind = f"'{language}'" if language else "unnamed"
+            reading.warnings.append(
+                f"line {line}: the {kind} block of {step['id']} is not run; {', '.join(_SHELLS)} blocks are"
+            )
     if not step["commands"]:
         step["agent"] = {"role": "executor", "prompt": "\n".join(filter(None, [step["title"], text])) or step["id"]}
     return step

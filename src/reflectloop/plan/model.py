@@ -70,7 +70,7 @@ class Check(Strict):
     file_nonempty: str | None = None
     file_unchanged: str | None = None
     output_contains: str | None = None  # of the step's own commands
-    commands_succeed: StrictBool = False  # said in words; true of every step that gets this far
+    commands_exit: Annotated[StrictInt, Field(ge=0, le=255)] | None = None  # of the step's own last command
     kind: Literal["lint", "build", "test", "e2e", "custom"] = "custom"
     red_on_base: StrictBool = False
     timeout_s: Seconds = DEFAULT_TIMEOUT_S

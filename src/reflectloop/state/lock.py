@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +15,8 @@ from reflectloop.world import clock, files
 
 
 @contextmanager
-def hold(folder: Path, purpose: str, *, wait: bool = False) -> Iterator[None]:
-    """With `wait`, until it is free; else LOCKED says who holds it."""
+def hold(folder: Path, purpose: str, *, wait: Callable[[str], None] | None = None) -> Iterator[None]:
+    """LOCKED says who holds it; with `wait`, that is told who holds it, and we wait until it is free."""
     path = folder / "lock"
     with files.room_for("the lock", folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -25,11 +25,13 @@ def hold(folder: Path, purpose: str, *, wait: bool = False) -> Iterator[None]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as fault:
-            raise Locked(
-                f"another engine works here: {owner(path)}", next_step="wait for it (--wait), or stop it"
-            ) from fault
+            who = f"another engine works here: {owner(path)}"
+            if wait is None:
+                raise Locked(who, next_step="wait for it (reflectloop run --wait), or stop it") from fault
+            wait(who)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         _sign(descriptor, purpose)
         yield
     finally:

@@ -64,6 +64,7 @@ def run(
     cwd: Path,
     env: Mapping[str, str],
     printed: Callable[[str], bool],
+    exited: int,
     show: Callable[[bytes], None],
     network: Network | None = None,
 ) -> CheckResult:
@@ -94,6 +95,8 @@ def run(
             return CheckResult(name, False, f"gave no verdict (exit {exit_code})", exit_code, duration_ms, log)
     if check.output_contains and not printed(check.output_contains):
         faults.append(f"the step's output does not contain {check.output_contains!r}")
+    if check.commands_exit not in (None, exited):
+        faults.append(f"the step's last command exited {exited}, not {check.commands_exit}")
     faults += _file_faults(check, box)
     held = bool(faults) if must_fail else not faults
     reason = "; ".join(faults) if faults else "as expected"

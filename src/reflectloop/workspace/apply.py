@@ -58,7 +58,7 @@ def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = N
         names = [files.display(name) for name in fields[1:]]
         raise ApplyConflict(
             f"{len(names)} file(s) changed on both sides: {', '.join(names[:10])}",
-            next_step="commit or undo those changes, or run the plan again",
+            next_step=f"{'undo' if store.copies else 'commit or undo'} those changes, or run the plan again",
             missing=tuple(names),
         )
     if merged.code:

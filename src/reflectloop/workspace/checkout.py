@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import InvalidInput, InvalidPlan, SandboxCreateFailed, SandboxEscape
-from reflectloop.workspace import leaks, ledger
+from reflectloop.workspace import leaks, ledger, patch
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Recorded, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
@@ -60,6 +60,7 @@ class Workspace:
     mounted: bool = False  # whether commands see it at the project's own path
     identity: tuple[int, ...] = ()  # of the folders as they were laid out
     shared_objects: Path | None = None  # another workspace's quarantine, where several serve one run
+    largest: int = WorkspaceConfig().largest_change_mb * 10**6  # bytes of a file that is taken into a patch
 
     @property
     def repo(self) -> Path:
@@ -104,9 +105,18 @@ class Workspace:
         except OSError as fault:
             raise Unrecordable([], f"it left the workspace unreadable: {fault.strerror}") from fault
         now = mark(self.folder)
-        recorded: Recorded = record(self.git(), self.store.leave_out, leaks.refuse)
+        recorded: Recorded = record(self.git(), self.store.leave_out, self._inspect)
         changed, self.tree, self.mark_ns = recorded.tree != self.tree, recorded.tree, now
         return TreeNow(recorded.tree, changed, recorded.nested)
+
+    def _inspect(self, source: Git, names: list[bytes]) -> None:
+        """Before anything is stored: a large file would cost as much disk, and its patch a multiple in memory."""
+        root = os.fsencode(self.repo)
+        large = [name for name in names if _size(root + b"/" + name) > self.largest]
+        # A renamed file is no new content.
+        new = {files.display(name): _size(root + b"/" + name) for name in large if not _is_known(source, name)}
+        patch.raise_if_large(new, self.largest)
+        leaks.refuse(source, names)
 
     def refuse_swapped(self) -> None:
         """A command may have put a link or another folder where the workspace was: we would work in there."""
@@ -134,6 +144,13 @@ class Workspace:
         git.run("read-tree", "-u", "--reset", tree)
         self.tree, self.mark_ns = tree, mark(self.folder)
 
+    def step_back(self, tree: str) -> None:
+        """Take recorded changes back; what is ignored, such as build output of earlier steps, stays."""
+        self.refuse_swapped()
+        git = self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
+        git.run("read-tree", "-u", "--reset", tree)
+        self.tree, self.mark_ns = tree, mark(self.folder)
+
     def resolve(self, cwd: str) -> Path:
         """The real folder behind a step's cwd; outside the workspace is an escape."""
         try:
@@ -149,6 +166,19 @@ class Workspace:
         if target != root and root not in target.parents:
             raise SandboxEscape(f"path {cwd!r} leads out of the workspace", next_step="correct the plan")
         return target
+
+
+def _size(path: bytes) -> int:
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return 0  # deleted
+    return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+def _is_known(source: Git, name: bytes) -> bool:
+    found = source.line("hash-object", "--no-filters", "--", os.fsdecode(name))
+    return source.attempt("cat-file", "-e", found).code == 0
 
 
 def sandbox_root(project: Project, wanted: Path | None) -> Path:
@@ -188,14 +218,10 @@ def create(
     space = Workspace(name, folder, desk, store, snapshot.tree, snapshot.tree, 0)
     space.borrowed = _borrowed(project, store)
     space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
+    space.largest = (carry or WorkspaceConfig()).largest_change_mb * 10**6
     with files.room_for("the workspace", root):
         try:
-            if warm:
-                space.identity = ledger.identity(folder)
-                _vouch_for(space, warm.mark_ns)
-                _clear_warm(space)
-                space.reset_to(snapshot.tree)
-            else:
+            if not (warm and _take_over(space, warm.mark_ns, project.folder)):
                 _lay_out(space, snapshot.tree)
         except GitFailed as fault:
             raise SandboxCreateFailed(f"the checkout failed: {fault.said}") from fault
@@ -252,6 +278,22 @@ def _lay_out(space: Workspace, tree: str) -> None:
     # The store is written to here, not the quarantine: nothing new comes of a checkout.
     checkout = space.store.git(work_tree=space.repo, index=space.desk / "index")
     checkout.run("read-tree", "-u", "--reset", tree)
+
+
+def _take_over(space: Workspace, mark_ns: int, own: Path) -> bool:
+    """Make a warm workspace serve again. One that is damaged is put away, as if there had been none."""
+    try:
+        space.identity = ledger.identity(space.folder)
+        _vouch_for(space, mark_ns)
+        _clear_warm(space)
+        space.reset_to(space.tree)
+    except (GitFailed, OSError):
+        damaged = ledger.find(own, space.name)
+        if damaged:
+            ledger.remove(damaged)
+        ledger.enter(own, space.name, space.folder)
+        return False
+    return True
 
 
 def _vouch_for(space: Workspace, mark_ns: int) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import SecretLeak
 from reflectloop.secrets import Scanner
+from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import files
 from reflectloop.world.git import Git
 
-_EXACT = (
-    "--binary",
+_READABLE = (
     "--full-index",
     "--find-renames",
     "--no-ext-diff",
@@ -21,6 +22,9 @@ _EXACT = (
     "--src-prefix=a/",
     "--dst-prefix=b/",
 )
+_EXACT = ("--binary", *_READABLE)
+_NOTHING, _GITLINK = "000000", "160000"  # modes
+_GIT_APPLY_TAKES = 1023 << 20  # bytes; git refuses a longer patch
 _WORDS = {"A": "added", "D": "deleted", "M": "modified", "T": "type changed", "R": "renamed"}
 
 
@@ -38,6 +42,38 @@ def between(git: Git, base: str, end: str) -> bytes:
     return b"" if base == end else git.run("diff-tree", "-r", "-p", *_EXACT, base, end)
 
 
+def stream(git: Git, base: str, end: str, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
+    """The same as it comes. What is not exact is for people: of a binary file it says that it differs."""
+    if base != end:
+        git.stream(on_chunk, "diff-tree", "-r", "-p", *(_EXACT if exact else _READABLE), base, end)
+
+
+def refuse_large(git: Git, base: str, end: str, largest: int) -> None:
+    """Old content counts too: a patch that deletes a file holds all of it, so that it can be undone."""
+    asked = [(one.path, blob) for one in _changes(git, base, end) for blob in one.blobs]
+    if asked:
+        ids = "".join(f"{blob}\n" for _, blob in asked).encode()
+        sizes = git.run("cat-file", "--batch-check=%(objectsize)", stdin=ids).splitlines()
+        known = [(files.display(path), int(size)) for (path, _), size in zip(asked, sizes, strict=True)]
+        raise_if_large(dict(sorted(known, key=lambda one: one[1])), largest)
+
+
+def raise_if_large(sizes: dict[str, int], largest: int) -> None:
+    large = {name: size for name, size in sizes.items() if size > largest}
+    if large:
+        shown = ", ".join(f"{name} ({size / 1e6:.0f} MB)" for name, size in list(large.items())[:5])
+        why = f"too large for a patch: {shown}; the limit is {largest / 1e6:.0f} MB"
+        raise Unrecordable(list(large), f"{why} ([workspace] largest_change_mb), and ignored files do not count")
+
+
+def oversize(target: Path) -> str | None:
+    """What to know about a patch that git itself would not take."""
+    size = target.stat().st_size
+    if size <= _GIT_APPLY_TAKES:
+        return None
+    return f"the patch has {size / 1e9:.1f} GB; git apply takes 1 GB at most, reflectloop apply all of it"
+
+
 def write(git: Git, base: str, end: str, target: Path) -> None:
     """The same into a file, in bounded memory; SECRET_LEAK, and no file, when a line it adds holds a secret."""
     part = target.with_name(f".{target.name}.part")
@@ -49,9 +85,8 @@ def write(git: Git, base: str, end: str, target: Path) -> None:
                 added.feed(chunk)
                 file.write(chunk)
 
-            if base != end:
-                git.stream(take, "diff-tree", "-r", "-p", *_EXACT, base, end)
-                added.finish()
+            stream(git, base, end, take, exact=True)
+            added.finish()
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
@@ -62,9 +97,8 @@ def write(git: Git, base: str, end: str, target: Path) -> None:
 def refuse_leaks(git: Git, base: str, end: str) -> None:
     """Look through a patch again: the rules may have grown since it was made."""
     added = AddedLines()
-    if base != end:
-        git.stream(added.feed, "diff-tree", "-r", "-p", *_EXACT, base, end)
-        added.finish()
+    stream(git, base, end, added.feed, exact=False)
+    added.finish()
 
 
 class AddedLines:
@@ -98,18 +132,35 @@ class AddedLines:
 
 
 def touched(git: Git, base: str, end: str) -> tuple[Touched, ...]:
+    return tuple(
+        Touched(
+            files.display(change.path),
+            _WORDS.get(change.letter, change.letter),
+            files.display(change.source) if change.source is not None else None,
+        )
+        for change in _changes(git, base, end)
+    )
+
+
+class _Change(NamedTuple):
+    letter: str
+    blobs: tuple[str, ...]  # whose content stands in a patch
+    path: bytes
+    source: bytes | None
+
+
+def _changes(git: Git, base: str, end: str) -> Iterator[_Change]:
     if base == end:
-        return ()
-    fields = git.run("diff-tree", "-r", "-z", "--name-status", "--find-renames", base, end).split(b"\0")
-    out: list[Touched] = []
-    position = 0
-    while position < len(fields) - 1:
-        letter = fields[position][:1].decode()
+        return
+    fields = iter(git.run("diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--find-renames", base, end).split(b"\0"))
+    for entry in fields:
+        if not entry:
+            return
+        before, after, old, new, status = entry.decode().removeprefix(":").split()
+        letter, source = status[0], None
+        path = next(fields)
         if letter == "R":
-            old, new = fields[position + 1 : position + 3]
-            out.append(Touched(files.display(new), "renamed", files.display(old)))
-            position += 3
-        else:
-            out.append(Touched(files.display(fields[position + 1]), _WORDS.get(letter, letter)))
-            position += 2
-    return tuple(out)
+            source, path = path, next(fields)
+        sides = [] if old == new else [(before, old), (after, new)]
+        blobs = tuple(blob for mode, blob in sides if mode not in (_NOTHING, _GITLINK))
+        yield _Change(letter, blobs, path, source)

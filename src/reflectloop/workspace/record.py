@@ -23,6 +23,7 @@ _UNREADABLE = re.compile(rb"(?:open\(\"|could not open directory '|readlink\(\"|
 
 _KEPT_OUT = tuple(path.encode() for path in KEPT_OUT)
 _SHOWN = 120  # of a name, in a message
+_NAMED = 5
 
 
 class Unrecordable(Exception):
@@ -53,7 +54,7 @@ def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = No
         raise Unrecordable([name], f"git would wait for ever on {name!r}, which is no file") from fault
     if listing.code or listing.stderr:
         # A folder that cannot be read would otherwise look like deleted files.
-        raise _unreadable(source, listing.stderr)
+        raise _unreadable(source, listing.stderr, git.paths(listing.stdout))
     names = dict.fromkeys(git.paths(listing.stdout))
     nested = [name for name in names if name.endswith(b"/")]
     named = [name for name in names if not name.endswith(b"/") and not _ours(name)]
@@ -66,7 +67,7 @@ def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = No
                 "update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=b"\0".join(changed) + b"\0"
             )
         except GitFailed as fault:
-            raise _unreadable(source, fault.said.encode()) from fault
+            raise _unreadable(source, fault.said.encode(), changed) from fault
     return Recorded(source.line("write-tree"), tuple(files.display(name.rstrip(b"/")) for name in nested))
 
 
@@ -93,12 +94,19 @@ def _ours(name: bytes) -> bool:
     return any(name == kept or name.startswith(kept + b"/") for kept in _KEPT_OUT)
 
 
-def _unreadable(source: Git, said: bytes) -> Unrecordable:
+def _unreadable(source: Git, said: bytes, listed: list[bytes]) -> Unrecordable:
+    """Git stops at the first file it cannot read; whoever must mend it wants to know all of them."""
     root = os.fsencode(source.work_tree or "")
-    found = dict.fromkeys(files.display(name) for name in _UNREADABLE.findall(said))
+    closed = [name for name in listed if _is_closed(root + b"/" + name)]
+    found = dict.fromkeys(files.display(name) for name in (*_UNREADABLE.findall(said), *closed))
     named = [_described(root, name) for name in found]
-    words = ", ".join(named[:5]) or said.decode("utf-8", "replace").strip()[:500]
+    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    words = ", ".join(named[:_NAMED]) + more or said.decode("utf-8", "replace").strip()[:500]
     return Unrecordable(list(found)[:20], f"cannot record {words}")
+
+
+def _is_closed(path: bytes) -> bool:
+    return os.path.isfile(path) and not os.path.islink(path) and not os.access(path, os.R_OK)  # noqa: PTH113, PTH114
 
 
 def _described(root: bytes, name: str) -> str:

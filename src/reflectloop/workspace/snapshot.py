@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -44,9 +45,10 @@ def take(project: Project, store: Store, scratch: Path) -> Snapshot:
         recorded = record(source, store.leave_out)
         links = _submodules(source, index)
     except Unrecordable as fault:
+        rules = "[workspace] exclude in reflectloop.toml" if project.mode == "copy" else ".gitignore"
         raise SandboxCreateFailed(
             f"{fault} in {project.root}",
-            next_step="make it readable (chmod u+rX) or list it in .gitignore",
+            next_step=f"make it readable (chmod u+rX) or list it in {rules}",
             missing=tuple(fault.names),
         ) from fault
     finally:
@@ -91,7 +93,8 @@ def _special_files(root: Path) -> list[str]:
     """Sockets, pipes and devices; git passes them over without a word."""
     found, stack = [], [os.fspath(root)]
     while stack:
-        with os.scandir(stack.pop()) as entries:
+        # A folder that cannot be entered was left out on purpose: else recording had refused it.
+        with contextlib.suppress(PermissionError), os.scandir(stack.pop()) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name not in (".git", OWN_FOLDER):

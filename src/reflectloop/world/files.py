@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from reflectloop.errors import NoSpace
 
@@ -38,12 +39,22 @@ def room_for(what: str, path: Path) -> Iterator[None]:
 def write_atomic(path: Path, content: bytes | str) -> None:
     """Replace `path` so that a reader, or a power cut, sees the old or the new and nothing between."""
     raw = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    _replace(path, lambda file: file.write(raw))
+
+
+def copy_atomic(source: Path, path: Path) -> None:
+    """The same with the content of another file, however large it is."""
+    with source.open("rb") as origin:
+        _replace(path, lambda file: shutil.copyfileobj(origin, file, 1 << 20))
+
+
+def _replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:
     with room_for(path.name, path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with part.open("wb") as file:
-                file.write(raw)
+                fill(file)
                 file.flush()
                 os.fsync(file.fileno())
             part.replace(path)
