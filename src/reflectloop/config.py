@@ -51,11 +51,17 @@ class PublishConfig(Section):
     claude_home: bool = Field(default=False, description="also write the stop latch to ~/.claude/latch.lock")
 
 
+class SecretsConfig(Section):
+    rules: Path | None = Field(default=None, description="a file of rules of your own, besides the shipped ones")
+    baseline: Path | None = Field(default=None, description="a file of fingerprints that are let stand")
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
     box: BoxConfig = BoxConfig()
     publish: PublishConfig = PublishConfig()
+    secrets: SecretsConfig = SecretsConfig()
 
 
 def load(project_root: Path) -> Config:

@@ -37,7 +37,7 @@ class Events:
         pass
 
     def happened(self, entry: Entry) -> None:
-        tell_program(secrets.redact(json.dumps(entry.as_json())))
+        tell_program(secrets.current().redact(json.dumps(entry.as_json())))
 
     def command(self, step_id: str, words: str) -> None:
         pass
@@ -61,7 +61,7 @@ class Plain:
         self.write(Text.assemble((f"{loaded.plan.title}", "bold"), f"  {run_id}, {self.total} step(s)"))
 
     def write(self, line: Text) -> None:
-        line.plain = secrets.redact(harmless(line.plain))
+        line.plain = secrets.current().redact(harmless(line.plain))
         self.console.print(line, highlight=False, soft_wrap=True)
 
     def happened(self, entry: Entry) -> None:
@@ -128,7 +128,7 @@ class Terminal(Plain):
         super().ended(event)
 
     def command(self, step_id: str, words: str) -> None:  # noqa: ARG002
-        self.words = secrets.redact(words.splitlines()[0])
+        self.words = secrets.current().redact(words.splitlines()[0])
         self.lines.clear()
         self.partial = b""
 

@@ -177,5 +177,5 @@ def change(start: Path, name: str | None, *, with_text: bool = True) -> Changed:
         touched = patch.touched(git, run.base_tree, end)
     except GitFailed as fault:
         raise base_is_gone(folder.run_id) from fault
-    clean = secrets.redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    clean = secrets.current().redact(text.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     return Changed(folder.run_id, run.base_tree, end, clean, touched)
