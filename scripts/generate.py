@@ -25,7 +25,7 @@ def schema(value: object) -> str:
 def codes() -> str:
     rows = [f"| {cls.code} | {cls.exit_code} | {cls.when} |" for cls in errors.published()]
     rows.insert(0, "| USAGE | 2 | unknown command or flag |")
-    rows.insert(0, "| FINDINGS | 1 | `doctor` found something missing |")
+    rows.insert(0, "| FINDINGS | 1 | `doctor` found something missing, `scan` a secret or what it could not read |")
     rows.insert(0, "| OK | 0 | |")
     table = "\n".join(["| code | exit | when |", "|---|---|---|", *rows])
     return f"{HEAD}# Codes\n\nEvery answer carries one of these, in the envelope and as exit code.\n\n{table}\n"
