@@ -9,6 +9,8 @@ from reflectloop.secrets import language
 
 THRESHOLD = 3.0  # the curve it was chosen from is in docs/secrets.md
 
+_LONGEST = 512
+
 _NAME_BEGINS = re.compile(rb"[\w.$@-]*\Z")
 _NAME_ENDS = re.compile(rb"[^\w]*([\w.$-]*)")
 _PASSWORDS = frozenset("password passwords passwd passphrase passcode pass pwd pw psw psswd passw".split())
@@ -32,7 +34,7 @@ _ENDINGS = (
 )
 # A name that ends so is about a secret and does not hold one.
 _ABOUT = frozenset(
-    "name names file files filename path paths dir directory url uri urls endpoint host hostname port type types "
+    "sha md hash hashes digest checksum fingerprint name names file files filename path paths dir directory url uri urls endpoint host hostname port type types "
     "kind length len size count field fields label title text hint prompt message msg error errors format regex "
     "pattern policy rule rules validator validators validation version versions method timestamp expires expiry "
     "expiration ttl timeout date time algorithm alg hasher column attribute class page view form template help "
@@ -53,7 +55,6 @@ class Shape(NamedTuple):
     others: int
     cases: int
     strangeness: float
-    wordiness: float
     switches: int  # places where a letter stands next to a digit
 
 
@@ -67,7 +68,6 @@ def shape(value: bytes) -> Shape:
         others=len(value) - len(letters) - digits,
         cases=(upper > 0) + (upper < len(letters)),
         strangeness=language.strangeness(value),
-        wordiness=language.wordiness(value),
         switches=len(re.findall(rb"[A-Za-z][0-9]|[0-9][A-Za-z]", value)),
     )
 
@@ -94,8 +94,8 @@ def weight_of_name(name: bytes) -> float:
 
 
 def weight_of_value(value: bytes, *, quoted: bool) -> float:
-    seen = shape(value)
-    weight = _randomness(value, seen)
+    """How much it is like a secret, before anything is said of the words in it."""
+    weight = _randomness(value, shape(value))
     if not quoted:
         weight -= 0.7
     if _CODE.search(value) if not quoted else _PATHLIKE.search(value):
@@ -110,7 +110,6 @@ def _randomness(value: bytes, seen: Shape) -> float:
         weight += 1.0 + min(1.5, seen.switches * 0.3)
     if seen.letters >= 4:  # noqa: PLR2004
         weight += max(-1.5, min(2.0, (seen.strangeness - 4.7) * 1.5))
-        weight -= 2.5 * max(0.0, seen.wordiness - 0.3)
     if not seen.letters:
         weight -= 1.5
     weight += 0.5 * (size >= 16) + 0.5 * (size >= 24) - 0.7 * (size < 6)  # noqa: PLR2004
@@ -130,6 +129,11 @@ _PATHLIKE = re.compile(
 
 
 def score(before: bytes, lead: bytes, value: bytes) -> float:
-    """Above the threshold it is reported."""
-    name = name_of(before, lead)
-    return weight_of_name(name) + weight_of_value(value, quoted=lead[-1:] in (b'"', b"'", b"`"))
+    """From the threshold on it is reported."""
+    weight = weight_of_name(name_of(before, lead))
+    if weight < 0 or len(value) > _LONGEST:
+        return -3.0
+    weight += weight_of_value(value, quoted=lead[-1:] in (b'"', b"'", b"`"))
+    if weight < THRESHOLD:
+        return weight  # words would only lower it
+    return weight - 2.5 * max(0.0, language.wordiness(value) - 0.3)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reflectloop.secrets import assignment
+from reflectloop.secrets import assignment, language
 
 
 class Candidate(NamedTuple):
@@ -56,15 +56,31 @@ def _plain(found: Candidate, least: float) -> bool:
 
 
 def _assignment(found: Candidate, least: float) -> bool:
-    return not is_placeholder(found.value) and assignment.score(found.before, found.lead, found.value) >= (
-        least or assignment.THRESHOLD
-    )
+    score = assignment.score(found.before, found.lead, found.value)
+    return score >= (least or assignment.THRESHOLD) and not is_placeholder(found.value)
 
 
 def _credential(found: Candidate, least: float) -> bool:
     """A value whose place alone says that it is one: behind a scheme word, in an address, after an option."""
     value = found.value
-    return not is_placeholder(value) and value.lower() not in _STAND_INS and entropy(value) >= least
+    if is_placeholder(value) or value.lower() in _STAND_INS or entropy(value) < least:
+        return False
+    return not value.isalpha() or language.wordiness(value) < 1
+
+
+def _address(found: Candidate, least: float) -> bool:
+    """The password of an address; one that repeats the name is an example's."""
+    name = found.lead.rstrip(b":").rpartition(b"/")[2]
+    return found.value.lower() != name.lower() and _credential(found, least)
+
+
+def _random(found: Candidate, least: float) -> bool:
+    """A long value without a name: letters of both cases and digits, well mixed, no hash, no path."""
+    value = found.value
+    seen = assignment.shape(value)
+    if seen.cases < 2 or seen.digits < len(value) // 12 or seen.strangeness < 5.2 or value.count(b"/") > 4:  # noqa: PLR2004
+        return False
+    return entropy(value) >= least and not _HASH.match(value) and language.wordiness(value) < 0.4  # noqa: PLR2004
 
 
 def _basic(found: Candidate, least: float) -> bool:
@@ -83,6 +99,7 @@ def _login(found: Candidate, least: float) -> bool:
     return not told.isdigit() and _credential(found._replace(value=told), least or 1.5)
 
 
+_HASH = re.compile(rb"(?i)(?:sha\d{1,3}|md5|h1|blake\w{1,3})[-:=_]|[0-9a-f]+\Z|iVBOR|R0lGOD|/9j/|d09GM|AAAA")
 _STAND_INS = frozenset(
     b"pass password passwd pw pwd secret token key user username test testing admin root guest foo bar baz qux "
     b"changeit mypassword mypass userpass abc abc123 123 1234 12345 123456 pass1 pass2 password1 password123 string "
@@ -96,4 +113,6 @@ CHECKS: dict[str, Callable[[Candidate, float], bool]] = {
     "credential": _credential,
     "basic": _basic,
     "login": _login,
+    "address": _address,
+    "random": _random,
 }

@@ -8,6 +8,7 @@ from typing import NamedTuple
 KEYWORD = b"-----begin"
 RULE = "private-key"
 LONGEST = 1 << 16  # what runs on for longer is taken to end there
+_LONGEST_MARK = 80
 _LEAST = 24  # letters of body; a header alone is no key
 
 # Python's own engine is linear on these: each is anchored, bounded and free of choices.
@@ -37,10 +38,15 @@ def find(data: bytes, position: int, *, final: bool) -> Key | None:
     end = _END.match(data, dashes, limit) if dashes >= 0 else None
     if end and _is_body(data[begin.end() : dashes]):
         return Key(position, end.end(), whole=True)
-    stop, is_open = _body_end(data, begin.end(), limit)
-    if is_open and limit < position + LONGEST and not final:
+    stop, is_open = _body_end(data, begin.end(), limit if dashes < 0 else dashes)
+    if is_open and limit < position + LONGEST and not final and not _is_begun(data, dashes):
         return Key(position, stop, whole=False)
     return Key(position, stop, whole=True) if _is_body(data[begin.end() : stop]) else None
+
+
+def _is_begun(data: bytes, dashes: int) -> bool:
+    """Whether the dashes there begin something that is no END; at the very end of the data that cannot be said."""
+    return dashes >= 0 and len(data) - dashes > _LONGEST_MARK
 
 
 class _Stop(NamedTuple):

@@ -17,6 +17,8 @@ TILE = 1 << 12  # a longer line is looked at in pieces of this size,
 AHEAD = 1 << 12  # each with so much of what follows,
 BEHIND = 1 << 9  # and so much of what went before
 _NAME_BEFORE = 40  # of what stands before a match, for the check to see the whole name
+_WORD = 200  # what is longer is no name
+_TRIES = 4  # as often the same piece of text is looked at from a later beginning
 _OPENERS = b">:=({[,|\\"
 
 
@@ -130,17 +132,21 @@ class Matcher:
         check = checks.CHECKS[rule.check]
         text = data[window[0] : window[1]]
         pattern = self._pattern(number)
-        position = 0
+        position = refused = last = 0
         while match := pattern.search(text, position):
             start, end = match.span(1)
-            position = end if end > position else position + 1
-            if place.is_tile and not place.start <= window[0] + start < place.end:
+            position = max(end, position + 1)
+            if place.is_tile and window[0] + start < place.start:
                 continue
+            if place.is_tile and window[0] + start >= place.end:
+                return
             begun = max(0, match.start() - _NAME_BEFORE)
             found = checks.Candidate(text[begun : match.start()], text[match.start() : start], text[start:end])
             if check(found, rule.entropy):
                 yield Span(window[0] + start, window[0] + end, rule.id, rule.grade)
-            else:
+                continue
+            refused, last = refused + 1 if end == last else 0, end
+            if end - start <= _WORD and refused < _TRIES:
                 position = max(start, match.start() + 1)  # what was refused may be the name of what follows
 
     def _places(self, block: Block, spans: list[Span]) -> Iterator[_Place]:
