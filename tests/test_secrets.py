@@ -11,11 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Scanner, redact, scan
+from reflectloop.secrets import Finding, Scanner, current
 from reflectloop.workspace.patch import AddedLines
 from support import PROGRAM, Repo
 
 KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
+
+
+def scan(text: bytes) -> list[Finding]:
+    return current().scan(text)
+
+
+def a_scanner() -> Scanner:
+    return current().scanner()
 
 
 def made(*parts: str) -> bytes:
@@ -62,9 +70,9 @@ def test_names_and_placeholders_are_no_secrets(text: str) -> None:
 @given(st.binary(max_size=300), st.binary(max_size=300), st.lists(st.integers(1, 40), min_size=1, max_size=60))
 def test_findings_do_not_depend_on_the_chunking(before: bytes, after: bytes, sizes: list[int]) -> None:
     stream = before + b"\nkey = " + KEY.encode() + b"\n" + after
-    whole = Scanner()
+    whole = a_scanner()
     expected = whole.feed(stream) + whole.finish()
-    pieces = Scanner()
+    pieces = a_scanner()
     out, position = b"", 0
     for size in sizes * (1 + len(stream) // sum(sizes)):
         out += pieces.feed(stream[position : position + size])
@@ -77,7 +85,7 @@ def test_findings_do_not_depend_on_the_chunking(before: bytes, after: bytes, siz
 
 def test_a_secret_in_a_line_without_end_is_found_across_windows() -> None:
     for offset in range(0, 140_000, 9_973):
-        scanner = Scanner()
+        scanner = a_scanner()
         line = b"x" * offset + b" key=" + KEY.encode() + b" " + b"y" * (200_000 - offset)
         out = (
             b"".join(scanner.feed(line[start : start + 4096]) for start in range(0, len(line), 4096)) + scanner.finish()
@@ -87,14 +95,14 @@ def test_a_secret_in_a_line_without_end_is_found_across_windows() -> None:
 
 
 def test_memory_is_flat_on_a_line_without_end() -> None:
-    scanner = Scanner()
+    scanner = a_scanner()
     for _ in range(100):
         scanner.feed(b"x" * 100_000)
-        assert len(scanner._held) < 200_000
+        assert len(scanner._data) < 200_000
 
 
 def test_redaction_keeps_the_rest() -> None:
-    assert redact(f"a\nkey = {KEY} and more\nb") == "a\nkey = [REDACTED:prefixed-token] and more\nb"
+    assert current().redact(f"a\nkey = {KEY} and more\nb") == "a\nkey = [REDACTED:prefixed-token] and more\nb"
 
 
 def test_only_lines_a_patch_adds_count() -> None:

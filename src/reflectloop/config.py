@@ -79,12 +79,18 @@ class RolesConfig(Section):
     researcher: Backend | None = Field(default=None, description=_BACKEND)
 
 
+class SecretsConfig(Section):
+    rules: Path | None = Field(default=None, description="a file of rules of your own, besides the shipped ones")
+    baseline: Path | None = Field(default=None, description="a file of fingerprints that are let stand")
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
     box: BoxConfig = BoxConfig()
     publish: PublishConfig = PublishConfig()
     roles: RolesConfig = RolesConfig()
+    secrets: SecretsConfig = SecretsConfig()
 
 
 def load(project_root: Path) -> Config:

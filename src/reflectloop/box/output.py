@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from reflectloop import secrets
 from reflectloop.errors import SecretLeak
 from reflectloop.secrets import Scanner
 from reflectloop.world import files
@@ -56,6 +57,7 @@ class Recorder:
 
     def __init__(self, log: Path, cap: int, *, show: Callable[[bytes], None], look: Callable[[bytes], None]) -> None:
         self._log = CappedLog(log, cap)
+        self._detector = secrets.current()
         self._scanners: dict[str, Scanner] = {}
         self._show = show
         self._look = look
@@ -66,7 +68,7 @@ class Recorder:
             self.beginning += chunk[:_BEGINNING]
         if stream == "stdout":
             self._look(chunk)
-        scanner = self._scanners.setdefault(stream, Scanner())
+        scanner = self._scanners.setdefault(stream, self._detector.scanner())
         self._pass(stream, scanner, scanner.feed(chunk))
 
     def _pass(self, stream: str, scanner: Scanner, clean: bytes) -> None:

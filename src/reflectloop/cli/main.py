@@ -27,6 +27,7 @@ COMMANDS = {
     "diff": ("look", "Show what a run changed."),
     "shell": ("look", "Open a shell in the workspace of a failed run."),
     "apply": ("finish", "Put a run's change onto your tree, a commit or a branch."),
+    "scan": ("scan", "Look for secrets in files, a stream, or commits."),
     "gc": ("finish", "Take away workspaces that are not needed any more."),
 }
 

@@ -40,7 +40,7 @@ class Events:
         pass
 
     def happened(self, entry: Entry) -> None:
-        tell_program(secrets.redact(json.dumps(entry.as_json())))
+        tell_program(secrets.current().redact(json.dumps(entry.as_json())))
 
     def command(self, step_id: str, words: str) -> None:
         pass
@@ -67,7 +67,7 @@ class Plain:
         self.write(Text.assemble((f"{loaded.plan.title}", "bold"), f"  {run_id}, {self.total} step(s)"))
 
     def write(self, line: Text) -> None:
-        line.plain = secrets.redact(harmless(line.plain))
+        line.plain = secrets.current().redact(harmless(line.plain))
         self.console.print(line, highlight=False, soft_wrap=True)
 
     def happened(self, entry: Entry) -> None:
@@ -139,7 +139,8 @@ class Terminal(Plain):
 
     def command(self, step_id: str, words: str) -> None:
         if step_id in self.running:
-            self.running[step_id] = self.running[step_id]._replace(words=secrets.redact(words.splitlines()[0]))
+            shown = secrets.current().redact(words.splitlines()[0])
+            self.running[step_id] = self.running[step_id]._replace(words=shown)
         self.lines.clear()
         self.partial = b""
 

@@ -36,7 +36,7 @@ def common(command: F) -> F:
 
 
 def say(text: str = "", *, err: bool = False) -> None:
-    click.echo(secrets.redact(harmless(text)), err=err)
+    click.echo(secrets.current().redact(harmless(text)), err=err)
 
 
 _BARE = re.compile("[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")  # first: inside a sequence they would hide it
@@ -56,7 +56,7 @@ def answer(command: str, data: Any = None, *, next_step: str | None = None) -> N
 
 def as_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
     document = {"envelope": envelope.model_dump(mode="json"), "data": data}
-    tell_program(secrets.redact(json.dumps(document, indent=2, ensure_ascii=True)))
+    tell_program(secrets.current().redact(json.dumps(document, indent=2, ensure_ascii=True)))
 
 
 def tell_program(line: str) -> None:
@@ -86,7 +86,7 @@ def refuse(fault: Exception, arguments: list[str]) -> int:
     """Turn any error into words or JSON, and its exit code."""
     error = fault if isinstance(fault, ReflectloopError) else Internal(f"{type(fault).__name__}: {fault}")
     if "--debug" in arguments:
-        sys.stderr.write(secrets.redact("".join(traceback.format_exception(fault))))
+        sys.stderr.write(secrets.current().redact("".join(traceback.format_exception(fault))))
     command = next((word for word in arguments if not word.startswith("-")), "reflectloop")
     if "--json" in arguments:
         as_json(of_error(command, clock.stamp(clock.now()), error))

@@ -60,7 +60,7 @@ def _case(suite: ET.Element, name: str, title: str, duration_ms: int) -> ET.Elem
 
 
 def _clean(text: str) -> str:
-    return secrets.redact(_NOT_XML.sub("\ufffd", text))
+    return secrets.current().redact(_NOT_XML.sub("\ufffd", text))
 
 
 def sarif(plan_path: str | None, steps: list[StepResult], error: ReflectloopError | None) -> str:
@@ -82,7 +82,7 @@ def sarif(plan_path: str | None, steps: list[StepResult], error: ReflectloopErro
         "version": "2.1.0",
         "runs": [{"tool": {"driver": driver}, "results": results}],
     }
-    return secrets.redact(json.dumps(document, indent=2)) + "\n"
+    return secrets.current().redact(json.dumps(document, indent=2)) + "\n"
 
 
 def _finding(code: str, message: str, path: str | None, line: int | None) -> dict[str, Any]:

@@ -195,7 +195,7 @@ class Changed(NamedTuple):
 
     def stream(self, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
         """The patch, redacted: this is a view, the exact one lies in the run's folder."""
-        cleaner = secrets.Scanner()
+        cleaner = secrets.current().scanner()
         patch.stream(self.git, self.base, self.end, lambda chunk: on_chunk(cleaner.feed(chunk)), exact=exact)
         on_chunk(cleaner.finish())
 

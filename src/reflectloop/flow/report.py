@@ -43,7 +43,7 @@ _FAILED_TEST = re.compile(r"assert|expected|test failed|failed", re.IGNORECASE)
 
 def dump(value: dict[str, Any]) -> str:
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    return secrets.redact(text)
+    return secrets.current().redact(text)
 
 
 def write_yaml(path: Any, envelope: Envelope, body: dict[str, Any] | None = None) -> None:  # noqa: ANN401
@@ -201,4 +201,4 @@ def summary(
     if envelope.warnings:
         lines += ["", "## Warnings", ""] + [f"- {warning}" for warning in envelope.warnings]
     lines += ["", f"Isolation: {envelope.isolation}. Next: `{envelope.next}`", ""]
-    return secrets.redact("\n".join(lines))
+    return secrets.current().redact("\n".join(lines))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from reflectloop import config
+from reflectloop import config, secrets
 from reflectloop.box import editable, environment, limits, walls
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
@@ -151,6 +151,7 @@ class _Line:
 
     def walk(self) -> None:
         self.config = config.load(self.folders.root)
+        secrets.use(secrets.of(self.config.secrets, self.folders.root))
         foreign = publish.foreign_latch(self.folders)
         self.warnings += [foreign] if foreign else []
         latch.refuse_if_stopped(self.folders.own)

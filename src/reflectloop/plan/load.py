@@ -54,7 +54,7 @@ def load(path: Path) -> Loaded:
         raise MissingPlan(f"cannot read {path}: {fault.strerror}", missing=(str(path),)) from fault
     plan, found, reading = parse(raw, path.suffix.lower())
     if plan is None or reading is None or found:
-        raise refuse(path, found, secrets.values(raw))
+        raise refuse(path, found, secrets.current().values(raw))
     digest = "sha256:" + hashlib.sha256(raw).hexdigest()
     return Loaded(plan, path, reading.form, digest, (*reading.warnings, *_remarks(plan)), reading.notes)
 
@@ -64,7 +64,9 @@ def refuse(path: Path, found: list[Fault], known: set[bytes]) -> ReflectloopErro
     count = "1 fault" if len(found) == 1 else f"{len(found)} faults"
     ordered = sorted(found, key=lambda fault: (fault.line or 0, fault.path))
     cleaned = tuple(
-        fault._replace(path=secrets.redact(fault.path, known), message=secrets.redact(fault.message, known))
+        fault._replace(
+            path=secrets.current().redact(fault.path, known), message=secrets.current().redact(fault.message, known)
+        )
         for fault in ordered
     )
     return by_code(gravest)(
@@ -86,7 +88,8 @@ def parse(raw: bytes, suffix: str = ".yaml") -> Parsed:
             f"a secret stands here ({leak.rule}); pass it by environment instead",
             "SECRET_LEAK",
         )
-        for leak in secrets.scan(raw[: strict_yaml.MAX_BYTES])
+        for leak in secrets.current().scan(raw[: strict_yaml.MAX_BYTES])
+        if leak.grade == "certain"
     ]
     try:
         reading = read(raw, suffix)

@@ -1,5 +1,6 @@
 """Finds secrets in streams and texts, and takes them out before anything reaches disk or terminal."""
 
-from reflectloop.secrets.scanner import Finding, Scanner, redact, scan, values
+from reflectloop.secrets.detector import Detector, current, of, use
+from reflectloop.secrets.scanner import Finding, Scanner
 
-__all__ = ["Finding", "Scanner", "redact", "scan", "values"]
+__all__ = ["Detector", "Finding", "Scanner", "current", "of", "use"]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from reflectloop.secrets.rules import PLACEHOLDER, Grade, compiled
-
-WINDOW = 1 << 16  # a line longer than this is scanned in overlapping windows
-_OVERLAP = 1 << 12  # the longest secret that is found whole across two windows
+from reflectloop.secrets.matcher import AHEAD, BEHIND, TILE, Block, Matcher
+from reflectloop.secrets.rule import Grade
+from reflectloop.secrets.spans import Cluster, Span, clusters
 
 
 class Finding(NamedTuple):
@@ -21,94 +19,85 @@ class Finding(NamedTuple):
     fingerprint: str
 
 
-class _Span(NamedTuple):
-    start: int
-    end: int
-    rule: str
-    grade: Grade
+def fingerprint(value: bytes) -> str:
+    return hashlib.sha256(value).hexdigest()[:12]
 
 
 class Scanner:
-    """One stream. `feed` returns what may be shown; the rest of an unfinished line is held back."""
+    """One stream. `feed` returns what may be shown; what cannot be judged yet is held back."""
 
-    def __init__(self) -> None:
+    def __init__(self, matcher: Matcher, allowed: frozenset[str] = frozenset()) -> None:
         self.findings: list[Finding] = []
-        self._held = b""
-        self._line = 1
+        self._matcher = matcher
+        self._allowed = allowed
+        self._data = b""
+        self._scanned = 0  # in `_data`: patterns have looked as far as this
+        self._shown = 0  # in `_data`: given back as far as this
+        self._column = 0  # of `_scanned` in its line, where that line is a long one
+        self._line = 1  # of `_shown`
+        self._spans: list[Span] = []  # found, and not given back yet
 
     def feed(self, chunk: bytes) -> bytes:
-        data = self._held + chunk if self._held else chunk
-        cut = data.rfind(b"\n") + 1
-        if len(data) - cut > WINDOW:
-            cut = len(data) - _OVERLAP
-        self._held = data[cut:]
-        return self._clean(data[:cut], self._held) if cut else b""
+        self._data = self._data + chunk if self._data else bytes(chunk)
+        end = self._data.rfind(b"\n", self._scanned) + 1
+        tail = max(end, self._scanned)
+        begun = tail - (self._column if end <= self._scanned else 0)  # where the unfinished line begins
+        if len(self._data) - begun > TILE + AHEAD:
+            end = max(end, begun + (len(self._data) - AHEAD - begun) // TILE * TILE)
+        return self._look(end, final=False) if end > self._scanned else b""
 
     def finish(self) -> bytes:
-        held, self._held = self._held, b""
-        return self._clean(held, b"")
+        return self._look(len(self._data), final=True)
 
-    def _clean(self, data: bytes, ahead: bytes) -> bytes:
-        """Redact `data`. Where a long line was cut, what lies `ahead` is looked at too."""
-        whole = data + ahead if ahead and not data.endswith(b"\n") else data
-        spans = [span for span in _spans(whole) if span.start < len(data)]
-        if spans and spans[-1].end > len(data):
-            self._held = ahead[spans[-1].end - len(data) :]
+    def _look(self, end: int, *, final: bool) -> bytes:
+        found = self._matcher.find(Block(self._data, self._scanned, end, self._column, final))
+        if found.spans:
+            self._spans = list(dict.fromkeys(self._spans + found.spans))  # what is held is found again
+        self._move(found.held)
+        return self._show()
+
+    def _move(self, end: int) -> None:
+        """Patterns have looked as far as `end`."""
+        newline = self._data.rfind(b"\n", self._scanned, end) + 1
+        self._column = end - newline if newline else self._column + end - self._scanned
+        self._scanned = end
+
+    def _show(self) -> bytes:
+        upto = self._scanned
+        while crossing := [span.start for span in self._spans if span.start < upto < span.end]:
+            upto = min(crossing)
+        ready = clusters([span for span in self._spans if span.start < upto]) if self._spans else []
         out: list[bytes] = []
-        position = 0
-        for span in spans:
-            self.findings.append(_finding(whole, span, self._line))
-            out += [whole[position : span.start], f"[REDACTED:{span.rule}]".encode()]
-            position = span.end
-        out.append(data[position:])
-        self._line += data.count(b"\n")
+        for cluster in ready:
+            out += [self._pass_on(cluster.start), self._report(cluster)]
+        out.append(self._pass_on(upto))
+        self._forget(upto)
         return b"".join(out)
 
+    def _report(self, cluster: Cluster) -> bytes:
+        """Note what was found; what stands for it in the text."""
+        chief = cluster.chief
+        mark = fingerprint(self._data[chief.start : chief.end])
+        if mark in self._allowed:
+            return self._pass_on(cluster.end)
+        self.findings.append(Finding(chief.rule, chief.grade, self._line, mark))
+        self._pass_on(cluster.end)
+        return f"[REDACTED:{chief.rule}]".encode()
 
-def _spans(data: bytes) -> list[_Span]:
-    """What the rules find, in order, without overlaps; the longer of two wins."""
-    found = list(_matches(data))
-    found.sort(key=lambda span: (span.start, -span.end))
-    out: list[_Span] = []
-    for span in found:
-        if not out or span.start >= out[-1].end:
-            out.append(span)
-        elif span.end > out[-1].end:
-            out[-1] = out[-1]._replace(end=span.end)
-    return out
+    def _pass_on(self, end: int) -> bytes:
+        piece = self._data[self._shown : end]
+        self._line += piece.count(b"\n")
+        self._shown = end
+        return piece
 
-
-def _matches(data: bytes) -> Iterator[_Span]:
-    for rule, pattern in compiled():
-        if not any(keyword in data for keyword in rule.keywords):
-            continue
-        for match in pattern.finditer(data):
-            start, end = match.span(1)
-            if not PLACEHOLDER.search(data[start:end]):
-                yield _Span(start, end, rule.name, rule.grade)
-
-
-def _finding(data: bytes, span: _Span, first_line: int) -> Finding:
-    digest = hashlib.sha256(data[span.start : span.end]).hexdigest()[:12]
-    return Finding(span.rule, span.grade, first_line + data.count(b"\n", 0, span.start), digest)
-
-
-def scan(data: bytes) -> list[Finding]:
-    scanner = Scanner()
-    scanner.feed(data)
-    scanner.finish()
-    return scanner.findings
-
-
-def redact(text: str, known: Iterable[bytes] = ()) -> str:
-    """The same text with every secret taken out, and every `known` one even where no rule would see it."""
-    scanner = Scanner()
-    raw = text.encode("utf-8", "surrogateescape")
-    for value in known:
-        raw = raw.replace(value, b"[REDACTED]")
-    return (scanner.feed(raw) + scanner.finish()).decode("utf-8", "surrogateescape")
-
-
-def values(data: bytes) -> set[bytes]:
-    """The secrets themselves, to look for elsewhere. Never to be stored or shown."""
-    return {data[span.start : span.end] for span in _spans(data)}
+    def _forget(self, upto: int) -> None:
+        """Keep what is not shown yet, and as much before it as the next tile of a long line looks back."""
+        cut = min(upto, self._scanned - min(self._column, BEHIND))
+        if cut <= 0:
+            return
+        self._data = self._data[cut:]
+        self._scanned -= cut
+        self._shown -= cut
+        self._spans = [
+            span._replace(start=span.start - cut, end=span.end - cut) for span in self._spans if span.start >= upto
+        ]

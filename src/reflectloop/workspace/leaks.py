@@ -6,7 +6,7 @@ import os
 
 from reflectloop import secrets
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Finding, Scanner
+from reflectloop.secrets import Finding
 from reflectloop.world import files
 from reflectloop.world.git import Git
 
@@ -17,11 +17,13 @@ def refuse(source: Git, names: list[bytes]) -> None:
     """Raise SECRET_LEAK when a changed file holds a certain secret that its recorded version does not."""
     root = os.fsencode(source.work_tree or "")
     for name in names:
-        _refuse(secrets.scan(name), "the name of a file")
+        _refuse(secrets.current().scan(name), "the name of a file")
         found = _certain(_scan_file(root + b"/" + name))
         if found:
-            known = {old.fingerprint for old in secrets.scan(_recorded(source, name))}
-            _refuse([one for one in found if one.fingerprint not in known], secrets.redact(files.display(name)))
+            known = {old.fingerprint for old in secrets.current().scan(_recorded(source, name))}
+            _refuse(
+                [one for one in found if one.fingerprint not in known], secrets.current().redact(files.display(name))
+            )
 
 
 def _refuse(found: list[Finding], where: str) -> None:
@@ -38,10 +40,10 @@ def _certain(found: list[Finding]) -> list[Finding]:
 
 def _scan_file(path: bytes) -> list[Finding]:
     if os.path.islink(path):  # noqa: PTH114 - bytes names
-        return secrets.scan(os.readlink(path))  # noqa: PTH115
+        return secrets.current().scan(os.readlink(path))  # noqa: PTH115
     if not os.path.isfile(path):  # noqa: PTH113
         return []
-    scanner = Scanner()
+    scanner = secrets.current().scanner()
     with open(path, "rb") as file:  # noqa: PTH123
         while chunk := file.read(_CHUNK):
             scanner.feed(chunk)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop import secrets
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Scanner
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import files
 from reflectloop.world.git import Git
@@ -105,7 +105,7 @@ class AddedLines:
     """The lines a patch adds, looked through as they come; removed ones may hold a secret that is being taken out."""
 
     def __init__(self) -> None:
-        self._scanner = Scanner()
+        self._scanner = secrets.current().scanner()
         self._rest = b""
 
     def feed(self, chunk: bytes) -> None:

@@ -1,0 +1,113 @@
+"""`scan`: the secrets in files, in a stream, or in what git takes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from reflectloop.cli import render
+from reflectloop.cli.render import colours, common, say
+from reflectloop.errors import InvalidInput
+from reflectloop.flow import scan as flow
+
+Format = Literal["text", "json", "sarif"]
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True), metavar="[PATH…|-]")
+@click.option("--range", "asked", metavar="A..B", help="Look at what the commits of a range add and say.")
+@click.option("--staged", is_flag=True, help="Look at the lines the next commit adds; for a pre-commit hook.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", help="How to answer.")
+@click.option("--jsonl", is_flag=True, help="Answer JSON lines with 'id' and 'text' from standard input, one each.")
+@click.option("--write-baseline", "write", is_flag=True, help="Write what is found to the baseline: it is let stand.")
+@common
+def scan(
+    paths: tuple[Path, ...],
+    asked: str | None,
+    staged: bool,
+    form: Format,
+    jsonl: bool,
+    write: bool,
+    project_dir: Path,
+    as_json: bool,
+    debug: bool,  # noqa: ARG001
+) -> None:
+    """Look for secrets in PATHs (default: the project), in a stream, or in commits. Exits 1 when there are any.
+
+    \b
+    Example: reflectloop scan --staged
+    """
+    if (bool(paths) + bool(asked) + staged + jsonl) > 1:
+        raise click.UsageError("PATH, --range, --staged and --jsonl do not go together")
+    here = flow.ground(project_dir, with_baseline=not write)
+    if jsonl:
+        _answer_lines(here)
+        return
+    report = _report(here, paths, asked, staged=staged)
+    if write:
+        _write(here, report, as_json=as_json)
+        return
+    _tell(report, "json" if as_json else form)
+    sys.exit(0 if report.clean else 1)
+
+
+def _report(here: flow.Ground, paths: tuple[Path, ...], asked: str | None, *, staged: bool) -> flow.Report:
+    if staged:
+        return flow.staged(here.detector, here.root)
+    if asked:
+        return flow.between(here.detector, here.root, asked)
+    if paths == (Path("-"),):
+        return flow.stream(here.detector, sys.stdin.buffer, "(standard input)")
+    return flow.tree(here.detector, paths or (here.root,))
+
+
+def _answer_lines(here: flow.Ground) -> None:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip():
+            continue
+        try:
+            question = json.loads(line)
+        except ValueError as fault:
+            raise InvalidInput(f"line {number} is not JSON: {fault}") from fault
+        if not isinstance(question, dict):
+            raise InvalidInput(f"line {number} is not an object")
+        render.tell_program(json.dumps(flow.answer(here.detector, question)))
+
+
+def _write(here: flow.Ground, report: flow.Report, *, as_json: bool) -> None:
+    count = flow.write_baseline(here.baseline, report)
+    setting = f'[secrets] baseline = "{here.baseline.name}" in reflectloop.toml'
+    if as_json:
+        render.answer("scan", {"baseline": str(here.baseline), "entries": count}, next_step=setting)
+    else:
+        say(f"{here.baseline}: {count} finding(s) let stand, by {setting}")
+
+
+def _tell(report: flow.Report, form: Format) -> None:
+    if form == "sarif":
+        render.tell_program(json.dumps(flow.sarif(report), indent=2))
+    elif form == "json":
+        data = {
+            "clean": report.clean,
+            "findings": [one._asdict() for one in report.findings],
+            "unread": [one._asdict() for one in report.unread],
+        }
+        render.answer("scan", data)
+    else:
+        _say(report)
+
+
+def _say(report: flow.Report) -> None:
+    paint = colours()
+    for one in report.findings:
+        where = f"{one.commit[:12]} {one.path}" if one.commit else one.path
+        grade = paint("red" if one.grade == "certain" else "yellow", one.grade)
+        say(f"{where}:{one.line}: {grade} {one.rule} (fingerprint {one.fingerprint})")
+    for unread in report.unread:
+        say(f"{unread.path}: {paint('red', 'not read')}: {unread.reason}")
+    if not report.clean:
+        say("next: take each secret out and change it; or a baseline: reflectloop scan --write-baseline", err=True)

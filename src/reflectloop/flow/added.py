@@ -1,0 +1,81 @@
+"""Reads a patch as it comes and looks through the lines it adds, file by file, with their numbers in the new file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reflectloop.secrets import Detector, Finding
+from reflectloop.world import files
+
+_HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_LONGEST = 1 << 20  # a longer line is given on in pieces
+
+
+class Added(NamedTuple):
+    path: str
+    finding: Finding
+    commit: str | None
+    line: int
+
+
+class AddedLines:
+    """A hunk says how many lines it has, so nothing in them is taken for a header."""
+
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        self._found: list[Added] = []
+        self._rest = b""
+        self._path = ""
+        self._commit: str | None = None
+        self._removed = self._expected = 0
+        self._hunks: list[tuple[int, int]] = []  # the scanner's line and the file's at the beginning of each hunk
+        self._fed = 1
+        self._scanner = detector.scanner()
+
+    def feed(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        for line in lines:
+            self._take(line)
+        if len(self._rest) > _LONGEST and self._expected and self._rest.startswith(b"+"):
+            self._scanner.feed(self._rest[1:])
+            self._rest = b"+"
+
+    def finish(self) -> list[Added]:
+        if self._rest:
+            self._take(self._rest)
+        self._close()
+        return self._found
+
+    def _take(self, line: bytes) -> None:
+        if self._expected and line.startswith(b"+"):
+            self._expected -= 1
+            self._fed += 1
+            self._scanner.feed(line[1:] + b"\n")
+        elif self._removed and line.startswith(b"-"):
+            self._removed -= 1
+        elif hunk := _HUNK.match(line):
+            self._removed, self._expected = (int(count) if count else 1 for count in hunk.group(1, 3))
+            self._scanner.feed(b"\n")  # what two hunks hold does not belong together
+            self._fed += 1
+            self._hunks.append((self._fed, int(hunk[2])))
+        elif line.startswith(b"\0"):
+            self._close()
+            self._commit = line[1:].decode("ascii", "replace")
+        elif line.startswith(b"+++ "):
+            self._close()
+            self._path = files.display(line[4:].removeprefix(b"b/").rstrip(b"\t"))
+
+    def _close(self) -> None:
+        """A file is over."""
+        self._scanner.finish()
+        self._found += self._places()
+        self._scanner = self._detector.scanner()
+        self._hunks, self._fed = [], 1
+        self._removed = self._expected = 0
+
+    def _places(self) -> Iterator[Added]:
+        for one in self._scanner.findings:
+            at = max((hunk for hunk in self._hunks if hunk[0] <= one.line), default=(1, 1))
+            yield Added(self._path, one, self._commit, at[1] + one.line - at[0])

@@ -1,0 +1,139 @@
+"""Weighs `name = value`: how much the name promises a secret, and how much the value is like one."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from reflectloop.secrets import language
+
+THRESHOLD = 3.0  # the curve it was chosen from is in docs/secrets.md
+
+_LONGEST = 512
+
+_NAME_BEGINS = re.compile(rb"[\w.$@-]*\Z")
+_NAME_ENDS = re.compile(rb"[^\w]*([\w.$-]*)")
+_PASSWORDS = frozenset("password passwords passwd passphrase passcode pass pwd pw psw psswd passw".split())
+_SECRETS = frozenset("secret secrets token tokens apikey credential credentials creds bearer jwt nonce salt".split())
+_HALVES = frozenset("key keys auth api session cookie sid signature login oauth authorization sign".split())
+_OF_KEYS = frozenset(
+    "api access private secret auth encryption signing client account service master app application license deploy "
+    "consumer shared storage admin subscription web server user hmac aes session webhook read write integration".split()
+)
+_ENDINGS = (
+    "password",
+    "passwd",
+    "passphrase",
+    "token",
+    "secret",
+    "apikey",
+    "pwd",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+)
+# A name that ends so is about a secret and does not hold one.
+_ABOUT = frozenset(
+    "sha md hash hashes digest checksum fingerprint name names file files filename path paths dir directory url uri urls endpoint host hostname port type types "
+    "kind length len size count field fields label title text hint prompt message msg error errors format regex "
+    "pattern policy rule rules validator validators validation version versions method timestamp expires expiry "
+    "expiration ttl timeout date time algorithm alg hasher column attribute class page view form template help "
+    "usage description provider manager service handler callback enabled required header headers scope scopes "
+    "issuer audience realm index position alias store link links email mode status state schema table strategy "
+    "backend backends middleware user username group role parameter param params parser reader writer model "
+    "module package prefix suffix separator ref reference resolver generator factory controller helper request "
+    "response result option options config settings test tests".split()
+)
+_PUBLIC = frozenset("public pub primary foreign partition sort cache row index unique composite natural public".split())
+
+
+class Shape(NamedTuple):
+    """What can be said of a value without knowing its name."""
+
+    letters: int
+    digits: int
+    others: int
+    cases: int
+    strangeness: float
+    switches: int  # places where a letter stands next to a digit
+
+
+def shape(value: bytes) -> Shape:
+    letters = [byte for byte in value if 65 <= byte <= 90 or 97 <= byte <= 122]  # noqa: PLR2004
+    digits = sum(48 <= byte <= 57 for byte in value)  # noqa: PLR2004
+    upper = sum(byte <= 90 for byte in letters)  # noqa: PLR2004
+    return Shape(
+        letters=len(letters),
+        digits=digits,
+        others=len(value) - len(letters) - digits,
+        cases=(upper > 0) + (upper < len(letters)),
+        strangeness=language.strangeness(value),
+        switches=len(re.findall(rb"[A-Za-z][0-9]|[0-9][A-Za-z]", value)),
+    )
+
+
+def name_of(before: bytes, lead: bytes) -> bytes:
+    """The whole name that a match, which begins somewhere in it, gives a value to."""
+    begins, ends = _NAME_BEGINS.search(before), _NAME_ENDS.match(lead)
+    return (begins[0] if begins else b"") + (ends[1] if ends else b"")
+
+
+def weight_of_name(name: bytes) -> float:
+    """From 2, a name that promises a secret, down to -3, one that does not."""
+    words = language.pieces(name.rsplit(b".", 1)[-1]) or language.pieces(name)
+    if not words:
+        return 0.0
+    last, known = words[-1], set(words)
+    if last in _ABOUT or known & _PUBLIC or (last in ("id", "ids") and not known & _PASSWORDS):
+        return -3.0
+    if known & _PASSWORDS or known & _SECRETS or any(word.endswith(_ENDINGS) for word in words):
+        return 2.0
+    if known & {"key", "keys"} and known & _OF_KEYS:
+        return 2.0
+    return 0.5 if known & _HALVES else 0.0
+
+
+def weight_of_value(value: bytes, *, quoted: bool) -> float:
+    """How much it is like a secret, before anything is said of the words in it."""
+    weight = _randomness(value, shape(value))
+    if not quoted:
+        weight -= 0.7
+    if _CODE.search(value) if not quoted else _PATHLIKE.search(value):
+        weight -= 3
+    return weight
+
+
+def _randomness(value: bytes, seen: Shape) -> float:
+    size = len(value)
+    weight = 0.0
+    if seen.letters and seen.digits:
+        weight += 1.0 + min(1.5, seen.switches * 0.3)
+    if seen.letters >= 4:  # noqa: PLR2004
+        weight += max(-1.5, min(2.0, (seen.strangeness - 4.7) * 1.5))
+    if not seen.letters:
+        weight -= 1.5
+    weight += 0.5 * (size >= 16) + 0.5 * (size >= 24) - 0.7 * (size < 6)  # noqa: PLR2004
+    if seen.cases == 2 and seen.digits:  # noqa: PLR2004
+        weight += 0.5
+    if seen.others and seen.others <= size // 3 and seen.digits:
+        weight += 0.3
+    return weight
+
+
+_CODE = re.compile(
+    rb"^[A-Za-z_$][\w$]*(?:[.:>-]+[A-Za-z_]\w*)+$|^[A-Z][A-Z_]+$|^[a-z]+(?:_[a-z]+)+$|^[a-z]+(?:[A-Z][a-z]+)+$|^[$@&%*!]|[()*=]"
+)
+_PATHLIKE = re.compile(
+    rb"^(?:https?|ftp|file)://|^\.{0,2}/|^~/|^[A-Za-z]:\\|/.*/|^\d+(?:\.\d+)+|\.(?:py|js|json|yml|yaml|html|txt|pem|crt|key|java|go|rb|php|css|png)$|^[#.]|@[\w-]+\.(?:com|org|net|io)"
+)
+
+
+def score(before: bytes, lead: bytes, value: bytes) -> float:
+    """From the threshold on it is reported."""
+    weight = weight_of_name(name_of(before, lead))
+    if weight < 0 or len(value) > _LONGEST:
+        return -3.0
+    weight += weight_of_value(value, quoted=lead[-1:] in (b'"', b"'", b"`"))
+    if weight < THRESHOLD:
+        return weight  # words would only lower it
+    return weight - 2.5 * max(0.0, language.wordiness(value) - 0.3)

@@ -1,0 +1,37 @@
+"""A file of fingerprints that the user has looked at and lets stand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from reflectloop.errors import InvalidInput
+from reflectloop.world import files
+
+DEFAULT = ".reflectloop-baseline.json"
+_FINGERPRINT = re.compile(r"[0-9a-f]{12}\Z")
+
+
+def read(path: Path) -> frozenset[str]:
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as fault:
+        raise InvalidInput(f"cannot read the baseline {path}: {fault.strerror}") from fault
+    except ValueError as fault:
+        raise InvalidInput(f"{path} is not JSON: {fault}", next_step="reflectloop scan --write-baseline") from fault
+    entries = document.get("findings") if isinstance(document, dict) else None
+    if not isinstance(entries, list):
+        raise InvalidInput(f"{path} is no baseline: it has no list of findings")
+    found = [entry.get("fingerprint") if isinstance(entry, dict) else None for entry in entries]
+    for number, mark in enumerate(found, 1):
+        if not isinstance(mark, str) or not _FINGERPRINT.match(mark):
+            raise InvalidInput(f"{path}: finding {number} has no fingerprint of twelve hex digits")
+    return frozenset(str(mark) for mark in found)
+
+
+def write(path: Path, findings: Iterable[dict[str, object]]) -> None:
+    """Ordered, so that a change to it reads well."""
+    entries = sorted(findings, key=lambda entry: (str(entry["path"]), str(entry["fingerprint"])))
+    files.write_atomic(path, (json.dumps({"version": 1, "findings": entries}, indent=2) + "\n").encode())

@@ -1,0 +1,118 @@
+"""Looks at what a pattern found and says whether it can be a secret: entropy, placeholders, hashes, code."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
+
+from reflectloop.secrets import assignment, language
+
+
+class Candidate(NamedTuple):
+    before: bytes  # what stands before the match: a name may begin there
+    lead: bytes  # what the pattern saw in front of the value: a name, an operator, quotes
+    value: bytes
+
+
+def entropy(value: bytes) -> float:
+    """Bits a character."""
+    size = len(value)
+    return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) if size else 0.0
+
+
+_PLACEHOLDER = re.compile(
+    rb"""(?ix)
+    ^[\$%@]?[<\[{(].*[>\]})]$ | ^\$\w+$ | ^%\w*%$ | \$\{ | \{\{ | <[a-z][\w .-]*> | %\(\w+\)s
+    | ^(?:\*|x|\.|-|_|0|\#|\?)+$ | \*{4} | x{5} | \.{3} | ^(.)\1+$
+    | example | placeholder | change.?me | changeit | redacted | dummy | insert | replace.?me | todo | fixme | sample
+    | ^your | [-_]your | ^my[-_]? | ^some[-_] | here$ | ^not[-_]?a[-_]
+    | ^(?:none|null|nil|undefined|unset|true|false|empty)$
+    | 0123456789 | 123456789012 | abcdefghij | ^[a-z]*(?:test|fake|mock|invalid)[-_]
+    """
+)
+_SEED_PLACEHOLDER = re.compile(
+    rb"(?i)^(?:\$|\{|<|\[|%|\*|x{3,}|\.{3}|your[-_]|my[-_]?|example|changeme|redacted|none|null|unset|set\b|placeholder|dummy)"
+)
+_PROVIDER_PLACEHOLDER = re.compile(
+    rb"(?i)example|x{8}|(.)\1{11}|\*{4}|\.{3}|abcdefghijklmnopqrstuvwxyz|your[-_]|placeholder|redacted"
+)
+
+
+def is_placeholder(value: bytes) -> bool:
+    return _PLACEHOLDER.search(value) is not None
+
+
+def _value(found: Candidate, least: float) -> bool:
+    """A provider's format: only what is plainly no value is let go."""
+    return not _PROVIDER_PLACEHOLDER.search(found.value) and (not least or entropy(found.value) >= least)
+
+
+def _plain(found: Candidate, least: float) -> bool:
+    return not _SEED_PLACEHOLDER.search(found.value) and entropy(found.value) >= least
+
+
+def _assignment(found: Candidate, least: float) -> bool:
+    score = assignment.score(found.before, found.lead, found.value)
+    return score >= (least or assignment.THRESHOLD) and not is_placeholder(found.value)
+
+
+def _credential(found: Candidate, least: float) -> bool:
+    """A value whose place alone says that it is one: behind a scheme word, in an address, after an option."""
+    value = found.value
+    if is_placeholder(value) or value.lower() in _STAND_INS or entropy(value) < least:
+        return False
+    return not value.isalpha() or language.wordiness(value) < 1
+
+
+def _address(found: Candidate, least: float) -> bool:
+    """The password of an address; one that repeats the name is an example's."""
+    name = found.lead.rstrip(b":").rpartition(b"/")[2]
+    return found.value.lower() != name.lower() and _credential(found, least)
+
+
+def _random(found: Candidate, least: float) -> bool:
+    """A long value without a name: letters of both cases and digits, well mixed, no hash, no path."""
+    value = found.value
+    seen = assignment.shape(value)
+    if seen.cases < 2 or seen.digits < len(value) // 12 or seen.strangeness < 5.2 or value.count(b"/") > 4:  # noqa: PLR2004
+        return False
+    return entropy(value) >= least and not _HASH.match(value) and language.wordiness(value) < 0.4  # noqa: PLR2004
+
+
+def _basic(found: Candidate, least: float) -> bool:
+    """A login in base64: a name, a colon, a password."""
+    try:
+        plain = base64.b64decode(found.value + b"=" * (-len(found.value) % 4), validate=True)
+    except ValueError:
+        return False
+    return b":" in plain and plain.isascii() and entropy(found.value) >= least
+
+
+def _login(found: Candidate, least: float) -> bool:
+    """`name:password`, of which either may be missing, and neither may stand for another."""
+    name, _, password = found.value.replace(b'"', b"").replace(b"'", b"").partition(b":")
+    told = password or name
+    return not told.isdigit() and _credential(found._replace(value=told), least or 1.5)
+
+
+_HASH = re.compile(rb"(?i)(?:sha\d{1,3}|md5|h1|blake\w{1,3})[-:=_]|[0-9a-f]+\Z|iVBOR|R0lGOD|/9j/|d09GM|AAAA")
+_STAND_INS = frozenset(
+    b"pass password passwd pw pwd secret token key user username test testing admin root guest foo bar baz qux "
+    b"changeit mypassword mypass userpass abc abc123 123 1234 12345 123456 pass1 pass2 password1 password123 string "
+    b"value".split()
+)
+
+CHECKS: dict[str, Callable[[Candidate, float], bool]] = {
+    "value": _value,
+    "plain": _plain,
+    "assignment": _assignment,
+    "credential": _credential,
+    "basic": _basic,
+    "login": _login,
+    "address": _address,
+    "random": _random,
+}

@@ -1,0 +1,76 @@
+"""What is looked for, said once: rules, exact values, and fingerprints that are let stand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+from reflectloop.config import SecretsConfig
+from reflectloop.secrets import baseline, exact, shipped
+from reflectloop.secrets.matcher import Block, Matcher
+from reflectloop.secrets.rule import Rule
+from reflectloop.secrets.scanner import Finding, Scanner
+from reflectloop.secrets.spans import clusters
+
+
+class Detector:
+    """Makes scanners that look for the same. Nothing is compiled before the first text is looked at."""
+
+    def __init__(
+        self, rules: Iterable[Rule], *, values: Iterable[bytes] = (), allowed: frozenset[str] = frozenset()
+    ) -> None:
+        self._matcher = Matcher(rules, [form for value in values for form in exact.forms(value)])
+        self._allowed = allowed
+
+    def scanner(self) -> Scanner:
+        return Scanner(self._matcher, self._allowed)
+
+    def scan(self, data: bytes) -> list[Finding]:
+        scanner = self.scanner()
+        scanner.feed(data)
+        scanner.finish()
+        return scanner.findings
+
+    def redact(self, text: str, known: Iterable[bytes] = ()) -> str:
+        """The same text with every secret taken out, and every `known` one even where no rule would see it."""
+        raw = text.encode("utf-8", "surrogateescape")
+        for value in known:
+            raw = raw.replace(value, b"[REDACTED]")
+        scanner = self.scanner()
+        return (scanner.feed(raw) + scanner.finish()).decode("utf-8", "surrogateescape")
+
+    def values(self, data: bytes) -> set[bytes]:
+        """The secrets themselves, to look for elsewhere. Never to be stored or shown."""
+        found = self._matcher.find(Block(data, 0, len(data)))
+        return {data[one.start : one.end] for one in clusters(found.spans)}
+
+
+def of(config: SecretsConfig, root: Path, environment: Mapping[str, str] | None = None) -> Detector:
+    """The shipped rules, the user's, the caller's own values; without what the user's baseline lets stand."""
+    from reflectloop.secrets import rulefile  # noqa: PLC0415 - reading rule files is slow and seldom needed
+
+    own = rulefile.checked(root / config.rules) if config.rules else ()
+    allowed = baseline.read(root / config.baseline) if config.baseline else frozenset()
+    mine = os.environ if environment is None else environment
+    return Detector((*own, *shipped.rules()), values=exact.values(mine), allowed=allowed)
+
+
+@cache
+def default() -> Detector:
+    """The shipped rules and the caller's own values."""
+    return Detector(shipped.rules(), values=exact.values(os.environ))
+
+
+_in_force: list[Detector] = []
+
+
+def use(detector: Detector) -> None:
+    """From now on this process looks for what `detector` does."""
+    _in_force[:] = [detector]
+
+
+def current() -> Detector:
+    """What this process looks for: a project's own settings once they are read, the default before."""
+    return _in_force[0] if _in_force else default()

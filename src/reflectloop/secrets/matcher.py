@@ -1,0 +1,259 @@
+"""Finds the secrets in a block of lines: one pass for keywords, then patterns where a keyword stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import ahocorasick_rs
+import re2
+
+from reflectloop.secrets import checks, keys
+from reflectloop.secrets.rule import Rule, compiled
+from reflectloop.secrets.spans import Span
+
+TILE = 1 << 12  # a longer line is looked at in pieces of this size,
+AHEAD = 1 << 12  # each with so much of what follows,
+BEHIND = 1 << 9  # and so much of what went before
+_NAME_BEFORE = 40  # of what stands before a match, for the check to see the whole name
+_WORD = 200  # what is longer is no name
+_TRIES = 4  # as often the same piece of text is looked at from a later beginning
+_OPENERS = b">:=({[,|\\"
+
+
+class Exact(NamedTuple):
+    """A value that is looked for as it is."""
+
+    value: bytes
+    rule: str
+
+
+class Block(NamedTuple):
+    """What is looked at: `data[start:end]`, where `start` lies `column` bytes into its line."""
+
+    data: bytes
+    start: int
+    end: int
+    column: int = 0
+    final: bool = True  # nothing more will come
+
+
+class Found(NamedTuple):
+    spans: list[Span]
+    held: int  # from here on more must be seen before anything can be said
+
+
+class _Place(NamedTuple):
+    """A line, or a tile of a long one, and the rules whose keyword stands there."""
+
+    start: int
+    end: int
+    mask: int
+    line_start: int
+    keys_at: tuple[int, ...] = ()
+    is_tile: bool = False
+
+
+class Matcher:
+    """The rules and values that are looked for. A pattern is compiled when its keyword is first seen."""
+
+    def __init__(self, rules: Iterable[Rule], exact: Iterable[Exact] = ()) -> None:
+        self._rules = tuple(rules)
+        self._exact = tuple(exact)
+        self._patterns: dict[int, re2._Regexp] = {}
+        self._chosen: dict[int, tuple[int, ...]] = {}
+
+    @cached_property
+    def _keywords(self) -> dict[bytes, int]:
+        """Each keyword, and the rules it calls for as the bits of a number."""
+        out: dict[bytes, int] = {keys.KEYWORD: 0}
+        for number, rule in enumerate(self._rules):
+            for keyword in rule.keywords:
+                word = keyword.encode().lower()
+                out[word] = out.get(word, 0) | 1 << number
+        return out
+
+    @cached_property
+    def _automaton(self) -> ahocorasick_rs.BytesAhoCorasick:
+        words = [*self._keywords, *(one.value.lower() for one in self._exact)]
+        return ahocorasick_rs.BytesAhoCorasick(words, implementation=ahocorasick_rs.Implementation.DFA)
+
+    @cached_property
+    def _masks(self) -> list[int]:
+        return list(self._keywords.values())
+
+    @cached_property
+    def _gates(self) -> tuple[tuple[re2._Regexp, int], ...]:
+        """For rules without a keyword: patterns that see everything, the formats together and the others alone."""
+        bare = [(number, rule) for number, rule in enumerate(self._rules) if not rule.keywords]
+        formats = [(number, rule) for number, rule in bare if rule.check == "value"]
+        out = [(compiled(rule.pattern, captures=False), 1 << number) for number, rule in bare if rule.check != "value"]
+        if formats:
+            union = "|".join(f"(?:{rule.pattern})" for _, rule in formats)
+            out.append((compiled(union, captures=False), sum(1 << number for number, _ in formats)))
+        return tuple(out)
+
+    def _pattern(self, number: int) -> re2._Regexp:
+        found = self._patterns.get(number)
+        if found is None:
+            found = self._patterns[number] = compiled(self._rules[number].pattern)
+        return found
+
+    def _numbers(self, mask: int) -> tuple[int, ...]:
+        found = self._chosen.get(mask)
+        if found is None:
+            found = self._chosen[mask] = tuple(n for n in range(len(self._rules)) if mask >> n & 1)
+        return found
+
+    def find(self, block: Block) -> Found:
+        """The secrets that begin in the block."""
+        spans: list[Span] = []
+        key_end = 0
+        for place in self._places(block, spans):
+            for position in place.keys_at:
+                if position < key_end:
+                    continue
+                key = keys.find(block.data, position, final=block.final)
+                if key and not key.whole:
+                    return Found(spans, place.line_start)
+                if key:
+                    key_end = key.end
+                    spans.append(Span(key.start, key.end, keys.RULE, "certain"))
+            for number in self._numbers(place.mask):
+                window = _window(block, place, self._rules[number].lines)
+                if window is None:
+                    return Found(spans, place.line_start)
+                spans += self._matches(number, block.data, window, place)
+        return Found(spans, block.end)
+
+    def _matches(self, number: int, data: bytes, window: tuple[int, int], place: _Place) -> Iterator[Span]:
+        rule = self._rules[number]
+        check = checks.CHECKS[rule.check]
+        text = data[window[0] : window[1]]
+        pattern = self._pattern(number)
+        position = refused = last = 0
+        while match := pattern.search(text, position):
+            start, end = match.span(1)
+            position = max(end, position + 1)
+            if place.is_tile and window[0] + start < place.start:
+                continue
+            if place.is_tile and window[0] + start >= place.end:
+                return
+            begun = max(0, match.start() - _NAME_BEFORE)
+            found = checks.Candidate(text[begun : match.start()], text[match.start() : start], text[start:end])
+            if check(found, rule.entropy):
+                yield Span(window[0] + start, window[0] + end, rule.id, rule.grade)
+                continue
+            refused, last = refused + 1 if end == last else 0, end
+            if end - start <= _WORD and refused < _TRIES:
+                position = max(start, match.start() + 1)  # what was refused may be the name of what follows
+
+    def _places(self, block: Block, spans: list[Span]) -> Iterator[_Place]:
+        """Where patterns must look, in order; values that are looked for as they are go to `spans` at once."""
+        stop = block.end if block.data[block.end - 1 : block.end] == b"\n" else min(len(block.data), block.end + AHEAD)
+        text = block.data[block.start : stop].lower()
+        hits = [
+            (block.start + begin, index)
+            for index, begin, end in self._automaton.find_matches_as_indexes(text, overlapping=True)
+            if index < len(self._masks) or self._is_exact(block, index, begin, end, spans)
+        ]
+        position = 0
+        for start, end, is_long in _stretches(block):
+            first = position
+            while position < len(hits) and hits[position][0] < end:
+                position += 1
+            mine = hits[first:position]
+            yield from (self._tiles if is_long else self._lines)(block, start, end, mine)
+
+    def _is_exact(self, block: Block, index: int, begin: int, end: int, spans: list[Span]) -> bool:
+        exact = self._exact[index - len(self._masks)]
+        start = block.start + begin
+        if start < block.end and block.data[start : block.start + end] == exact.value:
+            spans.append(Span(start, block.start + end, exact.rule, "certain"))
+        return False
+
+    def _lines(self, block: Block, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:
+        marks: dict[int, int] = {}
+        keys_at: dict[int, list[int]] = {}
+        data, masks = block.data, self._masks
+        line_start, line_end = start, start
+        for position, index in hits:
+            if not line_start <= position < line_end:
+                line_start = data.rfind(b"\n", start, position) + 1 or start
+                line_end = data.find(b"\n", position, end)
+                line_end = line_end if line_end >= 0 else end
+            marks[line_start] = marks.get(line_start, 0) | masks[index]
+            if index == 0:
+                keys_at.setdefault(line_start, []).append(position)
+        text = data[start:end] if self._gates else b""
+        for gate, mask in self._gates:
+            for match in gate.finditer(text):
+                line_start = data.rfind(b"\n", start, start + match.start()) + 1 or start
+                marks[line_start] = marks.get(line_start, 0) | mask
+        for line_start in sorted(marks):
+            line_end = data.find(b"\n", line_start, end)
+            line_end = line_end if line_end >= 0 else end
+            yield _Place(line_start, line_end, marks[line_start], line_start, tuple(keys_at.get(line_start, ())))
+
+    def _tiles(self, block: Block, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:
+        """The pieces of one long line, counted from where it begins: they fall alike however it came."""
+        line_start = start - (block.column if start == block.start else 0)
+        position = 0
+        tile = start - (start - line_start) % TILE
+        while tile < end:
+            mask, keys_at = 0, []
+            while position < len(hits) and hits[position][0] < tile + TILE:
+                mask |= self._masks[hits[position][1]]
+                if hits[position][1] == 0:
+                    keys_at.append(hits[position][0])
+                position += 1
+            text = block.data[max(0, tile - BEHIND) : tile + TILE + AHEAD]
+            for gate, bits in self._gates:
+                mask |= bits if gate.search(text) else 0
+            yield _Place(tile, tile + TILE, mask, max(tile, start), tuple(keys_at), is_tile=True)
+            tile += TILE
+
+
+def _stretches(block: Block) -> Iterator[tuple[int, int, bool]]:
+    """The block as runs of ordinary lines and single long ones."""
+    data, end = block.data, block.end
+    position = begun = block.start
+    if block.column:
+        line_end = data.find(b"\n", position, end) + 1 or end
+        yield position, line_end, True
+        position = begun = line_end
+    while position < end:
+        last = data.rfind(b"\n", position, min(end, position + TILE + 1)) + 1
+        if last or (block.final and end - position <= TILE):
+            position = last or end
+            continue
+        if begun < position:
+            yield begun, position, False
+        line_end = data.find(b"\n", position, end) + 1 or end
+        yield position, line_end, True
+        position = begun = line_end
+    if begun < end:
+        yield begun, end, False
+
+
+def _window(block: Block, place: _Place, lines: int) -> tuple[int, int] | None:
+    """What a pattern may see for a place; None when some of it has not come yet."""
+    data = block.data
+    if place.is_tile:
+        return max(0, place.start - BEHIND), min(len(data), place.end + AHEAD)
+    end = place.end
+    more = lines - 1 or data[place.start : end].rstrip()[-1:] in _OPENER_SET
+    for _ in range(int(more)):
+        if end >= len(data):
+            return (place.start, end) if block.final else None
+        following = data.find(b"\n", end + 1, place.start + TILE)
+        if following < 0:
+            if place.start + TILE <= len(data):
+                return place.start, place.start + TILE
+            return (place.start, len(data)) if block.final else None
+        end = following
+    return place.start, end
+
+
+_OPENER_SET = frozenset(bytes([letter]) for letter in _OPENERS)

@@ -1,0 +1,26 @@
+"""The rules that come with the program, read from the index that `make docs` writes: the rule files take too long."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from reflectloop.secrets.rule import Rule
+
+FOLDER = Path(__file__).parent / "rules"
+FILES = (FOLDER / "general.toml", FOLDER / "providers.toml")
+INDEX = FOLDER / "index.json"
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    return tuple(Rule(entry[0], tuple(entry[1]), *entry[2:]) for entry in json.loads(INDEX.read_bytes()))
+
+
+def index() -> str:
+    """What the index must hold: the rules of the files, without descriptions and samples."""
+    from reflectloop.secrets import rulefile  # noqa: PLC0415 - pydantic, and only when the index is written
+
+    lines = [json.dumps(rule) for path in FILES for rule in rulefile.read(path).rules]
+    return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -1,0 +1,251 @@
+"""The rules and the engine: every rule does what its samples say, in linear time, whatever the chunking."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from functools import cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflectloop.secrets import Detector, rulefile, shipped
+from reflectloop.secrets.rulefile import Entry
+from reflectloop.secrets.samples import filled
+
+ENTRIES = [entry for path in shipped.FILES for entry in rulefile.read(path).entries]
+
+
+@cache
+def detector() -> Detector:
+    """Without the values of whoever runs the tests."""
+    return Detector(shipped.rules())
+
+
+def in_pieces(text: bytes, sizes: list[int]) -> tuple[bytes, list[tuple[str, int, str]]]:
+    scanner = detector().scanner()
+    out, position, turn = [], 0, 0
+    while position < len(text):
+        size = sizes[turn % len(sizes)]
+        out.append(scanner.feed(text[position : position + size]))
+        position += size
+        turn += 1
+    out.append(scanner.finish())
+    return b"".join(out), [(one.rule, one.line, one.fingerprint) for one in scanner.findings]
+
+
+def found(text: str) -> list[str]:
+    return [one.rule for one in detector().scan(text.encode())]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
+def test_a_rule_finds_its_samples_and_not_the_others(entry: Entry) -> None:
+    assert rulefile.faults_of(entry) == []
+    assert entry.not_match
+
+
+def test_every_id_is_given_once_and_every_sample_is_found_among_all_rules() -> None:
+    names = [entry.id for entry in ENTRIES]
+    assert len(names) == len(set(names)) > 300
+    for entry in ENTRIES:
+        for sample in entry.match:
+            assert found(f"a\n{filled(sample, entry.id)}\nb"), entry.id
+
+
+def test_no_sample_is_a_secret_before_it_is_filled_in() -> None:
+    for path in shipped.FILES:
+        samples = re.findall(r"^(?:match|not_match) = .*$", path.read_text(), re.MULTILINE)
+        certain = [one for line in samples for one in detector().scan(line.encode()) if one.grade == "certain"]
+        assert certain == [], path
+
+
+CORPUS = [filled(sample, entry.id) for entry in ENTRIES for sample in entry.match]
+KEY = "-----BEGIN {}PRIVATE KEY-----\n" + "\n".join(filled("{base64:64}", str(n)) for n in range(5))
+CORPUS += [
+    KEY.format("RSA ") + "\n-----END RSA PRIVATE KEY-----",
+    KEY.format(""),
+    KEY.format("EC ").replace("\n", "\\n"),
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.one_of(st.sampled_from(CORPUS).map(str.encode), st.binary(max_size=60)), max_size=8),
+    st.sampled_from(
+        [b"\n", b"\r\n", b" ", b"\0", b"\n\n", b'",\n "'],
+    ),
+    st.lists(st.integers(1, 90), min_size=1, max_size=5),
+)
+def test_findings_and_output_do_not_depend_on_the_chunking(
+    parts: list[bytes], between: bytes, sizes: list[int]
+) -> None:
+    text = between.join(parts)
+    assert in_pieces(text, sizes) == in_pieces(text, [max(1, len(text))])
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(CORPUS).map(str.encode),
+    st.integers(0, 13_000),
+    st.integers(0, 13_000),
+    st.lists(st.integers(1, 5_000), min_size=1, max_size=4),
+)
+def test_nor_do_they_in_long_lines(secret: bytes, before: int, after: int, sizes: list[int]) -> None:
+    text = b"lorem ipsum " * (before // 12) + b" " + secret + b" " + b"dolor sit, " * (after // 11)
+    assert in_pieces(text, sizes) == in_pieces(text, [len(text)])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([entry for entry in ENTRIES if entry.grade == "certain"]),
+    st.binary(max_size=200),
+    st.binary(max_size=200),
+    st.integers(1, 300),
+)
+def test_a_planted_secret_is_never_shown(entry: Entry, before: bytes, after: bytes, size: int) -> None:
+    sample = filled(entry.match[0], entry.id).encode()
+    (value,) = detector().values(sample)
+    out, findings = in_pieces(before + b"\n" + sample + b"\n" + after, [size])
+    assert value not in out
+    assert findings
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=3_000))
+def test_what_holds_no_secret_comes_out_as_it_went_in(noise: bytes) -> None:
+    out, findings = in_pieces(noise, [997])
+    assert findings or out == noise
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n", " ", '\\n" +\n    "', "\n# "])
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_private_key_is_taken_out_from_begin_to_end(end: str, cut: bool) -> None:
+    body = [filled("{base64:64}", str(line)) for line in range(9)]
+    lines = ["-----BEGIN RSA PRIVATE KEY-----", *body, *([] if cut else ["-----END RSA PRIVATE KEY-----"])]
+    if cut and end == " ":
+        return  # nothing tells its end from the words after it
+    out, findings = in_pieces(("before\n" + end.join(lines) + "\nafter this\n").encode(), [50])
+    assert [(rule, line) for rule, line, _ in findings] == [("private-key", 2)]
+    assert not any(line.encode() in out for line in body)
+    assert out.startswith(b"before\n[REDACTED:private-key]")
+    assert out.endswith(b"after this\n")
+
+
+def test_a_header_without_a_key_is_no_key() -> None:
+    text = "it begins with -----BEGIN PRIVATE KEY----- and so on\nnext\n-----BEGIN PRIVATE KEY-----\n...\n"
+    assert found(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password = "{lownum:14}"',
+        "DB_PASSWORD={alnum:16}",
+        "  db-password: {alnum:16}",
+        '<add key="Password" value="{alnum:16}" />',
+        '"clientSecret": "{alnum:30}",',
+        "var apiKey = '{alnum:32}';",
+        'String secretToken = new String("{alnum:24}");',
+        "$config['auth_token'] = '{alnum:24}';",
+        'private static final String API_SECRET = "{alnum:24}";',
+        "secret_key: str = '{alnum:24}'",
+        "tool --password={alnum:14} go",
+        "machine host login me password: {alnum:14}",
+        'setPassword("{alnum:14}")',
+        "Server=db;User Id=sa;Password={alnum:14};",
+        "mongodb+srv://me:{alnum:14}@cluster.test/db",
+    ],
+)
+def test_passwords_are_found_in_many_languages(text: str) -> None:
+    assert found(filled(text, text)), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password = os.environ['DB_PASSWORD']",
+        "password = getpass.getpass()",
+        "api_key: ${API_KEY}",
+        "token: {{ secrets.TOKEN }}",
+        "token = <your-token>",
+        "password: changeme",
+        "secret = '****************'",
+        "  integrity sha512-{base64:86}==",
+        "commit {hex:40}",
+        "sha256:{hex:64}",
+        "cache-key: {hex:64}",
+        "key id {uuid}",
+        "request_id={uuid}",
+        "--hash=sha256:{hex:64}",
+        "password_hash_iterations = 320000",
+        "def check(password: str, token: Token) -> None:",
+        "tests/test_auth.py::test_token_is_refreshed PASSED",
+        "passed: 1234, failed: 0",
+        "monkey: business12345",
+    ],
+)
+def test_what_stands_for_a_value_or_is_a_hash_is_no_secret(text: str) -> None:
+    assert found(filled(text, text)) == [], text
+
+
+def test_the_more_certain_of_two_that_overlap_gives_the_name() -> None:
+    token = filled("ghp_{alnum:36}", "overlap")
+    assert found(f'github_token = "{token}"') == ["github-token"]
+
+
+def test_memory_is_flat_on_a_line_without_end() -> None:
+    scanner = detector().scanner()
+    for _ in range(20):
+        scanner.feed(b"lorem ipsum key=" * 4_000)
+        assert len(scanner._data) < 200_000
+
+
+ADVERSARIAL = [
+    *(entry.keywords[0] for entry in ENTRIES if entry.keywords),
+    "password=",
+    "key:",
+    "token='",
+    "api",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\n",
+    "eyJhbGciOiJI.",
+    "ghp_" + "a" * 35 + " ",
+    "://a:",
+    "curl -u \\\n",
+    "curl -H 'x: ",
+    "kind: secret\n",
+    'secret":\n',
+]
+
+
+def seconds(text: bytes) -> float:
+    begun = time.process_time()
+    detector().scan(text)
+    return time.process_time() - begun
+
+
+@pytest.mark.parametrize("newline", ["", "\n"])
+def test_time_grows_with_the_text_and_not_faster_for_any_keyword(newline: str) -> None:
+    """All of them in one text: twice as much takes about twice as long."""
+    unit = "".join((word * 6 + newline) for word in dict.fromkeys(ADVERSARIAL))
+    seconds(unit.encode())  # patterns are compiled when first needed
+    once, twice = (min(seconds((unit * times).encode()) for _ in range(2)) for times in (1, 2))
+    assert twice < 3.5 * once + 0.05
+
+
+@pytest.mark.parametrize(
+    "word", ["password=", "-----BEGIN PRIVATE KEY-----", "token':'", "://a:", "curl -u \\\n", "aws="]
+)
+def test_time_grows_with_the_text_for_the_worst_words(word: str) -> None:
+    once, twice = ((word * (size // len(word))).encode() for size in (25_000, 50_000))
+    seconds(once)
+    assert min(seconds(twice) for _ in range(2)) < 3.5 * min(seconds(once) for _ in range(2)) + 0.05
+
+
+def test_asking_for_help_compiles_and_imports_nothing_of_it() -> None:
+    code = "import sys; from reflectloop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "assert not {'re2', 'ahocorasick_rs', 'reflectloop.secrets'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
