@@ -62,7 +62,9 @@ def test_a_large_file_that_a_check_looks_at_is_the_steps_failure(limited: Repo) 
 def test_a_large_patch_is_made_shown_and_published_in_bounded_memory(repo: Repo, tmp_path: Path) -> None:
     """The engine's own: git holds a file whole to put it into a patch."""
     repo.write("reflectloop.toml", "[publish]\nclaude = true\n")
-    plan = repo.steps("head -c 150000000 /dev/urandom > large.bin")
+    # The same noise each time: now and then the letters of some other would look like a key, and be redacted.
+    noise = "import random, sys; sys.stdout.buffer.write(random.Random(2).randbytes(150_000_000))"
+    plan = repo.steps(f"python3 -c '{noise}' > large.bin")
     assert 0 < peak_memory(start(repo.path, "run", str(plan))) < 150_000
     patch = repo.latest() / "changes.patch"
     published = repo.path / ".claude/state/reflectloop/runs" / repo.latest().name / "changes.patch"

@@ -264,6 +264,7 @@ def test_a_run_that_goes_on_is_said_to_run_and_where(repo: Repo) -> None:
 
 
 def test_wait_takes_its_turn_and_says_for_whom(repo: Repo, tmp_path: Path) -> None:
+    repo.weaken()
     engine = start(repo.path, "run", str(repo.steps(f"until test -e {tmp_path}/go; do sleep 0.1; done")))
     assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
     other = repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")

@@ -112,10 +112,12 @@ class Workspace:
     def _inspect(self, source: Git, names: list[bytes]) -> None:
         """Before anything is stored: a large file would cost as much disk, and its patch a multiple in memory."""
         root = os.fsencode(self.repo)
-        large = [name for name in names if _size(root + b"/" + name) > self.largest]
-        # A renamed file is no new content.
-        new = {files.display(name): _size(root + b"/" + name) for name in large if not _is_known(source, name)}
-        patch.raise_if_large(new, self.largest)
+        sizes = {name: _size(root + b"/" + name) for name in names}
+        large = {name: size for name, size in sizes.items() if size > self.largest}
+        if large:
+            known = _sizes_in(source, self.tree)  # a renamed file is no new content
+            new = {name: size for name, size in large.items() if size not in known or not _is_known(source, name)}
+            patch.raise_if_large({files.display(name): size for name, size in new.items()}, self.largest)
         leaks.refuse(source, names)
 
     def refuse_swapped(self) -> None:
@@ -174,6 +176,12 @@ def _size(path: bytes) -> int:
     except OSError:
         return 0  # deleted
     return status.st_size if stat.S_ISREG(status.st_mode) else 0
+
+
+def _sizes_in(source: Git, tree: str) -> set[int]:
+    """Of all files of a tree: reading gigabytes to compare them is spared where no file is as large."""
+    words = source.run("ls-tree", "-r", "--format=%(objectsize)", tree).split()
+    return {int(size) for size in words if size.isdigit()}
 
 
 def _is_known(source: Git, name: bytes) -> bool:
