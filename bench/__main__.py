@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import machine, parallel, patch, removal, sandbox, start, step, table, workspace
+from bench import machine, parallel, patch, removal, sandbox, scan, start, step, table, workspace
 from bench.ground import Ground, prepared
 from bench.table import Section
 
@@ -22,6 +22,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "workspace": workspace.measure,
     "removal": removal.measure,
     "parallel": parallel.measure,
+    "scan": scan.measure,
 }
 _PREFACE = """\
 # Benchmarks
