@@ -25,6 +25,11 @@ class Story(NamedTuple):
     missing: list[str] | None = None
 
 
+def _doubtful(repo: Repo) -> Answer:
+    half = '"Vq8#zT1'
+    return repo.run("run", "--json", repo.steps(f"printf 'password = %s%s\\n' '{half}' 'xLw92\"' > settings.py"))
+
+
 def _bare(repo: Repo) -> Answer:
     repo.git("init", "-q", "--bare", "../bare.git")
     return reflectloop(repo.path.parent / "bare.git", "run", "--json")
@@ -99,6 +104,7 @@ STORIES = [
         lambda repo: (repo.weaken(), repo.run("run", "--json", "--isolation", "full", repo.steps("true")))[1],
         ["isolation:full"],
     ),
+    Story("GATE_REJECTED", 33, _doubtful),
     Story("STEP_FAILED", 30, lambda repo: repo.run("run", "--json", repo.steps("false"))),
     Story("STEP_TIMEOUT", 31, lambda repo: repo.run("run", "--json", repo.steps("sleep 30", timeout_s=1))),
     Story(

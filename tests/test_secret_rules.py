@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -118,6 +119,17 @@ def test_a_planted_secret_is_never_shown(entry: Entry, before: bytes, after: byt
 def test_what_holds_no_secret_comes_out_as_it_went_in(noise: bytes) -> None:
     out, findings = in_pieces(noise, [997])
     assert findings or out == noise
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.one_of(st.sampled_from(CORPUS), st.text(max_size=12)), max_size=6),
+    st.sampled_from(["", " ", '"', "\\"]),
+)
+def test_redacted_json_is_json_and_redacting_it_again_changes_nothing(parts: list[str], between: str) -> None:
+    once = detector().redact(json.dumps({"a": between.join(parts), "b": parts}, indent=2))
+    json.loads(once)
+    assert detector().redact(once) == once
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\\n", " ", '\\n" +\n    "', "\n# "])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
 from reflectloop.secrets import Finding, Scanner, current
-from reflectloop.workspace.patch import AddedLines
+from reflectloop.workspace.added import AddedLines
+from reflectloop.workspace.patch import Cleaned
 from support import PROGRAM, Repo
 
 KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
@@ -108,12 +112,15 @@ def test_redaction_keeps_the_rest() -> None:
 def test_only_lines_a_patch_adds_count() -> None:
     patch = f"--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-key = {KEY}\n context = {KEY}\n+key = $KEY\n".encode()
     for size in (1, 7, 1000):
-        added = AddedLines()
+        added = AddedLines(current())
         for start in range(0, len(patch), size):
             added.feed(patch[start : start + size])
-        added.finish()
-    with pytest.raises(SecretLeak):
-        AddedLines().feed(patch.replace(b"+key = $KEY", b"+key = " + KEY.encode()))
+        assert added.finish() == []
+        assert len(added.moved) == 1
+    leaking = AddedLines(current())
+    leaking.feed(patch.replace(b"+key = $KEY", b"+key = " + KEY.encode()))
+    (found,) = leaking.finish()
+    assert (found.path, found.line, found.finding.grade) == ("f", 2, "certain")
 
 
 def everywhere(*roots: Path) -> bytes:
@@ -142,6 +149,14 @@ LEAKS = {
     "a file in the patch": "echo key = $K > settings.ini",
     "a binary-looking file": "printf 'key = %s\\n\\0' $K > data.bin",
     "an environment dump": "echo SERVICE_TOKEN=$K; env | grep SERVICE",
+    "a file name": "touch key=$K",
+    "a folder name": "mkdir token=$K && touch token=$K/x",
+    "a commit message": "git commit -q --allow-empty -m 'key = '$K",
+    "a link's target": "ln -s key=$K link",
+    "with the pragma": "echo key = $K '# allowlist-secret why=TEST_VECTOR'",
+    "in a file with the pragma": "echo key = $K '# allowlist-secret why=FIXTURE' > fixture.ini",
+    "after much else": "head -c 30000000 /dev/zero | tr '\\0' 'a'; echo; echo key = $K; head -c 9000000 /dev/zero | tr '\\0' b",
+    "amid escapes and binary": "head -c 100000 /dev/urandom; printf '\\033[2J\\000 key = %s \\033[0m' $K",
 }
 
 
@@ -159,6 +174,114 @@ def test_a_leak_stops_the_run_and_leaves_the_value_nowhere(name: str, repo: Repo
     assert KEY.encode() not in everywhere(repo.path / ".reflectloop", Path(os.environ["TMPDIR"]))
     assert repo.run("diff").code == 14
     del tmp_path
+
+
+def leaks_nowhere(repo: Repo, plan: Path, *values: str, env: dict[str, str] | None = None) -> str:
+    done = subprocess.run(
+        [*PROGRAM, "run", str(plan)],
+        cwd=repo.path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        env={**os.environ, **(env or {})},
+    )
+    assert done.returncode == 99, done.stdout.decode()
+    left = everywhere(repo.path / ".reflectloop", Path(os.environ["TMPDIR"])) + done.stdout
+    for value in values:
+        assert value.encode() not in left
+    return done.stdout.decode()
+
+
+def test_two_streams_do_not_make_a_secret_of_their_halves(repo: Repo) -> None:
+    command = f"printf 'key = {KEY[:9]}'; sleep 0.2; printf '{KEY[9:]}' >&2"
+    plan = repo.steps("true", verify=[{"run": command}])
+    assert "stdout and stderr together" in leaks_nowhere(repo, plan, KEY)
+
+
+@pytest.mark.parametrize("form", ["as it is", "base64", "hex", "url"])
+def test_a_value_of_the_callers_own_is_known_in_any_form(form: str, repo: Repo) -> None:
+    value = made("quiet", "+Harbour/", "42;", "lantern").decode()
+    print_it = {
+        "as it is": "printf 'x%sy' \"$V\"",
+        "base64": "printf 'user:%s' \"$V\" | base64 -w0",
+        "hex": "printf %s \"$V\" | od -An -tx1 | tr -d ' \\n'",
+        "url": 'python3 -c \'import sys, urllib.parse; print(urllib.parse.quote(sys.argv[1], safe=""))\' "$V"',
+    }[form]
+    plan = repo.steps(f"V=quiet; V=$V'+Harbour/42;'lantern; {print_it}")
+    told = leaks_nowhere(repo, plan, value, env={"PAYMENT_API_KEY": value})
+    assert "SECRET_LEAK" in told
+
+
+def doubtful() -> str:
+    return made("pass", "word = ", '"Vq8', "#zT1", 'xLw92"').decode()
+
+
+def test_what_may_be_a_secret_is_redacted_from_output_and_said(repo: Repo) -> None:
+    first, second = doubtful()[:15], doubtful()[15:]
+    answer = repo.run("run", "--json", repo.steps(f"printf '%s%s\\n' '{first}' '{second}'"))
+    assert answer.code == 0, answer.stdout
+    assert "may be a secret" in "".join(answer.envelope["warnings"])
+    text = (repo.latest() / "logs" / "P-1.1.log").read_text()
+    assert "[REDACTED:" in text
+    assert second not in text
+
+
+def test_what_may_be_a_secret_in_the_patch_is_for_a_person_to_judge(repo: Repo) -> None:
+    first, second = doubtful()[:15], doubtful()[15:]
+    plan = repo.steps(f"printf '# one\\n%s%s\\n' '{first}' '{second}' > settings.py")
+    answer = repo.run("run", "--json", plan)
+    assert answer.code == 33
+    assert answer.envelope["error_code"] == "GATE_REJECTED"
+    assert "settings.py:2" in answer.envelope["message"]
+    card = yaml.safe_load((repo.latest() / "blocker.yaml").read_text())
+    assert card["needs"] == ["ASK"]
+    assert repo.run("apply", "--yes").code == 14
+    again = repo.run("run", "--json", plan)
+    assert again.code == 33  # no latch
+    mark = re.search(r"fingerprint ([0-9a-f]{12})", again.envelope["message"])
+    assert mark
+    entry = {"path": "settings.py", "fingerprint": mark[1]}
+    (repo.path.parent / "baseline.json").write_text(json.dumps({"version": 1, "findings": [entry]}))
+    repo.write("reflectloop.toml", '[secrets]\nbaseline = "../baseline.json"\n')
+    assert repo.run("run", plan).code == 0
+
+
+def test_a_line_that_moves_adds_no_secret(repo: Repo) -> None:
+    repo.write("old.py", doubtful() + "\n" + "filler = 1\n" * 3)
+    repo.commit("as it was")
+    assert repo.run("run", repo.steps("head -1 old.py > new.py; sed -i 1d old.py; echo x = 1 >> new.py")).code == 0
+
+
+def test_a_reason_or_message_that_holds_a_secret_is_refused(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("exit 1")).code == 30
+    for words in (["retry", "--reason"], ["unlock", "--reason"]):
+        answer = repo.run(*words, f"the token = {KEY} was wrong")
+        assert answer.code == 12
+        assert KEY not in answer.stderr
+    assert KEY.encode() not in everywhere(repo.path / ".reflectloop")
+
+
+def test_a_scanner_that_dies_is_a_leak(monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: object) -> None:
+        raise MemoryError
+
+    scanner = a_scanner()
+    monkeypatch.setattr(type(scanner._matcher), "find", die)
+    with pytest.raises(SecretLeak, match="the scanner failed"):
+        scanner.feed(b"a line\n")
+
+
+def test_a_binary_patch_is_shown_as_it_is(repo: Repo) -> None:
+    """Chance makes anything of packed lines: they must apply."""
+    shown: list[bytes] = []
+    packed = b"diff --git a/x b/x\nGIT binary patch\nliteral 9\nz=" + KEY.encode() + b"\n\n"
+    text = b"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +0,0 @@\n-key = " + KEY.encode() + b"\n"
+    cleaned = Cleaned(shown.append)
+    for byte in packed + text:
+        cleaned.feed(bytes([byte]))
+    cleaned.finish()
+    assert b"".join(shown) == packed + text.replace(KEY.encode(), b"[REDACTED:prefixed-token]")
+    del repo
 
 
 def test_a_patch_may_take_a_leaked_key_out(repo: Repo) -> None:

@@ -12,6 +12,7 @@ ReflectloopError
 │   ├── StepFailed             30
 │   ├── StepTimeout            31
 │   ├── VerificationFailed     32
+│   ├── GateRejected           33
 │   ├── ApplyConflict          34
 │   └── NeedsInput             40
 ├── MachineFault               the machine's owner acts
@@ -126,6 +127,10 @@ class ApplyConflict(WorkFault):
         "the patch does not fit the tree as it is now; nothing was changed",
     )
     default_next = "reflectloop diff RUN"
+
+
+class GateRejected(WorkFault):
+    code, exit_code, when = "GATE_REJECTED", 33, "a gate refused the work; nothing of it was let through"
 
 
 class NeedsInput(WorkFault):

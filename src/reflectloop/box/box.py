@@ -56,6 +56,7 @@ class Done(NamedTuple):
     idle: bool = False
     cancelled: bool = False
     limit: str | None = None  # which it came up against, in words
+    doubtful: tuple[str, ...] = ()  # what may be secrets in its output, and was taken out
 
 
 @dataclass
@@ -87,7 +88,7 @@ class Box:
         self._count += 1
         mark = f"{self.workspace.name}.{self._count}"
         env[environment.MARK] = mark
-        recorder = Recorder(order.log, self.log_cap, show=order.show, look=order.look)
+        recorder = Recorder(order.log, self.log_cap, show=order.show, look=order.look, joined=order.merge)
         try:
             ended = self._watch(argv, order, env, recorder)
         except OSError as fault:
@@ -98,7 +99,15 @@ class Box:
         finally:
             recorder.close()
         limit = self.limiter.reached(ended.code) if self.limiter else None
-        return Done(ended.code, ended.timed_out, round(ended.duration_s * 1000), ended.idle, ended.cancelled, limit)
+        return Done(
+            ended.code,
+            ended.timed_out,
+            round(ended.duration_s * 1000),
+            ended.idle,
+            ended.cancelled,
+            limit,
+            tuple(recorder.doubtful),
+        )
 
     def _patience(self, order: Order) -> process.Patience:
         seen = [self.workspace.mark_ns]

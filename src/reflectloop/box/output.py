@@ -13,6 +13,7 @@ from reflectloop.world import files
 
 _TAIL = 1 << 20
 _BEGINNING = 1 << 10
+_NAMED = 5  # of what may be secrets in one command's output
 
 
 class CappedLog:
@@ -55,9 +56,14 @@ class CappedLog:
 class Recorder:
     """What a watched command's chunks are handed to. A certain secret stops everything at once."""
 
-    def __init__(self, log: Path, cap: int, *, show: Callable[[bytes], None], look: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, log: Path, cap: int, *, show: Callable[[bytes], None], look: Callable[[bytes], None], joined: bool = True
+    ) -> None:
         self._log = CappedLog(log, cap)
         self._detector = secrets.current()
+        # Two streams meet in one log: halves of a secret, each harmless, would stand side by side there.
+        self._meeting = None if joined else self._detector.scanner()
+        self.doubtful: list[str] = []
         self._scanners: dict[str, Scanner] = {}
         self._show = show
         self._look = look
@@ -72,20 +78,36 @@ class Recorder:
         self._pass(stream, scanner, scanner.feed(chunk))
 
     def _pass(self, stream: str, scanner: Scanner, clean: bytes) -> None:
+        self._judge(stream, scanner)
+        if self._meeting:
+            clean = self._meeting.feed(clean)
+            self._judge("stdout and stderr together", self._meeting)
+        self._write(clean)
+
+    def _write(self, clean: bytes) -> None:
         if clean:
             self._log.write(clean)
             self._show(clean)
-        for found in scanner.findings:
-            if found.grade == "certain":
+
+    def _judge(self, stream: str, scanner: Scanner) -> None:
+        found, scanner.findings = scanner.findings, []
+        for one in found:
+            if one.grade == "certain":
                 raise SecretLeak(
-                    f"{found.rule} in {stream}, line {found.line} (fingerprint {found.fingerprint})",
+                    f"{one.rule} in {stream}, line {one.line} (fingerprint {one.fingerprint})",
                     next_step="take the secret out of what the command prints, and change it: it was exposed",
                 )
+            if len(self.doubtful) < _NAMED:
+                self.doubtful.append(f"{one.rule} in {stream}, line {one.line}")
 
     def close(self) -> None:
         """Write what was held back; the log is closed whatever comes of it."""
         try:
             for stream, scanner in self._scanners.items():
                 self._pass(stream, scanner, scanner.finish())
+            if self._meeting:
+                clean = self._meeting.finish()
+                self._judge("stdout and stderr together", self._meeting)
+                self._write(clean)
         finally:
             self._log.close()

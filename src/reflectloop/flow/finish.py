@@ -17,7 +17,7 @@ from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import commit as committing
-from reflectloop.workspace import ledger, patch, project
+from reflectloop.workspace import leaks, ledger, patch, project
 from reflectloop.workspace.apply import Change
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.store import Store, open_for
@@ -66,6 +66,7 @@ def apply(
         before, after = (prepared.now, prepared.result) if prepared else (change.base, change.end)
         if prepared and before == after and not commit:
             raise NothingToDo(f"the change of {run.id} is already in your tree")
+        leaks.refuse_words(message or "", "the message of the commit")
         text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
         wanted = commit or branch is not None
         pending = committing.prepare(home, store, change, branch=branch, message=text) if wanted else None
@@ -149,6 +150,7 @@ def gc(start: Path, *, everything: bool) -> Cleared:
 def unlock(start: Path, reason: str) -> tasks.Unlocked:
     folders = folders_at(start)
     with lock.hold(folders.own, "unlock"):
+        leaks.refuse_words(reason, "the reason")
         lifted = tasks.unlock(folders, reason)
         publish.remove_home_latch(folders, config.load(folders.root).publish)
         return lifted

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from reflectloop import config, secrets
+from reflectloop import config
 from reflectloop.box import walls
 from reflectloop.box.box import Box
 from reflectloop.errors import InvalidInput, NothingToDo
@@ -195,9 +195,9 @@ class Changed(NamedTuple):
 
     def stream(self, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
         """The patch, redacted: this is a view, the exact one lies in the run's folder."""
-        cleaner = secrets.current().scanner()
-        patch.stream(self.git, self.base, self.end, lambda chunk: on_chunk(cleaner.feed(chunk)), exact=exact)
-        on_chunk(cleaner.finish())
+        cleaned = patch.Cleaned(on_chunk)
+        patch.stream(self.git, self.base, self.end, cleaned.feed, exact=exact)
+        cleaned.finish()
 
 
 def change(start: Path, name: str | None) -> Changed:

@@ -16,6 +16,7 @@ from reflectloop.box.limits import Limiter
 from reflectloop.box.walls import Wall
 from reflectloop.errors import (
     AgentUnavailable,
+    GateRejected,
     Internal,
     Interrupted,
     Latched,
@@ -38,7 +39,8 @@ from reflectloop.state.fold import Task
 from reflectloop.state.journal import Entry, Journal
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import checkout, ledger, patch, project, snapshot
+from reflectloop.workspace import checkout, leaks, ledger, patch, project, snapshot
+from reflectloop.workspace.added import Added
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.project import Project
@@ -49,6 +51,7 @@ from reflectloop.world import cgroup, clock, files, process
 from reflectloop.world.process import Cancel
 
 _LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
+_NAMED = 5  # of many findings, in a message
 _SHOWN = 60  # of a command, in a message
 
 
@@ -152,6 +155,7 @@ class _Line:
     def walk(self) -> None:
         self.config = config.load(self.folders.root)
         secrets.use(secrets.of(self.config.secrets, self.folders.root))
+        leaks.refuse_words(self.request.retry_reason or "", "the reason")
         foreign = publish.foreign_latch(self.folders)
         self.warnings += [foreign] if foreign else []
         latch.refuse_if_stopped(self.folders.own)
@@ -256,6 +260,7 @@ class _Line:
         work.run(self.request.jobs or loaded.plan.jobs)
         for result in self.steps:
             self.warnings += [_LEFT_OUT.format(name) for name in result.nested]
+            self.warnings += [f"step {result.id}: redacted what may be a secret: {one}" for one in result.doubtful]
         failed = next((one for one in self.steps if one.error_code not in (None, CANCELLED)), None)
         if failed and failed.error_code:
             what = f"{_short(failed.command)}: " if failed.command else ""
@@ -297,10 +302,11 @@ class _Line:
             ) from fault
         self.warnings += [_LEFT_OUT.format(name) for name in now.nested]
         end, git = now.tree, self.space.git()
-        patch.write(git, self.space.base_tree, end, self.folder.patch)
+        doubtful = patch.write(git, self.space.base_tree, end, self.folder.patch)
         large = patch.oversize(self.folder.patch)
         self.warnings += [large] if large else []
         self.touched = patch.touched(git, self.space.base_tree, end)
+        refuse_doubtful(doubtful)
 
     # After the line, whatever came of it ----------------------------------------------------------------
 
@@ -498,6 +504,17 @@ def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolatio
     if loaded.plan.isolation:
         asked.append(loaded.plan.isolation.require)
     return max(asked, key=lambda level: level.rank)
+
+
+def refuse_doubtful(found: list[Added]) -> None:
+    """What may be a secret is not let through unseen, and is no leak either: a person says which."""
+    if found:
+        named = {f"{one.path}:{one.line} ({one.finding.rule}, fingerprint {one.finding.fingerprint})" for one in found}
+        raise GateRejected(
+            f"the patch adds what may be a secret: {', '.join(sorted(named)[:_NAMED])}"
+            + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""),
+            next_step="take it out; or, if it is none, name its fingerprint in the baseline (docs/secrets.md)",
+        )
 
 
 def reach(settings: config.Config, request: Request, loaded: Loaded) -> Wall:

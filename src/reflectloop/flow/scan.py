@@ -12,9 +12,9 @@ from typing import IO, Any, NamedTuple
 import reflectloop
 from reflectloop import config, secrets
 from reflectloop.errors import InvalidInput
-from reflectloop.flow.added import AddedLines
 from reflectloop.secrets import Detector, Finding, baseline
 from reflectloop.workspace import project
+from reflectloop.workspace.added import AddedLines
 from reflectloop.world import files
 from reflectloop.world.git import Git, GitFailed, paths
 

@@ -32,6 +32,7 @@ class StepResult(NamedTuple):
     command: str = ""
     tail: str = ""
     nested: tuple[str, ...] = ()
+    doubtful: tuple[str, ...] = ()  # redacted from its output
 
     @property
     def success(self) -> bool:
@@ -92,6 +93,7 @@ def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> StepRes
         command=failure.command if failure else "",
         tail=last_lines(failure.log) if failure and failure.log else "",
         nested=now.nested,
+        doubtful=tuple(work.doubtful),
     )
 
 
@@ -102,6 +104,7 @@ class _Work:
         self.written: list[Path] = []
         self.results: list[CheckResult] = []
         self.duration_ms = 0
+        self.doubtful: list[str] = []
         self.exited = 0  # of the last command
         self.may_fail = any(wanted.check.commands_exit for wanted in plan.checks_of(step))
         texts = {wanted.check.output_contains for wanted in plan.checks_of(step)}
@@ -138,6 +141,7 @@ class _Work:
             )
             done = self.box.run(order)
             self.duration_ms += done.duration_ms
+            self.doubtful += done.doubtful
             if done.cancelled:
                 return _Failure(CANCELLED, "was ended because another step failed", done.exit_code, words(command), log)
             if done.idle:
@@ -181,6 +185,7 @@ class _Work:
             )
             self.results.append(result)
             self.duration_ms += result.duration_ms
+            self.doubtful += result.doubtful
             if not result.held:
                 code = 1 if result.exit_code in (None, 0) else result.exit_code
                 return _Failure(

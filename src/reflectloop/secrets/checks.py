@@ -80,7 +80,9 @@ def _random(found: Candidate, least: float) -> bool:
     seen = assignment.shape(value)
     if seen.cases < 2 or seen.digits < len(value) // 12 or seen.strangeness < 5.2 or value.count(b"/") > 4:  # noqa: PLR2004
         return False
-    return entropy(value) >= least and not _HASH.match(value) and language.wordiness(value) < 0.4  # noqa: PLR2004
+    if _HASH.match(value) or is_placeholder(value):
+        return False
+    return entropy(value) >= least and language.wordiness(value) < 0.4  # noqa: PLR2004
 
 
 def _basic(found: Candidate, least: float) -> bool:

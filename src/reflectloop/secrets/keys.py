@@ -61,12 +61,13 @@ def _body_end(data: bytes, start: int, limit: int) -> _Stop:
     while position < limit:
         separator = _BREAK.search(data, position, limit)
         stop = separator.start() if separator else limit
-        line = data[position:stop].strip(_FRAME)
+        framed = data[position:stop].rstrip(_FRAME)
+        line = framed.lstrip(_FRAME)
         if line and not (headers and _HEADER.match(line)):
             if not _BODY.match(line) and (separator or not _UNFINISHED.match(line)):
                 return _Stop(end, is_open=False)
             headers = False
-        end = stop if line else end
+        end = position + len(framed) if line else end
         position = separator.end() if separator else limit
     return _Stop(end, is_open=True)
 

@@ -135,6 +135,8 @@ class Matcher:
         position = refused = last = 0
         while match := pattern.search(text, position):
             start, end = match.span(1)
+            while text[end - 1 : end] == b"\\" and end > start:
+                end -= 1  # it belongs to what it escapes: hiding half an escape would break the text around
             position = max(end, position + 1)
             if place.is_tile and window[0] + start < place.start:
                 continue

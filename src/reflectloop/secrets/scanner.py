@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import NamedTuple
 
+from reflectloop.errors import SecretLeak
 from reflectloop.secrets.matcher import AHEAD, BEHIND, TILE, Block, Matcher
 from reflectloop.secrets.rule import Grade
 from reflectloop.secrets.spans import Cluster, Span, clusters
@@ -50,6 +51,15 @@ class Scanner:
         return self._look(len(self._data), final=True)
 
     def _look(self, end: int, *, final: bool) -> bytes:
+        try:
+            return self._looked(end, final=final)
+        except Exception as fault:  # whatever it was: what could not be looked at is taken for a leak
+            raise SecretLeak(
+                f"the scanner failed ({type(fault).__name__}), so nothing of this is stored or shown",
+                next_step="report this; then reflectloop unlock --reason TEXT",
+            ) from fault
+
+    def _looked(self, end: int, *, final: bool) -> bytes:
         found = self._matcher.find(Block(self._data, self._scanned, end, self._column, final))
         if found.spans:
             self._spans = list(dict.fromkeys(self._spans + found.spans))  # what is held is found again

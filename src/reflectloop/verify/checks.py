@@ -24,6 +24,7 @@ class CheckResult(NamedTuple):
     duration_ms: int
     log: Path | None
     timed_out: bool = False
+    doubtful: tuple[str, ...] = ()
 
 
 class Needle:
@@ -70,6 +71,7 @@ def run(
 ) -> CheckResult:
     """A check holds when its expectation is met, or, with `must_fail`, when its command ran and was not."""
     exit_code, duration_ms, timed_out, faults = None, 0, False, []
+    doubtful: tuple[str, ...] = ()
     if check.run is not None:
         wanted, unwanted, kept = (
             Needle(check.stdout_contains or ""),
@@ -86,13 +88,23 @@ def run(
             Order(check.run, cwd, log, check.timeout_s, env=env, show=show, look=look, merge=False, network=network)
         )
         exit_code, duration_ms, timed_out = done.exit_code, done.duration_ms, done.timed_out
+        doubtful = done.doubtful
         if timed_out:
             return CheckResult(
-                name, False, f"ran past {check.timeout_s} s", exit_code, duration_ms, log, timed_out=True
+                name,
+                False,
+                f"ran past {check.timeout_s} s",
+                exit_code,
+                duration_ms,
+                log,
+                timed_out=True,
+                doubtful=doubtful,
             )
         faults += _output_faults(check, exit_code, wanted, unwanted, kept)
         if must_fail and exit_code >= _NO_VERDICT:
-            return CheckResult(name, False, f"gave no verdict (exit {exit_code})", exit_code, duration_ms, log)
+            return CheckResult(
+                name, False, f"gave no verdict (exit {exit_code})", exit_code, duration_ms, log, doubtful=doubtful
+            )
     if check.output_contains and not printed(check.output_contains):
         faults.append(f"the step's output does not contain {check.output_contains!r}")
     if check.commands_exit not in (None, exited):
@@ -102,7 +114,8 @@ def run(
     reason = "; ".join(faults) if faults else "as expected"
     if must_fail:
         reason = f"red, as expected ({reason})" if faults else "was to fail, and passed"
-    return CheckResult(name, held, reason, exit_code, duration_ms, log if check.run is not None else None)
+    kept_log = log if check.run is not None else None
+    return CheckResult(name, held, reason, exit_code, duration_ms, kept_log, doubtful=doubtful)
 
 
 def _output_faults(check: Check, exit_code: int, wanted: Needle, unwanted: Needle, kept: _Kept) -> list[str]:

@@ -99,6 +99,7 @@ class Workspace:
     def record(self, *, thorough: bool = False) -> TreeNow:
         """The tree as it is now. Skips the work when nothing was touched, unless asked to be thorough."""
         self.refuse_swapped()
+        leaks.refuse_messages(self.repo, self.mark_ns)
         try:
             if not thorough and not changed_since(self.repo, self.mark_ns):
                 return TreeNow(self.tree, changed=False, nested=())

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
 
 from reflectloop import secrets
-from reflectloop.errors import SecretLeak
+from reflectloop.errors import InvalidInput, SecretLeak
 from reflectloop.secrets import Finding
 from reflectloop.world import files
 from reflectloop.world.git import Git
 
 _CHUNK = 1 << 20
+_LONGEST = 8 << 20  # of a message or a reflog
 
 
 def refuse(source: Git, names: list[bytes]) -> None:
@@ -24,6 +29,32 @@ def refuse(source: Git, names: list[bytes]) -> None:
             _refuse(
                 [one for one in found if one.fingerprint not in known], secrets.current().redact(files.display(name))
             )
+
+
+def refuse_messages(repo: Path, since_ns: int) -> None:
+    """What commands told the workspace's own git to say: messages and reflogs, read as the plain files they are."""
+    for path in _messages(repo / ".git"):
+        with contextlib.suppress(OSError):
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            with open(descriptor, "rb") as file:  # noqa: PTH123
+                status = os.fstat(descriptor)
+                if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since_ns:
+                    _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({path.name})")
+
+
+def _messages(folder: Path) -> Iterator[Path]:
+    yield from (folder / name for name in ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs"))
+    for where, _, names in os.walk(folder / "logs"):
+        yield from (Path(where, name) for name in names)
+
+
+def refuse_words(text: str, what: str) -> None:
+    """What a person writes on the command line is kept in journals and commits."""
+    for one in secrets.current().scan(text.encode("utf-8", "surrogateescape")):
+        raise InvalidInput(
+            f"{what} holds what looks like a secret ({one.rule}, fingerprint {one.fingerprint}); it would be kept",
+            next_step="say it without the secret",
+        )
 
 
 def _refuse(found: list[Finding], where: str) -> None:

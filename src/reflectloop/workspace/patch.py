@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from reflectloop import secrets
 from reflectloop.errors import SecretLeak
+from reflectloop.workspace.added import Added, AddedLines
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import files
 from reflectloop.world.git import Git
@@ -74,61 +75,77 @@ def oversize(target: Path) -> str | None:
     return f"the patch has {size / 1e9:.1f} GB; git apply takes 1 GB at most, reflectloop apply all of it"
 
 
-def write(git: Git, base: str, end: str, target: Path) -> None:
-    """The same into a file, in bounded memory; SECRET_LEAK, and no file, when a line it adds holds a secret."""
+def write(git: Git, base: str, end: str, target: Path) -> list[Added]:
+    """The same into a file, in bounded memory; SECRET_LEAK, and no file, when a line it adds holds a secret.
+
+    Returned is what may be one, and was not moved there from elsewhere.
+    """
     part = target.with_name(f".{target.name}.part")
-    added = AddedLines()
+    added = AddedLines(secrets.current())
     try:
         with files.room_for("the patch", target.parent), part.open("wb") as file:
 
             def take(chunk: bytes) -> None:
                 added.feed(chunk)
+                _refuse(added.so_far())
                 file.write(chunk)
 
             stream(git, base, end, take, exact=True)
-            added.finish()
+            _refuse(added.finish())
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
+    return [one for one in added.so_far() if one.finding.fingerprint not in added.moved]
 
 
 def refuse_leaks(git: Git, base: str, end: str) -> None:
     """Look through a patch again: the rules may have grown since it was made."""
-    added = AddedLines()
+    added = AddedLines(secrets.current())
     stream(git, base, end, added.feed, exact=False)
-    added.finish()
+    _refuse(added.finish())
 
 
-class AddedLines:
-    """The lines a patch adds, looked through as they come; removed ones may hold a secret that is being taken out."""
+def _refuse(found: list[Added]) -> None:
+    for one in found:
+        if one.finding.grade == "certain":
+            raise SecretLeak(
+                f"{one.finding.rule} in what the patch adds: {one.path}, line {one.line}"
+                f" (fingerprint {one.finding.fingerprint})",
+                next_step="take the secret out of what the steps write, and change it: it was exposed",
+            )
 
-    def __init__(self) -> None:
+
+class Cleaned:
+    """A patch as people may see it. Packed lines of binary files hold nothing readable, and must stay as they are."""
+
+    def __init__(self, show: Callable[[bytes], None]) -> None:
+        self._show = show
         self._scanner = secrets.current().scanner()
         self._rest = b""
+        self._packed = False
 
     def feed(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
-        self._look(lines)
+        for line in lines:
+            self._take(line + b"\n")
 
     def finish(self) -> None:
-        self._look([self._rest])
-        self._scanner.finish()
-        self._refuse()
+        if self._rest:
+            self._take(self._rest)
+        self._show(self._scanner.finish())
 
-    def _look(self, lines: list[bytes]) -> None:
-        said = (line if line.startswith((b"+", b"rename to ", b"diff --git ")) else b"" for line in lines)
-        self._scanner.feed(b"".join(line + b"\n" for line in said))
-        self._refuse()
-
-    def _refuse(self) -> None:
-        for leak in self._scanner.findings:
-            if leak.grade == "certain":
-                raise SecretLeak(
-                    f"{leak.rule} in what the patch adds (line {leak.line}, fingerprint {leak.fingerprint})",
-                    next_step="take the secret out of what the steps write, and change it: it was exposed",
-                )
+    def _take(self, line: bytes) -> None:
+        if self._packed and line.startswith(b"diff --git "):
+            self._packed = False
+        if self._packed:
+            self._show(line)
+            return
+        self._show(self._scanner.feed(line))
+        if line == b"GIT binary patch\n":
+            self._show(self._scanner.finish())
+            self._scanner, self._packed = secrets.current().scanner(), True
 
 
 def touched(git: Git, base: str, end: str) -> tuple[Touched, ...]:

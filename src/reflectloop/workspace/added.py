@@ -21,7 +21,10 @@ class Added(NamedTuple):
 
 
 class AddedLines:
-    """A hunk says how many lines it has, so nothing in them is taken for a header."""
+    """A hunk says how many lines it has, so nothing in them is taken for a header.
+
+    Removed lines may hold a secret that is being taken out, or moved: they are only remembered.
+    """
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
@@ -33,6 +36,16 @@ class AddedLines:
         self._hunks: list[tuple[int, int]] = []  # the scanner's line and the file's at the beginning of each hunk
         self._fed = 1
         self._scanner = detector.scanner()
+        self._old = detector.scanner()
+
+    @property
+    def moved(self) -> frozenset[str]:
+        """Fingerprints of what the patch takes out somewhere. Of a patch read to its end."""
+        return frozenset(one.fingerprint for one in self._old.findings)
+
+    def so_far(self) -> list[Added]:
+        """What is known already, while the patch is still coming."""
+        return [*self._found, *self._places()]
 
     def feed(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
@@ -46,6 +59,7 @@ class AddedLines:
         if self._rest:
             self._take(self._rest)
         self._close()
+        self._old.finish()
         return self._found
 
     def _take(self, line: bytes) -> None:
@@ -55,6 +69,12 @@ class AddedLines:
             self._scanner.feed(line[1:] + b"\n")
         elif self._removed and line.startswith(b"-"):
             self._removed -= 1
+            self._old.feed(line[1:] + b"\n")
+        elif self._expected and self._removed and line.startswith(b" "):
+            self._expected -= 1
+            self._removed -= 1
+            self._fed += 1
+            self._scanner.feed(b"\n")
         elif hunk := _HUNK.match(line):
             self._removed, self._expected = (int(count) if count else 1 for count in hunk.group(1, 3))
             self._scanner.feed(b"\n")  # what two hunks hold does not belong together
@@ -65,7 +85,14 @@ class AddedLines:
             self._commit = line[1:].decode("ascii", "replace")
         elif line.startswith(b"+++ "):
             self._close()
-            self._path = files.display(line[4:].removeprefix(b"b/").rstrip(b"\t"))
+            self._named(line[4:].removeprefix(b"b/").rstrip(b"\t"))
+        elif line.startswith(b"rename to "):
+            self._close()
+            self._named(line[10:])
+
+    def _named(self, name: bytes) -> None:
+        self._path = self._detector.redact(files.display(name))
+        self._found += [Added(self._path, one, self._commit, 0) for one in self._detector.scan(name)]
 
     def _close(self) -> None:
         """A file is over."""
