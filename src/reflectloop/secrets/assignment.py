@@ -112,7 +112,7 @@ def _randomness(value: bytes, seen: Shape) -> float:
     if seen.letters and seen.digits:
         weight += 1.0 + min(1.5, seen.switches * 0.3)
     if seen.letters >= 4:  # noqa: PLR2004
-        weight += max(-1.5, min(2.0, (seen.strangeness - 4.7) * 1.5))
+        weight += max(-1.5, min(2.0, (seen.strangeness - language.STRANGE) * 1.5))
     if not seen.letters:
         weight -= 1.5
     weight += 0.5 * (size >= 16) + 0.5 * (size >= 24) - 0.7 * (size < 6)  # noqa: PLR2004

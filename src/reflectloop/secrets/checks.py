@@ -26,7 +26,8 @@ def entropy(value: bytes) -> float:
 
 _PLACEHOLDER = re.compile(
     rb"""(?ix)
-    ^[\$%@]?[<\[{(].*[>\]})]$ | ^\$\w+$ | ^%\w*%$ | \$\{ | \{\{ | <[a-z][\w .-]*> | %\(\w+\)s
+    ^[\$%@]?[<\[{(].*[>\]})]$ | ^\$\w+$ | ^%\w*%$
+    | \$\{[\w.:\[\]'"-]+\} | \$\(\w | \{\{\s*[\w.$-][^{}]*\}\} | <[a-z][\w .-]*> | %\(\w+\)s
     | ^(?:\*|x|\.|-|_|0|\#|\?)+$ | \*{4} | x{5} | \.{3} | ^(.)\1+$
     | example | placeholder | change.?me | changeit | redacted | dummy | insert | replace.?me | todo | fixme | sample
     | ^your | [-_]your | ^my[-_]? | ^some[-_] | here$ | ^not[-_]?a[-_]
