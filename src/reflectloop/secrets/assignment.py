@@ -124,7 +124,7 @@ def _randomness(value: bytes, seen: Shape) -> float:
 
 
 _CODE = re.compile(
-    rb"^[A-Za-z_$][\w$]*(?:[.:>-]+[A-Za-z_]\w*)+$|^[A-Z][A-Z_]+$|^[a-z]+(?:_[a-z]+)+$|^[a-z]+(?:[A-Z][a-z]+)+$|^[$@&%*!]|[()*=]"
+    rb"^[A-Za-z_$][\w$]*(?:[.:>-]+[A-Za-z_]\w*)+$|^[A-Z][A-Z_]+$|^[A-Z][A-Za-z]+$|^[a-z]+(?:_[a-z]+)+$|^[a-z]+(?:[A-Z][a-z]+)+$|^[$@&%*!]|[()*=]"
 )
 _PATHLIKE = re.compile(
     rb"^(?:https?|ftp|file)://|^\.{0,2}/|^~/|^[A-Za-z]:\\|/.*/|^\d+(?:\.\d+)+|\.(?:py|js|json|yml|yaml|html|txt|pem|crt|key|java|go|rb|php|css|png)$|^[#.]|@[\w-]+\.(?:com|org|net|io)"
