@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflectloop.secrets import Detector, rulefile, shipped
+from reflectloop.secrets import Detector, exact, rulefile, shipped
 from reflectloop.secrets.rulefile import Entry
 from reflectloop.secrets.samples import filled
 
@@ -261,3 +261,21 @@ def test_asking_for_help_compiles_and_imports_nothing_of_it() -> None:
     code = "import sys; from reflectloop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     code += "assert not {'re2', 'ahocorasick_rs', 'reflectloop.secrets'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_values_of_telling_variables_are_looked_for_and_others_are_not() -> None:
+    secret = "q7" + "Zp-44kd_Lw9"
+    telling = {"DEPLOY_TOKEN": secret, "DB_PASSWORD": "blue horse on the battery", "MYAPIKEY": secret[::-1]}
+    harmless = {
+        "AUTH_MODE": "password-based-login",
+        "SSH_AUTH_SOCK": "/tmp/ssh-abc/agent.123",
+        "TOKEN_URL": "https://host.test/oauth/token",
+        "SECRET_LENGTH": "1234567890123",
+        "API_KEY": "short",
+        "OTHER_KEY": "changeme-please",
+        "PUBLIC_KEY": secret,
+        "GPG_KEY": "A0" * 20,
+        "EDITOR": secret,
+        "PASSWORD": "administration",
+    }
+    assert exact.values(telling | harmless) == tuple(value.encode() for value in telling.values())

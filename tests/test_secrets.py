@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
 from reflectloop.secrets import Finding, Scanner, current
+from reflectloop.secrets.scanner import fingerprint
 from reflectloop.workspace.added import AddedLines
 from reflectloop.workspace.patch import Cleaned
 from support import PROGRAM, Repo
@@ -293,3 +294,35 @@ def test_a_patch_may_take_a_leaked_key_out(repo: Repo) -> None:
     assert "[REDACTED:prefixed-token]" in shown.stdout
     assert repo.run("apply", "--yes").code == 0
     assert (repo.path / "settings.ini").read_text() == "other = 1\n"
+
+
+def test_a_likely_secret_in_the_output_is_taken_out_and_does_not_stop_the_run(repo: Repo) -> None:
+    plan = repo.steps("A=x7Kq; B=29mZtLw4; echo \"db_password = '$A$B'\"; echo done")
+    done = repo.run("run", plan)
+    assert done.code == 0
+    log = next((repo.latest() / "logs").iterdir()).read_bytes()
+    assert made("x7Kq", "29mZtLw4") not in log + done.stdout.encode()
+    assert b"db_password = '[REDACTED:assignment]'" in log
+    assert b"done" in log
+
+
+def test_a_value_of_the_callers_own_stops_the_run_in_base64_too(repo: Repo) -> None:
+    plan = repo.steps('A=x7Kq; B=29mZtLw4; echo "login: $A$B" | base64')
+    value = made("x7Kq", "29mZtLw4").decode()
+    assert repo.run("run", plan).code == 0
+    done = repo.run("run", "--new", plan, env={"ACME_TOKEN": value})
+    assert done.code == 99
+    assert "environment-value" in done.stderr + done.stdout
+
+
+def test_a_projects_own_rules_and_baseline_hold_in_runs(repo: Repo) -> None:
+    rule = '[[rule]]\nid = "badge"\ndescription = "x"\nkeywords = ["acme-"]\nformat = "acme-[0-9]{6}"\n'
+    repo.write("rules.toml", rule + 'grade = "certain"\nmatch = ["acme-{digits:6}"]\n')
+    repo.write("reflectloop.toml", '[secrets]\nrules = "rules.toml"\n')
+    plan = repo.steps("echo acme-$((314000 + 159))")
+    assert repo.run("run", plan).code == 99
+    mark = fingerprint(made("acme-", "314159"))
+    repo.write("baseline.json", f'{{"findings": [{{"fingerprint": "{mark}"}}]}}')
+    repo.write("reflectloop.toml", '[secrets]\nrules = "rules.toml"\nbaseline = "baseline.json"\n')
+    repo.run("unlock", "--reason", "a badge is no secret")
+    assert repo.run("run", "--new", plan).code == 0

@@ -50,7 +50,7 @@ def scan(
     report = _report(here, paths, asked, staged=staged)
     if write:
         _write(here, report, as_json=as_json)
-        return
+        sys.exit(1 if report.unread else 0)
     _tell(report, "json" if as_json else form)
     sys.exit(0 if report.clean else 1)
 
@@ -62,7 +62,7 @@ def _report(here: flow.Ground, paths: tuple[Path, ...], asked: str | None, *, st
         return flow.between(here.detector, here.root, asked)
     if paths == (Path("-"),):
         return flow.stream(here.detector, sys.stdin.buffer, "(standard input)")
-    return flow.tree(here.detector, paths or (here.root,))
+    return flow.tree(here, paths or (here.root,))
 
 
 def _answer_lines(here: flow.Ground) -> None:
@@ -82,8 +82,10 @@ def _write(here: flow.Ground, report: flow.Report, *, as_json: bool) -> None:
     count = flow.write_baseline(here.baseline, report)
     setting = f'[secrets] baseline = "{here.baseline.name}" in reflectloop.toml'
     if as_json:
-        render.answer("scan", {"baseline": str(here.baseline), "entries": count}, next_step=setting)
+        unread = [one._asdict() for one in report.unread]
+        render.answer("scan", {"baseline": str(here.baseline), "entries": count, "unread": unread}, next_step=setting)
     else:
+        _say(report._replace(findings=[]))
         say(f"{here.baseline}: {count} finding(s) let stand, by {setting}")
 
 

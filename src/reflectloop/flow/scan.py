@@ -81,22 +81,22 @@ def _found(path: str, one: Finding, commit: str | None = None, line: int | None 
     return Found(path, one.line if line is None else line, one.rule, one.grade, one.fingerprint, commit)
 
 
-def tree(detector: Detector, targets: Iterable[Path]) -> Report:
+def tree(here: Ground, targets: Iterable[Path]) -> Report:
     """Files and folders: of a repository what it tracks or could, of others everything."""
     report = Report([], [])
-    for target in targets:
+    for target in (given.absolute() for given in targets):
         if not os.path.lexists(target):
             raise InvalidInput(f"{target} is not there", next_step="reflectloop scan --help")
         repository = _Repository.around(target)
         for name in _names(target, repository, report.unread):
-            _look(detector, name, repository, report)
+            _look(here, name, repository, report)
     return report
 
 
-def _look(detector: Detector, name: bytes, repository: _Repository | None, report: Report) -> None:
-    shown = files.display(name)
+def _look(here: Ground, name: bytes, repository: _Repository | None, report: Report) -> None:
+    shown = files.display(name.removeprefix(os.fsencode(here.root) + b"/"))
     try:
-        found = _scan_file(detector, name)
+        found = _scan_file(here.detector, name)
         if found and repository:
             found = repository.without_allowed(name, found)
     except FileNotFoundError:

@@ -101,7 +101,7 @@ def weight_of_value(value: bytes, *, quoted: bool) -> float:
     weight = _randomness(value, shape(value))
     if not quoted:
         weight -= 0.7
-    if _CODE.search(value) if not quoted else _PATHLIKE.search(value):
+    if _PATTERN.search(value) or (_PATHLIKE if quoted else _CODE).search(value):
         weight -= 3
     return weight
 
@@ -112,7 +112,7 @@ def _randomness(value: bytes, seen: Shape) -> float:
     if seen.letters and seen.digits:
         weight += 1.0 + min(1.5, seen.switches * 0.3)
     if seen.letters >= 4:  # noqa: PLR2004
-        weight += max(-1.5, min(2.0, (seen.strangeness - 4.7) * 1.5))
+        weight += max(-1.5, min(2.0, (seen.strangeness - language.STRANGE) * 1.5))
     if not seen.letters:
         weight -= 1.5
     weight += 0.5 * (size >= 16) + 0.5 * (size >= 24) - 0.7 * (size < 6)  # noqa: PLR2004
@@ -124,8 +124,9 @@ def _randomness(value: bytes, seen: Shape) -> float:
 
 
 _CODE = re.compile(
-    rb"^[A-Za-z_$][\w$]*(?:[.:>-]+[A-Za-z_]\w*)+$|^[A-Z][A-Z_]+$|^[a-z]+(?:_[a-z]+)+$|^[a-z]+(?:[A-Z][a-z]+)+$|^[$@&%*!]|[()*=]"
+    rb"^[A-Za-z_$][\w$]*(?:[.:>-]+[A-Za-z_]\w*)+$|^[A-Z][A-Z_]+$|^[A-Z][A-Za-z]+$|^[a-z]+(?:_[a-z]+)+$|^[a-z]+(?:[A-Z][a-z]+)+$|^[$@&%*!]|[()*=]"
 )
+_PATTERN = re.compile(rb"\[[^\]]{0,20}\w-\w|\(\?|[\])\w]\{\d+(?:,\d*)?\}")
 _PATHLIKE = re.compile(
     rb"^(?:https?|ftp|file)://|^\.{0,2}/|^~/|^[A-Za-z]:\\|/.*/|^\d+(?:\.\d+)+|\.(?:py|js|json|yml|yaml|html|txt|pem|crt|key|java|go|rb|php|css|png)$|^[#.]|@[\w-]+\.(?:com|org|net|io)"
 )

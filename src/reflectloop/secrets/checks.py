@@ -26,7 +26,8 @@ def entropy(value: bytes) -> float:
 
 _PLACEHOLDER = re.compile(
     rb"""(?ix)
-    ^[\$%@]?[<\[{(].*[>\]})]$ | ^\$\w+$ | ^%\w*%$ | \$\{ | \{\{ | <[a-z][\w .-]*> | %\(\w+\)s
+    ^[\$%@]?[<\[{(].*[>\]})]$ | ^\$\w+$ | ^%\w*%$
+    | \$\{[\w.:\[\]'"-]+\} | \$\(\w | \{\{\s*[\w.$-][^{}]*\}\} | <[a-z][\w .-]*> | %\(\w+\)s
     | ^(?:\*|x|\.|-|_|0|\#|\?)+$ | \*{4} | x{5} | \.{3} | ^(.)\1+$
     | example | placeholder | change.?me | changeit | redacted | dummy | insert | replace.?me | todo | fixme | sample
     | ^your | [-_]your | ^my[-_]? | ^some[-_] | here$ | ^not[-_]?a[-_]
@@ -65,7 +66,7 @@ def _credential(found: Candidate, least: float) -> bool:
     value = found.value
     if is_placeholder(value) or value.lower() in _STAND_INS or entropy(value) < least:
         return False
-    return not value.isalpha() or language.wordiness(value) < 1
+    return bool(_NOT_WORDS.search(value)) or language.wordiness(value) < 0.9  # noqa: PLR2004
 
 
 def _address(found: Candidate, least: float) -> bool:
@@ -101,6 +102,7 @@ def _login(found: Candidate, least: float) -> bool:
     return not told.isdigit() and _credential(found._replace(value=told), least or 1.5)
 
 
+_NOT_WORDS = re.compile(rb"[^A-Za-z_.-]")
 _HASH = re.compile(rb"(?i)(?:sha\d{1,3}|md5|h1|blake\w{1,3})[-:=_]|[0-9a-f]+\Z|iVBOR|R0lGOD|/9j/|d09GM|AAAA")
 _STAND_INS = frozenset(
     b"pass password passwd pw pwd secret token key user username test testing admin root guest foo bar baz qux "

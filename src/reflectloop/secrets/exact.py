@@ -13,10 +13,10 @@ from reflectloop.secrets.matcher import AHEAD, Exact
 
 RULE = "environment-value"
 _LEAST = 12
-_NAMES = frozenset(
-    "key keys token tokens secret secrets password passwd passphrase pass pwd credential credentials creds auth "
-    "apikey jwt cookie bearer dsn".split()
+_STRONG = frozenset(
+    "token tokens secret secrets password passwd passphrase pwd credential credentials creds apikey jwt".split()
 )
+_WEAK = frozenset("key keys pass auth cookie bearer dsn".split())
 _ENDINGS = ("token", "secret", "password", "passwd", "apikey")
 _NOT_SECRET = frozenset(
     "public pub fingerprint id name names file path dir url uri sock socket host port user type".split()
@@ -29,22 +29,34 @@ _GPG_KEY = re.compile(r"(?:[0-9A-F]{40}\s*)+\Z")  # images of languages carry th
 
 def values(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     """What must never be seen; a value of several lines is looked for line by line."""
-    found = [value for name, value in environment.items() if _telling(name) and not _GPG_KEY.match(value)]
-    lines = (line.strip() for value in found for line in value.splitlines())
-    return tuple(dict.fromkeys(line.encode("utf-8", "surrogateescape")[:AHEAD] for line in lines if _is_secret(line)))
+    found = [
+        line.strip().encode("utf-8", "surrogateescape")[:AHEAD]
+        for name, value in environment.items()
+        if (promise := _promise(name)) and not _GPG_KEY.match(value)
+        for line in value.splitlines()
+        if _is_secret(line.strip(), promise)
+    ]
+    return tuple(dict.fromkeys(found))
 
 
-def _telling(name: str) -> bool:
+def _promise(name: str) -> int:
+    """2 for a name that promises a secret, 1 for one that may hold one, 0 for any other."""
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
     if not words or words[-1] in _NOT_SECRET or "public" in words:
-        return False
-    return any(word in _NAMES or word.endswith(_ENDINGS) for word in words)
+        return 0
+    if any(word in _STRONG or word.endswith(_ENDINGS) for word in words):
+        return 2
+    return int(any(word in _WEAK for word in words))
 
 
-def _is_secret(value: str) -> bool:
-    if len(value) < _LEAST or _HARMLESS.match(value) or is_placeholder(value.encode("utf-8", "surrogateescape")):
+def _is_secret(value: str, promise: int) -> bool:
+    raw = value.encode("utf-8", "surrogateescape")
+    if len(value) < _LEAST or _HARMLESS.match(value) or is_placeholder(raw):
         return False
-    return not value.isalpha() or language.wordiness(value.encode("utf-8", "replace")) < 1
+    alike = language.wordiness(raw) >= 0.9 or (value.isalpha() and language.strangeness(raw) < language.STRANGE)  # noqa: PLR2004
+    is_words = alike and not any(letter.isdigit() for letter in value)
+    # `AUTH_MODE=password-based-login` is no secret; a passphrase of several words is one.
+    return not is_words or (promise == 2 and not value.isalpha())  # noqa: PLR2004
 
 
 def forms(value: bytes) -> Iterator[Exact]:

@@ -95,6 +95,7 @@ WORDS = frozenset(
     xml yaml year yellow yes yet you your zero zip zone
     """.split()
 )
+STRANGE = 4.7  # above it, letters are unlike words
 _RUN = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PAIRS = {bytes((first + 97, second + 97)): int(_COST[first][second]) for first in range(26) for second in range(26)}
 

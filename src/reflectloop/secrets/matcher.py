@@ -133,8 +133,11 @@ class Matcher:
         text = data[window[0] : window[1]]
         pattern = self._pattern(number)
         position = refused = last = 0
-        while match := pattern.search(text, position):
+        while position <= len(text) and (match := pattern.search(text, position)):
             start, end = match.span(1)
+            if start == end:  # a user's pattern may find nothing at all
+                position = max(match.end(), position + 1)
+                continue
             while text[end - 1 : end] == b"\\" and end > start:
                 end -= 1  # it belongs to what it escapes: hiding half an escape would break the text around
             position = max(end, position + 1)

@@ -111,6 +111,8 @@ def faults_of(entry: Entry) -> list[str]:
         return [f"rule '{entry.id}': the pattern is broken: {fault}"]
     if pattern.groups != 1:
         return [f"rule '{entry.id}': the pattern has {pattern.groups} groups; it needs one, around the value"]
+    if any(found and not found.group(1) for found in map(pattern.search, (b"", b"a b"))):
+        return [f"rule '{entry.id}': the pattern finds an empty text"]
     matcher = Matcher([rule])
     missed = [one for one in entry.match if not _found(matcher, filled(one, entry.id))]
     wrong = [one for one in entry.not_match if _found(matcher, filled(one, entry.id))]
