@@ -35,7 +35,7 @@ def of_pytest(exit_code: int, text: str) -> Outcome:
     endings = re.findall(r"^.*\d+ (?:passed|failed|skipped|error).* in [\d.]+s.*$", text, re.MULTILINE)
     last = endings[-1] if endings else ""
     counts = {word: int(found[1]) for word in words if (found := re.search(rf"(\d+) {word}", last))}
-    return _outcome(exit_code, counts, re.findall(r"^(?:FAILED|ERROR) ([^ \[]+(?:\[.*?\])?)", text, re.MULTILINE))
+    return _outcome(exit_code, counts, re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+(?:\[.*?\])?)", text, re.MULTILINE))
 
 
 def of_unittest(exit_code: int, text: str) -> Outcome:

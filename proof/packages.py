@@ -19,7 +19,7 @@ from proof.stage import Stage
 from proof.suites import FASTIFY, FASTIFY_NEEDS, PYTHON, QS, QS_MEMBERS, QS_NEEDS, STORIES, Package, Story
 from proof.watch import Watch
 
-LEVEL = os.environ.get("LEVEL", "full")
+LEVEL = "full"
 TIMEOUT_S = 1200
 ABOUT = (
     "The test suites of real packages, from their own sources, run plainly and then as a step of a plan. Each is a git "
@@ -37,12 +37,20 @@ class Row(NamedTuple):
     package: Package
     plain: Ran
     boxed: Ran
-    same: bool
+    tries: int
+
+    @property
+    def same(self) -> bool:
+        return self.plain.outcome == self.boxed.outcome and bool(self.plain.outcome.counts)
 
     @property
     def cells(self) -> list[str]:
         cells = [str(self.package), self.package.kind, self.package.runner]
-        cells += [str(self.plain.outcome), str(self.boxed.outcome), "yes" if self.same else "**no**"]
+        cells += [
+            str(self.plain.outcome),
+            str(self.boxed.outcome),
+            f"yes{', at the second try' * (self.tries > 1)}" if self.same else "**no**",
+        ]
         return [*cells, f"{self.plain.seconds:.1f}, {self.boxed.seconds:.1f}"]
 
 
@@ -179,16 +187,20 @@ def inside(stage: Stage, project: Path, package: Package) -> Ran:
 
 
 def compare(yard: Yard, package: Package, project: Path) -> Row:
-    plain = outside(yard.stage, project, package)
-    yard.clean(project, package)
-    boxed = inside(yard.stage, project, package)
-    same = plain.outcome == boxed.outcome and bool(plain.outcome.counts)
-    print("ok " if same else "NOT", package, plain.outcome, boxed.outcome, sep=" | ", flush=True)
-    for name, ran, other in (("outside", plain, boxed), ("inside", boxed, plain)):
-        (yard.output / f"{package.name}.{name}.txt").write_text(ran.text)
-        for one in sorted(ran.outcome.failing - other.outcome.failing):
-            print(f"    fails {name} only: {one}", flush=True)
-    return Row(package, plain, boxed, same=same)
+    """Both ways, and once more where they differ: some suites depend on the load of the machine. The table says so."""
+    for tries in (1, 2):
+        plain = outside(yard.stage, project, package)
+        yard.clean(project, package)
+        boxed = inside(yard.stage, project, package)
+        row = Row(package, plain, boxed, tries)
+        print("ok " if row.same else "NOT", package, plain.outcome, boxed.outcome, sep=" | ", flush=True)
+        for name, ran, other in (("outside", plain, boxed), ("inside", boxed, plain)):
+            (yard.output / f"{package.name}.{name}.{tries}.txt").write_text(ran.text)
+            for one in sorted(ran.outcome.failing - other.outcome.failing):
+                print(f"    fails {name} only: {one}", flush=True)
+        if row.same:
+            break
+    return row
 
 
 def prove_same(paper: Paper, rows: list[Row]) -> None:
@@ -209,14 +221,15 @@ def prove_same(paper: Paper, rows: list[Row]) -> None:
 def prove_source(yard: Yard, paper: Paper, story: Story, project: Path, package: Package) -> None:
     """Red, change, green in the workspace; and nobody opens the original, which the watch does see outside."""
     stage, probe = yard.stage, story.probe(project)
-    folders = [project / story.source, *(path for path in (project / story.source).rglob("*") if path.is_dir())]
-    with Watch(folders) as watch:
-        subprocess.run(["bash", "-c", probe], cwd=project, env=stage.env, capture_output=True, check=False)
+    originals = sorted(path for path in (project / story.source).rglob("*") if path.is_file())
+    with Watch(originals) as watch:
+        env = stage.env | {"PYTHONPYCACHEPREFIX": str(stage.folder / "unused")}  # or it would read compiled files only
+        subprocess.run(["bash", "-c", probe], cwd=project, env=env, capture_output=True, check=False)
         control = len(watch.seen())
     yard.clean(project, package)
     before = state(stage, project)
     plan = stage.commands(f"if ({probe}); then exit 1; fi", story.edit, probe)
-    with Watch(folders) as watch:
+    with Watch(originals) as watch:
         code, told = stage.loop(project, "run", "--new", "--isolation", LEVEL, plan)
         opened = len(watch.seen())
     equal = state(stage, project) == before
@@ -230,11 +243,12 @@ def prove_source(yard: Yard, paper: Paper, story: Story, project: Path, package:
 
 
 def main() -> None:
-    wanted = sys.argv[1:]
+    wanted = sys.argv[1:]  # names of packages, to look at some of them; the paper is about all
     paper = Paper("packages", ABOUT)
     with tempfile.TemporaryDirectory(prefix="reflectloop-proof-") as name:
         yard = Yard(Stage(Path(name).resolve()))
-        yard.stage.env["LANG"] = "C.UTF-8"  # as a user's shell has it, and the box
+        # What a user's shell has, and commands in the box get: the suites read it.
+        yard.stage.env |= {"LANG": "C.UTF-8"} | {key: os.environ[key] for key in ("PYENV_ROOT",) if key in os.environ}
         rows, projects = [], {}
         for package in (*PYTHON, FASTIFY, QS):
             if wanted and package.name not in wanted:
@@ -246,7 +260,8 @@ def main() -> None:
             for story in STORIES:
                 if story.package == row.package.name:
                     prove_source(yard, paper, story, projects[row.package.name], row.package)
-    paper.write()
+    if not wanted:
+        paper.write()
 
 
 if __name__ == "__main__":

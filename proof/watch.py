@@ -1,4 +1,4 @@
-"""Sees whether anybody opens or changes a file of some folders, by inode, whatever path or mount they come through."""
+"""Sees whether anybody opens or changes a file, by whatever path, mount or hard link they come."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_MODIFY, _ATTRIB, _CREATE, _DELETE, _OPEN, _MOVED = 0x02, 0x04, 0x100, 0x200, 0x20, 0xC0
-_IS_FOLDER = 0x40000000
-_HEAD = struct.Struct("iIII")
+_MODIFIED, _ATTRIBUTES, _OPENED, _DELETED, _MOVED = 0x2, 0x4, 0x20, 0x400, 0x800
+_TOUCHED = _MODIFIED | _ATTRIBUTES | _OPENED | _DELETED | _MOVED
+_EVENT = struct.Struct("iIII")  # watch, what, cookie, length of the name: none where a file is watched
 
 
 class Watch:
-    """inotify on folders and their files. Ask `seen` for the names of files opened or changed since the last time."""
+    """inotify on files, one by one. `seen` tells which were opened or changed since it was last asked."""
 
-    def __init__(self, folders: Iterable[Path]) -> None:
-        self._libc = ctypes.CDLL(None, use_errno=True)
-        self._descriptor = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
-        for folder in folders:
-            mask = _MODIFY | _ATTRIB | _CREATE | _DELETE | _OPEN | _MOVED
-            if self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), mask) < 0:
-                raise OSError(ctypes.get_errno(), "inotify_add_watch", str(folder))
+    def __init__(self, files: Iterable[Path]) -> None:
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._files: dict[int, Path] = {}
+        for file in files:
+            number = libc.inotify_add_watch(self._descriptor, os.fsencode(file), _TOUCHED)
+            if number < 0:
+                raise OSError(ctypes.get_errno(), "inotify_add_watch", str(file))
+            self._files[number] = file
 
     def __enter__(self) -> Self:
         return self
@@ -34,17 +36,11 @@ class Watch:
     ) -> None:
         os.close(self._descriptor)
 
-    def seen(self) -> set[str]:
-        found: set[str] = set()
+    def seen(self) -> set[Path]:
+        found: set[Path] = set()
         while True:
             try:
                 data = os.read(self._descriptor, 1 << 16)
             except BlockingIOError:
                 return found
-            place = 0
-            while place < len(data):
-                _, mask, _, length = _HEAD.unpack_from(data, place)
-                name = data[place + _HEAD.size : place + _HEAD.size + length].rstrip(b"\0")
-                place += _HEAD.size + length
-                if not mask & _IS_FOLDER:
-                    found.add(os.fsdecode(name))
+            found |= {self._files[number] for number, *_ in _EVENT.iter_unpack(data)}
