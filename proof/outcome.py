@@ -41,8 +41,8 @@ def of_pytest(exit_code: int, text: str) -> Outcome:
 def of_unittest(exit_code: int, text: str) -> Outcome:
     ran = re.findall(r"^Ran (\d+) tests? in", text, re.MULTILINE)
     ended = re.findall(r"^(?:OK|FAILED)(?: \((.*)\))?$", text, re.MULTILINE)
-    counts = {"ran": sum(map(int, ran))}
-    counts |= {word: int(number) for word, number in re.findall(r"([a-z ]+)=(\d+)", ended[-1] if ended else "")}
+    others = {word: int(number) for word, number in re.findall(r"([a-z]+)=(\d+)", ended[-1] if ended else "")}
+    counts = {"passed": sum(map(int, ran)) - sum(others.values())} | others
     return _outcome(exit_code, counts, re.findall(r"^(?:FAIL|ERROR): (.+)$", text, re.MULTILINE))
 
 
