@@ -29,8 +29,8 @@ class Paper:
 
     def table(self, head: list[str], rows: list[list[str]]) -> None:
         """More than a claim can say; comes after all of them."""
-        lines = [head, ["---"] * len(head), *rows]
-        self.tables += ["", *(f"| {' | '.join(cells)} |".replace("| --- |", "|---|") for cells in lines)]
+        lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+        self.tables += ["", lines[0], "|---" * len(head) + "|", *lines[1:]]
 
     def write(self) -> None:
         """Leave the document, and fail when a claim does not hold."""
