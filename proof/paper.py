@@ -21,10 +21,16 @@ class Paper:
     def __init__(self, name: str, about: str) -> None:
         self.name, self.about = name, about
         self.claims: list[Claim] = []
+        self.tables: list[str] = []
 
     def claim(self, text: str, seen: str, *, holds: bool) -> None:
         self.claims.append(Claim(text, seen, holds))
         print(f"{'ok ' if holds else 'NOT'} {text}: {seen}", flush=True)
+
+    def table(self, head: list[str], rows: list[list[str]]) -> None:
+        """More than a claim can say; comes after all of them."""
+        lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+        self.tables += ["", lines[0], "|---" * len(head) + "|", *lines[1:]]
 
     def write(self) -> None:
         """Leave the document, and fail when a claim does not hold."""
@@ -33,6 +39,7 @@ class Paper:
         lines[-1] += f"{platform.python_version()}, Linux {platform.release().split('-')[0]}."
         lines += ["", "| claim | seen | holds |", "|---|---|---|"]
         lines += [f"| {one.text} | {one.seen} | {'yes' if one.holds else '**no**'} |" for one in self.claims]
+        lines += self.tables
         path = ROOT / "docs" / "proof" / f"{self.name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(lines) + "\n")
