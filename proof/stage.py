@@ -58,12 +58,13 @@ class Stage:
 
     def processes(self) -> int:
         """Commands of a run that still live: their HOME lies on this stage."""
-        mark = b"HOME=" + os.fsencode(self.folder / "temp")
+        mark = b"HOME=" + os.fsencode(self.folder)
         count = 0
         for name in os.listdir("/proc"):  # noqa: PTH208 - names, not paths
             if name.isdigit():
                 try:
-                    count += mark in Path(f"/proc/{name}/environ").read_bytes()
+                    environ = Path(f"/proc/{name}/environ").read_bytes()
+                    count += mark in environ and b"REFLECTLOOP_RUN=" in environ
                 except OSError:
                     continue
         return count
