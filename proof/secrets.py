@@ -68,9 +68,8 @@ def holders(root: Path, values: list[bytes]) -> list[str]:
 def prove(stage: Stage, paper: Paper, name: str, command: str, number: int) -> None:
     project = stage.small_project(f"p{number}")
     key, own = canary(), "Vq8+" + secrets.token_urlsafe(18)
-    parts = (
-        f"K={key[:_HALF]}; K=${{K}}{key[_HALF:]}; V={shlex.quote(own[:_HALF])}; V=${{V}}{shlex.quote(own[_HALF:])}; "
-    )
+    parts = f"K={key[:_HALF]}; K=${{K}}{key[_HALF:]}; "
+    parts += f"V={shlex.quote(own[:_HALF])}; V=${{V}}{shlex.quote(own[_HALF:])}; "
     stage.plan([{"id": "leak", "commands": [parts + command]}], f"plan{number}.json")
     plan = stage.folder / f"plan{number}.json"
     began = time.monotonic()
@@ -87,9 +86,8 @@ def prove(stage: Stage, paper: Paper, name: str, command: str, number: int) -> N
     values = [key.encode(), own.encode()]
     left = [path for root in (project, stage.folder / "temp") for path in holders(root, values)]
     shown = any(value in done.stdout for value in values)
-    latched = (
-        json.loads((project / ".reflectloop/latch.json").read_text())["error_code"] if done.returncode == 99 else ""
-    )
+    latch = project / ".reflectloop/latch.json"
+    latched = json.loads(latch.read_text())["error_code"] if latch.exists() else ""
     paper.claim(
         name,
         f"exit {done.returncode} in {spent:.1f} s, latched by {latched or 'nothing'}, found in {len(left)} file(s), "

@@ -16,7 +16,7 @@ from reflectloop.box import escapes, toolchains, walls
 from reflectloop.box.walls import Wall
 from reflectloop.terms import Isolation
 from reflectloop.world import cgroup, landlock, seccomp
-from support import Repo
+from support import PROGRAM, Repo
 
 full = pytest.mark.skipif(walls.possible()[0].level is not Isolation.FULL, reason="needs a working bubblewrap")
 needs_landlock = pytest.mark.skipif(landlock.refusal() is not None, reason=f"no Landlock: {landlock.refusal()}")
@@ -320,3 +320,35 @@ def test_what_bubblewrap_cannot_do_is_found_out_by_trying(tmp_path: Path, repo: 
     (found,) = (one for one in answer.json["data"]["findings"] if one["name"] == "bubblewrap")
     assert "Permission denied" in found["detail"]
     assert answer.json["data"]["isolation"] != "full"
+
+
+@full
+def test_a_command_leads_a_group_of_its_own(repo: Repo) -> None:
+    """A program that signals its group reaches itself, not the jailer."""
+    command = (
+        "import os, signal\nsignal.signal(signal.SIGTERM, lambda *_: print('heard', flush=True))\n"
+        "os.killpg(os.getpgid(0), signal.SIGTERM)\nprint(os.getsid(0) > 0)"
+    )
+    assert repo.run("run", repo.steps(["python3", "-c", command])).code == 0
+    assert log(repo) == "heard\nTrue\n"
+
+
+def test_signals_that_the_engine_was_told_to_ignore_reach_commands(repo: Repo) -> None:
+    plan = repo.steps(
+        "python3 -c 'import signal; print(signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGHUP))'"
+    )
+    ignoring = "import os, signal, sys\nfor n in (1, 2, 3): signal.signal(n, signal.SIG_IGN)\nos.execv(sys.argv[1], sys.argv[1:])"
+    subprocess.run([sys.executable, "-c", ignoring, *PROGRAM, "run", str(plan)], cwd=repo.path, check=True)
+    assert "SIG_IGN" not in log(repo)
+
+
+@full
+def test_words_cannot_be_put_into_a_terminals_mouth(repo: Repo) -> None:
+    script = (
+        "import fcntl, os, pty\nparent, child = pty.openpty()\n"
+        "for call in (0x5412, 0x541C):\n"
+        "    try: fcntl.ioctl(child, call, b'x')\n    except OSError as fault: print(fault.errno)\n"
+        "fcntl.ioctl(child, 0x5413, bytes(8)); print('size')"
+    )
+    assert repo.run("run", repo.steps(["python3", "-c", script])).code == 0
+    assert log(repo) == "1\n1\nsize\n"

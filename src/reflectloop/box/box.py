@@ -26,7 +26,8 @@ SHELL = ("bash", "-e", "-o", "pipefail", "-c")
 NOT_FOUND = 127
 NOT_RUNNABLE = 126
 _BY_SIGNAL = 128  # the shell's mark
-_NOT_STARTED = b"bwrap: execvp "
+_NOT_STARTED, _NOT_LED = b"bwrap: execvp ", b"setsid: failed to execute "
+_WHY = {NOT_FOUND: "command not found", NOT_RUNNABLE: "cannot be run"}
 _DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts"))
 
 
@@ -216,15 +217,16 @@ class Box:
     @staticmethod
     def _judge(ended: process.Ended, code: int | None, argv: list[str], recorder: Recorder) -> process.Ended:
         """Without the command's own exit code, and not by a signal, it was bubblewrap that failed."""
+        if code in (NOT_FOUND, NOT_RUNNABLE) and recorder.beginning.startswith(_NOT_LED):
+            recorder.take("stderr", f"{argv[0][:200]}: {_WHY[code]}\n".encode())
         if code is not None:
             return ended._replace(code=code)
         if ended.timed_out or ended.idle or ended.cancelled or ended.over or ended.code > _BY_SIGNAL:
             return ended
         if _NOT_STARTED in recorder.beginning:
-            missing = os.strerror(errno.ENOENT).encode() in recorder.beginning
-            why = "command not found" if missing else "cannot be run"
-            recorder.take("stderr", f"{argv[0][:200]}: {why}\n".encode())
-            return ended._replace(code=NOT_FOUND if missing else NOT_RUNNABLE)
+            code = NOT_FOUND if os.strerror(errno.ENOENT).encode() in recorder.beginning else NOT_RUNNABLE
+            recorder.take("stderr", f"{argv[0][:200]}: {_WHY[code]}\n".encode())
+            return ended._replace(code=code)
         said = recorder.beginning.decode("utf-8", "replace").strip()[:300]
         raise SandboxCreateFailed(f"bubblewrap could not start the command: {said}", next_step="reflectloop doctor")
 
@@ -246,6 +248,7 @@ class Box:
                 mounts=self._mounts(),
                 apart=Namespaces(network=self.wall.level is Isolation.FULL, own_user=self.view is not None),
                 online=True,
+                terminal=True,
             )
             gate.open()
             return process.interactive(wrapped, cwd=self.workspace.repo, env=dict(env), pass_fds=gate.inherited)

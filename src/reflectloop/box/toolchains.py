@@ -86,7 +86,7 @@ def _around(folder: Path) -> Iterator[Path]:
     yield folder
     above = folder.parent
     looks_installed = any(is_there(above / part) for part in ("pyvenv.cfg", "conda-meta", "lib", "libexec"))
-    if folder.name == "bin" and looks_installed and not is_there(above / ".git"):
+    if folder.name in ("bin", "shims") and looks_installed and not is_there(above / ".git"):
         yield above
 
 

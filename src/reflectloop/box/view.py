@@ -15,6 +15,8 @@ _SPARE_HOME = Path("/run/home")
 # procfs lets root's uid write root's files without any capability, and core_pattern starts programs outside.
 _PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr", "acpi", "scsi", "driver", "pressure")
 
+_EMPTY = ("/home", "/mnt", "/srv", "/media", "/var/log", "/var/lib", "/var/cache", "/run/lock", "/root")
+
 Kind = Literal["read", "write", "link", "mask"]
 
 
@@ -52,7 +54,9 @@ class View(NamedTuple):
         yield from ("--dev", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev", "--proc", "/proc")  # noqa: S108
         for name in _PROC_READ_ONLY:
             yield from ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
-        yield from ("--remount-ro", "/")
+        for name in _EMPTY:
+            yield from ("--dir", name)
+        yield from ("--symlink", "/run", "/var/run", "--symlink", "/run/lock", "/var/lock", "--remount-ro", "/")
 
 
 def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> View:

@@ -169,8 +169,11 @@ def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> 
     """Run, show, and leave with the code the outcome says."""
     if as_json and events:
         raise click.UsageError("--json prints one document, --events many; choose one.")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _as_interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, _unmoved)  # as `nohup` wants it, without handing that on to commands
+        elif number != signal.SIGQUIT:
+            signal.signal(number, _as_interrupt)
     outcome = _watched(request, as_json=as_json, as_events=events)
     if debug and outcome.error and outcome.error.__cause__:
         sys.stderr.write("".join(traceback.format_exception(outcome.error.__cause__)))
@@ -179,6 +182,10 @@ def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> 
     elif not events:
         tell(outcome)
     sys.exit(outcome.error.exit_code if outcome.error else 0)
+
+
+def _unmoved(number: int, frame: object) -> None:
+    pass
 
 
 def _as_interrupt(_: int, __: FrameType | None) -> None:

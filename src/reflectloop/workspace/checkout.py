@@ -237,6 +237,7 @@ def create(
         _lay_git(project, store, snapshot, space)
         (space.home / ".gitconfig").write_text(_HOME_GITCONFIG)
         _carry(project, space, carry or WorkspaceConfig(), bound=bound)
+    space.tmp.chmod(0o1777)  # as programs expect it; nobody else can enter the folder above
     space.shield = raise_shield(project.folder)
     space.mark_ns = mark(folder)
     return space

@@ -88,6 +88,7 @@ def wrap(
     mounts: Iterable[str],
     apart: Namespaces,
     online: bool,
+    terminal: bool = False,
 ) -> list[str]:
     """The command behind `gate`, in namespaces of its own.
 
@@ -109,8 +110,15 @@ def wrap(
         *("--block-fd", str(gate.hold)),
         *("--chdir", os.fspath(cwd)),
         "--",
+        *(() if terminal else leading()),
         *argv,
     ]
+
+
+def leading() -> tuple[str, ...]:
+    """What makes a command the leader of a group: by bubblewrap's own option its group would be init's, number 1."""
+    setsid = tools.find("setsid")
+    return (setsid,) if setsid else ()
 
 
 def _fill(descriptor: int, data: bytes) -> None:

@@ -16,24 +16,26 @@ _KILL = 0x80000000
 _REFUSE = 0x00050000 | errno.EPERM
 _NOT_THERE = 0x00050000 | errno.ENOSYS
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT = 0, 4, 16
+_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT = 0, 4, 16, 24
 _X32 = 0x40000000
 _INTERNET = (2, 10)  # AF_INET, AF_INET6
 _PACKET = (17,)
+_TYPING = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: put words into a terminal's mouth
 _IO_URING = 425  # the same everywhere
 
 
 class _Machine(NamedTuple):
     audit: int
     socket: int
+    ioctl: int
     keys: tuple[int, ...]  # add_key, request_key, keyctl: the user's keyring is not behind any file
     prying: tuple[int, ...]  # bpf, perf_event_open, userfaultfd
     peeking: tuple[int, ...]  # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd
 
 
 _MACHINES = {
-    "x86_64": _Machine(0xC000003E, 41, (248, 249, 250), (321, 298, 323), (101, 310, 311, 438)),
-    "aarch64": _Machine(0xC00000B7, 198, (217, 218, 219), (280, 241, 282), (117, 270, 271, 438)),
+    "x86_64": _Machine(0xC000003E, 41, 16, (248, 249, 250), (321, 298, 323), (101, 310, 311, 438)),
+    "aarch64": _Machine(0xC00000B7, 198, 29, (217, 218, 219), (280, 241, 282), (117, 270, 271, 438)),
 }
 
 
@@ -55,18 +57,21 @@ def program(*, outside: bool = False, network: bool = True) -> bytes:
     ]
     for number in refused:
         code += [_step(_EQUAL, number, skip_false=1), _step(_RETURN, _REFUSE)]
+    code += _by_argument(machine.ioctl, _SECOND_ARGUMENT_AT, _TYPING)
     if not network:
         # io_uring opens sockets without the call that is watched here.
         code += [_step(_EQUAL, _IO_URING, skip_false=1), _step(_RETURN, _NOT_THERE)]
-        families = _INTERNET + _PACKET
-        code += [
-            _step(_EQUAL, machine.socket, skip_false=1 + 2 * len(families)),
-            _step(_LOAD, _FIRST_ARGUMENT_AT),
-        ]
-        for family in families:
-            code += [_step(_EQUAL, family, skip_false=1), _step(_RETURN, _REFUSE)]
+        code += _by_argument(machine.socket, _FIRST_ARGUMENT_AT, _INTERNET + _PACKET)
     code.append(_step(_RETURN, _ALLOW))
     return b"".join(code)
+
+
+def _by_argument(number: int, place: int, refused: tuple[int, ...]) -> list[bytes]:
+    """Refuse a call for some values of one argument, and look at the number again after."""
+    code = [_step(_EQUAL, number, skip_false=2 + 2 * len(refused)), _step(_LOAD, place)]
+    for value in refused:
+        code += [_step(_EQUAL, value, skip_false=1), _step(_RETURN, _REFUSE)]
+    return [*code, _step(_LOAD, _NUMBER_AT)]
 
 
 def _step(operation: int, value: int, *, skip_true: int = 0, skip_false: int = 0) -> bytes:
