@@ -1,4 +1,4 @@
-"""Measures what the box adds to a start of `true` in a pid namespace."""
+"""Measures what the box adds to a start of `true`: at `full`, and against bubblewrap called by hand."""
 
 from __future__ import annotations
 
@@ -9,31 +9,50 @@ from bench import ours, race
 from bench.ground import Ground
 from bench.race import Contestant
 from bench.table import Measure, Row, Section
-from reflectloop.box import walls
+from reflectloop.box import limits, walls
 from reflectloop.box.box import Box, Order
+from reflectloop.box.limits import Limiter
+from reflectloop.config import BoxConfig
 from reflectloop.terms import Isolation
-from reflectloop.world import bubblewrap
 
-_BWRAP = ("bwrap", "--dev-bind", "/", "/", "--proc", "/proc", "--unshare-pid", "--die-with-parent", "--")
+_PLAIN = ("--dev-bind", "/", "/", "--proc", "/proc", "--unshare-pid", "--die-with-parent")
+_APART = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent")
 
 
 def measure(ground: Ground) -> Section:
     title = "sandbox: start of `true`"
-    if refused := bubblewrap.refusal():
-        return Section(title, [f"Not measured: {refused}."], [])
+    wall = walls.possible()[0]
+    if wall.level is not Isolation.FULL:
+        return Section(title, [f"Not measured: this machine reaches {wall.level}."], [])
     root = ground.repository(100)
     space = ours.workspace(root, ground.disk / "copies")
     order = Order(("true",), space.repo, ground.disk / "true.log", timeout_s=60)
-    box = Box(space, dict(os.environ), walls.reach(Isolation.FULL))
+    limiter = Limiter(space.name, limits.wanted(BoxConfig()))
+    box = Box(space, dict(os.environ), wall, limiter=limiter)
+    weak = Box(space, dict(os.environ), walls.reach(Isolation.NONE, Isolation.WORKSPACE))
+    assert box.view  # noqa: S101
+    mounts = tuple(box.view.words())
     contestants = [
-        Contestant("ours", lambda: box.run(order)),
-        Contestant("bwrap", lambda: subprocess.run([*_BWRAP, "true"], check=True)),
+        Contestant("full", lambda: box.run(order)),
+        Contestant("workspace", lambda: weak.run(order)),
+        Contestant("bwrap, same mounts", lambda: _by_hand(*mounts, *_APART)),
+        Contestant("bwrap, pid only", lambda: _by_hand(*_PLAIN)),
         Contestant("spawn", lambda: subprocess.run(["true"], check=True)),
     ]
     times = race.run(contestants, 40 if ground.quick else 300)
+    limiter.close()
     ours.dispose(root, space)
     taken = {name: Measure(name, spent.wall_s) for name, spent in times.items()}
-    rows = [Row("in a pid namespace", taken["ours"], taken["bwrap"], taken["spawn"], limit=1.5)]
+    spawn = taken["spawn"]
+    rows = [
+        Row("level full", taken["full"], taken["bwrap, same mounts"], spawn, limit=1.5),
+        Row("level workspace", taken["workspace"], taken["bwrap, pid only"], spawn, limit=1.5),
+        Row("level full against the least bwrap does", taken["full"], taken["bwrap, pid only"], spawn),
+    ]
     # Not the CPU: bwrap leaves the namespace's init to ours, and nobody can say what it took.
-    notes = ["Wall time, median of 300 starts from Python; ours also logs, scans and times the output."]
+    notes = ["Wall time, median of 300 starts from Python; ours also sets limits, logs, scans and times the output."]
     return Section(title, notes, rows)
+
+
+def _by_hand(*words: str) -> None:
+    subprocess.run(["bwrap", *words, "--", "true"], check=True)

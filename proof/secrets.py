@@ -29,13 +29,14 @@ WAYS = {
     "amid colours and control codes": "printf '\\033[31m\\033]0;t\\007%s\\033[0m\\n' $K",
     "in a binary stream": "head -c 3000000 /dev/urandom; printf '\\0%s\\0' $K; head -c 3000000 /dev/urandom",
     "at the end of a line of 500 MB": "head -c 500000000 /dev/zero | tr '\\0' a; echo \" $K\"",
-    "in the middle of a log of 1 GB": "yes 'compiling module' | head -c 500000000; echo $K; yes ok | head -c 500000000",
+    "in the middle of a log of 1.4 GB": (
+        "set +o pipefail; yes compiling | head -c $((5**13)); echo $K; yes ok | head -c $((5**12))"
+    ),
     "a file in the patch": "echo token=$K > settings.ini",
     "a binary file": "printf '\\0\\1%s\\0' $K > data.bin",
     "a file name": "touch $K",
     "a link": "ln -s $K link",
     "a commit message": 'git commit -q --allow-empty -m "key $K"',
-    "written and removed again": "echo $K > x; sleep 1; true",
     "an environment dump": "export SERVICE=$K; env",
     "base64 of a variable of the caller's": "printf 'user:%s' \"$V\" | base64 -w0",
     "hex of a variable of the caller's": "printf %s \"$V\" | od -An -tx1 -w100 | tr -d ' '",

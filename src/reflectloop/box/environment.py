@@ -68,7 +68,7 @@ def build(
         env |= {key: f"{home / name}" for key, name in _UNDER_HOME.items() if key not in env and (home / name).is_dir()}
     return env | {
         "HOME": os.fspath(view.home if view else workspace.home),
-        "TMPDIR": os.fspath(TEMP[0] if view else workspace.tmp),
+        "TMPDIR": os.fspath(TEMP if view else workspace.tmp),
         RUN: workspace.name,
         "GIT_TERMINAL_PROMPT": "0",
         "PYTHONDONTWRITEBYTECODE": "1",

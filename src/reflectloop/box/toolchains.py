@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 _SYSTEM = """
-/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix /gnu /sys /snap /run/current-system /var/lib/dpkg
+/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix /gnu /sys/devices/system /snap
+/run/current-system /var/lib/dpkg
 /var/lib/gems /var/lib/ghc /var/lib/texmf /var/cache/fontconfig /home/linuxbrew/.linuxbrew
 """
 
@@ -34,7 +35,7 @@ _PRIVATE = """
 /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private
 /etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab /etc/wireguard /etc/openvpn /etc/ppp
 /etc/NetworkManager/system-connections /etc/apt/auth.conf /etc/apt/auth.conf.d /etc/kubernetes /etc/rancher
-/etc/docker /etc/machine-id /sys/kernel/debug /sys/kernel/tracing /sys/firmware /sys/fs/bpf /sys/fs/pstore
+/etc/docker /etc/machine-id
 """
 _HOST_KEYS = ("/etc/ssh", "ssh_host_*_key")
 

@@ -10,12 +10,14 @@ from typing import Literal, NamedTuple
 from reflectloop.box import toolchains
 from reflectloop.workspace.checkout import OBJECTS_INSIDE, Workspace
 
-TEMP = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - inside; each workspace has its own
+TEMP = Path("/tmp")  # noqa: S108 - inside; each workspace has its own
 _SPARE_HOME = Path("/run/home")
 # procfs lets root's uid write root's files without any capability, and core_pattern starts programs outside.
-_PROC_READ_ONLY = ("sys", "sysrq-trigger", "irq", "bus", "fs", "mtrr", "acpi", "scsi", "driver", "pressure")
+_PROC_READ_ONLY = ("sys", "sysrq-trigger", "fs", "mtrr", "acpi", "scsi", "driver")
 
 _EMPTY = ("/home", "/mnt", "/srv", "/media", "/var/log", "/var/lib", "/var/cache", "/run/lock", "/root")
+
+_LINKED = (("/var/run", "/run"), ("/var/lock", "/run/lock"), ("/var/tmp", "/tmp"))  # noqa: S108
 
 Kind = Literal["read", "write", "link", "mask"]
 
@@ -52,11 +54,14 @@ class View(NamedTuple):
             else:
                 yield from ("--ro-bind" if mount.kind == "read" else "--bind", outside, inside)
         yield from ("--dev", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev", "--proc", "/proc")  # noqa: S108
-        for name in _PROC_READ_ONLY:
-            yield from ("--ro-bind-try", f"/proc/{name}", f"/proc/{name}")
+        if os.geteuid() == 0:
+            for name in filter(os.path.exists, (f"/proc/{name}" for name in _PROC_READ_ONLY)):
+                yield from ("--ro-bind", name, name)
         for name in _EMPTY:
             yield from ("--dir", name)
-        yield from ("--symlink", "/run", "/var/run", "--symlink", "/run/lock", "/var/lock", "--remount-ro", "/")
+        for name, target in _LINKED:
+            yield from ("--symlink", target, name)
+        yield from ("--remount-ro", "/")
 
 
 def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> View:
@@ -65,7 +70,7 @@ def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> Vie
     home = _home(caller, root)
     mounts = list(_system())
     mounts += [Mount("mask", path, path) for path in toolchains.private()]
-    mounts += [Mount("write", place, space.tmp) for place in TEMP]
+    mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, space.home))
     carried = [root / path for path in space.carried]
     for path in toolchains.found(caller, home, also, carried):
@@ -103,7 +108,7 @@ def _covered(path: Path, mounts: Sequence[Mount]) -> bool:
 def readable(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> list[Path]:
     """The same for walls that hide nothing inside what they show: folders with something private are listed apart."""
     home = Path(os.path.normpath(caller.get("HOME") or "/"))
-    hidden = [*toolchains.private(), Path("/sys")]
+    hidden = toolchains.private()
     out = [part for path in toolchains.system() for part in _but(path, hidden)]
     out += toolchains.found(caller, home, also, [space.root / path for path in space.carried])
     out += [*space.borrowed, Path("/proc")]
