@@ -15,7 +15,7 @@ from reflectloop.box.limits import Limiter
 from reflectloop.box.output import Recorder
 from reflectloop.box.view import View
 from reflectloop.box.walls import Wall
-from reflectloop.errors import SandboxCreateFailed
+from reflectloop.errors import SandboxCreateFailed, SandboxEscape
 from reflectloop.terms import Isolation, Network
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.record import changed_since, mark
@@ -25,10 +25,11 @@ from reflectloop.world.bubblewrap import Gate, Namespaces
 SHELL = ("bash", "-e", "-o", "pipefail", "-c")
 NOT_FOUND = 127
 NOT_RUNNABLE = 126
+_A_DAY_S = 86400.0  # a person may look as long as they like
 _BY_SIGNAL = 128  # the shell's mark
 _NOT_STARTED, _NOT_LED = b"bwrap: execvp ", b"setsid: failed to execute "
 _WHY = {NOT_FOUND: "command not found", NOT_RUNNABLE: "cannot be run"}
-_DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts"))
+_DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "ptmx"))
 
 
 def _ignore(_: bytes) -> None:
@@ -194,22 +195,32 @@ class Box:
                 cancel=self.cancel,
             )
             gate.started()
-            self._limit(gate.child(), order)
+            self._limit(gate.child(), order.timeout_s)
             gate.open()
             ended = watched.wait(self._patience(order))
             return self._judge(ended, gate.exit_code(), argv, recorder)
         finally:
             gate.close()
 
-    def _limit(self, child: int | None, order: Order) -> None:
+    def _limit(self, child: int | None, timeout_s: float) -> None:
         if child is not None and self.limiter:
-            self.limiter.take(child, order.timeout_s)
+            self.limiter.take(child, timeout_s)
 
     def _mounts(self) -> list[str]:
         if self.view:
+            self._refuse_links(self.view)
             return list(self.view.words())
         seen = [word for pair in self.workspace.read_only for word in ("--ro-bind", *map(os.fspath, pair))]
         return [*bubblewrap.WHOLE_MACHINE, *seen]
+
+    def _refuse_links(self, seen: View) -> None:
+        """Mount points are made while the machine is still in sight: a link in their way would lead out."""
+        for path in seen.points():
+            if path.is_symlink():
+                raise SandboxEscape(
+                    f"a command put a link where {path.name} is to be mounted",
+                    next_step="reflectloop unlock --reason TEXT",
+                )
 
     def _inside(self, path: Path) -> Path:
         return self.view.root / path.relative_to(self.workspace.repo) if self.view else path
@@ -250,7 +261,13 @@ class Box:
                 online=True,
                 terminal=True,
             )
-            gate.open()
-            return process.interactive(wrapped, cwd=self.workspace.repo, env=dict(env), pass_fds=gate.inherited)
+
+            def begun() -> None:
+                gate.started()
+                self._limit(gate.child(), _A_DAY_S)
+                gate.open()
+
+            own = {"PATH": tools.search_path()}
+            return process.interactive(wrapped, cwd=self.workspace.repo, env=own, pass_fds=gate.inherited, begun=begun)
         finally:
             gate.close()

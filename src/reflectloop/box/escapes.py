@@ -45,6 +45,17 @@ time.sleep(float(sys.argv[2])); open(sys.argv[1], 'w').write('out'); time.sleep(
 _STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + _LINGER.replace(
     "sys.exit(0)", "time.sleep(9)"
 )
+_READ_ENGINE = """
+import os, sys
+for thread in os.listdir(f'/proc/{sys.argv[1]}/task'):
+    if open(f'/proc/{sys.argv[1]}/task/{thread}/environ', 'rb').read(1): print('read')
+"""
+_CALL = """
+import os, socket, sys
+folder = os.open(sys.argv[1], os.O_PATH)  # a socket's name must be short
+socket.socket(socket.AF_UNIX).connect(f'/proc/self/fd/{folder}/socket')
+"""
+_RULE = "import ctypes; print('rules' if ctypes.CDLL(None).unshare(0x10000000) == 0 else 'refused')"
 _FORK = """
 import os, time
 count = 0
@@ -142,6 +153,20 @@ def _reads_environment(trial: Trial) -> bool:
     return trial.stage.canary.encode() not in trial.run(_READ, f"/proc/{trial.stage.victim.pid}/environ")[1]
 
 
+def _reads_engine(trial: Trial) -> bool:
+    return b"read" not in trial.run(_READ_ENGINE, os.getpid())[1]
+
+
+def _calls(trial: Trial) -> bool:
+    trial.stage.called.clear()
+    trial.run(_CALL, trial.stage.root)
+    return not trial.stage.called.wait(0.3)
+
+
+def _rules(trial: Trial) -> bool:
+    return b"rules" not in trial.run(_RULE)[1]
+
+
 def _connects(trial: Trial) -> bool:
     trial.stage.called.clear()
     trial.run(_CONNECT, trial.stage.port)
@@ -195,6 +220,9 @@ ATTEMPTS = (
     Attempt("read another project", Isolation.FS, _reads("other/notes")),
     Attempt("see your real HOME", Isolation.FS, _sees_home),
     Attempt("read a process's environment", Isolation.FS, _reads_environment),
+    Attempt("read the engine's memory", Isolation.FS, _reads_engine),
+    Attempt("reach a socket of yours", Isolation.FS, _calls),
+    Attempt("become root in a namespace", Isolation.FS, _rules),
     Attempt("connect to this machine", Isolation.FULL, _connects),
     Attempt("kill another process", Isolation.FULL, _kills),
     Attempt("start processes without end", Isolation.FULL, _forks),
@@ -250,22 +278,31 @@ def _space(stage: Stage) -> Workspace:
 @contextlib.contextmanager
 def _set_up() -> Iterator[Stage]:
     canary = secrets.token_hex(8)
-    with tempfile.TemporaryDirectory(prefix="reflectloop-doctor-") as name, socket.socket() as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="reflectloop-doctor-") as name,
+        socket.socket() as server,
+        socket.socket(socket.AF_UNIX) as agent,
+    ):
         root = Path(name).resolve()
         for folder in ("project", "project-evil", "outside", "other", "home/.ssh"):
             (root / folder).mkdir(parents=True)
         for file in ("home/.ssh/id_canary", "other/notes"):
             (root / file).write_text(canary)
-        server.bind(("127.0.0.1", 0))
-        server.listen()
         called = threading.Event()
-        threading.Thread(target=_answer, args=(server, called), daemon=True).start()
+        server.bind(("127.0.0.1", 0))
+        place = os.open(root, os.O_PATH)
+        agent.bind(f"/proc/self/fd/{place}/socket")
+        os.close(place)
+        for one in (server, agent):
+            one.listen()
+            threading.Thread(target=_answer, args=(one, called), daemon=True).start()
         victim = process.Conversation(["sh"], env={"CANARY": canary, "PATH": os.defpath})
         real_home = Path(os.environ.get("HOME") or "/")
         try:
             yield Stage(root, canary, root / "home", real_home, victim, server.getsockname()[1], called)
         finally:
-            server.shutdown(socket.SHUT_RDWR)
+            for one in (server, agent):
+                one.shutdown(socket.SHUT_RDWR)
             victim.close()
 
 

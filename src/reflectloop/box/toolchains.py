@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -15,13 +17,19 @@ _SYSTEM = """
 
 # Under HOME. Only the parts without credentials, where the rest of a folder may hold some.
 _AT_HOME = """
-bin .local/bin .local/lib .local/pipx/venvs .local/share/pipx .local/share/uv .local/share/mise .local/share/fnm
-.local/share/pnpm .local/share/virtualenvs .local/share/hatch .local/state/fnm_multishells .local/state/nix/profiles
-.pyenv .rye .poetry .virtualenvs .conda/envs miniconda3 anaconda3 miniforge3 mambaforge .nvm .volta .fnm .bun
-.deno/bin .yarn/bin .npm-global .nodenv .n .rustup .cargo/bin .cargo/registry .cargo/git .cargo/env go/bin go/pkg
-.goenv sdk .swiftly .elan .juliaup .rbenv .rvm .gem/ruby .asdf .composer/vendor .phpenv .sdkman .jenv .m2/repository
-.gradle/caches .gradle/wrapper .dotnet .nuget/packages .ghcup .cabal/bin .cabal/packages .stack/programs .opam
-.nix-profile
+.local/bin .local/lib .local/pipx/venvs .local/share/pipx/venvs .local/share/uv/python .local/share/uv/tools
+.local/share/mise/installs .local/share/mise/shims .local/share/fnm .local/share/pnpm .local/share/virtualenvs
+.local/share/hatch/env .local/state/fnm_multishells .local/state/nix/profiles .nix-profile
+.pyenv .rye/shims .rye/py .rye/tools .rye/self .poetry/bin .poetry/lib .virtualenvs .conda/envs
+miniconda3/bin miniconda3/lib miniconda3/envs anaconda3/bin anaconda3/lib anaconda3/envs
+miniforge3/bin miniforge3/lib miniforge3/envs mambaforge/bin mambaforge/lib mambaforge/envs
+.nvm/versions .nvm/nvm.sh .nvm/nvm-exec .nvm/alias .volta/bin .volta/tools .fnm .bun/bin .bun/install/global .deno/bin
+.yarn/bin .npm-global/bin .npm-global/lib .nodenv .n/bin .n/lib
+.rustup/toolchains .rustup/settings.toml .rustup/update-hashes .cargo/bin .cargo/registry .cargo/git .cargo/env
+go/bin go/pkg .goenv .swiftly .elan .juliaup .rbenv .rvm .gem/ruby .asdf .composer/vendor .phpenv
+.sdkman/candidates .jenv .m2/repository .gradle/caches .gradle/wrapper
+.dotnet/sdk .dotnet/shared .dotnet/host .dotnet/tools .dotnet/packs .dotnet/dotnet .nuget/packages
+.ghcup .cabal/bin .cabal/packages .stack/programs .opam
 """
 
 # Variables that say where tools are.
@@ -37,6 +45,7 @@ _PRIVATE = """
 /etc/NetworkManager/system-connections /etc/apt/auth.conf /etc/apt/auth.conf.d /etc/kubernetes /etc/rancher
 /etc/docker /etc/machine-id
 """
+_NO_HOME = ("bin", "sbin", "games", "lib")  # where the system says that some of its own users live
 _HOST_KEYS = ("/etc/ssh", "ssh_host_*_key")
 
 
@@ -45,9 +54,11 @@ def system() -> list[Path]:
     return [Path(name) for name in _SYSTEM.split()]
 
 
-def private() -> list[Path]:
+def private(home: Path) -> list[Path]:
     """What is masked inside system folders. What this user cannot read needs no mask."""
     there = [Path(name) for name in _PRIVATE.split()] + list(Path(_HOST_KEYS[0]).glob(_HOST_KEYS[1]))
+    own = [one for one in homes(home) if one.name not in _NO_HOME]
+    there += [one for one in own if any(one.is_relative_to(shown) for shown in system())]
     return [path for path in there if is_there(path)]
 
 
@@ -91,7 +102,17 @@ def _around(folder: Path) -> Iterator[Path]:
         yield above
 
 
+def homes(home: Path) -> list[Path]:
+    """Every name of the user's HOME: what the variable says, what the system says, and what they really are."""
+    named = [home]
+    with contextlib.suppress(KeyError):
+        named.append(Path(pwd.getpwuid(os.geteuid()).pw_dir))
+    return list(dict.fromkeys([*named, *(path.resolve() for path in named)]))
+
+
 def too_wide(path: Path, home: Path) -> bool:
-    """Whether a folder holds a HOME, or is one, or everything."""
-    real = Path(os.path.normpath(path))
-    return real == Path("/") or real == home or real in home.parents or real in (Path("/tmp"), Path("/home"))  # noqa: S108
+    """Whether a folder holds a HOME, or is one, or everything; by whatever name."""
+    real = path.resolve()
+    if real in (Path("/"), Path("/tmp"), Path("/home")):  # noqa: S108
+        return True
+    return any(one != Path("/") and (real == one or real in one.parents) for one in homes(home))

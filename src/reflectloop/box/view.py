@@ -35,6 +35,18 @@ class View(NamedTuple):
     home: Path
     root: Path  # where the project is seen
 
+    def points(self) -> Iterator[Path]:
+        """Every folder outside that a mount point inside a writable one passes through."""
+        writable = [mount for mount in self.mounts if mount.kind == "write"]
+        for mount in self.mounts:
+            above = [one for one in writable if one is not mount and mount.inside.is_relative_to(one.inside)]
+            if above:
+                nearest = max(above, key=lambda one: len(one.inside.parts))
+                path = nearest.outside
+                for part in mount.inside.relative_to(nearest.inside).parts:
+                    path /= part
+                    yield path
+
     def words(self) -> Iterator[str]:
         """The same in bubblewrap's language."""
         for mount in self.mounts:
@@ -69,7 +81,7 @@ def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> Vie
     root = space.root
     home = _home(caller, root)
     mounts = list(_system())
-    mounts += [Mount("mask", path, path) for path in toolchains.private()]
+    mounts += [Mount("mask", path, path) for path in toolchains.private(Path(caller.get("HOME") or "/"))]
     mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, space.home))
     carried = [root / path for path in space.carried]
@@ -108,7 +120,7 @@ def _covered(path: Path, mounts: Sequence[Mount]) -> bool:
 def readable(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> list[Path]:
     """The same for walls that hide nothing inside what they show: folders with something private are listed apart."""
     home = Path(os.path.normpath(caller.get("HOME") or "/"))
-    hidden = toolchains.private()
+    hidden = toolchains.private(home)
     out = [part for path in toolchains.system() for part in _but(path, hidden)]
     out += toolchains.found(caller, home, also, [space.root / path for path in space.carried])
     out += [*space.borrowed, Path("/proc")]

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import yaml
 
 from reflectloop import config
-from reflectloop.box import walls
+from reflectloop.box import limits, walls
 from reflectloop.box.box import Box
+from reflectloop.box.limits import Limiter
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.state import journal, latch
@@ -175,8 +176,20 @@ def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     wall = walls.reach(Isolation.NONE, settings.box.strongest)
     found = project.open_at(folders.root)
     space = checkout.reopen(found, open_for(found, settings.workspace), entry, settings.workspace)
-    box = Box(space, dict(os.environ), wall, readable=settings.box.read, env_allow=settings.run.env_allow)
-    return box.interact(list(command) or [os.environ.get("SHELL", "bash")])
+    limiter = Limiter(f"{space.name}-shell", limits.wanted(settings.box)) if wall.level is Isolation.FULL else None
+    box = Box(
+        space,
+        dict(os.environ),
+        wall,
+        readable=settings.box.read,
+        env_allow=settings.run.env_allow,
+        limiter=limiter,
+    )
+    try:
+        return box.interact(list(command) or [os.environ.get("SHELL", "bash")])
+    finally:
+        if limiter:
+            limiter.close()
 
 
 def base_is_gone(run_id: str) -> InvalidInput:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import stat
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from reflectloop.world import files
 from reflectloop.world.git import Git
 
 _CHUNK = 1 << 20
+_MOST = 1000  # reflogs
 _LONGEST = 8 << 20  # of a message or a reflog
 
 
@@ -37,15 +39,26 @@ def refuse_messages(repo: Path, since_ns: int) -> None:
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with open(descriptor, "rb") as file:  # noqa: PTH123
-                status = os.fstat(descriptor)
-                if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since_ns:
+                if os.fstat(descriptor).st_ctime_ns >= since_ns:
                     _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({path.name})")
 
 
 def _messages(folder: Path) -> Iterator[Path]:
-    yield from (folder / name for name in ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs"))
-    for where, _, names in os.walk(folder / "logs"):
-        yield from (Path(where, name) for name in names)
+    """Links are a command's own making, and may lead anywhere: none is followed."""
+    if folder.is_symlink():
+        return
+    found = [folder / name for name in ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs")]
+    if not (folder / "logs").is_symlink():
+        walk = os.walk(folder / "logs")
+        found += itertools.islice((Path(where, name) for where, _, names in walk for name in names), _MOST)
+    yield from (path for path in found if stat.S_ISREG(_mode(path)))
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0
 
 
 def refuse_words(text: str, what: str) -> None:

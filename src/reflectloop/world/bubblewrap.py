@@ -100,7 +100,7 @@ def wrap(
         words += ["--setenv", name, value]
     _fill(gate.arguments, b"".join(os.fsencode(word) + b"\0" for word in words))
     if seccomp.known():
-        _fill(gate.filter, seccomp.program(network=online or apart.network))
+        _fill(gate.filter, seccomp.program(internet=online or apart.network))
     return [
         tools.need("bwrap"),
         *("--args", str(gate.arguments)),

@@ -60,8 +60,10 @@ def _count(path: Path, name: str) -> int:
 
 
 def _remove(folder: Path) -> bool:
+    """With groups made below it."""
     try:
-        folder.rmdir()
+        for below, _, _ in os.walk(folder, topdown=False):
+            os.rmdir(below)
     except FileNotFoundError:
         return True
     except OSError:

@@ -24,6 +24,7 @@ _ASK_VERSION = 1
 _PATH_BENEATH = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECUREBITS = 28
+_PR_SET_DUMPABLE = 4
 _NO_ROOT_LOCKED = 0b11  # uid 0 gains nothing by starting a program
 _CAPABILITIES_V3 = 0x20080522
 
@@ -51,6 +52,7 @@ class Thread:
     """Restricts itself for good, then calls what it is given. It must outlive what it started."""
 
     def __init__(self, walls: Walls) -> None:
+        _hide_engine()
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name="walled", daemon=True)
         self._thread.start()
@@ -118,10 +120,17 @@ def _restrict(walls: Walls) -> None:
         for path in walls.write:
             _allow(ruleset, path, handled)
         _give_up_privileges()
-        seccomp.load(seccomp.program(outside=True, network=walls.network))
+        # Landlock does not see sockets that have a name in the file system: agents, buses, docker.
+        seccomp.load(seccomp.program(local=False, internet=walls.network))
         _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)
+
+
+def _hide_engine() -> None:
+    """The thread shares its walls with what it starts, so by its number in /proc the engine itself could be read."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "dumpable")
 
 
 def _give_up_privileges() -> None:

@@ -170,9 +170,18 @@ def tie(argv: list[str]) -> list[str]:
     return [setpriv, "--pdeathsig", "KILL", "--", *argv] if setpriv else argv
 
 
-def interactive(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], pass_fds: Sequence[int] = ()) -> int:
-    """Hand the terminal to a command and wait."""
-    return subprocess.run(argv, cwd=cwd, env=env, check=False, pass_fds=pass_fds).returncode
+def interactive(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    pass_fds: Sequence[int] = (),
+    begun: Callable[[], None] = lambda: None,
+) -> int:
+    """Hand the terminal to a command and wait. `begun` is called once it is there."""
+    with subprocess.Popen(argv, cwd=cwd, env=env, pass_fds=pass_fds) as process:
+        begun()
+        return process.wait()
 
 
 def find(name: str, *, path: str, cwd: Path) -> str | None:
