@@ -257,6 +257,27 @@ def test_time_grows_with_the_text_for_the_worst_words(word: str) -> None:
     assert min(seconds(twice) for _ in range(2)) < 3.5 * min(seconds(once) for _ in range(2)) + 0.05
 
 
+@pytest.mark.parametrize("unit", ["a", "A", "x-auth=" * 11 + "\n", "api-key: " * 9 + "\n", "x-auth="])
+def test_what_repeats_costs_little(unit: str) -> None:
+    """A keyword at every byte, and refused values on every line, cost seconds for each MB before."""
+    text = (unit * (300_000 // len(unit))).encode()
+    seconds(text[:20_000])
+    assert min(seconds(text) for _ in range(3)) < 0.6
+
+
+def test_a_line_seen_without_a_secret_does_not_hide_one_that_differs() -> None:
+    harmless, leaking = "token = your-token", filled("token = {alnum:30}", "differs")
+    assert found(f"{harmless}\n" * 50 + f"{leaking}\n{harmless}\n{leaking}\n") == ["bare-assignment"] * 2
+
+
+@pytest.mark.parametrize("before", [0, 30, 4_070, 4_090, 9_000])
+def test_a_format_that_begins_with_a_run_is_found_wherever_it_stands(before: int) -> None:
+    (entry,) = [entry for entry in ENTRIES if entry.id == "twitter-bearer-token"]
+    text = b"a" * before + b" " + filled(entry.match[0], entry.id).encode() + b" " + b"a" * 5_000
+    for sizes in ([len(text)], [1_000], [7]):
+        assert [rule for rule, _, _ in in_pieces(text, sizes)[1]] == ["twitter-bearer-token"]
+
+
 def test_asking_for_help_compiles_and_imports_nothing_of_it() -> None:
     code = "import sys; from reflectloop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     code += "assert not {'re2', 'ahocorasick_rs', 'reflectloop.secrets'} & set(sys.modules)"
