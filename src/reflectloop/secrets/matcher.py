@@ -11,13 +11,14 @@ import ahocorasick_rs
 import re2
 
 from reflectloop.secrets import checks, keys
-from reflectloop.secrets.rule import Rule, compiled
+from reflectloop.secrets.rule import Grade, Rule, compiled
 from reflectloop.secrets.spans import Span
 
 TILE = 1 << 12  # a longer line is looked at in pieces of this size,
 AHEAD = 1 << 12  # each with so much of what follows,
 BEHIND = 1 << 9  # and so much of what went before
 _NAME_BEFORE = 40  # of what stands before a match, for the check to see the whole name
+_AFTER = 128  # of what follows a value, for the check to see the host of an address
 _WORD = 200  # what is longer is no name
 _TRIES = 4  # as often the same piece of text is looked at from a later beginning
 _REMEMBERED = 1 << 12  # pieces of text without a secret that need no second look
@@ -60,11 +61,14 @@ class _Place(NamedTuple):
 class Matcher:
     """The rules and values that are looked for. A pattern is compiled when its keyword is first seen."""
 
-    def __init__(self, rules: Iterable[Rule], exact: Iterable[Exact] = ()) -> None:
+    def __init__(self, rules: Iterable[Rule], exact: Iterable[Exact] = (), *, fillers: bool = False) -> None:
+        """With `fillers`, a provider's format filled with one letter is `likely`; without, it is nothing."""
+        self._fillers = fillers
         self._rules = tuple(rules)
         self._exact = tuple(exact)
         self._patterns: dict[int, re2._Regexp] = {}
         self._chosen: dict[int, tuple[int, ...]] = {}
+        self._widest: dict[int, int] = {}
         self._barren: set[bytes] = set()
 
     @cached_property
@@ -146,7 +150,10 @@ class Matcher:
         return Found(spans, block.end)
 
     def _most_lines(self, mask: int) -> int:
-        return max(self._rules[number].lines for number in self._numbers(mask))
+        found = self._widest.get(mask)
+        if found is None:
+            found = self._widest[mask] = max(self._rules[number].lines for number in self._numbers(mask))
+        return found
 
     def _look(self, block: Block, place: _Place, widest: tuple[int, int]) -> Iterator[Span]:
         for number in self._numbers(place.mask):
@@ -155,12 +162,12 @@ class Matcher:
 
     def _matches(self, number: int, data: bytes, window: tuple[int, int], place: _Place) -> Iterator[Span]:
         rule = self._rules[number]
-        check = checks.CHECKS[rule.check]
         text = data[window[0] : window[1]]
         pattern = self._pattern(number)
         position = refused = last = 0
+        known: set[checks.Candidate] = set()  # refused already: checks are slower than patterns
         while position <= len(text) and (match := pattern.search(text, position)):
-            start, end = match.span(1)
+            begun, (start, end) = match.start(), match.span(1)
             if start == end:  # a user's pattern may find nothing at all
                 position = max(match.end(), position + 1)
                 continue
@@ -171,14 +178,30 @@ class Matcher:
                 continue
             if place.is_tile and window[0] + start >= place.end:
                 return
-            begun = max(0, match.start() - _NAME_BEFORE)
-            found = checks.Candidate(text[begun : match.start()], text[match.start() : start], text[start:end])
-            if check(found, rule.entropy):
-                yield Span(window[0] + start, window[0] + end, rule.id, rule.grade)
+            if rule.each:
+                yield from self._values_in(rule, text[start:end], window[0] + start)
                 continue
+            before, after = text[max(0, begun - _NAME_BEFORE) : begun], text[end : end + _AFTER]
+            found = checks.Candidate(before, text[begun:start], text[start:end], after)
+            if found not in known and (grade := self._grade(rule, found)):
+                yield Span(window[0] + start, window[0] + end, rule.id, grade)
+                continue
+            known.add(found)
             refused, last = refused + 1 if end == last else 0, end
             if end - start <= _WORD and refused < _TRIES:
-                position = max(start, match.start() + 1)  # what was refused may be the name of what follows
+                position = max(start, begun + 1)  # what was refused may be the name of what follows
+
+    def _values_in(self, rule: Rule, block: bytes, offset: int) -> Iterator[Span]:
+        for match in compiled(rule.each).finditer(block):
+            start, end = match.span(1)
+            if grade := self._grade(rule, checks.Candidate(b"", block[match.start() : start], block[start:end])):
+                yield Span(offset + start, offset + end, rule.id, grade)
+
+    def _grade(self, rule: Rule, found: checks.Candidate) -> Grade | None:
+        """How sure it is that this is a secret; None: it is none."""
+        if checks.CHECKS[rule.check](found, rule.entropy):
+            return rule.grade
+        return "likely" if self._fillers and rule.check == "value" and checks.is_filler(found.value) else None
 
     def _remember(self, mark: bytes) -> None:
         if len(self._barren) >= _REMEMBERED:
