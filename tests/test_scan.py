@@ -84,6 +84,48 @@ def test_staged_lines_are_looked_at_with_their_numbers_and_others_are_not(repo: 
     assert rules(repo, "--staged") == [("old.txt", 4, "github-token")]
 
 
+@pytest.mark.parametrize("kind", ["empty", "binary", "text", "renamed", "odd"])
+def test_names_that_a_commit_adds_are_looked_at(kind: str, repo: Repo) -> None:
+    repo.write("old.txt", "one\ntwo\nthree\n")
+    base = repo.commit("old")
+    if kind == "renamed":
+        repo.git("mv", "old.txt", f"{TOKEN}.txt")
+    else:
+        name = f'a "b"/{TOKEN}.txt' if kind == "odd" else f"{TOKEN}.txt"
+        text = {"empty": "", "binary": "\0\1\2", "text": "x\n", "odd": ""}[kind]
+        repo.write(name, text)
+    repo.git("add", "-A")
+    (found,) = rules(repo, "--staged")
+    assert found[1:] == (0, "github-token")
+    assert "region" not in repo.run("scan", "--staged", "--format", "sarif").stdout
+    repo.commit("named")
+    (found,) = rules(repo, "--range", f"{base}..HEAD")
+    assert found[1:] == (0, "github-token")
+
+
+def test_a_format_filled_with_one_letter_is_likely_in_a_scan(repo: Repo) -> None:
+    repo.write("a.txt", "AKIA" + "Z" * 16 + "\nkey: AKC" + "x" * 10 + "\n")
+    found = repo.run("scan", "--json").json["data"]["findings"]
+    assert [(one["rule"], one["grade"]) for one in found] == [
+        ("aws-access-key-id", "likely"),
+        ("artifactory-short-key", "likely"),
+    ]
+
+
+def test_other_placeholders_are_nothing_in_a_scan_either(repo: Repo) -> None:
+    for number, text in enumerate(
+        [
+            "password = 'xxxxxxxxxxxxxxxx'",
+            "twitch_token = '" + "x" * 30 + "'",
+            "token: ghp_${TOKEN}",
+            "AKIA****",
+            "key: <key>",
+        ]
+    ):
+        repo.write(f"{number}.txt", text + "\n")
+    assert rules(repo) == []
+
+
 def test_content_that_looks_like_a_patch_does_not_hide_a_staged_secret(repo: Repo) -> None:
     repo.write("p.txt", f"++ b/other.txt\n@@ -1,9 +1,9 @@\n-- a\n{TOKEN}\n")
     repo.git("add", "-A")

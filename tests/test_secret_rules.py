@@ -203,6 +203,41 @@ def test_what_stands_for_a_value_or_is_a_hash_is_no_secret(text: str) -> None:
     assert found(filled(text, text)) == [], text
 
 
+def test_a_format_filled_with_one_letter_is_nothing_in_a_run() -> None:
+    assert found("AKIA" + "Z" * 16) == []
+
+
+@pytest.mark.parametrize(
+    ("address", "counts"),
+    [
+        ("https://username:password@yelp.com/x", True),
+        ("https://deploy:secret@git.mycorp.io", True),
+        ("https://user:pass@host", False),
+        ("https://user:pass@localhost:80", False),
+        ("https://username:password@proxy.example.com", False),
+        ("https://user:password@127.0.0.1", False),
+        ("https://user:user@yelp.com", False),
+        ("https://user:${PASSWORD}@yelp.com", False),
+    ],
+)
+def test_a_plain_word_is_a_password_at_a_host_that_is_no_examples(address: str, counts: bool) -> None:
+    assert found(address) == ["url-credentials"] * counts
+
+
+@pytest.mark.parametrize("form", ["yaml", "json"])
+def test_every_value_of_a_kubernetes_secret_is_hidden(form: str) -> None:
+    values = {f"key-{number}": filled("{base64:20}", str(number)) for number in range(5)} | {"user": "YWRtaW4x"}
+    if form == "yaml":
+        entries = "".join(f"  {name}: {value}\n" for name, value in values.items())
+        text = f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: a-name-of-it\ndata:\n{entries}type: Opaque\n"
+    else:
+        text = json.dumps({"kind": "Secret", "data": values, "metadata": {"name": "a-name-of-it"}}, indent=4) + "\n"
+    out, findings = in_pieces(text.encode(), [50])
+    assert not any(value.encode() in out for value in values.values())
+    assert len(findings) == len(values)
+    assert b"a-name-of-it" in out
+
+
 def test_the_more_certain_of_two_that_overlap_gives_the_name() -> None:
     token = filled("ghp_{alnum:36}", "overlap")
     assert found(f'github_token = "{token}"') == ["github-token"]
@@ -255,6 +290,27 @@ def test_time_grows_with_the_text_for_the_worst_words(word: str) -> None:
     once, twice = ((word * (size // len(word))).encode() for size in (25_000, 50_000))
     seconds(once)
     assert min(seconds(twice) for _ in range(2)) < 3.5 * min(seconds(once) for _ in range(2)) + 0.05
+
+
+@pytest.mark.parametrize("unit", ["a", "A", "x-auth=" * 11 + "\n", "api-key: " * 9 + "\n", "x-auth="])
+def test_what_repeats_costs_little(unit: str) -> None:
+    """A keyword at every byte, and refused values on every line, cost seconds for each MB before."""
+    text = (unit * (300_000 // len(unit))).encode()
+    seconds(text[:20_000])
+    assert min(seconds(text) for _ in range(3)) < 0.6
+
+
+def test_a_line_seen_without_a_secret_does_not_hide_one_that_differs() -> None:
+    harmless, leaking = "token = your-token", filled("token = {alnum:30}", "differs")
+    assert found(f"{harmless}\n" * 50 + f"{leaking}\n{harmless}\n{leaking}\n") == ["bare-assignment"] * 2
+
+
+@pytest.mark.parametrize("before", [0, 30, 4_070, 4_090, 9_000])
+def test_a_format_that_begins_with_a_run_is_found_wherever_it_stands(before: int) -> None:
+    (entry,) = [entry for entry in ENTRIES if entry.id == "twitter-bearer-token"]
+    text = b"a" * before + b" " + filled(entry.match[0], entry.id).encode() + b" " + b"a" * 5_000
+    for sizes in ([len(text)], [1_000], [7]):
+        assert [rule for rule, _, _ in in_pieces(text, sizes)[1]] == ["twitter-bearer-token"]
 
 
 def test_asking_for_help_compiles_and_imports_nothing_of_it() -> None:

@@ -20,7 +20,16 @@ from reflectloop.world.git import Git, GitFailed, paths
 
 _CHUNK = 1 << 20
 _PRAGMA = re.compile(rb"allowlist-secret why=(?:TEST_VECTOR|DOCS_EXAMPLE|FIXTURE)\b")
-_DIFF = ("-U0", "--text", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--dst-prefix=b/")
+_DIFF = (
+    "-U0",
+    "--text",
+    "--no-color",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-renames",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+)
 
 
 class Found(NamedTuple):
@@ -64,7 +73,7 @@ def ground(start: Path, *, with_baseline: bool = True) -> Ground:
     where = root / (settings.baseline or baseline.DEFAULT)
     if not with_baseline or (settings.baseline and not where.exists()):
         settings = settings.model_copy(update={"baseline": None})
-    secrets.use(secrets.of(settings, root))
+    secrets.use(secrets.of(settings, root, fillers=True))
     return Ground(root, secrets.current(), where)
 
 
@@ -174,14 +183,14 @@ class _Repository(NamedTuple):
 
 
 def staged(detector: Detector, root: Path) -> Report:
-    """The lines that the next commit adds. They are not in HEAD, so no pragma counts."""
+    """The lines and names that the next commit adds. They are not in HEAD, so no pragma counts."""
     added = AddedLines(detector)
     _git(root, added.feed, "diff", "--cached", *_DIFF)
     return Report([_found(*one) for one in added.finish()], [])
 
 
 def between(detector: Detector, root: Path, asked: str) -> Report:
-    """The lines that each commit of a range adds, and what its message says."""
+    """The lines and names that each commit of a range adds, and what its message says."""
     if ".." not in asked or asked.startswith("-"):
         raise InvalidInput(f"{asked!r} is no range", next_step="reflectloop scan --range main..HEAD")
     added = AddedLines(detector)
@@ -250,7 +259,9 @@ def sarif(report: Report) -> dict[str, Any]:
 
 
 def _result(one: Found) -> dict[str, Any]:
-    place = {"artifactLocation": {"uri": one.path}, "region": {"startLine": one.line}}
+    place: dict[str, Any] = {"artifactLocation": {"uri": one.path}}
+    if one.line:  # 0: the name itself
+        place["region"] = {"startLine": one.line}
     return {
         "ruleId": one.rule,
         "level": "error" if one.grade == "certain" else "warning",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import string
+from functools import lru_cache
 from typing import NamedTuple
 
 from reflectloop.secrets import language
@@ -47,6 +49,7 @@ _ABOUT = frozenset(
 )
 _BINARY = re.compile(rb"[\x00-\x1f\x7f]|[\x80-\xbf]{4}|[\xc0-\xff]{2}")
 _VARIABLE = re.compile(rb"^[A-Z][A-Z0-9]*_[A-Z0-9_]+\Z")
+_UPPER, _LOWER, _DIGITS = (each.encode() for each in (string.ascii_uppercase, string.ascii_lowercase, string.digits))
 _PUBLIC = frozenset("public pub primary foreign partition sort cache row index unique composite natural public".split())
 
 
@@ -62,14 +65,15 @@ class Shape(NamedTuple):
 
 
 def shape(value: bytes) -> Shape:
-    letters = [byte for byte in value if 65 <= byte <= 90 or 97 <= byte <= 122]  # noqa: PLR2004
-    digits = sum(48 <= byte <= 57 for byte in value)  # noqa: PLR2004
-    upper = sum(byte <= 90 for byte in letters)  # noqa: PLR2004
+    size = len(value)
+    upper = size - len(value.translate(None, _UPPER))
+    lower = size - len(value.translate(None, _LOWER))
+    digits = size - len(value.translate(None, _DIGITS))
     return Shape(
-        letters=len(letters),
+        letters=upper + lower,
         digits=digits,
-        others=len(value) - len(letters) - digits,
-        cases=(upper > 0) + (upper < len(letters)),
+        others=size - upper - lower - digits,
+        cases=(upper > 0) + (lower > 0),
         strangeness=language.strangeness(value),
         switches=len(re.findall(rb"[A-Za-z][0-9]|[0-9][A-Za-z]", value)),
     )
@@ -81,6 +85,7 @@ def name_of(before: bytes, lead: bytes) -> bytes:
     return (begins[0] if begins else b"") + (ends[1] if ends else b"")
 
 
+@lru_cache(maxsize=1024)
 def weight_of_name(name: bytes) -> float:
     """From 2, a name that promises a secret, down to -3, one that does not."""
     words = language.pieces(name.rsplit(b".", 1)[-1]) or language.pieces(name)

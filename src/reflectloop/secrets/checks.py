@@ -16,6 +16,7 @@ class Candidate(NamedTuple):
     before: bytes  # what stands before the match: a name may begin there
     lead: bytes  # what the pattern saw in front of the value: a name, an operator, quotes
     value: bytes
+    after: bytes = b""  # what follows the value
 
 
 def entropy(value: bytes) -> float:
@@ -41,6 +42,14 @@ _SEED_PLACEHOLDER = re.compile(
 _PROVIDER_PLACEHOLDER = re.compile(
     rb"(?i)example|x{8}|(.)\1{11}|\*{4}|\.{3}|abcdefghijklmnopqrstuvwxyz|your[-_]|placeholder|redacted"
 )
+
+
+_FILLER = re.compile(rb"(?s)[A-Za-z0-9].{1,23}?([A-Za-z0-9])\1{7,}\Z")
+
+
+def is_filler(value: bytes) -> bool:
+    """A format's own letters and then one letter over and over: `AKIA` and sixteen Z."""
+    return len(set(value)) > 1 and _FILLER.match(value) is not None
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -70,9 +79,19 @@ def _credential(found: Candidate, least: float) -> bool:
 
 
 def _address(found: Candidate, least: float) -> bool:
-    """The password of an address; one that repeats the name is an example's."""
+    """The password of an address. A plain word counts at a host that is no example's; the name once more never."""
     name = found.lead.rstrip(b":").rpartition(b"/")[2]
-    return found.value.lower() != name.lower() and _credential(found, least)
+    if found.value.lower() == name.lower():
+        return False
+    return _credential(found, least) or (
+        _is_host(found.after) and not is_placeholder(found.value) and entropy(found.value) >= least
+    )
+
+
+def _is_host(after: bytes) -> bool:
+    """Whether an address names a host that can be: with a dot, no number, none of the words that examples use."""
+    host = _HOST.match(after)
+    return bool(host) and b"." in host[1] and not _EXAMPLE_HOST.search(host[1])  # type: ignore[index]
 
 
 def _random(found: Candidate, least: float) -> bool:
@@ -102,6 +121,10 @@ def _login(found: Candidate, least: float) -> bool:
     return not told.isdigit() and _credential(found._replace(value=told), least or 1.5)
 
 
+_HOST = re.compile(rb"@([A-Za-z0-9.-]{1,100})")
+_EXAMPLE_HOST = re.compile(
+    rb"(?i)example|host|server|domain|proxy|foo|bar|acme|company|website|(?:^|\.)(?:test|invalid|local|internal)\Z|\A[\d.]+\Z"
+)
 _NOT_WORDS = re.compile(rb"[^A-Za-z_.-]")
 _HASH = re.compile(rb"(?i)(?:sha\d{1,3}|md5|h1|blake\w{1,3})[-:=_]|[0-9a-f]+\Z|iVBOR|R0lGOD|/9j/|d09GM|AAAA")
 _STAND_INS = frozenset(

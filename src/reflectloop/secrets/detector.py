@@ -19,9 +19,15 @@ class Detector:
     """Makes scanners that look for the same. Nothing is compiled before the first text is looked at."""
 
     def __init__(
-        self, rules: Iterable[Rule], *, values: Iterable[bytes] = (), allowed: frozenset[str] = frozenset()
+        self,
+        rules: Iterable[Rule],
+        *,
+        values: Iterable[bytes] = (),
+        allowed: frozenset[str] = frozenset(),
+        fillers: bool = False,
     ) -> None:
-        self._matcher = Matcher(rules, [form for value in values for form in exact.forms(value)])
+        forms = [form for value in values for form in exact.forms(value)]
+        self._matcher = Matcher(rules, forms, fillers=fillers)
         self._allowed = allowed
 
     def scanner(self) -> Scanner:
@@ -47,14 +53,16 @@ class Detector:
         return {data[one.start : one.end] for one in clusters(found.spans)}
 
 
-def of(config: SecretsConfig, root: Path, environment: Mapping[str, str] | None = None) -> Detector:
+def of(
+    config: SecretsConfig, root: Path, environment: Mapping[str, str] | None = None, *, fillers: bool = False
+) -> Detector:
     """The shipped rules, the user's, the caller's own values; without what the user's baseline lets stand."""
     from reflectloop.secrets import rulefile  # noqa: PLC0415 - reading rule files is slow and seldom needed
 
     own = rulefile.checked(root / config.rules) if config.rules else ()
     allowed = baseline.read(root / config.baseline) if config.baseline else frozenset()
     mine = os.environ if environment is None else environment
-    return Detector((*own, *shipped.rules()), values=exact.values(mine), allowed=allowed)
+    return Detector((*own, *shipped.rules()), values=exact.values(mine), allowed=allowed, fillers=fillers)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 # Bits that each pair of letters costs in the words of the standard library's texts: row, first letter; column, second.
@@ -97,13 +98,13 @@ WORDS = frozenset(
 )
 STRANGE = 4.7  # above it, letters are unlike words
 _RUN = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_PAIRS = {bytes((first + 97, second + 97)): int(_COST[first][second]) for first in range(26) for second in range(26)}
+_PAIRS = {(first + 97, second + 97): int(_COST[first][second]) for first in range(26) for second in range(26)}
 
 
 def strangeness(value: bytes) -> float:
     """Mean bits a pair of letters: about 4 for words, about 6 for letters drawn by chance."""
     low = value.lower()
-    costs = [_PAIRS[pair] for pair in (low[place : place + 2] for place in range(len(low) - 1)) if pair in _PAIRS]
+    costs = list(filter(None, map(_PAIRS.get, itertools.pairwise(low))))
     return sum(costs) / len(costs) if costs else 0.0
 
 

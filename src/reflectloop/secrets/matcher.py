@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import NamedTuple
@@ -10,15 +11,17 @@ import ahocorasick_rs
 import re2
 
 from reflectloop.secrets import checks, keys
-from reflectloop.secrets.rule import Rule, compiled
+from reflectloop.secrets.rule import Grade, Rule, compiled
 from reflectloop.secrets.spans import Span
 
 TILE = 1 << 12  # a longer line is looked at in pieces of this size,
 AHEAD = 1 << 12  # each with so much of what follows,
 BEHIND = 1 << 9  # and so much of what went before
 _NAME_BEFORE = 40  # of what stands before a match, for the check to see the whole name
+_AFTER = 128  # of what follows a value, for the check to see the host of an address
 _WORD = 200  # what is longer is no name
 _TRIES = 4  # as often the same piece of text is looked at from a later beginning
+_REMEMBERED = 1 << 12  # pieces of text without a secret that need no second look
 _OPENERS = b">:=({[,|\\"
 
 
@@ -58,11 +61,15 @@ class _Place(NamedTuple):
 class Matcher:
     """The rules and values that are looked for. A pattern is compiled when its keyword is first seen."""
 
-    def __init__(self, rules: Iterable[Rule], exact: Iterable[Exact] = ()) -> None:
+    def __init__(self, rules: Iterable[Rule], exact: Iterable[Exact] = (), *, fillers: bool = False) -> None:
+        """With `fillers`, a provider's format filled with one letter is `likely`; without, it is nothing."""
+        self._fillers = fillers
         self._rules = tuple(rules)
         self._exact = tuple(exact)
         self._patterns: dict[int, re2._Regexp] = {}
         self._chosen: dict[int, tuple[int, ...]] = {}
+        self._widest: dict[int, int] = {}
+        self._barren: set[bytes] = set()
 
     @cached_property
     def _keywords(self) -> dict[bytes, int]:
@@ -76,12 +83,20 @@ class Matcher:
 
     @cached_property
     def _automaton(self) -> ahocorasick_rs.BytesAhoCorasick:
-        words = [*self._keywords, *(one.value.lower() for one in self._exact)]
+        words = [
+            *(word for word in self._keywords if word not in self._runs),
+            *(one.value.lower() for one in self._exact),
+        ]
         return ahocorasick_rs.BytesAhoCorasick(words, implementation=ahocorasick_rs.Implementation.DFA)
 
     @cached_property
     def _masks(self) -> list[int]:
-        return list(self._keywords.values())
+        return [mask for word, mask in self._keywords.items() if word not in self._runs]
+
+    @cached_property
+    def _runs(self) -> dict[bytes, int]:
+        """Keywords of one letter over and over: in a run of it the automaton would find them at every byte."""
+        return {word: mask for word, mask in self._keywords.items() if len(word) > 1 and len(set(word)) == 1}
 
     @cached_property
     def _gates(self) -> tuple[tuple[re2._Regexp, int], ...]:
@@ -120,21 +135,39 @@ class Matcher:
                 if key:
                     key_end = key.end
                     spans.append(Span(key.start, key.end, keys.RULE, "certain"))
-            for number in self._numbers(place.mask):
-                window = _window(block, place, self._rules[number].lines)
-                if window is None:
-                    return Found(spans, place.line_start)
-                spans += self._matches(number, block.data, window, place)
+            if not place.mask:
+                continue
+            window = _window(block, place, self._most_lines(place.mask))
+            if window is None:
+                return Found(spans, place.line_start)
+            mark = _mark(block, place, window)
+            if mark in self._barren:
+                continue  # a log says the same over and over
+            matches = list(self._look(block, place, window))
+            spans += matches
+            if not matches:
+                self._remember(mark)
         return Found(spans, block.end)
+
+    def _most_lines(self, mask: int) -> int:
+        found = self._widest.get(mask)
+        if found is None:
+            found = self._widest[mask] = max(self._rules[number].lines for number in self._numbers(mask))
+        return found
+
+    def _look(self, block: Block, place: _Place, widest: tuple[int, int]) -> Iterator[Span]:
+        for number in self._numbers(place.mask):
+            window = _window(block, place, self._rules[number].lines)
+            yield from self._matches(number, block.data, window or widest, place)
 
     def _matches(self, number: int, data: bytes, window: tuple[int, int], place: _Place) -> Iterator[Span]:
         rule = self._rules[number]
-        check = checks.CHECKS[rule.check]
         text = data[window[0] : window[1]]
         pattern = self._pattern(number)
         position = refused = last = 0
+        known: set[checks.Candidate] = set()  # refused already: checks are slower than patterns
         while position <= len(text) and (match := pattern.search(text, position)):
-            start, end = match.span(1)
+            begun, (start, end) = match.start(), match.span(1)
             if start == end:  # a user's pattern may find nothing at all
                 position = max(match.end(), position + 1)
                 continue
@@ -145,14 +178,35 @@ class Matcher:
                 continue
             if place.is_tile and window[0] + start >= place.end:
                 return
-            begun = max(0, match.start() - _NAME_BEFORE)
-            found = checks.Candidate(text[begun : match.start()], text[match.start() : start], text[start:end])
-            if check(found, rule.entropy):
-                yield Span(window[0] + start, window[0] + end, rule.id, rule.grade)
+            if rule.each:
+                yield from self._values_in(rule, text[start:end], window[0] + start)
                 continue
+            before, after = text[max(0, begun - _NAME_BEFORE) : begun], text[end : end + _AFTER]
+            found = checks.Candidate(before, text[begun:start], text[start:end], after)
+            if found not in known and (grade := self._grade(rule, found)):
+                yield Span(window[0] + start, window[0] + end, rule.id, grade)
+                continue
+            known.add(found)
             refused, last = refused + 1 if end == last else 0, end
             if end - start <= _WORD and refused < _TRIES:
-                position = max(start, match.start() + 1)  # what was refused may be the name of what follows
+                position = max(start, begun + 1)  # what was refused may be the name of what follows
+
+    def _values_in(self, rule: Rule, block: bytes, offset: int) -> Iterator[Span]:
+        for match in compiled(rule.each).finditer(block):
+            start, end = match.span(1)
+            if grade := self._grade(rule, checks.Candidate(b"", block[match.start() : start], block[start:end])):
+                yield Span(offset + start, offset + end, rule.id, grade)
+
+    def _grade(self, rule: Rule, found: checks.Candidate) -> Grade | None:
+        """How sure it is that this is a secret; None: it is none."""
+        if checks.CHECKS[rule.check](found, rule.entropy):
+            return rule.grade
+        return "likely" if self._fillers and rule.check == "value" and checks.is_filler(found.value) else None
+
+    def _remember(self, mark: bytes) -> None:
+        if len(self._barren) >= _REMEMBERED:
+            self._barren.clear()
+        self._barren.add(mark)
 
     def _places(self, block: Block, spans: list[Span]) -> Iterator[_Place]:
         """Where patterns must look, in order; values that are looked for as they are go to `spans` at once."""
@@ -191,6 +245,8 @@ class Matcher:
             marks[line_start] = marks.get(line_start, 0) | masks[index]
             if index == 0:
                 keys_at.setdefault(line_start, []).append(position)
+        for line_start, mask in self._lines_with_runs(block, start, end):
+            marks[line_start] = marks.get(line_start, 0) | mask
         text = data[start:end] if self._gates else b""
         for gate, mask in self._gates:
             for match in gate.finditer(text):
@@ -200,6 +256,15 @@ class Matcher:
             line_end = data.find(b"\n", line_start, end)
             line_end = line_end if line_end >= 0 else end
             yield _Place(line_start, line_end, marks[line_start], line_start, tuple(keys_at.get(line_start, ())))
+
+    def _lines_with_runs(self, block: Block, start: int, end: int) -> Iterator[tuple[int, int]]:
+        low = block.data[start:end].lower() if self._runs else b""
+        for word, mask in self._runs.items():
+            position = low.find(word)
+            while position >= 0:
+                yield start + low.rfind(b"\n", 0, position) + 1, mask
+                line_end = low.find(b"\n", position)
+                position = low.find(word, line_end) if line_end >= 0 else -1
 
     def _tiles(self, block: Block, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:
         """The pieces of one long line, counted from where it begins: they fall alike however it came."""
@@ -214,6 +279,9 @@ class Matcher:
                     keys_at.append(hits[position][0])
                 position += 1
             text = block.data[max(0, tile - BEHIND) : tile + TILE + AHEAD]
+            low = text[tile - max(0, tile - BEHIND) :].lower() if self._runs else b""
+            for word, bits in self._runs.items():
+                mask |= bits if word in low[: TILE + len(word) - 1] else 0
             for gate, bits in self._gates:
                 mask |= bits if gate.search(text) else 0
             yield _Place(tile, tile + TILE, mask, max(tile, start), tuple(keys_at), is_tile=True)
@@ -259,6 +327,12 @@ def _window(block: Block, place: _Place, lines: int) -> tuple[int, int] | None:
             return (place.start, len(data)) if block.final else None
         end = following
     return place.start, end
+
+
+def _mark(block: Block, place: _Place, window: tuple[int, int]) -> bytes:
+    """What is looked at, and for what; a digest, for nothing of a text is kept."""
+    where = b"%d %d " % (place.mask, place.start - window[0] if place.is_tile else place.end - place.start)
+    return hashlib.blake2b(where + block.data[window[0] : window[1]], digest_size=16).digest()
 
 
 _OPENER_SET = frozenset(bytes([letter]) for letter in _OPENERS)

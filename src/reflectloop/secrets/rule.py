@@ -24,6 +24,7 @@ class Rule(NamedTuple):
     entropy: float = 0.0  # what the value must have, in bits a character
     check: str = "value"  # which of `checks.CHECKS` looks at what the pattern found
     lines: int = 1  # how many lines the pattern may look at, beginning with the keyword's
+    each: str = ""  # where the pattern finds a block of values: finds each of them in it
 
 
 def pattern_of(entry: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ class Entry(BaseModel):
     entropy: Annotated[float, Field(ge=0, le=8)] = 0.0
     check: str = "value"
     lines: Annotated[int, Field(ge=1, le=50)] = 1
+    each: str = ""
     match: Words
     not_match: tuple[str, ...] = ()
 
@@ -49,7 +50,7 @@ class Entry(BaseModel):
     @property
     def rule(self) -> Rule:
         pattern = pattern_of(self.model_dump(exclude_none=True))
-        return Rule(self.id, self.keywords, pattern, self.grade, self.entropy, self.check, self.lines)
+        return Rule(self.id, self.keywords, pattern, self.grade, self.entropy, self.check, self.lines, self.each)
 
 
 class RuleFile(NamedTuple):
@@ -107,10 +108,12 @@ def faults_of(entry: Entry) -> list[str]:
     rule = entry.rule
     try:
         pattern = compiled(rule.pattern)
+        inner = compiled(rule.each) if rule.each else pattern
     except (re2.error, UnicodeEncodeError) as fault:
         return [f"rule '{entry.id}': the pattern is broken: {fault}"]
-    if pattern.groups != 1:
-        return [f"rule '{entry.id}': the pattern has {pattern.groups} groups; it needs one, around the value"]
+    groups = next((each.groups for each in (pattern, inner) if each.groups != 1), 1)
+    if groups != 1:
+        return [f"rule '{entry.id}': the pattern has {groups} groups; it needs one, around the value"]
     if any(found and not found.group(1) for found in map(pattern.search, (b"", b"a b"))):
         return [f"rule '{entry.id}': the pattern finds an empty text"]
     matcher = Matcher([rule])

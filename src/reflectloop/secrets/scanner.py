@@ -10,6 +10,8 @@ from reflectloop.secrets.matcher import AHEAD, BEHIND, TILE, Block, Matcher
 from reflectloop.secrets.rule import Grade
 from reflectloop.secrets.spans import Cluster, Span, clusters
 
+_MOUTHFUL = 1 << 16  # as much is looked at in one go: the places of keywords in it take memory too
+
 
 class Finding(NamedTuple):
     """Where a secret stood. Its value is never kept."""
@@ -39,6 +41,11 @@ class Scanner:
         self._spans: list[Span] = []  # found, and not given back yet
 
     def feed(self, chunk: bytes) -> bytes:
+        if len(chunk) <= _MOUTHFUL:
+            return self._fed(chunk)
+        return b"".join(self._fed(chunk[start : start + _MOUTHFUL]) for start in range(0, len(chunk), _MOUTHFUL))
+
+    def _fed(self, chunk: bytes) -> bytes:
         self._data = self._data + chunk if self._data else bytes(chunk)
         end = self._data.rfind(b"\n", self._scanned) + 1
         tail = max(end, self._scanned)

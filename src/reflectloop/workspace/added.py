@@ -13,6 +13,14 @@ _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _LONGEST = 1 << 20  # a longer line is given on in pieces
 
 
+def _both(names: bytes) -> bytes:
+    """The name in `a/NAME b/NAME`; nothing where the two differ, for then other lines say it."""
+    half = len(names) // 2
+    old, new = (one.strip(b'"') for one in (names[:half], names[half + 1 :]))  # quoted where letters are odd
+    old, new = old.removeprefix(b"a/"), new.removeprefix(b"b/")
+    return new if old == new else b""
+
+
 class Added(NamedTuple):
     path: str
     finding: Finding
@@ -31,6 +39,7 @@ class AddedLines:
         self._found: list[Added] = []
         self._rest = b""
         self._path = ""
+        self._name = b""
         self._commit: str | None = None
         self._removed = self._expected = 0
         self._hunks: list[tuple[int, int]] = []  # the scanner's line and the file's at the beginning of each hunk
@@ -83,14 +92,22 @@ class AddedLines:
         elif line.startswith(b"\0"):
             self._close()
             self._commit = line[1:].decode("ascii", "replace")
+        elif line.startswith(b"diff --git "):
+            self._close()
+            self._path, self._name = "", _both(line[11:])
+        elif line.startswith(b"new file mode ") and self._name:
+            self._named(self._name)  # nothing else names a file that is empty
         elif line.startswith(b"+++ "):
             self._close()
-            self._named(line[4:].removeprefix(b"b/").rstrip(b"\t"))
+            self._named(line[4:].rstrip(b"\t").strip(b'"').removeprefix(b"b/"))
         elif line.startswith(b"rename to "):
             self._close()
             self._named(line[10:])
 
     def _named(self, name: bytes) -> None:
+        if self._path and name == self._name:
+            return
+        self._name = name
         self._path = self._detector.redact(files.display(name))
         self._found += [Added(self._path, one, self._commit, 0) for one in self._detector.scan(name)]
 
