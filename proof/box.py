@@ -49,7 +49,10 @@ class Person:
             capture_output=True,
             check=False,
         )
-        return done.returncode, json.loads(done.stdout)
+        told: dict[str, Any] = json.loads(done.stdout)
+        if told["data"] is None and words[0] == "doctor":
+            sys.exit(f"doctor: {told}")
+        return done.returncode, told
 
     def plan(self, **more: Any) -> str:  # noqa: ANN401
         step = {"id": "P-1", "commands": [f"id -u; ls -A ~; cat {self.home}/.ssh/id_canary"]}

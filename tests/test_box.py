@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -402,3 +403,16 @@ def test_only_known_families_of_sockets_can_be_made(repo: Repo) -> None:
     script = "import socket\nfor f in (1, 2, 10, 40, 31):\n    try: socket.socket(f).close(); print(f)\n    except OSError: pass"
     assert repo.run("run", repo.steps(["python3", "-c", script])).code == 0
     assert log(repo).split() == ["1", "2", "10"]
+
+
+@full
+def test_a_project_under_the_other_temp_folder_is_seen_there(tmp_path: Path) -> None:
+    stage = Path("/var/tmp") / f"reflectloop-test-{os.getpid()}-{tmp_path.parent.name}"
+    repo = Repo(stage / "project")
+    try:
+        repo.write("a", "a\n")
+        answer = repo.run("run", "--json", repo.steps("pwd; echo x > /var/tmp/y; cat /tmp/y"))
+        assert answer.code == 0, answer.stdout
+        assert log(repo) == f"{repo.path}\nx\n"
+    finally:
+        shutil.rmtree(stage)

@@ -11,6 +11,7 @@ from reflectloop.box import toolchains
 from reflectloop.workspace.checkout import OBJECTS_INSIDE, Workspace
 
 TEMP = Path("/tmp")  # noqa: S108 - inside; each workspace has its own
+_OTHER_TEMP = Path("/var/tmp")  # noqa: S108
 _SPARE_HOME = Path("/run/home")
 # procfs lets root's uid write root's files without any capability, and core_pattern starts programs outside.
 _PROC_READ_ONLY = ("sys", "sysrq-trigger", "fs", "mtrr", "acpi", "scsi", "driver")
@@ -72,7 +73,8 @@ class View(NamedTuple):
         for name in _EMPTY:
             yield from ("--dir", name)
         for name, target in _LINKED:
-            yield from ("--symlink", target, name)
+            if not any(mount.inside.is_relative_to(name) for mount in self.mounts):
+                yield from ("--symlink", target, name)
         yield from ("--remount-ro", "/")
 
 
@@ -95,6 +97,8 @@ def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> Vie
         [Mount("read", resolver, resolver)] if toolchains.is_there(resolver) and not _covered(resolver, mounts) else []
     )
     mounts += [Mount("read", OBJECTS_INSIDE / str(number), path) for number, path in enumerate(space.borrowed)]
+    if any(mount.inside.is_relative_to(_OTHER_TEMP) for mount in mounts):  # else it is a link
+        mounts.insert(0, Mount("write", _OTHER_TEMP, space.tmp))
     return View(tuple(mounts), home, root)
 
 
