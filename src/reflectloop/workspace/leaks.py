@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from reflectloop import secrets
 from reflectloop.errors import InvalidInput, SecretLeak
 from reflectloop.secrets import Finding
-from reflectloop.world import files
+from reflectloop.world import files, trees
 from reflectloop.world.git import Git
 
 _CHUNK = 1 << 20
 _LONGEST = 8 << 20  # of a message or a reflog
+_MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs")
 
 
 def refuse(source: Git, names: list[bytes]) -> None:
@@ -33,19 +33,20 @@ def refuse(source: Git, names: list[bytes]) -> None:
 
 def refuse_messages(repo: Path, since_ns: int) -> None:
     """What commands told the workspace's own git to say: messages and reflogs, read as the plain files they are."""
-    for path in _messages(repo / ".git"):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(descriptor, "rb") as file:  # noqa: PTH123
-                status = os.fstat(descriptor)
-                if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since_ns:
-                    _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({path.name})")
+    for name in _MESSAGES:
+        _refuse_message(os.fspath(repo / ".git" / name), None, since_ns)
+    for folder in trees.walk(repo / ".git" / "logs", passing=(OSError,)):
+        for entry in folder.entries:
+            _refuse_message(entry.name, folder.fd, since_ns)
 
 
-def _messages(folder: Path) -> Iterator[Path]:
-    yield from (folder / name for name in ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs"))
-    for where, _, names in os.walk(folder / "logs"):
-        yield from (Path(where, name) for name in names)
+def _refuse_message(name: str, beside: int | None, since_ns: int) -> None:
+    with contextlib.suppress(OSError):
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=beside)
+        with open(descriptor, "rb") as file:  # noqa: PTH123
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since_ns:
+                _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({Path(name).name})")
 
 
 def refuse_words(text: str, what: str) -> None:
