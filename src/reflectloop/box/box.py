@@ -116,7 +116,10 @@ class Box:
 
         def stirred() -> bool:
             since, seen[0] = seen[0], mark(self.workspace.folder)
-            return changed_since(self.workspace.repo, since)
+            try:
+                return changed_since(self.workspace.repo, since)
+            except OSError:
+                return True  # it shut a folder against us, or moves them about: it is at work
 
         over = self.limiter.watch if self.limiter else None
         return process.Patience(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred, over)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -48,6 +49,7 @@ from reflectloop.workspace.record import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import cgroup, clock, files, process
+from reflectloop.world.git import GitFailed
 from reflectloop.world.process import Cancel
 
 _LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
@@ -317,11 +319,12 @@ class _Line:
             self.error = self.error or full  # the rest is still cleared away
         if self.journal:
             self.journal.close()
-        for space in self.spaces:
-            space.close()
         bound_by = next((limiter.mechanism for limiter in self.limiters.values()), None)
-        for limiter in self.limiters.values():
-            limiter.close()
+        closing = [space.close for space in self.spaces] + [limiter.close for limiter in self.limiters.values()]
+        for close in closing:
+            with self._tidying("what the run held open"):
+                close()
+        self._keep_change()
         self._clear_away()
         if not isinstance(self.error, Latched):
             self.folders.set_latest(self.run_id)  # what was refused leaves the last failure in sight
@@ -367,26 +370,51 @@ class _Line:
     def _elapsed_ms(self) -> int:
         return round((clock.monotonic() - self.clock) * 1000)
 
-    def _clear_away(self) -> None:
-        """A leak leaves nothing; a failed run's workspace is kept to be looked at; one that served is kept warm."""
-        if self.store and self.space and self.begun and not isinstance(self.error, SecretLeak):
+    @contextlib.contextmanager
+    def _tidying(self, what: str) -> Iterator[None]:
+        """How a run ended does not depend on whether its traces could be cleared away."""
+        try:
+            yield
+        except Exception as fault:  # noqa: BLE001 - said to the user, beside the outcome
+            self.warnings.append(f"could not clear away {what}: {type(fault).__name__}: {fault}")
+
+    def _keep_change(self) -> None:
+        """What was proven harmless goes into the store; where that fails, the run did not give what it promised."""
+        if not (self.store and self.space and self.begun) or isinstance(self.error, SecretLeak):
+            return
+        try:
             self.store.take_in(self.space.quarantine)
             end = self.store.commit(self.space.tree, message=f"End of {self.run_id}")
             self.store.keep(f"{self.run_id}/end", end)
             self.store.keep(f"{self.run_id}/base", self.store.commit(self.space.base_tree, message="Base"))
+        except ReflectloopError as fault:
+            self.error = self.error or fault
+        except (GitFailed, OSError) as fault:
+            self.error = self.error or NoSpace(f"cannot keep the change of {self.run_id} in {self.store.path}: {fault}")
+
+    def _clear_away(self) -> None:
+        """A leak leaves nothing; a failed run's workspace is kept to be looked at; one that served is kept warm."""
         for number, entry in enumerate(self._mine()):
-            if isinstance(self.error, SecretLeak):
-                ledger.destroy(entry)
-            elif self.error and self.begun and self.config.workspace.keep_failed and number == 0:
-                ledger.set_fate(entry, "kept")
-            elif not self.error and self.config.workspace.warm and number == 0:
-                self._keep_warm(entry)
-            else:
-                ledger.remove(entry)
-        for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
-            # An engine killed in the very instant of starting a command may have left it.
-            process.end_carrying(f"{environment.RUN}={old.name}")
-            ledger.remove(old)
+            with self._tidying(os.fspath(entry.folder)):
+                self._settle_space(entry, first=number == 0)
+        with self._tidying("what earlier runs left"):
+            for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
+                # An engine killed in the very instant of starting a command may have left it.
+                process.end_carrying(f"{environment.RUN}={old.name}")
+                ledger.remove(old)
+
+    def _settle_space(self, entry: ledger.Entry, *, first: bool) -> None:
+        if isinstance(self.error, SecretLeak):
+            left = ledger.destroy(entry)
+            if left:
+                where = ", ".join(map(os.fspath, left))
+                self.error.message += f"; what leaked may still lie in {where}, which could not be removed"
+        elif self.error and self.begun and self.config.workspace.keep_failed and first:
+            ledger.set_fate(entry, "kept")
+        elif not self.error and self.config.workspace.warm and first:
+            self._keep_warm(entry)
+        else:
+            ledger.remove(entry)
 
     def _keep_warm(self, entry: ledger.Entry) -> None:
         """One is enough: an older warm one makes room."""

@@ -17,7 +17,7 @@ from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Recorded, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
-from reflectloop.world import files
+from reflectloop.world import files, trees
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import Shield, raise_shield
 
@@ -140,19 +140,35 @@ class Workspace:
             self.refuse_swapped()
         except Unrecordable as fault:
             raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
-        # Not through the shield: the files lie outside it. No object is written here.
-        git = self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
         kept = [word for path in self.copied for word in ("-e", f"/{path}")]
-        git.run("clean", "-ffdxq", *kept)
-        git.run("read-tree", "-u", "--reset", tree)
+        try:
+            self._writer().run("clean", "-ffdxq", *kept)
+            self._lay(tree)
+        except GitFailed:  # folders too deep for git, say
+            self._lay_anew(tree)
+
+    def _writer(self) -> Git:
+        """Not through the shield: the files lie outside it. No object is written by what this is for."""
+        return self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
+
+    def _lay(self, tree: str) -> None:
+        self._writer().run("read-tree", "-u", "--reset", tree)
         self.tree, self.mark_ns = tree, mark(self.folder)
+
+    def _lay_anew(self, tree: str) -> None:
+        try:
+            _empty(self.repo, [Path(".git"), *map(Path, self.copied)])
+            self._lay(tree)
+        except (GitFailed, OSError) as fault:
+            raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
 
     def step_back(self, tree: str) -> None:
         """Take recorded changes back; what is ignored, such as build output of earlier steps, stays."""
         self.refuse_swapped()
-        git = self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
-        git.run("read-tree", "-u", "--reset", tree)
-        self.tree, self.mark_ns = tree, mark(self.folder)
+        try:
+            self._lay(tree)
+        except GitFailed:
+            self.reset_to(tree)
 
     def resolve(self, cwd: str) -> Path:
         """The real folder behind a step's cwd; outside the workspace is an escape."""
@@ -169,6 +185,16 @@ class Workspace:
         if target != root and root not in target.parents:
             raise SandboxEscape(f"path {cwd!r} leads out of the workspace", next_step="correct the plan")
         return target
+
+
+def _empty(folder: Path, kept: list[Path]) -> None:
+    """Delete all that lies in a folder but what is kept, named from there."""
+    for path in list(folder.iterdir()):
+        below = [keep.relative_to(path.name) for keep in kept if keep.parts[0] == path.name]
+        if not below or path.is_symlink():
+            files.remove_tree(path)
+        elif Path() not in below:
+            _empty(path, below)
 
 
 def _size(path: bytes) -> int:
@@ -297,7 +323,7 @@ def _take_over(space: Workspace, mark_ns: int, own: Path) -> bool:
         _vouch_for(space, mark_ns)
         _clear_warm(space)
         space.reset_to(space.tree)
-    except (GitFailed, OSError):
+    except (GitFailed, SandboxCreateFailed, OSError):
         damaged = ledger.find(own, space.name)
         if damaged:
             ledger.remove(damaged)
@@ -330,17 +356,12 @@ def _plain_modes(repo: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     repo.chmod(0o700)
-    stack = [os.fspath(repo)]
-    while stack:
-        with os.scandir(stack.pop()) as entries:
-            for entry in entries:
-                mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
-                folder = entry.is_dir(follow_symlinks=False)
-                plain = (0o777 if folder or mode & 0o100 else 0o666) & ~mask
-                if mode != plain and not entry.is_symlink():
-                    os.chmod(entry.path, plain)  # noqa: PTH101
-                if folder:
-                    stack.append(entry.path)
+    for folder in trees.walk(repo):
+        for entry in folder.entries:
+            mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
+            plain = (0o777 if entry.is_dir(follow_symlinks=False) or mode & 0o100 else 0o666) & ~mask
+            if mode != plain and not entry.is_symlink():
+                os.chmod(entry.name, plain, dir_fd=folder.fd)
 
 
 def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspace) -> None:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 from reflectloop import secrets
 from reflectloop.errors import InvalidInput, SecretLeak
 from reflectloop.secrets import Finding
-from reflectloop.world import files
+from reflectloop.world import files, trees
 from reflectloop.world.git import Git
 
 _CHUNK = 1 << 20
 _MOST = 1000  # reflogs
 _LONGEST = 8 << 20  # of a message or a reflog
+_MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs")
 
 
 def refuse(source: Git, names: list[bytes]) -> None:
@@ -35,30 +34,26 @@ def refuse(source: Git, names: list[bytes]) -> None:
 
 def refuse_messages(repo: Path, since_ns: int) -> None:
     """What commands told the workspace's own git to say: messages and reflogs, read as the plain files they are."""
-    for path in _messages(repo / ".git"):
-        with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-            with open(descriptor, "rb") as file:  # noqa: PTH123
-                if os.fstat(descriptor).st_ctime_ns >= since_ns:
-                    _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({path.name})")
-
-
-def _messages(folder: Path) -> Iterator[Path]:
-    """Links are a command's own making, and may lead anywhere: none is followed."""
-    if folder.is_symlink():
+    git = repo / ".git"
+    if git.is_symlink():  # links are a command's own making, and may lead anywhere: none is followed
         return
-    found = [folder / name for name in ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs")]
-    if not (folder / "logs").is_symlink():
-        walk = os.walk(folder / "logs")
-        found += itertools.islice((Path(where, name) for where, _, names in walk for name in names), _MOST)
-    yield from (path for path in found if stat.S_ISREG(_mode(path)))
+    for name in _MESSAGES:
+        _refuse_message(os.fspath(git / name), None, since_ns)
+    if (git / "logs").is_symlink():
+        return
+    for folder in trees.walk(git / "logs", passing=(OSError,)):
+        for entry in folder.entries:
+            _refuse_message(entry.name, folder.fd, since_ns)
 
 
-def _mode(path: Path) -> int:
-    try:
-        return path.lstat().st_mode
-    except OSError:
-        return 0
+def _refuse_message(name: str, beside: int | None, since_ns: int) -> None:
+    with contextlib.suppress(OSError):
+        status = os.stat(name, dir_fd=beside, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or status.st_ctime_ns < since_ns:  # opening a device does something
+            return
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=beside)
+        with open(descriptor, "rb") as file:  # noqa: PTH123
+            _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({Path(name).name})")
 
 
 def refuse_words(text: str, what: str) -> None:

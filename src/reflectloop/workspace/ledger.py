@@ -149,11 +149,18 @@ def remove(entry: Entry) -> None:
     files.remove_tree(entry.desk)
 
 
-def destroy(entry: Entry) -> None:
-    """Deleted here and now: what leaked is gone when this returns."""
-    if entry.folder.exists():
-        files.remove_tree(entry.folder)
-    files.remove_tree(entry.desk)
+def destroy(entry: Entry) -> list[Path]:
+    """Deleted here and now: what leaked is gone when this returns, but for what it returns."""
+    return [path for path in (entry.folder, entry.desk) if not _destroyed(path)]
+
+
+def _destroyed(path: Path) -> bool:
+    try:
+        files.remove_tree(path)
+    except Exception:  # noqa: BLE001 - whatever stopped us, another tool may not be stopped by it
+        with contextlib.suppress(OSError):
+            process.capture([*_bury_words(), os.fspath(path)])
+    return not os.path.lexists(path)
 
 
 def stale(own: Path, keep_failed: int) -> list[Entry]:
@@ -174,4 +181,8 @@ def unwritten(own: Path, root: Path) -> list[Path]:
 
 
 def bury(path: Path) -> None:
-    process.detach([tools.need("sh"), "-c", _BURY, "sh", os.fspath(path)])
+    process.detach([*_bury_words(), os.fspath(path)])
+
+
+def _bury_words() -> list[str]:
+    return [tools.need("sh"), "-c", _BURY, "sh"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.workspace.project import KEPT_OUT
-from reflectloop.world import files, git
+from reflectloop.world import files, git, trees
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import Stuck
 
@@ -126,19 +126,19 @@ def changed_since(root: Path, mark_ns: int) -> bool:
     Change times are set by the kernel: a command cannot put them back, and a name that came or went shows
     on its folder.
     """
-    stack = [os.fspath(root)]
-    while stack:
-        folder = stack.pop()
-        if os.lstat(folder).st_ctime_ns >= mark_ns:
-            return True
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name != ".git" or folder != os.fspath(root):
-                        stack.append(entry.path)
-                elif entry.stat(follow_symlinks=False).st_ctime_ns >= mark_ns:
-                    return True
-    return False
+    try:
+        return any(_touched_in(folder, mark_ns) for folder in trees.walk(root))
+    except (FileNotFoundError, NotADirectoryError):
+        return True  # it went while we looked
+
+
+def _touched_in(folder: trees.Folder, mark_ns: int) -> bool:
+    if folder.is_top:
+        folder.entries = [entry for entry in folder.entries if entry.name != ".git"]
+    if os.fstat(folder.fd).st_ctime_ns >= mark_ns:
+        return True
+    inside = (entry for entry in folder.entries if not entry.is_dir(follow_symlinks=False))
+    return any(entry.stat(follow_symlinks=False).st_ctime_ns >= mark_ns for entry in inside)
 
 
 def mark(beside: Path) -> int:

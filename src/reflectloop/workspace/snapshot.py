@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
@@ -14,7 +13,7 @@ from reflectloop.errors import SandboxCreateFailed
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
 from reflectloop.workspace.record import Recorded, Unrecordable, record
 from reflectloop.workspace.store import Store
-from reflectloop.world import files, git
+from reflectloop.world import files, git, trees
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import raise_shield
 
@@ -91,17 +90,16 @@ def _take_copy(project: Project, store: Store, source: Git, index: Path) -> Snap
 
 def _special_files(root: Path) -> list[str]:
     """Sockets, pipes and devices; git passes them over without a word."""
-    found, stack = [], [os.fspath(root)]
-    while stack:
-        # A folder that cannot be entered was left out on purpose: else recording had refused it.
-        with contextlib.suppress(PermissionError), os.scandir(stack.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in (".git", OWN_FOLDER):
-                        stack.append(entry.path)
-                elif not (entry.is_symlink() or entry.is_file(follow_symlinks=False)):
-                    found.append(files.display(os.path.relpath(entry.path, root)))
+    found: list[str] = []
+    # A folder that cannot be entered was left out on purpose: else recording had refused it.
+    for folder in trees.walk(root, passing=(PermissionError,)):
+        folder.entries = [entry for entry in folder.entries if entry.name not in (".git", OWN_FOLDER)]
+        found += [files.display(folder.within(entry.name)) for entry in folder.entries if _is_special(entry)]
     return sorted(found)
+
+
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    return not (entry.is_dir(follow_symlinks=False) or entry.is_symlink() or entry.is_file(follow_symlinks=False))
 
 
 def _seed_index(project: Project, source: Git, index: Path) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from reflectloop.errors import NoSpace
+from reflectloop.world import trees
 
 _NO_ROOM = {
     errno.ENOSPC,
@@ -24,7 +25,7 @@ _NO_ROOM = {
 }
 
 
-@contextmanager
+@contextlib.contextmanager
 def room_for(what: str, path: Path) -> Iterator[None]:
     """Turn "cannot write here" into NO_SPACE that names the place."""
     try:
@@ -77,20 +78,9 @@ def make_private(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a tree whatever modes a command left on its folders."""
-
-    def open_up(_: object, name: str, __: object) -> None:
-        parent = os.path.dirname(name)
-        for folder in (parent, name):
-            if not os.path.islink(folder):
-                os.chmod(folder, 0o700)
-        if os.path.isdir(name) and not os.path.islink(name):
-            shutil.rmtree(name)
-        elif os.path.lexists(name):
-            os.unlink(name)
-
+    """Delete a tree whatever a command left in it."""
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, onerror=open_up)
+        trees.remove(path)
     else:
         path.unlink(missing_ok=True)
 
@@ -98,17 +88,11 @@ def remove_tree(path: Path) -> None:
 def size_of(path: Path) -> int:
     """Bytes on disk below `path`; what vanishes meanwhile counts nothing."""
     total = 0
-    stack = [os.fspath(path)]
-    while stack:
-        try:
-            with os.scandir(stack.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        stack.append(entry.path)
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-        except (FileNotFoundError, PermissionError):
-            continue
+    for folder in trees.walk(path, passing=(OSError,)):
+        for entry in folder.entries:
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
     return total
 
 

@@ -6,7 +6,6 @@ that file's time. Behind a shield that fails, and git writes a copy of its own i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shlex
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.world import bubblewrap, tools
+from reflectloop.world import bubblewrap, tools, trees
 from reflectloop.world.process import Captured, Conversation
 
 _PATIENCE_S = 5.0  # before asking whether a call is slow or will never end
@@ -27,14 +26,10 @@ class Stuck(Exception):
 
 
 def _stuck_on(root: Path) -> str | None:
-    stack = [os.fspath(root)]
-    while stack:
-        with contextlib.suppress(OSError), os.scandir(stack.pop()) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    stack.append(entry.path)
-                elif not entry.is_symlink() and not entry.is_file():
-                    return os.path.relpath(entry.path, root)
+    for folder in trees.walk(root, passing=(OSError,)):
+        for entry in folder.entries:
+            if not (entry.is_dir(follow_symlinks=False) or entry.is_symlink() or entry.is_file()):
+                return folder.within(entry.name)
     return None
 
 
