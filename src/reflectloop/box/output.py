@@ -1,4 +1,4 @@
-"""A command's output on its way to disk: scanned first, capped second, head and tail kept."""
+"""A command's output on its way to disk: made plain text, scanned, capped; head and tail kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import IO
 from reflectloop import secrets
 from reflectloop.errors import SecretLeak
 from reflectloop.secrets import Scanner
-from reflectloop.world import files
+from reflectloop.world import files, terminal
 
 _TAIL = 1 << 20
 _BEGINNING = 1 << 10
@@ -65,6 +65,7 @@ class Recorder:
         self._meeting = None if joined else self._detector.scanner()
         self.doubtful: list[str] = []
         self._scanners: dict[str, Scanner] = {}
+        self._plain: dict[str, terminal.Plain] = {}
         self._show = show
         self._look = look
         self.beginning = b""  # of what came, to tell the box's own words by; never stored
@@ -74,8 +75,11 @@ class Recorder:
             self.beginning += chunk[:_BEGINNING]
         if stream == "stdout":
             self._look(chunk)
-        scanner = self._scanners.setdefault(stream, self._detector.scanner())
-        self._pass(stream, scanner, scanner.feed(chunk))
+        if stream not in self._scanners:
+            self._scanners[stream], self._plain[stream] = self._detector.scanner(), terminal.Plain()
+        # First: a colour in a token would hide it here, and whoever shows the log without colours would show it.
+        scanner, text = self._scanners[stream], self._plain[stream].feed(chunk)
+        self._pass(stream, scanner, scanner.feed(text))
 
     def _pass(self, stream: str, scanner: Scanner, clean: bytes) -> None:
         self._judge(stream, scanner)
@@ -104,7 +108,7 @@ class Recorder:
         """Write what was held back; the log is closed whatever comes of it."""
         try:
             for stream, scanner in self._scanners.items():
-                self._pass(stream, scanner, scanner.finish())
+                self._pass(stream, scanner, scanner.feed(self._plain[stream].finish()) + scanner.finish())
             if self._meeting:
                 clean = self._meeting.finish()
                 self._judge("stdout and stderr together", self._meeting)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections import deque
 from types import TracebackType
@@ -19,15 +18,14 @@ from reflectloop.cli.render import harmless, tell_program
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
+from reflectloop.world import terminal
 
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SHOWN = 4
 
 
 def plain(data: bytes) -> list[str]:
     """Output as lines of text alone: no colours, nothing that commands a terminal."""
-    text = harmless(data.replace(b"\r", b"\n").decode("utf-8", "replace"))
-    return _COLOURS.sub("", text).split("\n")
+    return terminal.plain(data.replace(b"\r", b"\n")).decode("utf-8", "replace").split("\n")
 
 
 class Events:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import click
 from reflectloop import secrets
 from reflectloop.errors import Internal, ReflectloopError
 from reflectloop.flow.envelope import Envelope, of_error
-from reflectloop.world import clock
+from reflectloop.world import clock, terminal
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,14 +38,10 @@ def say(text: str = "", *, err: bool = False) -> None:
     click.echo(secrets.current().redact(harmless(text)), err=err)
 
 
-_BARE = re.compile("[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")  # first: inside a sequence they would hide it
-_COLOUR = re.compile("(\x1b\\[[0-9;]{0,32}m)|\x1b(?:\\[[0-?]*[ -/]*[@-~]?|\\][^\x1b\n]*(?:\x1b\\\\)?)?")
-
-
 def harmless(text: str) -> str:
     """Text that a terminal can be given: colours and line breaks stay, whatever else commands it is taken out."""
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return _COLOUR.sub(lambda found: found[1] or "", _BARE.sub("", shown))
+    return terminal.coloured(shown.encode()).decode()
 
 
 def answer(command: str, data: Any = None, *, next_step: str | None = None) -> None:  # noqa: ANN401

@@ -1,0 +1,75 @@
+"""What commands a terminal, or cannot be seen on one, taken out of text: whole, or as it comes."""
+
+from __future__ import annotations
+
+import re
+
+_LONGEST = 1 << 12  # of a title, a link or the like; what is longer is text
+_BARE = bytes([*range(7), 11, 12, *range(14, 27), *range(28, 32), 127])  # inside a sequence they would hide it
+_MOVES = b"\b\r"
+_SUSPECT = _BARE + b"\a\b\x1b\xc2\xd8\xe2\xef"  # text without any of these is plain
+_STRING = rb"\x1b[\]PX^_][^\a\x1b\n]{0,%d}" % _LONGEST
+_CONTROL = rb"(?:\x1b\[|\xc2\x9b)[0-?\a]{0,64}[ -/]{0,16}"
+_SEQUENCE = re.compile(
+    rb"(\x1b\[[0-9;]{0,32}m)|%s[@-~]?|%s(?:\a|\x1b\\|(?=[\x1b\n])|\Z)|\x1b[ -/]{0,4}[0-~]?" % (_CONTROL, _STRING)
+)
+# The rest of what is in none, what has no width, and what turns the direction of writing.
+_UNSEEN = re.compile(
+    rb"(?:\a|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4\xa6-\xaf]|\xef\xbb\xbf)[\x80-\xbf]*"
+)
+_UNFINISHED = re.compile(rb"(?:%s|%s\x1b?|\x1b[ -/]{0,4}|\xc2|\xd8|\xe2[\x80\x81]?|\xef\xbb?)\Z" % (_CONTROL, _STRING))
+
+
+class Plain:
+    """One stream. What may be the beginning of a sequence is held back, up to a few kB."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        data = self._held + chunk
+        if len(data.translate(None, _SUSPECT)) == len(data):
+            self._held = b""
+            return data
+        data = data.translate(None, _BARE)
+        begun = _UNFINISHED.search(data, max(0, len(data) - _LONGEST - 4))
+        end = begun.start() if begun else len(data)
+        self._held = data[end:]
+        return _without(data[:end])
+
+    def finish(self) -> bytes:
+        held, self._held = self._held, b""
+        return _without(held)
+
+
+def plain(data: bytes) -> bytes:
+    """Text alone: tabs and line breaks stay, and returns, which come before a line that is written again."""
+    stream = Plain()
+    return stream.feed(data) + stream.finish()
+
+
+def coloured(data: bytes) -> bytes:
+    """Text and colours."""
+    shown = data.translate(None, _BARE + _MOVES)
+    return _UNSEEN.sub(b"", _SEQUENCE.sub(lambda found: found[1] or b"", shown))
+
+
+def _without(data: bytes) -> bytes:
+    if b"\x1b" in data or b"\xc2\x9b" in data:
+        data = _SEQUENCE.sub(b"", data)
+    if b"\b" in data:
+        data = _written_over(data)
+    return _UNSEEN.sub(b"", data)
+
+
+def _written_over(data: bytes) -> bytes:
+    """A backspace takes what stands before it in the line, if that has come with it."""
+    first, *others = data.split(b"\b")
+    out = bytearray(first)
+    for piece in others:
+        while out and out[-1] & 0xC0 == 0x80:  # noqa: PLR2004 - the rest of a character of many bytes
+            out.pop()
+        if out and out[-1] not in b"\n\r":
+            out.pop()
+        out += piece
+    return bytes(out)
