@@ -146,7 +146,7 @@ def guided(note: Path) -> None:
 
     planted()
     atheris.instrument_all()
-    atheris.Setup(sys.argv[1:], one)
+    atheris.Setup(sys.argv, one)
     atheris.Fuzz()
 
 
