@@ -313,6 +313,34 @@ def test_a_format_that_begins_with_a_run_is_found_wherever_it_stands(before: int
         assert [rule for rule, _, _ in in_pieces(text, sizes)[1]] == ["twitter-bearer-token"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_rule_without_a_keyword_finds_its_format_on_every_line(end: str) -> None:
+    lines = [filled("AKC{alnum:14}", str(number)) for number in range(4)]
+    text = ("before" + end + end.join(lines) + end).encode()
+    whole, pieces = in_pieces(text, [len(text)]), in_pieces(text, [9])
+    assert whole == pieces
+    assert [line for _, line, _ in whole[1]] == [2, 3, 4, 5]
+
+
+def test_a_key_with_odd_lines_is_the_same_key_however_it_comes() -> None:
+    lines = [filled("prefix-{base64:60}", str(number)) for number in range(9)]
+    text = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----", ""]).encode()
+    assert in_pieces(text, [50]) == in_pieces(text, [len(text)])
+    assert [rule for rule, _, _ in in_pieces(text, [50])[1]] == ["private-key"]
+
+
+def test_the_end_of_a_long_line_is_looked_at_without_the_lines_after_it() -> None:
+    text = b"\x88" * 5_000 + b" a:curl -u\n" + filled("acme:{alnum:20}", "tail").encode() + b" x\n"
+    assert in_pieces(text, [50, 881]) == in_pieces(text, [len(text)])
+
+
+def test_what_is_held_back_is_not_looked_at_with_every_line_that_comes() -> None:
+    text = b"-----BEGIN PRIVATE KEY-----\n" + b"abcd\n" * 12_000
+    begun = time.process_time()
+    in_pieces(text, [50])
+    assert time.process_time() - begun < 3
+
+
 def test_asking_for_help_compiles_and_imports_nothing_of_it() -> None:
     code = "import sys; from reflectloop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     code += "assert not {'re2', 'ahocorasick_rs', 'reflectloop.secrets'} & set(sys.modules)"

@@ -39,7 +39,8 @@ def find(data: bytes, position: int, *, final: bool) -> Key | None:
     if end and _is_body(data[begin.end() : dashes]):
         return Key(position, end.end(), whole=True)
     stop, is_open = _body_end(data, begin.end(), limit if dashes < 0 else dashes)
-    if is_open and limit < position + LONGEST and not final and not _is_begun(data, dashes):
+    more_may_come = limit < position + LONGEST and not final and not _is_begun(data, dashes)
+    if more_may_come and (is_open or _BETWEEN.match(data, begin.end(), limit)):  # an END would make a key of it
         return Key(position, stop, whole=False)
     return Key(position, stop, whole=True) if _is_body(data[begin.end() : stop]) else None
 

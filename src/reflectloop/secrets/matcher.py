@@ -55,7 +55,11 @@ class _Place(NamedTuple):
     mask: int
     line_start: int
     keys_at: tuple[int, ...] = ()
-    is_tile: bool = False
+    seen: tuple[int, int] | None = None  # of a tile: what patterns may see, within its line
+
+    @property
+    def is_tile(self) -> bool:
+        return self.seen is not None
 
 
 class Matcher:
@@ -103,9 +107,13 @@ class Matcher:
         """For rules without a keyword: patterns that see everything, the formats together and the others alone."""
         bare = [(number, rule) for number, rule in enumerate(self._rules) if not rule.keywords]
         formats = [(number, rule) for number, rule in bare if rule.check == "value"]
-        out = [(compiled(rule.pattern, captures=False), 1 << number) for number, rule in bare if rule.check != "value"]
+        out = [
+            (compiled(f"(?m){rule.pattern}", captures=False), 1 << number)
+            for number, rule in bare
+            if rule.check != "value"
+        ]
         if formats:
-            union = "|".join(f"(?:{rule.pattern})" for _, rule in formats)
+            union = "(?m)" + "|".join(f"(?:{rule.pattern})" for _, rule in formats)
             out.append((compiled(union, captures=False), sum(1 << number for number, _ in formats)))
         return tuple(out)
 
@@ -251,7 +259,10 @@ class Matcher:
         for gate, mask in self._gates:
             for match in gate.finditer(text):
                 line_start = data.rfind(b"\n", start, start + match.start()) + 1 or start
-                marks[line_start] = marks.get(line_start, 0) | mask
+                # A match may begin with the end of the line before: each line it touches is looked at.
+                while line_start < start + match.end():
+                    marks[line_start] = marks.get(line_start, 0) | mask
+                    line_start = data.find(b"\n", line_start, start + match.end()) + 1 or end
         for line_start in sorted(marks):
             line_end = data.find(b"\n", line_start, end)
             line_end = line_end if line_end >= 0 else end
@@ -278,13 +289,19 @@ class Matcher:
                 if hits[position][1] == 0:
                     keys_at.append(hits[position][0])
                 position += 1
-            text = block.data[max(0, tile - BEHIND) : tile + TILE + AHEAD]
-            low = text[tile - max(0, tile - BEHIND) :].lower() if self._runs else b""
+            # Not past the line: whether what follows has come already must not matter.
+            line_end = block.data.find(b"\n", tile, tile + TILE + AHEAD)
+            seen = (
+                max(0, line_start, tile - BEHIND),
+                line_end + 1 if line_end >= 0 else min(len(block.data), tile + TILE + AHEAD),
+            )
+            text = block.data[seen[0] : seen[1]]
+            low = block.data[tile : seen[1]].lower() if self._runs else b""
             for word, bits in self._runs.items():
                 mask |= bits if word in low[: TILE + len(word) - 1] else 0
             for gate, bits in self._gates:
                 mask |= bits if gate.search(text) else 0
-            yield _Place(tile, tile + TILE, mask, max(tile, start), tuple(keys_at), is_tile=True)
+            yield _Place(tile, tile + TILE, mask, max(tile, start), tuple(keys_at), seen)
             tile += TILE
 
 
@@ -313,8 +330,8 @@ def _stretches(block: Block) -> Iterator[tuple[int, int, bool]]:
 def _window(block: Block, place: _Place, lines: int) -> tuple[int, int] | None:
     """What a pattern may see for a place; None when some of it has not come yet."""
     data = block.data
-    if place.is_tile:
-        return max(0, place.start - BEHIND), min(len(data), place.end + AHEAD)
+    if place.seen:
+        return place.seen
     end = place.end
     more = lines - 1 or data[place.start : end].rstrip()[-1:] in _OPENER_SET
     for _ in range(int(more)):

@@ -38,6 +38,7 @@ class Scanner:
         self._shown = 0  # in `_data`: given back as far as this
         self._column = 0  # of `_scanned` in its line, where that line is a long one
         self._line = 1  # of `_shown`
+        self._awaited = 0  # of `_data`: before it is so long nothing new can be said
         self._spans: list[Span] = []  # found, and not given back yet
 
     def feed(self, chunk: bytes) -> bytes:
@@ -52,7 +53,13 @@ class Scanner:
         begun = tail - (self._column if end <= self._scanned else 0)  # where the unfinished line begins
         if len(self._data) - begun > TILE + AHEAD:
             end = max(end, begun + (len(self._data) - AHEAD - begun) // TILE * TILE)
-        return self._look(end, final=False) if end > self._scanned else b""
+        if end <= self._scanned or len(self._data) < self._awaited:
+            return b""
+        shown = self._look(end, final=False)
+        held = len(self._data) - self._scanned
+        # What is held is looked at anew each time: with every line that comes that would be the square of its length.
+        self._awaited = len(self._data) + held // 2 if held > 2 * TILE + AHEAD else 0
+        return shown
 
     def finish(self) -> bytes:
         return self._look(len(self._data), final=True)
