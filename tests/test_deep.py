@@ -116,6 +116,15 @@ def test_deep_folders_in_place_of_a_file_do_not_stop_the_step_after_a_failed_one
     assert answer.json["envelope"]["error_code"] == "STEP_FAILED"
 
 
+def test_a_secret_in_a_file_that_only_git_can_name_is_found_before_it_is_stored(repo: Repo) -> None:
+    """From the top of the workspace its path is short enough; from the root of the machine it is not."""
+    hide = f"""python3 -c 'import os\nfor _ in range(15): os.mkdir("n" * 250); os.chdir("n" * 250)\nos.mkdir("m" * 240); os.chdir("m" * 240)\nopen("f" * 80, "w").write("key = {KEY[:5]}" + "{KEY[5:]}")'"""
+    answer = repo.run("run", "--json", repo.steps(hide, "true"))
+    assert answer.code == 99, answer.stdout
+    assert [path.name for path in (repo.latest() / "logs").iterdir()] == ["P-1.1.log"]  # not only in the patch, later
+    assert everything_in(temp()) == []
+
+
 def test_deep_reflogs_do_not_stop_a_run(repo: Repo) -> None:
     answer = repo.run("run", "--json", repo.steps(DIG + '"$PWD/.git/logs"'))
     assert answer.code == 0, answer.stdout

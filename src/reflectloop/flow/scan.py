@@ -144,13 +144,17 @@ def _names(target: Path, repository: _Repository | None, unread: list[Unread]) -
 
 
 def _walk(top: bytes, unread: list[Unread]) -> Iterator[bytes]:
-    def note(fault: OSError) -> None:
-        unread.append(Unread(files.display(fault.filename), fault.strerror or str(fault)))
-
-    for folder, folders, names in os.walk(top, onerror=note):
-        linked = [one for one in folders if os.path.islink(os.path.join(folder, one))]  # noqa: PTH114, PTH118
-        folders[:] = sorted(one for one in folders if one != b".git" and one not in linked)
-        yield from (os.path.join(folder, one) for one in sorted([*names, *linked]) if one != b".git")  # noqa: PTH118
+    stack = [top]
+    while stack:
+        folder = stack.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted((one for one in found if one.name != b".git"), key=lambda one: one.name)
+        except OSError as fault:  # closed to us, or deeper than a path can name
+            unread.append(Unread(files.display(folder), fault.strerror or str(fault)))
+            continue
+        yield from (one.path for one in entries if not one.is_dir(follow_symlinks=False))
+        stack += [one.path for one in reversed(entries) if one.is_dir(follow_symlinks=False)]
 
 
 class _Repository(NamedTuple):

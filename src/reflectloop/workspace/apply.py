@@ -14,7 +14,7 @@ from reflectloop.workspace.project import Project
 from reflectloop.workspace.saved import Saved, recover
 from reflectloop.workspace.snapshot import take
 from reflectloop.workspace.store import Store
-from reflectloop.world import files, git
+from reflectloop.world import files, git, trees
 from reflectloop.world.git import Git, GitFailed
 
 _SAVED = "apply.saved"
@@ -150,6 +150,7 @@ def _in_the_way(root: bytes, name: bytes, removed: set[bytes]) -> Iterator[bytes
             if place not in removed:
                 yield place
             return
-    for folder, _, names in os.walk(root + b"/" + name):
-        inside = [os.path.relpath(folder + b"/" + one, root) for one in names]
+    for folder in trees.walk(Path(os.fsdecode(root + b"/" + name)), passing=(OSError,)):
+        files_in = (entry for entry in folder.entries if not entry.is_dir(follow_symlinks=False))
+        inside = (name + b"/" + os.fsencode(folder.within(entry.name)) for entry in files_in)
         yield from (one for one in inside if one not in removed)

@@ -112,8 +112,8 @@ class Workspace:
 
     def _inspect(self, source: Git, names: list[bytes]) -> None:
         """Before anything is stored: a large file would cost as much disk, and its patch a multiple in memory."""
-        root = os.fsencode(self.repo)
-        sizes = {name: _size(root + b"/" + name) for name in names}
+        with trees.opened(self.repo) as top:
+            sizes = {name: _size(name, top) for name in names}
         large = {name: size for name, size in sizes.items() if size > self.largest}
         if large:
             known = _sizes_in(source, self.tree)  # a renamed file is no new content
@@ -197,9 +197,9 @@ def _empty(folder: Path, kept: list[Path]) -> None:
             _empty(path, below)
 
 
-def _size(path: bytes) -> int:
+def _size(name: bytes, top: int) -> int:
     try:
-        status = os.lstat(path)
+        status = os.lstat(name, dir_fd=top)
     except OSError:
         return 0  # deleted
     return status.st_size if stat.S_ISREG(status.st_mode) else 0

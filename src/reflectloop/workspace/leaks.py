@@ -21,15 +21,14 @@ _MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-ref
 
 def refuse(source: Git, names: list[bytes]) -> None:
     """Raise SECRET_LEAK when a changed file holds a certain secret that its recorded version does not."""
-    root = os.fsencode(source.work_tree or "")
-    for name in names:
-        _refuse(secrets.current().scan(name), "the name of a file")
-        found = _certain(_scan_file(root + b"/" + name))
-        if found:
-            known = {old.fingerprint for old in secrets.current().scan(_recorded(source, name))}
-            _refuse(
-                [one for one in found if one.fingerprint not in known], secrets.current().redact(files.display(name))
-            )
+    with trees.opened(source.work_tree or Path()) as top:
+        for name in names:
+            _refuse(secrets.current().scan(name), "the name of a file")
+            found = _certain(_scan_file(name, top))
+            if found:
+                known = {old.fingerprint for old in secrets.current().scan(_recorded(source, name))}
+                new = [one for one in found if one.fingerprint not in known]
+                _refuse(new, secrets.current().redact(files.display(name)))
 
 
 def refuse_messages(repo: Path, since_ns: int) -> None:
@@ -77,13 +76,17 @@ def _certain(found: list[Finding]) -> list[Finding]:
     return [one for one in found if one.grade == "certain"]
 
 
-def _scan_file(path: bytes) -> list[Finding]:
-    if os.path.islink(path):  # noqa: PTH114 - bytes names
-        return secrets.current().scan(os.readlink(path))  # noqa: PTH115
-    if not os.path.isfile(path):  # noqa: PTH113
+def _scan_file(name: bytes, top: int) -> list[Finding]:
+    try:
+        mode = os.lstat(name, dir_fd=top).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return []  # deleted
+    if stat.S_ISLNK(mode):
+        return secrets.current().scan(os.readlink(name, dir_fd=top))
+    if not stat.S_ISREG(mode):
         return []
     scanner = secrets.current().scanner()
-    with open(path, "rb") as file:  # noqa: PTH123
+    with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=top), "rb") as file:  # noqa: PTH123
         while chunk := file.read(_CHUNK):
             scanner.feed(chunk)
     scanner.finish()

@@ -58,10 +58,13 @@ def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = No
     names = dict.fromkeys(git.paths(listing.stdout))
     nested = [name for name in names if name.endswith(b"/")]
     named = [name for name in names if not name.endswith(b"/") and not _ours(name)]
-    changed = _in_order(named, os.fsencode(source.work_tree or ""))
-    if changed:
-        if inspect:
+    try:
+        changed = _in_order(named, source.work_tree or Path())
+        if changed and inspect:
             inspect(source, changed)
+    except OSError as fault:
+        raise _unreadable(source, str(fault).encode("utf-8", "replace"), named) from fault
+    if changed:
         try:
             source.run(
                 "update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=b"\0".join(changed) + b"\0"
@@ -71,17 +74,21 @@ def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = No
     return Recorded(source.line("write-tree"), tuple(files.display(name.rstrip(b"/")) for name in nested))
 
 
-def _in_order(names: list[bytes], root: bytes) -> list[bytes]:
+def _in_order(names: list[bytes], root: Path) -> list[bytes]:
     """Sorted, so that a file that became a folder leaves the index before what lies in the folder enters it.
 
     Where a folder became a file or a link, what lay in it goes with it and is not named again.
     """
-    known = {name for name in names if not _is_folder(root + b"/" + name)}
+    with trees.opened(root) as top:
+        known = {name for name in names if not _is_folder(name, top)}
     return [name for name in sorted(names) if not any(above in known for above in _above(name))]
 
 
-def _is_folder(path: bytes) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)  # noqa: PTH112, PTH114 - bytes names
+def _is_folder(name: bytes, top: int) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(name, dir_fd=top).st_mode)
+    except OSError:
+        return False
 
 
 def _above(name: bytes) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from reflectloop.errors import ApplyConflict, StateDamaged
-from reflectloop.world import files
+from reflectloop.world import files, trees
 from reflectloop.world.git import Git
 
 _MANIFEST = "manifest"
@@ -75,9 +75,15 @@ class Saved:
 def _remove_empty(folder: Path) -> None:
     """Take away a folder that holds nothing but folders; one that holds a file stays, and is somebody's."""
     if folder.is_dir() and not folder.is_symlink():
-        for inner, _, _ in os.walk(folder, topdown=False):
-            with contextlib.suppress(OSError):
-                Path(inner).rmdir()
+        for _ in trees.walk(folder, passing=(OSError,), leave=_remove_if_empty):
+            pass
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _remove_if_empty(above: int, name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=above)
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -109,6 +109,16 @@ def _go_up(line: list[Folder], leave: Leave | None) -> None:
         leave(line[-1].fd, done.name)
 
 
+@contextlib.contextmanager
+def opened(top: Path) -> Iterator[int]:
+    """A folder to name things from: a path that is short enough for git, which stands there, is so for us."""
+    fd = os.open(top, _HOW)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
 def remove(top: Path) -> None:
     """Delete a folder and all in it, whatever modes a command left there."""
     _open_up(os.fspath(top), os.lstat(top), None)
