@@ -25,7 +25,7 @@ def refuse(source: Git, names: list[bytes]) -> None:
         _refuse(secrets.current().scan(name), "the name of a file")
         found = _certain(_scan_file(root + b"/" + name))
         if found:
-            known = {old.fingerprint for old in secrets.current().scan(_recorded(source, name))}
+            known = {old.fingerprint for old in secrets.current().scan(secrets.narrow(_recorded(source, name)))}
             _refuse(
                 [one for one in found if one.fingerprint not in known], secrets.current().redact(files.display(name))
             )
@@ -77,7 +77,7 @@ def _scan_file(path: bytes) -> list[Finding]:
     scanner = secrets.current().scanner()
     with open(path, "rb") as file:  # noqa: PTH123
         while chunk := file.read(_CHUNK):
-            scanner.feed(chunk)
+            scanner.feed(secrets.narrow(chunk))
     scanner.finish()
     return scanner.findings
 
