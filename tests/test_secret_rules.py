@@ -238,6 +238,63 @@ def test_every_value_of_a_kubernetes_secret_is_hidden(form: str) -> None:
     assert b"a-name-of-it" in out
 
 
+BEFORE = [
+    "\x1b[36m",
+    "\x1b[1;32m",
+    "\x9b0m",
+    r"\u001b[36m",
+    r"\\u001B[38;5;12m",
+    r"\x1b[36m",
+    r"\e[0m",
+    r"\033[1m",
+    r"\n",
+    r"\t",
+    r"\r\n",
+    r"\u003d",
+    r"\x3D",
+    "%20",
+    "%3D",
+    "%253d",
+    "=3D",
+    "=20",
+]
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_a_token_after_an_escape_or_an_encoded_separator_is_found(before: str) -> None:
+    token = ("ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2)[:40]
+    for start in ("", "a", "see "):
+        assert [one.grade for one in detector().scan(f"{start}{before}{token}\n".encode())] == ["certain"]
+        assert token not in detector().redact(f'{{"a": "{start}{before}{token}"}}')
+
+
+@pytest.mark.parametrize("before", ["a", "=AB", "nn", "[36m", "0"])
+def test_a_token_inside_a_word_is_none(before: str) -> None:
+    token = ("ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2)[:40]
+    assert not [one for one in detector().scan((before + token).encode()) if one.grade == "certain"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PWD=/home/runner/work/x7Kq29mZ/tLw4",
+        "OLDPWD=/tmp/rl-3f9Xk2/repo",
+        "PWD=/workspace",
+        "PWD=/tmp/tmpx7kq29mz",
+        "SECRET_DIR_TOKEN=/var/lib/x7Kq29mZtLw4/run",
+        "PWD=/Users/a1b2c3/Projects/x9",
+        'password: "/run/user/1000/x7Kq29mZ"',
+    ],
+)
+def test_a_folder_is_no_secret(text: str) -> None:
+    assert found(text) == []
+
+
+def test_what_only_begins_with_a_slash_may_be_one() -> None:
+    assert found("DB_PASSWORD=" + "/x7Kq29mZ" + "tLw4Rb8/Qp") != []
+    assert found("Server=db;UID=sa;" + "PWD=" + "x7Kq29mZtLw4") != []
+
+
 def test_the_more_certain_of_two_that_overlap_gives_the_name() -> None:
     token = filled("ghp_{alnum:36}", "overlap")
     assert found(f'github_token = "{token}"') == ["github-token"]

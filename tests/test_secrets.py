@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Finding, Scanner, current
+from reflectloop.secrets import Finding, Scanner, current, narrow
 from reflectloop.secrets.scanner import fingerprint
 from reflectloop.workspace.added import AddedLines
 from reflectloop.workspace.patch import Cleaned
@@ -122,6 +123,94 @@ def test_only_lines_a_patch_adds_count() -> None:
     leaking.feed(patch.replace(b"+key = $KEY", b"+key = " + KEY.encode()))
     (found,) = leaking.finish()
     assert (found.path, found.line, found.finding.grade) == ("f", 2, "certain")
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 16])
+def test_lines_of_any_length_are_told_apart_in_a_patch(size: int) -> None:
+    long = b"x" * 300_000
+    lines = [b"-" + long, b"- key = " + KEY.encode(), b" " + long, b"+" + long + b" key = " + KEY.encode(), b"+ short"]
+    patch = (
+        b"--- a/f\n+++ b/f\n@@ -8,3 +8,3 @@\n"
+        + b"\n".join(lines)
+        + b"\n--- a/g\n+++ b/g\n@@ -0,0 +1 @@\n+key="
+        + KEY.encode()
+    )
+    added = AddedLines(current())
+    shown: list[bytes] = []
+    cleaned = Cleaned(shown.append)
+    news = []
+    for start in range(0, len(patch), size):
+        added.feed(patch[start : start + size])
+        news += added.news()
+        cleaned.feed(patch[start : start + size])
+    cleaned.finish()
+    found = added.finish()
+    assert [(one.path, one.line) for one in found] == [("f", 9), ("g", 1)]
+    assert news + added.news() == found
+    assert len(added.moved) == 1
+    assert b"".join(shown) == patch.replace(KEY.encode(), b"[REDACTED:prefixed-token]")
+
+
+def seconds_for_hunks(count: int) -> float:
+    """A patch of so many hunks, each with what may be a secret, asked after every few kB."""
+    hunk = "@@ -{0} +{0} @@\n-a\n+db_password = '" + doubtful() + "{0}'\n"
+    patch = ("--- a/f\n+++ b/f\n" + "".join(hunk.format(n) for n in range(1, count + 1))).encode()
+    added = AddedLines(current())
+    begun = time.process_time()
+    for start in range(0, len(patch), 4096):
+        added.feed(patch[start : start + 4096])
+        added.news()
+    assert [one.line for one in added.finish()] == list(range(1, count + 1))
+    return time.process_time() - begun
+
+
+def test_time_grows_with_the_number_of_hunks_and_not_faster() -> None:
+    seconds_for_hunks(100)
+    assert seconds_for_hunks(4000) < 8 * seconds_for_hunks(1000) + 0.1
+
+
+@pytest.mark.parametrize("sign", [b"+", b"-", b" "])
+def test_time_grows_with_the_length_of_a_line_and_not_faster(sign: bytes) -> None:
+    def seconds(size: int) -> float:
+        begun = time.process_time()
+        for reader in (AddedLines(current()), Cleaned(lambda _: None)):
+            reader.feed(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n" + sign)
+            for _ in range(size):
+                reader.feed(b"x" * 1024)
+            reader.finish()
+        return time.process_time() - begun
+
+    seconds(100)
+    assert seconds(8000) < 8 * seconds(2000) + 0.2
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_a_secret_in_utf_16_is_a_leak(coding: str, repo: Repo) -> None:
+    half, rest = KEY[:9], KEY[9:]
+    make = f"python3 -c \"open('x','wb').write(('é = 1\\nkey = {half}'+'{rest}\\n').encode('{coding}'))\""
+    said = leaks_nowhere(repo, repo.steps(make), KEY)
+    assert "prefixed-token" in said
+
+
+@given(
+    st.text(st.characters(max_codepoint=0x250), max_size=40),
+    st.sampled_from(["utf-16-le", "utf-16-be"]),
+    st.integers(0, 60),
+)
+def test_utf_16_is_read_as_text_wherever_it_is_cut(before: str, coding: str, cut: int) -> None:
+    wide = f"{before}\nkey = {KEY}\n\xe9".encode(coding)
+    cut = len(wide) - 90 + cut
+    pieces = a_scanner()
+    pieces.feed(narrow(wide[:cut]))
+    pieces.feed(narrow(wide[cut:]))
+    pieces.finish()
+    assert "prefixed-token" in [one.rule for one in pieces.findings]
+
+
+def test_strings_that_end_in_nul_do_not_run_together() -> None:
+    binary = b"a\0b\0c\0d\0" + KEY.encode() + b"\0abc\0"
+    assert narrow(binary) == b"abcd\0" + KEY.encode() + b"\0abc\0"
+    assert narrow(b"abc\0x\0y\0z\0w\0\0\xff\0") == b"abc\0xyzw\0\xff\0"
 
 
 def everywhere(*roots: Path) -> bytes:

@@ -2,5 +2,6 @@
 
 from reflectloop.secrets.detector import Detector, current, of, use
 from reflectloop.secrets.scanner import Finding, Scanner
+from reflectloop.secrets.wide import narrow
 
-__all__ = ["Detector", "Finding", "Scanner", "current", "of", "use"]
+__all__ = ["Detector", "Finding", "Scanner", "current", "narrow", "of", "use"]

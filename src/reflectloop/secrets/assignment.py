@@ -53,6 +53,10 @@ _UPPER, _LOWER, _DIGITS = (each.encode() for each in (string.ascii_uppercase, st
 _PUBLIC = frozenset("public pub primary foreign partition sort cache row index unique composite natural public".split())
 
 
+# A folder somebody is in, `PWD` above all; keys in base64 begin with a slash too, and not with a word between two.
+_FOLDER = re.compile(rb"/(?:[a-z]{2,16}|Users|Applications|Library|Volumes)(?:/[\w.@+~:-]*)+\Z")
+
+
 class Shape(NamedTuple):
     """What can be said of a value without knowing its name."""
 
@@ -141,7 +145,7 @@ def score(before: bytes, lead: bytes, value: bytes, threshold: float = THRESHOLD
     """From the threshold on it is reported."""
     name = name_of(before, lead)
     weight = weight_of_name(name)
-    if weight < 0 or len(value) > _LONGEST or _BINARY.search(value):
+    if weight < 0 or len(value) > _LONGEST or _BINARY.search(value) or _FOLDER.match(value):
         return -3.0
     weight += weight_of_value(value, quoted=lead[-1:] in (b'"', b"'", b"`"))
     if _VARIABLE.search(name):

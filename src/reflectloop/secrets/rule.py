@@ -8,8 +8,12 @@ import re2
 
 Grade = Literal["certain", "likely"]
 
-# Before a format: no letter or digit, or an escape whose last letter is one.
-_BEFORE = r"(?:\b|\\[nrt])"
+# Before a format: no letter or digit, or what ends in one and stands for something else: an escape of a string, a
+# control sequence as it is or escaped, an encoded byte of an address, an encoded separator of a mail.
+_ESCAPE = r"\\(?:[abefnrtv0]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|0[0-7]{2})"
+_CONTROL = rf"(?:\x1b\[|\xc2\x9b|{_ESCAPE}\[)[0-9;:?]*[A-Za-z]"
+_ENCODED = r"%(?:25)*[0-9A-Fa-f]{2}|=(?:0[9AD]|2[0-9A-F]|3[A-F])"
+_BEFORE = rf"(?:\b|{_ESCAPE}|{_CONTROL}|{_ENCODED})"
 _AFTER = r"(?:[^A-Za-z0-9_]|$)"
 # Between a provider's name and its value: the rest of the name, closing quotes, an operator, opening quotes.
 _TO_VALUE = r"""(?:[ \t\w.-]{0,20})[\s'"\\\])}]{0,4}(?:=|>|:{1,3}=|\|\||:|=>|\?=|,|->|\()["'`\s=\\(]{0,6}"""

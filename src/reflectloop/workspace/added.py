@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
 from typing import NamedTuple
 
-from reflectloop.secrets import Detector, Finding
+from reflectloop.secrets import Detector, Finding, Scanner, narrow
+from reflectloop.workspace.pieces import Piece, Pieces
 from reflectloop.world import files
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
-_LONGEST = 1 << 20  # a longer line is given on in pieces
 
 
 def _both(names: bytes) -> bytes:
@@ -37,7 +37,9 @@ class AddedLines:
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
         self._found: list[Added] = []
-        self._rest = b""
+        self._told = 0  # of `_found`
+        self._pieces = Pieces()
+        self._into: Scanner | None = None  # where the rest of a long line goes
         self._path = ""
         self._name = b""
         self._commit: str | None = None
@@ -52,33 +54,39 @@ class AddedLines:
         """Fingerprints of what the patch takes out somewhere. Of a patch read to its end."""
         return frozenset(one.fingerprint for one in self._old.findings)
 
-    def so_far(self) -> list[Added]:
-        """What is known already, while the patch is still coming."""
-        return [*self._found, *self._places()]
+    def news(self) -> list[Added]:
+        """What was found since this was last asked, while the patch is still coming."""
+        self._place()
+        told, self._told = self._told, len(self._found)
+        return self._found[told:]
 
     def feed(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        for line in lines:
-            self._take(line)
-        if len(self._rest) > _LONGEST and self._expected and self._rest.startswith(b"+"):
-            self._scanner.feed(self._rest[1:])
-            self._rest = b"+"
+        for piece in self._pieces.feed(chunk):
+            self._take(piece)
 
     def finish(self) -> list[Added]:
-        if self._rest:
-            self._take(self._rest)
+        for piece in self._pieces.finish():
+            self._take(piece._replace(ends=True))
         self._close()
         self._old.finish()
         return self._found
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, piece: Piece) -> None:
+        if piece.begins:
+            self._into = None
+            self._begin(piece.text)
+            piece = piece._replace(text=piece.text[1:])
+        if self._into:
+            self._into.feed(narrow(piece.whole))
+
+    def _begin(self, line: bytes) -> None:
         if self._expected and line.startswith(b"+"):
             self._expected -= 1
             self._fed += 1
-            self._scanner.feed(line[1:] + b"\n")
+            self._into = self._scanner
         elif self._removed and line.startswith(b"-"):
             self._removed -= 1
-            self._old.feed(line[1:] + b"\n")
+            self._into = self._old
         elif self._expected and self._removed and line.startswith(b" "):
             self._expected -= 1
             self._removed -= 1
@@ -114,12 +122,15 @@ class AddedLines:
     def _close(self) -> None:
         """A file is over."""
         self._scanner.finish()
-        self._found += self._places()
+        self._place()
         self._scanner = self._detector.scanner()
         self._hunks, self._fed = [], 1
         self._removed = self._expected = 0
 
-    def _places(self) -> Iterator[Added]:
+    def _place(self) -> None:
+        """Say where in the file it stands what the scanner found."""
         for one in self._scanner.findings:
-            at = max((hunk for hunk in self._hunks if hunk[0] <= one.line), default=(1, 1))
-            yield Added(self._path, one, self._commit, at[1] + one.line - at[0])
+            hunk = bisect_right(self._hunks, one.line, key=lambda known: known[0])
+            at = self._hunks[hunk - 1] if hunk else (1, 1)
+            self._found.append(Added(self._path, one, self._commit, at[1] + one.line - at[0]))
+        self._scanner.findings = []

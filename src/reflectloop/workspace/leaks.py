@@ -26,7 +26,7 @@ def refuse(source: Git, names: list[bytes]) -> None:
             _refuse(secrets.current().scan(name), "the name of a file")
             found = _certain(_scan_file(name, top))
             if found:
-                known = {old.fingerprint for old in secrets.current().scan(_recorded(source, name))}
+                known = {old.fingerprint for old in secrets.current().scan(secrets.narrow(_recorded(source, name)))}
                 new = [one for one in found if one.fingerprint not in known]
                 _refuse(new, secrets.current().redact(files.display(name)))
 
@@ -88,7 +88,7 @@ def _scan_file(name: bytes, top: int) -> list[Finding]:
     scanner = secrets.current().scanner()
     with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=top), "rb") as file:  # noqa: PTH123
         while chunk := file.read(_CHUNK):
-            scanner.feed(chunk)
+            scanner.feed(secrets.narrow(chunk))
     scanner.finish()
     return scanner.findings
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from reflectloop import secrets
 from reflectloop.errors import SecretLeak
 from reflectloop.workspace.added import Added, AddedLines
+from reflectloop.workspace.pieces import Piece, Pieces
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import files
 from reflectloop.world.git import Git
@@ -87,17 +88,18 @@ def write(git: Git, base: str, end: str, target: Path) -> list[Added]:
 
             def take(chunk: bytes) -> None:
                 added.feed(chunk)
-                _refuse(added.so_far())
+                _refuse(added.news())
                 file.write(chunk)
 
             stream(git, base, end, take, exact=True)
-            _refuse(added.finish())
+            found = added.finish()
+            _refuse(found)
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return [one for one in added.so_far() if one.finding.fingerprint not in added.moved]
+    return [one for one in found if one.finding.fingerprint not in added.moved]
 
 
 def refuse_leaks(git: Git, base: str, end: str) -> None:
@@ -123,27 +125,26 @@ class Cleaned:
     def __init__(self, show: Callable[[bytes], None]) -> None:
         self._show = show
         self._scanner = secrets.current().scanner()
-        self._rest = b""
+        self._pieces = Pieces()
         self._packed = False
 
     def feed(self, chunk: bytes) -> None:
-        *lines, self._rest = (self._rest + chunk).split(b"\n")
-        for line in lines:
-            self._take(line + b"\n")
+        for piece in self._pieces.feed(chunk):
+            self._take(piece)
 
     def finish(self) -> None:
-        if self._rest:
-            self._take(self._rest)
+        for piece in self._pieces.finish():
+            self._take(piece)
         self._show(self._scanner.finish())
 
-    def _take(self, line: bytes) -> None:
-        if self._packed and line.startswith(b"diff --git "):
+    def _take(self, piece: Piece) -> None:
+        if self._packed and piece.begins and piece.text.startswith(b"diff --git "):
             self._packed = False
         if self._packed:
-            self._show(line)
+            self._show(piece.whole)
             return
-        self._show(self._scanner.feed(line))
-        if line == b"GIT binary patch\n":
+        self._show(self._scanner.feed(piece.whole))
+        if piece == (b"GIT binary patch", True, True):
             self._show(self._scanner.finish())
             self._scanner, self._packed = secrets.current().scanner(), True
 

@@ -1,0 +1,46 @@
+"""Cuts a stream into lines; a long line is given on in pieces, so that none costs more than its length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_LONGEST = 1 << 16  # more than the longest header of a patch
+
+
+class Piece(NamedTuple):
+    text: bytes  # without the newline
+    begins: bool  # a line
+    ends: bool  # it, with a newline
+
+    @property
+    def whole(self) -> bytes:
+        """With the newline, where there is one."""
+        return self.text + b"\n" if self.ends else self.text
+
+
+class Pieces:
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._begins = True
+
+    def feed(self, chunk: bytes) -> Iterator[Piece]:
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            self._parts.append(line)
+            yield self._piece(ends=True)
+        if rest:
+            self._parts.append(rest)
+            self._size += len(rest)
+        if self._size > _LONGEST:
+            yield self._piece(ends=False)
+
+    def finish(self) -> Iterator[Piece]:
+        if self._parts:
+            yield self._piece(ends=False)
+
+    def _piece(self, *, ends: bool) -> Piece:
+        made = Piece(b"".join(self._parts), self._begins, ends)
+        self._parts, self._size, self._begins = [], 0, ends
+        return made
