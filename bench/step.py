@@ -16,9 +16,12 @@ from bench import race
 from bench.ground import Ground, git
 from bench.race import Spent
 from bench.table import Measure, Row, Section
+from reflectloop.box import walls
+from reflectloop.box.walls import Wall
 from reflectloop.flow import run as flow
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
+from reflectloop.terms import Isolation
 from reflectloop.workspace.project import OWN_FOLDER
 from reflectloop.world import bubblewrap
 
@@ -164,12 +167,14 @@ def _run(ground: Ground, kind: Kind, steps: int) -> Took:
 
 @contextlib.contextmanager
 def _isolated(kind: Kind) -> Iterator[None]:
-    """The flow takes a namespace wherever it can have one; to do without, it must be told there is none."""
-    if kind.namespaced:
-        yield
-        return
-    with mock.patch.object(bubblewrap, "refusal", return_value="the bench wants none"):
-        yield
+    """The flow takes the strongest level it can have; to do with less, it must be told there is no more."""
+    wall = Wall(Isolation.WORKSPACE, "bubblewrap" if kind.namespaced else "nothing")
+    with mock.patch.object(walls, "possible", return_value=(wall,)):
+        if kind.namespaced:
+            yield
+            return
+        with mock.patch.object(bubblewrap, "refusal", return_value="the bench wants none"):
+            yield
     # The engine adopts orphans where it has no namespace; those of a bwrap in a later run would stay as zombies.
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
