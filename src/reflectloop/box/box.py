@@ -211,14 +211,22 @@ class Box:
 
     def _mounts(self) -> list[str]:
         if self.view:
-            self._refuse_links(self.view)
-            return list(self.view.words())
+            self._refuse_links()
+            return self._words
         seen = [word for pair in self.workspace.read_only for word in ("--ro-bind", *map(os.fspath, pair))]
         return [*bubblewrap.WHOLE_MACHINE, *seen]
 
-    def _refuse_links(self, seen: View) -> None:
+    @cached_property
+    def _words(self) -> list[str]:
+        return list(self.view.words()) if self.view else []
+
+    @cached_property
+    def _points(self) -> list[Path]:
+        return list(dict.fromkeys(self.view.points())) if self.view else []
+
+    def _refuse_links(self) -> None:
         """Mount points are made while the machine is still in sight: a link in their way would lead out."""
-        for path in seen.points():
+        for path in self._points:
             if path.is_symlink():
                 raise SandboxEscape(
                     f"a command put a link where {path.name} is to be mounted",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import functools
 import os
 import platform
 import struct
@@ -46,6 +47,7 @@ def known() -> bool:
     return platform.machine() in _MACHINES
 
 
+@functools.cache
 def program(*, local: bool = True, internet: bool = True) -> bytes:
     """What every command is refused. Without `local` it opens no socket by a name in the file system either."""
     machine = _MACHINES[platform.machine()]
