@@ -30,7 +30,7 @@ WAYS = {
     "in a binary stream": "head -c 3000000 /dev/urandom; printf '\\0%s\\0' $K; head -c 3000000 /dev/urandom",
     "at the end of a line of 500 MB": "head -c 500000000 /dev/zero | tr '\\0' a; echo \" $K\"",
     "in the middle of a log of 1.4 GB": (
-        "set +o pipefail; yes compiling | head -c $((5**13)); echo $K; yes ok | head -c $((5**12))"
+        "set +o pipefail; yes compiling | head -c $((5**13)); echo; echo $K; yes ok | head -c $((5**12))"
     ),
     "a file in the patch": "echo token=$K > settings.ini",
     "a binary file": "printf '\\0\\1%s\\0' $K > data.bin",
