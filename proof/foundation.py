@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import shutil
 import signal
 import stat
@@ -29,7 +30,7 @@ ODD = (
 STUBBORN = (
     "import os,signal,sys,time\n"
     "if os.fork()==0:\n os.setsid()\n if os.fork(): os._exit(0)\n"
-    "signal.signal(15,signal.SIG_IGN)\nopen(sys.argv[1]+str(os.getpid()),'w').close()\ntime.sleep(600)\n"
+    "signal.signal(15,signal.SIG_IGN)\ntime.sleep(600)\n"
 )
 
 
@@ -146,9 +147,8 @@ def alive(mark: str) -> int:
 
 
 def prove_kills(stage: Stage, paper: Paper, project: Path) -> None:
-    (stage.folder / "stubborn.py").write_text(STUBBORN)
     mark = f"{stage.folder}/alive-"
-    command = f"{sys.executable} {stage.folder}/stubborn.py {mark}"
+    command = f"{sys.executable} -c {shlex.quote(STUBBORN)} {mark}"
     code, _ = stage.loop(project, "run", stage.commands(command, timeout_s=1))
     paper.claim(
         "a double-forked child in its own session that ignores TERM is gone after the timeout",
