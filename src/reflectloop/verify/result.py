@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
@@ -71,7 +72,7 @@ class Reading(NamedTuple):
     kind: Kind
     details: tuple[Detail, ...] = ()
     counts: Counts | None = None  # None where the format counts no tests
-    tests: dict[str, Outcome] = {}
+    tests: Mapping[str, Outcome] = {}
     collected: bool = True  # False where the tool could not even gather its tests
 
 
