@@ -1,0 +1,184 @@
+"""Reads complaints out of any log: a line that names a place, rows under a file's name, a pointer under a message."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reflectloop.verify.reports import places, tally
+from reflectloop.verify.reports.places import Place
+from reflectloop.verify.reports.tally import Severity
+from reflectloop.verify.result import Detail
+
+_CONTEXT = 6
+_AFTER_HEADER = 400  # lines for which a file's name holds
+
+_PREFIX = re.compile(
+    r"^\s*(?:\d{4}-\d\d-\d\d[T ])?(?:\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?\s+)?(?:\d+(?::\d+)?>)?\s*"
+    r"(?:\[(?:javac|exec|javadoc|compc|ccbl|step\d*|\w{0,20}Step)\]\s*)?"
+)
+_LEVEL = re.compile(
+    r"^(?P<level>\[(?:error|warn|warning|info|debug|fatal|note)\] |"
+    r"(?:error|warning|warn|info|fatal|note|fatal error|[we])(?:\[\w+\])?: ?(?=\S)|"
+    r"(?:PHP )?(?:Parse error|Fatal error|Warning|Notice|Deprecated): +)",
+    re.IGNORECASE,
+)
+_KIND_FIRST = re.compile(r"^(?P<word>[A-Z][\w -]{2,24}(?:\(\w+\))?): (?=\S+, line \d)")
+_ROW = re.compile(
+    r"^\s*(?:L(?:ine)?:? *|│ *)?(?P<line>\d{1,7})(?: *[:,|│]+ *(?:P(?:os)?: *|col(?:umn)?:? *)?(?P<column>\d{1,6})\b)?"
+    r"(?:-\d{1,7}(?::\d{1,6})?)?\s*(?:[:|│]\s*|\s)\s*(?P<message>\S.*)$"
+)
+_HEADER = re.compile(
+    r"^(?:(?:File|FILE|In|Module|Checking|Line)\s*:?\s+|== \[|\*+ ?|>+ ?|#+ |[✖✘×●┌╭]\s*)?(?P<file>[^\t\"'|]{1,300}?)"
+    r"(?:\] \w+|:|\s+--? .{0,60}|\s+line \d+:|\s+\(\d+ \w+\))?\s*$"
+)
+_CODE_ROW = re.compile(r"^\s*(?:>\s*)?\d+\s*[|│┃]")
+_FILE_ONLY = re.compile(
+    r"^(?P<first>would reformat|error: cannot format|cannot format|Would reformat:|unformatted:?|not formatted:?|"
+    r"ERROR:|\[(?:error|warn)\]|error:|warning:|Diff in|Incorrectly formatted:?) "
+    r"(?P<file>\S+?)(?P<colon>:?)(?:\s+(?P<message>\S.*))?$"
+)
+_WITHIN = re.compile(r"(?:^|\s)(?P<line>\d{1,6}):(?P<column>\d{1,5}): ")
+_STACK = re.compile(r"^\s+at .*\(|^\s+at [\w.$<>/]+\(|^\s*from \S+:\d+:in |^\s+File \"")
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+class Reader:
+    """Goes through the lines of a log once."""
+
+    def __init__(self, default: Severity = "error") -> None:
+        self._default = default
+        self._header: str | None = None
+        self._header_at = -_AFTER_HEADER
+        self._message = ""  # the last line that named no place
+        self._grade: Severity | None = None
+        self.found: list[tuple[int, Place]] = []
+
+    def go(self, lines: list[str]) -> None:
+        skipped_to = -1
+        for number, line in enumerate(lines):
+            if number < skipped_to or not line:
+                continue
+            if line.endswith(_TRACEBACK):
+                skipped_to = self._traceback(lines, number)
+            elif not self._take(number, line):
+                self._remember(line)
+
+    def _take(self, number: int, line: str) -> bool:
+        if _STACK.match(line):
+            return True
+        place = places.pointer(line)
+        if place:
+            return self._pointed(number, line, place)
+        place = self._whole(line) or self._row(number, line)
+        if place is None and (place := places.embedded(line)) is None:
+            return self._look_for_header(number, line)
+        self.found.append((number, place))
+        return True
+
+    def _pointed(self, number: int, line: str, place: Place) -> bool:
+        if self._message:
+            message, grade, rule = places.described(self._message)
+            place = place._replace(message=message, grade=grade, rule=rule)
+            self._message = ""
+            self.found.append((number, place))
+        elif not line[:1].isspace():
+            self.found.append((number, place))
+        return True
+
+    def _whole(self, line: str) -> Place | None:
+        level, rest = _without_prefix(line)
+        place = _in_words(rest) or places.find(rest)
+        if place is None and level:
+            place = _in_words(line.strip())
+        if place is not None and place.grade is None and level:
+            place = place._replace(grade=level)
+        return place
+
+    def _row(self, number: int, line: str) -> Place | None:
+        """A row under a file's name."""
+        if self._header is None or number - self._header_at > _AFTER_HEADER or _CODE_ROW.match(line):
+            return None
+        found = _ROW.match(line)
+        if not found or not (line[0].isspace() or found["column"] or "|" in line):
+            return None
+        self._header_at = number
+        message, grade, rule = places.described(found["message"].lstrip("|│ "))
+        column = int(found["column"]) if found["column"] else None
+        return Place(self._header, int(found["line"]), column, message, grade, rule)
+
+    def _look_for_header(self, number: int, line: str) -> bool:
+        found = _HEADER.match(line.strip())
+        if not found or not places.is_path(found["file"]) or line.strip().endswith(("...", ".")):
+            return False
+        self._header, self._header_at = places.clean(found["file"]), number
+        return True
+
+    def _remember(self, line: str) -> None:
+        if not _CODE_ROW.match(line) and line.strip(" |^~-=."):
+            self._message = line.strip()
+
+    def _traceback(self, lines: list[str], start: int) -> int:
+        """One place for a Python traceback: its innermost frame; gives back where it ends."""
+        frame, number = None, start + 1
+        while number < len(lines) and (not lines[number] or lines[number][:1] in " \t"):
+            found = places.find(lines[number].strip()) if 'File "' in lines[number] else None
+            frame = found or frame
+            number += 1
+        said = lines[number].strip() if number < len(lines) else "Traceback"
+        if frame:
+            self.found.append((number, frame._replace(message=said, grade="error", rule=said.split(":")[0])))
+        return number + 1
+
+
+def _without_prefix(line: str) -> tuple[Severity | None, str]:
+    rest = line[_PREFIX.match(line).end() :]  # type: ignore[union-attr]
+    found = _LEVEL.match(rest)
+    if not found:
+        kind = _KIND_FIRST.match(rest)
+        return (tally.severity(kind["word"].lower(), "warning"), rest[kind.end() :]) if kind else (None, rest.strip())
+    word = re.sub(r"[\[\]:]|PHP ", "", found["level"]).strip()
+    return tally.severity(word), rest[found.end() :].strip()
+
+
+def _in_words(line: str) -> Place | None:
+    """A file that is complained about as a whole."""
+    found = _FILE_ONLY.match(line)
+    if not found or not places.is_path(found["file"]):
+        return None
+    said = found["message"] or found["first"]
+    within = _WITHIN.search(said)
+    if found["file"].rpartition(":")[2].isdecimal():
+        return None
+    return Place(
+        places.clean(found["file"]),
+        int(within["line"]) if within else None,
+        int(within["column"]) if within else None,
+        said,
+    )
+
+
+def details(lines: list[str], default: Severity = "error") -> list[Detail]:
+    reader = Reader(default)
+    reader.go(lines)
+    return list(_finished(reader.found[: tally.MOST_DETAILS], lines, default))
+
+
+def _finished(found: list[tuple[int, Place]], lines: list[str], default: Severity) -> Iterator[Detail]:
+    ends = [number for number, _ in found[1:]] + [len(lines)]
+    for (number, place), end in zip(found, ends, strict=True):
+        after = lines[number + 1 : min(end, number + 1 + _CONTEXT)]
+        if "" in after:
+            after = after[: after.index("")]
+        message = place.message
+        if not message or message.endswith(":"):
+            message = f"{message} {after[0].strip()}".strip() if after else message
+        yield tally.detail(
+            message or lines[number].strip(),
+            file=place.file,
+            line=place.line,
+            column=place.column,
+            context="\n".join([lines[number], *after]),
+            rule=place.rule,
+            grade=place.grade or default,
+        )

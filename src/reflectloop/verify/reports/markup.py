@@ -1,0 +1,152 @@
+"""Reads XML as it comes: no entity is expanded, no tree is built beyond the element at hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from xml.parsers import expat
+
+_DEEPEST = 200
+_MOST_TEXT = 1 << 16  # of one element
+_MOST_INSIDE = 5000  # elements inside one element at hand
+_PIECE = 1 << 16
+_NO_CHARACTER = re.compile(r"&#(?:[xX]0*(?:[0-8bcBCeEfF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\d|3[01]));|[\ufffe\uffff]")
+_STRAY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});)")
+
+
+class Refused(Exception):
+    """The document is not one we read."""
+
+
+class Node:
+    __slots__ = ("attributes", "children", "pieces", "size", "tag")
+
+    def __init__(self, tag: str, attributes: dict[str, str]) -> None:
+        self.tag = tag
+        self.attributes = attributes
+        self.children: list[Node] = []
+        self.pieces: list[str] = []
+        self.size = 0
+
+    def get(self, *names: str) -> str:
+        """The first of these attributes that says something."""
+        return next((self.attributes[name] for name in names if self.attributes.get(name)), "")
+
+    def find(self, *tags: str) -> Node | None:
+        return next((child for child in self.children if child.tag in tags), None)
+
+    def deep(self, *tags: str) -> Node | None:
+        """The first element of such a name, however deep."""
+        waiting = [*reversed(self.children)]
+        while waiting:
+            node = waiting.pop()
+            if node.tag in tags:
+                return node
+            waiting.extend(reversed(node.children))
+        return None
+
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+    def add_text(self, text: str) -> None:
+        if self.size < _MOST_TEXT:
+            self.pieces.append(text[: _MOST_TEXT - self.size])
+            self.size += len(text)
+
+
+Visit = Callable[[Node, list[Node]], None]
+
+
+class _Walk:
+    def __init__(self, items: Collection[str], visit: Visit) -> None:
+        self._items = items
+        self._visit = visit
+        self.path: list[Node] = []
+        self._held = 0  # how deep inside an element at hand
+        self._inside = 0
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if len(self.path) >= _DEEPEST:
+            raise Refused(f"elements lie more than {_DEEPEST} deep")
+        node = Node(_local(tag), {_local(name): value for name, value in attributes.items()})
+        if self._held:
+            self._inside += 1
+            if self._inside <= _MOST_INSIDE:
+                self.path[-1].children.append(node)
+        if self._held or node.tag in self._items:
+            self._held += 1
+        self.path.append(node)
+
+    def end(self, _tag: str) -> None:
+        node = self.path.pop()
+        if self._held:
+            self._held -= 1
+        if node.tag in self._items:
+            self._visit(node, self.path)
+        if not self._held:
+            self._inside = 0
+
+    def text(self, text: str) -> None:
+        if self._held:
+            self.path[-1].add_text(text)
+
+
+def _local(name: str) -> str:
+    return name.rpartition(":")[2]
+
+
+def _refuse_entity(*_: object) -> int:
+    raise Refused("it declares entities")
+
+
+def _parser() -> expat.XMLParserType:
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+    parser.EntityDeclHandler = _refuse_entity
+    parser.UnparsedEntityDeclHandler = _refuse_entity
+    parser.ExternalEntityRefHandler = _refuse_entity
+    return parser
+
+
+def walk(shown: str, items: Collection[str], visit: Visit) -> str | None:
+    """Call `visit` with each element named in `items` and what it lies in; say why the document ended early, if so."""
+    walking = _Walk(items, visit)
+    parser = _parser()
+    parser.StartElementHandler = walking.start
+    parser.EndElementHandler = walking.end
+    parser.CharacterDataHandler = walking.text
+    try:
+        _feed(parser, shown)
+    except expat.ExpatError as fault:
+        return f"{expat.ErrorString(fault.code)}, line {fault.lineno}"
+    except Refused as fault:
+        return str(fault)
+    return None
+
+
+def _feed(parser: expat.XMLParserType, shown: str) -> None:
+    data = _STRAY.sub("&amp;", _NO_CHARACTER.sub("�", shown)) if "&" in shown else shown
+    raw = data.encode("utf-8", "replace")
+    for start in range(0, len(raw), _PIECE):
+        parser.Parse(raw[start : start + _PIECE], False)
+    parser.Parse(b"", True)
+
+
+def root(shown: str) -> Node | None:
+    """The outermost element, without what is in it."""
+    found: list[Node] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if not found:
+            found.append(Node(_local(tag), {_local(name): value for name, value in attributes.items()}))
+
+    parser = _parser()
+    parser.StartElementHandler = start
+    for begin in range(0, min(len(shown), 16 * _PIECE), 4096):
+        try:
+            parser.Parse(shown[begin : begin + 4096].encode("utf-8", "replace"), False)
+        except (expat.ExpatError, Refused):
+            break
+        if found:
+            break
+    return found[0] if found else None

@@ -1,0 +1,63 @@
+"""Tells a tool that is not there from a test that speaks of things not found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_NOT_RUNNABLE = {126, 127}
+_NEAR_END = 12_000
+
+# Each stands at the beginning of a line, as the shell or a launcher writes it; `tool` is what it could not start.
+_SAID = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?:/\S+/)?python[\d.]*(?:\.exe)?: No module named '?(?P<tool>[\w.]+?)'?(?:\.__main__)?(?:;.*)?$",
+        r"^(?:/\S+/)?(?:ba|da|z|k)?sh: (?:line )?\d*:? ?(?P<tool>[^\s:]+): (?:command )?not found$",
+        r"^(?:\S+\.sh: )?line \d+: (?P<tool>[^\s:]+): (?:command not found|No such file.*|Permission denied)$",
+        r"^zsh: command not found: (?P<tool>\S+)$",
+        r"^(?:\S*/)?(?:env|timeout|nice|sudo|bwrap): .{0,40}?[‘'\"]?(?P<tool>[\w./@+-]+)[’'\"]?: (?:No |Perm|comm).*$",
+        r"^make(?:\[\d+\])?: (?P<tool>[^\s:]+): (?:No such file or directory|Command not found|Permission denied)$",
+        r"^npm (?:ERR!|error) [Mm]issing script: \"?(?P<tool>[\w:.-]+)\"?$",
+        r"^ ?(?:error|ERR_PNPM_\w+):? {1,2}(?:Missing script:?|Command) \"?(?P<tool>[\w:.-]+)\"?(?: not found.*)?$",
+        r"^(?:npm (?:ERR!|error)|npx:) could not determine executable to run.*(?P<tool>)$",
+        r"^(?:Usage Error: )?Couldn't find a script named \"(?P<tool>[\w:.-]+)\".*$",
+        r"^error: no such (?:command|subcommand): `(?P<tool>[\w-]+)`$",
+        r"^error: '(?P<tool>cargo-[\w-]+)' is not installed for the toolchain .*$",
+        r"^bundler: command not found: (?P<tool>\S+)$",
+        r"^go: (?:no such tool|unknown command) \"?(?P<tool>\w+)\"?.*$",
+        r"^(?:.{0,60}: )?exec: \"(?P<tool>[\w./-]+)\": executable file not found in \$PATH$",
+        r"^Error: Cannot find module '(?P<tool>[^']*node_modules/[^']+)'$",
+        r"^Could not execute because the specified command or file was not found\.(?P<tool>)$",
+        r"^error: Failed to spawn: `(?P<tool>[^`]+)`$",
+        r"^Error: Could not find or load main class (?P<tool>\S+)$",
+    )
+)
+
+
+def tool(exit_code: int | None, log: str, command: Sequence[str], name: str | None) -> str | None:
+    """The tool that could not be started, or None. An exit code of 0 says that it could."""
+    if exit_code == 0:
+        return None
+    found = _named(log[:_NEAR_END] + "\n" + log[-_NEAR_END:])
+    if found is not None:
+        return found or name or "the tool"
+    if exit_code in _NOT_RUNNABLE:
+        return _own_name(log, command, name)
+    return None
+
+
+def _named(text: str) -> str | None:
+    for pattern in _SAID:
+        if spoken := pattern.search(text):
+            return spoken["tool"].rpartition("node_modules/")[2].split("/")[0] or spoken["tool"]
+    return None
+
+
+def _own_name(log: str, command: Sequence[str], name: str | None) -> str | None:
+    """Exit code 126 or 127: a shell's word for it, where nothing was printed or the tool itself is named."""
+    own = [word for word in (name, *command[:1]) if word]
+    if not log.strip():
+        return own[0].rpartition("/")[2] if own else "the tool"
+    tail = log[-_NEAR_END:]
+    return next((word.rpartition("/")[2] for word in own if word.rpartition("/")[2] in tail), None)

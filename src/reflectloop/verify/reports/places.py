@@ -1,0 +1,191 @@
+"""Knows the shapes in which tools write a file, a line and what is wrong there."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from reflectloop.verify.reports import tally
+from reflectloop.verify.reports.tally import Severity
+
+
+class Place(NamedTuple):
+    file: str
+    line: int | None
+    column: int | None
+    message: str
+    grade: Severity | None = None
+    rule: str | None = None
+
+
+_DRIVE = r"(?:[A-Za-z]:(?=[\\/]))?"
+_FILE = rf"(?P<file>(?:file://)?{_DRIVE}[^:\t\"'|]{{1,300}}|<\w{{1,20}}>)"
+_NUMBERS = r"(?P<line>\d{1,7})(?:[:.,] ?(?P<column>\d{1,6}))?(?:\s?-\s?\d{1,7}(?:[:.,]\d{1,6})?)?"
+_PAIR = r"(?P<line>\d{1,7})(?:[,:.] ?(?P<column>\d{1,6}))?(?:[-,:] ?\d{1,7}){0,2}"
+_REST = r"(?P<message>.*)$"
+_COLUMN = r"(?:(?:,|:)? ?(?:col(?:umn)?|character|char|position|pos)s?[:.]? ?(?P<column>\d{1,6})(?:-\d{1,6})?)?"
+
+# The first that fits and names a file is taken. What the file may be is decided by `is_path`.
+SHAPES = tuple(
+    re.compile(shape)
+    for shape in (
+        # ::error file=a.py,line=3,col=5::message
+        r"^::(?P<grade>error|warning|notice) (?:[^:,]*,)?file=(?P<file>[^,:]{1,300})(?:,line=(?P<line>\d{1,7}))?"
+        r"(?:,\w+=(?P<column>\d{1,6}))?[^:]{0,200}::" + _REST,
+        # as a.c:3:5: message, a.c:3 message, a.ts:3:5 - error or a.f90:3.5-7:
+        rf"^{_FILE} ?:{_NUMBERS}(?P<sep>: ?| +-+ +| +|$)" + _REST,
+        # A.java:[3,5] message
+        rf"^{_FILE}:\[{_PAIR}\]:? *" + _REST,
+        # a.cs(3,5): error    a.pas(3) Hint:    e: a.kt: (3, 5): message
+        rf"^{_FILE}(?:: )? ?\({_PAIR}\) ?(?::|(?=\s*[A-Za-z]))\s*" + _REST,
+        # in brackets: a.ts[3, 5]: message
+        rf"^{_FILE}\[{_PAIR}\] ?: ?" + _REST,
+        # [a.go:3:5] message    [a.cpp:3]: (style) message
+        rf"^\[{_FILE}:{_NUMBERS}\](?: ->.{{0,300}}\])?:? *-? *" + _REST,
+        # "a.c", line 3: message    File "a.ml", line 3, characters 5-7:
+        rf"^(?:File )?\"(?P<file>[^\"\n]{{1,300}})\",? ?(?:line )?(?P<line>\d{{1,7}})(?:-\d{{1,7}})?{_COLUMN}[:,]? *"
+        + _REST,
+        # a.js: line 3, col 5, message    a.f90, line 3: message    a.sh: line 3: message
+        rf"^{_FILE}[,:]? ?(?:at |on )?line:? (?P<line>\d{{1,7}}){_COLUMN}(?:[:,.]| -|$) *" + _REST,
+        # a.pl: message at line 3, column 5.    a.pp - WARNING: message on line 3
+        rf"^{_FILE}(?:: | - )(?P<message>.{{1,600}}?) (?:at|on|in) line (?P<line>\d{{1,7}}){_COLUMN}\b",
+        # message in a.php on line 3    message at a.pl line 3.
+        rf"^(?P<message>.{{1,600}}) (?:in|at) (?P<file>{_DRIVE}[^:\t\"' ]{{1,300}}) (?:on )?line (?P<line>\d{{1,7}})\b",
+        # 1. ERROR in A.java (at line 3)
+        rf"^(?:\d+\. )?(?P<message>(?P<grade>ERROR|WARNING|INFO)) in {_FILE} \(at line (?P<line>\d{{1,7}})\)$",
+        # INFO|HINT|UNUSED|a.dart|3|5|7|message
+        r"^(?P<grade>\w{1,12})\|\w{1,30}\|(?P<rule>\w{1,80})\|(?P<file>[^|]{1,300})\|(?P<line>\d{1,7})\|(?P<column>\d{1,6})\|\d*\|"
+        + _REST,
+        # a.c|3 col 5| message
+        r"^(?P<file>[^|:\t]{1,300})\|(?P<line>\d{1,7})(?: col (?P<column>\d{1,6}))?(?: \w+)?\| ?" + _REST,
+        # a.rb<TAB>3<TAB>message
+        r"^(?P<file>[^\t]{1,300})\t(?P<line>\d{1,7})\t(?:(?P<column>\d{1,6})\t)?" + _REST,
+    )
+)
+
+# A place that stands somewhere in a line: taken where words before it say that something is wrong there.
+EMBEDDED = re.compile(
+    rf"(?:^|[\s(\[])(?P<file>{_DRIVE}[^\s:()\[\]\"'`|]{{1,300}}):(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?(?=[\s:,)\].]|$)"
+)
+_LED_BY = re.compile(
+    r"(?:\b(?:error|warning|fatal|fail(?:ed|ure)?|vet|location|issue)\b[^/]{0,160}|"
+    r" (?:at|in|-)|^\[[A-Z]\][^/]{0,12}|^\*\* \(\w+\)|^\s*[-─┌╭,]+[─\[>]*|^Location:?)\s*$",
+    re.IGNORECASE,
+)
+_ARROW = re.compile(
+    r"^\s*(?:-+>|[╭┌,]─*\[?|╭─+\[|┌─+|,-\[|at\s|on\s|Location:|┃\s+)\s*"
+    rf"(?P<file>{_DRIVE}[^\s:()\[\]\"'`|]{{1,300}})(?::| line )(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?\b"
+)
+
+_EXTENSION = re.compile(r"\.[A-Za-z][\w+-]{0,14}$|\.[A-Za-z]\w{0,9}\.\w{1,6}$")
+_BARE = re.compile(
+    r"^(?:\.[A-Za-z][\w.-]*|[A-Z][A-Za-z]*[Ff]ile|WORKSPACE|BUILD|README|LICENSE|SConstruct|configure|<\w+>|stdin)$"
+)
+_HOST = re.compile(r"^[\w.-]+\.(?:com|org|net|io|local|localdomain|internal)$|^\d+(?:\.\d+)+$")
+_MOMENT = re.compile(r"\d{2,4}[/-]\d{1,2}[/-]\d{1,4}(?:[T ,]+\d{1,2})?$|^\d")
+_CLASS = re.compile(r"^[a-z]\w*(?:\.\w+){2,}$")
+_CODE = re.compile(r"[=;{}]|\s{2,}|\breturn\b|^\W*(?:from|at|in|on|to|and)\s")
+_LED_OUT = re.compile(
+    r"^\s*(?:In file included from|Included from|from|required from|included at|instantiated from)\b", re.IGNORECASE
+)
+
+
+def is_path(file: str) -> bool:
+    """Whether this can be the name of a file that a tool complains about."""
+    name = file.strip()
+    if not name or "://" in name.removeprefix("file://") or _CODE.search(name):
+        return False
+    if " " in name and not re.match(r"^(?:/|\.{0,2}[/\\]|[A-Za-z]:[/\\]|[^\s/\\]+[/\\])", name):
+        return False
+    last = re.split(r"[/\\]", name)[-1]
+    if len(last) == len(name):
+        if _HOST.match(name) or (_CLASS.match(name) and not _KNOWN.search(name)):
+            return False
+        return bool(_BARE.match(name) or (_EXTENSION.search(name) and not _MOMENT.search(name)))
+    return not _MOMENT.search(name) or bool(_EXTENSION.search(name))
+
+
+_KNOWN = re.compile(
+    r"\.(?:py|rb|erb|haml|slim|js|jsx|ts|tsx|mjs|cjs|vue|svelte|css|scss|less|html?|xml|ya?ml|json|toml|ini|cfg|conf|md|rst|txt|"
+    r"go|rs|java|kt|kts|scala|groovy|gradle|c|h|cc|cpp|cxx|hpp|hh|m|mm|cs|fs|vb|swift|php|pl|pm|lua|ex|exs|erl|hs|ml|mli|clj|"
+    r"cljs|dart|sh|bash|zsh|sql|proto|tf|nix|f|f90|pas|adb|ads|vim|r|R|jl|el|nim|zig|cr|d|v|sv|vhd|env|lock|pp|j2|spec|feature)$"
+)
+
+_GRADED = re.compile(
+    r"^(?:[\[(]?(?P<word>fatal error|syntax error|parse error|error|warning|warn|note|info|hint|suggestion|remark|style|"
+    r"fatal|notice|critical|refactor|convention|performance|portability|information|deprecated|[EWCIRFN](?=\]|: |\d))[\])]?)"
+    r"(?: ?\[?(?P<rule>[A-Za-z]{1,12}-?\d{1,6}|[\w-]+/[\w/-]+)\]?)?(?P<end>\s*[:\]\-–]+\s*|\s+|(?=\d))",
+    re.IGNORECASE,
+)
+_RULE_FIRST = re.compile(
+    r"^\[?(?P<rule>[A-Z]{1,8}-?\d{2,6}|[a-z]+[\w-]*/[\w/-]+|[A-Z]\w+/\w+)(?:\[\w+\])?\]?(?::| |$)\s*"
+)
+_RULE_LAST = re.compile(
+    r"[\[(](?P<rule>-W[\w=+-]+|[A-Za-z][\w-]*(?:[/:.][\w-]+)*)[\])]\s*$|\s{2,}(?P<bare>@?[\w-]+(?:/[\w-]+)*)\s*$"
+)
+
+
+def described(message: str, default: Severity | None = None) -> tuple[str, Severity | None, str | None]:
+    """A message without its severity, the severity, and the rule it names."""
+    text, grade, rule = message.strip(), default, None
+    graded = _GRADED.match(text)
+    if graded:
+        grade, rule = tally.severity(graded["word"]), graded["rule"]
+        text = text[graded.end() :] if len(text) > graded.end() else text
+    if not rule and (first := _RULE_FIRST.match(text)):
+        rule = first["rule"]
+    if not rule and (last := _RULE_LAST.search(text[-120:])):
+        rule = last["rule"] or last["bare"]
+    return text.strip(), grade, rule
+
+
+def find(line: str) -> Place | None:
+    """The place a whole line is about."""
+    for shape in SHAPES:
+        found = shape.match(line)
+        if found and is_path(found["file"]):
+            return _place(found)
+    return None
+
+
+def _place(found: re.Match[str]) -> Place:
+    parts = found.groupdict()
+    given = tally.severity(parts["grade"]) if parts.get("grade") else None
+    message, grade, rule = described(parts.get("message") or "", given)
+    return Place(
+        clean(parts["file"]),
+        int(parts["line"]) if parts["line"] else None,
+        int(parts["column"]) if parts.get("column") else None,
+        message,
+        grade,
+        parts.get("rule") or rule,
+    )
+
+
+def clean(file: str) -> str:
+    return file.strip().strip("\"'`").removeprefix("file://")
+
+
+def embedded(line: str) -> Place | None:
+    """The place named within a line, behind words that say something is wrong there."""
+    if _LED_OUT.match(line):
+        return None
+    found = EMBEDDED.search(line)
+    if not found or not is_path(found["file"]) or not _LED_BY.search(line[: found.start("file")]):
+        return None
+    rest = line[found.end() :].lstrip(" :,)]")
+    before = line[: found.start("file")].strip(" [(-")
+    message, grade, rule = described(rest or before)
+    return Place(clean(found["file"]), int(found["line"]), _column(found), message, grade, rule)
+
+
+def pointer(line: str) -> Place | None:
+    """A place that belongs to the message above it."""
+    found = _ARROW.match(line)
+    if not found or not is_path(found["file"]):
+        return None
+    return Place(clean(found["file"]), int(found["line"]), _column(found), line[found.end() :].strip(" ]:,"))
+
+
+def _column(found: re.Match[str]) -> int | None:
+    return int(found["column"]) if found["column"] else None

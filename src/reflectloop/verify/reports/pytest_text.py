@@ -1,0 +1,143 @@
+"""Reads what pytest prints."""
+
+from __future__ import annotations
+
+import re
+
+from reflectloop.verify.reports import failure, numbers, tally
+from reflectloop.verify.reports.runner import Said
+from reflectloop.verify.reports.tally import COLLECTION, Tally
+from reflectloop.verify.result import Counts, Outcome
+
+_COUNTED = r"\d+ (?:failed|passed|skipped|deselected|xfailed|xpassed|warnings?|errors?|rerun)"
+_SUM = re.compile(
+    rf"^(?:=+ )?((?:{_COUNTED}(?:, )?)+|no tests ran) in [\d.]+s(?: \([\d:, a-z]+\))?(?: =+)?$", re.MULTILINE
+)
+_NAMED = re.compile(r"^(FAILED|ERROR|XFAIL|XPASS|SKIPPED|PASSED) (\S.*)$")
+_LOUD = re.compile(
+    r"^(?:\[gw\d+\] \[ *\d+%\] )?(?P<first>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)? ?(?P<id>\S+\.\w+::.+?)"
+    r"(?: (?P<word>PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)(?: \(.*\))?(?: +\[ *\d+%\])?)?$"
+)
+_OUTCOMES: dict[str, Outcome] = {
+    "PASSED": "passed",
+    "FAILED": "failed",
+    "ERROR": "error",
+    "SKIPPED": "skipped",
+    "XFAIL": "xfailed",
+    "XPASS": "xpassed",
+}
+_HEADER = re.compile(r"^_{3,} (?P<test>\S.*?) _{3,}$")
+_SECTION = re.compile(r"^=+ .* =+$|^=+$|^-+ .* -+$")
+_COLLECTING = re.compile(r"^ERROR collecting (\S+)$")
+_ABOUT = re.compile(r"^ERROR (?:at \w+ of )")
+_STOPPED = re.compile(r"^!+ (?:Interrupted: \d+ errors? during collection|.*collection) !+$", re.MULTILINE)
+_USAGE = re.compile(
+    r"^(?:ERROR: (?:file or directory not found|not found|usage|found no collectors).*|INTERNALERROR> .+|"
+    r"ImportError while loading conftest .*|E +\w*Error: .*conftest.*)$",
+    re.MULTILINE,
+)
+_MARKS = (
+    "test session starts",
+    "short test summary info",
+    " passed in ",
+    " failed in ",
+    "no tests ran",
+    "INTERNALERROR>",
+)
+_MORE_MARKS = (
+    "rror in ",
+    "rrors in ",
+    "skipped in ",
+    "ERROR: file or directory not found",
+    "loading conftest",
+    "warning",
+)
+
+
+def read(shown: str, lines: list[str]) -> Said | None:
+    if not any(mark in shown for mark in (*_MARKS, *_MORE_MARKS)):
+        return None
+    sums = list(_SUM.finditer(shown))
+    usage = _USAGE.search(shown)
+    if not sums and not usage and "test session starts" not in shown:
+        return None
+    noted = Tally("pytest")
+    names = _outcomes(lines, noted)
+    _failures(lines, noted, names)
+    if usage or _STOPPED.search(shown) or any(one.rule == COLLECTION for one in noted.details):
+        noted.collected = False
+    if usage and not noted.details:
+        noted.issue(failure.detail(None, usage[0], shown[usage.start() : usage.start() + 4000], rule=COLLECTION))
+    if not sums and noted.collected:
+        noted.cut("pytest began and never summed up")
+    at = sums[-1].end() if sums else len(shown)
+    return Said(noted.reading(_counts([one[1] for one in sums])), at)
+
+
+def _counts(sums: list[str]) -> Counts:
+    each = [numbers.counts(numbers.words(text)) for text in sums]
+    whole = each[-1] if each else Counts()
+    if not (whole.failed or whole.errors):  # several runs in one log: a later one undoes no failure
+        for one in each[:-1]:
+            whole = numbers.added(whole, one) if one.failed or one.errors else whole
+    return whole
+
+
+def _outcomes(lines: list[str], noted: Tally) -> dict[str, str]:
+    """Every outcome that is told by name; of the failed ones what is said about them."""
+    said: dict[str, str] = {}
+    for line in lines:
+        named = _NAMED.match(line)
+        if named and "::" not in line and not re.match(r"\S+\.py(?: -|$)", named[2]):
+            continue
+        if named:
+            name, message = _split(named[2])
+            if name not in said:
+                said[name] = message
+                noted.test(name, _OUTCOMES[named[1]])
+        elif (loud := _LOUD.match(line)) and (word := loud["first"] or loud["word"]) and loud["id"] not in noted.tests:
+            noted.test(loud["id"], _OUTCOMES[word])
+    return {name: text for name, text in said.items() if noted.tests.get(name) in {"failed", "error"}}
+
+
+def _split(text: str) -> tuple[str, str]:
+    """`id - message`, where an id's parameters may hold dashes too."""
+    open_at = text.find("[")
+    dash = text.find(" - ")
+    if 0 <= open_at < dash:
+        closed = text.find("] - ", open_at)
+        dash = closed + 1 if closed >= 0 else (-1 if text.endswith("]") else dash)
+    return (text[:dash], text[dash + 3 :]) if dash >= 0 else (text, "")
+
+
+def _failures(lines: list[str], noted: Tally, said: dict[str, str]) -> None:
+    texts = _texts(lines)
+    for name, message in said.items():
+        short = re.sub(r"^[^\[]*?\.py::", "", name).replace("::", ".")
+        text = texts.pop(short, None) or texts.pop(name, "")
+        loaded = "::" in name
+        if not loaded and not text:
+            text = texts.pop(f"ERROR collecting {name}", "")
+        file = None if loaded else name
+        noted.issue(failure.detail(name, message, text, file=file, rule=None if loaded else COLLECTION))
+    for header, text in texts.items():
+        collecting = _COLLECTING.match(header)
+        known = collecting[1] if collecting else header
+        if any(one.test == known for one in noted.details):
+            continue
+        file = known if collecting else None
+        noted.issue(failure.detail(known, "", text, file=file, rule=COLLECTION if collecting else None))
+
+
+def _texts(lines: list[str]) -> dict[str, str]:
+    """What stands under each header of a failure."""
+    texts: dict[str, str] = {}
+    name, start = "", -1
+    for number, line in enumerate([*lines, "=" * 10]):
+        header = _HEADER.match(line)
+        if start >= 0 and (header or _SECTION.match(line)):
+            texts.setdefault(name, "\n".join(lines[start:number][:400]))
+            start = -1
+        if header and len(texts) < tally.MOST_DETAILS:
+            name, start = _ABOUT.sub("", header["test"]), number + 1
+    return texts

@@ -1,0 +1,126 @@
+"""Reads the text of a test runner that is described by a few patterns."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Literal, NamedTuple
+
+from reflectloop.verify.reports import failure, identity, issues, numbers, tally
+from reflectloop.verify.reports.tally import COLLECTION, Tally
+from reflectloop.verify.result import Counts, Detail, Outcome, Reading
+
+_LONGEST_BLOCK = 120  # lines
+
+
+class Runner(NamedTuple):
+    """How one runner writes. Patterns are searched line by line; `test`, `file` and `error` are what they name."""
+
+    name: str
+    marks: tuple[str, ...]  # one of these must occur for the runner to be considered at all
+    sums: str  # the text with the numbers
+    way: Literal["last", "all", "joined"] = "last"  # one sum; one for each part; one in several lines
+    cases: tuple[tuple[str, Outcome], ...] = ()
+    scope: str = ""  # a line that says in what the tests after it lie
+    block: str = ""  # the line with which a failure's text begins
+    ends: str = ""  # the line with which the failures end
+    unloaded: str = ""  # a line that says tests could not be gathered
+    empty: str = ""  # a line that says there were none
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+class Said(NamedTuple):
+    """A reading, and how far in the text its sum stands."""
+
+    reading: Reading
+    at: int
+
+
+def read(runner: Runner, shown: str, lines: list[str]) -> Said | None:
+    if not any(mark in shown for mark in runner.marks):
+        return None
+    sums = [(found.end(), found[0]) for found in _compiled(runner.sums).finditer(shown)]
+    empty = _compiled(runner.empty).search(shown) if runner.empty else None
+    unloaded = _compiled(runner.unloaded).search(shown) if runner.unloaded else None
+    if not sums and not empty and not unloaded:
+        return None
+    noted = Tally(runner.name)
+    _cases(runner, lines, noted)
+    for problem in _blocks(runner, lines):
+        noted.issue(problem)
+    if unloaded:
+        _not_loaded(noted, unloaded, lines)
+    _without_text(noted)
+    at = max([place for place, _ in sums] + [found.end() for found in (empty, unloaded) if found])
+    return Said(noted.reading(_counts(runner, [text for _, text in sums])), at)
+
+
+def _counts(runner: Runner, sums: list[str]) -> Counts:
+    if not sums:
+        return Counts()
+    if runner.way == "joined":
+        joined: dict[str, int] = {}
+        for text in sums:
+            joined.update(numbers.words(text))
+        return numbers.counts(joined)
+    each = [numbers.counts(numbers.words(text)) for text in sums]
+    hidden = any(one.failed or one.errors for one in each) and not (each[-1].failed or each[-1].errors)
+    if runner.way == "all" or hidden:  # several runs in one log: what failed earlier is not undone by what passed later
+        whole = each[0]
+        for one in each[1:]:
+            whole = numbers.added(whole, one)
+        return whole
+    return each[-1]
+
+
+def _cases(runner: Runner, lines: list[str], noted: Tally) -> None:
+    scope = ""
+    scoped = _compiled(runner.scope) if runner.scope else None
+    cases = [(_compiled(pattern), outcome) for pattern, outcome in runner.cases]
+    for line in lines:
+        if scoped and (found := scoped.search(line)):
+            scope = found["test"].strip()
+        for pattern, outcome in cases:
+            if found := pattern.search(line):
+                noted.test(identity.plain(scope, found["test"].strip()), outcome)
+                break
+
+
+def _blocks(runner: Runner, lines: list[str]) -> list[Detail]:
+    if not runner.block:
+        return []
+    begins, ends = _compiled(runner.block), _compiled(runner.ends) if runner.ends else None
+    found: list[Detail] = []
+    name, start = "", -1
+    for number, line in enumerate([*lines, ""]):
+        begun = begins.search(line)
+        if start >= 0 and (begun or number == len(lines) or (ends and ends.search(line))):
+            text = "\n".join(lines[start : min(number, start + _LONGEST_BLOCK)])
+            found.append(failure.detail(name, "", text))
+            start = -1
+        if begun:
+            name, start = begun["test"].strip(), number + 1
+        if len(found) >= tally.MOST_DETAILS:
+            break
+    return found
+
+
+def _not_loaded(noted: Tally, unloaded: re.Match[str], lines: list[str]) -> None:
+    noted.collected = False
+    if not noted.details:
+        for problem in issues.details(lines)[:50]:
+            noted.issue(problem)
+    if not noted.details:
+        noted.issue(tally.detail(unloaded[0], rule=COLLECTION))
+
+
+def _without_text(noted: Tally) -> None:
+    """A failing test about which no text was found is still told."""
+    told = " ".join(one.test or "" for one in noted.details)
+    for name, outcome in noted.tests.items():
+        if outcome in {"failed", "error"} and name.rpartition("::")[2] not in told:
+            noted.issue(tally.detail(f"{outcome}: {name}", test=name))

@@ -1,0 +1,176 @@
+"""Sets an exit code beside what a report says, and judges: what is unclear is never a pass."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reflectloop.verify.reports import missing, recognise, words
+from reflectloop.verify.reports.tally import CUT
+from reflectloop.verify.reports.words import Verdict
+from reflectloop.verify.result import Counts, Detail, Kind, Reading, Type, VerificationResult
+
+_NONE_COLLECTED = 5  # of pytest, and since 3.12 of unittest
+_SIGNALLED = 128
+_LAST_SIGNAL = 64
+_TYPE: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build_failure"}
+_NONE_RUN_TOOLS = {"pytest", "unittest"}
+
+
+class Case(NamedTuple):
+    """All there is to judge by."""
+
+    reading: Reading | None
+    exit_code: int | None
+    timed_out: bool
+    kind: Kind
+    tool: str
+    command: tuple[str, ...]
+    log: str
+
+    @property
+    def counts(self) -> Counts:
+        return (self.reading.counts if self.reading else None) or Counts()
+
+    @property
+    def details(self) -> tuple[Detail, ...]:
+        return self.reading.details if self.reading else ()
+
+    @property
+    def failures(self) -> int:
+        return self.counts.failed + self.counts.errors
+
+
+def judge(
+    reading: Reading | None,
+    *,
+    exit_code: int | None,
+    timed_out: bool = False,
+    kind: Kind | None = None,
+    tool: str | None = None,
+    command: Sequence[str] = (),
+    duration_ms: int = 0,
+    log: str = "",
+    log_path: str | None = None,
+) -> VerificationResult:
+    """What came of a check: by its report, else by its log, and never against its exit code."""
+    known = reading or (recognise.read(log, tool=tool) if log else None)
+    case = Case(
+        known,
+        exit_code,
+        timed_out,
+        kind or (known.kind if known else "custom"),
+        tool or (known.tool if known else None) or (command[0].rpartition("/")[2] if command else "the check"),
+        tuple(command),
+        log,
+    )
+    verdict = _verdict(case)
+    return VerificationResult(
+        ok=verdict.type == "passed",
+        type=verdict.type,
+        summary=verdict.summary,
+        details=case.details,
+        suggestion=verdict.next_step,
+        kind=case.kind,
+        tool=tool or (known.tool if known else None),
+        command=case.command,
+        exit_code=exit_code,
+        duration_ms=duration_ms,
+        counts=case.counts,
+        tests=dict(known.tests) if known else {},
+        log_path=log_path,
+    )
+
+
+def _verdict(case: Case) -> Verdict:
+    """Each rule looks in turn; the first that knows decides."""
+    for rule in (_late, _counted_in_exit_code, _signalled, _absent, _unread, _not_whole, _tested, _complained):
+        if verdict := rule(case):
+            return verdict
+    return words.passed(case.tool, case.counts, case.details)
+
+
+def _late(case: Case) -> Verdict | None:
+    return words.late(case.tool) if case.timed_out else None
+
+
+def _counted_in_exit_code(case: Case) -> Verdict | None:
+    """Some runners exit with the number of failures, which may look like a signal or a missing command."""
+    if case.failures and case.exit_code == min(case.failures, 255) and _whole(case):
+        return words.tests_failed(case.counts, case.details)
+    return None
+
+
+def _signalled(case: Case) -> Verdict | None:
+    code = case.exit_code or 0
+    number = -code if code < 0 else code - _SIGNALLED
+    if code >= 0 and not 0 < number <= _LAST_SIGNAL:
+        return None
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return words.killed(case.tool, name, case.counts)
+
+
+def _absent(case: Case) -> Verdict | None:
+    if case.reading and (case.reading.tests or case.failures or case.counts.passed):
+        return None  # it ran: whatever its output says of things not found, it says of others
+    name = missing.tool(case.exit_code, case.log, case.command, case.tool)
+    return words.absent(name) if name else None
+
+
+def _unread(case: Case) -> Verdict | None:
+    if case.reading:
+        return None
+    if case.kind == "test" and case.exit_code == _NONE_COLLECTED and case.tool in _NONE_RUN_TOOLS:
+        return words.no_tests(case.tool)
+    if case.exit_code is None:
+        return words.unknown()
+    if case.kind == "test":
+        return words.without_result(case.tool, case.exit_code)
+    if case.exit_code == 0:
+        return None
+    return words.failed_unread(case.tool, case.exit_code, case.kind, case.log)
+
+
+def _whole(case: Case) -> bool:
+    return not any(one.rule == CUT for one in case.details)
+
+
+def _not_whole(case: Case) -> Verdict | None:
+    if case.reading is None or case.reading.collected:
+        return None
+    if not _whole(case):
+        return words.cut(case.tool, case.details)
+    if case.reading.kind == "build":
+        return words.not_built(case.tool, case.details)
+    return words.not_collected(case.counts, case.details)
+
+
+def _tested(case: Case) -> Verdict | None:
+    if case.reading is None or case.reading.counts is None:
+        return None
+    if case.failures:
+        return words.tests_failed(case.counts, case.details)
+    ran = case.counts.passed + case.counts.xfailed or sum(one == "xfailed" for one in case.reading.tests.values())
+    if not ran:
+        return words.all_skipped(case.counts) if case.counts.skipped else words.no_tests(case.tool)
+    if case.exit_code == _NONE_COLLECTED and case.tool in _NONE_RUN_TOOLS:
+        return words.no_tests(case.tool)
+    return words.contradicted(case.tool, case.counts, case.exit_code) if case.exit_code else None
+
+
+def _complained(case: Case) -> Verdict | None:
+    if case.reading is None or case.reading.counts is not None:
+        return None
+    wrong = [one for one in case.details if one.severity == "error"]
+    if case.exit_code == 0 and not wrong:
+        return None
+    if case.exit_code is None and not [one for one in case.details if one.severity != "info"]:
+        return None
+    if not case.details:
+        return words.failed_unread(case.tool, case.exit_code or 0, case.kind, case.log)
+    kind = case.kind if case.kind in _TYPE else case.reading.kind
+    return words.complained(_TYPE.get(kind, "build_failure"), case.tool, case.details)
