@@ -1,0 +1,92 @@
+"""Reads of CMake, Maven, Gradle and Vite files, by text, the commands and blocks that steer checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
+_CMAKE_COMMAND = re.compile(r"(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_CMAKE_STEERS = re.compile(
+    r"(?i)enable_testing|add_test|set_tests_properties|set_property|\w*discover_tests|add_custom_target|add_custom_command|"
+    r"(?:add|target)_compile_(?:options|definitions)|add_definitions|configure_file|\w*add_(?:g|unit)?test\w*|ctest\w*|include"
+)
+_CMAKE_ABOUT_TESTS = re.compile(r"(?i)test|check|ctest|gtest|catch|-W|-fsanitize|/W\d|lint|tidy")
+_XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_XML_PLUGIN = re.compile(r"<plugin>.*?</plugin>", re.DOTALL)
+_XML_JUDGES = re.compile(
+    r"surefire|failsafe|checkstyle|spotbugs|findbugs|pmd|jacoco|enforcer|compiler-plugin|spotless|pitest"
+)
+_XML_SWITCH = re.compile(
+    r"<((?:[\w.-]*(?:skip|test|Test|failIfNo|checkstyle|jacoco)[\w.-]*)|testSourceDirectory|argLine)>([^<]*)</"
+)
+_CODE_COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
+_GRADLE_HEAD = re.compile(
+    r"(?i)\b(?:test\w*|check|jacoco\w*|checkstyle|detekt|ktlint|spotless|pmd|spotbugs|lint|lintOptions|sourceSets|"
+    r"tasks\.\w+\([^)]*\)|withType[(<]\s*Test\W*|testOptions|allprojects|subprojects)[^{}\n;]*\{"
+)
+_GRADLE_LINE = re.compile(
+    r"(?i)\btest\.\w+|check\.dependsOn|ignoreFailures|useJUnit|useTestNG|enabled\s*=?\s*false|onlyIf|exclude|allWarningsAsErrors"
+)
+_VITE_TEST = re.compile(r"\btest\s*:\s*\{")
+
+
+def _numbered(kind: str, found: Iterable[str]) -> dict[str, object]:
+    counted: dict[str, object] = {}
+    for each in found:
+        key = f"{kind} {' '.join(each.split())}"
+        counted[key] = int(str(counted.get(key, 0))) + 1
+    return counted
+
+
+def cmake(text: str) -> dict[str, object]:
+    """The commands about tests, each with the conditions it stands under."""
+    conditions: list[str] = []
+    kept: list[str] = []
+    for name, words in _CMAKE_COMMAND.findall(_CMAKE_COMMENT.sub("", text)):
+        lowered = name.lower()
+        if lowered in {"if", "while", "foreach", "function", "macro"}:
+            conditions.append(words)
+        elif lowered.startswith("end") and conditions:
+            conditions.pop()
+        elif lowered in {"else", "elseif"} and conditions:
+            conditions[-1] += f" {lowered} {words}"
+        elif lowered == "return" or (_CMAKE_STEERS.fullmatch(name) and _CMAKE_ABOUT_TESTS.search(name + words)):
+            kept.append(" if ".join((f"{lowered}({words})", *conditions)))
+    return _numbered("command", kept)
+
+
+def maven(text: str) -> dict[str, object]:
+    plain = _XML_COMMENT.sub("", text)
+    plugins = [each for each in _XML_PLUGIN.findall(plain) if _XML_JUDGES.search(each)]
+    rest = _XML_PLUGIN.sub("", plain)
+    switches = {f"property {name}": value.strip() for name, value in _XML_SWITCH.findall(rest) if "version" not in name}
+    without_versions = [re.sub(r"<version>[^<]*</version>", "", each) for each in plugins]
+    return {**_numbered("plugin", without_versions), **switches}
+
+
+def without_comments(text: str) -> str:
+    return _CODE_COMMENT.sub(lambda found: found[1] or " ", text)
+
+
+def gradle(text: str) -> dict[str, object]:
+    plain = without_comments(text)
+    blocks = [plain[head.start() : _closing(plain, head.end())] for head in _GRADLE_HEAD.finditer(plain)]
+    loose = [line for line in plain.splitlines() if _GRADLE_LINE.search(line)]
+    return {**_numbered("block", blocks), **_numbered("line", loose)}
+
+
+def vite(text: str) -> dict[str, object]:
+    plain = without_comments(text)
+    return _numbered(
+        "block", (plain[head.start() : _closing(plain, head.end())] for head in _VITE_TEST.finditer(plain))
+    )
+
+
+def _closing(text: str, start: int) -> int:
+    depth = 1
+    for found in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if found[0] == "{" else -1
+        if depth == 0:
+            return start + found.end()
+    return len(text)

@@ -1,0 +1,172 @@
+"""Says of a path alone whether it judges work, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from reflectloop.verify.protected import names
+
+Kind = Literal["test", "fixture", "hook", "runner", "lint", "ci", "script", "snapshot", "shadow", "artefact", "own"]
+
+
+class Guard(NamedTuple):
+    """Why a file is protected; `mixed` where only a part of it is."""
+
+    kind: Kind
+    why: str
+    mixed: bool = False
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{translate(each)})" for each in patterns))
+
+
+_TEST = _any_of(names.TEST_FILES)
+_CAPITAL = _any_of(names.CAPITAL_FILES)
+_DEPENDENCY = _any_of(names.DEPENDENCY_FILES)
+_DOTNET_TESTS = re.compile(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
+_GRADLE_TESTS = re.compile(r"(?:^|/)src/(?:\w*[tT]est\w*)/")
+_BUILT = re.compile(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)(?:/|\Z)")
+_TOOL_FOLDER = re.compile("|".join(rf"(?:^|/){re.escape(each)}/" for each in names.TOOL_FOLDERS))
+
+# Looked up in this order by the name of the file, in lower case.
+_BY_NAME: tuple[tuple[re.Pattern[str], Guard], ...] = (
+    (_any_of(names.OWN_FILES), Guard("own", "the engine's own settings")),
+    (_any_of(names.ARTEFACT_FILES), Guard("artefact", "made from sources, and can stand in for them")),
+    (_any_of(names.HOOK_FILES), Guard("hook", "started by git, the interpreter or the runner by itself")),
+    (_any_of(names.CI_FILES), Guard("ci", "says what continuous integration checks")),
+    (_any_of(names.SNAPSHOT_FILES), Guard("snapshot", "what a test compares with")),
+    (_any_of(names.RUNNER_FILES), Guard("runner", "configures a test runner")),
+    (_any_of(names.LINT_FILES), Guard("lint", "configures a linter or a type checker")),
+    (_any_of(names.MIXED_RUNNER_FILES), Guard("runner", "has a part that steers checks", mixed=True)),
+    (_any_of(names.MIXED_LINT_FILES), Guard("lint", "has a part that steers the type checker", mixed=True)),
+    (_any_of(names.SCRIPT_FILES), Guard("script", "runs checks")),
+)
+_TEST_FILE = Guard("test", "a test file")
+_FIXTURE = Guard("fixture", "data or code that tests stand on")
+_SNAPSHOT = Guard("snapshot", "what a test compares with")
+
+
+@lru_cache(maxsize=4096)
+def guard(path: str) -> Guard | None:
+    """Why this path is protected, or None; of shadows and shims only a new or executable file counts."""
+    parts = tuple(path.split("/"))
+    name = parts[-1].lower()
+    return (
+        _by_folder(path, parts[:-1])
+        or next((found for pattern, found in _BY_NAME if pattern.match(name)), None)
+        or _of_tests(path, parts)
+        or _script(parts)
+        or _shadow(path, parts)
+    )
+
+
+def is_test(path: str) -> bool:
+    """Whether some runner would collect this file."""
+    found = guard(path)
+    return found is not None and found.kind == "test"
+
+
+def dependencies(path: str) -> bool:
+    """Whether the file says which packages are installed."""
+    parts = path.lower().split("/")
+    named = _DEPENDENCY.match(parts[-1]) is not None
+    return named or (len(parts) > 1 and parts[-2] == "requirements" and parts[-1].endswith((".txt", ".in")))
+
+
+def _by_folder(path: str, folders: tuple[str, ...]) -> Guard | None:
+    held = set(folders)
+    if held & names.OWN_FOLDERS:
+        return Guard("own", "the engine's or the agent's own settings")
+    if on_path(path):
+        return Guard("shadow", "would be found on PATH before the real tool")
+    if held & names.ARTEFACT_FOLDERS or _BUILT.search(path):
+        return Guard("artefact", "made from sources, and can stand in for them")
+    return Guard("hook", "started by git by itself") if held & names.HOOK_FOLDERS else _by_run(path, folders)
+
+
+def on_path(path: str) -> bool:
+    """Whether it lies where tools are looked for."""
+    return _TOOL_FOLDER.search(path) is not None
+
+
+def _by_run(path: str, folders: tuple[str, ...]) -> Guard | None:
+    if any(_holds(folders, run) for run in names.CI_FOLDERS):
+        return Guard("ci", "says what continuous integration checks")
+    if ".cargo" in folders or ".mvn" in folders or ".config/nextest" in path:
+        return Guard("runner", "configures the build tool that runs tests")
+    return None
+
+
+def _holds(folders: tuple[str, ...], run: tuple[str, ...]) -> bool:
+    return any(folders[at : at + len(run)] == run for at in range(len(folders)))
+
+
+def _of_tests(path: str, parts: tuple[str, ...]) -> Guard | None:
+    held = {each.lower() for each in parts[:-1]}
+    ending = parts[-1].rpartition(".")[2].lower()
+    of_tests = bool(held & _test_folders(ending)) or _GRADLE_TESTS.search(path) is not None or _dotnet(parts)
+    if held & names.SNAPSHOT_FOLDERS and (of_tests or ending not in names.CODE_ENDINGS):
+        return _SNAPSHOT
+    if held & names.FIXTURE_FOLDERS:
+        return _FIXTURE
+    if _named_like_a_test(parts[-1]):
+        return _TEST_FILE
+    if of_tests and "src/main/" not in path:
+        return _TEST_FILE if _collected_by_folder(parts, ending) else _FIXTURE
+    return None
+
+
+def _test_folders(ending: str) -> frozenset[str]:
+    """`spec` and `t` are words of Ruby, JavaScript and Perl; a Python package may bear them for another reason."""
+    return names.TEST_FOLDERS - {"spec", "specs", "t"} if ending in {"py", "go", "rs"} else names.TEST_FOLDERS
+
+
+def _named_like_a_test(name: str) -> bool:
+    if name.endswith(tuple(f".{each}" for each in names.CAPITAL_ENDINGS)):
+        return _CAPITAL.match(name) is not None
+    return _TEST.match(name.lower()) is not None
+
+
+def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:
+    """In a folder of tests, the languages whose runners take every file there."""
+    if ending == "py":
+        return parts[-1].startswith("test")
+    if ending in {"js", "ts", "jsx", "tsx", "mjs", "cjs"}:
+        return bool({"__tests__", "test"} & set(parts))
+    return ending == "rs" and len(parts) > 1 and parts[-2] == "tests"
+
+
+def _dotnet(parts: tuple[str, ...]) -> bool:
+    code = parts[-1].endswith((".cs", ".fs", ".vb", ".csproj", ".fsproj", ".json", ".resx"))
+    return code and any(_DOTNET_TESTS.match(each) for each in parts[:-1])
+
+
+def _script(parts: tuple[str, ...]) -> Guard | None:
+    if len(parts) < 2 or parts[-2] not in names.SCRIPT_FOLDERS:  # noqa: PLR2004 - a folder and a name
+        return None
+    words = re.split(r"[._-]", parts[-1].lower())
+    return Guard("script", "runs checks") if words[0] in names.SCRIPT_WORDS or words[-1] in names.SCRIPT_WORDS else None
+
+
+def _shadow(path: str, parts: tuple[str, ...]) -> Guard | None:
+    if parts[-1] in names.TOOLS:
+        return Guard("shadow", "an executable here would be taken for the tool of that name")
+    module = shadowed(path)
+    return Guard("shadow", f"a new module here would be imported instead of {module}") if module else None
+
+
+def shadowed(path: str) -> str | None:
+    """The module of a runner or of the standard library that a new file at this path would hide."""
+    folder, _, name = path.rpartition("/")
+    stem, _, ending = name.partition(".")
+    if stem == "__init__" and ending in {"py", "pyc"}:
+        folder, _, stem = folder.rpartition("/")
+    elif ending != "py" and not ending.endswith(("so", "pyd")):
+        return None
+    known = stem in names.RUNNER_MODULES or stem in names.STANDARD_MODULES
+    return stem if known and folder in names.IMPORT_ROOTS else None
