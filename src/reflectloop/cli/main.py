@@ -28,6 +28,7 @@ COMMANDS = {
     "shell": ("look", "Open a shell in the workspace of a failed run."),
     "apply": ("finish", "Put a run's change onto your tree, a commit or a branch."),
     "scan": ("scan", "Look for secrets in files, a stream, or commits."),
+    "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
     "gc": ("finish", "Take away workspaces that are not needed any more."),
 }
 

@@ -8,9 +8,8 @@ from reflectloop.verify.reports import frames, tally
 from reflectloop.verify.result import Detail
 
 _AROUND = 4
-_SAID = re.compile(
-    r"^E\s{1,7}(\S.*)$|^\s{0,8}((?:[\w.$]*(?:Error|Exception|Failure|Panic|Warning)\b|panic:|thread ').*)$"
-)
+_MARKED = re.compile(r"^E\s{1,7}(\S.*)$")
+_SAID = re.compile(r"^\s{0,8}((?:[\w.$]*(?:Error|Exception|Failure|Panic|Warning)\b|panic:|thread ').*)$")
 _ASSERTED = re.compile(r"\bexpected\b|\bassert|\bshould\b|\bgot\b|!=|\bto (?:be|equal|have)\b", re.IGNORECASE)
 
 
@@ -59,10 +58,18 @@ def _first_line(message: str) -> str:
 def said(text: str) -> str:
     """The line of a failure's text that says what was wrong."""
     lines = [line for line in text.split("\n")[:400] if line.strip()]
+    marked = [found[1] for line in lines if (found := _MARKED.match(line[:400]))]
+    if marked:
+        return _error_of(marked)
     for line in lines:
         if found := _SAID.match(line[:400]):
-            return (found[1] or found[2]).strip()
+            return found[1].strip()
     return next((line.strip() for line in lines if _ASSERTED.search(line[:400])), lines[0].strip() if lines else "")
+
+
+def _error_of(marked: list[str]) -> str:
+    """Of what pytest marks with E the line that names an error, else the first."""
+    return next((line for line in marked if re.match(r"[\w.]*(?:Error|Exception)\b", line)), marked[0])
 
 
 def around(text: str, line: int | None) -> str | None:

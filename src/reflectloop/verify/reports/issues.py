@@ -166,7 +166,7 @@ def details(lines: list[str], default: Severity = "error") -> list[Detail]:
 
 def _finished(found: list[tuple[int, Place]], lines: list[str], default: Severity) -> Iterator[Detail]:
     ends = [number for number, _ in found[1:]] + [len(lines)]
-    for (number, place), end in zip(found, ends, strict=True):
+    for (number, place), end in zip(found, ends, strict=False):
         after = lines[number + 1 : min(end, number + 1 + _CONTEXT)]
         if "" in after:
             after = after[: after.index("")]

@@ -43,7 +43,7 @@ class _Dialect:
             where = node.get("file", "filepath") or None
             line = _number(node.get("line", "lineno"))
             rule = mark.get("type") if loaded else COLLECTION
-            said = mark.get("message") or mark.get("type")
+            said = mark.get("message") or mark.get("type") if loaded else ""
             problem = failure.detail(name, said, mark.text(), file=where, line=line, rule=rule)
         elif outcome in {"failed", "error"}:
             problem = failure.detail(name, node.get("message", "status", "result"))
@@ -88,7 +88,7 @@ def _name(node: Node, path: list[Node], *, pytest: bool) -> str:
         return identity.pytest(classname, name, file)
     if not classname or classname in {name, "test"}:
         suites = [suite.get("name") for suite in path if suite.tag == "testsuite"]
-        classname = " > ".join(suite for suite in suites if suite) or classname
+        classname = " > ".join(suite for suite in suites if suite)
     return identity.plain(classname, name, file)
 
 

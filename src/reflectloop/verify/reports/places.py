@@ -112,8 +112,8 @@ _KNOWN = re.compile(
 )
 
 _GRADED = re.compile(
-    r"^(?:[\[(]?(?P<word>fatal error|syntax error|parse error|error|warning|warn|note|info|hint|suggestion|remark|style|"
-    r"fatal|notice|critical|refactor|convention|performance|portability|information|deprecated|[EWCIRFN](?=\]|: |\d))[\])]?)"
+    r"^(?:[\[(]?(?P<word>fatal error|syntax error|parse error|error|warning|warn|note|info|hint|suggestion|"
+    r"remark|style|fatal|notice|critical|refactor|convention|performance|deprecated|[EWCIRFN](?=\]|: |\d))[\])]?)"
     r"(?: ?\[?(?P<rule>[A-Za-z]{1,12}-?\d{1,6}|[\w-]+/[\w/-]+)\]?)?(?P<end>\s*[:\]\-–]+\s*|\s+|(?=\d))",
     re.IGNORECASE,
 )

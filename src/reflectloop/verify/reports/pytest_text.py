@@ -41,6 +41,7 @@ _MARKS = (
     "short test summary info",
     " passed in ",
     " failed in ",
+    " deselected in ",
     "no tests ran",
     "INTERNALERROR>",
 )

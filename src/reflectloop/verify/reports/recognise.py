@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from reflectloop.verify.reports import issues, junit, markup, plain, pytest_text, runner, tap, tools
+from reflectloop.verify.reports import events as stream
+from reflectloop.verify.reports import (
+    findings_json,
+    issues,
+    junit,
+    markup,
+    objects,
+    plain,
+    pytest_text,
+    runner,
+    suites_json,
+    tap,
+    tools,
+)
 from reflectloop.verify.reports.runner import Said
 from reflectloop.verify.reports.runners import RUNNERS
 from reflectloop.verify.reports.tally import Tally
 from reflectloop.verify.result import Reading
+
+_OPENINGS = {'{"', "{\n", '["', "[{", "[\n", "{ "}
 
 
 def read(data: bytes | str, *, tool: str | None = None) -> Reading | None:
@@ -20,7 +35,7 @@ def read(data: bytes | str, *, tool: str | None = None) -> Reading | None:
     head = shown.lstrip()[:1]
     if head == "<" and (found := _markup(shown, tool)):
         return found
-    return _log(shown, tool)
+    return _structured(shown, tool, whole=head in {"{", "["}) or _log(shown, tool)
 
 
 def _refused(tool: str, why: str) -> Reading:
@@ -36,6 +51,24 @@ def _markup(shown: str, tool: str | None) -> Reading | None:
     if root.tag in junit.ROOTS:
         return junit.read(shown)
     return None
+
+
+def _structured(shown: str, tool: str | None, *, whole: bool) -> Reading | None:
+    """JSON: one document, or one a line."""
+    if not whole and "\n{" not in shown and "\n[" not in shown:
+        return None
+    root = objects.document(shown)
+    if root is not None:
+        return suites_json.read(root) or findings_json.read(root)
+    events, cut = objects.lines(shown)
+    found = events and (stream.read(events, cut=cut) or findings_json.read(events))
+    if found:
+        return found
+    return (
+        _refused(tool or "json", "it is not JSON that can be read")
+        if whole and shown.lstrip()[:2] in _OPENINGS
+        else None
+    )
 
 
 def _log(shown: str, tool: str | None) -> Reading | None:

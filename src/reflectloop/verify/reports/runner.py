@@ -22,6 +22,7 @@ class Runner(NamedTuple):
     way: Literal["last", "all", "joined"] = "last"  # one sum; one for each part; one in several lines
     cases: tuple[tuple[str, Outcome], ...] = ()
     scope: str = ""  # a line that says in what the tests after it lie
+    closing: str = ""  # the line after which tests are told again
     block: str = ""  # the line with which a failure's text begins
     ends: str = ""  # the line with which the failures end
     unloaded: str = ""  # a line that says tests could not be gathered
@@ -50,7 +51,7 @@ def read(runner: Runner, shown: str, lines: list[str]) -> Said | None:
         return None
     noted = Tally(runner.name)
     _cases(runner, lines, noted)
-    for problem in _blocks(runner, lines):
+    for problem in _named(_blocks(runner, lines), noted):
         noted.issue(problem)
     if unloaded:
         _not_loaded(noted, unloaded, lines)
@@ -63,10 +64,8 @@ def _counts(runner: Runner, sums: list[str]) -> Counts:
     if not sums:
         return Counts()
     if runner.way == "joined":
-        joined: dict[str, int] = {}
-        for text in sums:
-            joined.update(numbers.words(text))
-        return numbers.counts(joined)
+        each_word = {re.sub(r"\d+", "", text).split("(")[0]: text for text in sums}  # said twice, the last holds
+        return numbers.counts(numbers.words("\n".join(each_word.values())))
     each = [numbers.counts(numbers.words(text)) for text in sums]
     hidden = any(one.failed or one.errors for one in each) and not (each[-1].failed or each[-1].errors)
     if runner.way == "all" or hidden:  # several runs in one log: what failed earlier is not undone by what passed later
@@ -78,16 +77,24 @@ def _counts(runner: Runner, sums: list[str]) -> Counts:
 
 
 def _cases(runner: Runner, lines: list[str], noted: Tally) -> None:
-    scope = ""
-    scoped = _compiled(runner.scope) if runner.scope else None
+    within: list[tuple[int, str]] = []  # what the line lies in, by indentation
     cases = [(_compiled(pattern), outcome) for pattern, outcome in runner.cases]
     for line in lines:
-        if scoped and (found := scoped.search(line)):
-            scope = found["test"].strip()
-        for pattern, outcome in cases:
-            if found := pattern.search(line):
-                noted.test(identity.plain(scope, found["test"].strip()), outcome)
-                break
+        if runner.closing and _compiled(runner.closing).search(line):
+            break
+        indent = len(line) - len(line.lstrip())
+        hit = next(((found, outcome) for pattern, outcome in cases if (found := pattern.search(line))), None)
+        if hit is None and not (runner.scope and _compiled(runner.scope).search(line)):
+            continue
+        ended = hit is not None and (indent, hit[0]["test"].strip()) in within
+        within = [one for one in within if one[0] < indent]
+        if ended:
+            continue
+        if hit is None:
+            within.append((indent, _compiled(runner.scope).search(line)["test"].strip()))  # type: ignore[index]
+        else:
+            scope = " > ".join(name for _, name in within)
+            noted.test(identity.plain(scope, hit[0]["test"].strip()), hit[1])
 
 
 def _blocks(runner: Runner, lines: list[str]) -> list[Detail]:
@@ -100,13 +107,21 @@ def _blocks(runner: Runner, lines: list[str]) -> list[Detail]:
         begun = begins.search(line)
         if start >= 0 and (begun or number == len(lines) or (ends and ends.search(line))):
             text = "\n".join(lines[start : min(number, start + _LONGEST_BLOCK)])
-            found.append(failure.detail(name, "", text))
+            if text.strip():
+                found.append(failure.detail(name, "", text))
             start = -1
         if begun:
             name, start = begun["test"].strip(), number + 1
         if len(found) >= tally.MOST_DETAILS:
             break
     return found
+
+
+def _named(problems: list[Detail], noted: Tally) -> list[Detail]:
+    """Each once, under the name its test has."""
+    known = {name.rpartition("::")[2]: name for name, outcome in noted.tests.items() if outcome in {"failed", "error"}}
+    named = [one.model_copy(update={"test": known.get(one.test or "", one.test)}) for one in problems]
+    return list({(one.test, one.file, one.line, one.error): one for one in named}.values())
 
 
 def _not_loaded(noted: Tally, unloaded: re.Match[str], lines: list[str]) -> None:

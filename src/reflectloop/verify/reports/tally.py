@@ -31,6 +31,7 @@ _SEVERITIES: dict[str, Severity] = {
     **dict.fromkeys(("note", "notice", "info", "information", "informational", "hint", "help"), "info"),
     **dict.fromkeys(("suggestion", "remark", "low", "style", "refactor", "convention", "i", "n", "c", "r"), "info"),
 }
+KNOWN_SEVERITIES = frozenset(_SEVERITIES)
 
 
 def severity(word: object, default: Severity = "error") -> Severity:

@@ -8,9 +8,9 @@ from reflectloop.verify.result import Kind
 
 _KINDS: dict[Kind, str] = {
     "test": "pytest unittest doctest tox nox jest vitest mocha node ava tap rspec minitest phpunit ctest gtest bats "
-    "surefire nextest go-test junit nunit xunit trx testng karma jasmine playwright cucumber exunit dart-test deno bun xctest",
+    "surefire nextest go-test junit nunit xunit trx testng karma jasmine playwright cucumber exunit dart deno bun",
     "type": "mypy pyright basedpyright pyre pytype tsc vue-tsc flow sorbet ty pyrefly",
-    "build": "gcc g++ clang cc make cmake ninja cargo rustc javac kotlinc scalac sbt maven mvn gradle msbuild dotnet go "
+    "build": "gcc g++ clang cc make cmake ninja cargo rustc javac kotlinc scalac sbt maven mvn gradle msbuild go "
     "swiftc ghc gfortran webpack vite rollup esbuild bazel ant xcodebuild",
 }
 _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
@@ -18,7 +18,7 @@ _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 # Who writes like this, where nothing else says it.
 _SIGNS: tuple[tuple[str, str], ...] = (
     (
-        r"^Found \d+ errors? in \d+ files? \(checked |^Success: no issues found in \d+ source|: error: .*  \[[a-z-]+\]$",
+        r"^Found \d+ errors? in \d+ files? \(checked |^Success: no issues found in |: error: .*  \[[a-z-]+\]$",
         "mypy",
     ),
     (

@@ -1,0 +1,76 @@
+"""`diagnose`: what a log or a report of any tool says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from reflectloop.cli import render
+from reflectloop.cli.render import colours, common, say
+from reflectloop.flow import diagnose as flow
+from reflectloop.verify.result import Detail, VerificationResult
+
+_SHOWN = 20  # details told to a person
+
+
+@click.command()
+@click.argument("log", required=False, type=click.Path(path_type=Path, allow_dash=True), metavar="[LOG|-]")
+@click.option("--exit-code", "exit_code", type=int, metavar="N", help="The exit code the tool left with.")
+@click.option("--jsonl", is_flag=True, help="Answer JSON lines with 'id' and 'text' from standard input, one each.")
+@common
+def diagnose(
+    log: Path | None,
+    exit_code: int | None,
+    jsonl: bool,
+    project_dir: Path,
+    as_json: bool,
+    debug: bool,  # noqa: ARG001
+) -> None:
+    """Say what a LOG or a report file of any tool says: what failed, where, and what to do. Exits 1 unless it passed.
+
+    \b
+    Example: make test 2>&1 | reflectloop diagnose -
+    """
+    if jsonl and log:
+        raise click.UsageError("LOG and --jsonl do not go together")
+    flow.look_as(project_dir)
+    if jsonl:
+        _answer_lines()
+        return
+    if log is None or log == Path("-"):
+        result = flow.of(flow.stream(sys.stdin.buffer), exit_code=exit_code)
+    else:
+        result = flow.of(flow.load(log), exit_code=exit_code, log_path=str(log))
+    if as_json:
+        render.answer("diagnose", flow.redacted(result), next_step=result.suggestion or None)
+    else:
+        _say(result)
+    sys.exit(0 if result.ok else 1)
+
+
+def _answer_lines() -> None:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if line.strip():
+            render.tell_program(flow.answer(line, number))
+
+
+def _say(result: VerificationResult) -> None:
+    paint = colours()
+    say(f"{paint('green' if result.ok else 'red', result.type)}: {result.summary}")
+    for one in result.details[:_SHOWN]:
+        _say_detail(one)
+    if len(result.details) > _SHOWN:
+        say(f"  … and {len(result.details) - _SHOWN} more; --json tells all")
+    if result.suggestion:
+        say(f"next: {result.suggestion}", err=True)
+
+
+def _say_detail(one: Detail) -> None:
+    place = ":".join(str(part) for part in (one.file, one.line, one.column) if part)
+    rule = f" [{one.rule}]" if one.rule else ""
+    said = f"{one.severity}: {one.error}{rule}"
+    say(f"  {place}: {said}" if place else f"  {said}")
+    if one.test and one.test not in said:
+        say(f"    in {one.test}")

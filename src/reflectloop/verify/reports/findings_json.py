@@ -1,0 +1,217 @@
+"""Reads the findings of linters and scanners in JSON, whatever they call their fields."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reflectloop.verify.reports import places, tally, tools
+from reflectloop.verify.reports.objects import number_of, text_of
+from reflectloop.verify.reports.tally import Severity, Tally
+from reflectloop.verify.result import Reading
+
+_DEEPEST = 60
+_WHERE = 4  # levels of objects that say where
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+# What fields are called, with case and joints taken away; of several the first counts.
+_FILE = _words(
+    "file filename filepath fullpath path uri absolutepath relativepath sourcefile buildfile maineventfilepathname "
+    "strippedmaineventfilepathname mainsource source resource name module target"
+)
+_LINE = _words(
+    "line linenumber startline linestart beginline linefrom row lineno startlineno begin maineventlinenumber"
+)
+_COLUMN = _words("column col columnnumber startcolumn columnfrom begincolumn character charnumber startcol linepos")
+_MESSAGE = _words(
+    "message msg text issuetext description details failure reason ruledescription title shortdescription summary body "
+    "maineventdescription remediation"
+)
+_RULE = _words(
+    "ruleid rulecode checkname checkid testid rulename rule code symbol messageid check issuecode checkername "
+    "vulnerabilityid errorcode copname sourcename vuln cve type id"
+)
+_SEVERITY = _words("severity level issueseverity priority prioritystring impact messageseverity type levelname")
+_PLACES = _words(
+    "location locations range start pos position startposition span spans region physicallocation artifactlocation "
+    "lines loc extent primary begin positions object metadata resource"
+)
+_NESTED = _words("extra check diagnostic")
+_TOOLS = {
+    "filePath messages": "eslint",
+    "generalDiagnostics": "pyright",
+    "Issues": "golangci-lint",
+    "offenses": "rubocop",
+}
+_LSP: dict[int, Severity] = {1: "error", 2: "warning", 3: "info", 4: "info"}
+
+
+def _plain(key: str) -> str:
+    return re.sub(r"[_\-. ]", "", key).lower()
+
+
+class Where:
+    """Where a finding lies, as far as it says."""
+
+    def __init__(self) -> None:
+        self.file: str | None = None
+        self.line: int | None = None
+        self.column: int | None = None
+
+    def look(self, thing: dict[str, Any], depth: int = 0) -> None:
+        keys = {_plain(key): value for key, value in thing.items()}
+        self.file = self.file or _path(keys)
+        if self.line is None and (line := _first_number(keys, _LINE, zero="character" in keys)):
+            self.line = line
+            self.column = _first_number(keys, _COLUMN, zero="character" in keys)
+        for name in _PLACES if depth < _WHERE else ():
+            inner = keys.get(name)
+            inner = inner[0] if isinstance(inner, list) and inner else inner
+            if isinstance(inner, dict):
+                self.look(inner, depth + 1)
+
+
+def _path(keys: dict[str, Any]) -> str | None:
+    for name in _FILE:
+        value = keys.get(name)
+        if isinstance(value, str) and places.is_path(value):
+            return places.clean(value)
+    return None
+
+
+def _first_number(keys: dict[str, Any], names: tuple[str, ...], *, zero: bool) -> int | None:
+    """Where columns are called characters, counting begins at 0."""
+    for name in names:
+        value = keys.get(name)
+        if zero and isinstance(value, int) and not isinstance(value, bool):
+            return value + 1
+        if (found := number_of(value)) is not None:
+            return found
+    return None
+
+
+def _first_text(keys: dict[str, Any], names: tuple[str, ...]) -> str:
+    for name in names:
+        value = keys.get(name)
+        if isinstance(value, dict):
+            value = value.get("text") or value.get("name") or value.get("id") or value.get("value")
+        if isinstance(value, list):
+            value = value[0] if value else None
+        if isinstance(value, int) and not isinstance(value, bool) and name not in _MESSAGE:
+            value = str(value)
+        if isinstance(value, str) and value.strip():
+            return value.strip()
+    return ""
+
+
+def _severity(keys: dict[str, Any]) -> Severity | None:
+    for name in _SEVERITY:
+        value = keys.get(name)
+        if isinstance(value, bool) or value is None:
+            continue
+        if isinstance(value, int):
+            eslint = {1: "warning", 2: "error"} if "ruleid" in keys else _LSP
+            return eslint.get(value, "error")  # type: ignore[return-value]
+        if isinstance(value, str) and value.strip().lower() in tally.KNOWN_SEVERITIES:
+            return tally.severity(value)
+    return None
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.tally = Tally("json", "lint")
+
+    def walk(self, root: object) -> None:
+        waiting: list[tuple[object, str | None, int]] = [(root, None, 0)]
+        while waiting:
+            thing, file, depth = waiting.pop()
+            if depth > _DEEPEST:
+                continue
+            if isinstance(thing, list):
+                waiting.extend((one, file, depth + 1) for one in reversed(thing))
+            elif isinstance(thing, dict) and not self._issue(thing, file):
+                inner = _path({_plain(key): value for key, value in thing.items()}) or file
+                waiting.extend((value, _key_path(key) or inner, depth + 1) for key, value in reversed(thing.items()))
+
+    def _issue(self, thing: dict[str, Any], file: str | None) -> bool:
+        keys = {_plain(key): value for key, value in thing.items()}
+        if any(isinstance(value, list) and _holds_issues(value) for value in thing.values()):
+            return False
+        for name in _NESTED:
+            if isinstance(keys.get(name), dict):
+                keys = {**{_plain(key): value for key, value in keys[name].items()}, **keys}
+        said, rule, grade = _first_text(keys, _MESSAGE), _first_text(keys, _RULE), _severity(keys)
+        where = Where()
+        where.look(thing)
+        complete = (where.line and (said or rule)) or (said and (grade or rule) and (where.file or file))
+        if not complete or keys.get("kind") == "pass" or keys.get("suppressions"):
+            return False
+        self.tally.issue(
+            tally.detail(
+                said or rule,
+                file=where.file or file,
+                line=where.line,
+                column=where.column,
+                rule=rule if rule != said else None,
+                grade=grade or "error",
+            )
+        )
+        return True
+
+
+def _key_path(key: str) -> str | None:
+    return key if places.is_path(key) and ("/" in key or "." in key) else None
+
+
+def _holds_issues(things: list[Any]) -> bool:
+    """Whether these are findings of their own, rather than places or fixes of one."""
+    one = things[0] if things else None
+    if not isinstance(one, dict):
+        return False
+    keys = {_plain(key) for key in one}
+    return bool(keys & set(_MESSAGE)) and bool(keys & {*_LINE, *_RULE[:-1], "range", "location", "pos"})
+
+
+def read(root: object) -> Reading | None:
+    reader = _Reader()
+    reader.walk(root)
+    reader.tally.tool = _tool(root)
+    reader.tally.kind = tools.kind_of(reader.tally.tool)
+    if reader.tally.kind == "test":
+        reader.tally.kind = "lint"
+    return reader.tally.reading() if reader.tally.details or _known_empty(root) else None
+
+
+def _tool(root: object) -> str:
+    if isinstance(root, dict) and isinstance(root.get("runs"), list):
+        run = root["runs"][0] if root["runs"] and isinstance(root["runs"][0], dict) else {}
+        name = (
+            text_of((run.get("tool") or {}).get("driver", {}).get("name")) if isinstance(run.get("tool"), dict) else ""
+        )
+        return name.lower() or "sarif"
+    one = root[0] if isinstance(root, list) and root else root
+    if isinstance(one, dict):
+        return next((tool for keys, tool in _TOOLS.items() if set(keys.split()) <= set(one)), "json")
+    return "json"
+
+
+def _known_empty(root: object) -> bool:
+    """A report that says there is nothing to say."""
+    if root == []:
+        return True
+    listed = (
+        "runs",
+        "issues",
+        "Issues",
+        "results",
+        "violations",
+        "generalDiagnostics",
+        "offenses",
+        "warnings",
+        "matches",
+    )
+    return isinstance(root, dict) and any(isinstance(root.get(name), list | dict) for name in listed)
