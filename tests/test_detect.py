@@ -9,6 +9,7 @@ from textwrap import dedent
 
 from reflectloop.verify import detect
 from reflectloop.verify.result import Detected
+from support import Repo
 
 CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_one(self): pass\n"
 
@@ -315,3 +316,64 @@ def test_python_means_the_one_on_the_path_where_no_environment_is(tmp_path: Path
     executable(tmp_path / "bin" / "python3")
     check = Detected("unittest", "test", "unittest", ("python", "-m", "unittest"))
     assert detect.resolve(check, tmp_path, {"PATH": str(tmp_path / "bin")}).command[0] == "python3"
+
+
+def test_every_go_module_is_built_vetted_and_tested() -> None:
+    checks = found({"go.mod": "", "a_test.go": "", "tools/go.mod": ""})
+    assert list(checks) == ["go-build", "tools:go-build", "go-vet", "tools:go-vet", "go-test"]
+    assert checks["go-test"].command == ("go", "test", "./...")
+
+
+def test_maven_and_gradle_are_called_by_their_wrapper_and_take_in_their_modules() -> None:
+    maven = {"pom.xml": "", "core/pom.xml": "", "core/src/test/java/ATest.java": ""}
+    assert [check.command for check in detect.checks(tree(maven))] == [("mvn", "test")]
+    gradle = {"build.gradle.kts": "", "gradlew": "", "src/test/kotlin/ATest.kt": ""}
+    assert found(gradle)["gradle"].command == ("./gradlew", "test")
+    assert found({"pom.xml": ""})["maven-build"].command == ("mvn", "compile")
+
+
+def test_autotools_are_configured_and_made_before_make_check() -> None:
+    checks = found({"configure.ac": "", "Makefile.am": ""})
+    assert [(check.name, check.kind) for check in checks.values()] == [("autotools", "build"), ("make-check", "test")]
+
+
+def test_a_makefile_counts_where_nothing_says_more() -> None:
+    makefile = "SRC := a.c\nall: a\ntest: all\n\t./a\n"
+    assert list(found({"Makefile": makefile, "a.c": ""})) == ["make", "make-test"]
+    assert list(found({"Makefile": makefile, "conftest.py": ""})) == ["pytest"]
+
+
+def test_dotnet_ruby_php_and_bats_are_known() -> None:
+    project = '<PackageReference Include="Microsoft.NET.Test.Sdk" />'
+    assert list(found({"a.sln": "", "tests/a.csproj": project})) == ["dotnet-build", "dotnet-test"]
+    assert found({"Gemfile": "", "spec/a_spec.rb": ""})["rspec"].command == ("bundle", "exec", "rspec")
+    assert found({"Rakefile": "Rake::TestTask.new"})["rake"].command == ("rake", "test")
+    assert found({"phpunit.xml.dist": ""})["phpunit"].command == ("phpunit",)
+    assert found({"test/a.bats": ""})["bats"].command == ("bats", "--recursive", "test")
+
+
+def test_a_check_the_user_wrote_has_its_tool_and_kind_from_the_command() -> None:
+    files = tree({"web/package.json": package(scripts={"test": "vitest run", "all": "a; b"})})
+    assert detect.configured(files, "unit", ["python", "-m", "pytest", "x"])[:3] == ("unit", "test", "pytest")
+    assert detect.configured(files, "web", ["npm", "test"], cwd="web").tool == "vitest"
+    assert detect.configured(files, "all", ["npm", "run", "all"], "test", "web")[:3] == ("all", "test", "npm")
+    assert detect.configured(files, "own", ["./check.sh"])[:3] == ("own", "custom", "custom")
+
+
+def test_detect_prints_each_check_with_its_command_folder_and_reason(repo: Repo) -> None:
+    repo.write("web/package.json", package(scripts={"test": "vitest run"}))
+    repo.write("ruff.toml", "")
+    told = repo.run("detect")
+    assert told.code == 0
+    assert [line.split()[:2] for line in told.stdout.splitlines()[::2]] == [["lint", "ruff"], ["test", "web:vitest"]]
+    assert "npm test  (in web)" in told.stdout
+    assert "package.json: the script test is vitest run" in told.stdout
+    checks = repo.run("detect", "--json").json["data"]["checks"]
+    assert [(check["name"], check["cwd"]) for check in checks] == [("ruff", "."), ("web:vitest", "web")]
+
+
+def test_detect_says_how_to_name_checks_where_it_found_none(repo: Repo) -> None:
+    told = repo.run("detect")
+    assert told.code == 0
+    assert "[verify] checks" in told.stdout
+    assert repo.run("detect", "--json").json["data"]["checks"] == []

@@ -28,6 +28,7 @@ COMMANDS = {
     "shell": ("look", "Open a shell in the workspace of a failed run."),
     "apply": ("finish", "Put a run's change onto your tree, a commit or a branch."),
     "scan": ("scan", "Look for secrets in files, a stream, or commits."),
+    "detect": ("detect", "Say which checks the project has, and by what sign."),
     "gc": ("finish", "Take away workspaces that are not needed any more."),
 }
 

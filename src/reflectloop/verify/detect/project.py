@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from types import ModuleType
 from typing import NamedTuple
 
-from reflectloop.verify.detect import native, node, python, rust
+from reflectloop.verify.detect import dotnet, go, jvm, make, native, node, php, python, ruby, rust, shell
 from reflectloop.verify.detect.part import Part
 from reflectloop.verify.detect.tree import Tree
 from reflectloop.verify.result import Detected
@@ -58,12 +58,14 @@ def _of(module: ModuleType) -> _Ecosystem:
     return _Ecosystem(module.MANIFESTS, module.found, module.covers)
 
 
-_ECOSYSTEMS = tuple(_of(module) for module in (python, node, rust, native))
+_ECOSYSTEMS = tuple(_of(module) for module in (python, node, go, rust, jvm, native, dotnet, ruby, php, shell))
 
 
 def checks(tree: Tree) -> list[Detected]:
     """Every check with its reason, builds first and tests last; none where nothing is known."""
     found = [check for ecosystem in _ECOSYSTEMS for check in _in(ecosystem, tree)]
+    if not any(check.kind == "test" for check in found):
+        found += make.found(Part(tree))
     return list(_apart(sorted(found, key=lambda check: _ORDER.index(check.kind))))
 
 
