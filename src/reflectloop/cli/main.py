@@ -29,6 +29,7 @@ COMMANDS = {
     "apply": ("finish", "Put a run's change onto your tree, a commit or a branch."),
     "scan": ("scan", "Look for secrets in files, a stream, or commits."),
     "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
+    "detect": ("detect", "Say which checks the project has, and by what sign."),
     "gc": ("finish", "Take away workspaces that are not needed any more."),
 }
 

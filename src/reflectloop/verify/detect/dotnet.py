@@ -1,0 +1,27 @@
+""".NET: the solution, or each project that none holds together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reflectloop.verify.detect.part import Part
+from reflectloop.verify.result import Detected
+
+MANIFESTS = (r"\.slnx?$", r"\.(cs|fs|vb)proj$")
+_TEST_PROJECT = re.compile(r"Microsoft\.NET\.Test\.Sdk|\b(xunit|NUnit|MSTest)\b|<IsTestProject>\s*true", re.IGNORECASE)
+
+
+def found(part: Part) -> Iterator[Detected]:
+    own = next(part.matching(r"^[^/]+\.slnx?$"), None) or next(part.matching(r"^[^/]+\.(cs|fs|vb)proj$"), None)
+    if own is None:
+        return
+    yield part.check("dotnet-build", "build", "dotnet-build", ("dotnet", "build"), f"{own} is there")
+    projects = part.matching(r"\.(cs|fs|vb)proj$")
+    tested = next((path for path in projects if _TEST_PROJECT.search(part.text(path))), None)
+    if tested:
+        yield part.check("dotnet-test", "test", "dotnet-test", ("dotnet", "test"), f"{tested} is a test project")
+
+
+def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+    return True

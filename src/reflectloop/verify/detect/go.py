@@ -1,0 +1,25 @@
+"""Go: every module is built, vetted and tested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reflectloop.verify.detect.part import Part
+from reflectloop.verify.result import Detected
+
+MANIFESTS = (r"^go\.mod$",)
+
+
+def found(part: Part) -> Iterator[Detected]:
+    if not part.first(["go.mod"]):
+        return
+    yield part.check("go-build", "build", "go-build", ("go", "build", "./..."), "go.mod is there")
+    yield part.check("go-vet", "lint", "go-vet", ("go", "vet", "./..."), "go.mod is there")
+    tested = next(part.matching(r"_test\.go$"), None)
+    if tested:
+        yield part.check("go-test", "test", "go-test", ("go", "test", "./..."), f"{tested} has tests")
+
+
+def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+    """A module ends where another begins."""
+    return False

@@ -1,0 +1,125 @@
+"""The commands by which a project checks itself: in tox, nox, make, CI, hooks and task tables."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.runners.words import Call, call
+
+_CI = r"^(\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.travis\.yml|\.circleci/config\.yml|azure-pipelines\.yml)$"
+_MAKE = ("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "Taskfile.yml")
+_LEAD = re.compile(r"^(-\s+)?((run|script|cmd|command|entry)\s*:\s*)?([|>][-+]?$)?[@-]*\s*")
+_MAKE_VARIABLE = re.compile(r"\$[({][\w.-]+[)}]/?")
+_TOX_BRACES = re.compile(r"\{(?:posargs|tty)(?::([^{}]*))?\}")
+_TOX_FOLDER = re.compile(r"\{(?:tox_?ini_?dir|tox_?root)\}/?")
+_TOX_PYTHON = re.compile(r"\{env_?python\}")
+_TOX_OTHER = re.compile(r"\S*\{[^{}]*\}\S*")
+
+
+class Hint(NamedTuple):
+    source: str
+    call: Call
+
+
+def hints(part: Part) -> list[Hint]:
+    """In the order of trust: what names a test environment, then tables of tasks, then recipes and CI."""
+    sources = (_tox(part), _nox(part), _tasks(part), _make(part), _ci(part))
+    return [hint for source in sources for hint in source]
+
+
+def of_tool(found: Iterable[Hint], tool: str) -> Hint | None:
+    return next((hint for hint in found if hint.call.tool == tool), None)
+
+
+def hook(part: Part, *names: str) -> str | None:
+    """The pre-commit hook of one of these names."""
+    repositories = part.yaml(".pre-commit-config.yaml").get("repos")
+    for repository in repositories if isinstance(repositories, list) else ():
+        hooks = at(repository, "hooks")
+        for one in hooks if isinstance(hooks, list) else ():
+            if at(one, "id") in names:
+                return str(at(one, "id"))
+    return None
+
+
+def _lines(source: str, lines: Iterable[str]) -> Iterator[Hint]:
+    for line in lines:
+        found = call(_LEAD.sub("", line.strip()))
+        if found:
+            yield Hint(source, found)
+
+
+def _tox(part: Part) -> Iterator[Hint]:
+    for source, text in (("tox.ini", part.ini("tox.ini")), ("setup.cfg", part.ini("setup.cfg"))):
+        for section in text:
+            if section.startswith(("testenv", "tox:testenv")):
+                yield from _lines(source, _tox_commands(text[section].get("commands", "")))
+    tables = [at(part.toml("tox.toml"), "env_run_base"), at(part.toml("pyproject.toml"), "tool", "tox", "env_run_base")]
+    for table in tables:
+        commands = at(table, "commands")
+        for words in commands if isinstance(commands, list) else ():
+            found = call(tuple(word for word in words if isinstance(word, str))) if isinstance(words, list) else None
+            if found:
+                yield Hint("tox", found)
+
+
+def _tox_commands(text: str) -> Iterator[str]:
+    for line in text.replace("\\\n", " ").splitlines():
+        plain = _TOX_BRACES.sub(lambda match: match[1] or "", line)
+        plain = _TOX_PYTHON.sub("python", _TOX_FOLDER.sub("", plain))
+        yield _TOX_OTHER.sub("", re.sub(r"^[\w,.-]+:\s+", "", plain.strip()))
+
+
+def _nox(part: Part) -> Iterator[Hint]:
+    try:
+        tree = ast.parse(part.text("noxfile.py"))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
+            words = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            found = call(words)
+            if found:
+                yield Hint("noxfile.py", found)
+
+
+def _tasks(part: Part) -> Iterator[Hint]:
+    tool = part.toml("pyproject.toml").get("tool")
+    tables = [
+        at(tool, "poe", "tasks"),
+        at(tool, "pdm", "scripts"),
+        at(tool, "taskipy", "tasks"),
+        at(tool, "rye", "scripts"),
+    ]
+    environments = at(tool, "hatch", "envs")
+    if isinstance(environments, dict):
+        tables += [at(one, "scripts") for one in environments.values()]
+    for table in tables:
+        yield from _lines("pyproject.toml", _strings(table))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value.replace("{args}", "").replace("{args:tests}", "tests")
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _strings(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _strings(one)
+
+
+def _make(part: Part) -> Iterator[Hint]:
+    name = part.first(_MAKE)
+    if name:
+        recipes = (line for line in part.text(name).splitlines() if line[:1] in (" ", "\t"))
+        yield from _lines(name, (_MAKE_VARIABLE.sub("", line) for line in recipes))
+
+
+def _ci(part: Part) -> Iterator[Hint]:
+    for name in part.matching(_CI):
+        yield from _lines(name, part.text(name).splitlines())

@@ -1,0 +1,39 @@
+"""Java and Kotlin: Maven or Gradle, by the wrapper the project carries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reflectloop.verify.detect.part import Part
+from reflectloop.verify.result import Detected
+
+MANIFESTS = (r"^pom\.xml$", r"^(build|settings)\.gradle(\.kts)?$")
+_TESTS = r"(^|/)src/(\w*[tT]est)/.+\.(java|kt|groovy|scala)$"
+_GRADLE = ("settings.gradle", "settings.gradle.kts", "build.gradle", "build.gradle.kts")
+
+
+def found(part: Part) -> Iterator[Detected]:
+    tool, program, sign = _tool(part)
+    if sign is None:
+        return
+    tested = next(part.matching(_TESTS), None)
+    if tested:
+        yield part.check(tool, "test", tool, (program, "test"), f"{sign} is there, and {tested}")
+    else:
+        goal = "compile" if tool == "maven" else "assemble"
+        yield part.check(f"{tool}-build", "build", tool, (program, goal), f"{sign} is there")
+
+
+def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+    """The build at the top runs its modules'."""
+    return True
+
+
+def _tool(part: Part) -> tuple[str, str, str | None]:
+    if part.first(["pom.xml"]):
+        return "maven", _wrapper(part, "mvnw", "mvn"), "pom.xml"
+    return "gradle", _wrapper(part, "gradlew", "gradle"), part.first(_GRADLE)
+
+
+def _wrapper(part: Part, name: str, otherwise: str) -> str:
+    return f"./{name}" if part.first([name]) else otherwise

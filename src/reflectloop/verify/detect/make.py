@@ -1,0 +1,24 @@
+"""A Makefile's own target for tests: what is left when nothing says more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reflectloop.verify.detect.part import Part
+from reflectloop.verify.result import Detected
+
+_FILES = ("GNUmakefile", "makefile", "Makefile")
+_SOURCES = r"\.(c|cc|cpp|cxx|h|hpp|f90|s|S)$"
+
+
+def found(part: Part) -> Iterator[Detected]:
+    name = part.first(_FILES)
+    if name is None:
+        return
+    targets = set(re.findall(r"^([\w.-]+)\s*:(?!=)", part.text(name), re.MULTILINE))
+    if any(part.matching(_SOURCES)):
+        yield part.check("make", "build", "make", ("make",), f"{name} is there, and sources to compile")
+    target = next((target for target in ("check", "test", "tests") if target in targets), None)
+    if target:
+        yield part.check(f"make-{target}", "test", "make", ("make", target), f"{name} has the target {target}")

@@ -1,0 +1,46 @@
+"""C and C++: CMake with ctest, or autotools."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reflectloop.verify.detect.part import Part
+from reflectloop.verify.result import Detected
+
+MANIFESTS = (r"^CMakeLists\.txt$", r"^configure\.ac$")
+_TESTS = re.compile(
+    r"^\s*(enable_testing|include\s*\(\s*CTest|add_test|\w+_discover_tests)\b", re.IGNORECASE | re.MULTILINE
+)
+_OFF = re.compile(r"^\s*option\s*\(\s*(\w*TEST\w*)\s+\"[^\"]*\"\s+OFF\s*\)", re.IGNORECASE | re.MULTILINE)
+# One check of two commands: the text is ours, what varies is handed to it as arguments.
+_CMAKE = 'cmake -S . -B "$0" "$@" && cmake --build "$0" --parallel 2'
+_CONFIGURE = "{ [ -x configure ] || autoreconf -i; } && ./configure && make"
+
+
+def found(part: Part) -> Iterator[Detected]:
+    if part.first(["CMakeLists.txt"]):
+        yield from _cmake(part)
+    elif part.first(["configure.ac"]):
+        yield part.check("autotools", "build", "autotools", ("sh", "-c", _CONFIGURE), "configure.ac is there")
+        if part.first(["Makefile.am", "Makefile.in"]):
+            yield part.check("make-check", "test", "make", ("make", "check"), "Makefile.am makes a check target")
+
+
+def covers(part: Part, folder: str) -> bool:
+    """A project of CMake or autotools takes in the folders below it."""
+    return folder.startswith("" if part.folder == "." else part.folder)
+
+
+def _free(part: Part, name: str) -> bool:
+    return bool(part.first([f"{name}/CMakeCache.txt"])) or not part.has_folder(name)
+
+
+def _cmake(part: Part) -> Iterator[Detected]:
+    folder = next((name for name in ("build", "_build") if _free(part, name)), "cmake-build")
+    off = _OFF.findall(part.text("CMakeLists.txt"))
+    options = tuple(f"-D{name}=ON" for name in dict.fromkeys(off))
+    yield part.check("cmake", "build", "cmake", ("sh", "-c", _CMAKE, folder, *options), "CMakeLists.txt is there")
+    testing = next((path for path in part.matching(r"(^|/)CMakeLists\.txt$") if _TESTS.search(part.text(path))), None)
+    if testing:
+        yield part.check("ctest", "test", "ctest", ("ctest", "--test-dir", folder), f"{testing} adds tests")

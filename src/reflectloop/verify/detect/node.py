@@ -1,0 +1,104 @@
+"""JavaScript and TypeScript: the scripts of a package.json, else the runners and linters it sets up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from itertools import islice
+from pathlib import PurePosixPath
+
+from reflectloop.verify.detect.node_scripts import Packed, scripted
+from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.result import Detected
+
+MANIFESTS = (r"^package\.json$",)
+_LOCKS = {
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "bun.lock": "bun",
+    "bun.lockb": "bun",
+    "package-lock.json": "npm",
+}
+_TEST_FILE = r"(^|/)(test-[^/]+|[^/]+[._-](test|spec)|test|(__tests__|tests?)/[^/]+)(?<!\.d)\.[cm]?[jt]sx?$"
+_NODE_TEST = re.compile(r"""["']node:test["']""")
+_LOOKED_AT = 40
+_RUNNERS = (
+    ("vitest", r"^vitest\.(config|workspace)\.", ("vitest", "run")),
+    ("jest", r"^jest\.config\.", ("jest",)),
+    ("mocha", r"^\.mocharc\.", ("mocha",)),
+    ("ava", r"^ava\.config\.", ("ava",)),
+    ("tap", r"^\.taprc$", ("tap",)),
+)
+_ESLINT = r"^(eslint\.config\.[cm]?[jt]s|\.eslintrc(\.(json|ya?ml|[cm]?js))?)$"
+_REACHES = re.compile(
+    r"\b(turbo|nx|lerna|wsrun|moon|rush|ultra)\b|--workspaces|-ws\b|\s-r\b|--recursive|foreach|--filter"
+)
+
+
+def found(part: Part) -> Iterator[Detected]:
+    packed = _packed(part)
+    checks = list(scripted(part, packed))
+    kinds = {check.kind for check in checks}
+    tools = {check.tool for check in checks}
+    if "test" not in kinds:
+        checks += _runner(part, packed)
+    if "lint" not in kinds:
+        checks += _eslint(part, packed)
+    if "type" not in kinds and "tsc" not in tools:
+        checks += _types(part, packed)
+    yield from checks
+
+
+def covers(part: Part, folder: str) -> bool:
+    """Whether the tests at the top run those of a member of the workspace."""
+    below = str(PurePosixPath(folder).relative_to(part.folder))
+    if not any(fnmatch(below, pattern) for pattern in _members(part)):
+        return False
+    tests = [check for check in found(part) if check.kind == "test"]
+    line = str(at(part.json("package.json"), "scripts", "test") or "")
+    return any(check.tool in ("jest", "vitest") for check in tests) or bool(tests and _REACHES.search(line))
+
+
+def _packed(part: Part) -> Packed:
+    top = Part(part.tree)
+    own, above = part.json("package.json"), top.json("package.json")
+    manager = at(own, "packageManager") or at(above, "packageManager") or ""
+    locked = part.first(_LOCKS) or top.first(_LOCKS)
+    program = str(manager).split("@")[0] or (_LOCKS[locked] if locked else "npm")
+    needs = [at(one, key) for one in (own, above) for key in ("devDependencies", "dependencies")]
+    scripts = {str(name): str(line) for name, line in (at(own, "scripts") or {}).items()}
+    return Packed(own, scripts, program, frozenset(name for table in needs for name in table or ()))
+
+
+def _members(part: Part) -> list[str]:
+    listed = part.json("package.json").get("workspaces")
+    listed = at(listed, "packages") or listed or part.yaml("pnpm-workspace.yaml").get("packages")
+    return [str(one).removeprefix("./").rstrip("/") for one in listed] if isinstance(listed, list) else []
+
+
+def _runner(part: Part, packed: Packed) -> Iterator[Detected]:
+    tests = list(part.matching(_TEST_FILE))
+    for tool, pattern, command in _RUNNERS:
+        name = next(part.matching(pattern), None)
+        if name or tool in packed.manifest or (tests and tool in packed.needs):
+            yield part.check(tool, "test", tool, command, f"{name} is there" if name else f"package.json names {tool}")
+            return
+    for path in islice(tests, _LOOKED_AT):
+        if _NODE_TEST.search(part.text(path)):
+            yield part.check("node-test", "test", "node-test", ("node", "--test"), f"{path} uses node:test")
+            return
+
+
+def _eslint(part: Part, packed: Packed) -> Iterator[Detected]:
+    name = next(part.matching(_ESLINT), None)
+    if name or "eslintConfig" in packed.manifest:
+        reason = f"{name} is there" if name else "package.json has eslintConfig"
+        yield part.check("eslint", "lint", "eslint", ("eslint", "."), reason)
+
+
+def _types(part: Part, packed: Packed) -> Iterator[Detected]:
+    config = part.json("tsconfig.json")
+    only_references = config.get("references") and config.get("files") == []
+    if part.first(["tsconfig.json"]) and "typescript" in packed.needs and not only_references:
+        yield part.check("tsc", "type", "tsc", ("tsc", "--noEmit"), "tsconfig.json is there")

@@ -1,0 +1,90 @@
+"""One folder of a project that stands on its own: what it holds, read leniently."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import yaml
+
+from reflectloop.verify.detect.tree import Tree
+from reflectloop.verify.result import Detected, Kind
+
+_COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+
+
+class Part:
+    def __init__(self, tree: Tree, folder: str = ".") -> None:
+        self.tree, self.folder = tree, folder
+        self._prefix = "" if folder == "." else f"{folder}/"
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """Names from this folder on."""
+        cut = len(self._prefix)
+        return tuple(path[cut:] for path in self.tree.paths if path.startswith(self._prefix))
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.paths)
+
+    def first(self, names: Iterable[str]) -> str | None:
+        return next((name for name in names if name in self._known), None)
+
+    def matching(self, pattern: str) -> Iterator[str]:
+        search = re.compile(pattern).search
+        return (path for path in self.paths if search(path))
+
+    def has_folder(self, name: str) -> bool:
+        return any(path.startswith(f"{name}/") for path in self.paths)
+
+    def text(self, name: str) -> str:
+        content = self.tree.read(self._prefix + name) if name in self._known else None
+        return (content or b"").decode("utf-8", "replace")
+
+    def toml(self, name: str) -> dict[str, Any]:
+        try:
+            return tomllib.loads(self.text(name))
+        except tomllib.TOMLDecodeError:
+            return {}
+
+    def json(self, name: str) -> dict[str, Any]:
+        """With the comments and trailing commas that tsconfig.json allows."""
+        text = _COMMENTS.sub(lambda match: match[1] or "", self.text(name))
+        try:
+            found = json.loads(_TRAILING_COMMA.sub(r"\1", text))
+        except (ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def ini(self, name: str) -> Mapping[str, Mapping[str, str]]:
+        found = configparser.RawConfigParser(strict=False)
+        try:
+            found.read_string(self.text(name))
+        except configparser.Error:
+            return {}
+        return {name: dict(found[name]) for name in found}
+
+    def yaml(self, name: str) -> dict[str, Any]:
+        try:
+            found = yaml.load(self.text(name), Loader=yaml.CSafeLoader)
+        except (yaml.YAMLError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def check(self, name: str, kind: Kind, tool: str, command: Iterable[str], reason: str) -> Detected:
+        named = name if self.folder == "." else f"{self.folder}:{name}"
+        return Detected(named, kind, tool, tuple(command), self.folder, reason)
+
+
+def at(found: Any, *keys: str) -> Any:  # noqa: ANN401 - whatever a manifest holds
+    """What lies under keys, or None where something on the way is no table."""
+    for key in keys:
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found

@@ -1,0 +1,22 @@
+"""PHP: phpunit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.result import Detected
+
+MANIFESTS = (r"^composer\.json$", r"^phpunit\.xml(\.dist)?$")
+
+
+def found(part: Part) -> Iterator[Detected]:
+    name = part.first(["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"])
+    if name:
+        yield part.check("phpunit", "test", "phpunit", ("phpunit",), f"{name} is there")
+    elif at(part.json("composer.json"), "require-dev", "phpunit/phpunit") and part.has_folder("tests"):
+        yield part.check("phpunit", "test", "phpunit", ("phpunit", "tests"), "composer.json asks for phpunit")
+
+
+def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+    return False

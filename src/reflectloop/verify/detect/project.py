@@ -1,0 +1,110 @@
+"""Which checks a whole project has: every ecosystem asked in every folder that stands on its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import PurePosixPath
+from types import ModuleType
+from typing import NamedTuple
+
+from reflectloop.verify.detect import dotnet, go, jvm, make, native, node, php, python, ruby, rust, shell
+from reflectloop.verify.detect.part import Part
+from reflectloop.verify.detect.tree import Tree
+from reflectloop.verify.result import Detected
+
+_ORDER = ("build", "lint", "type", "test", "custom")
+_DEEPEST = 4
+# Manifests there are material, not projects of this one.
+_MATERIAL = frozenset(
+    [
+        *(
+            "test",
+            "tests",
+            "testing",
+            "__tests__",
+            "spec",
+            "testdata",
+            "test-data",
+            "fixtures",
+            "__fixtures__",
+            "fixture",
+        ),
+        *("example", "examples", "samples", "demo", "demos", "template", "templates", "skeleton", "playground"),
+        *(
+            "docs",
+            "doc",
+            "website",
+            "bench",
+            "benches",
+            "benchmark",
+            "benchmarks",
+            "dist",
+            "build",
+            "extern",
+            "external",
+        ),
+    ]
+)
+
+
+class _Ecosystem(NamedTuple):
+    manifests: tuple[str, ...]
+    found: Callable[[Part], Iterable[Detected]]
+    covers: Callable[[Part, str], bool]
+
+
+def _of(module: ModuleType) -> _Ecosystem:
+    return _Ecosystem(module.MANIFESTS, module.found, module.covers)
+
+
+_ECOSYSTEMS = tuple(_of(module) for module in (python, node, go, rust, jvm, native, dotnet, ruby, php, shell))
+
+
+def checks(tree: Tree) -> list[Detected]:
+    """Every check with its reason, builds first and tests last; none where nothing is known."""
+    found = [check for ecosystem in _ECOSYSTEMS for check in _in(ecosystem, tree)]
+    if not any(check.kind == "test" for check in found):
+        found += make.found(Part(tree))
+    return list(_apart(sorted(found, key=lambda check: _ORDER.index(check.kind))))
+
+
+def _in(ecosystem: _Ecosystem, tree: Tree) -> Iterator[Detected]:
+    parts: list[Part] = []
+    for folder in _folders(ecosystem, tree):
+        if any(_below(folder, part.folder) and ecosystem.covers(part, folder) for part in parts):
+            continue
+        part = Part(tree, folder)
+        found = list(ecosystem.found(part))
+        if found:
+            parts.append(part)
+            yield from found
+
+
+def _folders(ecosystem: _Ecosystem, tree: Tree) -> list[str]:
+    """The top, and every folder with a manifest, shallow ones first."""
+    patterns = [re.compile(pattern) for pattern in ecosystem.manifests]
+    out = {"."}
+    for path in tree.paths:
+        above = PurePosixPath(path).parent
+        if any(pattern.search(path.rpartition("/")[2]) for pattern in patterns) and _own(above):
+            out.add(str(above))
+    return sorted(out, key=lambda folder: (folder != ".", folder.count("/"), folder))
+
+
+def _own(folder: PurePosixPath) -> bool:
+    parts = folder.parts
+    return len(parts) <= _DEEPEST and _MATERIAL.isdisjoint(parts) and not any(part.startswith(".") for part in parts)
+
+
+def _below(folder: str, above: str) -> bool:
+    return folder != above and (above == "." or folder.startswith(f"{above}/"))
+
+
+def _apart(found: Iterable[Detected]) -> Iterator[Detected]:
+    """Names that differ: the second tsc of a folder is `tsc-2`."""
+    taken: dict[str, int] = {}
+    for check in found:
+        taken[check.name] = taken.get(check.name, 0) + 1
+        count = taken[check.name]
+        yield check if count == 1 else check._replace(name=f"{check.name}-{count}")

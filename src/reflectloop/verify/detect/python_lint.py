@@ -1,0 +1,76 @@
+"""Python's linters and type checkers, where the project has set them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reflectloop.verify.detect.hints import Hint, hook, of_tool
+from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.result import Detected, Kind
+
+_FILES = {
+    "ruff": ("ruff.toml", ".ruff.toml"),
+    "flake8": (".flake8",),
+    "mypy": ("mypy.ini", ".mypy.ini"),
+    "pyright": ("pyrightconfig.json",),
+}
+_SECTIONS = {"flake8": ("flake8",), "mypy": ("mypy",)}
+_HOOKS = {
+    "ruff": ("ruff", "ruff-check"),
+    "flake8": ("flake8",),
+    "mypy": ("mypy",),
+    "pyright": ("pyright", "basedpyright"),
+}
+_KINDS: dict[str, Kind] = {"ruff": "lint", "flake8": "lint", "mypy": "type", "pyright": "type"}
+
+
+def found(part: Part, own: Sequence[Hint]) -> Iterator[Detected]:
+    for tool, kind in _KINDS.items():
+        reason = _reason(part, tool, own)
+        if reason:
+            yield part.check(tool, kind, tool, _command(part, tool, own), reason)
+
+
+def _reason(part: Part, tool: str, own: Sequence[Hint]) -> str | None:
+    name = part.first(_FILES[tool])
+    if name:
+        return f"{name} is there"
+    if at(part.toml("pyproject.toml"), "tool", tool) is not None:
+        return f"pyproject.toml has [tool.{tool}]"
+    for name in ("setup.cfg", "tox.ini"):
+        for section in _SECTIONS.get(tool, ()):
+            if section in part.ini(name):
+                return f"{name} has [{section}]"
+    hooked = hook(part, *_HOOKS[tool])
+    if hooked:
+        return f".pre-commit-config.yaml has the hook {hooked}"
+    runs = of_tool(own, tool)
+    return f"{runs.source} runs {tool}" if runs else None
+
+
+def _command(part: Part, tool: str, own: Sequence[Hint]) -> tuple[str, ...]:
+    if tool == "ruff":
+        return ("ruff", "check")
+    if tool == "pyright" or (tool == "mypy" and _names_its_files(part)):
+        return (tool,)
+    return (tool, *(_named(part, of_tool(own, tool)) or _sources(part)))
+
+
+def _names_its_files(part: Part) -> bool:
+    tables = [at(part.toml("pyproject.toml"), "tool", "mypy")]
+    tables += [part.ini(name).get("mypy") for name in ("mypy.ini", ".mypy.ini", "setup.cfg")]
+    return any(table and any(key in table for key in ("files", "packages", "modules")) for table in tables)
+
+
+def _named(part: Part, runs: Hint | None) -> tuple[str, ...]:
+    words = runs.call.arguments if runs else ()
+    return tuple(word for word in words if part.first([word]) or part.has_folder(word.rstrip("/")))
+
+
+def _sources(part: Part) -> tuple[str, ...]:
+    """What is the project's own: `.` would take in a `.venv` that lies there."""
+    tops = {path.split("/")[0] for path in part.matching(r"^[^./][^/]*/(?:.*/)?[^/]+\.pyi?$")}
+    if "src" in tops:
+        return ("src",)
+    packages = {top for top in tops if part.first([f"{top}/__init__.py"])}
+    return (*sorted(packages), *part.matching(r"^(?!setup\.py)[^/]+\.py$")) or tuple(sorted(tops)) or (".",)

@@ -1,0 +1,97 @@
+"""Which executable a check is run with: what the project carries, then the caller's environment, then the PATH."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from reflectloop.verify.result import Detected
+
+_CARRIED = (".venv", "venv", "node_modules")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+_PYTHON_TOOLS = frozenset(["pytest", "ruff", "flake8", "mypy", "pyright", "tox", "nox"])
+_BY_MODULE = _PYTHON_TOOLS - {"pyright"}
+
+
+def resolve(check: Detected, root: Path, env: Mapping[str, str], carried: Sequence[str] = _CARRIED) -> Detected:
+    """The check with the words that really start it; left as it is where nothing is found, to be seen missing."""
+    lead, command = _parted(check.command)
+    if not command:
+        return check
+    places = _Places(root, check.cwd, env, tuple(PurePosixPath(name).name for name in carried))
+    return check._replace(command=(*lead, *_program(command[0], places), *command[1:]))
+
+
+def _program(name: str, places: _Places) -> tuple[str, ...]:
+    if name == "python":
+        return (places.python(),)
+    if name in _PYTHON_TOOLS:
+        return places.python_tool(name)
+    return (name if "/" in name else places.carried_tool(name) or name,)
+
+
+def _parted(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`env A=b` stays before what is looked for."""
+    at = 0
+    if command[:1] == ("env",):
+        at = next((place for place, word in enumerate(command) if place and not _ASSIGNED.match(word)), len(command))
+    return command[:at], command[at:]
+
+
+class _Places:
+    def __init__(self, root: Path, cwd: str, env: Mapping[str, str], carried: tuple[str, ...]) -> None:
+        self._root, self._cwd, self._env, self._carried = root, root / cwd, env, carried
+
+    def python(self) -> str:
+        for folder in self._environments():
+            if _runs(folder / "bin" / "python"):
+                return self._said(folder / "bin" / "python")
+        return next((name for name in ("python3", "python") if self._on_path(name)), "python3")
+
+    def python_tool(self, name: str) -> tuple[str, ...]:
+        """Within one environment the executable, else the module: another's would not see the project's needs."""
+        for folder in self._environments():
+            if _runs(folder / "bin" / name):
+                return (self._said(folder / "bin" / name),)
+            if any(folder.glob(f"lib/python*/site-packages/{name}/__main__.py")):
+                return (self._said(folder / "bin" / "python"), "-m", name)
+        if self._on_path(name) or name not in _BY_MODULE:
+            return (name,)
+        return (self.python(), "-m", name)
+
+    def carried_tool(self, name: str) -> str | None:
+        """What npm and composer install beside the project."""
+        places = [folder / "node_modules" / ".bin" for folder in self._upwards() if "node_modules" in self._carried]
+        places += [folder / "vendor" / "bin" for folder in self._upwards()]
+        return next((self._said(place / name) for place in places if _runs(place / name)), None)
+
+    def _environments(self) -> Iterator[Path]:
+        for folder in self._upwards():
+            for name in self._carried:
+                if (folder / name / "pyvenv.cfg").is_file():
+                    yield folder / name
+        for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+            if self._env.get(variable):
+                yield Path(self._env[variable])
+
+    def _upwards(self) -> Iterator[Path]:
+        """From the check's folder to the top of the project."""
+        folder = self._cwd
+        while folder != self._root and self._root in folder.parents:
+            yield folder
+            folder = folder.parent
+        yield self._root
+
+    def _on_path(self, name: str) -> bool:
+        return shutil.which(name, path=self._env.get("PATH", os.defpath)) is not None
+
+    def _said(self, path: Path) -> str:
+        """Relative to the check's folder if in the project: the workspace may lie elsewhere."""
+        return os.path.relpath(path, self._cwd) if path.is_relative_to(self._root) else str(path)
+
+
+def _runs(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)

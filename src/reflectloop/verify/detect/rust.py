@@ -1,0 +1,72 @@
+"""Rust: cargo's tests or nextest, and clippy where the project has set it up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+from typing import Any
+
+from reflectloop.verify.detect.hints import hints, of_tool
+from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.result import Detected
+
+_TESTED = re.compile(r"#\[(\w+::)*(test|rstest|test_case|quickcheck)\b|\bproptest!|^\s*//[/!] ```\w*$", re.MULTILINE)
+MANIFESTS = (r"^Cargo\.toml$",)
+
+
+def found(part: Part) -> Iterator[Detected]:
+    manifest = part.toml("Cargo.toml")
+    if not manifest:
+        return
+    whole = ("--workspace",) if "workspace" in manifest else ()
+    lint = _clippy(part, manifest)
+    if lint:
+        yield part.check("clippy", "lint", "clippy", ("cargo", "clippy", *whole, "--all-targets"), lint)
+    nextest = _nextest(part)
+    if nextest:
+        yield part.check("nextest", "test", "nextest", ("cargo", "nextest", "run", *whole), nextest)
+        return
+    tested = next((path for path in part.matching(r"\.rs$") if _TESTED.search(part.text(path))), None)
+    if tested:
+        yield part.check("cargo-test", "test", "cargo-test", ("cargo", "test", *whole), f"{tested} has tests")
+    else:
+        yield part.check("cargo-build", "build", "cargo-build", ("cargo", "build", *whole), "Cargo.toml is there")
+
+
+def covers(part: Part, folder: str) -> bool:
+    """Members, and what lies below and is a path dependency, belong to the workspace."""
+    workspace = at(part.toml("Cargo.toml"), "workspace")
+    if workspace is None:
+        return False
+    below = str(PurePosixPath(folder).relative_to(part.folder))
+    members = [str(one).rstrip("/") for one in at(workspace, "members") or ()]
+    return any(fnmatch(below, one) for one in (*members, *_paths(part.toml("Cargo.toml"))))
+
+
+def _paths(manifest: dict[str, Any]) -> Iterator[str]:
+    tables = [manifest.get(name) for name in ("dependencies", "dev-dependencies", "build-dependencies")]
+    tables.append(at(manifest, "workspace", "dependencies"))
+    for table in tables:
+        for one in table.values() if isinstance(table, dict) else ():
+            if isinstance(at(one, "path"), str):
+                yield str(PurePosixPath(one["path"]))
+
+
+def _clippy(part: Part, manifest: dict[str, Any]) -> str | None:
+    name = part.first(("clippy.toml", ".clippy.toml"))
+    if name:
+        return f"{name} is there"
+    if at(manifest, "lints", "clippy") or at(manifest, "workspace", "lints", "clippy"):
+        return "Cargo.toml has lints for clippy"
+    runs = of_tool(hints(part), "clippy")
+    return f"{runs.source} runs clippy" if runs else None
+
+
+def _nextest(part: Part) -> str | None:
+    name = part.first((".config/nextest.toml",))
+    if name:
+        return f"{name} is there"
+    runs = of_tool(hints(part), "nextest")
+    return f"{runs.source} runs nextest" if runs else None

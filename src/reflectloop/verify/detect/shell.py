@@ -1,0 +1,22 @@
+"""Shell: tests written for bats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+
+from reflectloop.verify.detect.part import Part
+from reflectloop.verify.result import Detected
+
+MANIFESTS = ()
+
+
+def found(part: Part) -> Iterator[Detected]:
+    tests = list(part.matching(r"\.bats$"))
+    if tests:
+        tops = dict.fromkeys(PurePosixPath(path).parts[0] for path in tests)
+        yield part.check("bats", "test", "bats", ("bats", "--recursive", *tops), f"{tests[0]} is there")
+
+
+def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+    return True

@@ -1,0 +1,63 @@
+"""The files of a project as detection sees them, wherever they are kept; read-only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from reflectloop.world import trees
+
+# What tools put beside a project; nothing in them is the project's own.
+NOT_OURS = frozenset(
+    [
+        ".git",
+        ".hg",
+        ".svn",
+        ".reflectloop",
+        ".venv",
+        "venv",
+        ".tox",
+        ".nox",
+        ".eggs",
+        "__pycache__",
+        "site-packages",
+        "node_modules",
+        "bower_components",
+        "vendor",
+        "third_party",
+        ".gradle",
+        ".next",
+        "target",
+    ]
+)
+_LARGEST = 1 << 20  # a manifest beyond this is no manifest
+
+
+class Tree:
+    """Names of files from the top of the project, and what they hold."""
+
+    def __init__(self, paths: Iterable[str], read: Callable[[str], bytes | None]) -> None:
+        self.paths = tuple(sorted(path for path in paths if NOT_OURS.isdisjoint(path.split("/")[:-1])))
+        self.read = read
+
+    @classmethod
+    def of_folder(cls, top: Path) -> Tree:
+        return cls(_files(top), lambda path: _content(top / path))
+
+
+def _files(top: Path) -> Iterable[str]:
+    for folder in trees.walk(top, passing=(OSError,)):
+        folder.entries = [entry for entry in folder.entries if entry.name not in NOT_OURS]
+        for entry in folder.entries:
+            if not entry.is_dir(follow_symlinks=False):
+                yield os.fsencode(folder.within(entry.name)).decode("utf-8", "replace")
+
+
+def _content(path: Path) -> bytes | None:
+    """Plain files only: a link may lead anywhere, and reading a pipe waits for ever."""
+    try:
+        plain = path.is_file() and not path.is_symlink() and path.stat().st_size <= _LARGEST
+        return path.read_bytes() if plain else None
+    except OSError:
+        return None

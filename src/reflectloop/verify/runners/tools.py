@@ -1,0 +1,144 @@
+"""What is known of each tool: what kind of check it is, and how it is asked for a report. Data, no code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, NamedTuple
+
+from reflectloop.verify.result import Kind
+
+# Where the machine's answer is: in a file we name, in files the tool names, or on standard output.
+Place = Literal["file", "folder", "own", "output"]
+
+
+class Tool(NamedTuple):
+    kind: Kind
+    format: str | None = None  # None: words, on its output
+    place: Place = "output"
+    # "{report}" is the path asked for, "{folder}" a folder beside it that the tool may fill.
+    arguments: tuple[str, ...] = ()
+    own: str = ""  # where the tool puts it by itself, from the check's folder; may be a pattern
+    env: Mapping[str, str] = {}
+    leading: bool = False  # its options must stand before what it is given
+    valued: frozenset[str] = frozenset()  # options whose value is the next word
+
+
+_CI = {"CI": "true"}  # no watching, no writing of new snapshots
+_CARGO = {"CARGO_TERM_COLOR": "never"}
+_OFFLINE_DOTNET = {"DOTNET_CLI_TELEMETRY_OPTOUT": "1", "DOTNET_NOLOGO": "1"}
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+TOOLS: dict[str, Tool] = {
+    "pytest": Tool(
+        "test",
+        "junit",
+        "file",
+        (
+            "--junitxml={report}",
+            "-o",
+            "junit_family=xunit1",  # the only family that names the file
+            "-o",
+            "junit_logging=no",
+            "-o",
+            "cache_dir={folder}",  # not `-p no:cacheprovider`: `--ff` in addopts and plugins that use the cache need it
+            "--maxfail=0",  # every test has its outcome, though the project likes to stop early
+            "--color=no",
+        ),
+        valued=_words("-k -m -c -p -o -n -W -r --rootdir --confcutdir --ignore --deselect --cov --maxfail --tb"),
+    ),
+    "unittest": Tool("test", arguments=("-v",), valued=_words("-s -t -p -k --start-directory --pattern")),
+    "django": Tool("test", arguments=("--verbosity=2", "--noinput"), valued=_words("-v -k -p -t --settings --tag")),
+    "tox": Tool("test", valued=_words("-e -c")),
+    "nox": Tool("test", valued=_words("-s -f")),
+    "ruff": Tool("lint", "ruff-json", "file", ("--output-format=json", "--output-file={report}", "--no-cache")),
+    "flake8": Tool("lint", arguments=("--format=default", "--color=never")),
+    "mypy": Tool(
+        "type",
+        arguments=(
+            "--show-column-numbers",
+            "--show-error-codes",
+            "--no-pretty",
+            "--hide-error-context",
+            "--no-color-output",
+            "--cache-dir={folder}",
+        ),
+    ),
+    "pyright": Tool("type", "pyright-json", arguments=("--outputjson",)),
+    "setuptools": Tool("build"),
+    "npm": Tool("custom", env=_CI),
+    "jest": Tool(
+        "test",
+        "jest-json",
+        "file",
+        ("--json", "--outputFile={report}", "--testLocationInResults", "--bail=0", "--cacheDirectory={folder}"),
+        env=_CI,
+        valued=_words("-t -c --config --selectProjects"),
+    ),
+    "vitest": Tool(
+        "test",
+        "vitest-json",
+        "file",
+        ("--reporter=default", "--reporter=json", "--outputFile.json={report}", "--bail=0"),
+        env=_CI,
+        valued=_words("-t -c --config --project --dir"),
+    ),
+    "mocha": Tool(
+        "test",
+        "mocha-json",
+        "file",
+        ("--reporter=json", "--reporter-option=output={report}", "--no-bail"),
+        env=_CI,
+        valued=_words("-r --require -g --grep -f -t --timeout --config --ui --import"),
+    ),
+    "node-test": Tool(
+        "test",
+        "junit",
+        "file",
+        (
+            "--test-reporter=spec",
+            "--test-reporter-destination=stdout",
+            "--test-reporter=junit",
+            "--test-reporter-destination={report}",
+        ),
+        env=_CI,
+        leading=True,
+        valued=_words("-r --require --import --loader --experimental-loader"),
+    ),
+    "ava": Tool("test", "tap", arguments=("--tap",), env=_CI),
+    "tap": Tool("test", "tap", arguments=("--reporter=tap",), env=_CI),
+    "tape": Tool("test", "tap", env=_CI),
+    "eslint": Tool("lint", "eslint-json", "file", ("--format=json", "--output-file={report}")),
+    "tsc": Tool("type", arguments=("--pretty", "false")),
+    "go-build": Tool("build"),
+    "go-vet": Tool("lint"),
+    "go-test": Tool("test", "go-json", arguments=("-json",), leading=True, valued=_words("-run -tags -timeout")),
+    "cargo-build": Tool("build", "cargo-json", arguments=("--message-format=json",), env=_CARGO, leading=True),
+    "cargo-test": Tool("test", arguments=("--no-fail-fast",), env=_CARGO, leading=True),
+    "nextest": Tool("test", arguments=("--no-fail-fast",), env=_CARGO, leading=True),
+    "clippy": Tool("lint", "cargo-json", arguments=("--message-format=json",), env=_CARGO, leading=True),
+    "maven": Tool(
+        "test",
+        "junit",
+        "own",
+        ("--batch-mode", "--no-transfer-progress", "--fail-at-end"),
+        "**/target/surefire-reports/TEST-*.xml",
+    ),
+    "gradle": Tool("test", "junit", "own", ("--no-daemon", "--continue"), "**/build/test-results/*/TEST-*.xml"),
+    "cmake": Tool("build"),
+    "ctest": Tool("test", "junit", "file", ("--output-junit", "{report}", "--output-on-failure", "--no-tests=error")),
+    "autotools": Tool("build"),
+    "make": Tool("test"),
+    "dotnet-build": Tool("build", arguments=("--nologo",), env=_OFFLINE_DOTNET),
+    "dotnet-test": Tool(
+        "test", "trx", "folder", ("--logger", "trx", "--results-directory", "{report}"), env=_OFFLINE_DOTNET
+    ),
+    "rspec": Tool("test", "rspec-json", "file", ("--format", "progress", "--format", "json", "--out", "{report}")),
+    "rake": Tool("test"),
+    "rubocop": Tool("lint", "rubocop-json", "file", ("--format", "json", "--out", "{report}")),
+    "phpunit": Tool("test", "junit", "file", ("--log-junit", "{report}")),
+    "bats": Tool("test", "junit", "folder", ("--report-formatter", "junit", "--output", "{report}")),
+}

@@ -1,0 +1,214 @@
+"""Runners: which tool a command runs, how it is asked for a report, and how it runs only some tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from reflectloop.verify import runners
+from reflectloop.verify.result import Detected
+from reflectloop.verify.runners import Prepared
+
+REPORT = Path("/tmp/report")
+BIN = Path(sys.executable).parent
+
+
+def check(tool: str, *command: str) -> Detected:
+    return Detected(tool, runners.TOOLS[tool].kind, tool, command)
+
+
+def prepare(tool: str, *command: str, only: tuple[str, ...] = ()) -> Prepared:
+    return runners.prepare(check(tool, *command), report=REPORT, only=only)
+
+
+def run(prepared: Prepared, cwd: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **prepared.env}
+    env.pop("NODE_TEST_CONTEXT", None)
+    return subprocess.run(prepared.argv, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=300)
+
+
+def needs(*programs: str) -> pytest.MarkDecorator:
+    missing = [program for program in programs if not shutil.which(program)]
+    return pytest.mark.skipif(bool(missing), reason=f"not on this machine: {', '.join(missing)}")
+
+
+def test_a_tool_is_recognised_behind_what_leads_to_it() -> None:
+    for command, tool in (
+        (("pytest", "-q", "tests/x.py"), "pytest"),
+        (("/a/.venv/bin/python3.12", "-X", "dev", "-m", "pytest"), "pytest"),
+        (("uv", "run", "--with", "ruff", "--", "pytest"), "pytest"),
+        (("python", "-m", "coverage", "run", "-m", "unittest"), "unittest"),
+        ("A=b timeout 60 poetry run mypy src", "mypy"),
+        ("npx --no-install jest", "jest"),
+        (("sh", "-c", "cargo +stable test --all"), "cargo-test"),
+        (("node", "--import", "tsx", "--test"), "node-test"),
+        (("./gradlew", "test"), "gradle"),
+        (("bundle", "exec", "rspec"), "rspec"),
+        (("python", "manage.py", "test"), "django"),
+    ):
+        assert runners.recognise(command) == tool, command
+
+
+def test_a_command_that_only_mentions_a_tool_is_not_it() -> None:
+    for command in (
+        "echo pytest",
+        "pytest; true",
+        "pytest | tee log",
+        ("uv", "run", "--with", "pytest", "a.py"),
+        "ruff format",
+        "",
+    ):
+        assert runners.recognise(command) is None, command
+
+
+def test_a_script_is_recognised_through_package_json() -> None:
+    scripts = {"test": "cross-env CI=1 jest --ci", "unit": "vitest run", "all": "jest && mocha"}
+    assert runners.recognise("npm test", scripts) == "jest"
+    assert runners.recognise(("npm", "t"), scripts) == "jest"
+    assert runners.recognise(("pnpm", "unit"), scripts) == "vitest"
+    assert runners.recognise(("yarn", "run", "all"), scripts) == "npm"
+    assert runners.recognise("npm install", scripts) is None
+
+
+def test_every_tool_that_is_recognised_is_in_the_table() -> None:
+    from reflectloop.verify.runners import select, words
+
+    known = {*words._PROGRAMS.values(), *words._MODULES.values(), *select.SELECTORS, "django", "node-test"}
+    assert known <= set(runners.TOOLS)
+
+
+def test_a_command_of_an_unknown_kind_is_left_as_it_is() -> None:
+    own = Detected("own", "custom", "custom", ("./check.sh",))
+    assert runners.prepare(own, report=REPORT) == Prepared(("./check.sh",))
+
+
+def test_scripts_are_handed_arguments_as_their_package_manager_wants_it() -> None:
+    assert prepare("jest", "npm", "test").argv[:4] == ("npm", "test", "--", "--json")
+    assert prepare("jest", "pnpm", "run", "test").argv[:4] == ("pnpm", "run", "test", "--json")
+    assert prepare("npm", "npm", "test").argv == ("npm", "test")
+
+
+def test_options_stand_where_their_tool_reads_them() -> None:
+    assert prepare("go-test", "go", "test", "./...").argv == ("go", "test", "-json", "./...")
+    cargo = prepare("cargo-test", "cargo", "test", "--", "--nocapture")
+    assert cargo.argv == ("cargo", "test", "--no-fail-fast", "--", "--nocapture")
+    assert prepare("maven", "./mvnw", "test").report == Path("**/target/surefire-reports/TEST-*.xml")
+
+
+def test_what_was_asked_for_takes_the_place_of_what_the_command_names() -> None:
+    narrowed = prepare("pytest", "pytest", "-q", "-k", "slow", "tests", only=("tests/a.py::test_b",))
+    assert narrowed.restricted
+    assert narrowed.argv[:4] == ("pytest", "-q", "-k", "slow")
+    assert "tests" not in narrowed.argv
+    assert narrowed.argv[-1] == "tests/a.py::test_b"
+
+
+def test_a_tool_that_cannot_be_told_is_run_whole() -> None:
+    whole = prepare("mypy", "mypy", "src", only=("src/a.py",))
+    assert not whole.restricted
+    assert whole.argv[:2] == ("mypy", "src")
+    assert not prepare("node-test", "npm", "test", only=("a",)).restricted
+
+
+def test_ids_become_the_arguments_of_each_tool() -> None:
+    for tool, tests, words in (
+        ("pytest", ("a.py::T::b[1]",), ("a.py::T::b[1]",)),
+        ("unittest", ("tests.test_a.T.test_b",), ("-k", "tests.test_a.T.test_b")),
+        ("django", ("app/tests.py::T::test_b",), ("app.tests.T.test_b",)),
+        ("go-test", ("m/a::TestX/sub", "m/b.TestY"), ("-run", "^(TestX|TestY)$", "m/a", "m/b")),
+        ("go-test", ("pkg/a_test.go",), ("./pkg",)),
+        ("jest", ("a.js::d > is 1+1",), (r"--testNamePattern=^(d is 1\+1)$", "--runTestsByPath", "a.js")),
+        ("vitest", ("a.ts",), ("a.ts",)),
+        ("cargo-test", ("m::a",), ("--", "--exact", "m::a")),
+        ("nextest", ("m::a", "b"), ("-E", "test(=m::a) | test(=b)")),
+        ("ctest", ("a.b", "c"), ("-R", r"^(a\.b|c)$")),
+        ("maven", ("com.x.ATest::b",), ("-Dtest=com.x.ATest#b", "-Dsurefire.failIfNoSpecifiedTests=false")),
+        ("gradle", ("com.x.ATest::b",), ("--tests", "com.x.ATest.b")),
+        ("dotnet-test", ("N.A.b",), ("--filter", "FullyQualifiedName=N.A.b")),
+        ("phpunit", ("ATest::b",), ("--filter", "/^(ATest::b)$/")),
+        ("rspec", ("./spec/a_spec.rb[1:1]",), ("./spec/a_spec.rb[1:1]",)),
+        ("bats", ("a.bats::does b",), ("--filter", "^(does b)$", "a.bats")),
+    ):
+        assert runners.selection(check(tool, tool), tests) == words, tool
+    assert runners.selection(check("tox", "tox"), ("a",)) is None
+
+
+def test_pytest_reports_every_test_though_the_project_stops_early_and_looks_at_its_cache(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -x --ff --strict-config --junitxml=own.xml\n")
+    (tmp_path / "test_a.py").write_text("def test_bad(): assert 0\ndef test_good(): pass\n")
+    report = tmp_path / "out" / "report.xml"
+    prepared = runners.prepare(check("pytest", sys.executable, "-m", "pytest"), report=report)
+    assert run(prepared, tmp_path).returncode == 1
+    assert prepared.format == "junit"
+    cases = ET.parse(report).getroot().iter("testcase")
+    assert [(case.get("file"), case.get("name")) for case in cases] == [
+        ("test_a.py", "test_bad"),
+        ("test_a.py", "test_good"),
+    ]
+    assert not (tmp_path / ".pytest_cache").exists()
+    assert not (tmp_path / "own.xml").exists()
+    one = runners.prepare(check("pytest", str(BIN / "pytest")), report=report, only=("test_a.py::test_good",))
+    assert run(one, tmp_path).returncode == 0
+
+
+def test_unittest_runs_one_test_by_the_name_it_prints(tmp_path: Path) -> None:
+    case = "import unittest\nclass T(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self): self.fail()\n"
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_a.py").write_text(case)
+    suite = check("unittest", sys.executable, "-m", "unittest", "discover", "-s", "tests")
+    assert "test_b (test_a.T.test_b) ... FAIL" in run(runners.prepare(suite, report=REPORT), tmp_path).stderr
+    for only in ("test_a.T.test_a", "tests/test_a.py::T::test_a"):
+        done = run(runners.prepare(suite, report=REPORT, only=(only,)), tmp_path)
+        assert (done.returncode, "Ran 1 test" in done.stderr) == (0, True)
+
+
+def test_ruff_and_mypy_answer_without_leaving_a_cache(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "a.py").write_text('import os\nx: int = "s"\n')
+    lint = runners.prepare(check("ruff", str(BIN / "ruff"), "check"), report=tmp_path / "ruff.json")
+    assert run(lint, project).returncode == 1
+    assert json.loads((tmp_path / "ruff.json").read_text())[0]["filename"].endswith("a.py")
+    types = runners.prepare(check("mypy", str(BIN / "mypy"), "a.py"), report=tmp_path / "mypy")
+    assert "a.py:2:10: error: " in run(types, project).stdout
+    assert [path.name for path in project.iterdir()] == ["a.py"]
+
+
+@needs("cmake", "ctest", "cc")
+def test_ctest_reports_junit_after_the_build_that_was_detected(tmp_path: Path) -> None:
+    from reflectloop.verify import detect
+
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.10)\nproject(p C)\nenable_testing()\nadd_executable(t t.c)\n"
+        "add_test(NAME good COMMAND t)\nadd_test(NAME bad COMMAND t x)\n"
+    )
+    (tmp_path / "t.c").write_text("int main(int c, char **v) { return c - 1; }\n")
+    report = tmp_path / "junit.xml"
+    build, tests = detect.checks(detect.Tree.of_folder(tmp_path))
+    assert run(runners.prepare(build, report=report), tmp_path).returncode == 0
+    assert run(runners.prepare(tests, report=report), tmp_path).returncode != 0
+    assert {case.get("name") for case in ET.parse(report).getroot().iter("testcase")} == {"good", "bad"}
+    assert run(runners.prepare(tests, report=report, only=("good",)), tmp_path).returncode == 0
+
+
+@needs("node", "npm")
+def test_tests_of_node_report_behind_npm_too(tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    (project / "test").mkdir(parents=True)
+    (project / "package.json").write_text(json.dumps({"scripts": {"test": "node --test test/"}}))
+    text = 'const test = require("node:test");\ntest("good", () => {});\ntest("bad", () => { throw 1; });\n'
+    (project / "test" / "a.test.js").write_text(text)
+    for command in (("npm", "test"), ("node", "--test", "test/a.test.js")):
+        report = tmp_path / f"{command[0]}.xml"
+        assert run(runners.prepare(check("node-test", *command), report=report), project).returncode == 1
+        assert {case.get("name") for case in ET.parse(report).getroot().iter("testcase")} == {"good", "bad"}
+    report = tmp_path / "one.xml"
+    one = runners.prepare(check("node-test", "node", "--test"), report=report, only=("test/a.test.js::good",))
+    assert run(one, project).returncode == 0
