@@ -1,0 +1,1 @@
+"""Reads Python tests by their syntax tree and compares what they demand."""

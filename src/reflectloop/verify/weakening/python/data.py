@@ -1,0 +1,51 @@
+"""Compares the data written out in a test file."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from reflectloop.verify.weakening.python.compare import Said
+from reflectloop.verify.weakening.python.strength import Verdict
+
+_LEAST = 2
+
+
+def cut(old: ast.Module, new: ast.Module) -> Iterator[Said]:
+    """Lists and tables at the top of the file that lost entries; those of parametrisations are looked at there."""
+    before, after = _written(old), _written(new)
+    changed = {name for name in before.keys() & after.keys() if _entries(before[name]) != _entries(after[name])}
+    used = {ast.unparse(each) for each in (*_parametrised(old), *_parametrised(new))} if changed else set()
+    for name in changed - used:
+        gone = Counter(_entries(before[name])) - Counter(_entries(after[name]))
+        come = Counter(_entries(after[name])) - Counter(_entries(before[name]))
+        missing = gone.total() - come.total()
+        if missing > 0 and len(_entries(before[name])) >= _LEAST:
+            words = f"`{name}` has {missing} entries fewer, among the old ones `{next(iter(gone))[:60]}`"
+            yield Said(after[name].lineno, Verdict("data-cut", words))
+
+
+def _written(module: ast.Module) -> Mapping[str, ast.expr]:
+    found: dict[str, ast.expr] = {}
+    for statement in module.body:
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, _HOLDERS):
+            target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+            found[ast.unparse(target)] = statement.value
+    found.pop("__all__", None)
+    return found
+
+
+_HOLDERS = ast.List | ast.Tuple | ast.Set | ast.Dict
+
+
+def _entries(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.Dict):
+        return [ast.unparse(key) if key else "**" for key in node.keys]
+    return [ast.unparse(each) for each in getattr(node, "elts", [])]
+
+
+def _parametrised(module: ast.Module) -> Iterator[ast.expr]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("parametrize") and len(node.args) > 1:
+            yield node.args[1]

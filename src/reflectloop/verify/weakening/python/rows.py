@@ -1,0 +1,140 @@
+"""Reads the rows of data a test runs over, and says which are gone."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from reflectloop.verify.protected.fixtures import Function
+from reflectloop.verify.weakening.python.checks import last_name
+from reflectloop.verify.weakening.python.strength import Verdict
+
+_LISTS = ast.List | ast.Tuple | ast.Set
+_MARKS = ("skip", "xfail")
+
+
+class Row(NamedTuple):
+    text: str
+    line: int
+    skipped: bool
+    values: tuple[ast.expr, ...]
+
+
+class Table(NamedTuple):
+    """One parametrisation: its names, its rows where they are written out, and how it is spelled."""
+
+    names: str
+    rows: tuple[Row, ...] | None
+    spelled: str
+    line: int
+
+
+@lru_cache(maxsize=256)
+def constants(module: ast.Module) -> dict[str, ast.expr]:
+    """What module and class level names stand for, as far as it is written out."""
+    found: dict[str, ast.expr] = {}
+    for statement in ast.walk(module):
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            found.setdefault(statement.targets[0].id, statement.value)
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+            found.setdefault(statement.target.id, statement.value)
+    return found
+
+
+def tables(node: Function, known: Mapping[str, ast.expr]) -> list[Table]:
+    found = []
+    for decorator in node.decorator_list:
+        if not isinstance(decorator, ast.Call):
+            continue  # a mark without rows
+        name = last_name(decorator.func)
+        if name == "parametrize" and len(decorator.args) > 1:
+            found.append(_table(ast.unparse(decorator.args[0]), decorator.args[1], known))
+        elif name in {"expand", "data", "ddt"} and decorator.args:
+            found.append(_table(name, decorator.args[0] if name == "expand" else ast.List(decorator.args), known))
+    examples = [
+        each for each in node.decorator_list if isinstance(each, ast.Call) and last_name(each.func) == "example"
+    ]
+    if examples:
+        found.append(Table("example", tuple(_row(each) for each in examples), "example", examples[0].lineno))
+    return found
+
+
+def _table(names: str, rows: ast.expr, known: Mapping[str, ast.expr]) -> Table:
+    written = written_out(rows, known)
+    line = getattr(rows, "lineno", 1)
+    return Table(names, None if written is None else tuple(_row(each) for each in written), ast.unparse(rows), line)
+
+
+def written_out(node: ast.expr, known: Mapping[str, ast.expr], depth: int = 4) -> list[ast.expr] | None:
+    """The elements of a list, through names and `+`; None where they are computed."""
+    if depth == 0:
+        return None
+    if isinstance(node, _LISTS):
+        spread = [
+            written_out(each.value, known, depth - 1) if isinstance(each, ast.Starred) else [each] for each in node.elts
+        ]
+        return None if None in spread else [each for part in spread if part is not None for each in part]
+    if isinstance(node, ast.Name) and node.id in known:
+        return written_out(known[node.id], known, depth - 1)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        left, right = (written_out(side, known, depth - 1) for side in (node.left, node.right))
+        return None if left is None or right is None else [*left, *right]
+    if isinstance(node, ast.Dict):
+        return [ast.Tuple([key, value], ast.Load()) for key, value in zip(node.keys, node.values, strict=True) if key]
+    return None
+
+
+def _row(node: ast.expr) -> Row:
+    values, skipped = [node], False
+    if isinstance(node, ast.Call) and last_name(node.func) in {"param", "example"}:
+        values = [*node.args, *(each.value for each in node.keywords if each.arg not in {"id", "marks", "reason"})]
+        marks = "".join(ast.unparse(each.value) for each in node.keywords if each.arg == "marks")
+        skipped = any(mark in marks for mark in _MARKS)
+    elif isinstance(node, ast.Tuple | ast.List):
+        values = node.elts
+    return Row(", ".join(ast.unparse(each) for each in values), getattr(node, "lineno", 1), skipped, tuple(values))
+
+
+class Loss(NamedTuple):
+    line: int
+    verdict: Verdict
+
+
+def losses(old: Sequence[Table], new: Sequence[Table]) -> Iterator[Loss]:
+    """What a test no longer runs over."""
+    after = {table.names: table for table in new}
+    for table in old:
+        if (now := after.get(table.names)) is not None:
+            yield from _lost(table, now)
+        elif table.rows and len(table.rows) > sum(len(each.rows or ()) for each in new) and not _computed(new):
+            yield Loss(table.line, Verdict("cases-removed", f"the test no longer runs over {len(table.rows)} cases"))
+
+
+def _computed(tables_: Sequence[Table]) -> bool:
+    return any(each.rows is None for each in tables_)
+
+
+def _lost(old: Table, new: Table) -> Iterator[Loss]:
+    if old.rows is None or new.rows is None:
+        if old.spelled != new.spelled and ("[" in new.spelled or new.rows is not None):
+            words = f"cases `{old.spelled[:60]}` became `{new.spelled[:60]}`"
+            yield Loss(new.line, Verdict("cases-changed", words, "suspect"))
+        return
+    before, now = Counter(row.text for row in old.rows), Counter(row.text for row in new.rows)
+    gone, come = before - now, now - before
+    missing = sum(gone.values()) - sum(come.values())
+    if missing > 0:
+        first = next(iter(gone))
+        yield Loss(new.line, Verdict("cases-removed", f"{missing} case(s) fewer, among the old ones `{first[:60]}`"))
+    elif gone:
+        first = next(iter(gone))
+        yield Loss(
+            new.line, Verdict("cases-changed", f"{sum(gone.values())} case(s) changed, first `{first[:60]}`", "suspect")
+        )
+    skipped = {row.text for row in old.rows if row.skipped}
+    for row in new.rows:
+        if row.skipped and row.text not in skipped and row.text in before:
+            yield Loss(row.line, Verdict("skip-added", f"the case `{row.text[:60]}` is skipped or expected to fail"))

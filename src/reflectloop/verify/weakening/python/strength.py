@@ -1,0 +1,308 @@
+"""Compares two demands and says whether the second asks less than the first."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import Literal, NamedTuple
+
+from reflectloop.verify.weakening.python.checks import Check, last_name
+
+Grade = Literal["weakening", "suspect", "note"]
+
+_RANKS: dict[type[ast.cmpop], int] = {
+    ast.Eq: 9,
+    ast.Is: 9,
+    ast.In: 5,
+    ast.Lt: 4,
+    ast.LtE: 3,
+    ast.Gt: 4,
+    ast.GtE: 3,
+    ast.NotEq: 2,
+    ast.IsNot: 2,
+    ast.NotIn: 2,
+}
+_APPROXIMATE, _OF_TYPE, _FALSE, _TRUE = 7, 3, 3, 2
+_WIDER_WHEN_MORE = frozenset(
+    {"rel", "abs", "rel_tol", "abs_tol", "rtol", "atol", "delta", "tolerance", "tol", "epsilon"}
+)
+_WIDER_WHEN_LESS = frozenset({"places", "decimal", "significant", "nulp"})
+_MOCKS = {
+    "assert_called_once_with": 5,
+    "assert_awaited_once_with": 5,
+    "assert_called_with": 4,
+    "assert_awaited_with": 4,
+    "assert_has_calls": 4,
+    "assert_any_call": 3,
+    "assert_called_once": 2,
+    "assert_awaited_once": 2,
+    "assert_called": 1,
+    "assert_awaited": 1,
+}
+
+
+class Verdict(NamedTuple):
+    rule: str
+    what: str
+    grade: Grade = "weakening"
+
+
+class Claim(NamedTuple):
+    """An assertion taken apart: what is looked at, how strictly, and what it must be."""
+
+    subject: str
+    rank: int
+    expected: ast.expr | None
+    sign: type[ast.cmpop] | None
+
+
+def claim(node: ast.expr) -> Claim:
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        return _comparison(node.left, node.ops[0], node.comparators[0])
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return Claim(ast.unparse(node.operand), _FALSE, None, None)
+    if isinstance(node, ast.Call) and last_name(node.func) in {"isinstance", "issubclass"} and len(node.args) > 1:
+        return Claim(ast.unparse(node.args[0]), _OF_TYPE, node.args[1], None)
+    return Claim(ast.unparse(node), _TRUE, None, None)
+
+
+def _comparison(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Claim:
+    if isinstance(sign, ast.In | ast.NotIn):
+        return Claim(ast.unparse(right), _RANKS[type(sign)], left, type(sign))
+    if is_literal(left) and not is_literal(right) and isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
+        left, right = right, left
+    rank = _RANKS[type(sign)]
+    if isinstance(sign, ast.Eq) and tolerance(right):
+        rank = _APPROXIMATE
+    return Claim(ast.unparse(left), rank, right, type(sign))
+
+
+def is_literal(node: ast.expr | None) -> bool:
+    """Only values: no name, no call, nothing computed."""
+    allowed = ast.Constant | ast.List | ast.Tuple | ast.Set | ast.Dict | ast.UnaryOp | ast.operator | ast.unaryop
+    allowed |= ast.expr_context | ast.BinOp | ast.JoinedStr | ast.FormattedValue
+    return node is not None and all(isinstance(each, allowed) for each in ast.walk(node))
+
+
+def tolerance(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "approx"
+
+
+def compare(old: Check, new: Check) -> Verdict | None:
+    """What is lost from the old demand to the new one; None where nothing is."""
+    if old.text == new.text:
+        return None
+    if old.kind == "raises" and new.kind == "raises":
+        return _raises(old.node, new.node)
+    if tautology(new.node) and not tautology(old.node):
+        return Verdict("assert-always-true", f"`assert {_short(new.text)}` always holds; it was `{_short(old.text)}`")
+    if old.kind == "call" and new.kind == "call":
+        return _calls(old, new)
+    if old.kind == new.kind == "claim":
+        return _claims(old, new)
+    return Verdict("assert-replaced", f"`{_short(old.text)}` became `{_short(new.text)}`", "suspect")
+
+
+def _claims(old: Check, new: Check) -> Verdict | None:
+    before, after = claim(old.node), claim(new.node)
+    words = f"`{_short(old.text)}` became `{_short(new.text)}`"
+    if _alternative(old, new):
+        return Verdict("assert-weaker", f"{words}: another outcome is allowed too")
+    if after.rank < before.rank and _about(before.subject, after.subject):
+        grade: Grade = "suspect" if before.rank - after.rank <= 2 else "weakening"  # noqa: PLR2004 - close relatives
+        return None if _same_truth(before, after) else Verdict("assert-weaker", f"{words}: it asks less", grade)
+    if before.subject == after.subject and before.expected is not None and after.expected is not None:
+        return _expectation(before, after, words)
+    if after.rank >= before.rank and (_about(before.subject, after.subject) or _same(before, after)):
+        return None
+    return Verdict("assert-replaced", words, "suspect")
+
+
+def _alternative(old: Check, new: Check) -> bool:
+    node = new.node
+    return (
+        isinstance(node, ast.BoolOp)
+        and isinstance(node.op, ast.Or)
+        and any(ast.unparse(each) == old.text for each in node.values)
+    )
+
+
+def _about(before: str, after: str) -> bool:
+    return before == after or before in after or after in before
+
+
+def _same(before: Claim, after: Claim) -> bool:
+    return (
+        before.expected is not None and after.expected is not None and _text(before.expected) == _text(after.expected)
+    )
+
+
+def _same_truth(before: Claim, after: Claim) -> bool:
+    """`== True`, `is True` and the plain name ask nearly the same; so do `== []` or `is False` and `not`."""
+    if not isinstance(before.expected, ast.Constant) or before.subject != after.subject or after.expected is not None:
+        return False
+    return (before.expected.value is True and after.rank == _TRUE) or (
+        before.expected.value is False and after.rank == _FALSE
+    )
+
+
+def _expectation(before: Claim, after: Claim, words: str) -> Verdict | None:
+    old, new = before.expected, after.expected
+    if old is None or new is None or _text(old) == _text(new):
+        return None
+    if last_name(new) == "ANY":
+        return Verdict("assert-weaker", f"{words}: anything is equal to ANY")
+    if before.sign in {ast.Lt, ast.LtE, ast.Gt, ast.GtE} and before.sign is after.sign:
+        return _bound(before, after, words)
+    if before.sign is ast.In and after.sign is ast.In and _shorter(old, new):
+        return Verdict("assert-weaker", f"{words}: a shorter text is looked for")
+    if isinstance(old, ast.Call) and isinstance(new, ast.Call) and (widened := _widened(old, new)):
+        return Verdict("tolerance-widened", f"{words}: {widened}")
+    if is_literal(old) and is_literal(new):
+        return Verdict("expected-changed", f"the expected value changed: {words}", "suspect")
+    return _computed(old, new, after.subject, words)
+
+
+def _computed(old: ast.expr, new: ast.expr, subject: str, words: str) -> Verdict | None:
+    """An expected value that the code under test now computes itself proves nothing."""
+    makers = {last_name(each.func) for each in ast.walk(new) if isinstance(each, ast.Call)} - {""}
+    known = {last_name(each.func) for each in ast.walk(old) if isinstance(each, ast.Call)}
+    if any(f"{maker}(" in subject for maker in makers - known):
+        return Verdict("expected-computed", f"{words}: the code under test now says what is expected")
+    return None if not is_literal(old) else Verdict("expected-changed", f"the expected value changed: {words}", "note")
+
+
+def _bound(before: Claim, after: Claim, words: str) -> Verdict | None:
+    old, new = _number(before.expected), _number(after.expected)
+    if old is None or new is None:
+        return None
+    wider = new > old if before.sign in {ast.Lt, ast.LtE} else new < old
+    return Verdict("tolerance-widened", f"{words}: the bound is wider") if wider else None
+
+
+def _shorter(old: ast.expr, new: ast.expr) -> bool:
+    if not (isinstance(old, ast.Constant) and isinstance(new, ast.Constant)):
+        return False
+    both = (old.value, new.value)
+    return (
+        all(isinstance(each, str | bytes) for each in both)
+        and len(str(new.value)) < len(str(old.value))
+        and (str(new.value) in str(old.value))
+    )
+
+
+def _number(node: ast.expr | None) -> float | None:
+    try:
+        value = ast.literal_eval(node) if node is not None else None
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None  # noqa: PLR2004 - fits a float
+
+
+def _widened(old: ast.Call, new: ast.Call) -> str | None:
+    """Names the tolerance that grew, or that is new."""
+    before = {each.arg: _number(each.value) for each in old.keywords if each.arg}
+    for keyword in new.keywords:
+        was, now = before.get(keyword.arg), _number(keyword.value)
+        if keyword.arg in _WIDER_WHEN_MORE and now is not None and now > (was or 0.0):
+            return f"{keyword.arg} is wider"
+        if keyword.arg in _WIDER_WHEN_LESS and now is not None and (was is None or now < was):
+            return f"{keyword.arg} is coarser"
+    return None
+
+
+def _calls(old: Check, new: Check) -> Verdict | None:
+    before, after = old.node, new.node
+    if not (isinstance(before, ast.Call) and isinstance(after, ast.Call)):
+        return None
+    words = f"`{_short(old.text)}` became `{_short(new.text)}`"
+    was, now = last_name(before.func), last_name(after.func)
+    if _MOCKS.get(now, 9) < _MOCKS.get(was, 0):
+        return Verdict("assert-weaker", f"{words}: it asks less")
+    if was != now:
+        return Verdict("assert-replaced", words, "suspect")
+    if widened := _widened(before, after):
+        return Verdict("tolerance-widened", f"{words}: {widened}")
+    changed = [(one, two) for one, two in zip(before.args, after.args, strict=False) if _text(one) != _text(two)]
+    if any(is_literal(one) and is_literal(two) for one, two in changed):
+        return Verdict("expected-changed", f"the expected value changed: {words}", "suspect")
+    return None
+
+
+def _raises(old: ast.expr, new: ast.expr) -> Verdict | None:
+    if not (isinstance(old, ast.Call) and isinstance(new, ast.Call)):
+        return None
+    words = f"`{_short(_text(old))}` became `{_short(_text(new))}`"
+    before, after = _kinds(old), _kinds(new)
+    if wider := [name for name in after if name not in before and _wider(name, before)]:
+        return Verdict("raises-wider", f"{words}: {wider[0]} is wider")
+    was, now = _match(old), _match(new)
+    if was is not None and now is None:
+        return Verdict("raises-wider", f"{words}: any message will do")
+    if was is not None and now is not None and was != now:
+        short = now.strip("'\"") in was or now in {"'.*'", "''"}
+        return (
+            Verdict("raises-wider", f"{words}: a shorter message will do")
+            if short
+            else Verdict("expected-changed", words, "suspect")
+        )
+    return (
+        Verdict("raises-changed", words, "suspect")
+        if before != after and before and not set(after) < set(before)
+        else None
+    )
+
+
+def _kinds(call: ast.Call) -> tuple[str, ...]:
+    if not call.args:
+        return ()
+    first = call.args[0]
+    return tuple(ast.unparse(each) for each in (first.elts if isinstance(first, ast.Tuple) else [first]))
+
+
+def _match(call: ast.Call) -> str | None:
+    return next((_text(each.value) for each in call.keywords if each.arg == "match"), None)
+
+
+def _wider(name: str, before: tuple[str, ...]) -> bool:
+    if name in {"Exception", "BaseException", "Warning"}:
+        return True
+    new = getattr(builtins, name, None)
+    olds = [getattr(builtins, each, None) for each in before]
+    return isinstance(new, type) and any(isinstance(old, type) and issubclass(old, new) for old in olds)
+
+
+def tautology(node: ast.expr) -> bool:
+    """Whether an assertion holds whatever the code does."""
+    match node:
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            return bool(elts)
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.LtE() | ast.GtE()], comparators=[right]):
+            return _text(left) == _text(right) or last_name(right) == "ANY" or _never_negative(node)
+        case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List(elts=elts) | ast.Tuple(elts=elts)]):
+            return any(_text(left) == _text(each) for each in elts)
+        case ast.BoolOp(op=ast.Or(), values=values):
+            return any(tautology(each) for each in values) or _excluded_middle(values)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[_, ast.Name(id="object")]):
+            return True
+    return False
+
+
+def _never_negative(node: ast.Compare) -> bool:
+    counted = isinstance(node.left, ast.Call) and last_name(node.left.func) == "len"
+    return counted and isinstance(node.ops[0], ast.GtE) and _number(node.comparators[0]) == 0
+
+
+def _excluded_middle(values: list[ast.expr]) -> bool:
+    texts = {_text(each) for each in values}
+    return any(f"not {text}" in texts for text in texts)
+
+
+def _text(node: ast.expr) -> str:
+    return ast.unparse(node)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - fits a line of a report

@@ -1,0 +1,171 @@
+"""Reads a Python test file into its tests, the marks on them and the functions they stand on."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from reflectloop.verify.protected.fixtures import Function, is_fixture, parsed
+from reflectloop.verify.weakening.python.checks import Check
+from reflectloop.verify.weakening.python.flow import Skip, constant, walked
+
+_LIFECYCLE = frozenset(
+    (
+        "setUp",
+        "tearDown",
+        "setUpClass",
+        "tearDownClass",
+        "setup_method",
+        "teardown_method",
+        "setup_class",
+        "setup_module",
+    )
+)
+_SKIP_MARKS = frozenset(("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "skip_if", "xfailif"))
+
+
+class Case(NamedTuple):
+    """Something defined in a test file: a test where `collected`, else what tests stand on."""
+
+    path: str
+    name: str  # with its classes, dotted
+    line: int
+    node: Function
+    collected: bool
+    marks: tuple[Skip, ...]
+    checks: tuple[Check, ...]
+    body: str  # without docstring, annotations and decorators
+    conditions: tuple[str, ...] = ()
+
+
+class Suite(NamedTuple):
+    path: str
+    module: ast.Module
+    cases: tuple[Case, ...]
+    marks: tuple[Skip, ...]  # on the whole file
+
+    @property
+    def tests(self) -> list[Case]:
+        return [case for case in self.cases if case.collected]
+
+
+class _Around(NamedTuple):
+    """The classes and conditions a definition stands in."""
+
+    path: str
+    names: tuple[str, ...] = ()
+    marks: tuple[Skip, ...] = ()
+    collected: bool = True
+    conditions: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=256)
+def read(path: str, data: bytes | None) -> Suite | None:
+    """The file's tests; None where Python cannot read it."""
+    module = parsed(data)
+    if module is None:
+        return None
+    try:
+        cases = tuple(_last_of_each(list(_defined(module.body, _Around(path), _bases(module)))))
+        return Suite(path, module, cases, tuple(_file_marks(module)))
+    except RecursionError:
+        return None
+
+
+def _last_of_each(cases: Sequence[Case]) -> Iterator[Case]:
+    """A later definition of the same name replaces the earlier one, as it does when imported."""
+    last = {case.name: case for case in cases}
+    yield from (case for case in cases if last[case.name] is case)
+
+
+def _bases(module: ast.Module) -> frozenset[str]:
+    classes = (each for each in ast.walk(module) if isinstance(each, ast.ClassDef))
+    return frozenset(ast.unparse(base).rpartition(".")[2] for each in classes for base in each.bases)
+
+
+def _defined(body: Sequence[ast.stmt], around: _Around, bases: frozenset[str]) -> Iterator[Case]:
+    for statement in body:
+        if isinstance(statement, Function):
+            yield _case(statement, around)
+        elif isinstance(statement, ast.ClassDef):
+            yield from _defined(statement.body, _inside(statement, around, bases), bases)
+        elif isinstance(statement, ast.If):
+            if constant(statement.test) is not False:
+                said = ast.unparse(statement.test)
+                yield from _defined(statement.body, around._replace(conditions=(*around.conditions, said)), bases)
+            yield from _defined(statement.orelse, around, bases)
+        elif isinstance(statement, ast.Try | ast.With):
+            yield from _defined([*statement.body, *getattr(statement, "orelse", [])], around, bases)
+
+
+def _inside(node: ast.ClassDef, around: _Around, bases: frozenset[str]) -> _Around:
+    marks = (*_decorator_marks(node.decorator_list), *_file_marks(node))
+    collectable = node.name.startswith("Test") or bool(node.bases) or node.name in bases or "Test" in node.name
+    collected = around.collected and collectable and not _not_a_test(node.body)
+    return around._replace(names=(*around.names, node.name), marks=(*around.marks, *marks), collected=collected)
+
+
+def _not_a_test(body: Sequence[ast.stmt]) -> bool:
+    return any(
+        isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__test__" and constant(each.value) is False
+        for each in body
+    )
+
+
+def _case(node: Function, around: _Around) -> Case:
+    found = walked(node.body)
+    fixture = any(is_fixture(ast.unparse(each)) for each in node.decorator_list)
+    return Case(
+        path=around.path,
+        name=".".join((*around.names, node.name)),
+        line=node.lineno,
+        node=node,
+        collected=around.collected and node.name.startswith("test") and not fixture,
+        marks=(*around.marks, *_decorator_marks(node.decorator_list), *found.skips),
+        checks=tuple(found.checks),
+        body=bare(node),
+        conditions=around.conditions,
+    )
+
+
+def is_lifecycle(name: str) -> bool:
+    return name.rpartition(".")[2] in _LIFECYCLE
+
+
+def bare(node: Function) -> str:
+    """What a function does, without docstrings, annotations and decorators."""
+    kept = [each for each in node.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
+    return "\n".join(ast.unparse(_unannotated(each)) for each in kept)
+
+
+def _unannotated(statement: ast.stmt) -> ast.stmt:
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        return ast.Assign([statement.target], statement.value, lineno=statement.lineno)
+    return statement
+
+
+def _decorator_marks(decorators: Sequence[ast.expr]) -> Iterator[Skip]:
+    for decorator in decorators:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if ast.unparse(called).rpartition(".")[2] in _SKIP_MARKS:
+            yield Skip(decorator.lineno, f"@{ast.unparse(decorator)}"[:100])
+
+
+def _file_marks(node: ast.Module | ast.ClassDef) -> Iterator[Skip]:
+    """`pytestmark`, and what skips a whole module when it is imported."""
+    for statement in node.body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark":
+            yield from _marks_within(statement.value)
+        elif isinstance(statement, ast.Assign) and _not_a_test([statement]):
+            yield Skip(statement.lineno, "__test__ = False")
+    if isinstance(node, ast.Module):
+        loose = [each for each in node.body if not isinstance(each, Function | ast.ClassDef)]
+        yield from walked(loose).skips
+
+
+def _marks_within(value: ast.expr) -> Iterator[Skip]:
+    for node in ast.walk(value):
+        if isinstance(node, ast.Attribute) and node.attr in _SKIP_MARKS:
+            yield Skip(node.lineno, f"pytestmark = {ast.unparse(value)}"[:100])
