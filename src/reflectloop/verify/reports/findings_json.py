@@ -41,6 +41,8 @@ _PLACES = _words(
     "lines loc extent primary begin positions object metadata resource"
 )
 _NESTED = _words("extra check diagnostic")
+_NAMED = {"vuln", "cve", "vulnerabilityid"}  # a name that says enough
+_NOT_FINDINGS = {"rules", "driver", "pluginsused", "plugins", "config", "metrics", "linters", "notifications"}
 _TOOLS = {
     "filePath messages": "eslint",
     "generalDiagnostics": "pyright",
@@ -135,7 +137,11 @@ class _Reader:
                 waiting.extend((one, file, depth + 1) for one in reversed(thing))
             elif isinstance(thing, dict) and not self._issue(thing, file):
                 inner = _path({_plain(key): value for key, value in thing.items()}) or file
-                waiting.extend((value, _key_path(key) or inner, depth + 1) for key, value in reversed(thing.items()))
+                waiting.extend(
+                    (value, _key_path(key) or inner, depth + 1)
+                    for key, value in reversed(thing.items())
+                    if _plain(key) not in _NOT_FINDINGS
+                )
 
     def _issue(self, thing: dict[str, Any], file: str | None) -> bool:
         keys = {_plain(key): value for key, value in thing.items()}
@@ -147,8 +153,10 @@ class _Reader:
         said, rule, grade = _first_text(keys, _MESSAGE), _first_text(keys, _RULE), _severity(keys)
         where = Where()
         where.look(thing)
-        complete = (where.line and (said or rule)) or (said and (grade or rule) and (where.file or file))
-        if not complete or keys.get("kind") == "pass" or keys.get("suppressions"):
+        if keys.get("kind") == "pass" or keys.get("suppressions"):
+            return True  # it says itself that nothing is wrong, or that it is let stand
+        placed = (where.line and (said or rule)) or (said and (grade or rule) and (where.file or file))
+        if not placed and not (rule and grade and (said or keys.keys() & _NAMED)):
             return False
         self.tally.issue(
             tally.detail(

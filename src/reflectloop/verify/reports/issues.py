@@ -15,7 +15,7 @@ _AFTER_HEADER = 400  # lines for which a file's name holds
 
 _PREFIX = re.compile(
     r"^\s*(?:\d{4}-\d\d-\d\d[T ])?(?:\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?\s+)?(?:\d+(?::\d+)?>)?\s*"
-    r"(?:\[(?:javac|exec|javadoc|compc|ccbl|step\d*|\w{0,20}Step)\]\s*)?"
+    r"(?:\d\d:\d\d\s+(?=\[))?(?:\[(?!(?:error|warn|warning|info|debug|fatal|note)\])[a-z]\w{1,15}\]\s+)?"
 )
 _LEVEL = re.compile(
     r"^(?P<level>\[(?:error|warn|warning|info|debug|fatal|note)\] |"
@@ -32,10 +32,14 @@ _HEADER = re.compile(
     r"^(?:(?:File|FILE|In|Module|Checking|Line)\s*:?\s+|== \[|\*+ ?|>+ ?|#+ |[✖✘×●┌╭]\s*)?(?P<file>[^\t\"'|]{1,300}?)"
     r"(?:\] \w+|:|\s+--? .{0,60}|\s+line \d+:|\s+\(\d+ \w+\))?\s*$"
 )
-_CODE_ROW = re.compile(r"^\s*(?:>\s*)?\d+\s*[|│┃]")
+_CODE_ROW = re.compile(r"^\s*(?:>\s*)?\d+\s*[|│┃](?!\s*(?:ERROR|WARNING|INFO|error|warning)\s*[|│])")
+_SUMMED_UP = re.compile(
+    r"^\s*\d+ (?:errors?|warnings?|problems?|issues?|files?|offenses?|tests?|specs?)(?: [a-z]|,|\.?$)"
+)
 _FILE_ONLY = re.compile(
     r"^(?P<first>would reformat|error: cannot format|cannot format|Would reformat:|unformatted:?|not formatted:?|"
-    r"ERROR:|\[(?:error|warn)\]|error:|warning:|Diff in|Incorrectly formatted:?) "
+    r"ERROR:|\[(?:error|warn)\]|error:|warning:|Diff in|Incorrectly formatted:?|"
+    r"CMake (?:Warning|Error)(?: \(dev\))? in) "
     r"(?P<file>\S+?)(?P<colon>:?)(?:\s+(?P<message>\S.*))?$"
 )
 _WITHIN = re.compile(r"(?:^|\s)(?P<line>\d{1,6}):(?P<column>\d{1,5}): ")
@@ -46,12 +50,10 @@ _TRACEBACK = "Traceback (most recent call last):"
 class Reader:
     """Goes through the lines of a log once."""
 
-    def __init__(self, default: Severity = "error") -> None:
-        self._default = default
+    def __init__(self) -> None:
         self._header: str | None = None
         self._header_at = -_AFTER_HEADER
         self._message = ""  # the last line that named no place
-        self._grade: Severity | None = None
         self.found: list[tuple[int, Place]] = []
 
     def go(self, lines: list[str]) -> None:
@@ -100,7 +102,7 @@ class Reader:
         if self._header is None or number - self._header_at > _AFTER_HEADER or _CODE_ROW.match(line):
             return None
         found = _ROW.match(line)
-        if not found or not (line[0].isspace() or found["column"] or "|" in line):
+        if not found or _SUMMED_UP.match(line) or not (line[0].isspace() or found["column"] or "|" in line):
             return None
         self._header_at = number
         message, grade, rule = places.described(found["message"].lstrip("|│ "))
@@ -159,9 +161,28 @@ def _in_words(line: str) -> Place | None:
 
 
 def details(lines: list[str], default: Severity = "error") -> list[Detail]:
-    reader = Reader(default)
+    reader = Reader()
     reader.go(lines)
     return list(_finished(reader.found[: tally.MOST_DETAILS], lines, default))
+
+
+_BARE = re.compile(
+    r"^(?:[\w./\\+-]+ ?: )?(?:(?:fatal|internal|compilation|build|command line) )?error(?: [A-Z]{1,6}\d+| ?\[\w+\])?"
+    r"(?: in \S+)?!?: (?!0 errors?\b|no errors?\b|none\b)(?P<said>\S.*)$|"
+    r"^npm (?:ERR!|error) (?P<npm>(?!code |A complete|path |errno ).+)$|"
+    r"^(?:.*/)?(?:ld|ld\.lld|ld\.gold|clang|link)(?:\.exe)?: (?P<linker>(?!warning).+)$|"
+    r"^.*(?P<undefined>undefined reference to .+)$",
+    re.IGNORECASE,
+)
+_MOST_BARE = 20
+
+
+def without_place(lines: list[str]) -> list[Detail]:
+    """Errors that name no place; what is left to tell where nothing else was found."""
+    found = [(line, said) for line in lines if (said := _BARE.match(line[:600].strip()))]
+    return [
+        tally.detail(next(part for part in said.groups() if part), context=line) for line, said in found[:_MOST_BARE]
+    ]
 
 
 def _finished(found: list[tuple[int, Place]], lines: list[str], default: Severity) -> Iterator[Detail]:

@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from reflectloop.verify.reports import tally
+from reflectloop.verify.reports.shapes import DRIVE, SHAPES
 from reflectloop.verify.reports.tally import Severity
 
 
@@ -18,54 +19,9 @@ class Place(NamedTuple):
     rule: str | None = None
 
 
-_DRIVE = r"(?:[A-Za-z]:(?=[\\/]))?"
-_FILE = rf"(?P<file>(?:file://)?{_DRIVE}[^:\t\"'|]{{1,300}}|<\w{{1,20}}>)"
-_NUMBERS = r"(?P<line>\d{1,7})(?:[:.,] ?(?P<column>\d{1,6}))?(?:\s?-\s?\d{1,7}(?:[:.,]\d{1,6})?)?"
-_PAIR = r"(?P<line>\d{1,7})(?:[,:.] ?(?P<column>\d{1,6}))?(?:[-,:] ?\d{1,7}){0,2}"
-_REST = r"(?P<message>.*)$"
-_COLUMN = r"(?:(?:,|:)? ?(?:col(?:umn)?|character|char|position|pos)s?[:.]? ?(?P<column>\d{1,6})(?:-\d{1,6})?)?"
-
-# The first that fits and names a file is taken. What the file may be is decided by `is_path`.
-SHAPES = tuple(
-    re.compile(shape)
-    for shape in (
-        # ::error file=a.py,line=3,col=5::message
-        r"^::(?P<grade>error|warning|notice) (?:[^:,]*,)?file=(?P<file>[^,:]{1,300})(?:,line=(?P<line>\d{1,7}))?"
-        r"(?:,\w+=(?P<column>\d{1,6}))?[^:]{0,200}::" + _REST,
-        # as a.c:3:5: message, a.c:3 message, a.ts:3:5 - error or a.f90:3.5-7:
-        rf"^{_FILE} ?:{_NUMBERS}(?P<sep>: ?| +-+ +| +|$)" + _REST,
-        # A.java:[3,5] message
-        rf"^{_FILE}:\[{_PAIR}\]:? *" + _REST,
-        # a.cs(3,5): error    a.pas(3) Hint:    e: a.kt: (3, 5): message
-        rf"^{_FILE}(?:: )? ?\({_PAIR}\) ?(?::|(?=\s*[A-Za-z]))\s*" + _REST,
-        # in brackets: a.ts[3, 5]: message
-        rf"^{_FILE}\[{_PAIR}\] ?: ?" + _REST,
-        # [a.go:3:5] message    [a.cpp:3]: (style) message
-        rf"^\[{_FILE}:{_NUMBERS}\](?: ->.{{0,300}}\])?:? *-? *" + _REST,
-        # "a.c", line 3: message    File "a.ml", line 3, characters 5-7:
-        rf"^(?:File )?\"(?P<file>[^\"\n]{{1,300}})\",? ?(?:line )?(?P<line>\d{{1,7}})(?:-\d{{1,7}})?{_COLUMN}[:,]? *"
-        + _REST,
-        # a.js: line 3, col 5, message    a.f90, line 3: message    a.sh: line 3: message
-        rf"^{_FILE}[,:]? ?(?:at |on )?line:? (?P<line>\d{{1,7}}){_COLUMN}(?:[:,.]| -|$) *" + _REST,
-        # a.pl: message at line 3, column 5.    a.pp - WARNING: message on line 3
-        rf"^{_FILE}(?:: | - )(?P<message>.{{1,600}}?) (?:at|on|in) line (?P<line>\d{{1,7}}){_COLUMN}\b",
-        # message in a.php on line 3    message at a.pl line 3.
-        rf"^(?P<message>.{{1,600}}) (?:in|at) (?P<file>{_DRIVE}[^:\t\"' ]{{1,300}}) (?:on )?line (?P<line>\d{{1,7}})\b",
-        # 1. ERROR in A.java (at line 3)
-        rf"^(?:\d+\. )?(?P<message>(?P<grade>ERROR|WARNING|INFO)) in {_FILE} \(at line (?P<line>\d{{1,7}})\)$",
-        # INFO|HINT|UNUSED|a.dart|3|5|7|message
-        r"^(?P<grade>\w{1,12})\|\w{1,30}\|(?P<rule>\w{1,80})\|(?P<file>[^|]{1,300})\|(?P<line>\d{1,7})\|(?P<column>\d{1,6})\|\d*\|"
-        + _REST,
-        # a.c|3 col 5| message
-        r"^(?P<file>[^|:\t]{1,300})\|(?P<line>\d{1,7})(?: col (?P<column>\d{1,6}))?(?: \w+)?\| ?" + _REST,
-        # a.rb<TAB>3<TAB>message
-        r"^(?P<file>[^\t]{1,300})\t(?P<line>\d{1,7})\t(?:(?P<column>\d{1,6})\t)?" + _REST,
-    )
-)
-
 # A place that stands somewhere in a line: taken where words before it say that something is wrong there.
 EMBEDDED = re.compile(
-    rf"(?:^|[\s(\[])(?P<file>{_DRIVE}[^\s:()\[\]\"'`|]{{1,300}}):(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?(?=[\s:,)\].]|$)"
+    rf"(?:^|[\s(\[])(?P<file>{DRIVE}[^\s:()\[\]\"'`|]{{1,300}}):(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?(?=[\s:,)\].]|$)"
 )
 _LED_BY = re.compile(
     r"(?:\b(?:error|warning|fatal|fail(?:ed|ure)?|vet|location|issue)\b[^/]{0,160}|"
@@ -74,7 +30,7 @@ _LED_BY = re.compile(
 )
 _ARROW = re.compile(
     r"^\s*(?:-+>|[╭┌,]─*\[?|╭─+\[|┌─+|,-\[|at\s|on\s|Location:|┃\s+)\s*"
-    rf"(?P<file>{_DRIVE}[^\s:()\[\]\"'`|]{{1,300}})(?::| line )(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?\b"
+    rf"(?P<file>{DRIVE}[^\s:()\[\]\"'`|]{{1,300}})(?::| line )(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?\b"
 )
 
 _EXTENSION = re.compile(r"\.[A-Za-z][\w+-]{0,14}$|\.[A-Za-z]\w{0,9}\.\w{1,6}$")
@@ -141,9 +97,9 @@ def described(message: str, default: Severity | None = None) -> tuple[str, Sever
 
 def find(line: str) -> Place | None:
     """The place a whole line is about."""
-    for shape in SHAPES:
-        found = shape.match(line)
-        if found and is_path(found["file"]):
+    for needle, shape in SHAPES:
+        found = shape.match(line) if needle in line else None
+        if found and is_path(clean(found["file"])):
             return _place(found)
     return None
 
@@ -154,7 +110,7 @@ def _place(found: re.Match[str]) -> Place:
     message, grade, rule = described(parts.get("message") or "", given)
     return Place(
         clean(parts["file"]),
-        int(parts["line"]) if parts["line"] else None,
+        int(parts["line"]) if parts.get("line") else None,
         int(parts["column"]) if parts.get("column") else None,
         message,
         grade,
@@ -163,7 +119,7 @@ def _place(found: re.Match[str]) -> Place:
 
 
 def clean(file: str) -> str:
-    return file.strip().strip("\"'`").removeprefix("file://")
+    return file.strip().rstrip(",").strip("\"'`").removeprefix("file://")
 
 
 def embedded(line: str) -> Place | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from reflectloop.verify.reports import events as stream
 from reflectloop.verify.reports import (
+    dialects,
     findings_json,
+    findings_xml,
     issues,
     junit,
     markup,
@@ -16,6 +17,7 @@ from reflectloop.verify.reports import (
     tap,
     tools,
 )
+from reflectloop.verify.reports import events as stream
 from reflectloop.verify.reports.runner import Said
 from reflectloop.verify.reports.runners import RUNNERS
 from reflectloop.verify.reports.tally import Tally
@@ -50,7 +52,9 @@ def _markup(shown: str, tool: str | None) -> Reading | None:
         return _refused(tool or "xml", "it is not XML that can be read") if shown.lstrip().startswith("<?xml") else None
     if root.tag in junit.ROOTS:
         return junit.read(shown)
-    return None
+    if root.tag in dialects.DIALECTS:
+        return dialects.read(shown, root.tag)
+    return findings_xml.read(shown, root)
 
 
 def _structured(shown: str, tool: str | None, *, whole: bool) -> Reading | None:
@@ -97,6 +101,8 @@ def _complaints(shown: str, lines: list[str], tool: str | None) -> Reading | Non
     name = tool or tools.recognise(shown)
     kind = tools.kind_of(name) if name else "lint"
     found = issues.details(lines, "warning" if kind == "build" else "error")
+    if not found:
+        found = issues.without_place(lines)
     if found or (name and tools.says_clean(shown)):
         return Reading(name or "log", kind, tuple(found))
     return None
