@@ -139,8 +139,11 @@ def test_artifacts_are_all_there_and_say_the_same(repo: Repo) -> None:
     assert names == [
         "changes.patch",
         "envelope.yaml",
+        "evidence.jsonl",
         "junit.xml",
         "logs",
+        "plan.txt",
+        "receipt.json",
         "result.yaml",
         "results.sarif",
         "summary.md",

@@ -84,6 +84,24 @@ class SecretsConfig(Section):
     baseline: Path | None = Field(default=None, description="a file of fingerprints that are let stand")
 
 
+class ConfiguredCheck(Section):
+    name: Annotated[str, Field(min_length=1, max_length=64)]
+    run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    kind: Literal["test", "lint", "type", "build", "custom"] = "test"
+    cwd: str = "."
+
+
+class VerifyConfig(Section):
+    checks: tuple[ConfiguredCheck, ...] = Field(
+        default=(), description="the project's checks, instead of detected ones"
+    )
+    setup: tuple[tuple[str, ...], ...] = Field(
+        default=(), description="commands that install dependencies, run with the network, kept by lock files"
+    )
+    timeout_s: Annotated[StrictInt, Field(ge=1)] = Field(default=1800, description="of each check")
+    protect: tuple[str, ...] = Field(default=(), description="more that a patch may not change, as globs")
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
@@ -91,6 +109,7 @@ class Config(Section):
     publish: PublishConfig = PublishConfig()
     roles: RolesConfig = RolesConfig()
     secrets: SecretsConfig = SecretsConfig()
+    verify: VerifyConfig = VerifyConfig()
 
 
 def load(project_root: Path) -> Config:

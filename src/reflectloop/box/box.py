@@ -15,6 +15,7 @@ from reflectloop.box.limits import Limiter
 from reflectloop.box.output import Recorder
 from reflectloop.box.view import View
 from reflectloop.box.walls import Wall
+from reflectloop.config import Config
 from reflectloop.errors import SandboxCreateFailed, SandboxEscape
 from reflectloop.terms import Isolation, Network
 from reflectloop.workspace.checkout import Workspace
@@ -74,6 +75,30 @@ class Box:
     cancel: process.Cancel | None = None
     limiter: Limiter | None = None
     _count: int = field(default=0, init=False)
+
+    @classmethod
+    def by(
+        cls,
+        settings: Config,
+        workspace: Workspace,
+        caller: Mapping[str, str],
+        wall: Wall,
+        limiter: Limiter | None,
+        cancel: process.Cancel | None = None,
+    ) -> Box:
+        """As a project's settings want it."""
+        return cls(
+            workspace,
+            caller,
+            wall,
+            readable=settings.box.read,
+            env_allow=settings.run.env_allow,
+            grace_s=settings.run.grace_s,
+            log_cap=settings.run.log_cap_mb << 20,
+            idle_s=settings.run.idle_s,
+            cancel=cancel,
+            limiter=limiter,
+        )
 
     def __post_init__(self) -> None:
         if self.wall.by != "bubblewrap":

@@ -9,7 +9,7 @@ from pathlib import Path
 from reflectloop.box.view import TEMP, View
 from reflectloop.workspace.checkout import Workspace
 
-_ALLOWED = frozenset(
+ALLOWED = frozenset(
     [
         "PATH",
         "LANG",
@@ -60,7 +60,7 @@ def build(
     added: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """What a command finds. With a view, HOME and the temp folder have their usual names."""
-    env = {key: caller[key] for key in caller if key in _ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
+    env = {key: caller[key] for key in caller if key in ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
     env.setdefault("PATH", os.defpath)
     env.setdefault("LANG", "C.UTF-8")
     if view is None:

@@ -86,12 +86,11 @@ def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> Vie
     mounts += [Mount("mask", path, path) for path in toolchains.private(Path(caller.get("HOME") or "/"))]
     mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, space.home))
-    carried = [root / path for path in space.carried]
-    for path in toolchains.found(caller, home, also, carried):
+    for path in toolchains.found(caller, home, also, space.carried.values()):
         if not _covered(path, mounts) and not path.is_relative_to(root) and not root.is_relative_to(path):
             mounts.append(Mount("read", path, path))
     mounts.append(Mount("write", root, space.repo))
-    mounts += [Mount("read", path, path) for path in carried]
+    mounts += [Mount("read", root / path, source) for path, source in space.carried.items()]
     resolver = Path("/etc/resolv.conf").resolve()
     mounts += (
         [Mount("read", resolver, resolver)] if toolchains.is_there(resolver) and not _covered(resolver, mounts) else []
@@ -126,7 +125,7 @@ def readable(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) 
     home = Path(os.path.normpath(caller.get("HOME") or "/"))
     hidden = toolchains.private(home)
     out = [part for path in toolchains.system() for part in _but(path, hidden)]
-    out += toolchains.found(caller, home, also, [space.root / path for path in space.carried])
+    out += toolchains.found(caller, home, also, space.carried.values())
     out += [*space.borrowed, Path("/proc")]
     return list(dict.fromkeys(out))
 

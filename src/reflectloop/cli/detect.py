@@ -10,9 +10,8 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.verify import detect as detection
+from reflectloop.flow.verify import detected
 from reflectloop.verify.result import Detected
-from reflectloop.workspace import project
 
 _NONE = (
     "nothing tells how this project is checked; say it in reflectloop.toml: "
@@ -28,8 +27,7 @@ def detect(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG0
     \b
     Example: reflectloop detect
     """
-    root = project.locate(project_dir)
-    found = [detection.resolve(check, root, os.environ) for check in detection.checks(detection.Tree.of_folder(root))]
+    found = detected(project_dir, os.environ)
     if as_json:
         data = {"checks": [check._asdict() for check in found]}
         render.answer("detect", data, next_step=None if found else _NONE)

@@ -169,11 +169,7 @@ def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> 
     """Run, show, and leave with the code the outcome says."""
     if as_json and events:
         raise click.UsageError("--json prints one document, --events many; choose one.")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, _unmoved)  # as `nohup` wants it, without handing that on to commands
-        elif number != signal.SIGQUIT:
-            signal.signal(number, _as_interrupt)
+    as_interrupts()
     outcome = _watched(request, as_json=as_json, as_events=events)
     if debug and outcome.error and outcome.error.__cause__:
         sys.stderr.write("".join(traceback.format_exception(outcome.error.__cause__)))
@@ -182,6 +178,15 @@ def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> 
     elif not events:
         tell(outcome)
     sys.exit(outcome.error.exit_code if outcome.error else 0)
+
+
+def as_interrupts() -> None:
+    """Let every polite request to end be the one that clears up."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, _unmoved)  # as `nohup` wants it, without handing that on to commands
+        elif number != signal.SIGQUIT:
+            signal.signal(number, _as_interrupt)
 
 
 def _unmoved(number: int, frame: object) -> None:

@@ -37,6 +37,7 @@ plan:
 """
 _WRONG = "sed -i 's|len(items) // size|len(items) // size - 1|' pager.py"
 _RIGHT = "sed -i 's|len(items) // size|-(-len(items) // size)|' pager.py"
+_TAMPERED = "sed -i 's|def test_the_last_page|def skip_the_last_page|' test_pager.py"
 
 Say = Callable[[str, str], None]
 
@@ -63,6 +64,13 @@ def play(say: Say) -> None:
                 _WRONG,
                 "VERIFICATION_FAILED",
                 "the tests failed in the workspace; your files were never touched",
+            ),
+            Scene(
+                "A tampered test is caught",
+                "Make the tests green",
+                _TAMPERED,
+                "GATE_REJECTED",
+                "green in the step, and judged again with the tests as they were: nothing was fixed",
             ),
             Scene(
                 "A secret stops the run",

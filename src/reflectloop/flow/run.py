@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,8 @@ from reflectloop.errors import (
     StepFailed,
     by_code,
 )
-from reflectloop.flow import exchange, publish, report, tasks
+from reflectloop.flow import exchange, publish, report, seal, tasks
+from reflectloop.flow import verify as verifying
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.steps import CANCELLED, Show, StepResult
@@ -39,6 +41,11 @@ from reflectloop.state import events, latch, lock
 from reflectloop.state.fold import Task
 from reflectloop.state.journal import Entry, Journal
 from reflectloop.terms import Isolation
+from reflectloop.verify import evidence
+from reflectloop.verify.evidence import Chain
+from reflectloop.verify.runs import Told
+from reflectloop.verify.trees import Trees
+from reflectloop.verify.verdict import Verdict
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, leaks, ledger, patch, project, snapshot
 from reflectloop.workspace.added import Added
@@ -149,6 +156,8 @@ class _Line:
         self.begun = False
         self.wall = Wall(Isolation.NONE, "nothing")
         self.limiters: dict[str, Limiter] = {}
+        self.verdict: Verdict | None = None
+        self._chain: Chain | None = None
 
     @property
     def space(self) -> Workspace | None:
@@ -177,6 +186,7 @@ class _Line:
         self._open_journal(loaded, self.base, self._stamp(), cleared)
         self._work(loaded)
         self._patch_out()
+        self._seal(loaded)
 
     def _asked_plan(self) -> Path | None:
         """`retry` is about the plan of the task that failed."""
@@ -271,18 +281,7 @@ class _Line:
             )
 
     def _box(self, space: Workspace, cancel: Cancel) -> Box:
-        return Box(
-            space,
-            self.request.caller,
-            self.wall,
-            readable=self.config.box.read,
-            env_allow=self.config.run.env_allow,
-            grace_s=self.config.run.grace_s,
-            log_cap=self.config.run.log_cap_mb << 20,
-            idle_s=self.config.run.idle_s,
-            cancel=cancel,
-            limiter=self._limiter(space),
-        )
+        return Box.by(self.config, space, self.request.caller, self.wall, self._limiter(space), cancel)
 
     def _limiter(self, space: Workspace) -> Limiter | None:
         """One for each workspace, kept for the run."""
@@ -309,6 +308,52 @@ class _Line:
         self.warnings += [large] if large else []
         self.touched = patch.touched(git, self.space.base_tree, end)
         refuse_doubtful(doubtful)
+
+    def _seal(self, loaded: Loaded) -> None:
+        """The last word: base and patch judged in workspaces that no step ever touched."""
+        assert self.project and self.store and self.base and self.space and self.journal  # noqa: S101, PT018
+        if not seal.is_asked(loaded.plan):
+            return
+        trees = Trees(self.store, self.folders.scratch, self.space.quarantine)
+        base, end = self.space.base_tree, self.space.tree
+        stage = verifying.Stage(
+            self.run_id,
+            self.project,
+            trees,
+            self.config,
+            self.wall,
+            self.request.caller,
+            self.root,
+            self.folders.own / "cache",
+            self.folder.logs,
+            Told(lambda name, words: self.observer.command("verify", f"{name} {words}"), self.observer.output),
+        )
+        found = verifying.known_checks(
+            self.config, verifying.seen_by_detector(trees, base), self.project.root, self.request.caller
+        )
+        case = seal.case(loaded.plan, base, end, found, self.config)
+        self.verdict = verdict = verifying.judge(stage, case, self.chain(), self.base.commit, loaded.plan.hash)
+        self.warnings += verdict.notes
+        self.journal.append(
+            events.Judged(
+                run_id=self.run_id,
+                decision=str(verdict.decision),
+                level=verdict.level,
+                tree=verdict.tree,
+                sealed_tree=verdict.sealed_tree,
+            )
+        )
+        error = verifying.as_error(verdict, self.run_id)
+        if error:
+            raise error
+
+    def chain(self) -> Chain:
+        """The evidence of this run; what its steps showed comes first."""
+        if self._chain is None:
+            self._chain = Chain(self.folder.path / evidence.FILE)
+            assert self.loaded and self.base  # noqa: S101, PT018
+            seal.note_steps(self._chain, self.steps, self.base.tree, self.loaded.plan.hash, self._stamp())
+        return self._chain
 
     # After the line, whatever came of it ----------------------------------------------------------------
 
@@ -433,6 +478,8 @@ class _Line:
             of_error("run", stamp, self.error) if self.error else Envelope(command="run", timestamp=stamp, status="OK")
         )
         written = [self.folder.envelope, self.folder.result, self.folder.summary, self.folder.junit, self.folder.sarif]
+        proofs = [self.folder.path / name for name in (evidence.FILE, evidence.RECEIPT)]
+        written += proofs if self.begun and not isinstance(self.error, SecretLeak) else []
         written += [self.folder.blocker] if self.error else [self.folder.patch]
         plan = self.loaded
         return plain.model_copy(
@@ -447,11 +494,36 @@ class _Line:
                 "isolation": self._stamp() if self.begun else None,
                 "isolation_by": self.wall.by if self.begun else None,
                 "sandbox_mode": self.project.mode if self.project else None,
-                "evidence_level": "L2" if self.begun and not self.error else None,
+                "evidence_level": self._level(),
                 "duration_ms": self._elapsed_ms(),
                 "warnings": list(dict.fromkeys(self.warnings)),
             }
         )
+
+    def _level(self) -> str | None:
+        if self.verdict:
+            return self.verdict.level
+        return "L2" if self.begun and not self.error else None
+
+    def _give_receipt(self) -> None:
+        """What was decided and what that rests on, for whoever was not here. A leak leaves none."""
+        if not (self.begun and self.loaded and self.space) or isinstance(self.error, SecretLeak):
+            return
+        shutil.copyfile(self.loaded.path, self.folder.plan)
+        said = {
+            "run_id": self.run_id,
+            "decision": "PASS" if not self.error else str(self.verdict.decision) if self.verdict else "STOP",
+            "level": self._level(),
+            "track": str(self.loaded.plan.settled_track),
+            "base_tree": self.space.base_tree,
+            "tree": self.space.tree,
+            "sealed_tree": self.verdict.sealed_tree if self.verdict else None,
+            "plan_hash": self.loaded.plan.hash,
+            "reasons": [secrets.current().redact(self.error.message)] if self.error else [],
+            "finished": clock.stamp(clock.now()),
+        }
+        named = [path.name for path in (self.folder.plan, self.folder.patch) if path.exists()]
+        evidence.write_receipt(self.folder.path, self.chain(), said, named)
 
     def _next(self) -> str:
         return f"reflectloop apply {self.run_id}" if self.touched else "reflectloop status"
@@ -483,6 +555,8 @@ class _Line:
         card = self._card(total) if self.error else None
         if card:
             report.write_yaml(self.folder.blocker, envelope, card)
+        with self._tidying("what a receipt needs"):
+            self._give_receipt()
         # Last of ours: where the envelope stands, everything it names stands.
         report.write_yaml(self.folder.envelope, envelope)
         if publish.wanted(self.config.publish, path or self._asked_key()):

@@ -57,6 +57,18 @@ class StepFinished(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Judged(Event):
+    """The sealed verdict on a run's change."""
+
+    kind = "judged"
+    run_id: str
+    decision: str
+    level: str
+    tree: str
+    sealed_tree: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
     kind = "run_finished"
     run_id: str
@@ -96,5 +108,5 @@ class LatchCleared(Event):
 
 KINDS: dict[str, type[Event]] = {
     cls.kind: cls
-    for cls in (TaskOpened, RunStarted, StepStarted, StepFinished, RunFinished, Applied, LatchSet, LatchCleared)
+    for cls in (TaskOpened, RunStarted, StepStarted, StepFinished, Judged, RunFinished, Applied, LatchSet, LatchCleared)
 }

@@ -50,6 +50,7 @@ class Run:
     applied: str | None = None
     duration_ms: int | None = None
     mode: str = "git"
+    decision: str | None = None  # of the sealed verification; None where none was asked for
 
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
@@ -121,6 +122,8 @@ def advance(task: Task, entry: Entry) -> None:
             _expect(run.steps.get(name, Step("")).status == "running", entry, f"step {name} is not running")
             status: StepStatus = "done" if finished.success else "failed"
             run.steps[name] = Step(name, status, finished.exit_code, finished.tree, finished.duration_ms)
+        case events.Judged(decision=decision):
+            _running(task, entry).decision = decision
         case events.RunFinished() as ended:
             run = _running(task, entry)
             run.status = "failed" if ended.error_code else "ok"
@@ -134,21 +137,20 @@ def advance(task: Task, entry: Entry) -> None:
         case events.Applied(run_id=run_id, result_tree=tree):
             _expect(run_id in task.runs and task.runs[run_id].status == "ok", entry, "only a good run is applied")
             task.runs[run_id].applied = tree
-        case events.LatchSet() as latch:
-            task.latch = Latch(
-                latch.grade,
-                latch.reason,
-                latch.error_code,
-                latch.run_id,
-                latch.step_id,
-                latch.plan_hash,
-                latch.base_tree,
-            )
-        case events.LatchCleared(how=how):
-            task.latch = None
-            task.forgiven += len(task.failures) if how == "unlock" else 0
+        case events.LatchSet() | events.LatchCleared() as turned:
+            _turn_latch(task, turned)
         case other:
             _expect(False, entry, f"{other.kind} is not known here")
+
+
+def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared) -> None:
+    if isinstance(event, events.LatchCleared):
+        task.latch = None
+        task.forgiven += len(task.failures) if event.how == "unlock" else 0
+    else:
+        task.latch = Latch(
+            event.grade, event.reason, event.error_code, event.run_id, event.step_id, event.plan_hash, event.base_tree
+        )
 
 
 def _running(task: Task, entry: Entry) -> Run:

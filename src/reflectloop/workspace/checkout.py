@@ -6,7 +6,8 @@ import os
 import shutil
 import stat
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,7 +56,7 @@ class Workspace:
     borrowed: tuple[Path, ...] = ()  # object folders the workspace's own .git reads from
     shield: Shield | None = None
     copied: tuple[str, ...] = ()  # ignored folders laid into it
-    carried: tuple[Path, ...] = ()  # of the project, to be seen read-only in the workspace
+    carried: Mapping[Path, Path] = field(default_factory=dict)  # to be seen read-only in it: where, and from where
     root: Path = Path("/")  # the project's
     mounted: bool = False  # whether commands see it at the project's own path
     identity: tuple[int, ...] = ()  # of the folders as they were laid out
@@ -70,7 +71,7 @@ class Workspace:
     def read_only(self) -> list[tuple[Path, Path]]:
         """What commands may see and not change: borrowed objects in place, carried folders inside the workspace."""
         return [(path, path) for path in self.borrowed] + [
-            (self.root / path, self.repo / path) for path in self.carried
+            (source, self.repo / path) for path, source in self.carried.items()
         ]
 
     @property
@@ -242,13 +243,15 @@ def create(
     carry: WorkspaceConfig | None = None,
     mounted: bool = False,
     bound: bool = False,
+    fresh: bool = False,
 ) -> Workspace:
     """A workspace with the files of `snapshot`: one kept warm is taken over, else a new one is laid out.
 
-    `mounted`: commands will see it at the project's own path; `bound`: and what is carried lies in it by a mount.
+    `mounted`: commands will see it at the project's own path; `bound`: and what is carried lies in it by a mount;
+    `fresh`: nothing that a command ever worked in may serve.
     """
     folder = root / name
-    warm = ledger.take_warm(project.folder, name, folder)
+    warm = None if fresh else ledger.take_warm(project.folder, name, folder)
     desk = warm.desk if warm else ledger.enter(project.folder, name, folder)
     space = Workspace(name, folder, desk, store, snapshot.tree, snapshot.tree, 0)
     space.borrowed = _borrowed(project, store)
@@ -273,7 +276,8 @@ def reopen(project: Project, store: Store, entry: ledger.Entry, settings: Worksp
     """A workspace that was kept, to be looked at as it is."""
     space = Workspace(entry.name, entry.folder, entry.desk, store, "", "", 0, root=project.root, mounted=True)
     space.borrowed = _borrowed(project, store)
-    space.carried = tuple(Path(name.strip("/")) for name in settings.carry if _carriable(project, name))
+    names = [Path(name.strip("/")) for name in settings.carry if _carriable(project, name)]
+    space.carried = {name: project.root / name for name in names}
     return space
 
 
@@ -292,7 +296,21 @@ def _carry(project: Project, space: Workspace, wanted: WorkspaceConfig, *, bound
         space.resolve(name)  # not through a link out of the workspace
         shutil.copytree(project.root / name, space.repo / name, symlinks=True, dirs_exist_ok=True)
     space.copied = tuple(copied)
-    space.carried = tuple(Path(name) for name in there) if bound else ()
+    space.carried = {Path(name): project.root / name for name in there} if bound else {}
+
+
+def carry_also(space: Workspace, sources: Mapping[Path, Path], *, bound: bool) -> None:
+    """More that is to lie in it without being part of the project, by the place it is to have."""
+    if bound:
+        space.carried = {**space.carried, **sources}
+        return
+    for path, source in sources.items():
+        target = space.resolve(os.fspath(path))  # not through a link out of the workspace
+        if source.is_dir():
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, target)
+    space.copied = (*space.copied, *map(os.fspath, sources))
 
 
 def _carriable(project: Project, name: str) -> bool:
@@ -311,8 +329,8 @@ def _lay_out(space: Workspace, tree: str) -> None:
     for part in (space.folder, space.repo, space.home, space.tmp, space.desk / "objects"):
         part.mkdir(mode=0o700)
     space.identity = ledger.identity(space.folder)
-    # The store is written to here, not the quarantine: nothing new comes of a checkout.
-    checkout = space.store.git(work_tree=space.repo, index=space.desk / "index")
+    # Nothing new comes of a checkout; what it reads may lie in a quarantine.
+    checkout = space.store.git(work_tree=space.repo, index=space.desk / "index", objects=space.shared_objects)
     checkout.run("read-tree", "-u", "--reset", tree)
 
 

@@ -1,0 +1,221 @@
+"""`verify`, `protected` and `receipt`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reflectloop.cli import render
+from reflectloop.cli.render import colours, common, say
+from reflectloop.cli.run import as_interrupts
+from reflectloop.errors import InvalidInput
+from reflectloop.flow import receipts, verdicts
+from reflectloop.flow import verify as verifying
+from reflectloop.flow.verify import Outcome, Request
+from reflectloop.terms import Isolation, Track
+from reflectloop.verify.verdict import Decision, Judged
+from reflectloop.world import files
+
+_MARKS = {"weakening": "red", "suspect": "yellow", "note": "dim"}
+_SHOWN = 20
+
+
+@click.command()
+@click.option("--base", metavar="REV", help="Judge against this revision (default: HEAD).")
+@click.option("--patch", type=click.Path(path_type=Path), metavar="FILE", help="Judge this patch on top of the base.")
+@click.option("--worktree", is_flag=True, help="Judge the working tree as it stands (the default).")
+@click.option("--branch", metavar="BRANCH", help="Judge what a branch changes.")
+@click.option(
+    "--track", type=click.Choice([track.value for track in Track]), help="What kind of change it claims to be."
+)
+@click.option("--check", "checks", multiple=True, metavar="NAME", help="Only this check; may be given again.")
+@click.option("--isolation", type=click.Choice([level.value for level in Isolation]), help="Refuse to run below this.")
+@click.option("--sandbox-root", type=click.Path(path_type=Path), help="Make workspaces under this folder.")
+@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write the verdict as JUnit XML.")
+@click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write the findings as SARIF.")
+@click.option("--wait", is_flag=True, help="Wait while another engine works here.")
+@common
+def verify(
+    base: str | None,
+    patch: Path | None,
+    worktree: bool,
+    branch: str | None,
+    track: str | None,
+    checks: tuple[str, ...],
+    isolation: str | None,
+    sandbox_root: Path | None,
+    junit: Path | None,
+    sarif: Path | None,
+    wait: bool,
+    project_dir: Path,
+    as_json: bool,
+    debug: bool,  # noqa: ARG001
+) -> None:
+    """Judge a change by sealed runs: the engine's own, with tests and configuration as they are in the base.
+
+    Exit 0 only when it is proven: not worse than base and nothing weakened; with --track also what that track asks.
+
+    \b
+    Example: reflectloop verify --base main --track fix
+    """
+    if sum((patch is not None, worktree, branch is not None)) > 1:
+        raise click.UsageError("Name one of --patch, --worktree and --branch.")
+    as_interrupts()
+    request = Request(
+        project_dir,
+        base,
+        patch,
+        branch,
+        Track(track) if track else None,
+        checks,
+        Isolation(isolation) if isolation else None,
+        sandbox_root,
+        wait,
+    )
+    outcome = verifying.verify(request, _Quiet() if as_json else _Words())
+    if outcome.verdict:
+        _export(junit, verdicts.junit(outcome.verdict))
+        _export(sarif, verdicts.sarif(outcome.verdict))
+    if as_json:
+        render.as_json(outcome.envelope, verifying.as_data(outcome.verdict) if outcome.verdict else None)
+    else:
+        _tell(outcome)
+    sys.exit(outcome.error.exit_code if outcome.error else 0)
+
+
+def _export(path: Path | None, text: str) -> None:
+    if path is None:
+        return
+    try:
+        files.write_atomic(path, text)
+    except OSError as fault:
+        raise InvalidInput(f"cannot write {path}: {fault.strerror}", next_step="name another file") from fault
+
+
+class _Quiet:
+    def waits(self, why: str) -> None:
+        pass
+
+    def check(self, name: str, words: str) -> None:
+        pass
+
+    def output(self, name: str, data: bytes) -> None:
+        pass
+
+
+class _Words(_Quiet):
+    def waits(self, why: str) -> None:
+        say(why, err=True)
+
+    def check(self, name: str, words: str) -> None:
+        say(f"{colours()('dim', '·')} {name} {words}", err=True)
+
+
+def _tell(outcome: Outcome) -> None:
+    paint, found = colours(), outcome.verdict
+    assert found  # noqa: S101
+    for one in found.checks:
+        say(_line(one), err=True)
+    for own in found.own:
+        say(f"  {own.check}, tests of the patch: {own.on_patch.summary}; on base: {own.on_base.summary}", err=True)
+    for finding in found.findings[:_SHOWN]:
+        place = f"{finding.path}:{finding.line}" if finding.line else finding.path
+        say(f"  {paint(_MARKS[finding.grade], finding.grade)} {place}: {finding.what} ({finding.rule})", err=True)
+    for warning in (one for one in outcome.envelope.warnings if one not in found.notes):
+        say(f"{paint('yellow', 'warning:')} {warning}", err=True)
+    for reason in found.reasons[:_SHOWN]:
+        say(f"  {paint('bold', str(reason.decision))} {reason.text}", err=True)
+    colour = "green" if found.decision is Decision.PASS else "red"
+    proven = f" (track {found.track})" if found.track else ""
+    say(
+        f"{paint(colour, str(found.decision))} at {found.level}{proven}, isolation {outcome.envelope.isolation}",
+        err=True,
+    )
+    say(f"{paint('dim', 'next:')} {outcome.envelope.next}", err=True)
+
+
+def _line(one: Judged) -> str:
+    change = one.comparison
+    said = one.left_out or f"{one.sealed.summary}; on base: {one.base.summary if one.base else 'not run'}"
+    told = [
+        f"{len(names)} {words}"
+        for names, words in (
+            (change.fixed, "fixed"),
+            (change.newly_failing, "newly failing"),
+            (change.vanished, "gone"),
+            (change.now_skipped, "skipped now"),
+            (change.pre_existing, "failing before and now"),
+            (change.flaky, "flaky"),
+        )
+        if names
+    ]
+    return f"  {one.check.name}: {said}" + (f" ({', '.join(told)})" if told else "")
+
+
+@click.command()
+@common
+def protected(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """List the files that judge a change, and so are taken from the base, each with the reason.
+
+    \b
+    Example: reflectloop protected
+    """
+    found = receipts.protected_files(project_dir)
+    if as_json:
+        render.answer("protected", found, next_step="reflectloop verify")
+        return
+    for one in found:
+        say(f"{one['path']}  {one['kind']}: {one['why']}")
+    if not found:
+        say("nothing here judges a change: no tests, no checks, no configuration of either")
+
+
+@click.group()
+def receipt() -> None:
+    """Show what was proven, or check that nothing of it was changed since."""
+
+
+@receipt.command("show")
+@click.argument("name", required=False, metavar="[RUN|FILE]")
+@common
+def receipt_show(name: str | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Show the receipt of a run or a verification: the decision, and the evidence it rests on.
+
+    \b
+    Example: reflectloop receipt show
+    """
+    found = receipts.checked(project_dir, name)
+    if as_json:
+        render.answer("receipt", found.data(), next_step=f"reflectloop receipt verify {found.path}")
+        return
+    told = found.verified.receipt
+    say(
+        f"{told['run_id']}: {told['decision']} at {told['level']}"
+        + (f", track {told['track']}" if told["track"] else "")
+    )
+    for reason in told["reasons"]:
+        say(f"  {reason}")
+    for record in found.verified.records:
+        say(f"  {record['id']} {record['level']} {record['claim']}")
+    say(f"next: reflectloop receipt verify {found.path}")
+
+
+@receipt.command("verify")
+@click.argument("name", required=False, metavar="[RUN|FILE]")
+@common
+def receipt_verify(name: str | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Check a receipt offline: the chain of evidence, every file it names, and, in the repository, the trees.
+
+    \b
+    Example: reflectloop receipt verify .reflectloop/runs/RLOP-…/receipt.json
+    """
+    found = receipts.checked(project_dir, name)
+    data: dict[str, Any] = found.data()
+    found.refuse_changed()
+    if as_json:
+        render.answer("receipt", data, next_step="reflectloop status")
+        return
+    say(f"{found.path}: {len(found.verified.records)} record(s), unchanged; {found.trees}")

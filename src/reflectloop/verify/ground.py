@@ -1,0 +1,80 @@
+"""Where sealed runs happen: fresh workspaces that no agent, no step and no earlier check ever touched."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reflectloop.box import limits
+from reflectloop.box.box import Box
+from reflectloop.box.limits import Limiter
+from reflectloop.box.walls import Wall
+from reflectloop.config import Config, WorkspaceConfig
+from reflectloop.errors import SecretLeak
+from reflectloop.terms import Isolation
+from reflectloop.verify.trees import Trees
+from reflectloop.workspace import checkout, ledger
+from reflectloop.workspace.project import Project
+from reflectloop.workspace.snapshot import Snapshot
+
+_FIRST_NUMBER = 100  # of a run's workspaces; those of its steps come before
+
+
+@dataclass
+class Ground:
+    """`commit` is what HEAD says in every workspace, so that version tools answer the same on base and on the patch."""
+
+    name: str  # the run's
+    project: Project
+    trees: Trees
+    settings: Config
+    wall: Wall
+    caller: Mapping[str, str]
+    root: Path
+    commit: str
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST_NUMBER))
+
+    @contextmanager
+    def open(self, tree: str, base_tree: str, carried: Mapping[Path, Path] | None = None) -> Iterator[Box]:
+        """A box around a fresh workspace with the files of `tree`; gone when the block is left."""
+        name = f"{self.name}.{next(self._numbers)}"
+        limiter: Limiter | None = None
+        try:
+            space = checkout.create(
+                self.project,
+                self.trees.store,
+                Snapshot(tree, self.commit, dirty=False, warnings=()),
+                name=name,
+                root=self.root,
+                shared_objects=self.trees.objects,
+                carry=self._carry(),
+                mounted=self.wall.mounted,
+                bound=self.wall.by == "bubblewrap",
+                fresh=True,
+            )
+            space.base_tree = base_tree
+            checkout.carry_also(space, carried or {}, bound=self.wall.by == "bubblewrap")
+            if self.wall.level is Isolation.FULL:
+                limiter = Limiter(name, limits.wanted(self.settings.box))
+            yield Box.by(self.settings, space, self.caller, self.wall, limiter)
+            space.close()
+        except SecretLeak:
+            self._clear(name, destroy=True)
+            raise
+        finally:
+            if limiter:
+                limiter.close()
+            self._clear(name)
+
+    def _carry(self) -> WorkspaceConfig:
+        """Where a set-up installs dependencies, the user's own are in its way; what they name themselves stays."""
+        wanted = self.settings.workspace
+        return wanted.model_copy(update={"carry": wanted.names_carried}) if self.settings.verify.setup else wanted
+
+    def _clear(self, name: str, *, destroy: bool = False) -> None:
+        entry = ledger.find(self.project.folder, name)
+        if entry:
+            ledger.destroy(entry) if destroy else ledger.remove(entry)

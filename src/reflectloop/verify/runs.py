@@ -1,0 +1,227 @@
+"""Runs a project's checks on a tree, in a fresh workspace, and remembers what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+from reflectloop import secrets
+from reflectloop.box.box import Box, Order
+from reflectloop.box.view import TEMP
+from reflectloop.verify import evidence, reports, runners
+from reflectloop.verify.ground import Ground
+from reflectloop.verify.result import Detected, Reading, VerificationResult
+from reflectloop.verify.runners import Prepared
+from reflectloop.world import clock, files
+
+_REPORT = "reflectloop-report"
+_LARGEST_REPORT = 256 << 20
+_MOST_REPORTS = 20_000
+_LOG_READ = 16 << 20
+_NO_REPORT = "ended well, and without the report it was asked for"  # what is printed alone can be printed by anybody
+# Outcomes that another try could change; they are not remembered.
+_FLEETING = frozenset(("timeout", "crashed"))
+
+
+class Ran(NamedTuple):
+    """What came of one check on one tree, and where that is known from."""
+
+    result: VerificationResult
+    tree: str
+    output_sha256: str | None
+    isolation: str
+    started: str
+    remembered: bool = False
+    restricted: bool = False
+
+
+class Told(NamedTuple):
+    """Who is told while checks run."""
+
+    check: Callable[[str, str], None]  # its name, and on what
+    output: Callable[[str, bytes], None]
+
+
+@dataclass
+class Runs:
+    """`surroundings` is what else an outcome depends on, `memory` the folder of remembered ones."""
+
+    ground: Ground
+    memory: Path
+    logs: Path
+    surroundings: str
+    base_tree: str
+    told: Told
+    carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, what its set-up made
+    again: int = 0  # counts tries that must not be answered from memory
+    _logs: int = 0
+
+    def on(
+        self, tree: str, checks: Sequence[Detected], words: str, only: Mapping[str, Sequence[str]] | None = None
+    ) -> dict[str, Ran]:
+        """Every check on one tree, in one workspace, in order; `only` names the tests a check is to be kept to."""
+        chosen = only or {}
+        keys = {check.name: self._key(tree, check, checks, chosen.get(check.name, ())) for check in checks}
+        known = {name: ran for name, key in keys.items() if (ran := self._recall(key)) is not None}
+        asked = [check for check in checks if check.name not in known]
+        if not asked:
+            return known
+        out = dict(known)
+        with self.ground.open(tree, self.base_tree, self.carried.get(tree)) as box:
+            broken: set[str] = set()
+            for check in checks:
+                if check.kind != "build" and check.name in known:
+                    continue
+                if check.cwd in broken:
+                    out[check.name] = Ran(_not_built(check), tree, None, self._stamp(), clock.stamp(clock.now()))
+                    continue
+                ran = self._run(box, tree, check, words, chosen.get(check.name, ()))
+                out[check.name] = ran
+                if check.kind == "build" and not ran.result.ok:
+                    broken.add(check.cwd)
+                self._remember(keys[check.name], ran)
+        return out
+
+    def _stamp(self) -> str:
+        return self.ground.wall.stamp(())
+
+    # One check -----------------------------------------------------------------------------------------------
+
+    def _run(self, box: Box, tree: str, check: Detected, words: str, only: Sequence[str]) -> Ran:
+        self.told.check(check.name, words)
+        self._logs += 1
+        name = f"{_REPORT}-{self._logs}"
+        inside = (TEMP if box.view else box.workspace.tmp) / name
+        prepared = runners.prepare(check, report=inside, only=only)
+        log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
+        started = clock.stamp(clock.now())
+        order = Order(
+            prepared.argv,
+            box.workspace.resolve(check.cwd),
+            log,
+            self.ground.settings.verify.timeout_s,
+            env=prepared.env,
+            show=lambda data: self.told.output(check.name, data),
+        )
+        done = box.run(order)
+        log_text = _log_text(log)
+        reading = self._read(box, check, prepared, name, log_text)
+        result = reports.judge(
+            reading,
+            exit_code=done.exit_code,
+            timed_out=done.timed_out or done.idle,
+            kind=check.kind,
+            tool=check.tool,
+            command=prepared.argv,
+            duration_ms=done.duration_ms,
+            log=log_text,
+            log_path=os.fspath(log),
+        )
+        if result.ok and reading is None and prepared.report is not None:
+            result = result.model_copy(update={"ok": False, "type": "crashed", "summary": _NO_REPORT})
+        return Ran(
+            result, tree, evidence.digest_of(log), self._stamp(), started, restricted=bool(only) and prepared.restricted
+        )
+
+    def _read(self, box: Box, check: Detected, prepared: Prepared, name: str, log_text: str) -> Reading | None:
+        """What the tool wrote for machines; its words only where it has nothing of the kind."""
+        if prepared.report is None:
+            return reports.read(log_text, tool=check.tool)
+        if prepared.report.is_absolute():
+            found = list(_files_at(box.workspace.tmp / name))
+        else:
+            found = sorted(box.workspace.resolve(check.cwd).glob(os.fspath(prepared.report)))[:_MOST_REPORTS]
+        readings = [reading for path in found if (reading := _reading(path, check.tool)) is not None]
+        return _joined(readings) if readings else None
+
+    # Memory --------------------------------------------------------------------------------------------------
+
+    def _key(self, tree: str, check: Detected, checks: Sequence[Detected], only: Sequence[str]) -> str:
+        built = [list(one.command) for one in checks if one.kind == "build" and one.cwd == check.cwd]
+        said = [tree, check.tool, list(check.command), check.cwd, built, sorted(only), self.surroundings, self.again]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+    def _recall(self, key: str) -> Ran | None:
+        try:
+            said = json.loads((self.memory / f"{key}.json").read_bytes())
+            result = VerificationResult.model_validate(said.pop("result"))
+            return Ran(result, **{**said, "remembered": True})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, ValidationError):
+            return None  # what cannot be read is found out again
+
+    def _remember(self, key: str, ran: Ran) -> None:
+        if ran.result.type in _FLEETING:
+            return
+        self.memory.mkdir(parents=True, exist_ok=True)
+        said = {**ran._asdict(), "result": ran.result.model_dump(mode="json")}
+        files.write_atomic(self.memory / f"{key}.json", secrets.current().redact(json.dumps(said)) + "\n")
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)
+
+
+def _not_built(check: Detected) -> VerificationResult:
+    return VerificationResult(
+        ok=False,
+        type="build_failure",
+        summary="not run, since the build failed",
+        kind=check.kind,
+        tool=check.tool,
+        command=check.command,
+    )
+
+
+def _log_text(log: Path) -> str:
+    with log.open("rb") as file:
+        return file.read(_LOG_READ).decode("utf-8", "replace")
+
+
+def _files_at(place: Path) -> Iterator[Path]:
+    """A report, or a folder of them; nothing that a link leads to."""
+    if place.is_symlink():
+        return
+    if place.is_dir():
+        yield from (path for path in sorted(place.rglob("*"))[:_MOST_REPORTS] if path.is_file())
+    elif place.exists():
+        yield place
+
+
+def _reading(path: Path, tool: str) -> Reading | None:
+    """One report. A link, a device or something too large to be one is none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_REPORT:
+            return None
+        return reports.read(file.read(), tool=tool)
+
+
+def _joined(readings: Sequence[Reading]) -> Reading:
+    if len(readings) == 1:
+        return readings[0]
+    counts = [reading.counts for reading in readings if reading.counts is not None]
+    summed = (
+        {name: sum(getattr(one, name) for one in counts) for name in type(counts[0]).model_fields} if counts else None
+    )
+    return Reading(
+        readings[0].tool,
+        readings[0].kind,
+        tuple(detail for reading in readings for detail in reading.details),
+        type(counts[0])(**summed) if summed is not None else None,
+        {name: outcome for reading in readings for name, outcome in reading.tests.items()},
+        all(reading.collected for reading in readings),
+    )

@@ -1,0 +1,170 @@
+"""From what was run and seen to one decision, with reasons a reviewer would accept; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from reflectloop.terms import Track
+from reflectloop.verify.compare import NO_ANSWER, Comparison
+from reflectloop.verify.evidence import Level
+from reflectloop.verify.result import Detected, Finding, VerificationResult
+
+_SHOWN = 5  # of many names, in a reason
+
+
+class Decision(StrEnum):
+    """Gravest first."""
+
+    STOP = "STOP"
+    REDO = "REDO"
+    RETRY = "RETRY"
+    ASK = "ASK"
+    PASS = "PASS"  # noqa: S105 - a word of the gates
+
+
+class Reason(NamedTuple):
+    decision: Decision
+    text: str
+
+
+class Judged(NamedTuple):
+    """One check, before and after."""
+
+    check: Detected
+    base: VerificationResult | None  # None where the base could not be judged by it
+    sealed: VerificationResult
+    comparison: Comparison
+    left_out: str = ""  # why it does not count
+
+
+class Own(NamedTuple):
+    """The tests that the patch itself brings: in their new version, on base's sources and on the patch's."""
+
+    check: str
+    on_base: VerificationResult
+    on_patch: VerificationResult
+    red_then_green: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+
+
+class Named(NamedTuple):
+    """A check that the plan names, run sealed."""
+
+    name: str
+    held: bool
+    reason: str
+    red_on_base: bool | None = None  # None where nobody asked
+
+
+class Verdict(NamedTuple):
+    decision: Decision
+    level: Level
+    track: Track | None
+    reasons: tuple[Reason, ...]
+    findings: tuple[Finding, ...]
+    checks: tuple[Judged, ...]
+    own: tuple[Own, ...]
+    named: tuple[Named, ...]
+    comparison: Comparison
+    base_tree: str
+    tree: str
+    sealed_tree: str
+    restored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def of_findings(findings: Iterable[Finding], lifted: Iterable[str]) -> list[Reason]:
+    """What weakens the judge throws the change away, unless a person confirmed that this file may change."""
+    free = set(lifted)
+    out = []
+    for one in findings:
+        place = f"{one.path}:{one.line}" if one.line else one.path
+        if one.grade == "weakening":
+            out.append(Reason(Decision.ASK if one.path in free else Decision.REDO, f"{place}: {one.what} ({one.rule})"))
+        elif one.grade == "suspect":
+            out.append(Reason(Decision.ASK, f"{place}: {one.what} ({one.rule})"))
+    return out
+
+
+def of_checks(checks: Sequence[Judged], track: Track | None) -> list[Reason]:
+    counted = [one for one in checks if not one.left_out]
+    out = [reason for one in counted for reason in _of_check(one, track)]
+    if not counted:
+        out.append(Reason(Decision.RETRY, "no check of this project is known, so nothing was proven"))
+    elif not any(one.check.kind in ("test", "build", "custom") for one in counted):
+        out.append(Reason(Decision.RETRY, "only linters looked at it: no test and no build of this project ran"))
+    return out
+
+
+def _of_check(one: Judged, track: Track | None) -> list[Reason]:
+    name, change, now = one.check.name, one.comparison, one.sealed
+    out = []
+    for what, names in (
+        ("fail now", change.newly_failing),
+        ("are gone", change.vanished),
+        ("are skipped now", change.now_skipped),
+    ):
+        if names:
+            out.append(Reason(Decision.RETRY, f"{name}: passed before, {what}: {shown(names)}"))
+    if not out and not now.ok and not _as_bad_before(one):
+        out.append(Reason(Decision.RETRY, f"{name}: {now.summary} ({now.type})"))
+    if track is Track.REFACTOR and change.fixed and not out:
+        out.append(
+            Reason(Decision.RETRY, f"{name}: a refactoring changes no outcome, and these did: {shown(change.fixed)}")
+        )
+    return out
+
+
+def _as_bad_before(one: Judged) -> bool:
+    """What fails on base too is no fault of this change, where it can be told that it is the same."""
+    if one.base is None or one.base.ok or one.sealed.type in NO_ANSWER:
+        return False
+    if one.check.kind in ("lint", "type"):
+        return bool(one.base.details)
+    return bool(one.sealed.tests) or _counts_no_worse(one.base, one.sealed)
+
+
+def _counts_no_worse(base: VerificationResult, now: VerificationResult) -> bool:
+    """Where tests have no names, numbers must do; none at all tell nothing."""
+    known = now.counts.failed + now.counts.errors > 0
+    worse = now.counts.failed + now.counts.errors > base.counts.failed + base.counts.errors
+    return known and not worse and now.counts.passed >= base.counts.passed
+
+
+def of_own(own: Iterable[Own]) -> list[Reason]:
+    out = []
+    for one in own:
+        if one.failing:
+            out.append(Reason(Decision.RETRY, f"{one.check}: tests that the patch brings fail: {shown(one.failing)}"))
+        elif not one.on_patch.ok and one.on_patch.type != "no_tests":
+            out.append(Reason(Decision.RETRY, f"{one.check}: tests that the patch brings: {one.on_patch.summary}"))
+    return out
+
+
+def of_named(named: Iterable[Named]) -> list[Reason]:
+    out = []
+    for one in named:
+        if not one.held:
+            out.append(Reason(Decision.RETRY, f"check {one.name}: {one.reason}"))
+        elif one.red_on_base is False:
+            out.append(Reason(Decision.RETRY, f"check {one.name} is to be red on base, and is green there already"))
+    return out
+
+
+def of_fix(proven: Iterable[str]) -> list[Reason]:
+    """A fix shows something that was red and is green."""
+    if any(True for _ in proven):
+        return []
+    return [Reason(Decision.RETRY, "nothing that was red on base is green now, so nothing shows that it was fixed")]
+
+
+def gravest(reasons: Iterable[Reason]) -> Decision:
+    order = list(Decision)
+    return min((reason.decision for reason in reasons), key=order.index, default=Decision.PASS)
+
+
+def shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -1,0 +1,144 @@
+"""A run's last word is the sealed verification: what its plan asks for is proven, or there is no patch to apply."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from support import Answer, Repo
+
+BROKEN = "def last(items, size):\n    return len(items) // size\n"
+TEST = "import unittest\n\nfrom pager import last\n\n\nclass Last(unittest.TestCase):\n    def test_{name}(self):\n        self.assertEqual(last({items}, 2), {pages})\n"
+FIX = "sed -i 's|len(items) // size|-(-len(items) // size)|' pager.py"
+
+
+@pytest.fixture
+def pager(repo: Repo) -> Repo:
+    repo.git("rm", "-q", "-r", "src")
+    repo.write("pager.py", BROKEN)
+    repo.write("test_even.py", TEST.format(name="even", items=[1, 2], pages=1))
+    repo.write("test_odd.py", TEST.format(name="odd", items=[1, 2, 3], pages=2))
+    repo.commit("a pager")
+    return repo
+
+
+def run(repo: Repo, command: str, *, code: int, **plan: Any) -> Answer:
+    steps = [{"id": "work", "commands": [command]}]
+    path = repo.plan(json.dumps({"plan": {"title": "Test", "steps": steps, **plan}}))
+    done = repo.run("run", path, "--new")
+    assert done.code == code, done.stderr
+    return done
+
+
+def events(repo: Repo) -> list[dict[str, Any]]:
+    [journal] = (repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
+    return [json.loads(line) for line in journal.read_text().splitlines()]
+
+
+def test_a_fix_is_proven_by_the_projects_own_tests_though_the_plan_names_none(pager: Repo) -> None:
+    run(pager, FIX, code=0, track="fix")
+    assert [one["kind"] for one in events(pager)][-2:] == ["judged", "run_finished"]
+    receipt = json.loads((pager.latest() / "receipt.json").read_text())
+    assert (receipt["decision"], receipt["level"]) == ("PASS", "L3")
+    assert pager.run("receipt", "verify").code == 0
+    assert yaml.safe_load((pager.latest() / "envelope.yaml").read_text())["envelope"]["evidence_level"] == "L3"
+
+
+def test_a_fix_that_fixes_nothing_leaves_no_patch_to_apply(pager: Repo) -> None:
+    run(pager, "echo '# a comment' >> pager.py", code=32, track="fix")
+    assert pager.run("apply", "--yes").code != 0
+    assert "nothing that was red on base" in (pager.latest() / "blocker.yaml").read_text()
+
+
+def test_a_step_that_skips_the_failing_test_is_caught_at_the_end(pager: Repo) -> None:
+    run(pager, "sed -i 's|def test_odd|def odd|' test_odd.py", code=33, track="fix")
+    assert "test_odd.py" in (pager.latest() / "blocker.yaml").read_text()
+
+
+def test_a_reproduction_must_be_red_on_base(pager: Repo) -> None:
+    words = [sys.executable, "-m", "unittest", "-q", "test_odd"]
+    good = {"repro": {"run": words, "red_on_base": True}}
+    run(pager, FIX, code=0, track="fix", checks=good)
+    words = [sys.executable, "-m", "unittest", "-q", "test_even"]
+    bad = {"repro": {"run": words, "red_on_base": True}}
+    done = run(pager, FIX, code=32, track="fix", checks=bad)
+    assert "green there already" in done.stderr
+
+
+def test_a_test_that_the_plan_writes_is_red_on_base_and_green_on_the_patch(pager: Repo) -> None:
+    pager.git("rm", "-q", "test_odd.py")
+    pager.commit("nobody tests it")
+    text = TEST.format(name="odd", items=[1, 2, 3], pages=2)
+    write = f"cat > test_more.py <<'E'\n{text}E\n{FIX}"
+    words = [sys.executable, "-m", "unittest", "-q", "test_more"]
+    run(pager, write, code=0, track="fix", checks={"repro": {"run": words, "red_on_base": True}})
+
+
+def test_a_criterion_without_a_check_that_holds_is_not_met(pager: Repo) -> None:
+    criteria = [{"id": "AC-1", "text": "the last page is shown", "check": "odd"}]
+    checks = {"odd": {"run": [sys.executable, "-m", "unittest", "-q", "test_odd"]}}
+    feature = {"track": "feature", "checks": checks, "may_change": ["**"]}
+    run(pager, FIX, code=0, acceptance=criteria, **feature)
+    done = run(pager, FIX, code=32, acceptance=[{"id": "AC-2", "text": "is quick"}], **feature)
+    assert "AC-2 is quick" in done.stderr
+
+
+def test_a_direct_plan_that_names_nothing_is_not_judged_again(pager: Repo) -> None:
+    run(pager, "echo x > new.txt", code=0, track="direct")
+    assert "judged" not in [one["kind"] for one in events(pager)]
+    assert json.loads((pager.latest() / "receipt.json").read_text())["level"] == "L2"
+
+
+def test_a_direct_plan_that_asks_for_the_tests_gets_them(pager: Repo) -> None:
+    run(pager, "echo 'def last(items, size): return 1' > pager.py", code=0, track="direct")
+    pager.run("gc")
+    done = run(
+        pager,
+        "echo 'def last(items, size): return 7' > pager.py",
+        code=32,
+        track="direct",
+        verification={"mode": "test"},
+    )
+    assert "test_even" in done.stderr
+
+
+def test_a_check_that_passed_only_in_the_steps_workspace_is_not_enough(pager: Repo) -> None:
+    """What a step leaves outside the change, such as a file that git ignores, is not there when it counts."""
+    pager.write(".gitignore", "made\n")
+    pager.commit("ignores a file")
+    steps = [{"id": "work", "commands": ["touch made; echo x > seen"], "verify": ["there"]}]
+    plan = {"title": "Test", "track": "direct", "checks": {"there": {"run": ["test", "-e", "made"]}}, "steps": steps}
+    done = pager.run("run", pager.plan(json.dumps({"plan": plan})))
+    assert done.code == 32
+    assert "check there" in done.stderr
+
+
+def test_a_protected_file_that_the_plan_frees_is_judged_in_its_new_version(pager: Repo) -> None:
+    text = (
+        TEST.format(name="odd", items=[1, 2, 3], pages=2)
+        + "\n    def test_none(self):\n        self.assertEqual(last([], 2), 0)\n"
+    )
+    command = f"cat > test_odd.py <<'E'\n{text}E\n{FIX}"
+    run(pager, command, code=0, track="fix", may_change_protected=["test_odd.py"])
+
+
+def test_the_evidence_says_what_the_steps_showed_and_what_was_sealed(pager: Repo) -> None:
+    run(pager, FIX, code=0, track="fix")
+    lines = [json.loads(line) for line in (pager.latest() / "evidence.jsonl").read_text().splitlines()]
+    assert lines[0]["claim"] == "step work: its commands exited 0"
+    assert {line["level"] for line in lines} == {"L2", "L3"}
+    assert all(line["plan_hash"] and line["isolation"] for line in lines)
+    plan = pager.latest() / "plan.txt"
+    plan.write_bytes(plan.read_bytes() + b" ")
+    assert pager.run("receipt", "verify").code == 12
+
+
+def test_no_workspace_of_a_verification_is_left(pager: Repo) -> None:
+    run(pager, FIX, code=0, track="fix")
+    assert pager.workspaces() == []
+    assert not list(Path(pager.path / ".reflectloop" / "tmp").glob("*.index"))

@@ -1,0 +1,231 @@
+"""Comparing outcomes, deciding, and the chain of evidence: the pure part of sealed verification."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reflectloop.errors import InvalidInput
+from reflectloop.plan.globs import named
+from reflectloop.terms import Track
+from reflectloop.verify import compare, evidence, verdict
+from reflectloop.verify.evidence import Chain, Record
+from reflectloop.verify.result import Counts, Detail, Detected, Finding, Outcome, Type, VerificationResult
+from reflectloop.verify.verdict import Decision, Judged, Named, Own, Reason
+
+OUTCOMES: list[Outcome] = ["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
+
+
+def result(*, ok: bool = True, kind: str = "test", came: Type | None = None, **tests: Outcome) -> VerificationResult:
+    said: Type = came or ("passed" if ok else "test_failure")
+    return VerificationResult.model_validate(
+        {"ok": ok, "type": said, "summary": said, "kind": kind, "tests": dict(tests)}
+    )
+
+
+def judged(base: VerificationResult, now: VerificationResult, kind: str = "test") -> Judged:
+    check = Detected("tests", kind, "pytest", ("pytest",))  # type: ignore[arg-type]
+    return Judged(check, base, now, compare.compare(base, now))
+
+
+def test_a_test_that_turned_red_is_newly_failing() -> None:
+    found = compare.by_test({"a": "passed", "b": "passed"}, {"a": "failed", "b": "passed"})
+    assert found.newly_failing == ("a",)
+    assert found.worse
+
+
+def test_a_test_that_is_not_run_any_more_has_vanished() -> None:
+    assert compare.by_test({"a": "passed", "b": "failed", "c": "skipped"}, {}).vanished == ("a", "b")
+
+
+@pytest.mark.parametrize("aside", ["skipped", "xfailed"])
+def test_a_test_put_aside_is_not_a_test_that_passes(aside: Outcome) -> None:
+    assert compare.by_test({"a": "failed"}, {"a": aside}).now_skipped == ("a",)
+    assert compare.by_test({"a": "passed"}, {"a": aside}).worse
+
+
+def test_what_failed_before_and_fails_still_is_proven_to_be_old() -> None:
+    found = compare.by_test({"a": "failed", "b": "error"}, {"a": "failed", "b": "passed"})
+    assert (found.pre_existing, found.fixed, found.worse) == (("a",), ("b",), False)
+
+
+def test_a_new_test_that_fails_is_newly_failing() -> None:
+    assert compare.by_test({}, {"new": "error"}).newly_failing == ("new",)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(OUTCOMES)),
+    st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(OUTCOMES)),
+)
+def test_every_passed_test_is_accounted_for(base: dict[str, Outcome], now: dict[str, Outcome]) -> None:
+    found = compare.by_test(base, now)
+    for name, came in base.items():
+        if came == "passed" and now.get(name) not in ("passed", "xpassed"):
+            assert name in (*found.newly_failing, *found.vanished, *found.now_skipped)
+    assert not compare.by_test(base, base).worse
+
+
+def test_an_issue_that_only_moved_is_not_new() -> None:
+    old = VerificationResult(
+        ok=False, type="lint", summary="", kind="lint", details=(Detail(file="a.py", line=3, rule="E1", error="long"),)
+    )
+    moved = old.model_copy(update={"details": (Detail(file="a.py", line=30, rule="E1", error="long"),)})
+    more = moved.model_copy(update={"details": (*moved.details, Detail(file="a.py", line=31, rule="E1", error="long"))})
+    assert compare.compare(old, moved).newly_failing == ()
+    assert len(compare.compare(old, more).newly_failing) == 1
+
+
+def test_a_runner_that_died_counts_whole_and_not_as_a_thousand_lost_tests() -> None:
+    found = compare.compare(result(a="passed", b="passed"), result(ok=False, came="crashed"))
+    assert (found.newly_failing, found.vanished) == (("crashed",), ())
+
+
+def test_a_suite_that_could_not_be_collected_and_can_be_now_is_fixed() -> None:
+    assert compare.compare(result(ok=False, came="collection_error"), result(a="passed")).fixed
+
+
+def test_without_any_check_nothing_is_proven() -> None:
+    assert verdict.gravest(verdict.of_checks([], None)) is Decision.RETRY
+
+
+def test_linters_alone_prove_nothing() -> None:
+    one = judged(result(kind="lint"), result(kind="lint"), kind="lint")
+    assert verdict.gravest(verdict.of_checks([one], None)) is Decision.RETRY
+
+
+@pytest.mark.parametrize("came", ["no_tests", "tool_missing", "timeout", "crashed", "collection_error"])
+def test_a_check_without_an_answer_is_no_pass_though_base_had_none_either(came: Type) -> None:
+    one = judged(result(ok=False, came=came), result(ok=False, came=came))
+    assert verdict.gravest(verdict.of_checks([one], None)) is Decision.RETRY
+
+
+def test_old_failures_alone_are_not_this_changes_fault() -> None:
+    one = judged(result(ok=False, a="failed", b="passed"), result(ok=False, a="failed", b="passed"))
+    assert verdict.of_checks([one], None) == []
+
+
+def test_a_failure_that_names_no_tests_and_no_numbers_cannot_be_called_old() -> None:
+    one = judged(result(ok=False), result(ok=False))
+    assert verdict.gravest(verdict.of_checks([one], None)) is Decision.RETRY
+
+
+def test_a_refactoring_that_changes_an_outcome_is_none() -> None:
+    one = judged(result(ok=False, a="failed", b="passed"), result(a="passed", b="passed"))
+    assert verdict.of_checks([one], Track.FEATURE) == []
+    assert verdict.gravest(verdict.of_checks([one], Track.REFACTOR)) is Decision.RETRY
+
+
+def test_a_weakening_is_thrown_away_unless_a_person_freed_the_file() -> None:
+    found = [Finding("skip-added", "tests/test_a.py", 3, "skips the test")]
+    assert verdict.gravest(verdict.of_findings(found, [])) is Decision.REDO
+    assert verdict.gravest(verdict.of_findings(found, ["tests/test_a.py"])) is Decision.ASK
+    assert verdict.of_findings([found[0]._replace(grade="note")], []) == []
+
+
+def test_a_fix_shows_something_that_was_red() -> None:
+    assert verdict.gravest(verdict.of_fix([])) is Decision.RETRY
+    assert verdict.of_fix(["tests/test_a.py::test_x"]) == []
+
+
+def test_a_check_that_is_green_on_base_reproduces_nothing() -> None:
+    assert verdict.of_named([Named("repro", True, "", red_on_base=True)]) == []
+    assert verdict.gravest(verdict.of_named([Named("repro", True, "", red_on_base=False)])) is Decision.RETRY
+    assert verdict.gravest(verdict.of_named([Named("repro", False, "exit code 1, not 0")])) is Decision.RETRY
+
+
+def test_own_tests_that_fail_are_named() -> None:
+    one = Own("pytest", result(), result(ok=False, x="failed"), failing=("x",))
+    assert "x" in verdict.of_own([one])[0].text
+
+
+def test_the_gravest_reason_decides() -> None:
+    reasons = [Reason(one, "") for one in (Decision.ASK, Decision.RETRY, Decision.REDO)]
+    assert verdict.gravest(reasons) is Decision.REDO
+    assert verdict.gravest([]) is Decision.PASS
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "fits"),
+    [
+        ("src/**", "src/a/b.py", True),
+        ("src/*.py", "src/a/b.py", False),
+        ("src", "src/a/b.py", True),
+        ("**/test_*.py", "test_a.py", True),
+        ("**/test_*.py", "x/y/test_a.py", True),
+        ("a?.py", "ab.py", True),
+        ("a[bc].py", "ac.py", True),
+        ("a+b.py", "aab.py", False),
+    ],
+)
+def test_patterns_mean_what_people_mean_by_them(pattern: str, path: str, fits: bool) -> None:
+    assert named(path, [pattern]) is fits
+
+
+def _folder(path: Path) -> Path:
+    chain = Chain(path / evidence.FILE)
+    for claim in ("on base", "sealed"):
+        chain.add(
+            Record(
+                claim=claim,
+                level="L3",
+                kind="test",
+                command=("pytest",),
+                exit_code=0,
+                counts=Counts(passed=3),
+                tree="t",
+                base_tree="b",
+                plan_hash=None,
+                output_sha256=None,
+                isolation="full",
+                started="",
+                duration_ms=1,
+            )
+        )
+    (path / "changes.patch").write_text("diff --git a/x b/x\n")
+    (path / "plan.txt").write_text("plan: {}\n")
+    return evidence.write_receipt(path, chain, {"decision": "PASS"}, ["changes.patch", "plan.txt"])
+
+
+def test_what_was_written_verifies(tmp_path: Path) -> None:
+    found = evidence.verify(_folder(tmp_path))
+    assert found.faults == []
+    assert [record["id"] for record in found.records] == ["E-001", "E-002"]
+
+
+@pytest.mark.parametrize("name", [evidence.FILE, "changes.patch", "plan.txt", evidence.RECEIPT])
+def test_any_changed_byte_is_seen(tmp_path: Path, name: str) -> None:
+    receipt = _folder(tmp_path)
+    whole = (tmp_path / name).read_bytes()
+    for place in range(len(whole)):
+        (tmp_path / name).write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            faults = evidence.verify(receipt).faults
+        except InvalidInput:
+            faults = ["unreadable"]
+        assert faults, f"byte {place} of {name}"
+    (tmp_path / name).write_bytes(whole)
+    assert evidence.verify(receipt).faults == []
+
+
+def test_a_record_taken_out_of_the_middle_is_seen_though_hashes_were_made_anew(tmp_path: Path) -> None:
+    receipt = _folder(tmp_path)
+    lines = (tmp_path / evidence.FILE).read_bytes().splitlines(keepends=True)
+    (tmp_path / evidence.FILE).write_bytes(lines[1])
+    said = json.loads(receipt.read_text())
+    said["files"][evidence.FILE] = evidence.digest_of(tmp_path / evidence.FILE)
+    body = {key: value for key, value in said.items() if key != "digest"}
+    receipt.write_text(json.dumps({**body, "digest": evidence.digest(evidence.canonical(body))}, indent=2) + "\n")
+    assert any("does not follow" in fault for fault in evidence.verify(receipt).faults)
+
+
+def test_what_is_no_receipt_is_refused_by_name(tmp_path: Path) -> None:
+    for text in ("", "[]", "{}", '{"version": 9}'):
+        (tmp_path / "receipt.json").write_text(text)
+        with pytest.raises(InvalidInput, match=r"receipt\.json"):
+            evidence.verify(tmp_path / "receipt.json")
+    with pytest.raises(InvalidInput, match="No such file"):
+        evidence.verify(tmp_path / "none.json")
