@@ -175,7 +175,7 @@ def unwritten(own: Path, root: Path) -> list[Path]:
     """Graves whose digger was killed, and folders of ours that no ledger entry names any more."""
     graves = list(root.glob(f"{_GRAVE}*")) if root.is_dir() else []
     known = {entry.name for entry in entries(own)}
-    runs = {path.name for path in (own / "runs").glob("RLOP-*")}
+    runs = {path.name for path in (*(own / "runs").glob("RLOP-*"), *(own / "verifications").glob("RLOP-*"))}
     lost = [path for path in root.glob("RLOP-*") if path.name not in known and path.name.split(".")[0] in runs]
     return graves + lost
 
