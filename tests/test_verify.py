@@ -419,3 +419,24 @@ def test_a_suite_that_deletes_its_folder_starts_daemons_and_floods_is_judged_all
     found = calc.verify("--track", "fix")
     assert found["code"] in (0, 32)
     assert found["checks"][-1]["sealed"]["type"] in ("passed", "crashed", "test_failure")
+
+
+def test_a_check_that_needs_a_server_has_one_on_a_loopback_of_its_own(calc: Calc) -> None:
+    ask = "import urllib.request as r; assert b'calc.py' in r.urlopen('http://127.0.0.1:8123/').read()"
+    service = (
+        '{run = ["python3", "-m", "http.server", "8123", "--bind", "127.0.0.1"], ready_url = "http://127.0.0.1:8123/"}'
+    )
+    calc.write(
+        "reflectloop.toml",
+        f'[verify]\nchecks = [{{name = "page", run = ["python3", "-c", "{ask}"], kind = "custom", service = {service}}}]\n',
+    )
+    calc.commit("settings")
+    calc.fix()
+    calc.verify(code=0)
+    calc.edit("reflectloop.toml", '"-m", "http.server"', '"-c", "import sys; sys.exit(\'no server today\')", "--"')
+    calc.commit("a server that does not come up")
+    calc.edit("calc.py", "a + b", "b + a")
+    found = calc.verify(code=32)
+    log = Path(found["checks"][0]["sealed"]["log_path"]).read_text()
+    assert "did not answer" in log
+    assert "no server today" in log

@@ -84,11 +84,20 @@ class SecretsConfig(Section):
     baseline: Path | None = Field(default=None, description="a file of fingerprints that are let stand")
 
 
+class Service(Section):
+    """A server that a check needs: started beside it, on the loopback of its box, and ended with it."""
+
+    run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
+    ready_url: Annotated[str, Field(pattern=r"^http://(localhost|127\.0\.0\.1)(:[0-9]{1,5})?(/[!-~]*)?$")]
+    timeout_s: Annotated[StrictInt, Field(ge=1, le=3600)] = 30
+
+
 class ConfiguredCheck(Section):
     name: Annotated[str, Field(min_length=1, max_length=64)]
     run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     kind: Literal["test", "lint", "type", "build", "custom"] = "test"
     cwd: str = "."
+    service: Service | None = None
 
 
 class VerifyConfig(Section):

@@ -340,7 +340,10 @@ def _surroundings(stage: Stage, case: Case) -> str:
 
 def known_checks(settings: config.Config, tree: detect.Tree, root: Path, caller: Mapping[str, str]) -> list[Detected]:
     """The project's checks: those its settings name, else those that are found."""
-    named = [detect.configured(tree, one.name, one.run, one.kind, one.cwd) for one in settings.verify.checks]
+    named = [
+        detect.configured(tree, one.name, one.run, one.kind, one.cwd)._replace(service=one.service)
+        for one in settings.verify.checks
+    ]
     return named or [detect.resolve(check, root, caller) for check in detect.checks(tree)]
 
 

@@ -18,6 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from reflectloop.config import Service
 from reflectloop.terms import Isolation, Network, Track
 
 Argv = tuple[str, ...]
@@ -74,6 +75,7 @@ class Check(Strict):
     kind: Literal["lint", "build", "test", "e2e", "custom"] = "custom"
     red_on_base: StrictBool = False
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
+    service: Service | None = None
 
 
 class Verification(Check):

@@ -11,6 +11,7 @@ import re2
 from reflectloop.box.box import Box, Order
 from reflectloop.plan.model import Check
 from reflectloop.terms import Network
+from reflectloop.verify.service import beside
 
 _NO_VERDICT = 126  # not runnable, not found, or killed by a signal
 _KEPT_FOR_REGEX = 8 << 20
@@ -85,7 +86,17 @@ def run(
                 looker.look(chunk)
 
         done = box.run(
-            Order(check.run, cwd, log, check.timeout_s, env=env, show=show, look=look, merge=False, network=network)
+            Order(
+                beside(check.service, check.run),
+                cwd,
+                log,
+                check.timeout_s,
+                env=env,
+                show=show,
+                look=look,
+                merge=False,
+                network=network,
+            )
         )
         exit_code, duration_ms, timed_out = done.exit_code, done.duration_ms, done.timed_out
         doubtful = done.doubtful

@@ -7,6 +7,8 @@ from typing import Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from reflectloop.config import Service
+
 Kind = Literal["test", "lint", "type", "build", "custom"]
 Type = Literal[
     "passed",
@@ -105,3 +107,4 @@ class Detected(NamedTuple):
     command: tuple[str, ...]
     cwd: str = "."
     reason: str = ""
+    service: Service | None = None

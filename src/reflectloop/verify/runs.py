@@ -20,6 +20,7 @@ from reflectloop.verify import evidence, reports, runners
 from reflectloop.verify.ground import Ground
 from reflectloop.verify.result import Detected, Reading, VerificationResult
 from reflectloop.verify.runners import Prepared
+from reflectloop.verify.service import beside
 from reflectloop.world import clock, files
 
 _REPORT = "reflectloop-report"
@@ -104,7 +105,7 @@ class Runs:
         log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
         started = clock.stamp(clock.now())
         order = Order(
-            prepared.argv,
+            beside(check.service, prepared.argv),
             box.workspace.resolve(check.cwd),
             log,
             self.ground.settings.verify.timeout_s,
@@ -146,7 +147,17 @@ class Runs:
 
     def _key(self, tree: str, check: Detected, checks: Sequence[Detected], only: Sequence[str]) -> str:
         built = [list(one.command) for one in checks if one.kind == "build" and one.cwd == check.cwd]
-        said = [tree, check.tool, list(check.command), check.cwd, built, sorted(only), self.surroundings, self.again]
+        said = [
+            tree,
+            check.tool,
+            list(check.command),
+            check.cwd,
+            repr(check.service),
+            built,
+            sorted(only),
+            self.surroundings,
+            self.again,
+        ]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
     def _recall(self, key: str) -> Ran | None:

@@ -21,6 +21,7 @@ from reflectloop.verify.verdict import Decision, Judged, Named, Own, Reason, Ver
 from reflectloop.world import clock
 
 _TRIES = 2  # of a newly failing test, before it counts
+_MOST_FLAKES = 50  # so many tests do not turn red by chance
 _RED = ("failed", "error")
 _CONTEXT = 8 << 20  # bytes of test files that are looked at for inputs a patch singles out
 
@@ -151,6 +152,8 @@ class Sealed:
     def _flaky(self, check: Detected, failing: Sequence[str]) -> list[str]:
         """Tests that pass when run again: alone first, then, since order may matter, in a whole run."""
         suspects = list(failing)
+        if len(suspects) > _MOST_FLAKES:
+            return []
         for _ in range(_TRIES):
             alone = self._again(self.tree, check, "newly failing tests again", suspects)
             if all(alone.tests.get(name, "failed") in _RED for name in suspects):
@@ -252,7 +255,7 @@ class Sealed:
     def _still_red(self, judged: Judged, tree: str, names: Sequence[str]) -> list[str]:
         if not judged.sealed.tests:
             return list(names)
-        again = self._again(tree, judged.check, "red on base, once more", names)
+        again = self._again(tree, judged.check, "red on base, once more", names[:_MOST_FLAKES])
         if not again.tests:
             return list(names) if not again.ok else []
         return [name for name in names if again.tests.get(name) in _RED]

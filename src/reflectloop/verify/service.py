@@ -1,0 +1,46 @@
+"""A check with a server beside it: started in the same box, waited for on its loopback, ended with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from reflectloop.box.box import SHELL
+from reflectloop.config import Service
+
+# The words of both commands come as arguments: nothing of them is ever read as shell. Status 125: it did not come up.
+_BESIDE = r"""
+host=$1 port=$2 path=$3 limit_s=$4 count=$5; shift 5
+"${@:1:count}" > "${TMPDIR:-/tmp}/reflectloop-service.log" 2>&1 &
+service=$!
+trap 'kill -- "$service" 2> /dev/null' EXIT
+ready=
+for ((turn = 0; turn < limit_s * 10; turn++)); do
+  if { exec 3<> "/dev/tcp/$host/$port"; } 2> /dev/null; then
+    printf 'GET %s HTTP/1.0\r\nHost: %s\r\nConnection: close\r\n\r\n' "$path" "$host" >&3
+    IFS= read -r -t 5 line <&3 && [[ $line == HTTP/*" "[23]* ]] && ready=yes
+    exec 3>&-
+    [[ $ready ]] && break
+  fi
+  kill -0 "$service" 2> /dev/null || break
+  sleep 0.1
+done
+if [[ ! $ready ]]; then
+  echo "the service did not answer at http://$host:$port$path; it printed:" >&2
+  tail -n 20 "${TMPDIR:-/tmp}/reflectloop-service.log" >&2
+  exit 125
+fi
+"${@:count+1}"
+"""
+_PORT = 80
+
+
+def beside(service: Service | None, command: str | Sequence[str]) -> str | tuple[str, ...]:
+    """The command that starts the service, waits until it answers, then runs the check."""
+    if service is None:
+        return command if isinstance(command, str) else tuple(command)
+    words = [*SHELL, command] if isinstance(command, str) else list(command)
+    place = urlsplit(service.ready_url)
+    port = place.port or _PORT
+    numbers = (str(port), place.path or "/", str(service.timeout_s), str(len(service.run)))
+    return ("bash", "-c", _BESIDE, "service", place.hostname or "127.0.0.1", *numbers, *service.run, *words)
