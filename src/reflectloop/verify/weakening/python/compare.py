@@ -12,8 +12,10 @@ from typing import NamedTuple
 from reflectloop.verify.weakening.python.checks import Check, last_name
 from reflectloop.verify.weakening.python.flow import Skip
 from reflectloop.verify.weakening.python.rows import Table, losses
-from reflectloop.verify.weakening.python.strength import Grade, Verdict, claim, compare, is_literal, tautology
+from reflectloop.verify.weakening.python.strength import claim, compare
 from reflectloop.verify.weakening.python.suite import Case
+from reflectloop.verify.weakening.python.values import is_literal, tautology
+from reflectloop.verify.weakening.python.verdict import Grade, Verdict
 
 _ENVIRONMENT = re.compile(
     r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|sys\.|_?is_pypy"
@@ -197,7 +199,7 @@ def _values(old: Case, new: Case) -> Iterator[Said]:
     looked_at = {claim(each.node).subject for each in new.checks if each.kind == "claim"}
     for name in looked_at & before.keys() & after.keys():
         if any(isinstance(each, ast.Call) for each in ast.walk(before[name])) and is_literal(after[name]):
-            words = f"`{name}` is no longer computed by the code under test but written down as `{ast.unparse(after[name])[:40]}`"
+            words = f"`{name}` is no longer computed but written down as `{ast.unparse(after[name])[:40]}`"
             yield Said(after[name].lineno, Verdict("value-written-down", words))
     yield from _mocks(old, new)
 
