@@ -14,15 +14,16 @@ _FORMATTING = re.compile(
     r"(?:^|/)(?:\.editorconfig|\.prettierrc[^/]*|\.clang-format|\.?rustfmt\.toml|prettier\.config\.[^/]*)$"
 )
 _LINE_KEY = re.compile(r"""^["']?([\w.-]+)["']?\s*[:=]\s*(.*?)[,;]?$""")
+Setting = tuple[str, settings.Words]
 _NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened", "script": "script-changed"}
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
     ours = [change for change in changes if _concerns(change.path)]
     read = {change.path: (part(change.path, change.before), part(change.path, change.after)) for change in ours}
-    appeared = _appeared(read)
+    moved = _moved(read)
     for change in ours:
-        yield from _file(change, *read[change.path], appeared)
+        yield from _file(change, *read[change.path], moved)
 
 
 def _concerns(path: str) -> bool:
@@ -30,19 +31,20 @@ def _concerns(path: str) -> bool:
     return found is not None and found.kind in _NAMES and not path.endswith((".py", ".sh"))
 
 
-def _appeared(read: Mapping[str, tuple[Part | None, Part | None]]) -> set[tuple[str, settings.Words]]:
-    """Settings some file of the patch has now and had not: one that left another file may be among them."""
-    return {
-        (key, settings.entries(value))
-        for before, after in read.values()
-        for key, value in (after or {}).items()
-        if (before or {}).get(key) != value
-    }
+def _moved(read: Mapping[str, tuple[Part | None, Part | None]]) -> set[Setting]:
+    """Settings that left one file of the patch and appear in another."""
+    left = {each for before, after in read.values() for each in _only(before, after)}
+    come = {each for before, after in read.values() for each in _only(after, before)}
+    return left & come
 
 
-def _file(
-    change: Change, before: Part | None, after: Part | None, appeared: set[tuple[str, settings.Words]]
-) -> Iterator[Finding]:
+def _only(one: Part | None, other: Part | None) -> Iterator[Setting]:
+    for key, value in (one or {}).items():
+        if key not in (other or {}):
+            yield key, settings.entries(value)
+
+
+def _file(change: Change, before: Part | None, after: Part | None, moved: set[Setting]) -> Iterator[Finding]:
     found = guard(change.path)
     rule = _NAMES[found.kind] if found else "runner-narrowed"
     if after is None:
@@ -50,7 +52,7 @@ def _file(
             yield Finding("config-unreadable", change.path, 1, "the part that steers checks cannot be read any more")
         return
     said = False
-    for key, line, why in _settings(change, before or {}, after, appeared):
+    for key, line, why in _settings(change, before or {}, after, moved):
         said = True
         yield Finding(
             rule, change.path, line, f"{key} {why}", "note" if _FORMATTING.search(change.path) else "weakening"
@@ -61,15 +63,13 @@ def _file(
         )
 
 
-def _settings(
-    change: Change, before: Part, after: Part, appeared: set[tuple[str, settings.Words]]
-) -> Iterator[tuple[str, int | None, str]]:
+def _settings(change: Change, before: Part, after: Part, moved: set[Setting]) -> Iterator[tuple[str, int | None, str]]:
     before, after = _by_key(before), _by_key(after)
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
         if old == new or settings.entries(old) == settings.entries(new) != ():
             continue
-        if new is None and (key, settings.entries(old)) in appeared:
+        if (key, settings.entries(old if new is None else new)) in moved:
             continue
         if why := settings.judge(key, old, new):
             yield key, _line(change, key), why

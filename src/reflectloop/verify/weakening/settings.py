@@ -27,6 +27,8 @@ def entries(value: object) -> Words:
         return ()
     if isinstance(value, list | tuple):
         return tuple(str(each).strip() for each in value)
+    if isinstance(value, bool):
+        return (str(value).lower(),)
     text = str(value)
     parts = text.splitlines() if "\n" in text else re.split(r"[,\s]+", text)
     return tuple(part.strip().rstrip(",") for part in parts if part.strip())

@@ -40,6 +40,7 @@ def compared(old: Case, new: Case, around: Surroundings, old_tables: Sequence[Ta
     yield from marks_added(old.marks, new.marks, new.name)
     for line, verdict in losses(old_tables, around.tables):
         yield Said(line, verdict)
+    yield from _mocks(old, new)
     if _emptied(old, new):
         yield Said(new.line, Verdict("test-emptied", f"{new.name} no longer does anything"))
         return
@@ -128,7 +129,7 @@ def _grade(conditions: Sequence[str]) -> Grade:
 def _rewritten(gone: list[Check], come: list[Check], around: Surroundings, new: Case) -> Iterator[Said]:
     lost: list[Check] = []
     waiting = list(come)
-    for check in gone[:_MANY]:
+    for check in [each for each in gone if not _elsewhere(each, around, new)][:_MANY]:
         partner = _partner(check, waiting)
         if partner is None:
             lost.append(check)
@@ -138,7 +139,6 @@ def _rewritten(gone: list[Check], come: list[Check], around: Surroundings, new: 
         yield from _standing(check, partner)
         if verdict:
             yield Said(partner.line, verdict)
-    lost = [each for each in lost if not _elsewhere(each, around, new)]
     yield from _lost(lost, waiting, new)
 
 
@@ -185,12 +185,19 @@ def skeleton(text: str) -> str:
 
 def _elsewhere(check: Check, around: Surroundings, new: Case) -> bool:
     """Whether the demand lives on in a function the test calls, or in a row of its cases."""
-    if skeleton(check.text) in around.skeletons():
+    if _handed_on(check, new) and skeleton(check.text) in around.skeletons():
         return True
     rows = {row.text for table in around.tables for row in table.rows or ()}
     values = [ast.unparse(each) for each in ast.walk(check.node) if isinstance(each, ast.Constant)]
     known = {skeleton(each.text) for each in new.checks}
     return bool(values) and skeleton(check.text) in known and any(all(value in row for value in values) for row in rows)
+
+
+def _handed_on(check: Check, new: Case) -> bool:
+    """Whether one line of the test still names all that the demand was about."""
+    parts = [each for each in ast.walk(check.node) if isinstance(each, ast.Name | ast.Constant)]
+    words = {ast.unparse(each) for each in parts}
+    return any(all(word in line for word in words) for line in new.body.splitlines() if "(" in line)
 
 
 def _values(old: Case, new: Case) -> Iterator[Said]:
@@ -201,7 +208,6 @@ def _values(old: Case, new: Case) -> Iterator[Said]:
         if any(isinstance(each, ast.Call) for each in ast.walk(before[name])) and is_literal(after[name]):
             words = f"`{name}` is no longer computed but written down as `{ast.unparse(after[name])[:40]}`"
             yield Said(after[name].lineno, Verdict("value-written-down", words))
-    yield from _mocks(old, new)
 
 
 def _assigned(node: ast.AST) -> Mapping[str, ast.expr]:

@@ -15,23 +15,18 @@ def raises(old: ast.expr, new: ast.expr) -> Verdict | None:
     before, after = _kinds(old), _kinds(new)
     if wider := [name for name in after if name not in before and _wider(name, before)]:
         return Verdict("raises-wider", f"{words}: {wider[0]} is wider")
-    was, now = _match(old), _match(new)
-    if was is not None and now is None:
+    if (was := _match(old)) is not None and was != _match(new):
+        return _message(was, _match(new), words)
+    other = before and before != after and not set(after) < set(before)
+    return Verdict("raises-changed", words, "suspect") if other else None
+
+
+def _message(was: str, now: str | None, words: str) -> Verdict:
+    if now is None or now in {"'.*'", "''"}:
         return Verdict("raises-wider", f"{words}: any message will do")
-    if was is not None and now is not None and was != now:
-        if now.strip("'\"") in was or now in {"'.*'", "''"}:
-            return Verdict("raises-wider", f"{words}: a shorter message will do")
-        return Verdict("expected-changed", words, "suspect")
-    return (
-        Verdict("raises-wider", f"{words}: a shorter message will do")
-        if short
-        else Verdict("expected-changed", words, "suspect")
-    )
-    return (
-        Verdict("raises-changed", words, "suspect")
-        if before != after and before and not set(after) < set(before)
-        else None
-    )
+    if now.strip("'") in was:
+        return Verdict("raises-wider", f"{words}: a shorter message will do")
+    return Verdict("expected-changed", words, "suspect")
 
 
 def _kinds(call: ast.Call) -> tuple[str, ...]:

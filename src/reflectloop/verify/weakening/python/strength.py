@@ -61,7 +61,7 @@ def claim(node: ast.expr) -> Claim:
 
 
 def _comparison(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Claim:
-    if isinstance(sign, ast.In | ast.NotIn):
+    if isinstance(sign, ast.In | ast.NotIn) and (is_literal(left) or not is_literal(right)):
         return Claim(ast.unparse(right), _RANKS[type(sign)], left, type(sign))
     if is_literal(left) and not is_literal(right) and isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
         left, right = right, left

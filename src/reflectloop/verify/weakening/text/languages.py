@@ -65,8 +65,8 @@ _RUBY = _language(
     r"^\s*(?:[xf]?(?:it|specify|example|scenario)\s*\(?\s*(?P<quote>['\"])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)|def\s+(?P<method>test_\w+)|[xf]?test\s+['\"](?P<words>[^'\"]*)['\"])",
     r"^\s*(?:xit|xdescribe|xcontext|xspecify|fit|fdescribe|fcontext|skip|pending)\b|,\s*(?::?(?:skip|pending|focus))(?:\s*(?::|=>)\s*true|\b)",
     r"^\s*(?:expect|assert\w*|refute\w*|is_expected|must_\w+|flunk|[\w.@\[\]()]+\.(?:should|must_\w+))\b.*$",
-    r"be_truthy|be_present|not_to be_nil|not_to eq|assert_not_nil|assert\s|include\(|be_a\b|respond_to|be_kind_of",
-    r"\beq\b|eql\(|match_array|assert_equal|must_equal|contain_exactly|raise_error\(",
+    r"be_truthy|be_present|not_tobe_nil|not_toeq|assert_not_nil|include\(|be_a\b|respond_to|be_kind_of",
+    r"(?<!not_)toeq|eql\(|match_array|assert_equal|must_equal|contain_exactly|raise_error\(",
     braces=False,
 )
 _PHP = _language(
