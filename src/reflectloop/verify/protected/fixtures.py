@@ -14,6 +14,7 @@ class Beyond(NamedTuple):
 
     line: int
     what: str
+    grave: bool = True  # could force success; else it only acts on tests as any change would
 
 
 def parsed(data: bytes | None) -> ast.Module | None:
@@ -137,11 +138,11 @@ def _lost(removed: Iterable[ast.stmt], new: ast.Module) -> Iterator[Beyond]:
     names = {each.name: each.lineno for each in new.body if isinstance(each, Function | ast.ClassDef)}
     for statement in removed:
         if isinstance(statement, Function | ast.ClassDef) and statement.name in names:
-            yield Beyond(names[statement.name], f"changes {statement.name}")
+            yield Beyond(names[statement.name], f"changes {statement.name}", grave=statement.name.startswith("pytest_"))
         elif isinstance(statement, Function | ast.ClassDef):
-            yield Beyond(statement.lineno, f"drops {statement.name}")
+            yield Beyond(statement.lineno, f"drops {statement.name}", grave=False)
         elif not isinstance(statement, ast.Import | ast.ImportFrom):
-            yield Beyond(statement.lineno, f"drops `{_short(statement)}`")
+            yield Beyond(statement.lineno, f"drops `{_short(statement)}`", grave=False)
 
 
 def _short(statement: ast.stmt) -> str:

@@ -9,7 +9,8 @@ from reflectloop.verify.protected import names
 
 RUNS_CHECKS = re.compile(
     r"\b(?:pytest|py\.test|unittest|tox|nox|jest|vitest|mocha|karma|ava|tap|nyc|c8|node --test|playwright|cypress|"
-    r"eslint|prettier|tsc|biome|stylelint|xo|standard|go (?:test|vet)|golangci-lint|cargo (?:test|nextest|clippy|fmt|check)|"
+    r"eslint|prettier|tsc|biome|stylelint|xo|standard|go (?:test|vet)|golangci-lint|"
+    r"cargo (?:test|nextest|clippy|fmt|check)|"
     r"mvn|gradle|gradlew|ctest|rspec|minitest|rake|rubocop|phpunit|pest|phpstan|psalm|bats|dotnet test|ruff|flake8|"
     r"mypy|pyright|pylint|black|isort|coverage|pre-commit|make (?:test|check|lint)|npm (?:t|test|run)|yarn|pnpm|"
     r"lint-imports|shellcheck|behave|prove|hatch (?:run|test)|uv run|poetry run|bandit|deptry)\b"

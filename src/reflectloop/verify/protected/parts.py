@@ -85,7 +85,7 @@ def _pyproject(text: str) -> Part:
     project = document.get("project", {})
     plugins = {key: each for key, each in project.get("entry-points", {}).items() if key.startswith("pytest")}
     steering["entry-points"] = plugins
-    steering["scripts"] = packages.shims(project.get("scripts", {}))
+    steering["commands-named-like-tools"] = packages.shims(project.get("scripts", {}))
     if "backend-path" in document.get("build-system", {}):
         steering["build-system"] = {"backend-path": document["build-system"]["backend-path"]}
     return dict(flat(steering))

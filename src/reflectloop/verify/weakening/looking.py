@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from reflectloop.verify.result import Change, Finding
-from reflectloop.verify.weakening.python import tests
+from reflectloop.verify.weakening import config, examples, files, hooks, lines, source, special
+from reflectloop.verify.weakening.python import tests as python
+from reflectloop.verify.weakening.text import tests as text
 
 
 def look(changes: Sequence[Change], context: Mapping[str, bytes] | None = None) -> list[Finding]:
     """Everything found, by path and line; `context` holds test files of base that the patch leaves alone."""
-    changed = [change for change in changes if change.before != change.after or change.mode_before != change.mode_after]
-    found = dict.fromkeys([*tests.look(changed)])
-    return sorted(found, key=lambda each: (each.path, each.line or 0, each.rule))
+    changed = [each for each in changes if each.before != each.after or each.mode_before != each.mode_after]
+    looks = (python.look, text.look, config.look, lines.look, hooks.look, files.look, source.look, examples.look)
+    found = dict.fromkeys(each for look_ in looks for each in look_(changed))
+    found.update(dict.fromkeys(special.look(changed, context or {})))
+    return sorted(found, key=lambda each: (each.path, each.line or 0, each.rule, each.what))

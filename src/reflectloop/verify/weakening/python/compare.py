@@ -12,8 +12,10 @@ from typing import NamedTuple
 from reflectloop.verify.weakening.python.checks import Check, last_name
 from reflectloop.verify.weakening.python.flow import Skip
 from reflectloop.verify.weakening.python.rows import Table, losses
-from reflectloop.verify.weakening.python.strength import Grade, Verdict, claim, compare, is_literal, tautology
+from reflectloop.verify.weakening.python.strength import claim, compare
 from reflectloop.verify.weakening.python.suite import Case
+from reflectloop.verify.weakening.python.values import is_literal, tautology
+from reflectloop.verify.weakening.python.verdict import Grade, Verdict
 
 _ENVIRONMENT = re.compile(
     r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|sys\.|_?is_pypy"
@@ -38,6 +40,7 @@ def compared(old: Case, new: Case, around: Surroundings, old_tables: Sequence[Ta
     yield from marks_added(old.marks, new.marks, new.name)
     for line, verdict in losses(old_tables, around.tables):
         yield Said(line, verdict)
+    yield from _mocks(old, new)
     if _emptied(old, new):
         yield Said(new.line, Verdict("test-emptied", f"{new.name} no longer does anything"))
         return
@@ -126,7 +129,7 @@ def _grade(conditions: Sequence[str]) -> Grade:
 def _rewritten(gone: list[Check], come: list[Check], around: Surroundings, new: Case) -> Iterator[Said]:
     lost: list[Check] = []
     waiting = list(come)
-    for check in gone[:_MANY]:
+    for check in [each for each in gone if not _elsewhere(each, around, new)][:_MANY]:
         partner = _partner(check, waiting)
         if partner is None:
             lost.append(check)
@@ -136,7 +139,6 @@ def _rewritten(gone: list[Check], come: list[Check], around: Surroundings, new: 
         yield from _standing(check, partner)
         if verdict:
             yield Said(partner.line, verdict)
-    lost = [each for each in lost if not _elsewhere(each, around, new)]
     yield from _lost(lost, waiting, new)
 
 
@@ -183,12 +185,19 @@ def skeleton(text: str) -> str:
 
 def _elsewhere(check: Check, around: Surroundings, new: Case) -> bool:
     """Whether the demand lives on in a function the test calls, or in a row of its cases."""
-    if skeleton(check.text) in around.skeletons():
+    if _handed_on(check, new) and skeleton(check.text) in around.skeletons():
         return True
     rows = {row.text for table in around.tables for row in table.rows or ()}
     values = [ast.unparse(each) for each in ast.walk(check.node) if isinstance(each, ast.Constant)]
     known = {skeleton(each.text) for each in new.checks}
     return bool(values) and skeleton(check.text) in known and any(all(value in row for value in values) for row in rows)
+
+
+def _handed_on(check: Check, new: Case) -> bool:
+    """Whether one line of the test still names all that the demand was about."""
+    parts = [each for each in ast.walk(check.node) if isinstance(each, ast.Name | ast.Constant)]
+    words = {ast.unparse(each) for each in parts}
+    return any(all(word in line for word in words) for line in new.body.splitlines() if "(" in line)
 
 
 def _values(old: Case, new: Case) -> Iterator[Said]:
@@ -197,9 +206,8 @@ def _values(old: Case, new: Case) -> Iterator[Said]:
     looked_at = {claim(each.node).subject for each in new.checks if each.kind == "claim"}
     for name in looked_at & before.keys() & after.keys():
         if any(isinstance(each, ast.Call) for each in ast.walk(before[name])) and is_literal(after[name]):
-            words = f"`{name}` is no longer computed by the code under test but written down as `{ast.unparse(after[name])[:40]}`"
+            words = f"`{name}` is no longer computed but written down as `{ast.unparse(after[name])[:40]}`"
             yield Said(after[name].lineno, Verdict("value-written-down", words))
-    yield from _mocks(old, new)
 
 
 def _assigned(node: ast.AST) -> Mapping[str, ast.expr]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from reflectloop.verify.weakening.python.compare import Said
-from reflectloop.verify.weakening.python.strength import Verdict
+from reflectloop.verify.weakening.python.verdict import Verdict
 
 _LEAST = 2
 

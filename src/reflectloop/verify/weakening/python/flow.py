@@ -92,22 +92,26 @@ def _statement(statement: ast.stmt, place: Place, found: Walked) -> None:
             _expression(statement.iter, statement.lineno, place, found)
             _block(statement.body, inner, found)
             _block(statement.orelse, place, found)
-        case ast.While():
-            if constant(statement.test) is not False:
-                _block(statement.body, place, found)
         case ast.Try() | ast.TryStar():
             _tried(statement, place, found)
         case ast.With() | ast.AsyncWith():
             _within(statement, place, found)
-        case ast.Match():
-            for case in statement.cases:
-                _block(case.body, place.under(ast.unparse(case.pattern)), found)
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            _block(statement.body, place, found)
         case ast.Raise(exc=exc) if exc is not None and "SkipTest" in ast.unparse(exc):
             found.skips.append(Skip(statement.lineno, "raise SkipTest", place.conditions))
         case _:
             _expression(getattr(statement, "value", None), statement.lineno, place, found)
+            _nested(statement, place, found)
+
+
+def _nested(statement: ast.stmt, place: Place, found: Walked) -> None:
+    """What a test defines inside itself demands too, as far as can be seen."""
+    if isinstance(statement, ast.Match):
+        for case in statement.cases:
+            _block(case.body, place.under(ast.unparse(case.pattern)), found)
+    elif (isinstance(statement, ast.While) and constant(statement.test) is not False) or isinstance(
+        statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    ):
+        _block(statement.body, place, found)
 
 
 def _branches(statement: ast.If, place: Place, found: Walked) -> None:

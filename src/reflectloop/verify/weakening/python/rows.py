@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from reflectloop.verify.protected.fixtures import Function
 from reflectloop.verify.weakening.python.checks import last_name
-from reflectloop.verify.weakening.python.strength import Verdict
+from reflectloop.verify.weakening.python.verdict import Verdict
 
 _LISTS = ast.List | ast.Tuple | ast.Set
 _MARKS = ("skip", "xfail")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-import builtins
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from reflectloop.verify.weakening.python.checks import Check, last_name
-
-Grade = Literal["weakening", "suspect", "note"]
+from reflectloop.verify.weakening.python.raising import raises
+from reflectloop.verify.weakening.python.values import is_literal, number, tautology, tolerance
+from reflectloop.verify.weakening.python.verdict import Grade, Verdict, short
 
 _RANKS: dict[type[ast.cmpop], int] = {
     ast.Eq: 9,
@@ -41,12 +41,6 @@ _MOCKS = {
 }
 
 
-class Verdict(NamedTuple):
-    rule: str
-    what: str
-    grade: Grade = "weakening"
-
-
 class Claim(NamedTuple):
     """An assertion taken apart: what is looked at, how strictly, and what it must be."""
 
@@ -67,7 +61,7 @@ def claim(node: ast.expr) -> Claim:
 
 
 def _comparison(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Claim:
-    if isinstance(sign, ast.In | ast.NotIn):
+    if isinstance(sign, ast.In | ast.NotIn) and (is_literal(left) or not is_literal(right)):
         return Claim(ast.unparse(right), _RANKS[type(sign)], left, type(sign))
     if is_literal(left) and not is_literal(right) and isinstance(sign, ast.Eq | ast.NotEq | ast.Is | ast.IsNot):
         left, right = right, left
@@ -77,35 +71,24 @@ def _comparison(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Claim:
     return Claim(ast.unparse(left), rank, right, type(sign))
 
 
-def is_literal(node: ast.expr | None) -> bool:
-    """Only values: no name, no call, nothing computed."""
-    allowed = ast.Constant | ast.List | ast.Tuple | ast.Set | ast.Dict | ast.UnaryOp | ast.operator | ast.unaryop
-    allowed |= ast.expr_context | ast.BinOp | ast.JoinedStr | ast.FormattedValue
-    return node is not None and all(isinstance(each, allowed) for each in ast.walk(node))
-
-
-def tolerance(node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and last_name(node.func) == "approx"
-
-
 def compare(old: Check, new: Check) -> Verdict | None:
     """What is lost from the old demand to the new one; None where nothing is."""
     if old.text == new.text:
         return None
     if old.kind == "raises" and new.kind == "raises":
-        return _raises(old.node, new.node)
+        return raises(old.node, new.node)
     if tautology(new.node) and not tautology(old.node):
-        return Verdict("assert-always-true", f"`assert {_short(new.text)}` always holds; it was `{_short(old.text)}`")
+        return Verdict("assert-always-true", f"`assert {short(new.text)}` always holds; it was `{short(old.text)}`")
     if old.kind == "call" and new.kind == "call":
         return _calls(old, new)
     if old.kind == new.kind == "claim":
         return _claims(old, new)
-    return Verdict("assert-replaced", f"`{_short(old.text)}` became `{_short(new.text)}`", "suspect")
+    return Verdict("assert-replaced", f"`{short(old.text)}` became `{short(new.text)}`", "suspect")
 
 
 def _claims(old: Check, new: Check) -> Verdict | None:
     before, after = claim(old.node), claim(new.node)
-    words = f"`{_short(old.text)}` became `{_short(new.text)}`"
+    words = f"`{short(old.text)}` became `{short(new.text)}`"
     if _alternative(old, new):
         return Verdict("assert-weaker", f"{words}: another outcome is allowed too")
     if after.rank < before.rank and _about(before.subject, after.subject):
@@ -150,12 +133,10 @@ def _expectation(before: Claim, after: Claim, words: str) -> Verdict | None:
     old, new = before.expected, after.expected
     if old is None or new is None or _text(old) == _text(new):
         return None
-    if last_name(new) == "ANY":
-        return Verdict("assert-weaker", f"{words}: anything is equal to ANY")
     if before.sign in {ast.Lt, ast.LtE, ast.Gt, ast.GtE} and before.sign is after.sign:
         return _bound(before, after, words)
-    if before.sign is ast.In and after.sign is ast.In and _shorter(old, new):
-        return Verdict("assert-weaker", f"{words}: a shorter text is looked for")
+    if last_name(new) == "ANY" or (before.sign is ast.In and after.sign is ast.In and _shorter(old, new)):
+        return Verdict("assert-weaker", f"{words}: more is taken for right")
     if isinstance(old, ast.Call) and isinstance(new, ast.Call) and (widened := _widened(old, new)):
         return Verdict("tolerance-widened", f"{words}: {widened}")
     if is_literal(old) and is_literal(new):
@@ -173,7 +154,7 @@ def _computed(old: ast.expr, new: ast.expr, subject: str, words: str) -> Verdict
 
 
 def _bound(before: Claim, after: Claim, words: str) -> Verdict | None:
-    old, new = _number(before.expected), _number(after.expected)
+    old, new = number(before.expected), number(after.expected)
     if old is None or new is None:
         return None
     wider = new > old if before.sign in {ast.Lt, ast.LtE} else new < old
@@ -191,19 +172,11 @@ def _shorter(old: ast.expr, new: ast.expr) -> bool:
     )
 
 
-def _number(node: ast.expr | None) -> float | None:
-    try:
-        value = ast.literal_eval(node) if node is not None else None
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e300 else None  # noqa: PLR2004 - fits a float
-
-
 def _widened(old: ast.Call, new: ast.Call) -> str | None:
     """Names the tolerance that grew, or that is new."""
-    before = {each.arg: _number(each.value) for each in old.keywords if each.arg}
+    before = {each.arg: number(each.value) for each in old.keywords if each.arg}
     for keyword in new.keywords:
-        was, now = before.get(keyword.arg), _number(keyword.value)
+        was, now = before.get(keyword.arg or ""), number(keyword.value)
         if keyword.arg in _WIDER_WHEN_MORE and now is not None and now > (was or 0.0):
             return f"{keyword.arg} is wider"
         if keyword.arg in _WIDER_WHEN_LESS and now is not None and (was is None or now < was):
@@ -215,7 +188,7 @@ def _calls(old: Check, new: Check) -> Verdict | None:
     before, after = old.node, new.node
     if not (isinstance(before, ast.Call) and isinstance(after, ast.Call)):
         return None
-    words = f"`{_short(old.text)}` became `{_short(new.text)}`"
+    words = f"`{short(old.text)}` became `{short(new.text)}`"
     was, now = last_name(before.func), last_name(after.func)
     if _MOCKS.get(now, 9) < _MOCKS.get(was, 0):
         return Verdict("assert-weaker", f"{words}: it asks less")
@@ -229,80 +202,5 @@ def _calls(old: Check, new: Check) -> Verdict | None:
     return None
 
 
-def _raises(old: ast.expr, new: ast.expr) -> Verdict | None:
-    if not (isinstance(old, ast.Call) and isinstance(new, ast.Call)):
-        return None
-    words = f"`{_short(_text(old))}` became `{_short(_text(new))}`"
-    before, after = _kinds(old), _kinds(new)
-    if wider := [name for name in after if name not in before and _wider(name, before)]:
-        return Verdict("raises-wider", f"{words}: {wider[0]} is wider")
-    was, now = _match(old), _match(new)
-    if was is not None and now is None:
-        return Verdict("raises-wider", f"{words}: any message will do")
-    if was is not None and now is not None and was != now:
-        short = now.strip("'\"") in was or now in {"'.*'", "''"}
-        return (
-            Verdict("raises-wider", f"{words}: a shorter message will do")
-            if short
-            else Verdict("expected-changed", words, "suspect")
-        )
-    return (
-        Verdict("raises-changed", words, "suspect")
-        if before != after and before and not set(after) < set(before)
-        else None
-    )
-
-
-def _kinds(call: ast.Call) -> tuple[str, ...]:
-    if not call.args:
-        return ()
-    first = call.args[0]
-    return tuple(ast.unparse(each) for each in (first.elts if isinstance(first, ast.Tuple) else [first]))
-
-
-def _match(call: ast.Call) -> str | None:
-    return next((_text(each.value) for each in call.keywords if each.arg == "match"), None)
-
-
-def _wider(name: str, before: tuple[str, ...]) -> bool:
-    if name in {"Exception", "BaseException", "Warning"}:
-        return True
-    new = getattr(builtins, name, None)
-    olds = [getattr(builtins, each, None) for each in before]
-    return isinstance(new, type) and any(isinstance(old, type) and issubclass(old, new) for old in olds)
-
-
-def tautology(node: ast.expr) -> bool:
-    """Whether an assertion holds whatever the code does."""
-    match node:
-        case ast.Constant(value=value):
-            return bool(value)
-        case ast.Tuple(elts=elts) | ast.List(elts=elts):
-            return bool(elts)
-        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.LtE() | ast.GtE()], comparators=[right]):
-            return _text(left) == _text(right) or last_name(right) == "ANY" or _never_negative(node)
-        case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List(elts=elts) | ast.Tuple(elts=elts)]):
-            return any(_text(left) == _text(each) for each in elts)
-        case ast.BoolOp(op=ast.Or(), values=values):
-            return any(tautology(each) for each in values) or _excluded_middle(values)
-        case ast.Call(func=ast.Name(id="isinstance"), args=[_, ast.Name(id="object")]):
-            return True
-    return False
-
-
-def _never_negative(node: ast.Compare) -> bool:
-    counted = isinstance(node.left, ast.Call) and last_name(node.left.func) == "len"
-    return counted and isinstance(node.ops[0], ast.GtE) and _number(node.comparators[0]) == 0
-
-
-def _excluded_middle(values: list[ast.expr]) -> bool:
-    texts = {_text(each) for each in values}
-    return any(f"not {text}" in texts for text in texts)
-
-
 def _text(node: ast.expr) -> str:
     return ast.unparse(node)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - fits a line of a report

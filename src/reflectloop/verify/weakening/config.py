@@ -1,0 +1,98 @@
+"""Looks at what a patch did to the configuration of runners and linters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from reflectloop.verify.protected import guard
+from reflectloop.verify.protected.parts import Part, part
+from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.weakening import settings
+
+_FORMATTING = re.compile(
+    r"(?:^|/)(?:\.editorconfig|\.prettierrc[^/]*|\.clang-format|\.?rustfmt\.toml|prettier\.config\.[^/]*)$"
+)
+_LINE_KEY = re.compile(r"""^["']?([\w.-]+)["']?\s*[:=]\s*(.*?)[,;]?$""")
+Setting = tuple[str, settings.Words]
+_NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened", "script": "script-changed"}
+
+
+def look(changes: Sequence[Change]) -> Iterator[Finding]:
+    ours = [change for change in changes if _concerns(change.path)]
+    read = {change.path: (part(change.path, change.before), part(change.path, change.after)) for change in ours}
+    moved = _moved(read)
+    for change in ours:
+        yield from _file(change, *read[change.path], moved)
+
+
+def _concerns(path: str) -> bool:
+    found = guard(path)
+    return found is not None and found.kind in _NAMES and not path.endswith((".py", ".sh"))
+
+
+def _moved(read: Mapping[str, tuple[Part | None, Part | None]]) -> set[Setting]:
+    """Settings that left one file of the patch and appear in another."""
+    left = {each for before, after in read.values() for each in _only(before, after)}
+    come = {each for before, after in read.values() for each in _only(after, before)}
+    return left & come
+
+
+def _only(one: Part | None, other: Part | None) -> Iterator[Setting]:
+    for key, value in (one or {}).items():
+        if key not in (other or {}):
+            yield key, settings.entries(value)
+
+
+def _file(change: Change, before: Part | None, after: Part | None, moved: set[Setting]) -> Iterator[Finding]:
+    found = guard(change.path)
+    rule = _NAMES[found.kind] if found else "runner-narrowed"
+    if after is None:
+        if change.before is None or before is not None:
+            yield Finding("config-unreadable", change.path, 1, "the part that steers checks cannot be read any more")
+        return
+    said = False
+    for key, line, why in _settings(change, before or {}, after, moved):
+        said = True
+        yield Finding(
+            rule, change.path, line, f"{key} {why}", "note" if _FORMATTING.search(change.path) else "weakening"
+        )
+    if not said and change.before is None and found and not found.mixed and not _FORMATTING.search(change.path):
+        yield Finding(
+            "config-added", change.path, 1, "new configuration may take the place of what was there", "suspect"
+        )
+
+
+def _settings(change: Change, before: Part, after: Part, moved: set[Setting]) -> Iterator[tuple[str, int | None, str]]:
+    before, after = _by_key(before), _by_key(after)
+    for key in sorted(before.keys() | after.keys()):
+        old, new = before.get(key), after.get(key)
+        if old == new or settings.entries(old) == settings.entries(new) != ():
+            continue
+        if (key, settings.entries(old if new is None else new)) in moved:
+            continue
+        if why := settings.judge(key, old, new):
+            yield key, _line(change, key), why
+
+
+def _by_key(read: Part) -> Part:
+    """Lines of code that set something, under the name they set."""
+    found: dict[str, object] = {}
+    for key, value in read.items():
+        named = _LINE_KEY.match(key)
+        found.update(
+            {named[1]: named[2]}
+            if named and " " in key and not key.startswith(("target ", "variable "))
+            else {key: value}
+        )
+    return found
+
+
+def _line(change: Change, key: str) -> int | None:
+    """The line that most likely says it: the last word of the key, in the new version, else in the old."""
+    word = key.rpartition(" ")[2] if key.startswith(("target ", "variable ")) else key.rpartition(".")[2]
+    for data in (change.after, change.before):
+        for number, line in enumerate((data or b"").decode(errors="replace").splitlines(), 1):
+            if word and word in line:
+                return number
+    return None

@@ -1,0 +1,45 @@
+"""Looks at data that tests compare with or read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reflectloop.verify.protected import guard
+from reflectloop.verify.protected.names import CODE_ENDINGS
+from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.weakening.added import ending
+
+_WORDS = frozenset({"md", "rst", "gitignore", "gitkeep", "typed"})
+
+
+def look(changes: Sequence[Change]) -> Iterator[Finding]:
+    kept = {change.after for change in changes if change.before is None}
+    for change in changes:
+        found = guard(change.path)
+        if change.before is None or found is None or found.kind not in {"fixture", "snapshot"}:
+            continue
+        if ending(change.path) not in CODE_ENDINGS and (found.kind == "snapshot" or ending(change.path) not in _WORDS):
+            yield _data(change, found.kind, moved=change.before in kept)
+
+
+def _data(change: Change, kind: str, *, moved: bool) -> Finding:
+    rule = "snapshot-rewritten" if kind == "snapshot" else "data-rewritten"
+    if change.after is None:
+        words = "moved" if moved else "what tests compare with or read is gone"
+        return Finding(rule, change.path, None, words, "note" if moved else "weakening")
+    before, after = _lines(change.before), _lines(change.after)
+    lost = [line for line in before if line not in set(after)]
+    if not lost and len(after) >= len(before):
+        return Finding("data-extended", change.path, None, "only entries were added", "note")
+    number = before.index(lost[0]) + 1 if lost else 1
+    if not after or (len(after) < len(before) and not set(after) - set(before)):
+        return Finding(
+            rule, change.path, number, f"{len(before) - len(after)} line(s) were cut from what tests compare with"
+        )
+    return Finding(
+        rule, change.path, number, f"{len(lost)} line(s) of what tests compare with were rewritten", "suspect"
+    )
+
+
+def _lines(data: bytes | None) -> list[bytes]:
+    return [line.strip().rstrip(b",") for line in (data or b"").splitlines() if line.strip()]

@@ -1,0 +1,53 @@
+"""Looks at what is started by itself, stands in for something else, or belongs to the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reflectloop.verify.protected import guard
+from reflectloop.verify.protected.changes import shades
+from reflectloop.verify.protected.fixtures import beyond_fixtures
+from reflectloop.verify.protected.names import RUNNER_MODULES
+from reflectloop.verify.protected.paths import shadowed
+from reflectloop.verify.result import Change, Finding
+
+_BY_ITSELF = ("sitecustomize.py", "usercustomize.py")
+
+
+def look(changes: Sequence[Change]) -> Iterator[Finding]:
+    for change in changes:
+        if change.after is not None:
+            yield from _started(change)
+            yield from _stands_in(change)
+
+
+def _started(change: Change) -> Iterator[Finding]:
+    name = change.path.rpartition("/")[2]
+    if name in _BY_ITSELF or name.endswith(".pth"):
+        yield Finding(
+            "runs-at-start", change.path, 1, f"{name} runs whenever Python starts, so also around every check"
+        )
+    elif name == "conftest.py":
+        for line, what, grave in beyond_fixtures(change.before, change.after):
+            yield Finding(
+                "conftest-beyond-fixtures", change.path, line, f"conftest.py {what}", "weakening" if grave else "note"
+            )
+    elif (found := guard(change.path)) and found.kind == "hook" and change.before is None:
+        yield Finding("hook-added", change.path, 1, f"{name} is started by itself", "suspect")
+
+
+def _stands_in(change: Change) -> Iterator[Finding]:
+    module = shadowed(change.path)
+    found = guard(change.path)
+    if module and change.before is None:
+        words = f"would be imported instead of {module}"
+        yield Finding("module-shadowed", change.path, 1, words, "weakening" if module in RUNNER_MODULES else "suspect")
+    elif found is None:
+        return
+    elif found.kind == "shadow" and shades(change) and not module:
+        yield Finding("tool-shadowed", change.path, 1, found.why)
+    elif found.kind == "artefact":
+        yield Finding("artefact", change.path, None, found.why)
+    elif found.kind == "own":
+        words = f"changes {found.why}"
+        yield Finding("own-settings", change.path, 1, words, "suspect" if ".claude/" in change.path else "weakening")

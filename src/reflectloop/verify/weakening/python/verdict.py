@@ -1,0 +1,17 @@
+"""What is said of one demand."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Grade = Literal["weakening", "suspect", "note"]
+
+
+class Verdict(NamedTuple):
+    rule: str
+    what: str
+    grade: Grade = "weakening"
+
+
+def short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - fits a line of a report

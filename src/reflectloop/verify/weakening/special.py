@@ -1,0 +1,102 @@
+"""Looks for answers to a test's own inputs, written into the source."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from reflectloop.verify.protected import guard, is_test
+from reflectloop.verify.protected.fixtures import parsed
+from reflectloop.verify.result import Change, Finding
+
+_PLAIN = ("None", "True", "False", "0", "1", "-1", "2", "''", "b''", "[]", "()", "{}")
+_LEAST = 2
+Pairs = frozenset[tuple[str, str]]
+
+
+def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Finding]:
+    tests = [data for path, data in context.items() if is_test(path) and path.endswith(".py")]
+    tests += [data for change in changes if is_test(change.path) for data in (change.before, change.after) if data]
+    sources = [each for each in changes if each.path.endswith(".py") and guard(each.path) is None and each.after]
+    if not sources or not tests:
+        return
+    rows = frozenset(row for data in tests for row in _rows(data))
+    for change in sources:
+        old = {words for _, words, _ in _answers(change.before)}
+        for line, words, pairs in _answers(change.after):
+            if words not in old and pairs and all(_tested(pair, rows) for pair in pairs):
+                yield Finding(
+                    "test-input-special-cased",
+                    change.path,
+                    line,
+                    f"answers a test's own input: `{words[:80]}`",
+                    "suspect",
+                )
+
+
+def _tested(pair: tuple[str, str], rows: Iterable[frozenset[str]]) -> bool:
+    return any(pair[0] in row and pair[1] in row for row in rows)
+
+
+def _rows(data: bytes) -> Iterator[frozenset[str]]:
+    """The values that stand together in one assertion or one row of cases."""
+    module = parsed(data)
+    for node in ast.walk(module) if module else ():
+        if isinstance(node, ast.Assert | ast.Tuple) or (
+            isinstance(node, ast.Call) and "assert" in ast.unparse(node.func)
+        ):
+            yield frozenset(ast.unparse(each) for each in ast.walk(node) if _is_value(each))
+
+
+def _is_value(node: ast.AST) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.operand, ast.Constant)
+    return isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Tuple)
+
+
+def _answers(data: bytes | None) -> Iterator[tuple[int, str, tuple[tuple[str, str], ...]]]:
+    """Places that give one written value for another: line, words, and the pairs of values."""
+    module = parsed(data)
+    for node in ast.walk(module) if module else ():
+        if isinstance(node, ast.If) and (pair := _answer(node.test, node.body)):
+            yield node.lineno, f"if {ast.unparse(node.test)}: {ast.unparse(node.body[0])}", (pair,)
+        elif isinstance(node, ast.IfExp) and (pair := _chosen(node.test, node.body)):
+            yield node.lineno, ast.unparse(node), (pair,)
+        elif isinstance(node, ast.Dict) and (pairs := _entries(node)):
+            yield node.lineno, ast.unparse(node), pairs
+        elif isinstance(node, ast.match_case) and isinstance(node.pattern, ast.MatchValue):
+            result = _returned(node.body)
+            if result is not None and _odd(node.pattern.value, result):
+                yield node.pattern.lineno, ast.unparse(node), ((ast.unparse(node.pattern.value), ast.unparse(result)),)
+
+
+def _answer(test: ast.expr, body: Sequence[ast.stmt]) -> tuple[str, str] | None:
+    result = _returned(body)
+    return _chosen(test, result) if result is not None else None
+
+
+def _returned(body: Sequence[ast.stmt]) -> ast.expr | None:
+    """What a branch gives at once: it returns it, or sets it and does nothing else."""
+    first = body[0]
+    return first.value if len(body) == 1 and isinstance(first, ast.Return | ast.Assign) else None
+
+
+def _chosen(test: ast.expr, result: ast.expr) -> tuple[str, str] | None:
+    for compare in ast.walk(test):
+        if isinstance(compare, ast.Compare) and isinstance(compare.ops[0], ast.Eq | ast.In):
+            for side in (compare.left, *compare.comparators):
+                if _is_value(side) and _is_value(result) and _odd(side, result):
+                    return ast.unparse(side), ast.unparse(result)
+    return None
+
+
+def _odd(one: ast.expr, two: ast.expr) -> bool:
+    """`if n == 0: return 1` is a definition; a pair with an odd value is an answer."""
+    return any(ast.unparse(each) not in _PLAIN for each in (one, two))
+
+
+def _entries(node: ast.Dict) -> tuple[tuple[str, str], ...]:
+    known = [(key, value) for key, value in zip(node.keys, node.values, strict=True) if key is not None]
+    written = len(known) == len(node.keys) and all(_is_value(key) and _is_value(value) for key, value in known)
+    pairs = tuple((ast.unparse(key), ast.unparse(value)) for key, value in known) if written else ()
+    return pairs if len(pairs) >= _LEAST and any(_odd(key, value) for key, value in known) else ()

@@ -1,0 +1,1 @@
+"""Reads tests of other languages by their text and compares what they demand."""

@@ -1,0 +1,118 @@
+"""How tests, skips and assertions look in each language; data only."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+
+class Language(NamedTuple):
+    test: re.Pattern[str]  # its group `name` is the test's
+    skip: re.Pattern[str]
+    check: re.Pattern[str]
+    weak: re.Pattern[str]  # matchers that ask little
+    strong: re.Pattern[str]  # those that ask for the very value
+    braces: bool = True
+
+
+_NONE = r"(?!)"
+_TAUTOLOGIES = (
+    r"expect\((true|1|'[^']*')\)\.to(?:Be|Equal|BeTruthy)\((?:true|1|\1)?\)|assert(?:\.ok|\.true)?!?\((?:true|1)\)|"
+    r"assert(?:True|_eq!|Equals|\.equal|\.strictEqual|Equal|Same)\((?:true|([\w.()]+),\2)\)|expect\((true)\)\.to(?:eq|be)\(?true|"
+    r"(?:assert|require)\.(?:True\(t,true|Equal\(t,([\w.]+),\4)\)|\$this->assertTrue\(true\)"
+)
+TAUTOLOGY = re.compile(_TAUTOLOGIES)
+
+
+def _language(
+    test: str, skip: str, check: str, weak: str = _NONE, strong: str = _NONE, *, braces: bool = True
+) -> Language:
+    one, two, three, four, five = (re.compile(each, re.MULTILINE) for each in (test, skip, check, weak, strong))
+    return Language(one, two, three, four, five, braces)
+
+
+_JS = _language(
+    r"\b[xf]?(?:it|test|specify)(?:\.\w+)*(?:\([^()]*\)|`[^`]*`)?\s*\(\s*(?P<quote>['\"`])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
+    r"\b(?:it|test|describe|context|suite|specify)\.(?:skip|todo|failing|fails|skipIf|runIf|only)\b|\b(?:xit|xtest|xdescribe|xcontext|fit|fdescribe|fcontext)\s*\(|"
+    r"\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|\{\s*(?:skip|todo|only)\s*:\s*(?:true|['\"])",
+    r"\bexpect(?:\.\w+)?\s*\(|\bassert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws\w*|not|truthy|falsy|like|regex|equal|same|ok|match)\s*\(|\.should\.\w+|\bsinon\.assert\.\w+\s*\(",
+    r"toBeDefined|toBeTruthy|toBeFalsy|toBeInstanceOf|toContain|toMatch\b|toBeGreaterThan|toBeLessThan|anything\(\)|expect\.any\b|not\.to(?:Be|Equal|Throw)|toHaveBeenCalled\(|toHaveLength|"
+    r"toBeCloseTo|assert\.ok|toMatchSnapshot|toMatchInlineSnapshot|toBeNull\b|\.exist\b|\.ok\b|toThrow\(\)|toHaveProperty|arrayContaining|objectContaining",
+    r"toBe\(|toEqual\(|toStrictEqual\(|toThrow\(.|toHaveBeenCalledWith|toHaveBeenCalledTimes|deepEqual|strictEqual|assert\.equal|\.eql?\(|t\.is\(",
+)
+_GO = _language(
+    r"^func\s+(?P<name>(?:Test|Fuzz|Example|Benchmark)\w*)\s*\(",
+    r"\b[tb]\.(?:Skip|Skipf|SkipNow)\(|\bXIt\(|\bPIt\(|\bFIt\(|\bFDescribe\(|^//go:build\s+ignore",
+    r"\bif\s[^{}\n]*\{\s*(?:t|b|s\.T\(\))\.(?:Error|Fatal|Fail)\w*\s*\(|\b(?:assert|require)\.\w+\s*\(|\bExpect\s*\(|\b[tb]\.(?:Error|Fatal|Fail)\w*\s*\(",
+    r"\.(?:NotNil|NotEmpty|True|Contains|NoError|IsType|InDelta|NotEqual)\(",
+    r"\.(?:Equal|EqualValues|Exactly|JSONEq|EqualError|ErrorIs|ElementsMatch)\(",
+)
+_RUST = _language(
+    r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|proptest)\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?(?:async\s+)?fn\s+(?P<name>\w+)",
+    r"#\[ignore\b|#\[cfg_attr\([^\]]*ignore",
+    r"\b(?:debug_)?assert(?:_eq|_ne|_matches|_snapshot|_debug_snapshot)?!\s*\(|\bpanic!\s*\(|#\[should_panic[^\]]*\]|\bprop_assert\w*!\s*\(",
+    r"\bassert!|assert_ne!|should_panic\]",
+    r"\bassert_eq!|should_panic\(expected",
+)
+_JVM = _language(
+    r"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b(?:\([^)]*\))?\s*(?:@\w+(?:\([^)]*\))?\s*)*(?:(?:public|private|protected|internal|final|static|open|suspend|override)\s+)*(?:[\w<>\[\].]+|fun)\s+`?(?P<name>[^`(]+?)`?\s*\(",
+    r"@(?:Disabled|Ignore|DisabledIf\w*|EnabledIf\w*|DisabledOn\w*|EnabledOn\w*)\b|\bassume(?:True|False|That)\s*\(|enabled\s*=\s*false|\bthrow\s+SkipException",
+    r"\bassert\w*\s*\(|\bverify\s*\(|\bfail\s*\(|expected\s*=\s*\w+|\.should\w*\s*\(|\bshould\w+\b|expectThrows\s*\(",
+    r"assertNotNull|assertTrue|assertNotEquals|isNotNull|isInstanceOf|contains\w*\(|isTrue\(",
+    r"assertEquals|assertSame|assertArrayEquals|isEqualTo|assertThrows|assertIterableEquals|containsExactly",
+)
+_RUBY = _language(
+    r"^\s*(?:[xf]?(?:it|specify|example|scenario)\s*\(?\s*(?P<quote>['\"])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)|def\s+(?P<method>test_\w+)|[xf]?test\s+['\"](?P<words>[^'\"]*)['\"])",
+    r"^\s*(?:xit|xdescribe|xcontext|xspecify|fit|fdescribe|fcontext|skip|pending)\b|,\s*(?::?(?:skip|pending|focus))(?:\s*(?::|=>)\s*true|\b)",
+    r"^\s*(?:expect|assert\w*|refute\w*|is_expected|must_\w+|flunk|[\w.@\[\]()]+\.(?:should|must_\w+))\b.*$",
+    r"be_truthy|be_present|not_tobe_nil|not_toeq|assert_not_nil|include\(|be_a\b|respond_to|be_kind_of",
+    r"(?<!not_)toeq|eql\(|match_array|assert_equal|must_equal|contain_exactly|raise_error\(",
+    braces=False,
+)
+_PHP = _language(
+    r"function\s+(?P<name>test\w*)\s*\(|@test\b[^}]*?function\s+(?P<method>\w+)\s*\(|\b(?:it|test)\(\s*['\"](?P<words>[^'\"]*)['\"]",
+    r"\bmarkTest(?:Skipped|Incomplete)\s*\(|->(?:skip|todo|only)\(|@(?:requires|group\s+skip)",
+    r"(?:\$this->|self::|static::)(?:assert|expect|fail)\w*\s*\(|\bexpect\s*\(",
+    r"assertNotNull|assertTrue|assertNotEquals|assertInstanceOf|assertContains|toBeTruthy|assertNotEmpty",
+    r"assertEquals|assertSame|assertCount|toBe\(|toEqual\(|expectExceptionMessage",
+)
+_C = _language(
+    r"\b(?:TEST|TEST_F|TEST_P|TYPED_TEST|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST)\s*\(\s*(?P<name>[^)]*)\)",
+    r"\bGTEST_SKIP\s*\(|\bDISABLED_\w+|\[!?(?:\.|hide|mayfail|shouldfail)\]|\bSKIP\s*\(|\bTEST_IGNORE\w*\s*\(",
+    r"\b(?:ASSERT|EXPECT|CHECK|REQUIRE|TEST_ASSERT|ck_assert|cr_assert|BOOST_CHECK|BOOST_REQUIRE|BOOST_TEST)\w*\s*\(|\bassert\w*\s*\(",
+    r"_NE\b|_TRUE|_NEAR|NO_THROW|ANY_THROW|_GE\b|_LE\b",
+    r"_EQ\b|_STREQ|EQUAL|_THROW\b",
+)
+_DOTNET = _language(
+    r"\[(?:Fact|Theory|Test|TestMethod|TestCase)\b[^\]]*\]\s*(?:\[[^\]]*\]\s*)*(?:(?:public|private|internal|async|static|override)\s+)*[\w<>\[\]]+\s+(?P<name>\w+)\s*\(",
+    r"\bSkip\s*=|\[(?:Ignore|Explicit)\b|\bAssert\.(?:Ignore|Inconclusive)\s*\(|\bSkip\.If\w*\s*\(",
+    r"\bAssert\.\w+(?:<[^>]*>)?\s*\(|\.Should\(\)\.\w+|\bShould\w+\s*\(",
+    r"\.(?:NotNull|True|NotEqual|IsType|Contains|NotEmpty|IsNotNull|IsTrue)\b",
+    r"\.(?:Equal|AreEqual|Same|Be|BeEquivalentTo|Throws\w*|Collection)\b",
+)
+_BATS = _language(
+    r"^@test\s+(?P<quote>['\"])(?P<name>.*?)(?P=quote)",
+    r"^\s*(?:skip|bats_require)\b|bats:focus",
+    r"^\s*(?:\[\[?\s.*\]\]?|assert\w*\b.*|refute\w*\b.*|run\s+!?.*|test\s+.*)$",
+    r"assert_success|assert_output --partial|refute",
+    r"assert_output|assert_equal|assert_line|=",
+)
+_ELIXIR = _language(
+    r"^\s*(?:test|property)\s+\"(?P<name>[^\"]*)\"",
+    r"@(?:module|describe)?tag\s+:?skip|@tag\s+skip:",
+    r"^\s*(?:assert\w*|refute\w*)\b.*$",
+    braces=False,
+)
+
+BY_ENDING = {
+    **dict.fromkeys(("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"), _JS),
+    "go": _GO,
+    "rs": _RUST,
+    **dict.fromkeys(("java", "kt", "scala", "groovy"), _JVM),
+    "rb": _RUBY,
+    "php": _PHP,
+    **dict.fromkeys(("c", "cc", "cpp", "cxx"), _C),
+    **dict.fromkeys(("cs", "fs", "vb"), _DOTNET),
+    "bats": _BATS,
+    "exs": _ELIXIR,
+}

@@ -1,0 +1,117 @@
+"""Looks at what a patch did to tests in languages read by their text."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from reflectloop.verify.protected import is_test
+from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.weakening.added import ending
+from reflectloop.verify.weakening.text.languages import BY_ENDING, TAUTOLOGY
+from reflectloop.verify.weakening.text.reading import Block, Check, Read, known, read
+
+_NUMBER = re.compile(r"(toBeCloseTo|_NEAR|InDelta|be_within|within)\((.*?)(-?[\d.]+(?:e-?\d+)?)\)*$")
+
+
+def look(changes: Sequence[Change]) -> Iterator[Finding]:
+    ours = [each for each in changes if known(each.path) and (is_test(each.path) or each.path.endswith(".rs"))]
+    read_ = {each.path: (read(each.path, each.before), read(each.path, each.after)) for each in ours}
+    fresh = [block for old, new in read_.values() for name, block in new.blocks.items() if name not in old.blocks]
+    for change in ours:
+        yield from _file(change, *read_[change.path], fresh)
+
+
+def _file(change: Change, old: Read, new: Read, fresh: Sequence[Block]) -> Iterator[Finding]:
+    gone = []
+    for name, was in old.blocks.items():
+        now = new.blocks.get(name)
+        if now is not None:
+            yield from _pair(was, now)
+        elif same := next((each for each in fresh if _kept(was, each)), None):
+            yield Finding("test-renamed", same.path, same.line, f"{was.name} is now {same.name}", "note")
+            yield from _skips(was, same)
+        else:
+            gone.append(was)
+    if gone and change.after is None:
+        yield Finding(
+            "file-deleted",
+            change.path,
+            None,
+            f"the file is gone, and with it {len(gone)} test(s) that are nowhere else",
+        )
+    else:
+        yield from (Finding("test-deleted", was.path, was.line, f"{was.name} is gone") for was in gone)
+    if change.before is not None:
+        yield from _new_skips(old.skips, new.skips, change.path, "the file")
+
+
+def _kept(was: Block, other: Block) -> bool:
+    wanted = {each.text for each in was.checks}
+    return was.body == other.body or bool(wanted and wanted <= {each.text for each in other.checks})
+
+
+def _skips(was: Block, now: Block) -> Iterator[Finding]:
+    yield from _new_skips(was.skips, now.skips, now.path, now.name)
+
+
+def _new_skips(old: Sequence[Check], new: Sequence[Check], path: str, name: str) -> Iterator[Finding]:
+    left = Counter(each.text for each in old)
+    for skip in new:
+        if left[skip.text] > 0:
+            left[skip.text] -= 1
+        else:
+            rule = "focus-added" if re.search(r"only|^f(?:it|describe)|focus", skip.text) else "skip-added"
+            yield Finding(rule, path, skip.line, f"{name}: `{skip.text}`")
+
+
+def _pair(was: Block, now: Block) -> Iterator[Finding]:
+    yield from _skips(was, now)
+    if was.body == now.body:
+        return
+    if now.returns and not was.returns:
+        yield Finding("early-return", now.path, now.line, f"{now.name} returns before its first assertion")
+    if now.catches > was.catches and now.checks:
+        yield Finding(
+            "failure-swallowed", now.path, now.line, f"{now.name} now catches what its code throws", "suspect"
+        )
+    left = Counter(each.text for each in now.checks)
+    gone = []
+    for check in was.checks:
+        if left[check.text] > 0:
+            left[check.text] -= 1
+        else:
+            gone.append(check)
+    come = [each for each in now.checks if left[each.text] > 0]
+    if now.branches > was.branches and not come and not gone:
+        yield Finding("assert-conditional", now.path, now.line, f"{now.name} has a new condition around it", "suspect")
+    yield from _rewritten(now, gone, come)
+
+
+def _rewritten(now: Block, gone: Sequence[Check], come: Sequence[Check]) -> Iterator[Finding]:
+    waiting = list(come)
+    for check in gone:
+        partner = max(waiting, key=lambda each: SequenceMatcher(None, check.text, each.text).ratio(), default=None)
+        if partner is None:
+            words = f"{now.name} no longer demands `{check.text[:80]}`"
+            yield Finding("assert-removed", now.path, now.line, words)
+            continue
+        waiting.remove(partner)
+        yield _compared(now, check, partner)
+
+
+def _compared(now: Block, old: Check, new: Check) -> Finding:
+    language = BY_ENDING[ending(now.path)]
+    words = f"`{old.text[:80]}` became `{new.text[:80]}`"
+    if TAUTOLOGY.search(new.text) and not TAUTOLOGY.search(old.text):
+        return Finding("assert-always-true", now.path, new.line, f"{words}: it always holds")
+    if language.weak.search(new.text) and language.strong.search(old.text) and not language.strong.search(new.text):
+        return Finding("assert-weaker", now.path, new.line, f"{words}: it asks less")
+    if language.strong.search(new.text) and not language.strong.search(old.text):
+        return Finding("assert-stricter", now.path, new.line, words, "note")
+    was, is_ = _NUMBER.search(old.text), _NUMBER.search(new.text)
+    if was and is_ and was[2] == is_[2] and was[3] != is_[3]:
+        return Finding("tolerance-widened", now.path, new.line, f"{words}: the tolerance changed")
+    return Finding("expected-changed", now.path, new.line, words, "suspect")
