@@ -190,6 +190,32 @@ def test_a_control_group_is_made_beside_ours_in_a_unified_hierarchy(tmp_path: Pa
     assert list((tmp_path / "user.slice/app.slice").iterdir()) == [tmp_path / "user.slice/app.slice/shell.scope"]
 
 
+@full
+def test_a_command_is_in_its_control_group_from_the_first(repo: Repo) -> None:
+    answer = repo.run("run", "--json", repo.steps("cat /proc/self/cgroup"))
+    if answer.envelope["limits_by"] != "cgroup":
+        pytest.skip("no control group can be made here")
+    assert "/reflectloop-" in log(repo)
+
+
+def test_the_engine_stays_out_of_the_control_group_that_it_starts_commands_in() -> None:
+    group = cgroup.make("births", cgroup.Bounds(1 << 30, 100))
+    if group is None:
+        pytest.skip("no control group can be made here")
+    before = Path("/proc/thread-self/cgroup").read_text()
+    try:
+        with group.entered():
+            child = subprocess.Popen(["sleep", "60"])
+        group.admit(child.pid)
+        assert Path("/proc/thread-self/cgroup").read_text() == before
+        joined = Path("/proc", str(child.pid), "cgroup").read_text()
+        assert sum("/reflectloop-" in line for line in joined.splitlines()) in (1, 2)  # one hierarchy, or two
+        child.kill()
+        child.wait()
+    finally:
+        group.close()
+
+
 @needs_landlock
 def test_without_bubblewrap_landlock_gives_fs(repo: Repo, tmp_path: Path) -> None:
     env = without_bubblewrap(tmp_path)

@@ -221,18 +221,22 @@ class Box:
                 namespaced=True,
                 pass_fds=gate.inherited,
                 cancel=self.cancel,
+                start=self._start,
             )
-            gate.started()
-            self._limit(gate.child(), order.timeout_s)
-            gate.open()
+            self._let_go(gate, order.timeout_s)
             ended = watched.wait(self._patience(order))
             return self._judge(ended, gate.exit_code(), argv, recorder)
         finally:
             gate.close()
 
-    def _limit(self, child: int | None, timeout_s: float) -> None:
-        if child is not None and self.limiter:
+    def _start(self, start: process.Start) -> process.Started:
+        return self.limiter.start(start) if self.limiter else start()
+
+    def _let_go(self, gate: Gate, timeout_s: float) -> None:
+        gate.started()
+        if self.limiter and (child := gate.child()) is not None:
             self.limiter.take(child, timeout_s)
+        gate.open()
 
     def _mounts(self) -> list[str]:
         if self.view:
@@ -298,12 +302,13 @@ class Box:
                 terminal=True,
             )
 
-            def begun() -> None:
-                gate.started()
-                self._limit(gate.child(), _A_DAY_S)
-                gate.open()
-
-            own = {"PATH": tools.search_path()}
-            return process.interactive(wrapped, cwd=self.workspace.repo, env=own, pass_fds=gate.inherited, begun=begun)
+            return process.interactive(
+                wrapped,
+                cwd=self.workspace.repo,
+                env={"PATH": tools.search_path()},
+                pass_fds=gate.inherited,
+                begun=lambda: self._let_go(gate, _A_DAY_S),
+                start=self._start,
+            )
         finally:
             gate.close()

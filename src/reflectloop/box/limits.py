@@ -47,6 +47,10 @@ class Limiter:
             return "cgroup"
         return "watchdog" if os.geteuid() == 0 else "rlimit"  # the kernel counts no processes of root's
 
+    def start(self, start: process.Start) -> process.Started:
+        with self._group.entered() if self._group else contextlib.nullcontext():
+            return start()
+
     def take(self, pid: int, timeout_s: float) -> None:
         """Before the command begins: `pid` is still waiting."""
         self.hit = None

@@ -98,7 +98,7 @@ def wrap(
     words = [*mounts, "--clearenv"]
     for name, value in env.items():
         words += ["--setenv", name, value]
-    _fill(gate.arguments, b"".join(os.fsencode(word) + b"\0" for word in words))
+    _fill(gate.arguments, os.fsencode("\0".join(words) + "\0"))
     if seccomp.known():
         _fill(gate.filter, seccomp.program(internet=online or apart.network))
     return [

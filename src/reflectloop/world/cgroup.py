@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,12 +25,40 @@ class Group:
 
     def __init__(self, folders: dict[str, Path]) -> None:
         self._folders = folders
+        self._above = [folder.parent for folder in folders.values()]
         self._before = (0, 0)
+        self._takes_threads = False
+        self._born_inside = False
+
+    def take_threads(self) -> None:
+        """Where the kernel moves threads one by one, and ours may come back."""
+        with contextlib.suppress(OSError):
+            _move_this_thread(self._above)
+            self._takes_threads = True
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """What this thread starts meanwhile is born in the group, if threads are taken.
+
+        To move a process that runs, the kernel waits until none on the machine is being born or ends: up to 10 ms.
+        A thread that moves itself waits for nobody.
+        """
+        self._born_inside = False
+        try:
+            if self._takes_threads:
+                with contextlib.suppress(OSError):
+                    _move_this_thread(self._folders.values())
+                    self._born_inside = True
+            yield
+        finally:
+            if self._takes_threads:
+                _move_this_thread(self._above)
 
     def admit(self, pid: int) -> None:
         self._before = self._counts()
-        for folder in dict.fromkeys(self._folders.values()):
-            (folder / "cgroup.procs").write_text(str(pid))
+        if not self._born_inside:
+            for folder in dict.fromkeys(self._folders.values()):
+                (folder / "cgroup.procs").write_text(str(pid))
 
     def refused(self) -> str | None:
         """Which bound was hit since the last process was admitted."""
@@ -49,6 +78,12 @@ class Group:
         for folder in dict.fromkeys(self._folders.values()):
             while not _remove(folder) and time.monotonic() < deadline:
                 time.sleep(0.01)
+
+
+def _move_this_thread(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        with open(folder / "tasks", "r+b", buffering=0) as file:
+            file.write(b"0")
 
 
 def _count(path: Path, name: str) -> int:
@@ -71,7 +106,9 @@ def _remove(folder: Path) -> bool:
     return True
 
 
-def make(name: str, bounds: Bounds, *, root: Path = _ROOT, own: Path = Path("/proc/self/cgroup")) -> Group | None:
+def make(
+    name: str, bounds: Bounds, *, root: Path = _ROOT, own: Path = Path("/proc/thread-self/cgroup")
+) -> Group | None:
     """A group with these bounds; None where none can be made."""
     try:
         parents = _parents(root, own.read_text())
@@ -90,6 +127,7 @@ def make(name: str, bounds: Bounds, *, root: Path = _ROOT, own: Path = Path("/pr
             continue
         with contextlib.suppress(OSError):  # without swap accounting there is no such file
             _set(folders["memory"], ("memory.swap.max",), 0)
+        group.take_threads()
         return group
     return None
 

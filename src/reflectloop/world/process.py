@@ -177,9 +177,10 @@ def interactive(
     env: Mapping[str, str],
     pass_fds: Sequence[int] = (),
     begun: Callable[[], None] = lambda: None,
+    start: Callable[[Start], Started] = lambda start: start(),
 ) -> int:
     """Hand the terminal to a command and wait. `begun` is called once it is there."""
-    with subprocess.Popen(argv, cwd=cwd, env=env, pass_fds=pass_fds) as process:
+    with start(lambda: subprocess.Popen(argv, cwd=cwd, env=env, pass_fds=pass_fds)) as process:
         begun()
         return process.wait()
 
