@@ -11,6 +11,15 @@ from reflectloop.verify import detect
 from reflectloop.verify.result import Detected
 from support import Repo
 
+MANIFESTS = {
+    "package.json": "scripts scripts.test scripts.pretest workspaces workspaces.packages packageManager jest devDependencies",
+    "tsconfig.json": "files references compilerOptions compilerOptions.noEmit",
+    "composer.json": "require-dev require-dev.phpunit/phpunit",
+    "pyproject.toml": "tool tool.pytest tool.pytest.ini_options tool.pytest.ini_options.testpaths tool.mypy tool.mypy.files "
+    "tool.ruff tool.hatch.envs tool.hatch.envs.a.scripts tool.poe.tasks tool.tox.env_run_base.commands tool.setuptools",
+    "tox.toml": "env_run_base env_run_base.commands",
+    "Cargo.toml": "workspace workspace.members workspace.dependencies dependencies dependencies.a.path lints lints.clippy",
+}
 CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_one(self): pass\n"
 
 
@@ -25,6 +34,21 @@ def found(files: dict[str, str]) -> dict[str, Detected]:
 
 def package(**fields: object) -> str:
     return json.dumps(fields)
+
+
+def as_toml(value: object) -> str:
+    """TOML of the kind that fits on one line: every value inline."""
+    if isinstance(value, dict):
+        return "\n".join(f"{key} = {_inline(one)}" for key, one in value.items())
+    return ""
+
+
+def _inline(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_inline(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return "0" if value is None else json.dumps(value)
 
 
 def executable(path: Path) -> None:
@@ -377,3 +401,47 @@ def test_detect_says_how_to_name_checks_where_it_found_none(repo: Repo) -> None:
     assert told.code == 0
     assert "[verify] checks" in told.stdout
     assert repo.run("detect", "--json").json["data"]["checks"] == []
+
+
+def test_vitest_is_spared_from_writing_into_node_modules_where_it_can_be(tmp_path: Path) -> None:
+    for name, version in (("vitest", "3.1.0"), ("vite", "6.1.0")):
+        manifest = tmp_path / "node_modules" / name / "package.json"
+        manifest.parent.mkdir(parents=True)
+        manifest.write_text(package(version=version))
+    config = tmp_path / "vitest.config.ts"
+    config.write_text("export default {}")
+    check = Detected("vitest", "test", "vitest", ("npm", "test"))
+    assert detect.resolve(check, tmp_path, {}).command == ("npm", "test", "--", "--configLoader=runner")
+    config.write_text("export default { root: __dirname }")
+    assert detect.resolve(check, tmp_path, {}).command == ("npm", "test")
+    config.write_text("export default {}")
+    (tmp_path / "node_modules" / "vite" / "package.json").write_text(package(version="5.4.0"))
+    assert detect.resolve(check, tmp_path, {}).command == ("npm", "test")
+
+
+def test_whatever_a_manifest_holds_detection_answers() -> None:
+    odd: tuple[object, ...] = (
+        None,
+        True,
+        1,
+        "x",
+        "npm test",
+        [],
+        [1],
+        [[]],
+        [{}],
+        {},
+        {"a": 1},
+        {"a": []},
+        {"test": [1]},
+    )
+    for name, places in MANIFESTS.items():
+        for place in places.split():
+            for value in odd:
+                held = value
+                for key in reversed(place.split(".")):
+                    held = {key: held}
+                text = json.dumps(held) if name.endswith("json") else as_toml(held)
+                files = {name: text, f"packages/a/{name}": text, "tests/test_a.py": CASE, "setup.py": ""}
+                for check in detect.checks(tree(files)):
+                    assert all(isinstance(word, str) for word in check.command), (name, place, value)

@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.detect.part import Part, at, listed, table
 from reflectloop.verify.runners.words import Call, call
 
 _CI = r"^(\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.travis\.yml|\.circleci/config\.yml|azure-pipelines\.yml)$"
 _MAKE = ("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "Taskfile.yml")
 _LEAD = re.compile(r"^(-\s+)?((run|script|cmd|command|entry)\s*:\s*)?([|>][-+]?$)?[@-]*\s*")
+_HOOK = re.compile(r"^[-\s{]*id:\s*[\"']?([\w-]+)", re.MULTILINE)
 _MAKE_VARIABLE = re.compile(r"\$[({][\w.-]+[)}]/?")
 _TOX_BRACES = re.compile(r"\{(?:posargs|tty)(?::([^{}]*))?\}")
 _TOX_FOLDER = re.compile(r"\{(?:tox_?ini_?dir|tox_?root)\}/?")
@@ -37,13 +38,8 @@ def of_tool(found: Iterable[Hint], tool: str) -> Hint | None:
 
 def hook(part: Part, *names: str) -> str | None:
     """The pre-commit hook of one of these names."""
-    repositories = part.yaml(".pre-commit-config.yaml").get("repos")
-    for repository in repositories if isinstance(repositories, list) else ():
-        hooks = at(repository, "hooks")
-        for one in hooks if isinstance(hooks, list) else ():
-            if at(one, "id") in names:
-                return str(at(one, "id"))
-    return None
+    hooks = _HOOK.findall(part.text(".pre-commit-config.yaml"))
+    return next((one for one in hooks if one in names), None)
 
 
 def _lines(source: str, lines: Iterable[str]) -> Iterator[Hint]:
@@ -59,9 +55,8 @@ def _tox(part: Part) -> Iterator[Hint]:
             if section.startswith(("testenv", "tox:testenv")):
                 yield from _lines(source, _tox_commands(text[section].get("commands", "")))
     tables = [at(part.toml("tox.toml"), "env_run_base"), at(part.toml("pyproject.toml"), "tool", "tox", "env_run_base")]
-    for table in tables:
-        commands = at(table, "commands")
-        for words in commands if isinstance(commands, list) else ():
+    for one in tables:
+        for words in listed(one, "commands"):
             found = call(tuple(word for word in words if isinstance(word, str))) if isinstance(words, list) else None
             if found:
                 yield Hint("tox", found)
@@ -77,7 +72,7 @@ def _tox_commands(text: str) -> Iterator[str]:
 def _nox(part: Part) -> Iterator[Hint]:
     try:
         tree = ast.parse(part.text("noxfile.py"))
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
@@ -95,11 +90,9 @@ def _tasks(part: Part) -> Iterator[Hint]:
         at(tool, "taskipy", "tasks"),
         at(tool, "rye", "scripts"),
     ]
-    environments = at(tool, "hatch", "envs")
-    if isinstance(environments, dict):
-        tables += [at(one, "scripts") for one in environments.values()]
-    for table in tables:
-        yield from _lines("pyproject.toml", _strings(table))
+    tables += [at(one, "scripts") for one in table(tool, "hatch", "envs").values()]
+    for one in tables:
+        yield from _lines("pyproject.toml", _strings(one))
 
 
 def _strings(value: object) -> Iterator[str]:

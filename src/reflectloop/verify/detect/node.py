@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 
 from reflectloop.verify.detect.node_scripts import Packed, scripted
-from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.detect.part import Part, at, listed, table
 from reflectloop.verify.result import Detected
 
 MANIFESTS = (r"^package\.json$",)
@@ -23,6 +23,7 @@ _LOCKS = {
 _TEST_FILE = r"(^|/)(test-[^/]+|[^/]+[._-](test|spec)|test|(__tests__|tests?)/[^/]+)(?<!\.d)\.[cm]?[jt]sx?$"
 _NODE_TEST = re.compile(r"""["']node:test["']""")
 _LOOKED_AT = 40
+_LISTED = re.compile(r"^\s*-\s*[\"']?([^\"'\s#]+)", re.MULTILINE)
 _RUNNERS = (
     ("vitest", r"^vitest\.(config|workspace)\.", ("vitest", "run")),
     ("jest", r"^jest\.config\.", ("jest",)),
@@ -66,15 +67,16 @@ def _packed(part: Part) -> Packed:
     manager = at(own, "packageManager") or at(above, "packageManager") or ""
     locked = part.first(_LOCKS) or top.first(_LOCKS)
     program = str(manager).split("@")[0] or (_LOCKS[locked] if locked else "npm")
-    needs = [at(one, key) for one in (own, above) for key in ("devDependencies", "dependencies")]
-    scripts = {str(name): str(line) for name, line in (at(own, "scripts") or {}).items()}
-    return Packed(own, scripts, program, frozenset(name for table in needs for name in table or ()))
+    needs = [table(one, key) for one in (own, above) for key in ("devDependencies", "dependencies")]
+    scripts = {name: line for name, line in table(own, "scripts").items() if isinstance(line, str)}
+    return Packed(own, scripts, program, frozenset(name for one in needs for name in one))
 
 
 def _members(part: Part) -> list[str]:
-    listed = part.json("package.json").get("workspaces")
-    listed = at(listed, "packages") or listed or part.yaml("pnpm-workspace.yaml").get("packages")
-    return [str(one).removeprefix("./").rstrip("/") for one in listed] if isinstance(listed, list) else []
+    own = part.json("package.json")
+    members = listed(own, "workspaces") or listed(own, "workspaces", "packages")
+    members = members or _LISTED.findall(part.text("pnpm-workspace.yaml"))
+    return [str(one).removeprefix("./").rstrip("/") for one in members]
 
 
 def _runner(part: Part, packed: Packed) -> Iterator[Detected]:

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-import yaml
-
 from reflectloop.verify.detect.tree import Tree
 from reflectloop.verify.result import Detected, Kind
 
@@ -51,7 +49,7 @@ class Part:
     def toml(self, name: str) -> dict[str, Any]:
         try:
             return tomllib.loads(self.text(name))
-        except tomllib.TOMLDecodeError:
+        except (ValueError, RecursionError):
             return {}
 
     def json(self, name: str) -> dict[str, Any]:
@@ -71,13 +69,6 @@ class Part:
             return {}
         return {name: dict(found[name]) for name in found}
 
-    def yaml(self, name: str) -> dict[str, Any]:
-        try:
-            found = yaml.load(self.text(name), Loader=yaml.CSafeLoader)
-        except (yaml.YAMLError, ValueError, RecursionError):
-            return {}
-        return found if isinstance(found, dict) else {}
-
     def check(self, name: str, kind: Kind, tool: str, command: Iterable[str], reason: str) -> Detected:
         named = name if self.folder == "." else f"{self.folder}:{name}"
         return Detected(named, kind, tool, tuple(command), self.folder, reason)
@@ -88,3 +79,14 @@ def at(found: Any, *keys: str) -> Any:  # noqa: ANN401 - whatever a manifest hol
     for key in keys:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
+
+
+def table(found: Any, *keys: str) -> dict[str, Any]:  # noqa: ANN401
+    """The same where a table is wanted: an empty one for whatever else lies there."""
+    value = at(found, *keys)
+    return value if isinstance(value, dict) else {}
+
+
+def listed(found: Any, *keys: str) -> list[Any]:  # noqa: ANN401
+    value = at(found, *keys)
+    return value if isinstance(value, list) else []

@@ -17,7 +17,6 @@ from reflectloop.verify.result import Detected
 MANIFESTS = (r"^(pyproject\.toml|setup\.py|setup\.cfg|tox\.ini|pytest\.ini|noxfile\.py)$",)
 _TEST_FILE = r"(^|/)(test_[^/]*|[^/]*_tests?|tests?)\.py$"
 _PYTEST_FILE = re.compile(r"^\s*(import pytest|from pytest )|^(async )?def test_|^class Test\w*(\(\))?:", re.MULTILINE)
-_UNITTEST_FILE = re.compile(r"\bunittest\b.*\n(.*\n)*.*\bTestCase\b|\bunittest\.(Isolated\w+)?TestCase\b")
 _NEEDS = r"^(requirements|reqs?)[^/]*(/[^/]+)?\.(txt|in)$|^(Pipfile|setup\.py|setup\.cfg|pyproject\.toml|tox\.ini)$"
 _NEEDS_PYTEST = re.compile(
     r"""^[\s"'\[]*pytest(\[[\w,]+\])?\s*([<>=~!;"',\]#].*)?$|["'\s]pytest["'<>=~]""", re.MULTILINE
@@ -128,7 +127,7 @@ def _needed(part: Part, tests: list[str]) -> _Sign | None:
 def _written(part: Part, tests: list[str]) -> _Sign | None:
     for path in islice(tests, _LOOKED_AT):
         text = part.text(path)
-        if _PYTEST_FILE.search(text) and not _UNITTEST_FILE.search(text):
+        if _PYTEST_FILE.search(text) and not _is_case(text):
             return _Sign(f"{path} looks like pytest")
     return None
 
@@ -168,9 +167,13 @@ def _unittest(part: Part, own: list[Hint]) -> Detected | None:
         command = ("python", "-m", "unittest", *runs.call.arguments)
         return part.check("unittest", "test", "unittest", command, f"{runs.source} runs unittest")
     for path in islice(part.matching(_TEST_FILE), _LOOKED_AT):
-        if _UNITTEST_FILE.search(part.text(path)):
+        if _is_case(part.text(path)):
             return part.check("unittest", "test", "unittest", _discovery(part, path), f"{path} looks like unittest")
     return None
+
+
+def _is_case(text: str) -> bool:
+    return "unittest" in text and "TestCase" in text
 
 
 def _discovery(part: Part, path: str) -> tuple[str, ...]:

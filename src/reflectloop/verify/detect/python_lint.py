@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reflectloop.verify.detect.hints import Hint, hook, of_tool
-from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.detect.part import Part, at, table
 from reflectloop.verify.result import Detected, Kind
 
 _FILES = {
@@ -57,9 +57,9 @@ def _command(part: Part, tool: str, own: Sequence[Hint]) -> tuple[str, ...]:
 
 
 def _names_its_files(part: Part) -> bool:
-    tables = [at(part.toml("pyproject.toml"), "tool", "mypy")]
-    tables += [part.ini(name).get("mypy") for name in ("mypy.ini", ".mypy.ini", "setup.cfg")]
-    return any(table and any(key in table for key in ("files", "packages", "modules")) for table in tables)
+    tables = [table(part.toml("pyproject.toml"), "tool", "mypy")]
+    tables += [table(part.ini(name), "mypy") for name in ("mypy.ini", ".mypy.ini", "setup.cfg")]
+    return any(key in one for one in tables for key in ("files", "packages", "modules"))
 
 
 def _named(part: Part, runs: Hint | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from reflectloop.verify.detect import vite
 from reflectloop.verify.result import Detected
 
 _CARRIED = (".venv", "venv", "node_modules")
@@ -22,7 +23,15 @@ def resolve(check: Detected, root: Path, env: Mapping[str, str], carried: Sequen
     if not command:
         return check
     places = _Places(root, check.cwd, env, tuple(PurePosixPath(name).name for name in carried))
-    return check._replace(command=(*lead, *_program(command[0], places), *command[1:]))
+    words = (*lead, *_program(command[0], places), *command[1:])
+    if check.tool == "vitest":
+        words = _given(words, vite.loader(root / check.cwd, places.modules()))
+    return check._replace(command=words)
+
+
+def _given(words: tuple[str, ...], options: tuple[str, ...]) -> tuple[str, ...]:
+    joint = ("--",) if options and words[0] == "npm" and "--" not in words else ()
+    return (*words, *joint, *options)
 
 
 def _program(name: str, places: _Places) -> tuple[str, ...]:
@@ -64,9 +73,12 @@ class _Places:
 
     def carried_tool(self, name: str) -> str | None:
         """What npm and composer install beside the project."""
-        places = [folder / "node_modules" / ".bin" for folder in self._upwards() if "node_modules" in self._carried]
+        places = [folder / ".bin" for folder in self.modules()]
         places += [folder / "vendor" / "bin" for folder in self._upwards()]
         return next((self._said(place / name) for place in places if _runs(place / name)), None)
+
+    def modules(self) -> list[Path]:
+        return [folder / "node_modules" for folder in self._upwards() if "node_modules" in self._carried]
 
     def _environments(self) -> Iterator[Path]:
         for folder in self._upwards():

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from reflectloop.verify.detect.hints import hints, of_tool
-from reflectloop.verify.detect.part import Part, at
+from reflectloop.verify.detect.part import Part, at, listed, table
 from reflectloop.verify.result import Detected
 
 _TESTED = re.compile(r"#\[(\w+::)*(test|rstest|test_case|quickcheck)\b|\bproptest!|^\s*//[/!] ```\w*$", re.MULTILINE)
@@ -41,15 +41,15 @@ def covers(part: Part, folder: str) -> bool:
     if workspace is None:
         return False
     below = str(PurePosixPath(folder).relative_to(part.folder))
-    members = [str(one).rstrip("/") for one in at(workspace, "members") or ()]
+    members = [str(one).rstrip("/") for one in listed(workspace, "members")]
     return any(fnmatch(below, one) for one in (*members, *_paths(part.toml("Cargo.toml"))))
 
 
 def _paths(manifest: dict[str, Any]) -> Iterator[str]:
-    tables = [manifest.get(name) for name in ("dependencies", "dev-dependencies", "build-dependencies")]
-    tables.append(at(manifest, "workspace", "dependencies"))
-    for table in tables:
-        for one in table.values() if isinstance(table, dict) else ():
+    tables = [table(manifest, name) for name in ("dependencies", "dev-dependencies", "build-dependencies")]
+    tables.append(table(manifest, "workspace", "dependencies"))
+    for needs in tables:
+        for one in needs.values():
             if isinstance(at(one, "path"), str):
                 yield str(PurePosixPath(one["path"]))
 

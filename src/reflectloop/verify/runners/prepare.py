@@ -30,6 +30,7 @@ def selection(check: Detected, tests: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def prepare(check: Detected, *, report: Path, only: Sequence[str] = ()) -> Prepared:
+    """The command to run. The folder that `report` lies in must be there, and be for this check alone."""
     tool = TOOLS.get(check.tool)
     if tool is None:
         return Prepared(check.command)
@@ -50,11 +51,14 @@ def is_script(command: Sequence[str]) -> bool:
 
 
 def _filled(word: str, report: Path) -> str:
-    return word.replace("{report}", str(report)).replace("{folder}", f"{report}.kept")
+    for name, path in (("{report}", f"{report}"), ("{kept}", f"{report}.kept"), ("{beside}", f"{report.parent}")):
+        word = word.replace(name, path)
+    return word
 
 
 def _place(tool: Tool, report: Path) -> Path | None:
-    return {"file": report, "folder": report, "own": Path(tool.own), "output": None}[tool.place]
+    places = {"file": report, "folder": report, "beside": report.with_name(tool.own or "-"), "own": Path(tool.own)}
+    return places.get(tool.place)
 
 
 def _through_script(

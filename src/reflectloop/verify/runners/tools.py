@@ -7,17 +7,18 @@ from typing import Literal, NamedTuple
 
 from reflectloop.verify.result import Kind
 
-# Where the machine's answer is: in a file we name, in files the tool names, or on standard output.
-Place = Literal["file", "folder", "own", "output"]
+# Where the machine's answer is: in a file or folder we name, in a file that the tool names beside it, in files the tool
+# puts into the project, or on standard output.
+Place = Literal["file", "folder", "beside", "own", "output"]
 
 
 class Tool(NamedTuple):
     kind: Kind
     format: str | None = None  # None: words, on its output
     place: Place = "output"
-    # "{report}" is the path asked for, "{folder}" a folder beside it that the tool may fill.
+    # "{report}" is the path asked for, "{kept}" a folder beside it that the tool may fill, "{beside}" where both lie.
     arguments: tuple[str, ...] = ()
-    own: str = ""  # where the tool puts it by itself, from the check's folder; may be a pattern
+    own: str = ""  # the name or pattern of what the tool names itself
     env: Mapping[str, str] = {}
     leading: bool = False  # its options must stand before what it is given
     valued: frozenset[str] = frozenset()  # options whose value is the next word
@@ -44,7 +45,7 @@ TOOLS: dict[str, Tool] = {
             "-o",
             "junit_logging=no",
             "-o",
-            "cache_dir={folder}",  # not `-p no:cacheprovider`: `--ff` in addopts and plugins that use the cache need it
+            "cache_dir={kept}",  # not `-p no:cacheprovider`: `--ff` in addopts and plugins that use the cache need it
             "--maxfail=0",  # every test has its outcome, though the project likes to stop early
             "--color=no",
         ),
@@ -64,7 +65,7 @@ TOOLS: dict[str, Tool] = {
             "--no-pretty",
             "--hide-error-context",
             "--no-color-output",
-            "--cache-dir={folder}",
+            "--cache-dir={kept}",
         ),
     ),
     "pyright": Tool("type", "pyright-json", arguments=("--outputjson",)),
@@ -74,7 +75,7 @@ TOOLS: dict[str, Tool] = {
         "test",
         "jest-json",
         "file",
-        ("--json", "--outputFile={report}", "--testLocationInResults", "--bail=0", "--cacheDirectory={folder}"),
+        ("--json", "--outputFile={report}", "--testLocationInResults", "--bail=0"),
         env=_CI,
         valued=_words("-t -c --config --selectProjects"),
     ),
@@ -108,6 +109,7 @@ TOOLS: dict[str, Tool] = {
         leading=True,
         valued=_words("-r --require --import --loader --experimental-loader"),
     ),
+    "bun-test": Tool("test", "junit", "file", ("--reporter=junit", "--reporter-outfile={report}"), env=_CI),
     "ava": Tool("test", "tap", arguments=("--tap",), env=_CI),
     "tap": Tool("test", "tap", arguments=("--reporter=tap",), env=_CI),
     "tape": Tool("test", "tap", env=_CI),
@@ -140,5 +142,5 @@ TOOLS: dict[str, Tool] = {
     "rake": Tool("test"),
     "rubocop": Tool("lint", "rubocop-json", "file", ("--format", "json", "--out", "{report}")),
     "phpunit": Tool("test", "junit", "file", ("--log-junit", "{report}")),
-    "bats": Tool("test", "junit", "folder", ("--report-formatter", "junit", "--output", "{report}")),
+    "bats": Tool("test", "junit", "beside", ("--report-formatter", "junit", "--output", "{beside}"), "report.xml"),
 }

@@ -1,0 +1,34 @@
+"""Spares vitest from writing into node_modules, which is carried read-only: it bundles its configuration there."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+LOADER = "--configLoader=runner"
+_NEEDED = {"vitest": (3, 1), "vite": (6, 1)}  # the first to know the option
+_NOT_FOR_IT = re.compile(r"\b(__dirname|__filename|require\s*\(|module\.exports)")
+_NUMBERS = re.compile(r"(\d+)\.(\d+)")
+
+
+def loader(folder: Path, modules: Sequence[Path]) -> tuple[str, ...]:
+    """The option that loads the configuration without a file, where versions and configuration allow it."""
+    configs = [path for kind in ("vitest", "vite") for path in folder.glob(f"{kind}.config.*")]
+    if not configs or any(_NOT_FOR_IT.search(path.read_text(errors="replace")) for path in configs):
+        return ()
+    knows = all(_version(modules, name) >= first for name, first in _NEEDED.items())
+    return (LOADER,) if knows else ()
+
+
+def _version(modules: Sequence[Path], name: str) -> tuple[int, int]:
+    for folder in modules:
+        try:
+            said = json.loads((folder / name / "package.json").read_bytes())["version"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        found = _NUMBERS.match(str(said))
+        if found:
+            return int(found[1]), int(found[2])
+    return 0, 0
