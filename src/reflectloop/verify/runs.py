@@ -62,15 +62,22 @@ class Runs:
     base_tree: str
     told: Told
     carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, what its set-up made
-    again: int = 0  # counts tries that must not be answered from memory
     _logs: int = 0
 
     def on(
-        self, tree: str, checks: Sequence[Detected], words: str, only: Mapping[str, Sequence[str]] | None = None
+        self,
+        tree: str,
+        checks: Sequence[Detected],
+        words: str,
+        only: Mapping[str, Sequence[str]] | None = None,
+        attempt: int = 0,
     ) -> dict[str, Ran]:
-        """Every check on one tree, in one workspace, in order; `only` names the tests a check is to be kept to."""
+        """Every check on one tree, in one workspace, in order; `only` names the tests a check is to be kept to.
+
+        A second attempt is not answered by what the first one gave.
+        """
         chosen = only or {}
-        keys = {check.name: self._key(tree, check, checks, chosen.get(check.name, ())) for check in checks}
+        keys = {check.name: self._key(tree, check, checks, chosen.get(check.name, ()), attempt) for check in checks}
         known = {name: ran for name, key in keys.items() if (ran := self._recall(key)) is not None}
         asked = [check for check in checks if check.name not in known]
         if not asked:
@@ -145,7 +152,7 @@ class Runs:
 
     # Memory --------------------------------------------------------------------------------------------------
 
-    def _key(self, tree: str, check: Detected, checks: Sequence[Detected], only: Sequence[str]) -> str:
+    def _key(self, tree: str, check: Detected, checks: Sequence[Detected], only: Sequence[str], attempt: int) -> str:
         built = [list(one.command) for one in checks if one.kind == "build" and one.cwd == check.cwd]
         said = [
             tree,
@@ -156,7 +163,7 @@ class Runs:
             built,
             sorted(only),
             self.surroundings,
-            self.again,
+            attempt,
         ]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 

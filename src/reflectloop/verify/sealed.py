@@ -51,6 +51,7 @@ class Sealed:
     runs: Runs
     chain: Chain
     plan_hash: str | None = None
+    _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def judge(self) -> Verdict:
         self._lay_out()
@@ -164,13 +165,11 @@ class Sealed:
 
     def _again(self, tree: str, check: Detected, words: str, only: Sequence[str] = ()) -> VerificationResult:
         """In a workspace of its own: what the first try left behind must not help the second."""
-        self.runs.again += 1
-        try:
-            builds = [one for one in self.case.checks if one.kind == "build" and one.cwd == check.cwd]
-            chosen = {check.name: list(only)} if only and runners.selection(check, list(only)) else {}
-            return self._run(tree, [*builds, check], words, chosen)[check.name].result
-        finally:
-            self.runs.again = 0
+        builds = [one for one in self.case.checks if one.kind == "build" and one.cwd == check.cwd]
+        chosen = {check.name: list(only)} if only and runners.selection(check, list(only)) else {}
+        asked = (tree, check.name, *sorted(chosen.get(check.name, ())))
+        self._attempts[asked] = self._attempts.get(asked, 0) + 1
+        return self._run(tree, [*builds, check], words, chosen, self._attempts[asked])[check.name].result
 
     # (b) The tests that the patch adds or changes, in their new version ---------------------------------------
 
@@ -239,26 +238,32 @@ class Sealed:
     # What it comes to ------------------------------------------------------------------------------------------
 
     def _proven(self, checks: Sequence[Judged], own: Sequence[Own], named: Sequence[Named]) -> list[str]:
-        """What was red on base and is green now, seen red twice: a flake proves nothing."""
+        """What was red on base and is green now, each time it is asked: a flake proves nothing."""
         out = [one.name for one in named if one.held and one.red_on_base]
         if self.case.track is not Track.FIX or out:
             return out
         for one in checks:
             if one.check.kind in ("test", "build", "custom") and one.comparison.fixed:
-                out += self._still_red(one, self.case.base, one.comparison.fixed)
+                out += self._each_time(one, self.case.base, self.tree, one.comparison.fixed)
         by_name = {one.check.name: one for one in checks}
         for mine in own:
             if mine.red_then_green and not out:
-                out += self._still_red(by_name[mine.check], self.base_with_tests, mine.red_then_green)
+                judged = by_name[mine.check]
+                out += self._each_time(judged, self.base_with_tests, self.with_tests, mine.red_then_green)
         return out
 
-    def _still_red(self, judged: Judged, tree: str, names: Sequence[str]) -> list[str]:
-        if not judged.sealed.tests:
-            return list(names)
-        again = self._again(tree, judged.check, "red on base, once more", names[:_MOST_FLAKES])
-        if not again.tests:
-            return list(names) if not again.ok else []
-        return [name for name in names if again.tests.get(name) in _RED]
+    def _each_time(self, judged: Judged, red: str, green: str, names: Sequence[str]) -> list[str]:
+        """The names that are red on the one tree and green on the other once more."""
+        if not judged.sealed.tests or judged.base is None or not judged.base.tests:
+            return list(names)  # a build, say, or tests without names: seen whole, on both sides
+        kept = list(names)[:_MOST_FLAKES]
+        for _ in range(_TRIES):
+            again = self._again(red, judged.check, "red on base, once more", kept)
+            kept = [name for name in kept if again.tests.get(name) in _RED]
+            if not kept:
+                return []
+        again = self._again(green, judged.check, "green on base + patch, once more", kept)
+        return [name for name in kept if again.tests.get(name) == "passed"]
 
     def _of_criteria(self, named: Sequence[Named]) -> list[Reason]:
         held = {one.name for one in named if one.held}
@@ -287,9 +292,14 @@ class Sealed:
     # Evidence --------------------------------------------------------------------------------------------------
 
     def _run(
-        self, tree: str, checks: Sequence[Detected], words: str, only: Mapping[str, Sequence[str]] | None = None
+        self,
+        tree: str,
+        checks: Sequence[Detected],
+        words: str,
+        only: Mapping[str, Sequence[str]] | None = None,
+        attempt: int = 0,
     ) -> dict[str, Ran]:
-        ran = self.runs.on(tree, checks, words, only)
+        ran = self.runs.on(tree, checks, words, only, attempt)
         for check in checks:
             self._note(check, ran[check.name], words)
         return ran

@@ -138,7 +138,7 @@ def of_own(own: Iterable[Own]) -> list[Reason]:
     for one in own:
         if one.failing:
             out.append(Reason(Decision.RETRY, f"{one.check}: tests that the patch brings fail: {shown(one.failing)}"))
-        elif not one.on_patch.ok and one.on_patch.type != "no_tests":
+        elif not one.on_patch.ok and one.on_patch.type != "no_tests" and not one.on_patch.tests:
             out.append(Reason(Decision.RETRY, f"{one.check}: tests that the patch brings: {one.on_patch.summary}"))
     return out
 
