@@ -109,12 +109,14 @@ class Box:
         """What commands see; None where they see the machine as it is."""
         return view.of(self.workspace, self.caller, self.readable) if self.wall.mounted else None
 
+    @cached_property
+    def _environment(self) -> dict[str, str]:
+        return environment.build(self.workspace, self.caller, self.view, self.env_allow)
+
     def run(self, order: Order) -> Done:
         argv = [*SHELL, order.command] if isinstance(order.command, str) else list(order.command)
-        env = environment.build(self.workspace, self.caller, self.view, also=self.env_allow, added=order.env)
         self._count += 1
-        mark = f"{self.workspace.name}.{self._count}"
-        env[environment.MARK] = mark
+        env = {**self._environment, **order.env, environment.MARK: f"{self.workspace.name}.{self._count}"}
         recorder = Recorder(order.log, self.log_cap, show=order.show, look=order.look, joined=order.merge)
         try:
             ended = self._watch(argv, order, env, recorder)
@@ -283,7 +285,7 @@ class Box:
 
     def interact(self, command: list[str]) -> int:
         """Hand the terminal to a command that sees what the others saw."""
-        env = environment.build(self.workspace, self.caller, self.view, also=self.env_allow)
+        env = self._environment
         if self.wall.by == "nothing":
             return process.interactive(command, cwd=self.workspace.repo, env=env)
         if self.wall.by == "landlock":

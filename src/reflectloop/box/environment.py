@@ -51,14 +51,7 @@ RUN = "REFLECTLOOP_RUN"
 _UNDER_HOME = {"PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nvm"}
 
 
-def build(
-    workspace: Workspace,
-    caller: Mapping[str, str],
-    view: View | None,
-    *,
-    also: Sequence[str] = (),
-    added: Mapping[str, str] | None = None,
-) -> dict[str, str]:
+def build(workspace: Workspace, caller: Mapping[str, str], view: View | None, also: Sequence[str]) -> dict[str, str]:
     """What a command finds. With a view, HOME and the temp folder have their usual names."""
     env = {key: caller[key] for key in caller if key in ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
     env.setdefault("PATH", os.defpath)
@@ -72,7 +65,6 @@ def build(
         RUN: workspace.name,
         "GIT_TERMINAL_PROMPT": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
-        **(added or {}),
     }
 
 
