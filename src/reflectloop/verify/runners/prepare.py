@@ -57,8 +57,9 @@ def _filled(word: str, report: Path) -> str:
 
 
 def _place(tool: Tool, report: Path) -> Path | None:
-    places = {"file": report, "folder": report, "beside": report.with_name(tool.own or "-"), "own": Path(tool.own)}
-    return places.get(tool.place)
+    if tool.place == "beside":
+        return report.with_name(tool.own)
+    return {"file": report, "folder": report, "own": Path(tool.own)}.get(tool.place)
 
 
 def _through_script(
