@@ -57,7 +57,7 @@ def _filled(word: str, report: Path) -> str:
 
 
 def _place(tool: Tool, report: Path) -> Path | None:
-    places = {"file": report, "folder": report, "beside": report.with_name(tool.own or "-"), "own": Path(tool.own)}
+    places = {"file": report, "folder": report, "beside": report.parent / tool.own, "own": Path(tool.own)}
     return places.get(tool.place)
 
 
