@@ -56,7 +56,7 @@ TOOLS: dict[str, Tool] = {
     "tox": Tool("test", valued=_words("-e -c")),
     "nox": Tool("test", valued=_words("-s -f")),
     "ruff": Tool("lint", "ruff-json", "file", ("--output-format=json", "--output-file={report}", "--no-cache")),
-    "flake8": Tool("lint", arguments=("--format=default", "--color=never")),
+    "flake8": Tool("lint", arguments=("--format=default",)),
     "mypy": Tool(
         "type",
         arguments=(
