@@ -203,11 +203,17 @@ def _handed_on(check: Check, new: Case) -> bool:
 def _values(old: Case, new: Case) -> Iterator[Said]:
     """What is looked at used to be computed, and is written down now."""
     before, after = _assigned(old.node), _assigned(new.node)
-    looked_at = {claim(each.node).subject for each in new.checks if each.kind == "claim"}
-    for name in looked_at & before.keys() & after.keys():
-        if any(isinstance(each, ast.Call) for each in ast.walk(before[name])) and is_literal(after[name]):
+    claims = [claim(each.node) for each in new.checks if each.kind == "claim"]
+    looked_at = {each.subject for each in claims if _written(each.expected, after)}
+    for name in sorted(looked_at & after.keys()):
+        if is_literal(after[name]) and (name not in before or not is_literal(before[name])):
             words = f"`{name}` is no longer computed but written down as `{ast.unparse(after[name])[:40]}`"
             yield Said(after[name].lineno, Verdict("value-written-down", words))
+
+
+def _written(expected: ast.expr | None, assigned: Mapping[str, ast.expr]) -> bool:
+    """Whether the other side is a value too, by itself or by a name."""
+    return expected is None or is_literal(expected) or is_literal(assigned.get(ast.unparse(expected)))
 
 
 def _assigned(node: ast.AST) -> Mapping[str, ast.expr]:

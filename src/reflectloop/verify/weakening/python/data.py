@@ -32,8 +32,7 @@ def _written(module: ast.Module) -> Mapping[str, ast.expr]:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, _HOLDERS):
             target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
             found[ast.unparse(target)] = statement.value
-    found.pop("__all__", None)
-    return found
+    return {name: value for name, value in found.items() if name not in {"__all__", "pytestmark"}}
 
 
 _HOLDERS = ast.List | ast.Tuple | ast.Set | ast.Dict

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from reflectloop.verify.weakening.python.checks import Check, last_name
 from reflectloop.verify.weakening.python.raising import raises
-from reflectloop.verify.weakening.python.values import is_literal, number, tautology, tolerance
+from reflectloop.verify.weakening.python.values import blanked, is_literal, number, tautology, tolerance
 from reflectloop.verify.weakening.python.verdict import Grade, Verdict, short
 
 _RANKS: dict[type[ast.cmpop], int] = {
@@ -91,6 +91,8 @@ def _claims(old: Check, new: Check) -> Verdict | None:
     words = f"`{short(old.text)}` became `{short(new.text)}`"
     if _alternative(old, new):
         return Verdict("assert-weaker", f"{words}: another outcome is allowed too")
+    if _same_sides(old.node, new.node) or blanked(old.text) == blanked(new.text):
+        return None
     if after.rank < before.rank and _about(before.subject, after.subject):
         grade: Grade = "suspect" if before.rank - after.rank <= 2 else "weakening"  # noqa: PLR2004 - close relatives
         return None if _same_truth(before, after) else Verdict("assert-weaker", f"{words}: it asks less", grade)
@@ -99,6 +101,18 @@ def _claims(old: Check, new: Check) -> Verdict | None:
     if after.rank >= before.rank and (_about(before.subject, after.subject) or _same(before, after)):
         return None
     return Verdict("assert-replaced", words, "suspect")
+
+
+def _same_sides(old: ast.expr, new: ast.expr) -> bool:
+    """`a == b` and `b is a`."""
+    sides = [_sides(each) for each in (old, new)]
+    return sides[0] is not None and sides[0] == sides[1]
+
+
+def _sides(node: ast.expr) -> frozenset[str] | None:
+    if not isinstance(node, ast.Compare) or len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq | ast.Is):
+        return None
+    return frozenset({ast.unparse(node.left), ast.unparse(node.comparators[0])})
 
 
 def _alternative(old: Check, new: Check) -> bool:
