@@ -213,6 +213,9 @@ _ONE_LINE = re.compile(
 )
 
 
+_NOR_IN_TESTS = frozenset({"patches-the-runner", "always-equal"})
+
+
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
     for change in changes:
         if change.after is None or ending(change.path) not in CODE_ENDINGS:
@@ -220,6 +223,8 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
         found = guard(change.path)
         if found is None or found.kind == "shadow":
             yield from _under_test(change)
+        elif found.kind in {"test", "fixture", "hook"}:
+            yield from _in_tests(change)
         if found is None or found.kind in {"test", "fixture", "hook", "shadow"}:
             yield from _suppressed(change)
 
@@ -238,6 +243,18 @@ def _under_test(change: Change) -> Iterator[Finding]:
                 grade = "note" if harmless else tell.grade
                 yield Finding(tell.rule, change.path, line.number, f"{tell.why}: `{line.text[:80]}`", grade)
                 break
+
+
+def _in_tests(change: Change) -> Iterator[Finding]:
+    """Tests know that they are tests; what they must not do is to reach into what runs them."""
+    for line in added(change):
+        for tell in TELLS:
+            if (
+                tell.rule in _NOR_IN_TESTS
+                and ending(change.path) in (tell.endings or ())
+                and tell.pattern.search(line.text)
+            ):
+                yield Finding(tell.rule, change.path, line.number, f"{tell.why}: `{line.text[:80]}`", "suspect")
 
 
 def _suppressed(change: Change) -> Iterator[Finding]:

@@ -98,7 +98,8 @@ def _claims(old: Check, new: Check) -> Verdict | None:
         return None if _same_truth(before, after) else Verdict("assert-weaker", f"{words}: it asks less", grade)
     if before.subject == after.subject and before.expected is not None and after.expected is not None:
         return _expectation(before, after, words)
-    if after.rank >= before.rank and (_about(before.subject, after.subject) or _same(before, after)):
+    stricter = after.rank > before.rank and _about(before.subject, after.subject)
+    if stricter or (after.rank == before.rank and _same(before, after)) or before.subject == f"len({after.subject})":
         return None
     return Verdict("assert-replaced", words, "suspect")
 
