@@ -87,11 +87,12 @@ def compare(old: Check, new: Check) -> Verdict | None:
 
 
 def _claims(old: Check, new: Check) -> Verdict | None:
-    before, after = claim(old.node), claim(new.node)
+    before = claim(old.node)
+    after = _facing(before, claim(new.node))
     words = f"`{short(old.text)}` became `{short(new.text)}`"
     if _alternative(old, new):
         return Verdict("assert-weaker", f"{words}: another outcome is allowed too")
-    if _same_sides(old.node, new.node) or blanked(old.text) == blanked(new.text):
+    if _same_sides(old.node, new.node) or _respelled(old.text, new.text) or _same_type(before, after):
         return None
     if after.rank < before.rank and _about(before.subject, after.subject):
         grade: Grade = "suspect" if before.rank - after.rank <= 2 else "weakening"  # noqa: PLR2004 - close relatives
@@ -102,6 +103,26 @@ def _claims(old: Check, new: Check) -> Verdict | None:
     if stricter or (after.rank == before.rank and _same(before, after)) or before.subject == f"len({after.subject})":
         return None
     return Verdict("assert-replaced", words, "suspect")
+
+
+def _facing(before: Claim, after: Claim) -> Claim:
+    """The same way round as the other, where an equation can be read both ways."""
+    if after.sign in {ast.Eq, ast.Is} and after.expected is not None and ast.unparse(after.expected) == before.subject:
+        return after._replace(subject=before.subject, expected=ast.parse(after.subject, mode="eval").body)
+    return after
+
+
+def _respelled(old: str, new: str) -> bool:
+    """A variable has another name, `==` became `is`, or a plain truth is read from the same attribute of something."""
+    if blanked(old) == blanked(new) or old.replace(" == ", " is ") == new:
+        return True
+    tails = [text.removeprefix("not ").rpartition(".")[2] for text in (old, new)]
+    return tails[0] == tails[1] and tails[0].isidentifier() and old.startswith("not ") == new.startswith("not ")
+
+
+def _same_type(before: Claim, after: Claim) -> bool:
+    """`type(x) is T` and `isinstance(x, T)`, as linters want it."""
+    return before.subject == f"type({after.subject})" and after.rank == _OF_TYPE and _same(before, after)
 
 
 def _same_sides(old: ast.expr, new: ast.expr) -> bool:
