@@ -141,6 +141,12 @@ PYTHON = [
         "weakening",
     ),
     ("def test_all():", "def test_all(:", "test-unreadable", "weakening"),
+    ("class TestMore:", "test_price = None\n\n\nclass TestMore:", "test-uncollected", "weakening"),
+    ("class TestMore:", "del test_price\n\n\nclass TestMore:", "test-uncollected", "weakening"),
+    ("def test_price", "@flaky(9)\ndef test_price", "decorator-added", "suspect"),
+    ("    assert result == 30\n", "    assert result * 0 == 0\n", "assert-replaced", "suspect"),
+    ("CASES =", "import shop\n\nshop.price = lambda n: 10 * n\nCASES =", "code-mocked", "weakening"),
+    ("CASES =", "pytest.raises = None\nCASES =", "patches-the-runner", "suspect"),
 ]
 
 
@@ -220,6 +226,30 @@ def test_unittest_and_plain_asserts_are_the_same_demand() -> None:
     before = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(f(2), 4)\n        self.assertTrue(g())\n"
     after = "class TestT:\n    def test_a(self):\n        assert f(2) == 4\n        assert g()\n"
     assert bad(found("tests/test_a.py", before, after)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rule"),
+    [
+        (
+            "WANTED = 30\n\n\ndef test_a():\n    assert f() == WANTED\n",
+            "WANTED = 31\n\n\ndef test_a():\n    assert f() == WANTED\n",
+            "expected-changed",
+        ),
+        (
+            "def test_a():\n    wanted = 30\n    assert f() == wanted\n",
+            "def test_a():\n    wanted = 31\n    assert f() == wanted\n",
+            "expected-changed",
+        ),
+        (
+            "@pytest.fixture\ndef got():\n    return f()\n",
+            "@pytest.fixture\ndef got():\n    return 30\n",
+            "value-written-down",
+        ),
+    ],
+)
+def test_a_value_changed_behind_a_name_is_suspect(before: str, after: str, rule: str) -> None:
+    assert bad(found("tests/test_a.py", before, after)) == [(rule, "suspect")]
 
 
 def test_a_weaker_mock_assertion_is_named() -> None:

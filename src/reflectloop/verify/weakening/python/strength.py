@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from reflectloop.verify.weakening.python.checks import Check, last_name
 from reflectloop.verify.weakening.python.raising import raises
-from reflectloop.verify.weakening.python.values import is_literal, number, tautology, tolerance
+from reflectloop.verify.weakening.python.values import blanked, is_literal, number, tautology, tolerance
 from reflectloop.verify.weakening.python.verdict import Grade, Verdict, short
 
 _RANKS: dict[type[ast.cmpop], int] = {
@@ -87,18 +87,54 @@ def compare(old: Check, new: Check) -> Verdict | None:
 
 
 def _claims(old: Check, new: Check) -> Verdict | None:
-    before, after = claim(old.node), claim(new.node)
+    before = claim(old.node)
+    after = _facing(before, claim(new.node))
     words = f"`{short(old.text)}` became `{short(new.text)}`"
     if _alternative(old, new):
         return Verdict("assert-weaker", f"{words}: another outcome is allowed too")
+    if _same_sides(old.node, new.node) or _respelled(old.text, new.text) or _same_type(before, after):
+        return None
     if after.rank < before.rank and _about(before.subject, after.subject):
         grade: Grade = "suspect" if before.rank - after.rank <= 2 else "weakening"  # noqa: PLR2004 - close relatives
         return None if _same_truth(before, after) else Verdict("assert-weaker", f"{words}: it asks less", grade)
     if before.subject == after.subject and before.expected is not None and after.expected is not None:
         return _expectation(before, after, words)
-    if after.rank >= before.rank and (_about(before.subject, after.subject) or _same(before, after)):
+    stricter = after.rank > before.rank and _about(before.subject, after.subject)
+    if stricter or (after.rank == before.rank and _same(before, after)) or before.subject == f"len({after.subject})":
         return None
     return Verdict("assert-replaced", words, "suspect")
+
+
+def _facing(before: Claim, after: Claim) -> Claim:
+    """The same way round as the other, where an equation can be read both ways."""
+    if after.sign in {ast.Eq, ast.Is} and after.expected is not None and ast.unparse(after.expected) == before.subject:
+        return after._replace(subject=before.subject, expected=ast.parse(after.subject, mode="eval").body)
+    return after
+
+
+def _respelled(old: str, new: str) -> bool:
+    """A variable has another name, `==` became `is`, or a plain truth is read from the same attribute of something."""
+    if blanked(old) == blanked(new) or old.replace(" == ", " is ") == new:
+        return True
+    tails = [text.removeprefix("not ").rpartition(".")[2] for text in (old, new)]
+    return tails[0] == tails[1] and tails[0].isidentifier() and old.startswith("not ") == new.startswith("not ")
+
+
+def _same_type(before: Claim, after: Claim) -> bool:
+    """`type(x) is T` and `isinstance(x, T)`, as linters want it."""
+    return before.subject == f"type({after.subject})" and after.rank == _OF_TYPE and _same(before, after)
+
+
+def _same_sides(old: ast.expr, new: ast.expr) -> bool:
+    """`a == b` and `b is a`."""
+    sides = [_sides(each) for each in (old, new)]
+    return sides[0] is not None and sides[0] == sides[1]
+
+
+def _sides(node: ast.expr) -> frozenset[str] | None:
+    if not isinstance(node, ast.Compare) or len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq | ast.Is):
+        return None
+    return frozenset({ast.unparse(node.left), ast.unparse(node.comparators[0])})
 
 
 def _alternative(old: Check, new: Check) -> bool:

@@ -68,7 +68,9 @@ def read(path: str, data: bytes | None) -> Suite | None:
     if module is None:
         return None
     try:
-        cases = tuple(_last_of_each(list(_defined(module.body, _Around(path), _bases(module)))))
+        undone = _undone(module)
+        last = _last_of_each(list(_defined(module.body, _Around(path), _bases(module))))
+        cases = tuple(case._replace(collected=case.collected and case.name not in undone) for case in last)
         return Suite(path, module, cases, tuple(_file_marks(module)))
     except RecursionError:
         return None
@@ -78,6 +80,17 @@ def _last_of_each(cases: Sequence[Case]) -> Iterator[Case]:
     """A later definition of the same name replaces the earlier one, as it does when imported."""
     last = {case.name: case for case in cases}
     yield from (case for case in cases if last[case.name] is case)
+
+
+def _undone(module: ast.Module) -> frozenset[str]:
+    """Names that are set or deleted after they were defined: `test_a = None`, `del TestB.test_c`."""
+    targets = [
+        target
+        for statement in module.body
+        if isinstance(statement, ast.Assign | ast.Delete)
+        for target in statement.targets
+    ]
+    return frozenset(ast.unparse(target) for target in targets)
 
 
 def _bases(module: ast.Module) -> frozenset[str]:
