@@ -359,6 +359,18 @@ def test_tools_of_node_are_found_beside_the_project_up_to_its_top(tmp_path: Path
     assert detect.resolve(check, tmp_path, {}).command == ("env", "A=b", "../node_modules/.bin/mocha")
 
 
+def test_only_what_a_command_will_see_is_resolved_to(tmp_path: Path) -> None:
+    executable(tmp_path / "web" / "node_modules" / ".bin" / "jest")
+    (tmp_path / ".venv").mkdir()
+    check = Detected("web:jest", "test", "jest", ("jest",), "web")
+    assert detect.beside([check], tmp_path) == ("web/node_modules", ".venv")
+    assert detect.resolve(check, tmp_path, {}).command == ("node_modules/.bin/jest",)
+    assert detect.resolve(check, tmp_path, {}, carried=["node_modules"]).command == ("jest",)
+    assert detect.resolve(check, tmp_path, {}, carried=[Path("web/node_modules")]).command == (
+        "node_modules/.bin/jest",
+    )
+
+
 def test_python_means_the_one_on_the_path_where_no_environment_is(tmp_path: Path) -> None:
     executable(tmp_path / "bin" / "python3")
     check = Detected("unittest", "test", "unittest", ("python", "-m", "unittest"))
