@@ -14,19 +14,15 @@ from reflectloop.verify.weakening.python.flow import Skip
 from reflectloop.verify.weakening.python.rows import Table, losses
 from reflectloop.verify.weakening.python.strength import Claim, claim, compare
 from reflectloop.verify.weakening.python.suite import Case
+from reflectloop.verify.weakening.python.tricks import in_test
 from reflectloop.verify.weakening.python.values import is_literal, tautology
-from reflectloop.verify.weakening.python.verdict import Grade, Verdict
+from reflectloop.verify.weakening.python.verdict import Grade, Said, Verdict
 
 _ENVIRONMENT = re.compile(
-    r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|sys\.|_?is_pypy"
+    r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|is called$|sys\.|_?is_pypy"
 )
 _SIMILAR = 0.6
 _MANY = 40
-
-
-class Said(NamedTuple):
-    line: int
-    verdict: Verdict
 
 
 class Surroundings(NamedTuple):
@@ -45,6 +41,7 @@ def compared(old: Case, new: Case, around: Surroundings, old_tables: Sequence[Ta
     if _emptied(old, new):
         yield Said(new.line, Verdict("test-emptied", f"{new.name} no longer does anything"))
         return
+    yield from in_test(old, new)
     if old.body == new.body and old.conditions == new.conditions:
         return
     if added := [each for each in new.conditions if each not in old.conditions]:
@@ -123,7 +120,10 @@ def _standing(old: Check, new: Check) -> Iterator[Said]:
     if added and len(new.conditions) > len(old.conditions):
         words = f"`{new.text[:60]}` is now demanded only if `{added[0][:60]}`"
         yield Said(new.line, Verdict("assert-conditional", words, _grade(added)))
-    if new.loops != old.loops:
+    if len(new.loops) > len(old.loops):
+        words = f"`{new.text[:60]}` is now demanded only in a loop over `{new.loops[-1][:40]}`"
+        yield Said(new.line, Verdict("assert-conditional", words, "suspect"))
+    elif new.loops != old.loops:
         yield from (Said(new.line, Verdict("loop-cut", words)) for words in _cut_loops(old.loops, new.loops))
 
 
@@ -223,7 +223,9 @@ def _values(old: Case, new: Case) -> Iterator[Said]:
     claims = [claim(each.node) for each in new.checks if each.kind == "claim"]
     looked_at = {each.subject for each in claims if _written(each.expected, after)}
     for name in sorted(looked_at & after.keys()):
-        if is_literal(after[name]) and (name not in before or not is_literal(before[name])):
+        if is_literal(after.get(ast.unparse(after[name]), after[name])) and (
+            name not in before or not is_literal(before[name])
+        ):
             words = f"`{name}` is no longer computed but written down as `{ast.unparse(after[name])[:40]}`"
             yield Said(after[name].lineno, Verdict("value-written-down", words))
     yield from expected_names(claims, before, after)

@@ -6,8 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from reflectloop.verify.weakening.python.compare import Said
-from reflectloop.verify.weakening.python.verdict import Verdict
+from reflectloop.verify.weakening.python.verdict import Said, Verdict
 
 _LEAST = 2
 
@@ -16,6 +15,9 @@ def cut(old: ast.Module, new: ast.Module) -> Iterator[Said]:
     """Lists and tables at the top of the file that lost entries; those of parametrisations are looked at there."""
     before, after = _written(old), _written(new)
     changed = {name for name in before.keys() & after.keys() if _entries(before[name]) != _entries(after[name])}
+    for name in sorted(before.keys() & top_values(new).keys() - after.keys()):
+        words = f"`{name}` was written out and is computed now: `{ast.unparse(top_values(new)[name])[:60]}`"
+        yield Said(top_values(new)[name].lineno, Verdict("data-cut", words, "suspect"))
     used = {ast.unparse(each) for each in (*_parametrised(old), *_parametrised(new))} if changed else set()
     for name in changed - used:
         gone = Counter(_entries(before[name])) - Counter(_entries(after[name]))

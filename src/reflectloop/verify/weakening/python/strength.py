@@ -184,7 +184,8 @@ def _computed(old: ast.expr, new: ast.expr, subject: str, words: str) -> Verdict
     """An expected value that the code under test now computes itself proves nothing."""
     makers = {last_name(each.func) for each in ast.walk(new) if isinstance(each, ast.Call)} - {""}
     known = {last_name(each.func) for each in ast.walk(old) if isinstance(each, ast.Call)}
-    if any(f"{maker}(" in subject for maker in makers - known):
+    echoed = subject in ast.unparse(new) and subject not in ast.unparse(old)
+    if echoed or any(f"{maker}(" in subject for maker in makers - known):
         return Verdict("expected-computed", f"{words}: the code under test now says what is expected")
     return None if not is_literal(old) else Verdict("expected-changed", f"the expected value changed: {words}", "note")
 
@@ -208,10 +209,20 @@ def _shorter(old: ast.expr, new: ast.expr) -> bool:
     )
 
 
+_BY_PLACE = {"approx": ("", "rel", "abs"), "assertAlmostEqual": ("", "", "places"), "isclose": ("", "", "rtol", "atol")}
+
+
+def _named(call: ast.Call) -> list[ast.keyword]:
+    """Tolerances by name, also those given by their place."""
+    names = _BY_PLACE.get(last_name(call.func), ())
+    placed = [ast.keyword(name, value) for name, value in zip(names, call.args, strict=False) if name]
+    return [*placed, *call.keywords]
+
+
 def _widened(old: ast.Call, new: ast.Call) -> str | None:
     """Names the tolerance that grew, or that is new."""
-    before = {each.arg: number(each.value) for each in old.keywords if each.arg}
-    for keyword in new.keywords:
+    before = {each.arg: number(each.value) for each in _named(old) if each.arg}
+    for keyword in _named(new):
         was, now = before.get(keyword.arg or ""), number(keyword.value)
         if keyword.arg in _WIDER_WHEN_MORE and now is not None and now > (was or 0.0):
             return f"{keyword.arg} is wider"
