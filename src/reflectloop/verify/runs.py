@@ -27,7 +27,7 @@ _REPORT = "reflectloop-report"
 _LARGEST_REPORT = 256 << 20
 _MOST_REPORTS = 20_000
 _LOG_READ = 16 << 20
-_NO_REPORT = "ended well, and without the report it was asked for"  # what is printed alone can be printed by anybody
+_NO_REPORT = "exited 0 without the report it was asked for"  # what is printed alone can be printed by anybody
 # Outcomes that another try could change; they are not remembered.
 _FLEETING = frozenset(("timeout", "crashed"))
 
