@@ -68,6 +68,8 @@ class _Reader:
         if node.get("executed").lower() == "false":
             return "skipped"
         word = node.get(*self._dialect.outcome).lower()
+        if self._dialect.tool == "ctest" and word == "notrun" and "Unable to find" in _all_text(node):
+            return "error"
         if word == "failed" and node.get("label").lower() in {"error", "invalid"}:
             return "error"
         return _OUTCOMES.get(word, "error")

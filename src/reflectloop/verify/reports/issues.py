@@ -12,6 +12,8 @@ from reflectloop.verify.result import Detail
 
 _CONTEXT = 6
 _AFTER_HEADER = 400  # lines for which a file's name holds
+_LONGEST_HEADER, _MOST_WORDS = 300, 10
+_TELLING = re.compile(r"[:(\[|\t,] *\d|\d[:|]|^\s*L?\d|line \d|\", ?\d|format|rror|arn|ERR|WARN")  # may name a place
 
 _PREFIX = re.compile(
     r"^\s*(?:\d{4}-\d\d-\d\d[T ])?(?:\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?\s+)?(?:\d+(?::\d+)?>)?\s*"
@@ -67,6 +69,8 @@ class Reader:
                 self._remember(line)
 
     def _take(self, number: int, line: str) -> bool:
+        if not _TELLING.search(line):
+            return self._look_for_header(number, line)
         if _STACK.match(line):
             return True
         place = places.pointer(line)
@@ -110,8 +114,11 @@ class Reader:
         return Place(self._header, int(found["line"]), column, message, grade, rule)
 
     def _look_for_header(self, number: int, line: str) -> bool:
-        found = _HEADER.match(line.strip())
-        if not found or not places.is_path(found["file"]) or line.strip().endswith(("...", ".")):
+        text = line.strip()
+        if len(text) > _LONGEST_HEADER or text.count(" ") > _MOST_WORDS:
+            return False
+        found = _HEADER.match(text)
+        if not found or not places.is_path(found["file"]) or text.endswith(("...", ".")):
             return False
         self._header, self._header_at = places.clean(found["file"]), number
         return True
@@ -148,7 +155,7 @@ def _in_words(line: str) -> Place | None:
     found = _FILE_ONLY.match(line)
     if not found or not places.is_path(found["file"]):
         return None
-    said = found["message"] or found["first"]
+    said = found["message"] or ("" if found["first"].startswith("[") else found["first"])
     within = _WITHIN.search(said)
     if found["file"].rpartition(":")[2].isdecimal():
         return None
@@ -170,7 +177,7 @@ _BARE = re.compile(
     r"^(?:[\w./\\+-]+ ?: )?(?:(?:fatal|internal|compilation|build|command line) )?error(?: [A-Z]{1,6}\d+| ?\[\w+\])?"
     r"(?: in \S+)?!?: (?!0 errors?\b|no errors?\b|none\b)(?P<said>\S.*)$|"
     r"^npm (?:ERR!|error) (?P<npm>(?!code |A complete|path |errno ).+)$|"
-    r"^(?:.*/)?(?:ld|ld\.lld|ld\.gold|clang|link)(?:\.exe)?: (?P<linker>(?!warning).+)$|"
+    r"^(?:.*/)?(?:ld|ld\.lld|ld\.gold|clang|link)(?:\.exe)?: (?P<linker>(?!warning|.*: in function ).+)$|"
     r"^.*(?P<undefined>undefined reference to .+)$",
     re.IGNORECASE,
 )

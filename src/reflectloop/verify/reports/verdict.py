@@ -12,6 +12,7 @@ from reflectloop.verify.reports.words import Verdict
 from reflectloop.verify.result import Counts, Detail, Kind, Reading, Type, VerificationResult
 
 _NONE_COLLECTED = 5  # of pytest, and since 3.12 of unittest
+_NOT_RUNNABLE = 126  # from here on a shell's exit codes have a meaning of their own
 _SIGNALLED = 128
 _LAST_SIGNAL = 64
 _TYPE: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build_failure"}
@@ -97,7 +98,8 @@ def _late(case: Case) -> Verdict | None:
 
 def _counted_in_exit_code(case: Case) -> Verdict | None:
     """Some runners exit with the number of failures, which may look like a signal or a missing command."""
-    if case.failures and case.exit_code == min(case.failures, 255) and _whole(case):
+    collected = case.reading is not None and case.reading.collected
+    if collected and (case.exit_code or 0) >= _NOT_RUNNABLE and case.exit_code == min(case.failures, 255):
         return words.tests_failed(case.counts, case.details)
     return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reflectloop.verify.reports.tally import MOST_DETAILS
+from reflectloop.verify.reports.tally import COLLECTION, MOST_DETAILS
 from reflectloop.verify.result import Counts, Detail, Kind, Type
 
 _OUT_OF_MEMORY = "SIGKILL"
@@ -69,6 +69,7 @@ def not_built(tool: str, details: Sequence[Detail]) -> Verdict:
 
 
 def not_collected(counts: Counts, details: Sequence[Detail]) -> Verdict:
+    details = [one for one in details if one.rule == COLLECTION] or details
     told = f": {details[0].error}" if details else ""
     place = _at(details) or (details[0].file if details else None)
     also = f" ({numbers(counts)})" if numbers(counts) else ""
