@@ -246,6 +246,12 @@ def test_exit_code_0_without_any_result_is_no_pass_of_tests() -> None:
     assert reports.judge(None, exit_code=0, kind="build", tool="make", log="hello").type == "passed"
 
 
+def test_a_warning_in_a_log_is_no_result_of_tests() -> None:
+    assert told("a.c:3:5: warning: unused [-Wunused]\n", 0, kind="test", tool="make").type == "crashed"
+    assert told("a.c:3:5: error: no\n", 2, kind="test", tool="make").type == "build_failure"
+    assert told("a.c:3:5: warning: unused [-Wunused]\n", 0, kind="build", tool="make").type == "passed"
+
+
 def test_the_summary_counts_issues_and_files() -> None:
     result = told("a.py:1:1: F401 x\na.py:2:1: F401 y\nb.py:3:1: E501 z\n", 1, tool="flake8", kind="lint")
     assert result.summary == "flake8: 3 issues in 2 files"

@@ -86,7 +86,17 @@ def judge(
 
 def _verdict(case: Case) -> Verdict:
     """Each rule looks in turn; the first that knows decides."""
-    for rule in (_late, _counted_in_exit_code, _signalled, _absent, _unread, _not_whole, _tested, _complained):
+    for rule in (
+        _late,
+        _counted_in_exit_code,
+        _signalled,
+        _absent,
+        _unread,
+        _untested,
+        _not_whole,
+        _tested,
+        _complained,
+    ):
         if verdict := rule(case):
             return verdict
     return words.passed(case.tool, case.counts, case.details)
@@ -135,6 +145,15 @@ def _unread(case: Case) -> Verdict | None:
     if case.exit_code == 0:
         return None
     return words.failed_unread(case.tool, case.exit_code, case.kind, case.log)
+
+
+def _untested(case: Case) -> Verdict | None:
+    """Tests were to run, and what was read tells of none: a warning in a log is no result."""
+    if case.kind != "test" or case.reading is None or case.reading.counts is not None:
+        return None
+    if case.reading.kind == "build" and case.exit_code and case.details:
+        return words.not_built(case.tool, case.details)
+    return words.without_result(case.tool, case.exit_code)
 
 
 def _whole(case: Case) -> bool:

@@ -129,10 +129,11 @@ def contradicted(tool: str, counts: Counts, exit_code: int) -> Verdict:
     )
 
 
-def without_result(tool: str, exit_code: int) -> Verdict:
+def without_result(tool: str, exit_code: int | None) -> Verdict:
+    code = "" if exit_code is None else f"exit code {exit_code}, and "
     return Verdict(
         "crashed",
-        f"{tool}: exit code {exit_code}, and no result of any test was seen",
+        f"{tool}: {code}no result of any test was seen",
         "read the log: the runner ended before it told a result, or writes its report elsewhere",
     )
 
