@@ -246,6 +246,17 @@ def test_exit_code_0_without_any_result_is_no_pass_of_tests() -> None:
     assert reports.judge(None, exit_code=0, kind="build", tool="make", log="hello").type == "passed"
 
 
+def test_a_java_failure_is_placed_in_the_test_not_in_the_library() -> None:
+    text = (
+        "[ERROR] a.ATest.bad -- Time elapsed: 0.001 s <<< FAILURE!\njava.lang.AssertionError: expected:<1> but was:<2>\n"
+        "\tat org.junit.Assert.fail(Assert.java:89)\n\tat a.ATest.bad(ATest.java:7)\n\n"
+        "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0\n"
+    )
+    result = told(text, 1)
+    assert (result.type, result.tests) == ("test_failure", {"a.ATest.bad": "failed"})
+    assert (result.details[0].file, result.details[0].line) == ("ATest.java", 7)
+
+
 def test_a_warning_in_a_log_is_no_result_of_tests() -> None:
     assert told("a.c:3:5: warning: unused [-Wunused]\n", 0, kind="test", tool="make").type == "crashed"
     assert told("a.c:3:5: error: no\n", 2, kind="test", tool="make").type == "build_failure"

@@ -148,10 +148,10 @@ RUNNERS = (
         ("Tests run: ", "No tests to run."),
         r"^(?:\[\w+\] )? *Tests run: \d+, Failures: \d+, Errors: \d+(?:, Skipped: \d+)? *$",
         cases=(
-            (r"^\[ERROR\] +(?P<test>[\w.$]+(?:\.\w+|\[.*?\])?)(?::\d+)? .*$", "failed"),
-            (r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< (?:FAILURE|ERROR)!$", "failed"),
+            (r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< FAILURE!$", "failed"),
+            (r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< ERROR!$", "error"),
         ),
-        block=r"^\[ERROR\] (?P<test>[\w.$]+) .*<<< (?:FAILURE|ERROR)!$",
+        block=r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< (?:FAILURE|ERROR)!$",
         ends=r"^\[INFO\]|^\[ERROR\] Tests run",
         empty=r"^\[INFO\] No tests to run\.$",
     ),

@@ -64,6 +64,11 @@ _SHAPES = (
             rf"(?P<column>\d{{1,6}})\|\d*\|{_REST}"
         ),
     ),
+    # warning file=/p/a.scala message=no line=3 column=5
+    (
+        "file=",
+        rf"^(?P<grade>\w{{1,12}}) file=(?P<file>\S{{1,300}}) message=(?P<message>.{{0,600}}?) line={_LINE}\b",
+    ),
     # a.c|3 col 5| message
     ("|", rf"^(?P<file>[^|:\t]{{1,300}})\|{_LINE}(?: col (?P<column>\d{{1,6}}))?(?: \w+)?\| ?{_REST}"),
     # a.rb<TAB>3<TAB>message
