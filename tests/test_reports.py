@@ -261,6 +261,7 @@ def test_a_warning_in_a_log_is_no_result_of_tests() -> None:
     assert told("a.c:3:5: warning: unused [-Wunused]\n", 0, kind="test", tool="make").type == "crashed"
     assert told("a.c:3:5: error: no\n", 2, kind="test", tool="make").type == "build_failure"
     assert told("a.c:3:5: warning: unused [-Wunused]\n", 0, kind="build", tool="make").type == "passed"
+    assert told("a.c:3:5: warning: unused [-Wunused]\n").type == "passed"
 
 
 def test_the_summary_counts_issues_and_files() -> None:

@@ -189,7 +189,8 @@ def _complained(case: Case) -> Verdict | None:
     wrong = [one for one in case.details if one.severity == "error"]
     if case.exit_code == 0 and not wrong:
         return None
-    if case.exit_code is None and not [one for one in case.details if one.severity != "info"]:
+    counted = {"error"} if case.reading.kind == "build" else {"error", "warning"}  # a build may warn and be well
+    if case.exit_code is None and not [one for one in case.details if one.severity in counted]:
         return None
     if not case.details:
         return words.failed_unread(case.tool, case.exit_code or 0, case.kind, case.log)
