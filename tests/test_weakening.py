@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening import look
+from reflectloop.verify.weakening.source import TELLS
 
 BASE = '''\
 import pytest
@@ -746,3 +750,13 @@ NAMES = [
 )
 def test_no_bytes_make_it_fail(path: str, before: bytes | None, after: bytes | None) -> None:
     look([Change(path, before, after)], {"tests/test_b.py": before or b""})
+
+
+def test_every_rule_is_in_the_reference() -> None:
+    root = Path(__file__).resolve().parent.parent
+    written = (root / "docs" / "weakening.md").read_text()
+    code = "".join(each.read_text() for each in (root / "src/reflectloop/verify/weakening").rglob("*.py"))
+    rules = set(re.findall(r'(?:Verdict|Finding)\(\s*"([a-z-]+)"', code)) | {tell.rule for tell in TELLS}
+    rules |= set(re.findall(r'"([a-z]+-(?:narrowed|loosened|changed|rewritten|added))"', code))
+    assert len(rules) > 50
+    assert [rule for rule in sorted(rules) if f"`{rule}`" not in written] == []
