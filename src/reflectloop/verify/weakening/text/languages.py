@@ -34,7 +34,7 @@ def _language(
 _JS = _language(
     r"\b[xf]?(?:it|test|specify)(?:\.\w+)*(?:\([^()]*\)|`[^`]*`)?\s*\(\s*(?P<quote>['\"`])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
     r"\b(?:it|test|describe|context|suite|specify)\.(?:skip|todo|failing|fails|skipIf|runIf|only)\b|\b(?:xit|xtest|xdescribe|xcontext|fit|fdescribe|fcontext)\s*\(|"
-    r"\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|\{\s*(?:skip|todo|only)\s*:\s*(?:true|['\"])",
+    r"\.each\(\s*\[\s*\]\s*\)|\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|\{\s*(?:skip|todo|only)\s*:\s*(?:true|['\"])",
     r"\bexpect(?:\.\w+)?\s*\(|\bassert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws\w*|not|truthy|falsy|like|regex|equal|same|ok|match)\s*\(|\.should\.\w+|\bsinon\.assert\.\w+\s*\(",
     r"toBeDefined|toBeTruthy|toBeFalsy|toBeInstanceOf|toContain|toMatch\b|toBeGreaterThan|toBeLessThan|anything\(\)|expect\.any\b|not\.to(?:Be|Equal|Throw)|toHaveBeenCalled\(|toHaveLength|"
     r"toBeCloseTo|assert\.ok|toMatchSnapshot|toMatchInlineSnapshot|toBeNull\b|\.exist\b|\.ok\b|toThrow\(\)|toHaveProperty|arrayContaining|objectContaining",
@@ -49,7 +49,7 @@ _GO = _language(
 )
 _RUST = _language(
     r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|proptest)\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?(?:async\s+)?fn\s+(?P<name>\w+)",
-    r"#\[ignore\b|#\[cfg_attr\([^\]]*ignore",
+    r"#\[ignore\b|#\[should_panic|#\[cfg\((?!test\b)|#\[cfg_attr\([^\]]*ignore",
     r"\b(?:debug_)?assert(?:_eq|_ne|_matches|_snapshot|_debug_snapshot)?!\s*\(|\bpanic!\s*\(|#\[should_panic[^\]]*\]|\bprop_assert\w*!\s*\(",
     r"\bassert!|assert_ne!|should_panic\]",
     r"\bassert_eq!|should_panic\(expected",
