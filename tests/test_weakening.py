@@ -793,3 +793,14 @@ def test_every_rule_is_in_the_reference() -> None:
     rules |= set(re.findall(r'"([a-z]+-(?:narrowed|loosened|changed|rewritten|added))"', code))
     assert len(rules) > 50
     assert [rule for rule in sorted(rules) if f"`{rule}`" not in written] == []
+
+
+def test_code_nested_too_deep_to_be_walked_is_never_passed() -> None:
+    long = "+".join(["1"] * 5000)
+    tests = {"tests/test_shop.py": "def test_a():\n    assert price(37) == 481\n"}
+    source = f"def price(n):\n    if n == 37 and {long[:1200]}1:\n        return 481\n"
+    assert bad(found("src/shop.py", "", source, **tests)) == [("too-deep", "suspect")]
+    assert bad(found("tests/test_a.py", "", f"def test_a():\n    assert {long}\n")) == [
+        ("test-unreadable", "weakening")
+    ]
+    assert ("conftest-beyond-fixtures", "weakening") in bad(found("tests/conftest.py", None, f"a = {long}\n"))
