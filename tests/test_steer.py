@@ -132,7 +132,7 @@ def test_a_run_that_is_interrupted_can_be_gone_on_with(repo: Repo) -> None:
 def test_an_aborted_task_is_over_and_its_engine_gone(repo: Repo) -> None:
     engine = _started(repo, repo.steps("sleep 60"))
     assert repo.run("abort", "--reason", "not wanted").code == 0
-    engine.wait(timeout=60)
+    engine.communicate(timeout=60)
     assert json.loads(repo.run("tasks", "--json").stdout)["data"][0]["state"] == "ABORTED"
     assert repo.run("resume").code == 14
     repo.no_process_left()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import signal
@@ -242,4 +243,4 @@ def _as_in(run: Run, name: str, run_id: str) -> Iterator[events.Event]:
         yield events.StepSkipped(run_id=run_id, step_id=name, reason=step.reason)
     elif step.ended:
         yield events.StepStarted(run_id=run_id, step_id=name, tree=step.start or run.base_tree)
-        yield events.StepFinished(**{**step.ended.payload(), "run_id": run_id})  # type: ignore[arg-type]
+        yield dataclasses.replace(step.ended, run_id=run_id)
