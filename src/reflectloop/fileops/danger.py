@@ -6,7 +6,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import dropwhile, pairwise
 
 _ENDS = frozenset((";", "&&", "||", "|", "&", "(", ")", "{", "}", "|&", ";;", "\n", "then", "do", "else", "!"))
 _BEFORE = frozenset(("sudo", "doas", "env", "nohup", "time", "exec", "command", "builtin", "nice", "ionice", "setsid"))
@@ -61,7 +61,7 @@ def _of_words(words: list[str], depth: int) -> str | None:
     if name in _SHELLS or name == "eval":
         return _of_script(name, rest, depth)
     if name == "xargs":
-        return _of_words([word for word in rest if not word.startswith("-")], depth)
+        return _of_words(list(dropwhile(lambda word: word.startswith("-") or word.isdigit(), rest)), depth)
     if name in _DEADLY or name.startswith("mkfs."):
         return f"'{name}' acts on the machine, not on the workspace"
     if any(_DISK.search(word) for word in _written(name, rest)):

@@ -111,8 +111,9 @@ class _Try:
             try:
                 stopped = self._work()
                 if stopped is None:
+                    response = self._done()
                     self.hands.domain.keep()
-                    return self._done()
+                    return response
             except BaseException:
                 with contextlib.suppress(Exception):  # what stopped us is what the caller must know
                     self._take_back()
@@ -196,7 +197,13 @@ class _Try:
         """Those that are there, and are in no tree."""
         named = [f":(literal){path}" for path in paths]
         listed = git.paths(self.space.git().run("ls-files", "-z", "--cached", "--", *named)) if named else []
-        return [path for path in paths if path.encode() not in listed and self.doing.reach.status(path)]
+        return [path for path in paths if path.encode() not in listed and self._is_there(path)]
+
+    def _is_there(self, path: str) -> bool:
+        try:
+            return self.doing.reach.status(path) is not None
+        except reach.Barred:
+            return False
 
     def _not_done(self, stopped: _Stopped) -> Response:
         undone = [one.model_copy(update={"status": "undone"}) for one in self.results if one.opIndex != stopped.number]

@@ -19,6 +19,7 @@ from reflectloop.workspace.checkout import Workspace
 from reflectloop.world import files, git, trees
 
 _MOST = 4 << 30  # bytes put aside
+_PASSING = (PermissionError, FileNotFoundError, NotADirectoryError)
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -46,12 +47,13 @@ class Shelf:
         folders, room = [], _MOST
         with files.room_for("a copy of ignored files", self._folder):
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            for folder in trees.walk(self._space.repo, passing=(PermissionError, FileNotFoundError)):
+            for folder in trees.walk(self._space.repo, passing=_PASSING):
                 folders += [folder.within(entry.name) for entry in folder.entries if _is_folder(entry)]
                 for entry in folder.entries:
                     path = folder.within(entry.name)
                     if not _is_folder(entry) and os.fsencode(path) not in recorded:
-                        room -= self._keep(path, entry, folder.fd, known.pop(path, None), room)
+                        with contextlib.suppress(FileNotFoundError):  # it went while we looked
+                            room -= self._keep(path, entry, folder.fd, known.pop(path, None), room)
         self._folders = tuple(folders)
         for gone in known.values():
             if gone.copy:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, StrictInt
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema
 
 from reflectloop.fileops import paths
@@ -21,7 +21,22 @@ Title = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_one_
 Words = Annotated[str, Field(min_length=1, max_length=20_000)]
 FilePath = Annotated[str, AfterValidator(paths.file)]
 FolderPath = Annotated[str, AfterValidator(paths.folder)]
-StepName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_one_line)] | StrictInt
+_LONGEST_NAME = 64
+
+
+def _step_name(value: Any) -> Any:  # noqa: ANN401 - any JSON value may stand here
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME:
+        return _one_line(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError("must be the id or the number of a step")
+
+
+StepName = Annotated[
+    str | int,
+    BeforeValidator(_step_name),
+    WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1, "maxLength": 64}, {"type": "integer", "minimum": 0}]}),
+]
 
 
 class Strict(BaseModel):
