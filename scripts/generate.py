@@ -10,6 +10,7 @@ import click
 
 from reflectloop import errors
 from reflectloop.cli.main import COMMANDS, cli
+from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.flow.envelope import Envelope
 from reflectloop.plan.schema import plan_schema
 from reflectloop.secrets import shipped
@@ -53,6 +54,8 @@ def _block(command: click.Command, context: click.Context) -> str:
 GENERATED = {
     "schemas/plan.json": lambda: schema(plan_schema()),
     "schemas/envelope.json": lambda: schema(Envelope.model_json_schema()),
+    "schemas/fileops-request.json": lambda: schema(request_schema()),
+    "schemas/fileops-response.json": lambda: schema(response_schema()),
     "src/reflectloop/secrets/rules/index.json": shipped.index,
     "docs/codes.md": codes,
     "docs/commands.md": commands,

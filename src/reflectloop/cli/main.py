@@ -38,6 +38,8 @@ COMMANDS = {
     "verify": ("verify", "Judge a change by sealed runs of the project's own checks."),
     "protected": ("verify", "List the files that judge a change, and why."),
     "receipt": ("verify", "Show or check the evidence behind a decision."),
+    "fileops": ("fileops", "Carry out a request of an agent or a script, all or nothing."),
+    "template": ("fileops", "Print a valid request, made from a template."),
     "scan": ("scan", "Look for secrets in files, a stream, or commits."),
     "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
     "detect": ("detect", "Say which checks the project has, and by what sign."),

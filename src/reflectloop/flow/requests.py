@@ -1,0 +1,297 @@
+"""`fileops`: requests carried out in a workspace of the current task, each on the tree that the last one left."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from pydantic import ValidationError
+
+from reflectloop import config, secrets
+from reflectloop.box import editable, limits, walls
+from reflectloop.box.box import Box
+from reflectloop.box.limits import Limiter
+from reflectloop.errors import NoSpace, ReflectloopError, SandboxEscape, SecretLeak
+from reflectloop.fileops import execute, validate
+from reflectloop.fileops.hands import Answered, Domain, Hands, Policy, Refusal, count_on
+from reflectloop.fileops.request import Request
+from reflectloop.fileops.response import Failure, Response, clean
+from reflectloop.fileops.validate import Invalid
+from reflectloop.flow import tasks
+from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.state import journal, latch, lock
+from reflectloop.state.fold import fold
+from reflectloop.terms import Isolation
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import checkout, ledger, project, snapshot
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.snapshot import Snapshot
+from reflectloop.workspace.store import Store, open_for
+from reflectloop.world import cgroup, clock, files
+from reflectloop.world.git import GitFailed
+
+EXIT_CODES = {"ok": 0, "validation_error": 12, "fail": 30, "ask": 40, "split": 40}
+_POINTER = "pointer.json"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where requests are carried out, and for whom."""
+
+    start: Path
+    isolation: Isolation | None = None
+    sandbox_root: Path | None = None
+    domain: Domain | None = None
+    policy: Policy | None = None
+    caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+class NoDomain:
+    """Where nothing keeps the state of a plan, ops on it are refused."""
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise Refusal("no plan is kept here yet: ops on its state are not carried out", hint="reflectloop run PLAN")
+
+    plan_init = preflight = finalize = mark_blocked = apply_split = append_steps = _refuse
+
+    def keep(self) -> None:
+        pass
+
+    def take_back(self) -> None:
+        pass
+
+
+class _Now(NamedTuple):
+    """What the pointer says: how far the requests of a task have come."""
+
+    task: str | None = None
+    base: str = ""  # the project's tree when the first of them began
+    tree: str = ""  # what the last of them left
+    number: int = 0  # of the last one
+    failures: Mapping[str, int] = {}
+
+
+class Answers:
+    """The memory of requests on disk, and the tree they have come to.
+
+    An answer counts only up to the number that the pointer names: whatever a crash leaves behind it did not happen.
+    """
+
+    def __init__(self, folders: Folders, store: Store) -> None:
+        self._folder, self._store = folders.own / "requests", store
+        with files.room_for("the answers to requests", self._folder):
+            self._folder.mkdir(exist_ok=True)
+        self.now = self._read()
+        self.anew = False  # whether what earlier requests did is left behind
+        self._space: Workspace | None = None
+
+    @property
+    def logs(self) -> Path:
+        return self._folder / "logs"
+
+    def begin(self, task: str | None, base: str, tree: str) -> str:
+        """The tree to go on with: where the last request of this task on this project left off, else `tree`."""
+        if (self.now.task, self.now.base) != (task, base) or not self.has(self.now.tree):
+            self.anew = bool(self.now.number)
+            self.now = self.now._replace(task=task, base=base, tree=tree, failures={})
+        return self.now.tree
+
+    def serve(self, space: Workspace) -> None:
+        self._space = space
+
+    def recall(self, request_id: str) -> Answered | None:
+        try:
+            said = json.loads(self._path(request_id).read_bytes())
+            if said["number"] <= self.now.number and said["request_id"] == request_id:
+                return Answered(said["content"], Response.model_validate(said["response"]))
+        except (OSError, ValueError, KeyError, TypeError, ValidationError):
+            pass
+        return None
+
+    def remember(self, request: Request, response: Response) -> None:
+        """Tree, answer, pointer, in this order: the last of them makes it true."""
+        number = self.now.number + 1
+        tree = self._kept_tree()
+        said = {
+            "number": number,
+            "request_id": request.id,
+            "content": request.hash,
+            "tree": tree,
+            "response": response.as_json(),
+        }
+        files.write_atomic(self._path(request.id), json.dumps(said) + "\n")
+        counts = {**self.now.failures, request.purpose: count_on(self.failures(request.purpose), response)}
+        self.now = self.now._replace(tree=tree, number=number, failures=counts)
+        files.write_atomic(self._folder / _POINTER, json.dumps({**self.now._asdict(), "owner": self._owner()}) + "\n")
+
+    def failures(self, purpose: str) -> int:
+        return self.now.failures.get(purpose, 0)
+
+    def _kept_tree(self) -> str:
+        assert self._space  # noqa: S101
+        tree = self._space.tree
+        try:
+            self._store.take_in(self._space.quarantine)
+            end = self._store.commit(tree, message="End of a request")
+            self._store.keep(f"requests/{self.now.task or 'no-task'}", end)
+        except (GitFailed, OSError) as fault:
+            raise NoSpace(f"cannot keep what a request did in {self._store.path}: {fault}") from fault
+        return tree
+
+    def _path(self, request_id: str) -> Path:
+        return self._folder / f"{hashlib.sha256(request_id.encode()).hexdigest()}.json"
+
+    def has(self, tree: str) -> bool:
+        return bool(tree) and self._store.git().attempt("cat-file", "-e", f"{tree}^{{tree}}").code == 0
+
+    def _owner(self) -> list[int]:
+        """Answers that came with a project, or were copied from elsewhere, are not ours."""
+        status = self._folder.stat()
+        return [status.st_dev, status.st_ino, os.geteuid()]
+
+    def _read(self) -> _Now:
+        try:
+            said: dict[str, Any] = json.loads((self._folder / _POINTER).read_bytes())
+            if said.pop("owner") == self._owner():
+                return _Now(**said)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return _Now()
+
+
+def answer(place: Place, raw: bytes, *, strict: bool = False) -> Response:
+    """One request. What is no request is answered without opening anything."""
+    try:
+        request = validate.parse(raw, strict=strict)
+    except Invalid as fault:
+        return clean(fault.response)
+    with opened(place) as hands:
+        return execute.execute(request, hands)
+
+
+def id_in(raw: bytes) -> str:
+    """The id of a request that no answer came of."""
+    try:
+        return validate.parse(raw).id
+    except Invalid as fault:
+        return fault.response.id
+
+
+@contextlib.contextmanager
+def opened(place: Place) -> Iterator[Hands]:
+    """Hands that stand ready, with the project's lock held; leaks, escapes and faults of the machine end it."""
+    folders = folders_at(place.start)
+    folders.claim()
+    with lock.hold(folders.own, "fileops"):
+        ground = _Ground(place, folders)
+        try:
+            yield ground.open()
+        except (SecretLeak, SandboxEscape) as fault:
+            ground.stop(fault)
+            raise
+        finally:
+            ground.close()
+
+
+class _Ground:
+    """What a session stands on: made like a run's, and cleared away like it."""
+
+    def __init__(self, place: Place, folders: Folders) -> None:
+        self.place, self.folders = place, folders
+        self.run_id = clock.run_id(clock.now())
+        self.space: Workspace | None = None
+        self.hands: Hands | None = None
+        self.limiter: Limiter | None = None
+        self.tree, self.leaked = "", False
+
+    def open(self) -> Hands:
+        self.config = config.load(self.folders.root)
+        secrets.use(secrets.of(self.config.secrets, self.folders.root))
+        latch.refuse_if_stopped(self.folders.own)
+        asked = [self.config.box.isolation, self.place.isolation or Isolation.NONE]
+        wall = walls.reach(max(asked, key=lambda level: level.rank), self.config.box.strongest)
+        found = project.open_at(self.folders.root)
+        store = open_for(found, self.config.workspace)
+        applying.undo_killed(found, store, self.folders.scratch)
+        base = snapshot.take(found, store, self.folders.scratch)
+        answers = Answers(self.folders, store)
+        task, recorded = self._task()
+        start = recorded if recorded and answers.has(recorded) else base.tree
+        self.tree = answers.begin(task, base.tree, start)
+        self.space = space = checkout.create(
+            found,
+            store,
+            Snapshot(self.tree, base.commit, dirty=base.dirty, warnings=()),
+            name=self.run_id,
+            root=checkout.sandbox_root(found, self.place.sandbox_root or self.config.workspace.root),
+            carry=self.config.workspace,
+            mounted=wall.mounted,
+            bound=wall.by == "bubblewrap",
+        )
+        answers.serve(space)
+        if not wall.mounted:
+            editable.refuse(self.folders.root, self.place.caller, [*map(Path, space.copied), *space.carried])
+        cgroup.sweep()
+        self.limiter = Limiter(space.name, limits.wanted(self.config.box)) if wall.level is Isolation.FULL else None
+        box = Box.by(self.config, space, self.place.caller, wall, self.limiter)
+        self.hands = Hands(space, box, self.place.domain or NoDomain(), answers, answers.logs, policy=self.place.policy)
+        if answers.anew:
+            self.hands.notes.append("the task or the project is another now: this begins where that stands")
+        return self.hands
+
+    def _task(self) -> tuple[str | None, str | None]:
+        """The task being worked on, and the tree that its last run came to."""
+        name = self.folders.current_task()
+        if name is None or not self.folders.journal(name).is_file():
+            return None, None
+        task = fold(journal.read(self.folders.journal(name)))
+        if task.passed:
+            return None, None
+        ends = [run.end_tree for run in task.runs.values() if run.end_tree]
+        return name, ends[-1] if ends else None
+
+    def stop(self, fault: ReflectloopError) -> None:
+        """A leak or an escape holds the project, and nothing of it is left."""
+        self.leaked = isinstance(fault, SecretLeak)
+        tasks.stop_project(self.folders, fault, tasks.Place(self.run_id, None, "", self.tree))
+
+    def close(self) -> None:
+        if self.limiter:
+            self.limiter.close()
+        if self.hands:
+            self.hands.close()
+        if self.space:
+            self.space.close()
+        entry = ledger.find(self.folders.own, self.run_id)
+        if entry and self.leaked:
+            ledger.destroy(entry)
+            self._forget_logs()
+        elif entry and self.space and self.config.workspace.warm and not self.space.shared_objects:
+            self._keep_warm(entry, self.space)
+        elif entry:
+            ledger.remove(entry)
+        for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed) if entry else ():
+            ledger.remove(old)
+
+    def _forget_logs(self) -> None:
+        if self.hands:
+            for log in self.hands.logs.glob(f"{self.run_id}.*.log"):
+                log.unlink()
+
+    def _keep_warm(self, entry: ledger.Entry, space: Workspace) -> None:
+        for other in ledger.entries(self.folders.own):
+            if other.fate == "warm":
+                ledger.remove(other)
+        ledger.set_fate(entry, "warm", space.mark_ns, space.identity)
+
+
+def of_error(error: ReflectloopError, request_id: str = "") -> Response:
+    """What a program that sent a request is told when the engine cannot go on."""
+    hint = f"{error.code}; next: {error.next_step}"
+    return clean(Response(id=request_id, status="fail", fail=Failure(reason=error.message, hint=hint)))
