@@ -51,9 +51,14 @@ def read(path: Path) -> list[Entry]:
         raw = path.read_bytes()
     except FileNotFoundError:
         return []
+    return parse(path, raw)
+
+
+def parse(path: Path, raw: bytes, before: int = 0) -> list[Entry]:
+    """The same of what stands in `path` after its first `before` lines."""
     lines = raw.split(b"\n")
     lines.pop()  # empty, or torn
-    return [_entry(path, number, line) for number, line in enumerate(lines, 1)]
+    return [_entry(path, number, line) for number, line in enumerate(lines, before + 1)]
 
 
 def _entry(path: Path, number: int, line: bytes) -> Entry:
