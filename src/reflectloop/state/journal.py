@@ -36,12 +36,18 @@ def seal(record: Json) -> bytes:
     return f'{text}{_SEAL}{zlib.crc32(text.encode()):08x}"}}\n'.encode()
 
 
-def unseal(line: bytes) -> Json | None:
-    """The record in a line, or None where the line is not what was written."""
+def sound(line: bytes) -> bytes | None:
+    """What a line says, or None where it is not what was written."""
     text, seal_text = line[:-_SEAL_LENGTH], line[-_SEAL_LENGTH:]
-    if seal_text != f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode():
+    return text + b"}" if seal_text == f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode() else None
+
+
+def unseal(line: bytes) -> Json | None:
+    """The same as a record."""
+    text = sound(line)
+    if text is None:
         return None
-    record: Json = json.loads(text + b"}")
+    record: Json = json.loads(text)
     return record
 
 
