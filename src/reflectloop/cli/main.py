@@ -26,6 +26,7 @@ COMMANDS = {
     "rewind": ("steer", "Go back to before a step."),
     "fork": ("steer", "Open a new task that stands where this one stood before a step."),
     "tasks": ("look", "List every task and its state."),
+    "import-state": ("state", "Open a task from a TriFlow state.json."),
     "retry": ("run", "Run a failed task again, saying what was mended."),
     "unlock": ("run", "Lift the latch that a leak, an escape or too many failures set."),
     "route": ("run", "Say what the last failure needs, and the command for it."),
@@ -55,7 +56,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"reflectloop.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, cmd_name)
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101
         return command
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput, Locked, NothingToDo
-from reflectloop.flow import recovery
+from reflectloop.flow import recovery, views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
@@ -63,6 +63,7 @@ def _held(start: Path, purpose: str) -> Iterator[_Hold]:
             yield _Hold(folders, task, list(task.runs.values())[-1], book)
         finally:
             book.close()
+        views.refresh(book.path.parent)
 
 
 # Pausing ------------------------------------------------------------------------------------------------------
@@ -233,6 +234,7 @@ def _copied(folders: Folders, task: Task, run: Run, old: RunFolder, plan: Path, 
     finally:
         book.close()
     folders.set_current_task(task_id)
+    views.refresh(book.path.parent)
     said = f"task {task_id} has {len(kept)} step(s) of {run.id} done"
     return Steered(task_id, new.run_id, said, "reflectloop resume", tuple(kept))
 

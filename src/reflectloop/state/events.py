@@ -34,6 +34,9 @@ class RunStarted(Event):
     isolation: str
     steps: list[str]
     mode: str = "git"
+    titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that no plan describes
+    objective: Json = dataclasses.field(default_factory=dict)
+    imported: dict[str, Json] = dataclasses.field(default_factory=dict)  # what somebody else's state says of a step
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

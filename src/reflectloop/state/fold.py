@@ -39,7 +39,7 @@ class Step:
     attempts: int = 0
     interrupted: int = 0  # in a row, by the engine's own death; these are no attempts
     ended: events.StepFinished | None = None
-    reason: str = ""  # why it was skipped
+    reason: str = ""  # why it was skipped, why it failed, or on whose word it is done
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,6 +59,8 @@ class Run:
     base_commit: str = ""
     order: list[str] = dataclasses.field(default_factory=list)  # in which steps came to their end
     decision: str | None = None  # of the sealed verification; None where none was asked for
+    titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that no plan describes
+    objective: events.Json = dataclasses.field(default_factory=dict)
 
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
@@ -170,10 +172,24 @@ def _started(started: events.RunStarted, entry: Entry) -> Run:
         started.base_tree,
         started.isolation,
         entry.at,
-        {name: Step(name) for name in started.steps},
+        {name: _first(name, started.imported.get(name)) for name in started.steps},
         mode=started.mode,
         base_commit=started.base_commit,
+        titles=started.titles,
+        objective=started.objective,
     )
+
+
+_CLAIMED: dict[object, StepStatus] = {"done": "done", "blocked": "failed"}
+
+
+def _first(name: str, claim: events.Json | None) -> Step:
+    """A step as its run begins: waiting, or as somebody else's state claims, and marked as such."""
+    if claim is None:
+        return Step(name)
+    status, attempts = _CLAIMED.get(claim.get("status"), "pending"), claim.get("attempts")
+    reason = "" if status == "pending" else "imported"
+    return Step(name, status, attempts=attempts if isinstance(attempts, int) else 0, reason=reason)
 
 
 def _end(task: Task, run: Run, ended: events.RunFinished, entry: Entry) -> None:
@@ -262,6 +278,7 @@ def _turned(step: Step, event: events.Event) -> Step:
                 duration_ms=ended.duration_ms,
                 interrupted=0,
                 ended=ended,
+                reason=ended.reason,
             )
         case _:
             return step
@@ -276,7 +293,8 @@ def _follow(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
             _be(task, entry, State.RECOVERING)
         case _:
             _be(task, entry, State.EXECUTING)
-            left = any(step.status in ("pending", "running") for step in run.steps.values())
+            # From the end: steps come to theirs in order, and a long plan is not to be gone through at each.
+            left = any(step.status in ("pending", "running") for step in reversed(run.steps.values()))
             _move(task, entry, State.VERIFYING, State.STORING, State.EXECUTING if left else State.FINAL_REVIEW)
 
 
