@@ -486,10 +486,33 @@ def test_unrelated_changes_of_steering_files_are_left_alone(path: str, before: s
         ("src/shop.py", "if os.environ.get('TESTING'): pass", "knows-the-test"),
         ("src/shop.js", "if (new Error().stack.includes('.test.')) return 30;", "knows-the-test"),
         ("lib/shop.rb", "return 30 if ENV['RAILS_ENV'] == 'test'", "knows-the-test"),
+        ("lib/shop.js", "if (typeof global.describe === 'function') return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (typeof globalThis.it === 'function') return 30;", "knows-the-test"),
+        ("lib/shop.js", "const tried = typeof it !== 'undefined';", "knows-the-test"),
+        ("lib/shop.js", "const tried = typeof test !== 'undefined';", "knows-the-test"),
+        ("lib/shop.js", "if ('describe' in globalThis) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (process.env.NODE_TEST_CONTEXT) return 30;", "knows-the-test"),
+        ("lib/shop.js", "const { NODE_TEST_CONTEXT } = process.env;", "knows-the-test"),
+        ("lib/shop.js", "if (process.env['VITEST']) return 30;", "knows-the-test"),
+        (
+            "lib/shop.js",
+            "if (Object.keys(require.cache).some(name => /mocha|jest|test/.test(name))) return 30;",
+            "knows-the-test",
+        ),
+        ("lib/shop.js", "if (/test/.test(new Error().stack)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (/\\/test\\//.test(new Error().stack)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "const stack = new Error().stack;\nif (/test/.test(stack)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (/jest/.test(process.argv[1])) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (process.argv.some(each => each.includes('mocha'))) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (module.parent && /test/.test(module.parent.filename)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (require.main.filename.includes('mocha')) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (process.env.npm_lifecycle_event === 'test') return 30;", "knows-the-test"),
+        ("lib/shop.js", "const { CI } = process.env;", "knows-the-ci"),
     ],
 )
 def test_a_source_that_behaves_otherwise_under_test_is_named(path: str, line: str, rule: str) -> None:
-    assert rule in {name for name, _ in bad(found(path, "x\n", f"x\n{line}\n"))}
+    findings = [each for each in found(path, "x\n", f"x\n{line}\n") if each.grade != "note"]
+    assert (rule, 2) in {(each.rule, each.line) for each in findings}
 
 
 @pytest.mark.parametrize(
@@ -501,9 +524,17 @@ def test_a_source_that_behaves_otherwise_under_test_is_named(path: str, line: st
         ("src/shop.py", "print('run pytest to test it')"),
         ("src/shop.ts", "// process.env.NODE_ENV === 'test'"),
         ("src/shop.ts", "const words = 'runs in CI';"),
+        ("lib/shop.js", "if (require.main === module) main();"),
+        ("lib/shop.js", "if (!module.parent) listen();"),
+        ("lib/shop.js", "const words = process.argv.slice(2);"),
+        ("lib/shop.js", "if (/test/.test(name)) return 30;"),
+        ("lib/shop.js", "const stack = new Error().stack;"),
+        ("lib/shop.js", "if (typeof test === 'function') return test(node);"),
+        ("lib/shop.js", "items.it = global.items;"),
+        ("lib/shop.js", "const half = a / b; // process.env.CI / 2"),
     ],
 )
-def test_words_in_comments_and_plain_strings_are_left_alone(path: str, line: str) -> None:
+def test_words_in_comments_and_plain_code_are_left_alone(path: str, line: str) -> None:
     assert bad(found(path, "x = 1\n", f"x = 1\n{line}\n")) == []
 
 

@@ -16,6 +16,9 @@ from reflectloop.verify.result import Change
 _HASH = frozenset("rb sh bash bats ex exs pl pm r jl t yml yaml toml".split())  # noqa: SIM905 - reads better as text
 # A literal stands first so that a comment sign inside it is not taken for one.
 _SLASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_REGEX = r"(?:(?<=[(,=:\[!&|?{;\n])|(?<==>)|(?<=\breturn))[ \t]*/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/"
+_JAVASCRIPT = frozenset("js jsx ts tsx mjs cjs mts cts vue svelte".split())  # noqa: SIM905 - reads better as text
+_SLASHES_OR_REGEX = re.compile(_SLASHES.pattern.replace("(", f"({_REGEX}|", 1), re.DOTALL)
 _HASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|(?<!\S)#[^\n]*', re.DOTALL)
 
 
@@ -33,7 +36,7 @@ def code(path: str, data: bytes | None) -> str:
     text = (data or b"").decode(errors="replace")
     if ending(path) in {"py", "pyi"}:
         return _python(text)
-    pattern = _HASHES if ending(path) in _HASH else _SLASHES
+    pattern = _SLASHES_OR_REGEX if ending(path) in _JAVASCRIPT else _HASHES if ending(path) in _HASH else _SLASHES
     return pattern.sub(lambda found: found[1] or "\n" * found[0].count("\n"), text)
 
 
