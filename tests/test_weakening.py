@@ -432,6 +432,54 @@ def test_commands_and_continuous_integration_made_weaker_are_named(path: str, be
     assert "weakening" in {grade for _, grade in bad(found(path, before, after))}
 
 
+WORKFLOW = """\
+on: [push]
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - run: npm ci
+      - name: Lint
+        run: npm run lint
+      - run: |
+          npm run cover
+          node test.js
+      - run: ./build.sh
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "grade"),
+    [
+        ("npm run lint", "npm run lint || true", 9, "weakening"),
+        ("npm run lint", "npm run lint; exit 0", 9, "weakening"),
+        ("npm run lint", "npm run lint\n        continue-on-error: true", 10, "weakening"),
+        ("npm run lint", "npm run lint\n        continue-on-error: ${{ true }}", 10, "weakening"),
+        ("npm run lint", "npm run lint\n        continue-on-error: ${{ matrix.new }}", 10, "suspect"),
+        ("npm run lint", "npm run lint\n        shell: bash {0}", 10, "suspect"),
+        ("npm run cover\n", "exit 0\n          npm run cover\n", 11, "weakening"),
+        ("npm run cover\n", "npm run cover || :\n", 11, "weakening"),
+        ("      - name: Lint\n        run: npm run lint\n", "", 8, "weakening"),
+        ("          node test.js\n", "", 12, "weakening"),
+        ("npm run lint", "echo fine", 9, "weakening"),
+        ("[push]", "[workflow_dispatch]", 1, "suspect"),
+    ],
+)
+def test_a_workflow_made_weaker_is_named_with_its_line(old: str, new: str, line: int, grade: str) -> None:
+    assert old in WORKFLOW
+    findings = found(".github/workflows/ci.yml", WORKFLOW, WORKFLOW.replace(old, new))
+    assert (grade, line) in {(each.grade, each.line) for each in findings}
+    assert None not in {each.line for each in findings}
+
+
+def test_a_new_workflow_that_lets_checks_fail_is_named() -> None:
+    loose = WORKFLOW.replace("npm run lint", "npm run lint || true")
+    (finding,) = found(".github/workflows/ci.yml", None, loose)
+    assert (finding.rule, finding.grade, finding.line) == ("ci-loosened", "weakening", 9)
+    assert found(".github/workflows/ci.yml", None, WORKFLOW.replace("npm ci", "rm -r dist || true")) == []
+
+
 @pytest.mark.parametrize(
     ("path", "before", "after"),
     [

@@ -27,6 +27,19 @@ class Line(NamedTuple):
     text: str
 
 
+def stood(before: bytes | None, after: bytes | None, number: int) -> int:
+    """The line of the new version that stands where a line of the old one stood; 1 where nothing is left."""
+    old, new = ([row.strip() for row in (data or b"").splitlines()] for data in (before, after))
+    places: dict[bytes, list[int]] = {}
+    for at, row in enumerate(new, 1):
+        places.setdefault(row, []).append(at)
+    for above in range(min(number - 1, len(old)), 0, -1):
+        if (row := old[above - 1]) and row in places:
+            nearest = min(places[row], key=lambda at: abs(at - above))
+            return max(1, min(nearest + number - above, nearest + 1, len(new)))
+    return 1
+
+
 def ending(path: str) -> str:
     return path.rpartition("/")[2].rpartition(".")[2].lower()
 
