@@ -606,6 +606,56 @@ def test_a_definition_by_small_cases_is_no_answer_to_a_test() -> None:
     assert bad(found("src/fib.py", "", after, **tests)) == []
 
 
+NUMBERS = {
+    "tests/test_shop.py": "def test_a():\n    assert price(48271, 13, 4096, 2500) == 6151\n    assert rate(-3.14159) > 0.5\n",
+    "test/shop.test.js": "test('a', () => {\n  expect(price(48271)).toBe(7);\n});\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("src/shop.py", "if n == 48271: n = work(n)"),
+        ("src/shop.py", "if 48_271 == n: n = work(n)"),
+        ("src/shop.py", "if n in (13, 48271): n = work(n)"),
+        ("src/shop.py", "if n != -3.14159: n = work(n)"),
+        ("src/shop.py", "match n:\n  case 13 | 48271: n = work(n)"),
+        ("src/shop.js", "if (n === 48271) n = work(n);"),
+        ("src/shop.js", "if ([13, 48271].includes(n)) n = work(n);"),
+        ("src/shop.c", "case 48271: n = work(n);"),
+    ],
+)
+def test_a_number_of_a_test_singled_out_is_suspect(path: str, line: str) -> None:
+    findings = found(path, "n = 1\n", f"n = 1\n{line}\n", **NUMBERS)
+    assert [(each.rule, each.grade) for each in findings] == [("test-input-special-cased", "suspect")]
+    assert findings[0].line == 2 + line.count("\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if n == 13: n = work(n)",
+        "if n == 4096: n = work(n)",
+        "if n == 2500: n = work(n)",
+        "if n == 6151: n = work(n)",
+        "if n == 59999: n = work(n)",
+        "if n > 48271: n = work(n)",
+        "n = work(48271)",
+        "if n % 48271 == 0: n = work(n)",
+        "if rate == 0.5: n = work(n)",
+    ],
+)
+def test_numbers_that_honest_work_compares_with_are_left_alone(line: str) -> None:
+    assert found("src/shop.py", "n = 1\n", f"n = 1\n{line}\n", **NUMBERS) == []
+
+
+def test_a_number_singled_out_before_or_only_in_a_new_test_is_left_alone() -> None:
+    before, after = "if n == 48271: pass\n", "if n == 48271 or n is None: pass\n"
+    assert found("src/shop.py", before, after, **NUMBERS) == []
+    own = Change("tests/test_new.py", None, b"def test_a():\n    assert price(77123) == 1\n")
+    assert bad(look([own, Change("src/shop.py", b"", b"if n == 77123: pass\n")])) == []
+
+
 @pytest.mark.parametrize(
     ("path", "line"),
     [
