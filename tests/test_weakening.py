@@ -741,6 +741,10 @@ describe('price', () => {
         ("it('is right'", "xit('is right'", "skip-added"),
         ("it('is right'", "it.only('is right'", "focus-added"),
         ("describe('price'", "describe.skip('price'", "skip-added"),
+        ("it('is right', ", "it('is right', { skip: true }, ", "skip-added"),
+        ("it('is right', ", "it('is right', { timeout: 5, skip: !process.env.SLOW }, ", "skip-added"),
+        ("it('is right'", "test.todo('is right'", "skip-added"),
+        ("it('is right'", "it['skip']('is right'", "skip-added"),
         ("    expect(price(3)).toBe(30);\n", "", "assert-removed"),
         ("toBe(30)", "toBeTruthy()", "assert-weaker"),
         ("toBe(30)", "toBe(31)", "expected-changed"),
@@ -751,7 +755,9 @@ describe('price', () => {
 )
 def test_a_javascript_test_made_weaker_is_named(old: str, new: str, rule: str) -> None:
     assert old in JEST
-    assert rule in {name for name, _ in bad(found("src/price.test.ts", JEST, JEST.replace(old, new)))}
+    findings = [each for each in found("src/price.test.ts", JEST, JEST.replace(old, new)) if each.grade != "note"]
+    assert rule in {each.rule for each in findings}
+    assert None not in {each.line for each in findings}
 
 
 @pytest.mark.parametrize(
@@ -762,10 +768,145 @@ def test_a_javascript_test_made_weaker_is_named(old: str, new: str, rule: str) -
         ("expect(price(3)).toBe(30);", "expect(\n      price(3),\n    ).toBe(30); // three"),
         ("'too many'", '"too many"'),
         ("    expect(price(3))", "    expect(price(5)).toBe(50);\n    expect(price(3))"),
+        ("it('is right', ", "it('is right', { timeout: 5 }, "),
+        ("    expect(price(3))", "    page({ skip: 10, limit: 5 });\n    expect(price(3))"),
     ],
 )
 def test_honest_work_on_a_javascript_test_is_left_alone(old: str, new: str) -> None:
     assert bad(found("src/price.test.ts", JEST, JEST.replace(old, new))) == []
+
+
+SHORT = """\
+test('one', () => expect(price(1)).toBe(10));
+test('two', async ({ page }) => {
+  expect(page(`/(
+`)).toBe(20);
+});
+test('three', { timeout: 5 }, () => {
+  expect(price(3).replace(/[)}]/, '')).toBe(30);
+});
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [("10)", "11)", 1), ("20)", "21)", 3), ("30)", "31)", 7)])
+def test_a_javascript_test_is_read_to_the_end_of_its_call(old: str, new: str, line: int) -> None:
+    (finding,) = found("price.test.js", SHORT, SHORT.replace(old, new))
+    assert (finding.rule, finding.line) == ("expected-changed", line)
+
+
+def test_a_formatter_of_javascript_and_c_changes_nothing() -> None:
+    before = (
+        "it('b', () => {\n  expect(f.map(x => x)).toEqual({'a': 1, b: 'it\\'s'})\n  expect(g(0XAB, .5)).toBe(1)\n})\n"
+    )
+    after = 'it("b", () => {\n  expect(f.map((x) => x)).toEqual({ a: 1, b: "it\'s" });\n  expect(g(0xab, 0.5)).toBe(1);\n});\n'
+    assert bad(found("a.test.js", before, after)) == []
+    before = 'TEST(A, B) {\n  EXPECT_EQ(f("long text"), 1);\n}\n'
+    assert bad(found("a_test.cc", before, before.replace("long text", 'long "\n    "text'))) == []
+    before, after = "f( process.env.CI )\n", "f(process.env.CI);\n"
+    assert found("a.js", before, after) == []
+    assert found("tests/data/a.json", '{"a":1,"b":[1,2]}', '{\n  "a": 1,\n  "b": [1, 2]\n}\n') == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rule"),
+    [
+        ("node_modules/.bin/node", "#!/bin/sh\nexit 0\n", "tool-shadowed"),
+        ("tools/mocha", "#!/bin/sh\nexit 0\n", "tool-shadowed"),
+        (".npmrc", "script-shell=./shell.sh\n", "runner-narrowed"),
+        (".npmrc", "node-options=--require ./hook.js\n", "runner-narrowed"),
+        (".yarnrc.yml", "yarnPath: ./yarn.js\n", "runner-narrowed"),
+    ],
+)
+def test_what_stands_before_the_runner_of_javascript_is_a_weakening_with_a_line(
+    name: str, content: str, rule: str
+) -> None:
+    (finding,) = found(name, None, content, "100755" if "/" in name else "100644")
+    assert (finding.rule, finding.grade, finding.line) == (rule, "weakening", 1)
+
+
+UNFORMATTED = """\
+import sys, os
+from shop import (price,
+    rate)
+import pytest
+
+CASES = [u'Donald', 'a' 'b', 0XFF, 1E5, 10000000]
+WANTED = {u'a': u'b', 'c': [1,2,3]}
+
+@pytest.mark.parametrize('name, cost', [(u'Donald', 1), ('it\\'s', 2), ("a" "b", 0XAB), (u'x', 1000000)])
+def test_each(name, cost):
+    assert price(name) == cost, u'no'
+    assert (price(name)) == (cost)
+    assert price(u'x') == u'y' and \\
+        rate(1.) == .5
+    with pytest.raises(ValueError, match=u'too many'):
+        price(u'q')
+    print(f'{name} {u"q"}' 'more'); case = 0o17
+
+def helper(name=u'x'):
+    if os.environ.get('CI'): return u'1'
+    return WANTED[u'a']
+"""
+FORMATTED = """\
+import os
+import sys
+
+import pytest
+
+from shop import price, rate
+
+# fmt: off
+CASES = ["Donald", "ab", 0xFF, 1e5, 10_000_000]
+# fmt: on
+WANTED = {"a": "b", "c": [1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [
+        ("Donald", 1),
+        ("it's", 2),
+        ("ab", 0xAB),
+        ("x", 1_000_000),
+    ],
+)
+def test_each(name, cost):
+    assert price(name) == cost, "no"
+    assert price(name) == cost
+    assert price("x") == "y" and rate(1.0) == 0.5
+    with pytest.raises(ValueError, match="too many"):
+        price("q")
+    print(f"{name} {'q'}more")
+    case = 0o17
+
+
+def helper(name="x"):
+    if os.environ.get(
+        "CI",
+    ):
+        return "1"
+    return WANTED["a"]
+"""
+
+
+@pytest.mark.parametrize("path", ["tests/test_shop.py", "tests/conftest.py", "tests/helpers.py", "src/shop.py"])
+def test_a_formatter_of_python_changes_nothing(path: str) -> None:
+    assert [each for each in found(path, UNFORMATTED, FORMATTED) if each.rule != "conftest-beyond-fixtures"] == []
+
+
+def test_rows_changed_behind_another_spelling_of_their_names_are_seen() -> None:
+    after = FORMATTED.replace('("it\'s", 2)', '("it\'s", 3)')
+    assert bad(found("tests/test_shop.py", UNFORMATTED, after)) == [("cases-changed", "suspect")]
+
+
+def test_a_second_question_like_one_that_was_there_is_seen() -> None:
+    after = FORMATTED + '\n\ndef price(name):\n    if os.environ.get("CI"):\n        return 1\n'
+    assert bad(found("src/shop.py", UNFORMATTED, after)) == [("knows-the-ci", "suspect")]
+
+
+def test_a_doctest_spelled_otherwise_is_kept() -> None:
+    before = 'def price(n):\n    """Cost.\n\n    >>> price( \'a\' )\n    30\n    """\n'
+    assert found("src/shop.py", before, before.replace("price( 'a' )", 'price("a")')) == []
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ class Language(NamedTuple):
     weak: re.Pattern[str]  # matchers that ask little
     strong: re.Pattern[str]  # those that ask for the very value
     braces: bool = True
+    calls: bool = False  # a test is a call, and ends where its brackets do
 
 
 _NONE = r"(?!)"
@@ -25,20 +26,28 @@ TAUTOLOGY = re.compile(_TAUTOLOGIES)
 
 
 def _language(
-    test: str, skip: str, check: str, weak: str = _NONE, strong: str = _NONE, *, braces: bool = True
+    test: str,
+    skip: str,
+    check: str,
+    weak: str = _NONE,
+    strong: str = _NONE,
+    *,
+    braces: bool = True,
+    calls: bool = False,
 ) -> Language:
     one, two, three, four, five = (re.compile(each, re.MULTILINE) for each in (test, skip, check, weak, strong))
-    return Language(one, two, three, four, five, braces)
+    return Language(one, two, three, four, five, braces, calls)
 
 
 _JS = _language(
     r"\b[xf]?(?:it|test|specify)(?:\.\w+)*(?:\([^()]*\)|`[^`]*`)?\s*\(\s*(?P<quote>['\"`])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
     r"\b(?:it|test|describe|context|suite|specify)\.(?:skip|todo|failing|fails|skipIf|runIf|only)\b|\b(?:xit|xtest|xdescribe|xcontext|fit|fdescribe|fcontext)\s*\(|"
-    r"\.each\(\s*\[\s*\]\s*\)|\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|\{\s*(?:skip|todo|only)\s*:\s*(?:true|['\"])",
+    r"\.each\(\s*\[\s*\]\s*\)|\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|[{,]\s*(?:skip|todo|only)\s*:\s*(?:true|['\"!]|process\b|\w+\()|\b(?:it|test|describe|context|suite|specify)\[\s*'",
     r"\bexpect(?:\.\w+)?\s*\(|\bassert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws\w*|not|truthy|falsy|like|regex|equal|same|ok|match)\s*\(|\.should\.\w+|\bsinon\.assert\.\w+\s*\(",
     r"toBeDefined|toBeTruthy|toBeFalsy|toBeInstanceOf|toContain|toMatch\b|toBeGreaterThan|toBeLessThan|anything\(\)|expect\.any\b|not\.to(?:Be|Equal|Throw)|toHaveBeenCalled\(|toHaveLength|"
     r"toBeCloseTo|assert\.ok|toMatchSnapshot|toMatchInlineSnapshot|toBeNull\b|\.exist\b|\.ok\b|toThrow\(\)|toHaveProperty|arrayContaining|objectContaining",
     r"toBe\(|toEqual\(|toStrictEqual\(|toThrow\(.|toHaveBeenCalledWith|toHaveBeenCalledTimes|deepEqual|strictEqual|assert\.equal|\.eql?\(|t\.is\(",
+    calls=True,
 )
 _GO = _language(
     r"^func\s+(?P<name>(?:Test|Fuzz|Example|Benchmark)\w*)\s*\(",
