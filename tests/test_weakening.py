@@ -1019,6 +1019,162 @@ def test_tests_of_other_languages_and_other_files_made_weaker_are_named(
     assert rule in {name for name, _ in bad(found(path, before, after))}
 
 
+UNITY = """\
+#include "unity.h"
+
+static void helper(int n) { use(n); }
+
+void test_price(void) {
+  TEST_ASSERT_EQUAL_INT(30, price(3));
+  TEST_ASSERT_TRUE(price(1) > 0);
+}
+
+void
+test_zero(void)
+{
+  assert(price(0) == 0);
+}
+
+int main(void) {
+  UNITY_BEGIN();
+  RUN_TEST(test_price);
+  test_zero();
+  return UNITY_END();
+}
+"""
+
+
+@pytest.mark.parametrize("path", ["test_shop.c", "tests/shop.c"])
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line"),
+    [
+        ("  TEST_ASSERT_EQUAL_INT(30", "  TEST_IGNORE();\n  TEST_ASSERT_EQUAL_INT(30", "skip-added", 6),
+        ("  TEST_ASSERT_EQUAL_INT(30, price(3));\n", "", "assert-removed", 5),
+        ("EQUAL_INT(30,", "EQUAL_INT(31,", "expected-changed", 6),
+        ("TEST_ASSERT_EQUAL_INT(30, price(3))", "TEST_ASSERT_TRUE(price(3))", "assert-weaker", 6),
+        ("TEST_ASSERT_EQUAL_INT(30, price(3))", "TEST_ASSERT_EQUAL_INT(30, 30)", "assert-always-true", 6),
+        ("  assert(price(0) == 0);", "  assert(1);", "assert-always-true", 13),
+        ("  assert(price(0) == 0);\n", "", "test-emptied", 10),
+        ("  assert(price(0) == 0);", "  return;\n  assert(price(0) == 0);", "early-return", 10),
+        ("  RUN_TEST(test_price);\n", "", "test-uncollected", 18),
+        ("  RUN_TEST(test_price);\n", "  // RUN_TEST(test_price);\n", "test-uncollected", 18),
+        ("  test_zero();\n", "", "test-uncollected", 19),
+        ("  return UNITY_END();", "  UNITY_END();\n  return 0;", "assert-removed", 16),
+        ("void\ntest_zero", "#if 0\nvoid\ntest_zero", "skip-added", 10),
+        ('#include "unity.h"', '#define NDEBUG\n#include "unity.h"', "patches-the-runner", 1),
+        ('#include "unity.h"', '#define TEST_ASSERT_TRUE(a)\n#include "unity.h"', "patches-the-runner", 1),
+    ],
+)
+def test_a_test_in_c_made_weaker_is_named_with_its_line(path: str, old: str, new: str, rule: str, line: int) -> None:
+    assert old in UNITY
+    findings = found(path, UNITY, UNITY.replace(old, new))
+    assert (rule, line) in {(each.rule, each.line) for each in findings if each.grade != "note"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("int main", "void test_new(void) {\n  assert(price(9) == 90);\n}\n\nint main"),
+        ("  test_zero();", "  test_zero();\n  RUN_TEST(test_new);"),
+        ("static void helper(int n) { use(n); }\n", ""),
+        ("test_zero", "test_nothing"),
+        ("{\n  assert(price(0) == 0);\n}", "{ assert( price( 0 )==0 ); }"),
+    ],
+)
+def test_honest_work_on_a_test_in_c_is_left_alone(old: str, new: str) -> None:
+    assert old in UNITY
+    assert bad(found("tests/shop.c", UNITY, UNITY.replace(old, new))) == []
+
+
+CATCH = 'TEST(Shop, Price) {\n  EXPECT_EQ(price(3), 30);\n}\n\nTEST_CASE("zero", "[shop]") {\n  REQUIRE(price(0) == 0);\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line"),
+    [
+        ("Shop, Price", "Shop, DISABLED_Price", "skip-added", 1),
+        ("  EXPECT_EQ", "  GTEST_SKIP();\n  EXPECT_EQ", "skip-added", 2),
+        ('"[shop]"', '"[shop][.]"', "skip-added", 5),
+        ('"[shop]"', '"[shop][!mayfail]"', "skip-added", 5),
+        ("REQUIRE(price(0) == 0)", "CHECK(true)", "assert-always-true", 6),
+        ("REQUIRE(price(0) == 0)", "WARN(price(0) == 0)", "assert-removed", 5),
+        ("  REQUIRE(price(0) == 0);\n", "", "test-emptied", 5),
+    ],
+)
+def test_a_test_in_cplusplus_made_weaker_is_named_with_its_line(old: str, new: str, rule: str, line: int) -> None:
+    findings = found("tests/shop.cpp", CATCH, CATCH.replace(old, new))
+    assert (rule, line, "weakening") in {(each.rule, each.line, each.grade) for each in findings}
+
+
+CMAKE = """\
+project(shop C)
+enable_testing()
+add_subdirectory(tests)
+add_test(NAME shop COMMAND test_shop)
+add_test(NAME more
+  COMMAND test_shop --more)
+set_tests_properties(shop PROPERTIES TIMEOUT 10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("add_test(NAME shop COMMAND test_shop)\n", "", 4),
+        ("COMMAND test_shop)", "COMMAND true)", 4),
+        ("TIMEOUT 10", "TIMEOUT 10 DISABLED TRUE", 7),
+        ("TIMEOUT 10)", "TIMEOUT 10)\nset_tests_properties(more PROPERTIES WILL_FAIL TRUE)", 8),
+        (
+            "add_test(NAME more\n  COMMAND test_shop --more)",
+            "if(FALSE)\nadd_test(NAME more COMMAND test_shop --more)\nendif()",
+            6,
+        ),
+        ("add_subdirectory(tests)\n", "", 3),
+        ("enable_testing()", "set(BUILD_TESTING OFF)\nenable_testing()", 2),
+        ("enable_testing()", "return()\nenable_testing()", 2),
+    ],
+)
+def test_a_build_that_runs_fewer_tests_is_named_with_the_line_of_the_command(old: str, new: str, line: int) -> None:
+    assert old in CMAKE
+    (finding,) = found("tests/CMakeLists.txt", CMAKE, CMAKE.replace(old, new))
+    assert (finding.rule, finding.grade, finding.line) == ("runner-narrowed", "weakening", line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("set_tests", "add_test(NAME third COMMAND test_shop -3)\nset_tests"),
+        ("TIMEOUT 10", "TIMEOUT 20"),
+        ("project(shop C)", 'project(shop C)\noption(SHOP_BUILD_TESTS "Build them" ON)'),
+    ],
+)
+def test_a_build_that_runs_more_is_left_alone(old: str, new: str) -> None:
+    assert found("tests/CMakeLists.txt", CMAKE, CMAKE.replace(old, new)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        (
+            "pom.xml",
+            "<project>\n</project>",
+            "<project>\n<properties><skipTests>true</skipTests></properties></project>",
+        ),
+        ("build.gradle", "test {\n  useJUnit()\n}\n", "test {\n  useJUnit()\n  exclude 'a'\n}\n"),
+        ("vite.config.ts", "x({\n  test: { a: 1 } })\n", "x({\n  test: { a: 1, exclude: ['b'] } })\n"),
+        ("Makefile", "all:\n\ttrue\ntest:\n\tpytest\n", "all:\n\ttrue\n"),
+        ("pytest.ini", "[pytest]\nxfail_strict = true\naddopts = -ra\n", "[pytest]\naddopts = -ra\n"),
+        (".eslintignore", "dist\n", "dist\nsrc\n"),
+        ("build/lib/shop.py", None, "x = 1\n"),
+        ("scripts/test.sh", "set -e\npytest\n", "pytest\n"),
+    ],
+)
+def test_every_finding_has_a_line_where_the_file_has_lines(path: str, before: str | None, after: str) -> None:
+    findings = [each for each in found(path, before, after) if each.grade != "note"]
+    assert findings
+    assert all(each.line and each.line <= after.count("\n") + 1 for each in findings)
+
+
 def test_a_finding_names_the_line_in_the_new_version() -> None:
     after = BASE.replace("    assert result == 30\n", "\n    assert result\n")
     (finding,) = [each for each in found("tests/test_shop.py", BASE, after) if each.grade == "weakening"]

@@ -64,7 +64,7 @@ def _checks(text: str) -> bool:
 
 def _file(change: Change, rule: str) -> Iterator[Finding]:
     if change.after is None:
-        yield Finding(rule, change.path, 1, "the file is gone, and what it checked with it")
+        yield Finding(rule, change.path, None, "the file is gone, and what it checked with it")
         return
     before, after = _read(change.before), _read(change.after)
     come, gone = _without(after, before), _without(before, after)

@@ -30,7 +30,7 @@ def _each(look_: Callable[[Sequence[Change]], Iterable[Finding]], changes: Seque
     except RecursionError:
         if len(changes) == 1:
             words = "nested too deep to be read"
-            return [Finding("too-deep", changes[0].path, None, words, "suspect")]
+            return [Finding("too-deep", changes[0].path, 1, words, "suspect")]
         return [finding for change in changes for finding in _each(look_, [change])]
 
 

@@ -64,8 +64,10 @@ def _blanked(found: re.Match[str]) -> str:
 
 
 def _fresh(name: str, blocks: dict[str, Block]) -> str:
+    if name not in blocks:
+        return name
     number = sum(1 for each in blocks if each.partition("\0")[0] == name)
-    return f"{name}\0{number}" if number else name
+    return f"{name}\0{number}"
 
 
 def _spans(text: str, plain: str, language: Language) -> Iterator[tuple[int, int, int, str]]:
@@ -144,6 +146,10 @@ def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, in
     skips = tuple(
         Check(_squeezed(each[0]), _line(plain, start + each.start())) for each in language.skip.finditer(inner)
     )
+    tags = tuple(
+        Check(_squeezed(each[0]), _line(plain, start + each.start()))
+        for each in language.tags.finditer(shown[: head - start])
+    )
     first = language.check.search(inner)
     early = re.search(r"^\s*return\b[^\n]*$", inner[: first.start()] if first else "", re.MULTILINE)
     return Block(
@@ -151,7 +157,7 @@ def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, in
         name=name,
         line=_line(plain, start),
         checks=checks,
-        skips=skips,
+        skips=skips + tags,
         body=_squeezed(_body(shown, head - start, language)),
         returns=early is not None and _top_level(inner, early.start()),
         branches=len(re.findall(r"\bif\b|\bunless\b", inner)),
