@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -19,11 +19,12 @@ from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
 from reflectloop.errors import NoSpace, ReflectloopError, SandboxEscape, SecretLeak
 from reflectloop.fileops import execute, validate
-from reflectloop.fileops.hands import Answered, Domain, Hands, Policy, Refusal, count_on
+from reflectloop.fileops.hands import Answered, Domain, Hands, Policy, count_on
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import Failure, Response, clean
 from reflectloop.fileops.validate import Invalid
 from reflectloop.flow import tasks
+from reflectloop.flow.domain import Tasks
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.state import journal, latch, lock
 from reflectloop.state.fold import fold
@@ -50,21 +51,6 @@ class Place:
     domain: Domain | None = None
     policy: Policy | None = None
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
-
-
-class NoDomain:
-    """Where nothing keeps the state of a plan, ops on it are refused."""
-
-    def _refuse(self, *_: object) -> NoReturn:
-        raise Refusal("no plan is kept here yet: ops on its state are not carried out", hint="reflectloop run PLAN")
-
-    plan_init = preflight = finalize = mark_blocked = apply_split = append_steps = _refuse
-
-    def keep(self) -> None:
-        pass
-
-    def take_back(self) -> None:
-        pass
 
 
 class _Now(NamedTuple):
@@ -240,7 +226,8 @@ class _Ground:
         cgroup.sweep()
         self.limiter = Limiter(space.name, limits.wanted(self.config.box)) if wall.level is Isolation.FULL else None
         box = Box.by(self.config, space, self.place.caller, wall, self.limiter)
-        self.hands = Hands(space, box, self.place.domain or NoDomain(), answers, answers.logs, policy=self.place.policy)
+        domain = self.place.domain or Tasks(self.folders, base.tree, base.commit, wall.stamp(()), box)
+        self.hands = Hands(space, box, domain, answers, answers.logs, policy=self.place.policy)
         if answers.anew:
             self.hands.notes.append("the task or the project is another now: this begins where that stands")
         return self.hands
