@@ -1196,6 +1196,8 @@ NAMES = [
     "pom.xml",
     ".github/workflows/ci.yml",
     "spec/a_spec.rb",
+    "tests/a.c",
+    "lib/a.js",
     "tsconfig.json",
     "tests/data/x.json",
     "jest.config.js",
