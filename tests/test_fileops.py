@@ -30,7 +30,7 @@ from reflectloop.fileops import danger, patches, paths, reading, validate
 from reflectloop.fileops import execute as executing
 from reflectloop.fileops.hands import Asked, Data, Hands, Notebook, Refusal, Seen, SplitAsked
 from reflectloop.fileops.reach import Barred, opened
-from reflectloop.fileops.request import LARGEST_CONTENT, MOST_OPS
+from reflectloop.fileops.request import LARGEST_CONTENT, MOST_OPS, Request
 from reflectloop.fileops.response import Response
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.fileops.validate import Invalid
@@ -285,6 +285,15 @@ def test_a_command_past_its_time_fails_its_op_and_one_without_network_has_none(p
         knock = f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}"
         answer = place.ask({"op": "run", "cmd": knock}, constraints={"no_network": True})
     assert answer.status == "fail"
+
+
+def test_a_command_that_waits_for_input_is_a_question(place: Place) -> None:
+    place.hands.box.idle_s = 1
+    answer = place.ask({"op": "write_file", "path": "a", "content": ""}, {"op": "run", "cmd": "sleep 60"})
+    assert answer.status == "ask"
+    assert answer.ask
+    assert "wait for input" in str(answer.ask["question"])
+    assert not (place.repo / "a").exists()
 
 
 def test_no_network_is_refused_where_it_cannot_be_promised(repo: Repo, tmp_path: Path) -> None:
@@ -787,6 +796,32 @@ def test_commands_that_only_look_like_it_are_not(command: Any) -> None:
     assert danger.refusal(command) is None
 
 
+def test_a_request_that_was_made_and_not_read_is_looked_at_all_the_same(place: Place) -> None:
+    made = Request.model_validate(
+        {
+            "proto": "triflow.fileops.v1",
+            "id": "made",
+            "purpose": "execute_step",
+            "ops": [
+                {"op": "search", "pattern": "(", "regex": True},
+                {"op": "write_file", "path": "build/a", "content": ""},
+            ],
+            "constraints": {"writable_roots": ["src"]},
+        }
+    )
+    answer = executing.execute(made, place.hands)
+    assert (answer.status, fields(answer)) == ("validation_error", ["ops[0].pattern", "ops[1].path"])
+
+
+def test_many_faults_and_long_names_make_no_long_answer() -> None:
+    many = {f"key{number}{'x' * 1000}": 1 for number in range(5000)}
+    raw = json.dumps({"proto": "triflow.fileops.v1", "id": "i" * 10**6, "ops": [], **many}).encode()
+    with pytest.raises(Invalid) as refused:
+        validate.parse(raw)
+    assert len(json.dumps(refused.value.response.as_json())) < 500_000
+    assert refused.value.response.errors[-1].error.endswith("faults more")
+
+
 def test_the_policy_of_the_caller_refuses_before_anything_runs(place: Place) -> None:
     place.hands.policy = lambda cmd: "no curl here" if "curl" in cmd else None
     before = place.state()
@@ -1262,6 +1297,18 @@ def test_a_request_goes_on_from_where_the_current_task_stands(repo: Repo) -> Non
     assert answer.json["data"]["0"]["content"] == "made by the run\n"
 
 
+def test_what_a_crash_left_unfinished_did_not_happen(repo: Repo) -> None:
+    pointer = repo.path / ".reflectloop/requests/pointer.json"
+    assert repo.run("fileops", request_file(repo, "one", {"op": "write_file", "path": "a", "content": "1\n"})).code == 0
+    before = pointer.read_bytes()
+    second = request_file(repo, "two", {"op": "run", "cmd": "echo 2 >> a"})
+    assert repo.run("fileops", second).code == 0
+    pointer.write_bytes(before)  # killed before the last write
+    assert repo.run("fileops", second).json["ops"][0]["status"] == "ok"
+    read = repo.run("fileops", request_file(repo, "three", {"op": "read_file", "path": "a"}))
+    assert read.json["data"]["0"]["content"] == "1\n2\n"
+
+
 def test_an_answer_that_came_with_a_project_is_not_believed(repo: Repo, tmp_path: Path) -> None:
     request = request_file(repo, "one", {"op": "write_file", "path": "new.txt", "content": "1\n"})
     assert repo.run("fileops", request).code == 0
@@ -1312,7 +1359,8 @@ def test_what_is_no_request_opens_nothing(repo: Repo) -> None:
     assert answer.code == 12
     assert {one["field"] for one in answer.json["errors"]} == {"done", "id", "ops", "purpose", "report", "summary"}
     assert not (repo.path / ".reflectloop" / "requests").exists()
-    assert repo.run("fileops", "nowhere.json").code == 12
+    nowhere = repo.run("fileops", "nowhere.json")
+    assert (nowhere.code, nowhere.json["status"]) == (12, "fail")
 
 
 def test_ops_on_a_plan_are_refused_where_none_is_kept(repo: Repo) -> None:

@@ -33,11 +33,13 @@ def fileops(file: Path, strict: bool, serve: bool, project_dir: Path, as_json: b
     if serve and file != Path("-"):
         raise click.UsageError("--serve reads standard input, not a FILE")
     place = flow.Place(project_dir)
-    sys.exit(_serve(place, strict=strict) if serve else _answer(place, _read(file), strict=strict))
+    sys.exit(_serve(place, strict=strict) if serve else _answer(place, file, strict=strict))
 
 
-def _answer(place: flow.Place, raw: bytes, *, strict: bool) -> int:
+def _answer(place: flow.Place, file: Path, *, strict: bool) -> int:
+    raw = b""
     try:
+        raw = _read(file)
         answer = flow.answer(place, raw, strict=strict)
     except ReflectloopError as error:
         return _refused(error, flow.id_in(raw))

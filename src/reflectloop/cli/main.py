@@ -24,6 +24,7 @@ COMMANDS = {
     "skip": ("steer", "Leave a step out, saying why."),
     "redo": ("steer", "Do a step again, and all that built on it."),
     "rewind": ("steer", "Go back to before a step."),
+    "answer": ("steer", "Answer what a blocked step asked."),
     "fork": ("steer", "Open a new task that stands where this one stood before a step."),
     "tasks": ("look", "List every task and its state."),
     "import-state": ("state", "Open a task from a TriFlow state.json."),

@@ -46,7 +46,7 @@ def execute(request: Request, hands: Hands) -> Response:
     known = hands.memory.recall(request.id)
     if known:
         return known.response if known.content == request.hash else _refused(request, [_TAKEN])
-    errors = _barred(request, hands)
+    errors = validate.misfits(request) or _barred(request, hands)
     if errors:
         return _refused(request, errors)
     spent = _spent(request, hands)
@@ -112,6 +112,7 @@ class _Try:
                 stopped = self._work()
                 if stopped is None:
                     response = self._done()
+                    self.hands.memory.secure()  # the state must not name a tree that could be lost
                     self.hands.domain.keep()
                     return response
             except BaseException:

@@ -78,6 +78,7 @@ class Memory(Protocol):
     """What was answered, by the request's id. Only what was carried out is remembered."""
 
     def recall(self, request_id: str) -> Answered | None: ...
+    def secure(self) -> None: ...  # what was recorded outlives us from here on
     def remember(self, request: Request, response: Response) -> None: ...
     def failures(self, purpose: str) -> int: ...
 
@@ -91,6 +92,9 @@ class Notebook:
 
     def recall(self, request_id: str) -> Answered | None:
         return self._answered.get(request_id)
+
+    def secure(self) -> None:
+        pass
 
     def remember(self, request: Request, response: Response) -> None:
         self._answered[request.id] = Answered(request.hash, response)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +21,7 @@ _MOST_SEARCHED = 4 << 20  # bytes of a file that is searched
 _MOST_IN_ALL = 512 << 20
 _LONGEST_LINE = 400
 _DEEPEST = 200
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _QUIETLY = re2.Options()
 _QUIETLY.log_errors = False
 
@@ -32,7 +34,7 @@ def file(op: ReadFile, reach: Reach) -> Data:
     text = _text(raw)
     if text is None:
         return {**said, "binary": True}
-    lines = text.splitlines(keepends=True)
+    lines = _LINE.findall(text)
     wanted = "".join(lines[op.startLine - 1 : op.endLine])
     return {**said, "lines": len(lines), "content": wanted[:_MOST_SHOWN], "truncated": len(wanted) > _MOST_SHOWN}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
@@ -99,9 +100,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) == len(pairs):
         return value
-    names = [name for name, _ in pairs]
+    counts = Counter(name for name, _ in pairs)
     doubled = _Doubled(value)
-    doubled.twice = tuple(name for name in value if names.count(name) > 1)
+    doubled.twice = tuple(name for name, count in counts.items() if count > 1)
     return doubled
 
 

@@ -9,7 +9,7 @@ from reflectloop.fileops.change import Change, Unfit, counted, named
 from reflectloop.fileops.hunks import Hunk, Line
 
 _GIT = re.compile(r"diff --git (\"(?:[^\"\\]|\\.)*\"|a/.+?) (\"(?:[^\"\\]|\\.)*\"|b/.+)")
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _ESCAPE = re.compile(r"\\([0-7]{3}|.)")
 _ESCAPES = {"n": 10, "t": 9, "r": 13, '"': 34, "\\": 92, "a": 7, "b": 8, "f": 12, "v": 11}
 _NOTHING = "/dev/null"

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from reflectloop.fileops import patches, paths, reading
 from reflectloop.fileops.reading import Fault, Place, Unread, dotted
 from reflectloop.fileops.request import (
+    MOST_OPS,
     READING,
     WRITING,
     ApplyPatch,
@@ -32,6 +33,8 @@ from reflectloop.terms import wrong_shape
 
 _MARKS = frozenset(("proto", "ops"))
 _STRICT = ("summary", "done", "report")
+WHOLE = "(request)"  # the field of a fault that is no single field's
+_LONGEST, _MOST = 300, 500  # characters of a field, and faults that are named
 _MODELS: dict[str, type[BaseModel]] = {
     get_args(model.model_fields["op"].annotation)[0]: model for model in get_args(get_args(Op)[0])
 }
@@ -48,7 +51,7 @@ class Invalid(Exception):
         proto, name = said.get("proto"), said.get("id")
         self.response = Response(
             proto=proto if proto in ("triflow.fileops.v1", "autoflow.fileops.v1") else DEFAULT_PROTO,
-            id=name.encode("utf-8", "replace").decode() if isinstance(name, str) else "",
+            id=name[:_LONGEST].encode("utf-8", "replace").decode() if isinstance(name, str) else "",
             status="validation_error",
             errors=tuple(errors),
         )
@@ -77,22 +80,24 @@ def check(value: dict[str, Any], *, strict: bool = False, faults: list[Fault] | 
         raise Invalid(_listed([Fault((), "is nested too deep")])) from fault
     if strict:
         found += [Fault((key,), "is required in strict mode, and missing") for key in _STRICT if key not in value]
-    found += _of_meaning(value, ops)
+    found += _of_meaning(value.get("purpose"), _roots(value), ops)
     if found or request is None:
         raise Invalid(_listed(found), value)
     return request
 
 
 def _listed(faults: list[Fault]) -> list[FieldError]:
-    pairs = dict.fromkeys((dotted(fault.place) or "(request)", fault.words) for fault in faults)
-    return [FieldError(field=field, error=words) for field, words in sorted(pairs, key=lambda pair: pair[0])]
+    pairs = dict.fromkeys((dotted(fault.place)[:_LONGEST] or WHOLE, fault.words) for fault in faults)
+    listed = [FieldError(field=field, error=words) for field, words in sorted(pairs, key=lambda pair: pair[0])]
+    more = FieldError(field=WHOLE, error=f"and {len(listed) - _MOST} faults more")
+    return [*listed[:_MOST], more] if len(listed) > _MOST else listed
 
 
 def _sound_ops(value: dict[str, Any]) -> dict[int, Any]:
     """Those of a request whose shape is wrong that can be looked at all the same."""
     ops = value.get("ops")
     found = {}
-    for number, op in enumerate(ops if isinstance(ops, list) else []):
+    for number, op in enumerate(ops[:MOST_OPS] if isinstance(ops, list) else []):
         try:
             found[number] = _OP.validate_python(op)
         except ValidationError:
@@ -163,11 +168,16 @@ def _keys(annotation: object, place: Place) -> list[str]:
 # Meaning: what no single field can tell ---------------------------------------------------------------------------
 
 
-def _of_meaning(value: dict[str, Any], ops: dict[int, Any]) -> Iterator[Fault]:
-    roots = _roots(value)
+def misfits(request: Request) -> list[FieldError]:
+    """The same for a request that was not read, but made."""
+    roots = request.constraints.writable_roots or None
+    return _listed(list(_of_meaning(request.purpose, roots, dict(enumerate(request.ops)))))
+
+
+def _of_meaning(purpose: object, roots: tuple[str, ...] | None, ops: dict[int, Any]) -> Iterator[Fault]:
     for number, op in ops.items():
         place: Place = ("ops", number)
-        if value.get("purpose") == "read_state" and not isinstance(op, (*READING, Preflight)):
+        if purpose == "read_state" and not isinstance(op, (*READING, Preflight)):
             yield Fault((*place, "op"), f"'{op.op}' changes something, and the purpose is read_state")
         if isinstance(op, Search):
             yield from _of_search(op, place)
