@@ -28,7 +28,8 @@ class Desk:
     def good(self, *ops: dict[str, Any]) -> Any:
         found = self.send(*ops)
         assert found["status"] == "ok", found
-        return found["data"]
+        data: dict[str, Any] = found["data"]
+        return data[max(data)] if data else {}
 
     def bad(self, *ops: dict[str, Any]) -> str:
         found = self.send(*ops)
@@ -79,7 +80,7 @@ def test_words_finish_nothing(desk: Desk) -> None:
     desk.good(PREFLIGHT)
     assert "words are no evidence" in desk.bad({**FINALIZE, "notes": "all good, 15/15 passed, verified end to end"})
     assert "does not hold" in desk.bad(*(dict(op) for op in (ONE, SHOWN, FINALIZE, PREFLIGHT, FINALIZE)))
-    assert "no verification the engine knows" in desk.bad(SHOWN, {**FINALIZE, "verification": "trust_me"})
+    assert "no verification the engine knows" in desk.bad(ONE, SHOWN, {**FINALIZE, "verification": "trust_me"})
     assert desk.state() == "EXECUTING"
 
 
