@@ -34,6 +34,7 @@ from reflectloop.fileops.request import LARGEST_CONTENT, MOST_OPS, Request
 from reflectloop.fileops.response import Response
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.fileops.validate import Invalid
+from reflectloop.state import lock
 from reflectloop.terms import Isolation
 from reflectloop.workspace import checkout, project, snapshot
 from reflectloop.workspace.store import open_for
@@ -502,6 +503,15 @@ def test_the_six_ops_on_the_plan_reach_the_domain_with_what_the_engine_saw(place
     before, after = place.plan.seen[1], place.plan.seen[2]
     assert before.tree == before.begun != after.tree
     assert [one.exitCode for one in after.commands] == [0]
+
+
+def test_a_request_as_triflow_writes_it_is_strictly_valid() -> None:
+    raw = """{"proto": "triflow.fileops.v1", "id": "TR-FINALIZE", "purpose": "finalize_step",
+      "summary": "完成当前步骤并推进状态", "done": ["状态更新为 done", "指针移动到下一步"],
+      "ops": [{"op": "triflow_state_finalize", "verification": "verify_pointer_moved"},
+              {"op": "run", "cmd": "python3 automation/autoloop.py --once"}],
+      "report": {"changedFiles": true}}"""
+    assert len(validate.parse(raw.encode(), strict=True).ops) == 2
 
 
 @pytest.mark.parametrize(
@@ -1361,6 +1371,14 @@ def test_what_is_no_request_opens_nothing(repo: Repo) -> None:
     assert not (repo.path / ".reflectloop" / "requests").exists()
     nowhere = repo.run("fileops", "nowhere.json")
     assert (nowhere.code, nowhere.json["status"]) == (12, "fail")
+
+
+def test_a_project_at_work_is_locked_and_says_so_in_json(repo: Repo) -> None:
+    assert repo.run("fileops", request_file(repo, "first", {"op": "list_dir"})).code == 0
+    with lock.hold(repo.path / ".reflectloop", "test"):
+        answer = repo.run("fileops", request_file(repo, "one", {"op": "list_dir"}))
+    assert (answer.code, answer.json["id"]) == (50, "one")
+    assert answer.json["fail"]["hint"].startswith("LOCKED")
 
 
 def test_ops_on_a_plan_are_refused_where_none_is_kept(repo: Repo) -> None:
