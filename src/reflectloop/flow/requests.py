@@ -99,7 +99,7 @@ def opened(place: Place) -> Iterator[Hands]:
 
 
 class _Ground:
-    """What a session stands on: made like a run's, and cleared away like it."""
+    """What requests stand on: made like a run's, and cleared away like it."""
 
     def __init__(self, place: Place, folders: Folders) -> None:
         self.place, self.folders = place, folders
