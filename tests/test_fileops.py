@@ -34,6 +34,7 @@ from reflectloop.fileops.request import LARGEST_CONTENT, MOST_OPS, Request
 from reflectloop.fileops.response import Response
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.fileops.validate import Invalid
+from reflectloop.state import lock
 from reflectloop.terms import Isolation
 from reflectloop.workspace import checkout, project, snapshot
 from reflectloop.workspace.store import open_for
@@ -248,6 +249,8 @@ def test_search_finds_text_and_expressions_within_limits(place: Place) -> None:
     assert lines(pattern="line 1", glob="*.txt") == ([1, *range(10, 20)], False)
     assert lines(pattern="line", maxResults=3) == ([1, 2, 3], True)
     assert lines(pattern="line", glob="*.py") == ([], False)
+    assert lines(pattern="line 20", glob="src/**/num?ers.*") == ([20], False)
+    assert lines(pattern="line 20", glob="*n" * 100 + "b") == ([], False)
     broken = place.ask({"op": "search", "pattern": "(", "regex": True})
     assert (broken.status, fields(broken)) == ("validation_error", ["ops[0].pattern"])
 
@@ -452,6 +455,13 @@ def test_plain_diffs_and_wrong_counts_are_read_all_the_same(patch: str) -> None:
     assert patched("a\nb\nc\n", patch) == "a\nB\nc\n"
 
 
+def test_of_many_places_that_fit_the_one_a_diff_names_is_taken() -> None:
+    before = "".join(f"{'  x' if number % 2 else 'y'}\n" for number in range(5000))
+    for named in (3, 2500, 4999):
+        after = patched(before, f"--- a/f\n+++ b/f\n@@ -{named},1 +{named},1 @@\n-\tx\n+z\n").split("\n")
+        assert abs(after.index("z") + 1 - named) <= 1
+
+
 LINES = st.lists(st.sampled_from(["a", "b", "", "  x", "-- x", "++ y", "@@", "é"]), max_size=12)
 
 
@@ -502,6 +512,15 @@ def test_the_six_ops_on_the_plan_reach_the_domain_with_what_the_engine_saw(place
     before, after = place.plan.seen[1], place.plan.seen[2]
     assert before.tree == before.begun != after.tree
     assert [one.exitCode for one in after.commands] == [0]
+
+
+def test_a_request_as_triflow_writes_it_is_strictly_valid() -> None:
+    raw = """{"proto": "triflow.fileops.v1", "id": "TR-FINALIZE", "purpose": "finalize_step",
+      "summary": "完成当前步骤并推进状态", "done": ["状态更新为 done", "指针移动到下一步"],
+      "ops": [{"op": "triflow_state_finalize", "verification": "verify_pointer_moved"},
+              {"op": "run", "cmd": "python3 automation/autoloop.py --once"}],
+      "report": {"changedFiles": true}}"""
+    assert len(validate.parse(raw.encode(), strict=True).ops) == 2
 
 
 @pytest.mark.parametrize(
@@ -712,6 +731,7 @@ def test_sizes_and_depths_are_limited_before_anything_is_built() -> None:
     assert "nested deeper" in refusal(b'{"ops": ' + b"[" * 100 + b"]" * 100 + b"}")
     assert "not UTF-8" in refusal(b'{"ops": "\xff"}')
     assert "NaN" in refusal(b'{"ops": NaN}')
+    assert "more than 20000 values" in refusal(b'{"ops": [' + b"0," * 30_000 + b"0]}")
     assert reading.LARGEST < 200 << 20
     head: dict[str, Any] = {"proto": "triflow.fileops.v1", "id": "x", "purpose": "execute_step"}
     for ops, field in (
@@ -720,6 +740,7 @@ def test_sizes_and_depths_are_limited_before_anything_is_built() -> None:
         ([{"op": "write_file", "path": "a", "content": "x" * (LARGEST_CONTENT + 1)}], "ops[0].content"),
         ([{"op": "write_json", "path": "a", "value": ["x" * LARGEST_CONTENT]}], "ops[0].value"),
         ([{"op": "write_json", "path": "a", "value": float("inf")}], "ops[0].value"),
+        ([{"op": "run", "cmd": "x" * 10**6}], "ops[0].cmd"),
     ):
         with pytest.raises(Invalid) as refused:
             validate.check({**head, "ops": ops})
@@ -813,13 +834,18 @@ def test_a_request_that_was_made_and_not_read_is_looked_at_all_the_same(place: P
     assert (answer.status, fields(answer)) == ("validation_error", ["ops[0].pattern", "ops[1].path"])
 
 
+def test_a_large_value_is_written_though_a_request_has_few(place: Place) -> None:
+    assert place.ask({"op": "write_json", "path": "a.json", "value": [0] * 50_000}).status == "ok"
+    assert json.loads(place.text("a.json")) == [0] * 50_000
+
+
 def test_many_faults_and_long_names_make_no_long_answer() -> None:
     many = {f"key{number}{'x' * 1000}": 1 for number in range(5000)}
     raw = json.dumps({"proto": "triflow.fileops.v1", "id": "i" * 10**6, "ops": [], **many}).encode()
     with pytest.raises(Invalid) as refused:
         validate.parse(raw)
     assert len(json.dumps(refused.value.response.as_json())) < 500_000
-    assert refused.value.response.errors[-1].error.endswith("faults more")
+    assert refused.value.response.errors[-1].error == "has more faults than these"
 
 
 def test_the_policy_of_the_caller_refuses_before_anything_runs(place: Place) -> None:
@@ -1361,6 +1387,14 @@ def test_what_is_no_request_opens_nothing(repo: Repo) -> None:
     assert not (repo.path / ".reflectloop" / "requests").exists()
     nowhere = repo.run("fileops", "nowhere.json")
     assert (nowhere.code, nowhere.json["status"]) == (12, "fail")
+
+
+def test_a_project_at_work_is_locked_and_says_so_in_json(repo: Repo) -> None:
+    assert repo.run("fileops", request_file(repo, "first", {"op": "list_dir"})).code == 0
+    with lock.hold(repo.path / ".reflectloop", "test"):
+        answer = repo.run("fileops", request_file(repo, "one", {"op": "list_dir"}))
+    assert (answer.code, answer.json["id"]) == (50, "one")
+    assert answer.json["fail"]["hint"].startswith("LOCKED")
 
 
 def test_ops_on_a_plan_are_refused_where_none_is_kept(repo: Repo) -> None:

@@ -14,7 +14,7 @@ _SHELLS = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash"))
 _DEADLY = frozenset(("shutdown", "reboot", "halt", "poweroff", "mkfs", "wipefs"))
 _HOMES = frozenset(("~", "$HOME", "${HOME}"))
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_BOMB = re.compile(r"(\S+)\s*\(\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;\s*\1")
+_BOMB = re.compile(r"(\S{1,64})\s*\(\)\s*\{\s*\1\s*\|\s*\1\s*&\s*\}\s*;\s*\1")
 _DISK = re.compile(r"/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|mapper/)")
 _INNER = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 _DEEPEST = 5  # shells started by shells

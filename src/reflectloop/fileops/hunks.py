@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
 _SHOWN = 3  # lines of a hunk, in a message
-_LOOKED_AT = 1000  # places that fit, when the nearest is wanted
 # What editors and models put for plain characters.
 _PLAIN = {
     **dict.fromkeys(map(ord, "‐‑‒–—―−"), "-"),
@@ -69,13 +68,24 @@ class _Body:
     def places(self, wanted: list[str], since: int, grade: int) -> Iterator[int]:
         """The numbers of lines from which on the wanted ones stand."""
         text, starts = self.squashed(grade)
-        needle = "".join(f"\n{_SQUASHES[grade](line)}" for line in wanted) + "\n"
-        if since >= len(starts):
-            return
-        position = text.find(needle, starts[since])
+        position = text.find(_needle(wanted, grade), starts[since]) if since < len(starts) else -1
         while position >= 0:
             yield bisect_left(starts, position)  # every line break begins a line
-            position = text.find(needle, position + 1)
+            position = text.find(_needle(wanted, grade), position + 1)
+
+    def nearest(self, wanted: list[str], since: int, near: int, grade: int) -> int | None:
+        """The same, of the place that is nearest to a line."""
+        text, starts = self.squashed(grade)
+        if since >= len(starts):
+            return None
+        needle, here = _needle(wanted, grade), starts[max(since, min(near, len(starts) - 1))]
+        found = (text.rfind(needle, starts[since], here + len(needle)), text.find(needle, here))
+        numbers = [bisect_left(starts, position) for position in found if position >= 0]
+        return min(numbers, key=lambda number: abs(number - near), default=None)
+
+
+def _needle(wanted: list[str], grade: int) -> str:
+    return "".join(f"\n{_SQUASHES[grade](line)}" for line in wanted) + "\n"
 
 
 def apply(text: str, hunks: tuple[Hunk, ...], *, close: bool = False) -> str:
@@ -144,15 +154,9 @@ def _find(body: _Body, wanted: list[str], begin: int, near: int | None, *, at_en
     for grade in range(len(_SQUASHES)):
         places = body.places(wanted, begin, grade)
         if at_end:
-            found = [place for place in places if place + len(wanted) == len(body.lines)]
-        elif near is None:
-            found = [place for place in [next(places, None)] if place is not None]
+            found = next((place for place in places if place + len(wanted) == len(body.lines)), None)
         else:
-            found = sorted(_some(places), key=lambda place: abs(place - near))
-        if found:
-            return found[0]
+            found = next(places, None) if near is None else body.nearest(wanted, begin, near, grade)
+        if found is not None:
+            return found
     return _find(body, wanted, begin, near, at_end=False) if at_end else None
-
-
-def _some(places: Iterator[int]) -> list[int]:
-    return [place for _, place in zip(range(_LOOKED_AT), places, strict=False)]

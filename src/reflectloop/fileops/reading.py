@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 LARGEST = 32 << 20  # bytes of a request
 DEEPEST = 64
 _TRIES = 200
+_MOST, _FREE = 20_000, ("value",)  # values, but for those that are only written to a file
 _BEGINS = re.compile(r"\{\s*[\"}]")
 _LONE = re.compile("[\ud800-\udfff]")
 
@@ -114,10 +115,14 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number
 
 
 def _faults(top: dict[str, Any]) -> Iterator[Fault]:
-    """Keys that stand twice, text that no file can hold, and depth; without recursion."""
+    """Keys that stand twice, text that no file can hold, depth and number; without recursion."""
     waiting: list[tuple[Place, Any]] = [((), top)]
+    count = 0
     while waiting:
         place, value = waiting.pop()
+        count += place[2:3] != _FREE
+        if count > _MOST:
+            raise Unread(f"holds more than {_MOST} values")
         if isinstance(value, str):
             if _LONE.search(value):
                 yield Fault(place, "holds half of a surrogate pair, which is no text")

@@ -28,6 +28,7 @@ Proto = Literal["triflow.fileops.v1", "autoflow.fileops.v1"]
 Purpose = Literal["execute_step", "write_plan_files", "finalize_step", "read_state", "split_step"]
 MOST_OPS = 200
 LARGEST_CONTENT = 8 << 20  # bytes of one write, or of one patch
+_LONGEST_WORD = 100_000  # the kernel takes a little more
 _A_DAY_MS = 24 * 3600 * 1000
 
 
@@ -49,7 +50,11 @@ def _value_fits(value: JsonValue) -> JsonValue:
 
 def _safe(command: str | tuple[str, ...]) -> str | tuple[str, ...]:
     words = [command] if isinstance(command, str) else command
-    refused = "holds a NUL character" if any("\0" in word for word in words) else danger.refusal(command)
+    if any("\0" in word for word in words):
+        raise ValueError("holds a NUL character")
+    if any(len(word) > _LONGEST_WORD for word in words):
+        raise ValueError(f"holds a word of more than {_LONGEST_WORD} characters")
+    refused = danger.refusal(command)
     if refused:
         raise ValueError(refused)
     return command

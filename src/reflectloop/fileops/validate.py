@@ -74,7 +74,8 @@ def check(value: dict[str, Any], *, strict: bool = False, faults: list[Fault] | 
         request = Request.model_validate(value)
         ops = dict(enumerate(request.ops))
     except ValidationError as shape:
-        found += [_in_words(error) for error in shape.errors(include_url=False) if not _is_echo(error)]
+        errors = [error for error in shape.errors(include_url=False) if not _is_echo(error)]
+        found += [_in_words(error) for error in errors[: _MOST + 1]]
         ops = _sound_ops(value)
     except RecursionError as fault:
         raise Invalid(_listed([Fault((), "is nested too deep")])) from fault
@@ -89,7 +90,7 @@ def check(value: dict[str, Any], *, strict: bool = False, faults: list[Fault] | 
 def _listed(faults: list[Fault]) -> list[FieldError]:
     pairs = dict.fromkeys((dotted(fault.place)[:_LONGEST] or WHOLE, fault.words) for fault in faults)
     listed = [FieldError(field=field, error=words) for field, words in sorted(pairs, key=lambda pair: pair[0])]
-    more = FieldError(field=WHOLE, error=f"and {len(listed) - _MOST} faults more")
+    more = FieldError(field=WHOLE, error="has more faults than these")
     return [*listed[:_MOST], more] if len(listed) > _MOST else listed
 
 

@@ -12,6 +12,7 @@ from reflectloop import config, secrets
 from reflectloop.box import editable, limits, walls
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
+from reflectloop.box.walls import Wall
 from reflectloop.errors import ReflectloopError, SandboxEscape, SecretLeak
 from reflectloop.fileops import execute, validate
 from reflectloop.fileops.hands import Domain, Hands, Policy
@@ -27,8 +28,9 @@ from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, project, snapshot
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import cgroup, clock
 
 EXIT_CODES = {"ok": 0, "validation_error": 12, "fail": 30, "ask": 40, "split": 40}
@@ -82,7 +84,7 @@ def opened(place: Place) -> Iterator[Hands]:
 
 
 class _Ground:
-    """What a session stands on: made like a run's, and cleared away like it."""
+    """What requests stand on: made like a run's, and cleared away like it."""
 
     def __init__(self, place: Place, folders: Folders) -> None:
         self.place, self.folders = place, folders
@@ -90,7 +92,8 @@ class _Ground:
         self.space: Workspace | None = None
         self.hands: Hands | None = None
         self.limiter: Limiter | None = None
-        self.tree, self.leaked, self.well = "", False, False
+        self.leak: SecretLeak | None = None
+        self.tree, self.well = "", False
 
     def open(self) -> Hands:
         self.config = config.load(self.folders.root)
@@ -104,21 +107,9 @@ class _Ground:
         base = snapshot.take(found, store, self.folders.scratch)
         answers = Answers(self.folders, store)
         task, recorded = self._task()
-        start = recorded if recorded and answers.has(recorded) else base.tree
-        self.tree = answers.begin(task, base.tree, start)
-        self.space = space = checkout.create(
-            found,
-            store,
-            Snapshot(self.tree, base.commit, dirty=base.dirty, warnings=()),
-            name=self.run_id,
-            root=checkout.sandbox_root(found, self.place.sandbox_root or self.config.workspace.root),
-            carry=self.config.workspace,
-            mounted=wall.mounted,
-            bound=wall.by == "bubblewrap",
-        )
+        self.tree = answers.begin(task, base.tree, recorded if recorded and answers.has(recorded) else base.tree)
+        self.space = space = self._lay_out(found, store, base, wall)
         answers.serve(space)
-        if not wall.mounted:
-            editable.refuse(self.folders.root, self.place.caller, [*map(Path, space.copied), *space.carried])
         cgroup.sweep()
         self.limiter = Limiter(space.name, limits.wanted(self.config.box)) if wall.level is Isolation.FULL else None
         box = Box.by(self.config, space, self.place.caller, wall, self.limiter)
@@ -127,6 +118,21 @@ class _Ground:
         if answers.anew:
             self.hands.notes.append("the task or the project is another now: this begins where that stands")
         return self.hands
+
+    def _lay_out(self, found: Project, store: Store, base: Snapshot, wall: Wall) -> Workspace:
+        space = checkout.create(
+            found,
+            store,
+            base._replace(tree=self.tree),
+            name=self.run_id,
+            root=checkout.sandbox_root(found, self.place.sandbox_root or self.config.workspace.root),
+            carry=self.config.workspace,
+            mounted=wall.mounted,
+            bound=wall.by == "bubblewrap",
+        )
+        if not wall.mounted:
+            editable.refuse(self.folders.root, self.place.caller, [*map(Path, space.copied), *space.carried])
+        return space
 
     def _task(self) -> tuple[str | None, str | None]:
         """The task being worked on, and the tree that its last run came to."""
@@ -141,7 +147,7 @@ class _Ground:
 
     def stop(self, fault: ReflectloopError) -> None:
         """A leak or an escape holds the project, and nothing of it is left."""
-        self.leaked = isinstance(fault, SecretLeak)
+        self.leak = fault if isinstance(fault, SecretLeak) else None
         tasks.stop_project(self.folders, fault, tasks.Place(self.run_id, None, "", self.tree))
 
     def close(self) -> None:
@@ -152,9 +158,8 @@ class _Ground:
         if self.space:
             self.space.close()
         entry = ledger.find(self.folders.own, self.run_id)
-        if entry and self.leaked:
-            ledger.destroy(entry)
-            self._forget_logs()
+        if entry and self.leak:
+            self._destroy(entry, self.leak)
         elif entry and self.space and self.well and self.config.workspace.warm:
             self._keep_warm(entry, self.space)
         elif entry:
@@ -162,10 +167,13 @@ class _Ground:
         for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed) if entry else ():
             ledger.remove(old)
 
-    def _forget_logs(self) -> None:
-        if self.hands:
-            for log in self.hands.logs.glob(f"{self.run_id}.*.log"):
-                log.unlink()
+    def _destroy(self, entry: ledger.Entry, leak: SecretLeak) -> None:
+        left = ledger.destroy(entry)
+        if left:
+            where = ", ".join(map(os.fspath, left))
+            leak.message += f"; what leaked may still lie in {where}, which could not be removed"
+        for log in self.hands.logs.glob(f"{self.run_id}.*.log") if self.hands else ():
+            log.unlink()
 
     def _keep_warm(self, entry: ledger.Entry, space: Workspace) -> None:
         for other in ledger.entries(self.folders.own):
