@@ -99,17 +99,19 @@ class Journal:
             return self._append(event)
 
     def _append(self, event: Event) -> Entry:
-        self._seq += 1
-        entry = Entry(self._seq, clock.stamp(clock.now()), event)
+        entry = Entry(self._seq + 1, clock.stamp(clock.now()), event)
         line = seal({"v": SCHEMA, **entry.as_json()})
         with files.room_for("the journal", self.path):
             start = os.lseek(self._file, 0, os.SEEK_CUR)
             try:
                 _write_all(self._file, line)
                 os.fdatasync(self._file)
-            except OSError:
-                # A half line must not be followed by a whole one.
+                self._seq = entry.seq
+            except BaseException:
+                # As if it had not been tried: a half line, a hole or a number left out would damage all that follows.
+                self._seq = entry.seq - 1
                 os.ftruncate(self._file, start)
+                os.lseek(self._file, start, os.SEEK_SET)
                 raise
         if self._on_event:
             self._on_event(entry)

@@ -16,6 +16,8 @@ from reflectloop.world import trees
 _NO_ROOM = {
     errno.ENOSPC,
     errno.EDQUOT,
+    errno.EFBIG,
+    errno.EIO,
     errno.EROFS,
     errno.EACCES,
     errno.EPERM,
