@@ -51,6 +51,11 @@ def read(path: Path) -> list[Entry]:
         raw = path.read_bytes()
     except FileNotFoundError:
         return []
+    except OSError as fault:
+        raise StateDamaged(
+            f"{path} cannot be read: {os.strerror(fault.errno or 0).lower()}",
+            next_step=f"see who may read it (ls -l {path}), then: reflectloop status",
+        ) from fault
     lines = raw.split(b"\n")
     lines.pop()  # empty, or torn
     return [_entry(path, number, line) for number, line in enumerate(lines, 1)]
@@ -65,7 +70,10 @@ def _entry(path: Path, number: int, line: bytes) -> Entry:
         raise _damaged(path, number, f"it was written by another version (schema {schema}, event {kind!r})")
     if seq != number:
         raise _damaged(path, number, f"it is number {seq}: a line is missing or doubled")
-    return Entry(number, str(at), KINDS[str(kind)](**record))
+    try:
+        return Entry(number, str(at), KINDS[str(kind)](**record))
+    except TypeError as fault:
+        raise _damaged(path, number, f"it was written by another version ({fault})") from fault
 
 
 def _damaged(path: Path, number: int, why: str) -> StateDamaged:
