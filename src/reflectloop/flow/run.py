@@ -126,7 +126,8 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
         point = recovery.find(folders) if request.resume else None
         line = _Line(request, folders, point.run.id if point else clock.run_id(clock.now()), watching, point)
         try:
-            line.walk()
+            with files.room_left(folders.own):
+                line.walk()
         except ReflectloopError as fault:
             line.error = fault
         except KeyboardInterrupt:
