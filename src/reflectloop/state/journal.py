@@ -41,7 +41,7 @@ def unseal(line: bytes) -> Json | None:
     text, seal_text = line[:-_SEAL_LENGTH], line[-_SEAL_LENGTH:]
     if seal_text != f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode():
         return None
-    record: Json = json.loads(text + b"}")
+    record: Json = json.loads(text.decode() + "}")  # text: from bytes it would guess the encoding, line by line
     return record
 
 
@@ -65,7 +65,8 @@ def _entry(path: Path, number: int, line: bytes) -> Entry:
     record = unseal(line)
     if record is None:
         raise _damaged(path, number, "the checksum does not match")
-    seq, at, kind, schema = (record.pop(key, None) for key in ("seq", "at", "kind", "v"))
+    taken = record.pop
+    seq, at, kind, schema = taken("seq", None), taken("at", None), taken("kind", None), taken("v", None)
     if schema != SCHEMA or kind not in KINDS:
         raise _damaged(path, number, f"it was written by another version (schema {schema}, event {kind!r})")
     if seq != number:
