@@ -82,7 +82,8 @@ class Folders(NamedTuple):
         """Our folder must be a folder, and nothing in it a link: we would write where the link leads."""
         if not os.path.lexists(self.own):
             return
-        inside = [] if self.own.is_symlink() or not self.own.is_dir() else list(self.own.iterdir())
+        with files.room_for("our folder", self.own):
+            inside = [] if self.own.is_symlink() or not self.own.is_dir() else list(self.own.iterdir())
         strange = (
             [self.own]
             if not self.own.is_dir() or self.own.is_symlink()

@@ -17,6 +17,7 @@ from reflectloop.state.events import Json, StepFinished
 from reflectloop.state.fold import Run, Task, fold
 from reflectloop.state.transitions import State
 from reflectloop.verify.checks import CheckResult
+from reflectloop.workspace import apply as applying
 from reflectloop.workspace import ledger
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, process
@@ -102,6 +103,20 @@ def refuse_deadly(point: Point) -> None:
                 f"step {name}: the engine died {MOST_INTERRUPTIONS} times in a row while it ran",
                 next_step=f"reflectloop log {point.run.id} {name}",
             )
+
+
+def starts(run: Run) -> dict[str, str]:
+    """The tree that each step which came to its end began with."""
+    return {step.id: step.start for step in run.steps.values() if step.start}
+
+
+def reached(run: Run, store: Store) -> str:
+    """What all good steps came to. Those of a batch each left a tree with their own change alone."""
+    tree = run.base_tree
+    for step in map(run.steps.__getitem__, run.order):
+        if step.status == "done" and step.start and step.tree:
+            tree = applying.merge(store, base=step.start, ours=tree, theirs=step.tree)
+    return tree
 
 
 def results(plan: Plan, run: Run, logs: Path) -> list[StepResult]:

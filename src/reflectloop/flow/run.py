@@ -126,7 +126,8 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
         point = recovery.find(folders) if request.resume else None
         line = _Line(request, folders, point.run.id if point else clock.run_id(clock.now()), watching, point)
         try:
-            line.walk()
+            with files.room_left(folders.own):
+                line.walk()
         except ReflectloopError as fault:
             line.error = fault
         except KeyboardInterrupt:
@@ -222,8 +223,7 @@ class _Line:
         self.base = Snapshot(point.run.base_tree, point.run.base_commit, dirty=False, warnings=())
         self.task, self.over = point.task, point.run.status != "running"
         self.steps += recovery.results(loaded.plan, point.run, self.folder.logs)
-        whole = [step.tree for step in self.steps if step.success]
-        self.tree = point.run.end_tree or (whole[-1] if whole else self.base.tree)
+        self.tree = point.run.end_tree or recovery.reached(point.run, self.store)
         self._lay_out(loaded)
         self._reopen_journal(point)
         return loaded
@@ -324,6 +324,7 @@ class _Line:
             keep_going=self.request.keep_going,
             results=self.steps,
             skipped=frozenset(self._skipped()),
+            starts=recovery.starts(self.point.run) if self.point else {},
             stop_asked=lambda: steer.asked(self.folders),
         )
         work.run(self.request.jobs or loaded.plan.jobs)

@@ -43,6 +43,7 @@ class Work:
     results: list[StepResult] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     skipped: frozenset[str] = frozenset()
+    starts: Mapping[str, str] = field(default_factory=dict)  # of what an earlier engine did: the tree it began with
     stop_asked: Callable[[], str | None] = lambda: None  # why the run is to stop before the next step
 
     def run(self, jobs: int) -> None:
@@ -132,7 +133,8 @@ class _Batches:
 
     def __init__(self, work: Work, jobs: int, cancel: Cancel) -> None:
         self.work, self.jobs, self.cancel = work, jobs, cancel
-        self.tree = work.main.tree  # what all finished batches came to
+        # What all finished batches came to; those of an earlier engine are merged again.
+        self.tree = work.main.base_tree
         self.free: list[Workspace] = [work.main]
         self.used: set[str] = set()
         self.count = 1
@@ -178,7 +180,8 @@ class _Batches:
     ) -> None:
         """In plan order; what an earlier engine settled is merged again, and not written down twice."""
         while unsettled and unsettled[0].id in done:
-            result = self._merge(base, done[unsettled.pop(0).id])
+            name = unsettled.pop(0).id
+            result = self._merge(self.work.starts.get(name, base) if name in known else base, done[name])
             if result.id not in known:
                 self.work.settle(result)
 

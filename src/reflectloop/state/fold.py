@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events
@@ -28,8 +28,7 @@ COUNTED = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     id: str
     status: StepStatus = "pending"
     exit_code: int | None = None
@@ -111,6 +110,9 @@ def fold(entries: Iterable[Entry]) -> Task:
 
 def advance(task: Task, entry: Entry) -> None:
     """Move `task` on by one event; an event that cannot follow is refused."""
+    if type(entry.event) in _WANTED:  # first, since nearly all are of these
+        _turn_step(task, _running(task, entry), entry.event, entry)
+        return
     match entry.event:
         case events.TaskOpened(task_id=task_id, plan_path=path, title=title):
             _expect(not task.id, entry, "a task is opened once")
@@ -199,7 +201,7 @@ def _end(task: Task, run: Run, ended: events.RunFinished, entry: Entry) -> None:
     run.status = "failed" if ended.error_code else "ok"
     run.error_code, run.end_tree, run.duration_ms = ended.error_code, ended.end_tree, ended.duration_ms
     for step in [step for step in run.steps.values() if step.status == "running"]:
-        run.steps[step.id] = dataclasses.replace(step, status="failed")
+        run.steps[step.id] = step._replace(status="failed")
     _go_back(task)
     if task.state is State.LATCHED:
         return
@@ -213,7 +215,8 @@ def _end(task: Task, run: Run, ended: events.RunFinished, entry: Entry) -> None:
 
 def _move(task: Task, entry: Entry, *path: State) -> None:
     for state in path:
-        _expect(allowed(task.state, state, task.left), entry, f"{task.state} does not become {state}")
+        if not allowed(task.state, state, task.left):
+            raise _refused(entry, f"{task.state} does not become {state}")
         task.state = state
 
 
@@ -249,11 +252,12 @@ def _turn_step(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
         return
     wanted = _WANTED.get(type(event))
     _expect(wanted is not None, entry, f"{event.kind} is not known here")
-    name = str(event.payload()["step_id"])
-    step = run.steps.get(name, Step(""))
-    _expect(step.status in (wanted or ()), entry, f"step {name} is {step.status if step.id else 'not known'}")
-    run.steps[name] = _turned(step, event)
-    if run.steps[name].status in ("done", "failed", "skipped"):
+    name: str = getattr(event, "step_id", "")
+    step = run.steps.get(name)
+    if step is None or step.status not in (wanted or ()):
+        raise _refused(entry, f"step {name} is {step.status if step else 'not known'}")
+    run.steps[name] = turned = _turned(step, event)
+    if turned.status in ("done", "failed", "skipped"):
         run.order.append(name)
     _follow(task, run, event, entry)
 
@@ -269,9 +273,7 @@ def _add(task: Task, run: Run, event: events.StepsAdded, entry: Entry) -> None:
         _expect(old.status in ("pending", "running"), entry, f"step {event.parent} cannot be split")
         _be(task, entry, State.EXECUTING)
         _move(task, entry, State.PLANNING, State.EXECUTING)
-        run.steps[event.parent] = dataclasses.replace(
-            old, status="skipped", reason=f"split into {', '.join(event.steps)}"
-        )
+        run.steps[event.parent] = old._replace(status="skipped", reason=f"split into {', '.join(event.steps)}")
     names = list(run.steps)
     at = names.index(event.parent) + 1 if event.parent else len(names)
     order = [*names[:at], *event.steps, *names[at:]]
@@ -314,7 +316,7 @@ def _turned(step: Step, event: events.Event) -> Step:
                 "ended": ended,
                 "reason": ended.reason,
             }
-    return dataclasses.replace(step, **change)  # type: ignore[arg-type]
+    return step._replace(**change)  # type: ignore[arg-type]
 
 
 def _follow(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
@@ -350,7 +352,7 @@ def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry:
 
 
 def _running(task: Task, entry: Entry) -> Run:
-    run = task.runs.get(str(entry.event.payload().get("run_id")))
+    run = task.runs.get(getattr(entry.event, "run_id", ""))
     if run is None or run.status != "running":
         raise StateDamaged(f"journal line {entry.seq}: {entry.event.kind} outside a running run")
     return run
@@ -358,4 +360,8 @@ def _running(task: Task, entry: Entry) -> Run:
 
 def _expect(condition: bool, entry: Entry, rule: str) -> None:
     if not condition:
-        raise StateDamaged(f"journal line {entry.seq}: {entry.event.kind}: {rule}")
+        raise _refused(entry, rule)
+
+
+def _refused(entry: Entry, rule: str) -> StateDamaged:
+    return StateDamaged(f"journal line {entry.seq}: {entry.event.kind}: {rule}")

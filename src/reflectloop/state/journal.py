@@ -47,7 +47,7 @@ def unseal(line: bytes) -> Json | None:
     text = sound(line)
     if text is None:
         return None
-    record: Json = json.loads(text)
+    record: Json = json.loads(text.decode())  # text: from bytes it would guess the encoding, line by line
     return record
 
 
@@ -57,6 +57,11 @@ def read(path: Path) -> list[Entry]:
         raw = path.read_bytes()
     except FileNotFoundError:
         return []
+    except OSError as fault:
+        raise StateDamaged(
+            f"{path} cannot be read: {os.strerror(fault.errno or 0).lower()}",
+            next_step=f"see who may read it (ls -l {path}), then: reflectloop status",
+        ) from fault
     return parse(path, raw)
 
 
@@ -71,12 +76,16 @@ def _entry(path: Path, number: int, line: bytes) -> Entry:
     record = unseal(line)
     if record is None:
         raise _damaged(path, number, "the checksum does not match")
-    seq, at, kind, schema = (record.pop(key, None) for key in ("seq", "at", "kind", "v"))
+    taken = record.pop
+    seq, at, kind, schema = taken("seq", None), taken("at", None), taken("kind", None), taken("v", None)
     if schema != SCHEMA or kind not in KINDS:
         raise _damaged(path, number, f"it was written by another version (schema {schema}, event {kind!r})")
     if seq != number:
         raise _damaged(path, number, f"it is number {seq}: a line is missing or doubled")
-    return Entry(number, str(at), KINDS[str(kind)](**record))
+    try:
+        return Entry(number, str(at), KINDS[str(kind)](**record))
+    except TypeError as fault:
+        raise _damaged(path, number, f"it was written by another version ({fault})") from fault
 
 
 def _damaged(path: Path, number: int, why: str) -> StateDamaged:
@@ -110,17 +119,19 @@ class Journal:
             return self._append(event)
 
     def _append(self, event: Event) -> Entry:
-        self._seq += 1
-        entry = Entry(self._seq, clock.stamp(clock.now()), event)
+        entry = Entry(self._seq + 1, clock.stamp(clock.now()), event)
         line = seal({"v": SCHEMA, **entry.as_json()})
         with files.room_for("the journal", self.path):
             start = os.lseek(self._file, 0, os.SEEK_CUR)
             try:
                 _write_all(self._file, line)
                 os.fdatasync(self._file)
-            except OSError:
-                # A half line must not be followed by a whole one.
+                self._seq = entry.seq
+            except BaseException:
+                # As if it had not been tried: a half line, a hole or a number left out would damage all that follows.
+                self._seq = entry.seq - 1
                 os.ftruncate(self._file, start)
+                os.lseek(self._file, start, os.SEEK_SET)
                 raise
         if self._on_event:
             self._on_event(entry)

@@ -52,16 +52,23 @@ def _sign(descriptor: int, purpose: str) -> None:
 
 def owner_pid(path: Path) -> int | None:
     """Whoever signed last, if that is a process of this machine."""
-    try:
-        entry = json.loads(path.read_text())
-        return int(entry["pid"]) if entry["host"] == socket.gethostname() else None
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    entry = _signed(path)
+    pid = entry.get("pid")
+    # 0 and below are groups of processes, and 1 is never an engine.
+    return pid if isinstance(pid, int) and pid > 1 and entry.get("host") == socket.gethostname() else None
 
 
 def owner(path: Path) -> str:
+    entry = _signed(path)
+    if not {"pid", "host", "purpose", "since"} <= entry.keys():
+        return "its owner did not sign the lock"
+    return f"pid {entry['pid']} on {entry['host']}, {entry['purpose']}, since {entry['since']}"
+
+
+def _signed(path: Path) -> dict[str, object]:
+    """What the file says; nothing where it says nothing that can be read."""
     try:
         entry = json.loads(path.read_text())
-        return f"pid {entry['pid']} on {entry['host']}, {entry['purpose']}, since {entry['since']}"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "its owner did not sign the lock"
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return entry if isinstance(entry, dict) else {}

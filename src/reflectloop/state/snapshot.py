@@ -99,7 +99,7 @@ def write(folder: Path, covered: Covered, views: Views) -> None:
     files.write_atomic(folder / NAME, journal.seal(document))
 
 
-def _fields(value: Task | Run | Step | Latch) -> dict[str, Any]:
+def _fields(value: Task | Run | Latch) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
@@ -109,7 +109,7 @@ def _of_task(task: Task) -> events.Json:
 
 
 def _of_steps(run: Run) -> events.Json:
-    return {name: _fields(step) | {"ended": _of_end(step.ended)} for name, step in run.steps.items()}
+    return {name: step._asdict() | {"ended": _of_end(step.ended)} for name, step in run.steps.items()}
 
 
 def _of_end(ended: events.StepFinished | None) -> events.Json | None:

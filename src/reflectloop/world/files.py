@@ -13,10 +13,9 @@ from typing import BinaryIO
 from reflectloop.errors import NoSpace
 from reflectloop.world import trees
 
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
 _NO_ROOM = {
-    errno.ENOSPC,
-    errno.EDQUOT,
-    errno.EROFS,
+    *_FULL,
     errno.EACCES,
     errno.EPERM,
     errno.ENOTDIR,
@@ -34,6 +33,18 @@ def room_for(what: str, path: Path) -> Iterator[None]:
         if fault.errno in _NO_ROOM:
             reason = os.strerror(fault.errno or 0).lower()
             raise NoSpace(f"cannot write {what} at {path}: {reason}") from fault
+        raise
+
+
+@contextlib.contextmanager
+def room_left(path: Path) -> Iterator[None]:
+    """For work that writes in many places: a disk that is full is NO_SPACE wherever that was seen."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno in _FULL:
+            where = fault.filename or path
+            raise NoSpace(f"cannot write {where}: {os.strerror(fault.errno or 0).lower()}") from fault
         raise
 
 
