@@ -325,7 +325,12 @@ def chain(repo: Repo) -> Repo:
         {"id": "b", "title": "The second", "commands": ["exit 3"]},
         {"id": "c", "title": "The third", "commands": ["echo c >> out.txt; ls"]},
     ]
-    plan = {"title": "Chain", "track": "direct", "steps": steps, "acceptance": [{"id": "A", "text": "it works"}]}
+    plan: dict[str, Any] = {
+        "title": "Chain",
+        "track": "direct",
+        "steps": steps,
+        "acceptance": [{"id": "A", "text": "it works"}],
+    }
     plan |= {"objective": {"goal": "Get it done", "non_goals": ["more"], "done_when": "it is"}}
     repo.plan(json.dumps({"plan": plan}))
     return repo
