@@ -441,6 +441,20 @@ def test_a_state_edited_by_hand_is_pointed_out_and_not_believed(chain: Repo) -> 
     assert chain.run("tasks", "--json").json["data"][0]["state"] == "BLOCKED"
 
 
+def test_nothing_is_applied_by_what_a_forged_state_says(chain: Repo) -> None:
+    run(chain)
+    path = task_folder(chain) / "state.json"
+    said = json.loads(path.read_text())
+    for one in said["task"]["runs"].values():
+        one |= {"status": "ok", "error_code": None}
+    forged(task=said["task"])(path)
+    answer = chain.run("apply")
+    assert answer.code == 14
+    assert "did not pass" in answer.stderr
+    chain.run("skip", "b", "--reason", "x")
+    assert snapshot.load(task_folder(chain)) == truth(task_folder(chain))
+
+
 def test_a_state_of_a_newer_version_is_no_edit_and_is_not_believed(chain: Repo) -> None:
     run(chain)
     forged(schema_version=99)(task_folder(chain) / "state.json")
@@ -704,6 +718,7 @@ def test_every_fault_of_a_state_is_said_at_once_with_its_place(tmp_path: Path) -
     said["steps"][0]["status"] = "finished"
     said["steps"][1]["substeps"][1]["title"] = 7
     said["objective"].pop("goal")
+    said["objective"]["nonGoals"] = 7
     path = tmp_path / "state.json"
     path.write_text(json.dumps(said))
     with pytest.raises(InvalidInput) as refused:
@@ -714,7 +729,10 @@ def test_every_fault_of_a_state_is_said_at_once_with_its_place(tmp_path: Path) -
         "steps[0].status",
         "steps[1].substeps[1].title",
         "objective.goal",
+        "objective.nonGoals",
     }
+    assert "has 6 faults" in refused.value.message
+    assert "more: unknown key" in [str(fault) for fault in refused.value.faults]
 
 
 def test_indexes_must_be_unique_and_the_pointer_must_point_somewhere(tmp_path: Path) -> None:
@@ -736,7 +754,7 @@ def test_indexes_must_be_unique_and_the_pointer_must_point_somewhere(tmp_path: P
         ("[" * 100_000, "is not JSON"),
         ('{"taskName": "a", "taskName": "b"}', "stands there twice"),
         ('{"taskName": NaN}', "NaN is no number"),
-        ("[]", "fault"),
+        ("[]", "has 1 fault"),
     ],
 )
 def test_what_is_no_state_is_refused_and_opens_nothing(repo: Repo, text: str, said: str) -> None:

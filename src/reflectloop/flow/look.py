@@ -33,17 +33,17 @@ _TURN_S = 0.2
 _GONE = "its engine is gone"
 
 
-def tasks(folders: Folders) -> list[Task]:
-    """Every task there is, oldest first."""
+def tasks(folders: Folders, load: Callable[[Path], Task] = snapshot.whole) -> list[Task]:
+    """Every task there is, oldest first. By the whole journals, since work is applied by what they say."""
     found = sorted((folders.own / "tasks").glob("T-*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns)
-    return [snapshot.load(path.parent) for path in found]
+    return [load(path.parent) for path in found]
 
 
 def all_tasks(start: Path) -> list[dict[str, Any]]:
     """Every task with its state, oldest first."""
     folders = folders_at(start)
     current = folders.current_task()
-    return [_told(task, current) for task in tasks(folders)]
+    return [_told(task, current) for task in tasks(folders, snapshot.load)]
 
 
 def _told(task: Task, current: str | None) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def find_run(folders: Folders, folder: RunFolder) -> tuple[Task, Run] | None:
 def status(start: Path, *, everything: bool) -> dict[str, Any]:
     folders = folders_at(start)
     current = folders.current_task()
-    known = tasks(folders) if everything else []
+    known = tasks(folders, snapshot.load) if everything else []
     if current and not everything:
         known = [snapshot.load(folders.journal(current).parent)]
     task = next((one for one in known if one.id == current), None)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan.model import Plan
@@ -178,29 +179,34 @@ def read(path: Path) -> State:
     try:
         state = State.model_validate(value)
     except ValidationError as fault:
-        errors = fault.errors(include_url=False)
-        found = [(error["loc"], wrong_shape(error["type"], error.get("ctx", {}), error["msg"])) for error in errors]
-        raise _refused(path, [Fault(_place(loc), None, words, InvalidInput.code) for loc, words in found]) from fault
-    faults = [Fault(place, None, words, InvalidInput.code) for place, words in _meaning(state)]
-    if faults:
-        raise _refused(path, faults)
+        raise _refused(path, map(_in_words, fault.errors(include_url=False))) from fault
+    found = list(_meaning(state))
+    if found:
+        raise _refused(path, found)
     return state
 
 
-def _refused(path: Path, faults: list[Fault]) -> InvalidInput:
+def _refused(path: Path, found: Iterable[tuple[str, str]]) -> InvalidInput:
+    """Where two types are allowed and neither fits, that is one fault and not two."""
+    told: dict[str, list[str]] = {}
+    for place, words in found:
+        told.setdefault(place, []).append(words)
+    faults = tuple(Fault(place, None, ", or ".join(words), InvalidInput.code) for place, words in told.items())
     count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-    told = tuple(dict.fromkeys(faults))
-    return InvalidInput(f"{path} has {count}", next_step=f"correct {path}, then import it again", faults=told)
+    return InvalidInput(f"{path} has {count}", next_step=f"correct {path}, then import it again", faults=faults)
+
+
+def _in_words(error: ErrorDetails) -> tuple[str, str]:
+    """The place, as in `steps[0].title`, and what is wrong there."""
+    if error["type"] == "extra_forbidden":
+        return _place(error["loc"]), "unknown key"
+    # Which of two allowed types was tried is of no use to anybody.
+    loc = tuple(part for part in error["loc"] if part != "str" and not str(part).startswith("tuple["))
+    return _place(loc), wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
 
 
 def _place(loc: tuple[int | str, ...]) -> str:
-    """As in `steps[0].title`; which of two allowed types was tried is of no use to anybody."""
-    parts = [f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc if not _is_type(part)]
-    return "".join(parts).removeprefix(".")
-
-
-def _is_type(part: int | str) -> bool:
-    return isinstance(part, str) and (part == "str" or part.startswith("tuple["))
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).removeprefix(".")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -138,8 +138,8 @@ def refresh(folder: Path) -> list[str]:
     """
     try:
         return _refresh(folder)
-    except (OSError, ReflectloopError) as fault:
-        said = fault.message if isinstance(fault, ReflectloopError) else str(fault)
+    except Exception as fault:  # noqa: BLE001 - a run that ended well has ended well, whatever a view says
+        said = fault.message if isinstance(fault, ReflectloopError) else f"{type(fault).__name__}: {fault}"
         return [f"the views of task {folder.name} are not up to date: {said}"]
 
 

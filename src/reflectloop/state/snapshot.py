@@ -42,13 +42,18 @@ class Covered(NamedTuple):
 
 
 def of_journal(folder: Path) -> Covered:
-    """The task by every line there is."""
+    """The task and what says so."""
     raw = _sound(folder)
     return Covered(fold(journal.parse(folder / JOURNAL, raw)), raw)
 
 
+def whole(folder: Path) -> Task:
+    """The task by every line there is: for whoever acts on it."""
+    return of_journal(folder).task
+
+
 def load(folder: Path) -> Task:
-    """The task in `folder`, with as little reading as is safe. Writes nothing.
+    """For whoever only looks: the task in `folder`, with as little reading as is safe. Writes nothing.
 
     A document that does not fit the journal byte for byte is passed over: it is the journal that is then read whole,
     and that says which of its lines is damaged.
@@ -63,7 +68,7 @@ def load(folder: Path) -> Task:
             pass  # whose fault it is, only the whole journal can say
         else:
             return kept.task
-    return fold(journal.parse(folder / JOURNAL, raw))
+    return whole(folder)
 
 
 def _sound(folder: Path) -> bytes:
