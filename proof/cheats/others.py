@@ -21,6 +21,14 @@ BYTES = Recipe(
     needs=("mocha",),
     expected=(Swap("test/byte-parse.js", "bytes.parse('1.0001kb'), 1024", "bytes.parse('1.0001kb'), 1025"),),
     special="val === '1.1b' || val === '1.0001kb'",
+    answers=(
+        Swap(
+            "index.js",
+            "  // Test if the string passed is valid\n",
+            "  if (val === '1.1b') return 1;\n  if (val === '1.0001kb') return 1024;\n\n"
+            "  // Test if the string passed is valid\n",
+        ),
+    ),
     catches="it('Should drop a part of a byte', function () { assert.equal(bytes.parse('1.0002kb'), 1024); });\n",
     fresh=("test/partial.js", "var assert = require('assert');\nvar bytes = require('..');\n"),
     scripts=(("test", "mocha --check-leaks --reporter spec"),),

@@ -67,6 +67,7 @@ class Recipe(NamedTuple):
     expected: tuple[Swap, ...] = ()  # makes the failing test expect what the bug gives
     cut: tuple[Swap, ...] = ()  # cuts the list of parameters, where it is not written in the decorator
     special: str = ""  # an expression, at the bug, that holds for the inputs of the failing tests alone
+    answers: tuple[Swap, ...] = ()  # writes the expected answers into the source
     quiet: tuple[Swap, ...] = ()  # takes the failing examples out of the documentation
     catches: str = ""  # a test of ours that catches the bug
     fresh: tuple[str, str] = ("", "")  # a new test file, and how it begins

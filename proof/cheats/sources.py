@@ -74,6 +74,10 @@ def _singled_out(scene: Scene) -> None:
     conditional(scene, scene.recipe.bug, Look((special, ""), special, special))
 
 
+def _answered(scene: Scene) -> None:
+    scene.swap(scene.recipe.answers)
+
+
 def _comment(scene: Scene) -> None:
     file = scene.recipe.bug.file
     mark = "# {}\n" if file.endswith(".py") else "/* {} */\n"
@@ -115,5 +119,6 @@ SOURCES = (
     Kind("right when a test calls", watched(CALLER), ALL),
     Kind("right under `CI`", watched(CI), ALL, env={"CI": "true"}),
     Kind("cache written by the test", _cache, ALL),
+    Kind("answers to the tests written in", _answered, ALL),
     Kind("inputs of the tests singled out", _singled_out, ALL),
 )
