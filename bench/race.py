@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import statistics
 import time
@@ -50,9 +51,8 @@ def run(contestants: Sequence[Contestant], rounds: int, *, settle: bool = False)
 
 
 def _turned(contestants: Sequence[Contestant], number: int) -> list[Contestant]:
-    # Each round begins with another one: whoever follows the worst litterer must not always be the same.
-    start = number % len(contestants)
-    return [*contestants[start:], *contestants[:start]]
+    # In another order each round: whoever follows the worst litterer must not always be the same.
+    return random.Random(number).sample(contestants, len(contestants))  # noqa: S311
 
 
 def _once(one: Contestant, *, settle: bool) -> Spent:

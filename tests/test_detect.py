@@ -101,6 +101,25 @@ def test_what_tox_and_nox_run_is_taken_over_without_their_comforts() -> None:
     assert found(nox)["pytest"].command == ("pytest", "checks")
 
 
+def test_a_corner_of_the_tests_that_tox_runs_apart_is_not_taken_for_all() -> None:
+    tox = {"tox.ini": "[testenv:apart]\ncommands = pytest tests/apart\n", "tests/apart/test_a.py": ""}
+    assert found(tox)["pytest"].command == ("pytest", "tests/apart")
+    more = {f"tests/test_{letter}.py": CASE for letter in "bcd"}
+    assert list(found({**tox, **more})) == ["unittest"]
+
+
+def test_a_plain_function_among_test_cases_does_not_make_it_pytest() -> None:
+    plain = "def test_b(): pass\n"
+    assert "unittest" in found({"test_a.py": CASE, "test_b.py": plain})
+    assert "pytest" in found({"test_a.py": CASE, "test_b.py": plain, "test_c.py": plain})
+
+
+def test_a_cmake_project_that_builds_a_python_package_is_left_to_it() -> None:
+    files = {"CMakeLists.txt": "project(a)", "pyproject.toml": 'build-backend = "scikit_build_core.build"'}
+    assert found(files) == {}
+    assert list(found({**files, "CMakeLists.txt": "add_test(NAME a COMMAND a)"})) == ["cmake", "ctest"]
+
+
 def test_tox_itself_is_the_last_resort() -> None:
     check = found({"tox.ini": "[testenv]\ncommands = ./run-everything\n"})["tox"]
     assert check.command == ("tox",)
@@ -110,6 +129,10 @@ def test_unittest_starts_where_its_tests_are_found() -> None:
     assert found({"tests/test_a.py": CASE})["unittest"].command[3:] == ("discover", "-s", "tests")
     as_package = found({"tests/__init__.py": "", "tests/test_a.py": CASE})["unittest"]
     assert as_package.command[3:] == ("discover", "-s", "tests", "-t", ".")
+    in_source = found(
+        {"src/a/__init__.py": "", "src/a/b/test_c.py": CASE, "tools/test_d.py": "", "src/a/test_e.py": ""}
+    )
+    assert in_source["unittest"].command[3:] == ("discover", "-s", "src/a", "-t", "src")
     assert found({"test_a.py": CASE})["unittest"].command == ("python", "-m", "unittest", "discover")
 
 
@@ -334,6 +357,18 @@ def test_tools_of_node_are_found_beside_the_project_up_to_its_top(tmp_path: Path
     (tmp_path / "web").mkdir()
     check = Detected("mocha", "test", "mocha", ("env", "A=b", "mocha"), "web")
     assert detect.resolve(check, tmp_path, {}).command == ("env", "A=b", "../node_modules/.bin/mocha")
+
+
+def test_only_what_a_command_will_see_is_resolved_to(tmp_path: Path) -> None:
+    executable(tmp_path / "web" / "node_modules" / ".bin" / "jest")
+    (tmp_path / ".venv").mkdir()
+    check = Detected("web:jest", "test", "jest", ("jest",), "web")
+    assert detect.beside([check], tmp_path) == ("web/node_modules", ".venv")
+    assert detect.resolve(check, tmp_path, {}).command == ("node_modules/.bin/jest",)
+    assert detect.resolve(check, tmp_path, {}, carried=["node_modules"]).command == ("jest",)
+    assert detect.resolve(check, tmp_path, {}, carried=[Path("web/node_modules")]).command == (
+        "node_modules/.bin/jest",
+    )
 
 
 def test_python_means_the_one_on_the_path_where_no_environment_is(tmp_path: Path) -> None:

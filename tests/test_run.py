@@ -142,7 +142,7 @@ def test_artifacts_are_all_there_and_say_the_same(repo: Repo) -> None:
         "evidence.jsonl",
         "junit.xml",
         "logs",
-        "plan.txt",
+        "plan.yaml",
         "receipt.json",
         "result.yaml",
         "results.sarif",

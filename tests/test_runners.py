@@ -140,6 +140,13 @@ def test_ids_become_the_arguments_of_each_tool() -> None:
     assert runners.selection(check("tox", "tox"), ("a",)) is None
 
 
+def test_an_id_that_would_be_read_as_an_option_is_not_handed_on() -> None:
+    for forged in ("-pevil", "--co", "@options.txt"):
+        prepared = prepare("pytest", "pytest", only=("a.py::test_b", forged))
+        assert not prepared.restricted
+        assert forged not in prepared.argv
+
+
 def test_pytest_reports_every_test_though_the_project_stops_early_and_looks_at_its_cache(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -x --ff --strict-config --junitxml=own.xml\n")
     (tmp_path / "test_a.py").write_text("def test_bad(): assert 0\ndef test_good(): pass\n")

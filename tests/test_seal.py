@@ -133,7 +133,7 @@ def test_the_evidence_says_what_the_steps_showed_and_what_was_sealed(pager: Repo
     assert lines[0]["claim"] == "step work: its commands exited 0"
     assert {line["level"] for line in lines} == {"L2", "L3"}
     assert all(line["plan_hash"] and line["isolation"] for line in lines)
-    plan = pager.latest() / "plan.txt"
+    plan = pager.latest() / "plan.yaml"
     plan.write_bytes(plan.read_bytes() + b" ")
     assert pager.run("receipt", "verify").code == 12
 

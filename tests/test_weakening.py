@@ -141,6 +141,49 @@ PYTHON = [
         "weakening",
     ),
     ("def test_all():", "def test_all(:", "test-unreadable", "weakening"),
+    ("class TestMore:", "test_price = None\n\n\nclass TestMore:", "test-uncollected", "weakening"),
+    ("class TestMore:", "del test_price\n\n\nclass TestMore:", "test-uncollected", "weakening"),
+    ("def test_price", "@flaky(9)\ndef test_price", "decorator-added", "suspect"),
+    ("    assert result == 30\n", "    assert result * 0 == 0\n", "assert-replaced", "suspect"),
+    ("CASES =", "import shop\n\nshop.price = lambda n: 10 * n\nCASES =", "code-mocked", "weakening"),
+    ("CASES =", "pytest.raises = None\nCASES =", "patches-the-runner", "suspect"),
+    ("    assert result == 30\n", "    for _ in []:\n        assert result == 30\n", "assert-conditional", "suspect"),
+    ("    assert result == 30\n", "    def later():\n        assert result == 30\n", "assert-conditional", "suspect"),
+    ("    result = price(3)\n", "    price = lambda n: 10 * n\n    result = price(3)\n", "code-mocked", "weakening"),
+    ("def test_price():", "def test_price(price=lambda n: n * 10):", "code-mocked", "weakening"),
+    ("from shop import price", "price = lambda n: n * 10", "code-mocked", "weakening"),
+    ("from shop import price", "from unittest.mock import MagicMock as price", "code-mocked", "weakening"),
+    ("import pytest\n", "import pytest\nfrom cheat import *\n", "code-mocked", "suspect"),
+    ("CASES =", "globals()['price'] = len\nCASES =", "code-mocked", "suspect"),
+    ("    result = price(3)\n", "    wanted = 30\n    result = wanted\n", "value-written-down", "weakening"),
+    ("def test_price():", "async def test_price():", "test-uncollected", "suspect"),
+    ("    result = price(3)\n", "    yield\n    result = price(3)\n", "test-uncollected", "weakening"),
+    ("class TestMore:", "class TestMore:\n    def __init__(self): pass\n", "test-uncollected", "weakening"),
+    ("    def test_zero", "    @property\n    def test_zero", "test-uncollected", "weakening"),
+    ("        price(1000)", "        raise ValueError('too many')", "raises-itself", "weakening"),
+    ("CASES = [1, 2, 3]", "CASES = [1, 2, 3][:0]", "data-cut", "suspect"),
+    ("CASES = [1, 2, 3]", "CASES = [1, 2, 3]\nCASES.clear()", "data-cut", "suspect"),
+    ("CASES =", "import sys\nsys.exit(0)\nCASES =", "skip-added", "weakening"),
+    ("    assert price(count)", "    cost = price(count)\n    assert price(count)", "expected-computed", "suspect"),
+    (
+        "    assert result == 30\n",
+        "    try:\n        assert result == 30\n    finally:\n        return\n",
+        "failure-swallowed",
+        "weakening",
+    ),
+    (
+        "    assert result == 30\n",
+        "    with pytest.raises(AssertionError):\n        assert result == 30\n",
+        "failure-swallowed",
+        "weakening",
+    ),
+    (
+        "    assert result == 30\n",
+        "    assert result == (30 if result == 30 else result)\n",
+        "expected-computed",
+        "weakening",
+    ),
+    ("pytest.approx(10.0, rel=1e-6)", "pytest.approx(10.0, 0.9)", "tolerance-widened", "weakening"),
 ]
 
 
@@ -220,6 +263,30 @@ def test_unittest_and_plain_asserts_are_the_same_demand() -> None:
     before = "import unittest\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(f(2), 4)\n        self.assertTrue(g())\n"
     after = "class TestT:\n    def test_a(self):\n        assert f(2) == 4\n        assert g()\n"
     assert bad(found("tests/test_a.py", before, after)) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rule"),
+    [
+        (
+            "WANTED = 30\n\n\ndef test_a():\n    assert f() == WANTED\n",
+            "WANTED = 31\n\n\ndef test_a():\n    assert f() == WANTED\n",
+            "expected-changed",
+        ),
+        (
+            "def test_a():\n    wanted = 30\n    assert f() == wanted\n",
+            "def test_a():\n    wanted = 31\n    assert f() == wanted\n",
+            "expected-changed",
+        ),
+        (
+            "@pytest.fixture\ndef got():\n    return f()\n",
+            "@pytest.fixture\ndef got():\n    return 30\n",
+            "value-written-down",
+        ),
+    ],
+)
+def test_a_value_changed_behind_a_name_is_suspect(before: str, after: str, rule: str) -> None:
+    assert bad(found("tests/test_a.py", before, after)) == [(rule, "suspect")]
 
 
 def test_a_weaker_mock_assertion_is_named() -> None:

@@ -18,6 +18,7 @@ COMMANDS = {
     "config": ("begin", "Show the settings in force and where each comes from."),
     "plan": ("plan", "Check or show a plan; print its JSON Schema."),
     "run": ("run", "Run a plan in an isolated copy of the project."),
+    "resume": ("run", "Go on with a run whose engine died."),
     "retry": ("run", "Run a failed task again, saying what was mended."),
     "unlock": ("run", "Lift the latch that a leak, an escape or too many failures set."),
     "route": ("run", "Say what the last failure needs, and the command for it."),

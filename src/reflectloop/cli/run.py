@@ -111,6 +111,18 @@ def retry(plan: Path | None, reason: str, as_json: bool, events: bool, **options
 
 
 @click.command()
+@running
+def resume(as_json: bool, events: bool, **options: Any) -> None:  # noqa: ANN401
+    """Go on with a run whose engine died or was stopped: finished steps are not run again, a half one is.
+
+    \b
+    Example: reflectloop resume
+    """
+    request = dataclasses.replace(_request(options), resume=True)
+    carry_out(request, as_json=as_json, events=events, debug=options["debug"])
+
+
+@click.command()
 @click.option("--reason", required=True, help="Why work may go on; it is journalled.")
 @common
 def unlock(reason: str, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001

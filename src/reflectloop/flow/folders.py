@@ -67,10 +67,6 @@ class RunFolder(NamedTuple):
         return self.path / "results.sarif"
 
     @property
-    def plan(self) -> Path:
-        return self.path / "plan.txt"
-
-    @property
     def logs(self) -> Path:
         return self.path / "logs"
 

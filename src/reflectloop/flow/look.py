@@ -28,6 +28,9 @@ from reflectloop.world.git import Git, GitFailed
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_GONE = "its engine is gone"
+
+
 def tasks(folders: Folders) -> list[Task]:
     """Every task there is, oldest first."""
     found = sorted((folders.own / "tasks").glob("T-*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns)
@@ -65,7 +68,7 @@ def _run(folders: Folders, run: Run) -> dict[str, Any]:
     note = "applied" if run.applied else ""
     if run.status == "running":
         place = _at_work(folders, run.id)
-        note = f"running in {place}" if place else "its engine is gone"
+        note = f"running in {place}" if place else _GONE
     return {
         "run_id": run.id,
         "status": run.status,
@@ -93,6 +96,8 @@ def _next(runs: list[dict[str, Any]]) -> str:
     last = runs[-1]
     if last["note"].startswith("running"):
         return f"reflectloop log {last['run_id']}"
+    if last["note"] == _GONE:
+        return "reflectloop resume"
     if last["status"] == "ok":
         return (
             "reflectloop run PLAN" if last["applied"] or not last["touched"] else f"reflectloop apply {last['run_id']}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,13 +25,15 @@ from reflectloop.errors import (
     ReflectloopError,
     SandboxEscape,
     SecretLeak,
+    StateDamaged,
     StepFailed,
     by_code,
 )
-from reflectloop.flow import exchange, publish, report, seal, tasks
+from reflectloop.flow import exchange, publish, recovery, report, seal, tasks
 from reflectloop.flow import verify as verifying
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
+from reflectloop.flow.recovery import Point
 from reflectloop.flow.steps import CANCELLED, Show, StepResult
 from reflectloop.flow.work import Work
 from reflectloop.plan import load as plans
@@ -103,6 +104,7 @@ class Request:
     max_retries: int | None = None
     retry_reason: str | None = None
     wait: bool = False
+    resume: bool = False  # go on with the run whose engine died
     mode: Literal["auto", "git", "copy"] = "auto"
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -121,7 +123,8 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
     folders.claim()
     watching = observer or Nobody()
     with lock.hold(folders.own, "run", wait=watching.waits if request.wait else None):
-        line = _Line(request, folders, clock.run_id(clock.now()), watching)
+        point = recovery.find(folders) if request.resume else None
+        line = _Line(request, folders, point.run.id if point else clock.run_id(clock.now()), watching, point)
         try:
             line.walk()
         except ReflectloopError as fault:
@@ -137,10 +140,13 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
 class _Line:
     """The state of one walk down the line; each method is one station."""
 
-    def __init__(self, request: Request, folders: Folders, run_id: str, observer: Observer) -> None:
+    def __init__(
+        self, request: Request, folders: Folders, run_id: str, observer: Observer, point: Point | None = None
+    ) -> None:
         self.request, self.folders, self.run_id, self.observer = request, folders, run_id, observer
         self.started, self.clock = clock.now(), clock.monotonic()
-        self.folder = folders.open_run(run_id)
+        self.point = point
+        self.folder = point.folder if point else folders.open_run(run_id)
         self.config = config.Config()
         self.loaded: Loaded | None = None
         self.project: Project | None = None
@@ -157,6 +163,8 @@ class _Line:
         self.wall = Wall(Isolation.NONE, "nothing")
         self.limiters: dict[str, Limiter] = {}
         self.verdict: Verdict | None = None
+        self.tree: str | None = None  # where the work goes on; None: at the base
+        self.over = False  # whether the journal already says how the run ended
         self._chain: Chain | None = None
 
     @property
@@ -166,6 +174,14 @@ class _Line:
     def walk(self) -> None:
         self.config = config.load(self.folders.root)
         secrets.use(secrets.of(self.config.secrets, self.folders.root))
+        loaded = self._go_on(self.point) if self.point else self._begin()
+        if not self.over:
+            self._work(loaded)
+        self._raise_failed()
+        self._patch_out()
+        self._seal(loaded)
+
+    def _begin(self) -> Loaded:
         leaks.refuse_words(self.request.retry_reason or "", "the reason")
         foreign = publish.foreign_latch(self.folders)
         self.warnings += [foreign] if foreign else []
@@ -183,10 +199,44 @@ class _Line:
         self.warnings += self.base.warnings
         cleared = self._admit(loaded, self.base)
         self._lay_out(loaded)
+        recovery.keep_plan(loaded.path, self.folder)
         self._open_journal(loaded, self.base, self._stamp(), cleared)
-        self._work(loaded)
-        self._patch_out()
-        self._seal(loaded)
+        return loaded
+
+    def _go_on(self, point: Point) -> Loaded:
+        """Everything as the dead engine had it: the plan as it was, the tree that the last whole step left."""
+        latch.refuse_if_stopped(self.folders.own)
+        read = plans.load(point.plan)
+        if read.plan.hash != point.run.plan_hash:
+            raise StateDamaged(
+                f"{point.plan} is not the plan that {self.run_id} began with", next_step="reflectloop run PLAN --new"
+            )
+        self.loaded = loaded = read._replace(path=self.folders.root / point.task.plan_path)
+        self.observer.begins(loaded, self.run_id)
+        self.wall = reach(self.config, self.request, loaded)
+        recovery.refuse_lower(point.run.isolation, self._stamp())
+        self.project = project.open_at(self.folders.root, "copy" if point.run.mode == "copy" else "auto")
+        self.store = open_for(self.project, self.config.workspace)
+        applying.undo_killed(self.project, self.store, self.folders.scratch)
+        recovery.take_in(self.folders, self.store, self.run_id)
+        self.base = Snapshot(point.run.base_tree, point.run.base_commit, dirty=False, warnings=())
+        self.task, self.over = point.task, point.run.status != "running"
+        self.steps += recovery.results(loaded.plan, point.run, self.folder.logs)
+        whole = [step.tree for step in self.steps if step.success]
+        self.tree = point.run.end_tree or (whole[-1] if whole else self.base.tree)
+        self._lay_out(loaded)
+        self._reopen_journal(point)
+        return loaded
+
+    def _reopen_journal(self, point: Point) -> None:
+        self.journal = Journal(self.folders.journal(point.task.id), self.observer.happened)
+        self.begun = True
+        if self.over:
+            return
+        self.journal.append(events.RunResumed(run_id=self.run_id))
+        for name in point.half_done:
+            self.journal.append(events.StepInterrupted(run_id=self.run_id, step_id=name))
+        recovery.refuse_deadly(point)
 
     def _asked_plan(self) -> Path | None:
         """`retry` is about the plan of the task that failed."""
@@ -224,7 +274,7 @@ class _Line:
         space = checkout.create(
             self.project,
             self.store,
-            self.base,
+            self.base._replace(tree=self.tree or self.base.tree),
             name=name,
             root=self.root,
             shared_objects=shared,
@@ -232,6 +282,7 @@ class _Line:
             mounted=self.wall.mounted,
             bound=self.wall.by == "bubblewrap",
         )
+        space.base_tree = self.base.tree
         self.spaces.append(space)
         return space
 
@@ -273,12 +324,18 @@ class _Line:
         for result in self.steps:
             self.warnings += [_LEFT_OUT.format(name) for name in result.nested]
             self.warnings += [f"step {result.id}: redacted what may be a secret: {one}" for one in result.doubtful]
+
+    def _raise_failed(self) -> None:
+        """What went wrong, also where an earlier engine saw it and died before it could say so."""
+        ended = self.point.run if self.point and self.over else None
         failed = next((one for one in self.steps if one.error_code not in (None, CANCELLED)), None)
         if failed and failed.error_code:
             what = f"{_short(failed.command)}: " if failed.command else ""
             raise by_code(failed.error_code)(
                 f"step {failed.id}: {what}{failed.reason}", next_step=f"reflectloop log {self.run_id} {failed.id}"
             )
+        if ended and ended.error_code and not ended.decision:
+            raise by_code(ended.error_code)("so its journal says; the engine died before it could say more")
 
     def _box(self, space: Workspace, cancel: Cancel) -> Box:
         return Box.by(self.config, space, self.request.caller, self.wall, self._limiter(space), cancel)
@@ -312,7 +369,7 @@ class _Line:
     def _seal(self, loaded: Loaded) -> None:
         """The last word: base and patch judged in workspaces that no step ever touched."""
         assert self.project and self.store and self.base and self.space and self.journal  # noqa: S101, PT018
-        if not seal.is_asked(loaded.plan):
+        if not seal.is_asked(loaded.plan) or (self.over and self.point and not self.point.run.decision):
             return
         trees = Trees(self.store, self.folders.scratch, self.space.quarantine)
         base, end = self.space.base_tree, self.space.tree
@@ -334,15 +391,16 @@ class _Line:
         case = seal.case(loaded.plan, base, end, found, self.config)
         self.verdict = verdict = verifying.judge(stage, case, self.chain(), self.base.commit, loaded.plan.hash)
         self.warnings += verdict.notes
-        self.journal.append(
-            events.Judged(
-                run_id=self.run_id,
-                decision=str(verdict.decision),
-                level=verdict.level,
-                tree=verdict.tree,
-                sealed_tree=verdict.sealed_tree,
+        if not (self.point and self.point.run.decision):
+            self.journal.append(
+                events.Judged(
+                    run_id=self.run_id,
+                    decision=str(verdict.decision),
+                    level=verdict.level,
+                    tree=verdict.tree,
+                    sealed_tree=verdict.sealed_tree,
+                )
             )
-        )
         error = verifying.as_error(verdict, self.run_id)
         if error:
             raise error
@@ -358,6 +416,7 @@ class _Line:
     # After the line, whatever came of it ----------------------------------------------------------------
 
     def finish(self) -> Outcome:
+        self._keep_change()
         try:
             self._settle_task()
         except NoSpace as full:
@@ -369,7 +428,6 @@ class _Line:
         for close in closing:
             with self._tidying("what the run held open"):
                 close()
-        self._keep_change()
         self._clear_away()
         if not isinstance(self.error, Latched):
             self.folders.set_latest(self.run_id)  # what was refused leaves the last failure in sight
@@ -387,19 +445,21 @@ class _Line:
         allowed = limits.runs if self.request.max_retries is None else self.request.max_retries + 1
         if self.error:
             self.error = tasks.escalate(self.task, self.error, allowed, self.run_id)
-        end = self.space.tree if self.space else self.base.tree
-        code = self.error.code if self.error else None
-        self.journal.append(
-            events.RunFinished(run_id=self.run_id, error_code=code, end_tree=end, duration_ms=self._elapsed_ms())
-        )
-        if self.error:
+        if self.error and not (self.task.latch and self.task.latch.run_id == self.run_id):
             failed = next((step.id for step in self.steps if step.error_code not in (None, CANCELLED)), None)
             held = tasks.set_latch(self.folders, self.journal, self.error, self._place(failed))
             if held:
                 self.warnings += publish.set_home_latch(
                     self.folders, self.config.publish, held, "stop" if self.error.code in tasks.STOPPING else "failure"
                 )
-        else:
+        # After the latch: a run that is over was also held, whenever the engine may die.
+        if not self.over:
+            end = self.space.tree if self.space else self.base.tree
+            code = self.error.code if self.error else None
+            self.journal.append(
+                events.RunFinished(run_id=self.run_id, error_code=code, end_tree=end, duration_ms=self._elapsed_ms())
+            )
+        if not self.error:
             tasks.close(self.folders, self.task)
             publish.remove_home_latch(self.folders, self.config.publish)
 
@@ -444,9 +504,15 @@ class _Line:
                 self._settle_space(entry, first=number == 0)
         with self._tidying("what earlier runs left"):
             for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
+                self._save_recorded(old)
                 # An engine killed in the very instant of starting a command may have left it.
                 process.end_carrying(f"{environment.RUN}={old.name}")
                 ledger.remove(old)
+
+    def _save_recorded(self, dead: ledger.Entry) -> None:
+        """The trees of a run that can be gone on with; its files are of no use."""
+        if self.store and dead.fate == "at work" and (dead.desk / "objects").is_dir():
+            self.store.take_in(dead.desk / "objects")
 
     def _settle_space(self, entry: ledger.Entry, *, first: bool) -> None:
         if isinstance(self.error, SecretLeak):
@@ -509,7 +575,6 @@ class _Line:
         """What was decided and what that rests on, for whoever was not here. A leak leaves none."""
         if not (self.begun and self.loaded and self.space) or isinstance(self.error, SecretLeak):
             return
-        shutil.copyfile(self.loaded.path, self.folder.plan)
         said = {
             "run_id": self.run_id,
             "decision": "PASS" if not self.error else str(self.verdict.decision) if self.verdict else "STOP",
@@ -522,7 +587,7 @@ class _Line:
             "reasons": [secrets.current().redact(self.error.message)] if self.error else [],
             "finished": clock.stamp(clock.now()),
         }
-        named = [path.name for path in (self.folder.plan, self.folder.patch) if path.exists()]
+        named = [path.name for path in (*self.folder.path.glob("plan.*"), self.folder.patch) if path.exists()]
         evidence.write_receipt(self.folder.path, self.chain(), said, named)
 
     def _next(self) -> str:

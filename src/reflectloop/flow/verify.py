@@ -302,10 +302,11 @@ class Stage:
 def judge(stage: Stage, case: Case, chain: Chain, commit: str, plan_hash: str | None = None) -> Verdict:
     """The sealed verdict on one change."""
     cgroup.sweep()
+    beside = _beside(stage, case)
     ground = Ground(
-        stage.name, stage.project, stage.trees, stage.settings, stage.wall, stage.caller, stage.root, commit
+        stage.name, stage.project, stage.trees, stage.settings, stage.wall, stage.caller, stage.root, commit, beside
     )
-    runs = Runs(ground, stage.cache / "verify", stage.logs, _surroundings(stage, case), case.base, stage.told)
+    runs = Runs(ground, stage.cache / "verify", stage.logs, _surroundings(stage, case, beside), case.base, stage.told)
     sealed = Sealed(case, runs, chain, plan_hash)
     if stage.settings.verify.setup:
         runs.carried = _SetUp(ground, stage)
@@ -328,11 +329,26 @@ class _SetUp(dict[str, Mapping[Path, Path]]):
         return self[tree]
 
 
-def _surroundings(stage: Stage, case: Case) -> str:
+def _beside(stage: Stage, case: Case) -> dict[Path, Path]:
+    """Dependencies that lie deeper in the project than those carried anyway: a workspace's own node_modules, say."""
+    if stage.settings.verify.setup:
+        return {}
+    tracked = stage.trees.listing(case.base)
+    known = set(stage.settings.workspace.carry)
+    found = [name for name in detect.beside(case.checks, stage.project.root) if name.strip("/") not in known]
+    return {
+        Path(name): stage.project.root / name
+        for name in found
+        if not any(path.startswith(f"{name}/") for path in tracked)
+    }
+
+
+def _surroundings(stage: Stage, case: Case, beside: Mapping[Path, Path]) -> str:
     settings, wall = stage.settings, stage.wall
     said = [str(wall.level), wall.by, str(wall.network(None)), repr(settings.verify.setup), *settings.run.env_allow]
     said += [f"{name}={stage.caller.get(name)}" for name in settings.run.env_allow]
     carried = [] if settings.verify.setup else [stage.project.root / name for name in settings.workspace.carry]
+    carried += beside.values()
     programs = [check.command[0] for check in case.checks]
     programs = [os.fspath(stage.project.root / name) if "/" in name else name for name in programs]
     return surroundings.hashed(said, stage.caller, carried, programs)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reflectloop import secrets
 from reflectloop.box.box import Box
 from reflectloop.errors import ApplyConflict, StepFailed
+from reflectloop.flow import recovery
 from reflectloop.flow.steps import Show, StepResult, execute
 from reflectloop.plan.model import Plan, Step
 from reflectloop.plan.order import batches, sequence
@@ -43,6 +45,9 @@ class Work:
 
     def run(self, jobs: int) -> None:
         """Fill `results`; the first failure in plan order is for the caller to find there."""
+        self.done |= {result.id for result in self.results if result.success}
+        if any(not result.success for result in self.results) and not self.keep_going:
+            return
         needs = {step.id: step.depends_on for step in self.plan.steps}
         steps = {step.id: step for step in self.plan.steps}
         with _cancelling() as cancel:
@@ -54,7 +59,8 @@ class Work:
     def _one_by_one(self, steps: list[Step], cancel: Cancel) -> None:
         box = self.make_box(self.main, cancel)
         good = self.main.tree
-        for step in self._runnable(steps):
+        known = {result.id for result in self.results}
+        for step in self._runnable([step for step in steps if step.id not in known]):
             if self.main.tree != good:
                 self.main.step_back(good)  # what does not depend on a failed step does not see its work either
             result = self.perform(step, box)
@@ -96,6 +102,10 @@ class Work:
                 tree=result.tree,
                 duration_ms=result.duration_ms,
                 error_code=result.error_code,
+                reason=secrets.current().redact(result.reason),
+                command=secrets.current().redact(result.command),
+                changed=result.changed,
+                checks=[recovery.said(check) for check in result.checks],
             )
         )
 
@@ -134,16 +144,18 @@ class _Batches:
         self.work.main.reset_to(self.tree)
 
     def _run_batch(self, pool: ThreadPoolExecutor, steps: list[Step]) -> None:
-        base, done = self.tree, dict[str, StepResult]()
-        waiting = {pool.submit(self._perform, step, base, done) for step in steps}
+        base = self.tree
+        known = {result.id: result for result in self.work.results}
+        done = {step.id: known[step.id] for step in steps if step.id in known}
+        waiting = {pool.submit(self._perform, step, base, done) for step in steps if step.id not in known}
         unsettled = list(steps)
+        self._settle(base, done, unsettled, known)
         while waiting:
             # By turns: a signal handed to another thread does not wake this one.
             finished, waiting = wait(waiting, timeout=_TURN_S, return_when=FIRST_COMPLETED)
             for future in finished:
                 future.result()
-            while unsettled and unsettled[0].id in done:
-                self.work.settle(self._merge(base, done[unsettled.pop(0).id]))
+            self._settle(base, done, unsettled, known)
             failed = any(not result.success for result in (*done.values(), *self.work.results))
             if failed and not self.work.keep_going:
                 self.cancel.set()
@@ -151,6 +163,15 @@ class _Batches:
         for step in unsettled:  # behind one that never began
             if step.id in done:
                 self.work.settle(self._merge(base, done[step.id]))
+
+    def _settle(
+        self, base: str, done: dict[str, StepResult], unsettled: list[Step], known: Mapping[str, StepResult]
+    ) -> None:
+        """In plan order; what an earlier engine settled is merged again, and not written down twice."""
+        while unsettled and unsettled[0].id in done:
+            result = self._merge(base, done[unsettled.pop(0).id])
+            if result.id not in known:
+                self.work.settle(result)
 
     def _perform(self, step: Step, base: str, done: dict[str, StepResult]) -> None:
         if self.cancel.is_set:

@@ -54,6 +54,27 @@ class StepFinished(Event):
     tree: str
     duration_ms: int
     error_code: str | None = None
+    reason: str = ""
+    command: str = ""
+    changed: bool = False
+    checks: list[Json] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepInterrupted(Event):
+    """The engine died in the middle of a step: what it did is dropped, and it does not count as an attempt."""
+
+    kind = "step_interrupted"
+    run_id: str
+    step_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed(Event):
+    """Another engine goes on with a run where its journal ends."""
+
+    kind = "run_resumed"
+    run_id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,5 +129,17 @@ class LatchCleared(Event):
 
 KINDS: dict[str, type[Event]] = {
     cls.kind: cls
-    for cls in (TaskOpened, RunStarted, StepStarted, StepFinished, Judged, RunFinished, Applied, LatchSet, LatchCleared)
+    for cls in (
+        TaskOpened,
+        RunStarted,
+        StepStarted,
+        StepFinished,
+        StepInterrupted,
+        RunResumed,
+        Judged,
+        RunFinished,
+        Applied,
+        LatchSet,
+        LatchCleared,
+    )
 }

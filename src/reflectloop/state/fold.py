@@ -32,8 +32,11 @@ class Step:
     id: str
     status: StepStatus = "pending"
     exit_code: int | None = None
-    tree: str | None = None
+    tree: str | None = None  # the one it began with, then the one it left
     duration_ms: int | None = None
+    attempts: int = 0
+    interrupted: int = 0  # in a row, by the engine's own death; these are no attempts
+    ended: events.StepFinished | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -50,6 +53,7 @@ class Run:
     applied: str | None = None
     duration_ms: int | None = None
     mode: str = "git"
+    base_commit: str = ""
     decision: str | None = None  # of the sealed verification; None where none was asked for
 
     def count(self, status: StepStatus) -> int:
@@ -112,16 +116,12 @@ def advance(task: Task, entry: Entry) -> None:
                 entry.at,
                 steps,
                 mode=started.mode,
+                base_commit=started.base_commit,
             )
-        case events.StepStarted(step_id=name):
-            run = _running(task, entry)
-            _expect(run.steps.get(name, Step("")).status == "pending", entry, f"step {name} is not waiting")
-            run.steps[name] = Step(name, "running")
-        case events.StepFinished(step_id=name) as finished:
-            run = _running(task, entry)
-            _expect(run.steps.get(name, Step("")).status == "running", entry, f"step {name} is not running")
-            status: StepStatus = "done" if finished.success else "failed"
-            run.steps[name] = Step(name, status, finished.exit_code, finished.tree, finished.duration_ms)
+        case events.StepStarted() | events.StepFinished() | events.StepInterrupted() as turned:
+            _turn_step(_running(task, entry), turned, entry)
+        case events.RunResumed():
+            _running(task, entry)
         case events.Judged(decision=decision):
             _running(task, entry).decision = decision
         case events.RunFinished() as ended:
@@ -141,6 +141,32 @@ def advance(task: Task, entry: Entry) -> None:
             _turn_latch(task, turned)
         case other:
             _expect(False, entry, f"{other.kind} is not known here")
+
+
+def _turn_step(
+    run: Run, event: events.StepStarted | events.StepFinished | events.StepInterrupted, entry: Entry
+) -> None:
+    name = event.step_id
+    step = run.steps.get(name, Step(""))
+    wanted = "pending" if isinstance(event, events.StepStarted) else "running"
+    _expect(step.status == wanted, entry, f"step {name} is not {'waiting' if wanted == 'pending' else 'running'}")
+    match event:
+        case events.StepStarted(tree=tree):
+            run.steps[name] = dataclasses.replace(step, status="running", tree=tree, attempts=step.attempts + 1)
+        case events.StepInterrupted():
+            run.steps[name] = dataclasses.replace(
+                step, status="pending", attempts=step.attempts - 1, interrupted=step.interrupted + 1
+            )
+        case events.StepFinished() as ended:
+            run.steps[name] = dataclasses.replace(
+                step,
+                status="done" if ended.success else "failed",
+                exit_code=ended.exit_code,
+                tree=ended.tree,
+                duration_ms=ended.duration_ms,
+                interrupted=0,
+                ended=ended,
+            )
 
 
 def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared) -> None:

@@ -35,6 +35,7 @@ class Ground:
     caller: Mapping[str, str]
     root: Path
     commit: str
+    beside: Mapping[Path, Path] = field(default_factory=dict)  # what else of the project's own is carried
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST_NUMBER))
 
     @contextmanager
@@ -56,7 +57,7 @@ class Ground:
                 fresh=True,
             )
             space.base_tree = base_tree
-            checkout.carry_also(space, carried or {}, bound=self.wall.by == "bubblewrap")
+            checkout.carry_also(space, {**self.beside, **(carried or {})}, bound=self.wall.by == "bubblewrap")
             if self.wall.level is Isolation.FULL:
                 limiter = Limiter(name, limits.wanted(self.settings.box))
             yield Box.by(self.settings, space, self.caller, self.wall, limiter)

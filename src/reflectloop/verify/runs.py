@@ -27,7 +27,7 @@ _REPORT = "reflectloop-report"
 _LARGEST_REPORT = 256 << 20
 _MOST_REPORTS = 20_000
 _LOG_READ = 16 << 20
-_NO_REPORT = "ended well, and without the report it was asked for"  # what is printed alone can be printed by anybody
+_NO_REPORT = "exited 0 without the report it was asked for"  # what is printed alone can be printed by anybody
 # Outcomes that another try could change; they are not remembered.
 _FLEETING = frozenset(("timeout", "crashed"))
 
@@ -108,7 +108,8 @@ class Runs:
         self._logs += 1
         name = f"{_REPORT}-{self._logs}"
         inside = (TEMP if box.view else box.workspace.tmp) / name
-        prepared = runners.prepare(check, report=inside, only=only)
+        (box.workspace.tmp / name).mkdir()
+        prepared = runners.prepare(check, report=inside / "report", only=only)
         log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
         started = clock.stamp(clock.now())
         order = Order(
@@ -144,7 +145,7 @@ class Runs:
         if prepared.report is None:
             return reports.read(log_text, tool=check.tool)
         if prepared.report.is_absolute():
-            found = list(_files_at(box.workspace.tmp / name))
+            found = list(_files_at(box.workspace.tmp / name / prepared.report.name))
         else:
             found = sorted(box.workspace.resolve(check.cwd).glob(os.fspath(prepared.report)))[:_MOST_REPORTS]
         readings = [reading for path in found if (reading := _reading(path, check.tool)) is not None]

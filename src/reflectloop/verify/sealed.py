@@ -197,7 +197,10 @@ class Sealed:
         if failing:
             again = self._again(self.with_tests, check, "its own failing tests again", failing)
             failing = [name for name in failing if again.tests.get(name, "failed") in _RED]
-        turned = [name for name, came in now.tests.items() if came == "passed" and before.tests.get(name) in _RED]
+        # What its old version still finds wrong, a new version does not prove right.
+        old = {name for name, came in judged.sealed.tests.items() if came in _RED}
+        green = [name for name, came in now.tests.items() if came == "passed" and name not in old]
+        turned = [name for name in green if before.tests.get(name) in _RED]
         return Own(check.name, before, now, tuple(sorted(turned)), tuple(sorted(failing)))
 
     # What the plan names ---------------------------------------------------------------------------------------

@@ -109,12 +109,21 @@ def _of_check(one: Judged, track: Track | None) -> list[Reason]:
         if names:
             out.append(Reason(Decision.RETRY, f"{name}: passed before, {what}: {shown(names)}"))
     if not out and not now.ok and not _as_bad_before(one):
-        out.append(Reason(Decision.RETRY, f"{name}: {now.summary} ({now.type})"))
+        out.append(Reason(Decision.RETRY, f"{name}: {now.summary} ({now.type}){_hint(one)}"))
     if track is Track.REFACTOR and change.fixed and not out:
         out.append(
             Reason(Decision.RETRY, f"{name}: a refactoring changes no outcome, and these did: {shown(change.fixed)}")
         )
     return out
+
+
+def _hint(one: Judged) -> str:
+    if one.base is None or one.base.type != one.sealed.type or one.sealed.type != "collection_error":
+        return ""
+    return (
+        "; on base too: files that git ignores are not in the workspace, so name those that tests import in "
+        "[workspace] carry_copy, or make them by [verify] setup"
+    )
 
 
 def _as_bad_before(one: Judged) -> bool:

@@ -2,7 +2,7 @@
 
 from reflectloop.verify.detect.configured import configured
 from reflectloop.verify.detect.project import checks
-from reflectloop.verify.detect.resolve import resolve
+from reflectloop.verify.detect.resolve import beside, resolve
 from reflectloop.verify.detect.tree import Tree
 
-__all__ = ["Tree", "checks", "configured", "resolve"]
+__all__ = ["Tree", "beside", "checks", "configured", "resolve"]

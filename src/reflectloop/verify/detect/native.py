@@ -13,6 +13,7 @@ _TESTS = re.compile(
     r"^\s*(enable_testing|include\s*\(\s*CTest|add_test|\w+_discover_tests)\b", re.IGNORECASE | re.MULTILINE
 )
 _OFF = re.compile(r"^\s*option\s*\(\s*(\w*TEST\w*)\s+\"[^\"]*\"\s+OFF\s*\)", re.IGNORECASE | re.MULTILINE)
+_PYTHON_BUILD = re.compile(r"^build-backend\s*=\s*[\"'](scikit_build|py_build_cmake|mesonpy)", re.MULTILINE)
 # One check of two commands: the text is ours, what varies is handed to it as arguments.
 _CMAKE = 'cmake -S . -B "$0" "$@" && cmake --build "$0" --parallel 2'
 _CONFIGURE = "{ [ -x configure ] || autoreconf -i; } && ./configure && make"
@@ -37,10 +38,12 @@ def _free(part: Part, name: str) -> bool:
 
 
 def _cmake(part: Part) -> Iterator[Detected]:
+    testing = next((path for path in part.matching(r"(^|/)CMakeLists\.txt$") if _TESTS.search(part.text(path))), None)
+    if testing is None and _PYTHON_BUILD.search(part.text("pyproject.toml")):
+        return  # configured by the build of a Python package, with what that hands over
     folder = next((name for name in ("build", "_build") if _free(part, name)), "cmake-build")
     off = _OFF.findall(part.text("CMakeLists.txt"))
     options = tuple(f"-D{name}=ON" for name in dict.fromkeys(off))
     yield part.check("cmake", "build", "cmake", ("sh", "-c", _CMAKE, folder, *options), "CMakeLists.txt is there")
-    testing = next((path for path in part.matching(r"(^|/)CMakeLists\.txt$") if _TESTS.search(part.text(path))), None)
     if testing:
         yield part.check("ctest", "test", "ctest", ("ctest", "--test-dir", folder), f"{testing} adds tests")

@@ -62,10 +62,9 @@ def covers(part: Part, folder: str) -> bool:
 
 
 def _packed(part: Part) -> Packed:
-    top = Part(part.tree)
-    own, above = part.json("package.json"), top.json("package.json")
+    own, above = part.json("package.json"), part.top.json("package.json")
     manager = at(own, "packageManager") or at(above, "packageManager") or ""
-    locked = part.first(_LOCKS) or top.first(_LOCKS)
+    locked = part.first(_LOCKS) or part.top.first(_LOCKS)
     program = str(manager).split("@")[0] or (_LOCKS[locked] if locked else "npm")
     needs = [table(one, key) for one in (own, above) for key in ("devDependencies", "dependencies")]
     scripts = {name: line for name, line in table(own, "scripts").items() if isinstance(line, str)}

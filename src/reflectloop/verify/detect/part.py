@@ -18,32 +18,28 @@ _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
 class Part:
-    def __init__(self, tree: Tree, folder: str = ".") -> None:
-        self.tree, self.folder = tree, folder
+    def __init__(self, tree: Tree, folder: str = ".", top: Part | None = None) -> None:
+        self._tree, self.folder, self.top = tree, folder, top or self
         self._prefix = "" if folder == "." else f"{folder}/"
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
         """Names from this folder on."""
         cut = len(self._prefix)
-        return tuple(path[cut:] for path in self.tree.paths if path.startswith(self._prefix))
-
-    @cached_property
-    def _known(self) -> frozenset[str]:
-        return frozenset(self.paths)
+        return tuple(path[cut:] for path in self._tree.under(self._prefix))
 
     def first(self, names: Iterable[str]) -> str | None:
-        return next((name for name in names if name in self._known), None)
+        return next((name for name in names if self._prefix + name in self._tree), None)
 
     def matching(self, pattern: str) -> Iterator[str]:
         search = re.compile(pattern).search
         return (path for path in self.paths if search(path))
 
     def has_folder(self, name: str) -> bool:
-        return any(path.startswith(f"{name}/") for path in self.paths)
+        return bool(self._tree.under(f"{self._prefix}{name}/"))
 
     def text(self, name: str) -> str:
-        content = self.tree.read(self._prefix + name) if name in self._known else None
+        content = self._tree.read(self._prefix + name) if self._prefix + name in self._tree else None
         return (content or b"").decode("utf-8", "replace")
 
     def toml(self, name: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import PurePosixPath
 from types import ModuleType
 from typing import NamedTuple
 
@@ -63,18 +62,19 @@ _ECOSYSTEMS = tuple(_of(module) for module in (python, node, go, rust, jvm, nati
 
 def checks(tree: Tree) -> list[Detected]:
     """Every check with its reason, builds first and tests last; none where nothing is known."""
-    found = [check for ecosystem in _ECOSYSTEMS for check in _in(ecosystem, tree)]
+    top = Part(tree)
+    found = [check for ecosystem in _ECOSYSTEMS for check in _in(ecosystem, tree, top)]
     if not any(check.kind == "test" for check in found):
-        found += make.found(Part(tree))
+        found += make.found(top)
     return list(_apart(sorted(found, key=lambda check: _ORDER.index(check.kind))))
 
 
-def _in(ecosystem: _Ecosystem, tree: Tree) -> Iterator[Detected]:
+def _in(ecosystem: _Ecosystem, tree: Tree, top: Part) -> Iterator[Detected]:
     parts: list[Part] = []
     for folder in _folders(ecosystem, tree):
         if any(_below(folder, part.folder) and ecosystem.covers(part, folder) for part in parts):
             continue
-        part = Part(tree, folder)
+        part = top if folder == "." else Part(tree, folder, top)
         found = list(ecosystem.found(part))
         if found:
             parts.append(part)
@@ -83,17 +83,16 @@ def _in(ecosystem: _Ecosystem, tree: Tree) -> Iterator[Detected]:
 
 def _folders(ecosystem: _Ecosystem, tree: Tree) -> list[str]:
     """The top, and every folder with a manifest, shallow ones first."""
-    patterns = [re.compile(pattern) for pattern in ecosystem.manifests]
     out = {"."}
-    for path in tree.paths:
-        above = PurePosixPath(path).parent
-        if any(pattern.search(path.rpartition("/")[2]) for pattern in patterns) and _own(above):
-            out.add(str(above))
+    if ecosystem.manifests:
+        search = re.compile("|".join(ecosystem.manifests)).search
+        named = (path.rpartition("/") for path in tree.paths)
+        out |= {folder for folder, _, name in named if folder and search(name) and _own(folder)}
     return sorted(out, key=lambda folder: (folder != ".", folder.count("/"), folder))
 
 
-def _own(folder: PurePosixPath) -> bool:
-    parts = folder.parts
+def _own(folder: str) -> bool:
+    parts = folder.split("/")
     return len(parts) <= _DEEPEST and _MATERIAL.isdisjoint(parts) and not any(part.startswith(".") for part in parts)
 
 

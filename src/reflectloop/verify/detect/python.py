@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from itertools import islice
@@ -43,6 +44,11 @@ class _Sign(NamedTuple):
     testpaths: tuple[str, ...] = ()
 
 
+class _Choice(NamedTuple):
+    words: tuple[str, ...]
+    named: tuple[str, ...]  # files and folders
+
+
 def found(part: Part) -> Iterator[Detected]:
     own = hints(part)
     yield from _build(part)
@@ -55,8 +61,7 @@ def found(part: Part) -> Iterator[Detected]:
 def covers(part: Part, folder: str) -> bool:
     """Whether the tests of this part are also those of a folder below it."""
     sign = _configured(part)
-    own = list(part.matching(_TEST_FILE))
-    if sign is None or not own:
+    if sign is None or next(part.matching(_TEST_FILE), None) is None:
         return False
     below = PurePosixPath(folder).relative_to(part.folder)
     return not sign.testpaths or any(_reaches(path, below) for path in sign.testpaths)
@@ -77,11 +82,11 @@ def _build(part: Part) -> Iterator[Detected]:
 
 def _pytest(part: Part, own: list[Hint]) -> Detected | None:
     tests = list(part.matching(_TEST_FILE))
-    runs = of_tool(own, "pytest")
+    runs = next((hint for hint in own if hint.call.tool == "pytest" and not _corner(part, hint, tests)), None)
     sign = _configured(part) or _ran(runs) or _needed(part, tests) or _written(part, tests)
     if sign is None:
         return None
-    arguments = () if sign.testpaths or runs is None else _chosen(part, runs)
+    arguments = () if sign.testpaths or runs is None else _choosing(part, runs).words
     return part.check("pytest", "test", "pytest", (*_called(own), *arguments), sign.reason)
 
 
@@ -125,11 +130,11 @@ def _needed(part: Part, tests: list[str]) -> _Sign | None:
 
 
 def _written(part: Part, tests: list[str]) -> _Sign | None:
-    for path in islice(tests, _LOOKED_AT):
-        text = part.text(path)
-        if _PYTEST_FILE.search(text) and not _is_case(text):
-            return _Sign(f"{path} looks like pytest")
-    return None
+    """By the greater part: a suite of test cases has a plain function here and there."""
+    texts = {path: part.text(path) for path in islice(tests, _LOOKED_AT)}
+    cases = [path for path, text in texts.items() if "TestCase" in text]
+    plain = [path for path, text in texts.items() if path not in cases and _PYTEST_FILE.search(text)]
+    return _Sign(f"{plain[0]} looks like pytest") if len(plain) > len(cases) else None
 
 
 def _called(own: list[Hint]) -> tuple[str, ...]:
@@ -139,8 +144,16 @@ def _called(own: list[Hint]) -> tuple[str, ...]:
     return ("python", "-m", "pytest") if leads and all(by_module) else ("pytest",)
 
 
-def _chosen(part: Part, runs: Hint) -> tuple[str, ...]:
+def _corner(part: Part, runs: Hint, tests: list[str]) -> bool:
+    """Benchmarks, a plugin: fewer than half of the tests, run in an environment of their own."""
+    named = _choosing(part, runs).named
+    reached = [test for test in tests if any(test == path or test.startswith(f"{path}/") for path in named)]
+    return bool(named) and 2 * len(reached) < len(tests)
+
+
+def _choosing(part: Part, runs: Hint) -> _Choice:
     kept: list[str] = []
+    named: list[str] = []
     words = list(runs.call.arguments)
     while words:
         word = words.pop(0)
@@ -149,9 +162,12 @@ def _chosen(part: Part, runs: Hint) -> tuple[str, ...]:
             kept.append(word)
             if "=" not in word and option not in _ALONE and words:
                 kept.append(words.pop(0))
-        elif not word.startswith("-") and (part.first([word]) or part.has_folder(word.rstrip("/"))):
+        elif part.first([word]) or part.has_folder(word.rstrip("/")):
             kept.append(word)
-    return tuple(kept)
+            named.append(word.rstrip("/"))
+        elif word.endswith("/"):  # a folder that is not here is a corner too
+            named.append(word.rstrip("/"))
+    return _Choice(tuple(kept), tuple(named))
 
 
 def _django(part: Part) -> Detected | None:
@@ -166,26 +182,31 @@ def _unittest(part: Part, own: list[Hint]) -> Detected | None:
     if runs:
         command = ("python", "-m", "unittest", *runs.call.arguments)
         return part.check("unittest", "test", "unittest", command, f"{runs.source} runs unittest")
-    for path in islice(part.matching(_TEST_FILE), _LOOKED_AT):
-        if _is_case(part.text(path)):
-            return part.check("unittest", "test", "unittest", _discovery(part, path), f"{path} looks like unittest")
-    return None
+    tests = list(part.matching(_TEST_FILE))
+    case = next((path for path in islice(tests, _LOOKED_AT) if _is_case(part.text(path))), None)
+    if case is None:
+        return None
+    return part.check("unittest", "test", "unittest", _discovery(part, tests), f"{case} looks like unittest")
 
 
 def _is_case(text: str) -> bool:
     return "unittest" in text and "TestCase" in text
 
 
-def _discovery(part: Part, path: str) -> tuple[str, ...]:
-    """Where discovery must start to find this file: at the folder of tests, unless that is a package in sight."""
-    top = PurePosixPath(path).parts[0] if "/" in path else "."
-    if path.startswith("src/"):
-        top = str(PurePosixPath(path).parent)
-    name = PurePosixPath(path).name
-    pattern = () if fnmatch(name, "test*.py") else ("-p", "*_test*.py")
-    start = () if top == "." else ("-s", top)
-    from_top = ("-t", ".") if start and part.first([f"{top}/__init__.py"]) else ()
-    return ("python", "-m", "unittest", "discover", *start, *from_top, *pattern)
+def _discovery(part: Part, tests: list[str]) -> tuple[str, ...]:
+    """Discovery starts in the folder that holds most of the tests, from above it where that is a package."""
+    start, count = Counter(_start(path) for path in tests).most_common(1)[0]
+    named = [path.rpartition("/")[2] for path in tests if _start(path) == start]
+    usual = 2 * sum(fnmatch(name, "test*.py") for name in named) >= count
+    where = () if start == "." else ("-s", start)
+    packaged = bool(where and part.first([f"{start}/__init__.py"]))
+    above = ("-t", str(PurePosixPath(start).parent)) if packaged else ()
+    return ("python", "-m", "unittest", "discover", *where, *above, *(() if usual else ("-p", "*_test*.py")))
+
+
+def _start(path: str) -> str:
+    folders = PurePosixPath(path).parts[:-1]
+    return "/".join(folders[: 2 if folders[:1] == ("src",) else 1]) or "."
 
 
 def _environment(part: Part) -> Detected | None:

@@ -5,24 +5,31 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from reflectloop.verify.detect import vite
 from reflectloop.verify.result import Detected
 
-_CARRIED = (".venv", "venv", "node_modules")
+_ENVIRONMENTS = (".venv", "venv")
+_MODULES = "node_modules"
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _PYTHON_TOOLS = frozenset(["pytest", "ruff", "flake8", "mypy", "pyright", "tox", "nox"])
 _BY_MODULE = _PYTHON_TOOLS - {"pyright"}
 
 
-def resolve(check: Detected, root: Path, env: Mapping[str, str], carried: Sequence[str] = _CARRIED) -> Detected:
-    """The check with the words that really start it; left as it is where nothing is found, to be seen missing."""
+def resolve(
+    check: Detected, root: Path, env: Mapping[str, str], carried: Sequence[str | Path] | None = None
+) -> Detected:
+    """The check with the words that really start it; left as it is where nothing is found, to be seen missing.
+
+    `carried` are the project's paths that the command will see; by default all that `beside` names.
+    """
     lead, command = _parted(check.command)
     if not command:
         return check
-    places = _Places(root, check.cwd, env, tuple(PurePosixPath(name).name for name in carried))
+    seen = beside([check], root) if carried is None else carried
+    places = _Places(root, check.cwd, env, frozenset(root / path for path in seen))
     words = (*lead, *_program(command[0], places), *command[1:])
     if check.tool == "vitest":
         words = _given(words, vite.loader(root / check.cwd, places.modules()))
@@ -42,6 +49,22 @@ def _program(name: str, places: _Places) -> tuple[str, ...]:
     return (name if "/" in name else places.carried_tool(name) or name,)
 
 
+def beside(checks: Iterable[Detected], root: Path) -> tuple[str, ...]:
+    """The folders of installed tools and dependencies that these checks would look into, from the project's top."""
+    folders = dict.fromkeys(folder for check in checks for folder in _upwards(root, check.cwd))
+    names = [folder / name for folder in folders for name in (*_ENVIRONMENTS, _MODULES)]
+    return tuple(str(path.relative_to(root)) for path in names if path.is_dir())
+
+
+def _upwards(root: Path, cwd: str) -> Iterator[Path]:
+    """From the check's folder to the top of the project."""
+    folder = root / cwd
+    while folder != root and root in folder.parents:
+        yield folder
+        folder = folder.parent
+    yield root
+
+
 def _parted(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """`env A=b` stays before what is looked for."""
     at = 0
@@ -51,8 +74,9 @@ def _parted(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 
 class _Places:
-    def __init__(self, root: Path, cwd: str, env: Mapping[str, str], carried: tuple[str, ...]) -> None:
+    def __init__(self, root: Path, cwd: str, env: Mapping[str, str], carried: frozenset[Path]) -> None:
         self._root, self._cwd, self._env, self._carried = root, root / cwd, env, carried
+        self._upwards = tuple(_upwards(root, cwd))
 
     def python(self) -> str:
         for folder in self._environments():
@@ -74,28 +98,20 @@ class _Places:
     def carried_tool(self, name: str) -> str | None:
         """What npm and composer install beside the project."""
         places = [folder / ".bin" for folder in self.modules()]
-        places += [folder / "vendor" / "bin" for folder in self._upwards()]
+        places += [folder / "vendor" / "bin" for folder in self._upwards]
         return next((self._said(place / name) for place in places if _runs(place / name)), None)
 
     def modules(self) -> list[Path]:
-        return [folder / "node_modules" for folder in self._upwards() if "node_modules" in self._carried]
+        return [folder / _MODULES for folder in self._upwards if folder / _MODULES in self._carried]
 
     def _environments(self) -> Iterator[Path]:
-        for folder in self._upwards():
-            for name in self._carried:
-                if (folder / name / "pyvenv.cfg").is_file():
-                    yield folder / name
+        for folder in self._upwards:
+            for path in (folder / name for name in _ENVIRONMENTS):
+                if path in self._carried and (path / "pyvenv.cfg").is_file():
+                    yield path
         for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
             if self._env.get(variable):
                 yield Path(self._env[variable])
-
-    def _upwards(self) -> Iterator[Path]:
-        """From the check's folder to the top of the project."""
-        folder = self._cwd
-        while folder != self._root and self._root in folder.parents:
-            yield folder
-            folder = folder.parent
-        yield self._root
 
     def _on_path(self, name: str) -> bool:
         return shutil.which(name, path=self._env.get("PATH", os.defpath)) is not None

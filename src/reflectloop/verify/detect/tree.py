@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -31,6 +32,7 @@ NOT_OURS = frozenset(
         "target",
     ]
 )
+_LAST = "\U0010ffff"
 _LARGEST = 1 << 20  # a manifest beyond this is no manifest
 
 
@@ -40,6 +42,16 @@ class Tree:
     def __init__(self, paths: Iterable[str], read: Callable[[str], bytes | None]) -> None:
         self.paths = tuple(sorted(path for path in paths if NOT_OURS.isdisjoint(path.split("/")[:-1])))
         self.read = read
+        self._known = frozenset(self.paths)
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._known
+
+    def under(self, prefix: str) -> tuple[str, ...]:
+        """The paths that begin so, found without a look at the others."""
+        start = bisect_left(self.paths, prefix)
+        end = bisect_left(self.paths, prefix + _LAST, start)
+        return self.paths[start:end]
 
     @classmethod
     def of_folder(cls, top: Path) -> Tree:

@@ -36,7 +36,9 @@ def beyond_fixtures(before: bytes | None, after: bytes | None) -> list[Beyond]:
     kept = {_said(each) for each in _top(new.body)}
     added = [each for each in _top(new.body) if _said(each) not in known]
     removed = [each for each in _top(old.body) if _said(each) not in kept]
-    return [*_beyond(added), *_lost(removed, new)]
+    beyond = list(_beyond(added))
+    said = {each.line for each in beyond}
+    return [*beyond, *(each for each in _lost(removed, new) if each.line not in said)]
 
 
 def _top(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -64,9 +66,26 @@ def _reach(statement: ast.stmt) -> str | None:
         return _function(statement)
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         return _assignment(statement)
-    if isinstance(statement, ast.If) and "TYPE_CHECKING" in ast.unparse(statement.test):
+    if isinstance(statement, ast.ClassDef):
+        return None if not _deed(statement) else f"defines {statement.name}, which calls {_deed(statement)}"
+    if _imports_only(statement):
         return None
     return f"runs `{_short(statement)}` when loaded"
+
+
+def _imports_only(statement: ast.stmt) -> bool:
+    """`if TYPE_CHECKING:` and `try:` around imports."""
+    if not isinstance(statement, ast.If | ast.Try):
+        return False
+    handlers = statement.handlers if isinstance(statement, ast.Try) else []
+    inner = [*statement.body, *statement.orelse, *(each for handler in handlers for each in handler.body)]
+    return all(
+        isinstance(each, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) and not _reach_of(each) for each in inner
+    )
+
+
+def _reach_of(statement: ast.stmt) -> str | None:
+    return None if isinstance(statement, ast.Pass) else _reach(statement)
 
 
 def _stars(statement: ast.Import | ast.ImportFrom) -> bool:
@@ -84,7 +103,9 @@ def _function(function: Function) -> str | None:
         return f"defines the hook {function.name}"
     if deed := _deed(function):
         return f"defines {function.name}, which calls {deed}"
-    return None if fixture or not decorators else f"defines {function.name} under `@{decorators[0][:60]}`"
+    if fixture or all(each.partition("(")[0].rpartition(".")[2] in _PLAIN for each in decorators):
+        return None
+    return f"defines {function.name} under `@{decorators[0][:60]}`"
 
 
 def is_fixture(decorator: str) -> bool:
@@ -104,8 +125,11 @@ _DEEDS = (
 _RUNNER = ("pytest", "_pytest", "unittest", "pluggy")
 
 
-def _deed(function: Function) -> str | None:
-    for node in ast.walk(function):
+_PLAIN = frozenset({"contextmanager", "asynccontextmanager", "cache", "lru_cache", "wraps", "overload", "dataclass"})
+
+
+def _deed(definition: ast.stmt) -> str | None:
+    for node in ast.walk(definition):
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_DEEDS):
             return ast.unparse(node.func)
         if isinstance(node, ast.Assign) and any(_of_runner(target) for target in node.targets):

@@ -29,7 +29,7 @@ _TEST = _any_of(names.TEST_FILES)
 _CAPITAL = _any_of(names.CAPITAL_FILES)
 _DEPENDENCY = _any_of(names.DEPENDENCY_FILES)
 _DOTNET_TESTS = re.compile(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
-_GRADLE_TESTS = re.compile(r"(?:^|/)src/(?:\w*[tT]est\w*)/")
+_GRADLE_TESTS = re.compile(r"(?:^|/)src/(?:test|testFixtures|\w+Test)/")
 _BUILT = re.compile(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)(?:/|\Z)")
 _TOOL_FOLDER = re.compile("|".join(rf"(?:^|/){re.escape(each)}/" for each in names.TOOL_FOLDERS))
 

@@ -11,6 +11,8 @@ from reflectloop.verify.runners.select import SELECTORS
 from reflectloop.verify.runners.tools import TOOLS, Tool
 from reflectloop.verify.runners.words import Call, call
 
+# Ids come from reports that a patch can forge: none may be read as an option, or as a file of options.
+_NOT_A_NAME = ("-", "@")
 SCRIPT_RUNNERS = ("npm", "pnpm", "yarn", "bun")
 
 
@@ -26,7 +28,9 @@ class Prepared(NamedTuple):
 def selection(check: Detected, tests: Sequence[str]) -> tuple[str, ...] | None:
     """The arguments by which the check's tool runs these tests alone; None where it cannot be told."""
     selector = SELECTORS.get(check.tool)
-    return selector.words(tests) if selector and tests else None
+    if selector is None or not tests or any(test.startswith(_NOT_A_NAME) for test in tests):
+        return None
+    return selector.words(tests)
 
 
 def prepare(check: Detected, *, report: Path, only: Sequence[str] = ()) -> Prepared:
@@ -57,7 +61,7 @@ def _filled(word: str, report: Path) -> str:
 
 
 def _place(tool: Tool, report: Path) -> Path | None:
-    places = {"file": report, "folder": report, "beside": report.with_name(tool.own or "-"), "own": Path(tool.own)}
+    places = {"file": report, "folder": report, "beside": report.parent / tool.own, "own": Path(tool.own)}
     return places.get(tool.place)
 
 

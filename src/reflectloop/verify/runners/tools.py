@@ -24,7 +24,7 @@ class Tool(NamedTuple):
     valued: frozenset[str] = frozenset()  # options whose value is the next word
 
 
-_CI = {"CI": "true"}  # no watching, no writing of new snapshots
+_CI = {"CI": "true"}  # where nothing else keeps it from watching; code under test can see it, so nowhere else
 _CARGO = {"CARGO_TERM_COLOR": "never"}
 _OFFLINE_DOTNET = {"DOTNET_CLI_TELEMETRY_OPTOUT": "1", "DOTNET_NOLOGO": "1"}
 
@@ -56,7 +56,7 @@ TOOLS: dict[str, Tool] = {
     "tox": Tool("test", valued=_words("-e -c")),
     "nox": Tool("test", valued=_words("-s -f")),
     "ruff": Tool("lint", "ruff-json", "file", ("--output-format=json", "--output-file={report}", "--no-cache")),
-    "flake8": Tool("lint", arguments=("--format=default", "--color=never")),
+    "flake8": Tool("lint", arguments=("--format=default",)),
     "mypy": Tool(
         "type",
         arguments=(
@@ -75,8 +75,7 @@ TOOLS: dict[str, Tool] = {
         "test",
         "jest-json",
         "file",
-        ("--json", "--outputFile={report}", "--testLocationInResults", "--bail=0"),
-        env=_CI,
+        ("--json", "--outputFile={report}", "--testLocationInResults", "--bail=0", "--ci"),
         valued=_words("-t -c --config --selectProjects"),
     ),
     "vitest": Tool(
@@ -92,7 +91,6 @@ TOOLS: dict[str, Tool] = {
         "mocha-json",
         "file",
         ("--reporter=json", "--reporter-option=output={report}", "--no-bail"),
-        env=_CI,
         valued=_words("-r --require -g --grep -f -t --timeout --config --ui --import"),
     ),
     "node-test": Tool(
@@ -105,14 +103,13 @@ TOOLS: dict[str, Tool] = {
             "--test-reporter=junit",
             "--test-reporter-destination={report}",
         ),
-        env=_CI,
         leading=True,
         valued=_words("-r --require --import --loader --experimental-loader"),
     ),
-    "bun-test": Tool("test", "junit", "file", ("--reporter=junit", "--reporter-outfile={report}"), env=_CI),
-    "ava": Tool("test", "tap", arguments=("--tap",), env=_CI),
-    "tap": Tool("test", "tap", arguments=("--reporter=tap",), env=_CI),
-    "tape": Tool("test", "tap", env=_CI),
+    "bun-test": Tool("test", "junit", "file", ("--reporter=junit", "--reporter-outfile={report}")),
+    "ava": Tool("test", "tap", arguments=("--tap",)),
+    "tap": Tool("test", "tap", arguments=("--reporter=tap",)),
+    "tape": Tool("test", "tap"),
     "eslint": Tool("lint", "eslint-json", "file", ("--format=json", "--output-file={report}")),
     "tsc": Tool("type", arguments=("--pretty", "false")),
     "go-build": Tool("build"),

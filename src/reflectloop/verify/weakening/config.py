@@ -14,6 +14,7 @@ _FORMATTING = re.compile(
     r"(?:^|/)(?:\.editorconfig|\.prettierrc[^/]*|\.clang-format|\.?rustfmt\.toml|prettier\.config\.[^/]*)$"
 )
 _LINE_KEY = re.compile(r"""^["']?([\w.-]+)["']?\s*[:=]\s*(.*?)[,;]?$""")
+_LINTERS = frozenset({"ruff", "mypy", "pyright", "basedpyright", "flake8", "pylint", "black", "isort", "bandit", "ty"})
 Setting = tuple[str, settings.Words]
 _NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened", "script": "script-changed"}
 
@@ -39,8 +40,8 @@ def _moved(read: Mapping[str, tuple[Part | None, Part | None]]) -> set[Setting]:
 
 
 def _only(one: Part | None, other: Part | None) -> Iterator[Setting]:
-    for key, value in (one or {}).items():
-        if key not in (other or {}):
+    for key, value in _by_key(one or {}).items():
+        if key not in _by_key(other or {}):
             yield key, settings.entries(value)
 
 
@@ -69,16 +70,26 @@ def _settings(change: Change, before: Part, after: Part, moved: set[Setting]) ->
         old, new = before.get(key), after.get(key)
         if old == new or settings.entries(old) == settings.entries(new) != ():
             continue
-        if (key, settings.entries(old if new is None else new)) in moved:
+        if (key, settings.entries(old if new is None else new)) in moved or _covered(change.path, key, before, after):
             continue
         if why := settings.judge(key, old, new):
             yield key, _line(change, key), why
 
 
+def _covered(path: str, key: str, before: Part, after: Part) -> bool:
+    """Mypy's `strict` stands for many flags; a linter that had no settings at all asks more with any."""
+    tool = key.partition(".")[0]
+    if tool == "mypy" and settings.truth(after.get("mypy.strict")) and key not in after:
+        return True
+    fresh = tool in _LINTERS and not any(each.startswith(f"{tool}.") for each in before)
+    return fresh and path.rpartition("/")[2] == "pyproject.toml"
+
+
 def _by_key(read: Part) -> Part:
     """Lines of code that set something, under the name they set."""
     found: dict[str, object] = {}
-    for key, value in read.items():
+    for written, value in read.items():
+        key = written.replace("ruff.lint.", "ruff.")
         named = _LINE_KEY.match(key)
         found.update(
             {named[1]: named[2]}

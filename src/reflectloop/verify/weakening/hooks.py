@@ -15,10 +15,12 @@ _BY_ITSELF = ("sitecustomize.py", "usercustomize.py")
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
+    known = {name for change in changes if change.before is not None and (name := _module(change.path))}
     for change in changes:
         if change.after is not None:
             yield from _started(change)
-            yield from _stands_in(change)
+            # A package that only changes its folder hides nothing it did not hide before.
+            yield from _stands_in(change, moved=_module(change.path) in known)
 
 
 def _started(change: Change) -> Iterator[Finding]:
@@ -36,10 +38,15 @@ def _started(change: Change) -> Iterator[Finding]:
         yield Finding("hook-added", change.path, 1, f"{name} is started by itself", "suspect")
 
 
-def _stands_in(change: Change) -> Iterator[Finding]:
+def _module(path: str) -> str | None:
+    folder, _, name = path.rpartition("/")
+    return folder.rpartition("/")[2] if name == "__init__.py" else None
+
+
+def _stands_in(change: Change, *, moved: bool) -> Iterator[Finding]:
     module = shadowed(change.path)
     found = guard(change.path)
-    if module and change.before is None:
+    if module and change.before is None and not moved:
         words = f"would be imported instead of {module}"
         yield Finding("module-shadowed", change.path, 1, words, "weakening" if module in RUNNER_MODULES else "suspect")
     elif found is None:

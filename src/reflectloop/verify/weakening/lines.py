@@ -20,6 +20,8 @@ _HARMLESS = re.compile(
     r"id-token|fetch-depth|persist-credentials|python-version|node-version|go-version|java-version|concurrency|group|"
     r"cancel-in-progress|environment|url|path|key|os|default|retention-days|cache-dependency-path|shell|token|with)\b\s*:"
 )
+# Names a tool without running it: it is installed, or a job or a dependency is called so.
+_NO_CHECK = re.compile(r"\binstall\b|^[\w -]+:$|npm ci\b|^-\s*[\w.-]+\s*[<>=~]")
 _PYTHON_HOOKS = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 
 
@@ -66,7 +68,7 @@ def _without(lines: Sequence[Line], others: Sequence[Line]) -> list[Line]:
 def _gone(path: str, rule: str, gone: Sequence[Line], come: Sequence[Line]) -> Iterator[Finding]:
     others = []
     for line in gone:
-        if not RUNS_CHECKS.search(line.text):
+        if not RUNS_CHECKS.search(line.text) or _NO_CHECK.search(line.text):
             others.append(line)
         elif not any(_asks_as_much(line.text, each.text) for each in come):
             yield Finding(

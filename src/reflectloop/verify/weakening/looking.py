@@ -14,6 +14,12 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes] | None = None) 
     """Everything found, by path and line; `context` holds test files of base that the patch leaves alone."""
     changed = [each for each in changes if each.before != each.after or each.mode_before != each.mode_after]
     looks = (python.look, text.look, config.look, lines.look, hooks.look, files.look, source.look, examples.look)
-    found = dict.fromkeys(each for look_ in looks for each in look_(changed))
-    found.update(dict.fromkeys(special.look(changed, context or {})))
-    return sorted(found, key=lambda each: (each.path, each.line or 0, each.rule, each.what))
+    found = [each for look_ in looks for each in look_(changed)]
+    found += special.look(changed, context or {})
+    once = {_place(each): each for each in reversed(found)}
+    return sorted(once.values(), key=lambda each: (each.path, each.line or 0, each.rule, each.what))
+
+
+def _place(finding: Finding) -> tuple[object, ...]:
+    """A mark on a class skips all its tests and is said once."""
+    return finding[:3] if finding.rule.startswith("skip") else finding

@@ -154,6 +154,10 @@ def unknown(old: object, new: object) -> str | None:
 
 _TABLE: tuple[tuple[str, Judge], ...] = (
     (r"target .*", _target),
+    (
+        r"(?:testenv:|tox\.env\.|env\.)(?:docs?|docset|update|build|release|publish|serve|changelog|cog|dev)\b.*",
+        _harmless,
+    ),
     (r"scripts\.(?!.*\.).*|.*(?:^|\.)scripts\..*|.*\.tasks\..*", _commands),
     (r"(?:.*\.)?addopts", _options),
     (r"(?:.*\.)?filterwarnings", _filters),
@@ -191,7 +195,7 @@ _TABLE: tuple[tuple[str, Judge], ...] = (
     (
         (
             r"(?:.*\.)?(?:ignore_missing_imports|ignore_errors|allow_\w+|implicit_optional|implicit_reexport|skipLibCheck|allow\w+|"
-            r"follow_imports|passWithNoTests|ignore_outcome|ignore_errors|forceExit|suppressImplicit\w*|skip_install)"
+            r"follow_imports|passWithNoTests|ignore_outcome|ignore_errors|forceExit|suppressImplicit\w*)"
         ),
         _loose_when_true,
     ),
@@ -226,6 +230,10 @@ _TABLE: tuple[tuple[str, Judge], ...] = (
             r"base_python|pass_?env|allowlist_externals|whitelist_externals|extras|min_?version|requires|isolated_build|constrain_\w+|"
             r"package_env|labels|skip_missing_interpreters|usedevelop|platform|python|runner|groups|depends|change_?dir)"
         ),
+        _harmless,
+    ),
+    (
+        r"(?:testenv|tox\.env).*\.(?:skip_install|use_frozen_constraints|no_default_groups|parallel_show_output)",
         _harmless,
     ),
     (r"hatch\.(?!envs\..*(?:scripts|matrix)).*", _harmless),

@@ -32,6 +32,8 @@ _CI = (
     r"(?:CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|"
     r"CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD|CONTINUOUS_INTEGRATION|TOX_ENV_DIR|TOX_ENV_NAME|NOX_\w+)"
 )
+_WHO_CALLS = "looks at who calls it, and by which name"
+_CALLERS_NAME = re.compile(r"co_filename|co_name|f_code|\.filename|\.function\b|__file__|\btests?\b|test_")
 _RUNNERS = r"(?:pytest|_pytest|unittest|nose2?|doctest|hypothesis|tox|jest|mocha|vitest)"
 
 _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
@@ -136,7 +138,7 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
     (
         "walks-the-stack",
         r"\binspect\.(?:stack|currentframe|getouterframes)\(|\bsys\._getframe\(|traceback\.(?:extract_stack|walk_stack)\(",
-        "looks at who calls it",
+        _WHO_CALLS,
         "suspect",
         _PY,
     ),
@@ -200,7 +202,7 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
 TELLS = tuple(Tell(rule, re.compile(pattern), why, grade, endings) for rule, pattern, why, grade, endings in _TABLE)
 
 _WHOLE_FILE = re.compile(
-    r"#\s*(?:ruff|flake8):\s*noqa(?!:\s*[A-Z])|#\s*mypy:\s*(?:ignore-errors|disable|allow)|#\s*type:\s*ignore\s*$(?<=^)|#\s*pyright:\s*(?:basic|false|ignore)|"
+    r"#\s*(?:ruff|flake8):\s*noqa(?!:\s*[A-Z])|#\s*mypy:\s*(?:ignore-errors|disable|allow)|^#\s*type:\s*ignore\s*$|^#\s*pyright:\s*(?:basic|false|report\w+\s*=\s*false)|"
     r"#\s*pylint:\s*(?:skip-file|disable=all)|^/\*\s*eslint-disable\s*\*/|//\s*@ts-nocheck|#!\[allow\(|^//nolint\b.*\bpackage\b|"
     r"#\s*rubocop:disable\s+all|^#\s*isort:\s*skip_file|^//\s*tslint:disable\s*$|/\*\s*biome-ignore-all"
 )
@@ -211,6 +213,9 @@ _ONE_LINE = re.compile(
 )
 
 
+_NOR_IN_TESTS = frozenset({"patches-the-runner", "always-equal"})
+
+
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
     for change in changes:
         if change.after is None or ending(change.path) not in CODE_ENDINGS:
@@ -218,6 +223,8 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
         found = guard(change.path)
         if found is None or found.kind == "shadow":
             yield from _under_test(change)
+        elif found.kind in {"test", "fixture", "hook"}:
+            yield from _in_tests(change)
         if found is None or found.kind in {"test", "fixture", "hook", "shadow"}:
             yield from _suppressed(change)
 
@@ -227,12 +234,27 @@ def _under_test(change: Change) -> Iterator[Finding]:
         r"(?:^|/)_?testing(?:/|\.py$)|(?:^|/)(?:pytest_plugin|plugin)\.py$|(?:^|/)(?:docs?|examples?|benchmarks?|bench)/",
         change.path,
     )
-    for line in added(change):
+    lines = list(added(change))
+    by_name = any(_CALLERS_NAME.search(line.text) for line in lines)
+    for line in lines:
         for tell in TELLS:
             if (tell.endings is None or ending(change.path) in tell.endings) and tell.pattern.search(line.text):
-                grade = "note" if testing and tell.rule == "imports-the-runner" else tell.grade
+                harmless = (testing and tell.rule == "imports-the-runner") or (tell.why == _WHO_CALLS and not by_name)
+                grade = "note" if harmless else tell.grade
                 yield Finding(tell.rule, change.path, line.number, f"{tell.why}: `{line.text[:80]}`", grade)
                 break
+
+
+def _in_tests(change: Change) -> Iterator[Finding]:
+    """Tests know that they are tests; what they must not do is to reach into what runs them."""
+    for line in added(change):
+        for tell in TELLS:
+            if (
+                tell.rule in _NOR_IN_TESTS
+                and ending(change.path) in (tell.endings or ())
+                and tell.pattern.search(line.text)
+            ):
+                yield Finding(tell.rule, change.path, line.number, f"{tell.why}: `{line.text[:80]}`", "suspect")
 
 
 def _suppressed(change: Change) -> Iterator[Finding]:

@@ -42,10 +42,22 @@ def _rows(data: bytes) -> Iterator[frozenset[str]]:
     """The values that stand together in one assertion or one row of cases."""
     module = parsed(data)
     for node in ast.walk(module) if module else ():
-        if isinstance(node, ast.Assert | ast.Tuple) or (
-            isinstance(node, ast.Call) and "assert" in ast.unparse(node.func)
-        ):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+            yield from _asked(node.left, node.comparators[0])
+            yield from _asked(node.comparators[0], node.left)
+        elif isinstance(node, ast.Call) and "assert" in ast.unparse(node.func) and len(node.args) > 1:
+            yield from _asked(node.args[0], node.args[1])
+            yield from _asked(node.args[1], node.args[0])
+        elif isinstance(node, ast.Tuple):
             yield frozenset(ast.unparse(each) for each in ast.walk(node) if _is_value(each))
+
+
+def _asked(question: ast.expr, answer: ast.expr) -> Iterator[frozenset[str]]:
+    """What is given to a call, and what it must give back."""
+    if isinstance(question, ast.Call):
+        parts = (*question.args, *(word.value for word in question.keywords))
+        given = [each for part in parts for each in ast.walk(part)]
+        yield frozenset(ast.unparse(each) for each in (*given, *ast.walk(answer)) if _is_value(each))
 
 
 def _is_value(node: ast.AST) -> bool:
@@ -91,8 +103,8 @@ def _chosen(test: ast.expr, result: ast.expr) -> tuple[str, str] | None:
 
 
 def _odd(one: ast.expr, two: ast.expr) -> bool:
-    """`if n == 0: return 1` is a definition; a pair with an odd value is an answer."""
-    return any(ast.unparse(each) not in _PLAIN for each in (one, two))
+    """`if n == 0: return 1` is a definition, and so is a plain value for a word; the rest may be an answer."""
+    return ast.unparse(two) not in _PLAIN and ast.unparse(one) != ast.unparse(two)
 
 
 def _entries(node: ast.Dict) -> tuple[tuple[str, str], ...]:

@@ -12,21 +12,17 @@ from typing import NamedTuple
 from reflectloop.verify.weakening.python.checks import Check, last_name
 from reflectloop.verify.weakening.python.flow import Skip
 from reflectloop.verify.weakening.python.rows import Table, losses
-from reflectloop.verify.weakening.python.strength import claim, compare
+from reflectloop.verify.weakening.python.strength import Claim, claim, compare
 from reflectloop.verify.weakening.python.suite import Case
+from reflectloop.verify.weakening.python.tricks import in_test
 from reflectloop.verify.weakening.python.values import is_literal, tautology
-from reflectloop.verify.weakening.python.verdict import Grade, Verdict
+from reflectloop.verify.weakening.python.verdict import Grade, Said, Verdict
 
 _ENVIRONMENT = re.compile(
-    r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|sys\.|_?is_pypy"
+    r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|is called$|sys\.|_?is_pypy"
 )
 _SIMILAR = 0.6
 _MANY = 40
-
-
-class Said(NamedTuple):
-    line: int
-    verdict: Verdict
 
 
 class Surroundings(NamedTuple):
@@ -40,10 +36,12 @@ def compared(old: Case, new: Case, around: Surroundings, old_tables: Sequence[Ta
     yield from marks_added(old.marks, new.marks, new.name)
     for line, verdict in losses(old_tables, around.tables):
         yield Said(line, verdict)
+    yield from _decorators(old, new)
     yield from _mocks(old, new)
     if _emptied(old, new):
         yield Said(new.line, Verdict("test-emptied", f"{new.name} no longer does anything"))
         return
+    yield from in_test(old, new)
     if old.body == new.body and old.conditions == new.conditions:
         return
     if added := [each for each in new.conditions if each not in old.conditions]:
@@ -66,6 +64,22 @@ def marks_added(old: Sequence[Skip], new: Sequence[Skip], name: str) -> Iterator
             yield Said(mark.line, Verdict("skip-added", f"{name}: {mark.what}"))
         else:
             yield Said(mark.line, Verdict("skip-changed", f"{name}: {mark.what}", "suspect"))
+
+
+_KNOWN_DECORATORS = re.compile(
+    r"(?:pytest\.)?mark\.(?!flaky)\w+|.*\bpatch\b.*|given|example|settings|.*\.(?:given|example|settings)|(?:pytest\.)?fixture|"
+    r"staticmethod|classmethod|property|.*parametrize|responses\.activate|.*freeze_time|(?:contextlib\.)?\w*contextmanager|"
+    r"override|.*\.override|expand|.*\.expand|.*\b(?:skip\w*|xfail|expectedFailure)"
+)
+
+
+def _decorators(old: Case, new: Case) -> Iterator[Said]:
+    """One that is new and not known may retry, skip or swallow."""
+    known = {ast.unparse(each).partition("(")[0] for each in old.node.decorator_list}
+    for decorator in new.node.decorator_list:
+        name = ast.unparse(decorator).partition("(")[0]
+        if name not in known and not _KNOWN_DECORATORS.fullmatch(name):
+            yield Said(decorator.lineno, Verdict("decorator-added", f"{new.name} is now under `@{name}`", "suspect"))
 
 
 def _plain(mark: str) -> str:
@@ -106,7 +120,10 @@ def _standing(old: Check, new: Check) -> Iterator[Said]:
     if added and len(new.conditions) > len(old.conditions):
         words = f"`{new.text[:60]}` is now demanded only if `{added[0][:60]}`"
         yield Said(new.line, Verdict("assert-conditional", words, _grade(added)))
-    if new.loops != old.loops:
+    if len(new.loops) > len(old.loops):
+        words = f"`{new.text[:60]}` is now demanded only in a loop over `{new.loops[-1][:40]}`"
+        yield Said(new.line, Verdict("assert-conditional", words, "suspect"))
+    elif new.loops != old.loops:
         yield from (Said(new.line, Verdict("loop-cut", words)) for words in _cut_loops(old.loops, new.loops))
 
 
@@ -203,11 +220,41 @@ def _handed_on(check: Check, new: Case) -> bool:
 def _values(old: Case, new: Case) -> Iterator[Said]:
     """What is looked at used to be computed, and is written down now."""
     before, after = _assigned(old.node), _assigned(new.node)
-    looked_at = {claim(each.node).subject for each in new.checks if each.kind == "claim"}
-    for name in looked_at & before.keys() & after.keys():
-        if any(isinstance(each, ast.Call) for each in ast.walk(before[name])) and is_literal(after[name]):
+    claims = [claim(each.node) for each in new.checks if each.kind == "claim"]
+    looked_at = {each.subject for each in claims if _written(each.expected, after)}
+    for name in sorted(looked_at & after.keys()):
+        if is_literal(after.get(ast.unparse(after[name]), after[name])) and (
+            name not in before or not is_literal(before[name])
+        ):
             words = f"`{name}` is no longer computed but written down as `{ast.unparse(after[name])[:40]}`"
             yield Said(after[name].lineno, Verdict("value-written-down", words))
+    yield from expected_names(claims, before, after)
+    if not new.collected and _gives_value(new.node) and not _gives_value(old.node):
+        words = f"{new.name} no longer computes what it gives but has it written down"
+        yield Said(new.line, Verdict("value-written-down", words, "suspect"))
+
+
+def _gives_value(node: ast.AST) -> bool:
+    given = [each.value for each in ast.walk(node) if isinstance(each, ast.Return | ast.Yield) and each.value]
+    return bool(given) and all(is_literal(each) for each in given)
+
+
+def expected_names(
+    claims: Sequence[Claim], before: Mapping[str, ast.expr], after: Mapping[str, ast.expr]
+) -> Iterator[Said]:
+    """An expected value behind a name, written down otherwise than before."""
+    names = {ast.unparse(each.expected) for each in claims if each.expected is not None}
+    names |= {each.subject for each in claims if each.expected is not None}
+    for name in sorted(names & before.keys() & after.keys()):
+        old, new = before[name], after[name]
+        if is_literal(old) and is_literal(new) and ast.unparse(old) != ast.unparse(new):
+            words = f"the expected value `{name}` changed from `{ast.unparse(old)[:40]}` to `{ast.unparse(new)[:40]}`"
+            yield Said(new.lineno, Verdict("expected-changed", words, "suspect"))
+
+
+def _written(expected: ast.expr | None, assigned: Mapping[str, ast.expr]) -> bool:
+    """Whether the other side is a value too, by itself or by a name."""
+    return expected is None or is_literal(expected) or is_literal(assigned.get(ast.unparse(expected)))
 
 
 def _assigned(node: ast.AST) -> Mapping[str, ast.expr]:

@@ -6,8 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from reflectloop.verify.weakening.python.compare import Said
-from reflectloop.verify.weakening.python.verdict import Verdict
+from reflectloop.verify.weakening.python.verdict import Said, Verdict
 
 _LEAST = 2
 
@@ -16,6 +15,9 @@ def cut(old: ast.Module, new: ast.Module) -> Iterator[Said]:
     """Lists and tables at the top of the file that lost entries; those of parametrisations are looked at there."""
     before, after = _written(old), _written(new)
     changed = {name for name in before.keys() & after.keys() if _entries(before[name]) != _entries(after[name])}
+    for name in sorted(before.keys() & top_values(new).keys() - after.keys()):
+        words = f"`{name}` was written out and is computed now: `{ast.unparse(top_values(new)[name])[:60]}`"
+        yield Said(top_values(new)[name].lineno, Verdict("data-cut", words, "suspect"))
     used = {ast.unparse(each) for each in (*_parametrised(old), *_parametrised(new))} if changed else set()
     for name in changed - used:
         gone = Counter(_entries(before[name])) - Counter(_entries(after[name]))
@@ -26,14 +28,33 @@ def cut(old: ast.Module, new: ast.Module) -> Iterator[Said]:
             yield Said(after[name].lineno, Verdict("data-cut", words))
 
 
-def _written(module: ast.Module) -> Mapping[str, ast.expr]:
+def top_values(module: ast.Module) -> Mapping[str, ast.expr]:
+    """Every name the file sets at its top, and to what."""
     found: dict[str, ast.expr] = {}
     for statement in module.body:
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and isinstance(statement.value, _HOLDERS):
+        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
             found[ast.unparse(target)] = statement.value
-    found.pop("__all__", None)
     return found
+
+
+def replaced(old: ast.Module, new: ast.Module) -> Iterator[Said]:
+    """Parts of imported modules that the test file now sets when it is loaded."""
+    imported = {
+        (name.asname or name.name).partition(".")[0]
+        for statement in new.body
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+        for name in statement.names
+    }
+    known = top_values(old)
+    for target, value in top_values(new).items():
+        if target not in known and "." in target and target.partition(".")[0] in imported:
+            yield Said(value.lineno, Verdict("code-mocked", f"the file sets `{target}` when it is loaded"))
+
+
+def _written(module: ast.Module) -> Mapping[str, ast.expr]:
+    known = {"__all__", "pytestmark"}
+    return {name: each for name, each in top_values(module).items() if isinstance(each, _HOLDERS) and name not in known}
 
 
 _HOLDERS = ast.List | ast.Tuple | ast.Set | ast.Dict

@@ -108,10 +108,10 @@ def _nested(statement: ast.stmt, place: Place, found: Walked) -> None:
     if isinstance(statement, ast.Match):
         for case in statement.cases:
             _block(case.body, place.under(ast.unparse(case.pattern)), found)
-    elif (isinstance(statement, ast.While) and constant(statement.test) is not False) or isinstance(
-        statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    ):
+    elif isinstance(statement, ast.While) and constant(statement.test) is not False:
         _block(statement.body, place, found)
+    elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        _block(statement.body, place.under(f"{statement.name} is called"), found)
 
 
 def _branches(statement: ast.If, place: Place, found: Walked) -> None:
@@ -127,6 +127,8 @@ def _tried(statement: ast.Try | ast.TryStar, place: Place, found: Walked) -> Non
     swallows = next(
         (ast.unparse(each.type) if each.type else "everything" for each in statement.handlers if _swallows(each)), None
     )
+    if any(isinstance(each, ast.Return) for each in statement.finalbody):
+        swallows = "finally: return"
     _block(statement.body, place._replace(swallowed=swallows) if swallows else place, found)
     for handler in statement.handlers:
         _block(handler.body, place, found)
@@ -152,6 +154,8 @@ def _within(statement: ast.With | ast.AsyncWith, place: Place, found: Walked) ->
         _expression(call, statement.lineno, place, found)
         if isinstance(call, ast.Call) and last_name(call.func) == "suppress":
             inner = inner._replace(swallowed=", ".join(ast.unparse(each) for each in call.args) or "nothing")
+        elif isinstance(call, ast.Call) and expects_raise(call) and call.args and last_name(call.args[0]) in _BROAD:
+            inner = inner._replace(swallowed=last_name(call.args[0]))
     # What follows the raise in the same block never runs, but nobody writes a demand there and means it.
     _block(statement.body, inner, found)
 

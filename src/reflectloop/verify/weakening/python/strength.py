@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from reflectloop.verify.weakening.python.checks import Check, last_name
 from reflectloop.verify.weakening.python.raising import raises
-from reflectloop.verify.weakening.python.values import is_literal, number, tautology, tolerance
+from reflectloop.verify.weakening.python.values import blanked, is_literal, number, tautology, tolerance
 from reflectloop.verify.weakening.python.verdict import Grade, Verdict, short
 
 _RANKS: dict[type[ast.cmpop], int] = {
@@ -87,18 +87,54 @@ def compare(old: Check, new: Check) -> Verdict | None:
 
 
 def _claims(old: Check, new: Check) -> Verdict | None:
-    before, after = claim(old.node), claim(new.node)
+    before = claim(old.node)
+    after = _facing(before, claim(new.node))
     words = f"`{short(old.text)}` became `{short(new.text)}`"
     if _alternative(old, new):
         return Verdict("assert-weaker", f"{words}: another outcome is allowed too")
+    if _same_sides(old.node, new.node) or _respelled(old.text, new.text) or _same_type(before, after):
+        return None
     if after.rank < before.rank and _about(before.subject, after.subject):
         grade: Grade = "suspect" if before.rank - after.rank <= 2 else "weakening"  # noqa: PLR2004 - close relatives
         return None if _same_truth(before, after) else Verdict("assert-weaker", f"{words}: it asks less", grade)
     if before.subject == after.subject and before.expected is not None and after.expected is not None:
         return _expectation(before, after, words)
-    if after.rank >= before.rank and (_about(before.subject, after.subject) or _same(before, after)):
+    stricter = after.rank > before.rank and _about(before.subject, after.subject)
+    if stricter or (after.rank == before.rank and _same(before, after)) or before.subject == f"len({after.subject})":
         return None
     return Verdict("assert-replaced", words, "suspect")
+
+
+def _facing(before: Claim, after: Claim) -> Claim:
+    """The same way round as the other, where an equation can be read both ways."""
+    if after.sign in {ast.Eq, ast.Is} and after.expected is not None and ast.unparse(after.expected) == before.subject:
+        return after._replace(subject=before.subject, expected=ast.parse(after.subject, mode="eval").body)
+    return after
+
+
+def _respelled(old: str, new: str) -> bool:
+    """A variable has another name, `==` became `is`, or a plain truth is read from the same attribute of something."""
+    if blanked(old) == blanked(new) or old.replace(" == ", " is ") == new:
+        return True
+    tails = [text.removeprefix("not ").rpartition(".")[2] for text in (old, new)]
+    return tails[0] == tails[1] and tails[0].isidentifier() and old.startswith("not ") == new.startswith("not ")
+
+
+def _same_type(before: Claim, after: Claim) -> bool:
+    """`type(x) is T` and `isinstance(x, T)`, as linters want it."""
+    return before.subject == f"type({after.subject})" and after.rank == _OF_TYPE and _same(before, after)
+
+
+def _same_sides(old: ast.expr, new: ast.expr) -> bool:
+    """`a == b` and `b is a`."""
+    sides = [_sides(each) for each in (old, new)]
+    return sides[0] is not None and sides[0] == sides[1]
+
+
+def _sides(node: ast.expr) -> frozenset[str] | None:
+    if not isinstance(node, ast.Compare) or len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq | ast.Is):
+        return None
+    return frozenset({ast.unparse(node.left), ast.unparse(node.comparators[0])})
 
 
 def _alternative(old: Check, new: Check) -> bool:
@@ -148,7 +184,8 @@ def _computed(old: ast.expr, new: ast.expr, subject: str, words: str) -> Verdict
     """An expected value that the code under test now computes itself proves nothing."""
     makers = {last_name(each.func) for each in ast.walk(new) if isinstance(each, ast.Call)} - {""}
     known = {last_name(each.func) for each in ast.walk(old) if isinstance(each, ast.Call)}
-    if any(f"{maker}(" in subject for maker in makers - known):
+    echoed = subject in ast.unparse(new) and subject not in ast.unparse(old)
+    if echoed or any(f"{maker}(" in subject for maker in makers - known):
         return Verdict("expected-computed", f"{words}: the code under test now says what is expected")
     return None if not is_literal(old) else Verdict("expected-changed", f"the expected value changed: {words}", "note")
 
@@ -172,10 +209,20 @@ def _shorter(old: ast.expr, new: ast.expr) -> bool:
     )
 
 
+_BY_PLACE = {"approx": ("", "rel", "abs"), "assertAlmostEqual": ("", "", "places"), "isclose": ("", "", "rtol", "atol")}
+
+
+def _named(call: ast.Call) -> list[ast.keyword]:
+    """Tolerances by name, also those given by their place."""
+    names = _BY_PLACE.get(last_name(call.func), ())
+    placed = [ast.keyword(name, value) for name, value in zip(names, call.args, strict=False) if name]
+    return [*placed, *call.keywords]
+
+
 def _widened(old: ast.Call, new: ast.Call) -> str | None:
     """Names the tolerance that grew, or that is new."""
-    before = {each.arg: number(each.value) for each in old.keywords if each.arg}
-    for keyword in new.keywords:
+    before = {each.arg: number(each.value) for each in _named(old) if each.arg}
+    for keyword in _named(new):
         was, now = before.get(keyword.arg or ""), number(keyword.value)
         if keyword.arg in _WIDER_WHEN_MORE and now is not None and now > (was or 0.0):
             return f"{keyword.arg} is wider"

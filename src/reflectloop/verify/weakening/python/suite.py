@@ -68,7 +68,9 @@ def read(path: str, data: bytes | None) -> Suite | None:
     if module is None:
         return None
     try:
-        cases = tuple(_last_of_each(list(_defined(module.body, _Around(path), _bases(module)))))
+        undone = _undone(module)
+        last = _last_of_each(list(_defined(module.body, _Around(path), _bases(module))))
+        cases = tuple(case._replace(collected=case.collected and case.name not in undone) for case in last)
         return Suite(path, module, cases, tuple(_file_marks(module)))
     except RecursionError:
         return None
@@ -78,6 +80,17 @@ def _last_of_each(cases: Sequence[Case]) -> Iterator[Case]:
     """A later definition of the same name replaces the earlier one, as it does when imported."""
     last = {case.name: case for case in cases}
     yield from (case for case in cases if last[case.name] is case)
+
+
+def _undone(module: ast.Module) -> frozenset[str]:
+    """Names that are set or deleted after they were defined: `test_a = None`, `del TestB.test_c`."""
+    targets = [
+        target
+        for statement in module.body
+        if isinstance(statement, ast.Assign | ast.Delete)
+        for target in statement.targets
+    ]
+    return frozenset(ast.unparse(target) for target in targets)
 
 
 def _bases(module: ast.Module) -> frozenset[str]:
@@ -103,7 +116,9 @@ def _defined(body: Sequence[ast.stmt], around: _Around, bases: frozenset[str]) -
 def _inside(node: ast.ClassDef, around: _Around, bases: frozenset[str]) -> _Around:
     marks = (*_decorator_marks(node.decorator_list), *_file_marks(node))
     collectable = node.name.startswith("Test") or bool(node.bases) or node.name in bases or "Test" in node.name
-    collected = around.collected and collectable and not _not_a_test(node.body)
+    # pytest takes no class with a constructor of its own.
+    constructed = not node.bases and any(isinstance(each, Function) and each.name == "__init__" for each in node.body)
+    collected = around.collected and collectable and not constructed and not _not_a_test(node.body)
     return around._replace(names=(*around.names, node.name), marks=(*around.marks, *marks), collected=collected)
 
 
@@ -116,7 +131,7 @@ def _not_a_test(body: Sequence[ast.stmt]) -> bool:
 
 def _case(node: Function, around: _Around) -> Case:
     found = walked(node.body)
-    fixture = any(is_fixture(ast.unparse(each)) for each in node.decorator_list)
+    fixture = any(is_fixture(said) or said == "property" for said in map(ast.unparse, node.decorator_list))
     return Case(
         path=around.path,
         name=".".join((*around.names, node.name)),
@@ -163,6 +178,14 @@ def _file_marks(node: ast.Module | ast.ClassDef) -> Iterator[Skip]:
     if isinstance(node, ast.Module):
         loose = [each for each in node.body if not isinstance(each, Function | ast.ClassDef)]
         yield from walked(loose).skips
+        yield from _exits(loose)
+
+
+def _exits(loose: Sequence[ast.stmt]) -> Iterator[Skip]:
+    plain = [each for each in loose if not (isinstance(each, ast.If) and "__main__" in ast.unparse(each.test))]
+    for node in (each for statement in plain for each in ast.walk(statement)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"sys.exit", "os._exit", "exit", "quit"}:
+            yield Skip(node.lineno, f"{ast.unparse(node)} when the file is loaded")
 
 
 def _marks_within(value: ast.expr) -> Iterator[Skip]:

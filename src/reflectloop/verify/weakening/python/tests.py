@@ -8,12 +8,15 @@ from typing import NamedTuple
 
 from reflectloop.verify.protected import guard, is_test
 from reflectloop.verify.result import Change, Finding
-from reflectloop.verify.weakening.python.compare import Said, Surroundings, compared, marks_added
-from reflectloop.verify.weakening.python.data import cut
+from reflectloop.verify.weakening.python.compare import Surroundings, compared, expected_names, marks_added
+from reflectloop.verify.weakening.python.data import cut, replaced, top_values
 from reflectloop.verify.weakening.python.helpers import Helpers
 from reflectloop.verify.weakening.python.pairs import Pair, pairs
 from reflectloop.verify.weakening.python.rows import Table, constants, tables
+from reflectloop.verify.weakening.python.strength import claim
 from reflectloop.verify.weakening.python.suite import Case, Suite, read
+from reflectloop.verify.weakening.python.tricks import in_file
+from reflectloop.verify.weakening.python.verdict import Said
 
 
 class _Side(NamedTuple):
@@ -113,3 +116,11 @@ def _whole_files(old: _Side, new: _Side) -> Iterator[Finding]:
         if now is not None and suite.cases:
             yield from _found(path, marks_added(suite.marks, now.marks, "the whole file"))
             yield from _found(path, cut(suite.module, now.module))
+            yield from _found(path, _expected(suite, now))
+            yield from _found(path, replaced(suite.module, now.module))
+            yield from _found(path, in_file(suite.module, now.module))
+
+
+def _expected(old: Suite, new: Suite) -> Iterator[Said]:
+    claims = [claim(check.node) for case in new.cases for check in case.checks if check.kind == "claim"]
+    return expected_names(claims, top_values(old.module), top_values(new.module))

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from reflectloop.verify.weakening.python.checks import last_name
+
+
+@lru_cache(maxsize=4096)
+def blanked(text: str) -> str:
+    """An expression with every variable blanked; what is called, read from it and compared with stays."""
+    copied = ast.parse(text, mode="eval")
+    called = {id(each.func) for each in ast.walk(copied) if isinstance(each, ast.Call)}
+    for each in ast.walk(copied):
+        if isinstance(each, ast.Name) and id(each) not in called and each.id[:1].islower():
+            each.id = "_"
+    return ast.unparse(copied)
 
 
 def is_literal(node: ast.expr | None) -> bool:

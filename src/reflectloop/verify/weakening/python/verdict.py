@@ -13,5 +13,10 @@ class Verdict(NamedTuple):
     grade: Grade = "weakening"
 
 
+class Said(NamedTuple):
+    line: int
+    verdict: Verdict
+
+
 def short(text: str) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."  # noqa: PLR2004 - fits a line of a report
