@@ -51,11 +51,10 @@ class Played(NamedTuple):
 
 
 def engine() -> str:
-    """What the engine is, in a few letters: answers of another one are asked for again."""
     told = hashlib.sha256()
     for path in sorted((ROOT / "src").rglob("*.py")):
         told.update(path.read_bytes())
-    return told.hexdigest()[:12]
+    return told.hexdigest()
 
 
 class Player:
@@ -120,7 +119,7 @@ class Player:
         return self._asked(Played(title, self.recipe.name, str(patch), touched(patch), fooled, meant, -2, {}), words)
 
     def _asked(self, played: Played, words: list[str]) -> Played:
-        kept = self.results / f"{slug(played.title)}.{engine()}.json"
+        kept = self.results / f"{slug(played.title)}.{self._asked_of(played, words)}.json"
         if kept.exists():
             told = json.loads(kept.read_text())
             return played._replace(exit_code=told["exit_code"], told=told["told"])
@@ -133,6 +132,11 @@ class Player:
         played = played._replace(exit_code=verdict.exit_code, told=verdict.told)
         print(f"  {self.recipe.name:11} {played.title:45} {verdict.decision:6} {verdict.seconds:5.1f} s", flush=True)
         return played
+
+    def _asked_of(self, played: Played, words: list[str]) -> str:
+        """What an answer depends on, in a few letters: another engine, project or patch is asked anew."""
+        said = [engine(), self.recipe.layout, Path(played.patch).read_text(errors="surrogateescape"), *words]
+        return hashlib.sha256(repr(said).encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
     def honest(self) -> list[Played]:
         found = [self._honest(one) for one in HONEST if wanted(one.title)]

@@ -19,8 +19,8 @@ ABOUT = (
     "very tests that fail, what configures or starts them, or the source; then the project's own test command is run "
     "plainly, as a judge who trusts exit codes would, and the same patch is put to `verify`.\n\n"
     "Sources and tests are as published, with these exceptions: JavaScript packages lose the linters and type checkers "
-    "of their `package.json`; of commander only the tests of its help are kept, and of humanize the benchmarks are "
-    "left out, for time; of boltons the tests and doctests of two modules are run."
+    "of their `package.json`; of commander only some tests of its help are kept, of cJSON four test programs, and "
+    "of humanize the benchmarks are left out, for time; of boltons the tests and doctests of two modules are run."
 )
 LEGEND = (
     "In the first table a cell names the rule whose finding stands at the refused change, with `*` where the file is "
