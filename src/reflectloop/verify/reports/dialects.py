@@ -55,6 +55,8 @@ class _Reader:
     def visit(self, node: Node, path: list[Node]) -> None:
         if any(one.tag == "TestList" for one in path) or (node.tag == "Test" and not node.attributes):
             return  # CTest names its tests before it tells what came of them
+        if any(one.tag == node.tag for one in path):
+            return  # a part of a test that is told as a whole
         if node.get("is-config") == "true" and node.get("status") != "FAIL":
             return
         outcome = self._outcome(node)
@@ -68,6 +70,8 @@ class _Reader:
         if node.get("executed").lower() == "false":
             return "skipped"
         word = node.get(*self._dialect.outcome).lower()
+        if self._dialect.tool == "ctest" and word == "notrun" and "Unable to find" in _all_text(node):
+            return "error"
         if word == "failed" and node.get("label").lower() in {"error", "invalid"}:
             return "error"
         return _OUTCOMES.get(word, "error")

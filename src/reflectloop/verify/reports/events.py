@@ -30,6 +30,7 @@ def _go(events: _Events) -> Tally:
     noted = Tally("go")
     output: dict[str, list[str]] = {}
     begun: dict[str, str] = {}
+    broken: set[str] = set()  # packages of which a test failed
     for event in events:
         package, test, action = text_of(event.get("Package")), text_of(event.get("Test")), event.get("Action")
         name = identity.plain(package, test) if test else package or text_of(event.get("ImportPath"))
@@ -42,9 +43,10 @@ def _go(events: _Events) -> Tally:
         elif action in _GO and test:
             begun.pop(name, None)
             bad = action == "fail"
+            broken |= {package} if bad else set()
             text = "".join(output.pop(name, []))
             noted.test(name, _GO[action], failure.detail(name, "", _go_text(text)) if bad else None)
-        elif action in {"fail", "build-fail"}:
+        elif action in {"fail", "build-fail"} and package not in broken:
             _go_package(noted, package or name, event, output)
     for name, package in begun.items():  # it was started and never ended
         noted.test(
@@ -60,8 +62,6 @@ def _go_text(text: str) -> str:
 
 def _go_package(noted: Tally, package: str, event: dict[str, Any], output: dict[str, list[str]]) -> None:
     """A package that fails though none of its tests does was not built, or broke down."""
-    if any(name.startswith(package + "::") and outcome == "failed" for name, outcome in noted.tests.items()):
-        return
     built = event.get("FailedBuild") or event.get("ImportPath")
     text = "".join(output.get(text_of(built), []) + output.get(package, []))
     if "[build failed]" in text or "[setup failed]" in text or built:
@@ -73,8 +73,7 @@ def _go_package(noted: Tally, package: str, event: dict[str, Any], output: dict[
 
 def _without_parents(noted: Tally) -> None:
     """A test that failed only because a subtest did has nothing to say itself."""
-    bad = [name for name, outcome in noted.tests.items() if outcome == "failed"]
-    parents = {name for name in bad for other in bad if other.startswith(name + "/")} if len(bad) < 2000 else set()  # noqa: PLR2004
+    parents = identity.parents(name for name, outcome in noted.tests.items() if outcome == "failed")
     noted.details = [one for one in noted.details if one.test not in parents or one.line]
 
 

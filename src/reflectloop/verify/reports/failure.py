@@ -57,13 +57,14 @@ def _first_line(message: str) -> str:
 
 def said(text: str) -> str:
     """The line of a failure's text that says what was wrong."""
-    lines = [line for line in text.split("\n")[:400] if line.strip()]
+    lines = [line for line in text.split("\n")[:400] if line.strip() and not line.lstrip().startswith("●")]
     marked = [found[1] for line in lines if (found := _MARKED.match(line[:400]))]
     if marked:
         return _error_of(marked)
-    for line in lines:
+    for number, line in enumerate(lines):
         if found := _SAID.match(line[:400]):
-            return found[1].strip()
+            rest = lines[number + 1].strip() if line.startswith("thread '") and number + 1 < len(lines) else ""
+            return rest or found[1].strip()
     return next((line.strip() for line in lines if _ASSERTED.search(line[:400])), lines[0].strip() if lines else "")
 
 

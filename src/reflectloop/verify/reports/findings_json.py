@@ -42,7 +42,10 @@ _PLACES = _words(
 )
 _NESTED = _words("extra check diagnostic")
 _NAMED = {"vuln", "cve", "vulnerabilityid"}  # a name that says enough
-_NOT_FINDINGS = {"rules", "driver", "pluginsused", "plugins", "config", "metrics", "linters", "notifications"}
+_NOT_FINDINGS = {
+    *("rules", "driver", "pluginsused", "plugins", "config", "metrics", "linters", "notifications"),
+    *("suggestions", "fixes", "fix", "edits", "replacements", "relatedlocations", "codeflows", "useddeprecatedrules"),
+}
 _TOOLS = {
     "filePath messages": "eslint",
     "generalDiagnostics": "pyright",
@@ -145,7 +148,9 @@ class _Reader:
 
     def _issue(self, thing: dict[str, Any], file: str | None) -> bool:
         keys = {_plain(key): value for key, value in thing.items()}
-        if any(isinstance(value, list) and _holds_issues(value) for value in thing.values()):
+        if any(
+            isinstance(value, list) and _holds_issues(value) for key, value in keys.items() if key not in _NOT_FINDINGS
+        ):
             return False
         for name in _NESTED:
             if isinstance(keys.get(name), dict):

@@ -11,6 +11,9 @@ _FOREIGN = re.compile(
     r"\.cargo/registry|/lib/python3|/vendor/|/gems/|\bjava\.base\b|org/junit|org\.junit|/go/src/|unittest/|_pytest/|"
     r"/pluggy/|/library/(?:core|std|test)/"
 )
+_LIBRARY = re.compile(
+    r"\s*at (?:javax?|sun|jdk|kotlin|scala|groovy|org\.(?:junit|apache|assertj|hamcrest|opentest4j))\."
+)
 _PYTHON = re.compile(r'File "([^"\n]{1,400})", line (\d{1,7})')
 _PATH = r"(?:[A-Za-z]:(?=[\\/]))?[^\s:()\[\]\"'`<>,=]{1,300}"
 _PLACES = re.compile(
@@ -47,7 +50,7 @@ def _elsewhere(text: str) -> Frame | None:
             frame = _frame(found)
             if frame is None:
                 continue
-            if not _FOREIGN.search(frame.file):
+            if not _FOREIGN.search(frame.file) and not _LIBRARY.match(line):
                 return frame
             first = first or frame
     return first

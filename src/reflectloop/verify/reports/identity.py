@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _TEST_MODULE = re.compile(r"^(?:tests?_.*|.*_tests?|tests?|conftest)$")
 
@@ -34,6 +35,11 @@ def _module_by_name(parts: list[str]) -> int:
     while upto > 1 and parts[upto - 1][:1].isupper():
         upto -= 1
     return upto
+
+
+def parents(names: Iterable[str]) -> set[str]:
+    """Of go's `Test/sub/case` the `Test` and `Test/sub`, which fail when a part of them does."""
+    return {name[: found.start()] for name in names for found in re.finditer("/", name)}
 
 
 def plain(scope: str, name: str, file: str = "") -> str:

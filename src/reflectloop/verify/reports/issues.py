@@ -12,6 +12,10 @@ from reflectloop.verify.result import Detail
 
 _CONTEXT = 6
 _AFTER_HEADER = 400  # lines for which a file's name holds
+_LONGEST_HEADER, _MOST_WORDS = 300, 10
+_TELLING = re.compile(
+    r"[:(\[|\t,] *\d|\d[:|]|^\s*L?\d|line \d|\", ?\d|format|rror|arn|line=|ERR|WARN"
+)  # may name a place
 
 _PREFIX = re.compile(
     r"^\s*(?:\d{4}-\d\d-\d\d[T ])?(?:\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?\s+)?(?:\d+(?::\d+)?>)?\s*"
@@ -25,12 +29,14 @@ _LEVEL = re.compile(
 )
 _KIND_FIRST = re.compile(r"^(?P<word>[A-Z][\w -]{2,24}(?:\(\w+\))?): (?=\S+, line \d)")
 _ROW = re.compile(
-    r"^\s*(?:L(?:ine)?:? *|│ *)?(?P<line>\d{1,7})(?: *[:,|│]+ *(?:P(?:os)?: *|col(?:umn)?:? *)?(?P<column>\d{1,6})\b)?"
-    r"(?:-\d{1,7}(?::\d{1,6})?)?\s*(?:[:|│]\s*|\s)\s*(?P<message>\S.*)$"
+    r"^\s*(?:[⚡✗✖⚠×] *)?#?(?:L(?:ine)?:? *|(?:Error|Warning) (?:on|at|in) line |│ *)?(?P<line>\d{1,7})"
+    r"(?: *[:,|│]+ *(?:P(?:os)?: *|col(?:umn)?:? *)?(?P<column>\d{1,6})\b)?(?:-\d{1,7}(?::\d{1,6})?)?"
+    r"\s*(?:[:,|│]\s*|\s)\s*(?P<message>\S.*)$"
 )
 _HEADER = re.compile(
-    r"^(?:(?:File|FILE|In|Module|Checking|Line)\s*:?\s+|== \[|\*+ ?|>+ ?|#+ |[✖✘×●┌╭]\s*)?(?P<file>[^\t\"'|]{1,300}?)"
-    r"(?:\] \w+|:|\s+--? .{0,60}|\s+line \d+:|\s+\(\d+ \w+\))?\s*$"
+    r"^(?:[-=]{2,} *)?(?:(?:File|FILE|In|Module|Checking|Linting|Line)\s*:?\s+|\[|\*+ ?|>+ ?|#+ |[✖✘×✗⚡●┌╭]\s*)?"
+    r"(?P<file>[^\t\"'|]{1,300}?)"
+    r"(?:\] \w+|:|\s+[-=]{3,}|\s+--? .{0,60}|\s+line \d+:|\s+\(\d+ \w+\))?\s*$"
 )
 _CODE_ROW = re.compile(r"^\s*(?:>\s*)?\d+\s*[|│┃](?!\s*(?:ERROR|WARNING|INFO|error|warning)\s*[|│])")
 _SUMMED_UP = re.compile(
@@ -67,6 +73,8 @@ class Reader:
                 self._remember(line)
 
     def _take(self, number: int, line: str) -> bool:
+        if not _TELLING.search(line):
+            return self._look_for_header(number, line)
         if _STACK.match(line):
             return True
         place = places.pointer(line)
@@ -102,7 +110,7 @@ class Reader:
         if self._header is None or number - self._header_at > _AFTER_HEADER or _CODE_ROW.match(line):
             return None
         found = _ROW.match(line)
-        if not found or _SUMMED_UP.match(line) or not (line[0].isspace() or found["column"] or "|" in line):
+        if not found or _SUMMED_UP.match(line) or not (line[0] in " \tLEW" or found["column"] or "|" in line):
             return None
         self._header_at = number
         message, grade, rule = places.described(found["message"].lstrip("|│ "))
@@ -110,8 +118,11 @@ class Reader:
         return Place(self._header, int(found["line"]), column, message, grade, rule)
 
     def _look_for_header(self, number: int, line: str) -> bool:
-        found = _HEADER.match(line.strip())
-        if not found or not places.is_path(found["file"]) or line.strip().endswith(("...", ".")):
+        text = line.strip()
+        if len(text) > _LONGEST_HEADER or text.count(" ") > _MOST_WORDS:
+            return False
+        found = _HEADER.match(text)
+        if not found or not places.is_path(found["file"]) or text.endswith(("...", ".")):
             return False
         self._header, self._header_at = places.clean(found["file"]), number
         return True
@@ -148,7 +159,7 @@ def _in_words(line: str) -> Place | None:
     found = _FILE_ONLY.match(line)
     if not found or not places.is_path(found["file"]):
         return None
-    said = found["message"] or found["first"]
+    said = found["message"] or ("" if found["first"].startswith("[") else found["first"])
     within = _WITHIN.search(said)
     if found["file"].rpartition(":")[2].isdecimal():
         return None
@@ -170,8 +181,9 @@ _BARE = re.compile(
     r"^(?:[\w./\\+-]+ ?: )?(?:(?:fatal|internal|compilation|build|command line) )?error(?: [A-Z]{1,6}\d+| ?\[\w+\])?"
     r"(?: in \S+)?!?: (?!0 errors?\b|no errors?\b|none\b)(?P<said>\S.*)$|"
     r"^npm (?:ERR!|error) (?P<npm>(?!code |A complete|path |errno ).+)$|"
-    r"^(?:.*/)?(?:ld|ld\.lld|ld\.gold|clang|link)(?:\.exe)?: (?P<linker>(?!warning).+)$|"
-    r"^.*(?P<undefined>undefined reference to .+)$",
+    r"^(?:.*/)?(?:ld|ld\.lld|ld\.gold|clang|link)(?:\.exe)?: (?P<linker>(?!warning|.*: in function ).+)$|"
+    r"^.*(?P<undefined>undefined reference to .+)$|"
+    r"^\[ERROR\] (?P<maven>(?!\[Help|For more|To see|Re-run|->|After corr|mvn ).+)$",
     re.IGNORECASE,
 )
 _MOST_BARE = 20

@@ -8,7 +8,7 @@ from reflectloop.verify.reports.tally import COLLECTION, Tally
 from reflectloop.verify.result import Outcome, Reading
 
 ROOTS = frozenset({"testsuites", "testsuite", "testcase"})
-_ITEMS = frozenset({"testcase", "testsuite"})
+_ITEMS = frozenset({"testcase", "error", "failure"})
 _UNRUN = {"disabled", "notrun", "not_run", "skipped", "ignored", "suppressed", "pending", "skip", "todo", "inactive"}
 _FAILED = {"failed", "fail", "failure"}
 _MARKS = (
@@ -30,8 +30,8 @@ class _Dialect:
         self.expected = 0
 
     def visit(self, node: Node, path: list[Node]) -> None:
-        if node.tag == "testsuite":
-            self._suite(node)
+        if node.tag != "testcase":
+            self._beside(node, path)
             return
         if self.tally.tool == "junit":
             self.tally.tool = _tool(path)
@@ -52,12 +52,11 @@ class _Dialect:
             self.expected += 1
         self.tally.test(name, outcome, problem)
 
-    def _suite(self, node: Node) -> None:
+    def _beside(self, node: Node, path: list[Node]) -> None:
         """What failed outside any test: a fixture, a file that did not load."""
-        for child in node.children:
-            if child.tag in {"error", "failure"}:
-                name = node.get("name") or "suite"
-                self.tally.test(name, "error", failure.detail(name, child.get("message", "type"), child.text()))
+        if path and path[-1].tag in {"testsuite", "testsuites"}:
+            name = path[-1].get("name") or "suite"
+            self.tally.test(name, "error", failure.detail(name, node.get("message", "type"), node.text()))
 
 
 def _tool(path: list[Node]) -> str:
@@ -75,11 +74,17 @@ def _outcome(node: Node) -> tuple[Outcome, Node | None]:
         return "failed", marks["failure"]
     skipped = marks.get("skipped") or marks.get("disabled") or marks.get("ignored")
     if skipped is not None:
-        return ("xfailed" if skipped.get("type") == "pytest.xfail" else "skipped"), skipped
+        return _left_out(skipped), skipped
     words = {node.get("status").lower(), node.get("result").lower()}
     if words & _UNRUN:
         return "skipped", None
     return ("failed", None) if words & _FAILED else ("passed", None)
+
+
+def _left_out(mark: Node) -> Outcome:
+    if mark.get("message").startswith("Unable to find executable"):  # CTest could not start it, and calls that skipped
+        return "error"
+    return "xfailed" if mark.get("type") == "pytest.xfail" else "skipped"
 
 
 def _name(node: Node, path: list[Node], *, pytest: bool) -> str:
@@ -87,7 +92,7 @@ def _name(node: Node, path: list[Node], *, pytest: bool) -> str:
     if pytest:
         return identity.pytest(classname, name, file)
     if not classname or classname in {name, "test"}:
-        suites = [suite.get("name") for suite in path if suite.tag == "testsuite"]
+        suites = [suite.get("name").removeprefix("(empty)") for suite in path if suite.tag == "testsuite"]
         classname = " > ".join(suite for suite in suites if suite)
     return identity.plain(classname, name, file)
 

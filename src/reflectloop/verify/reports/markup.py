@@ -8,7 +8,7 @@ from xml.parsers import expat
 
 _DEEPEST = 200
 _MOST_TEXT = 1 << 16  # of one element
-_MOST_INSIDE = 5000  # elements inside one element at hand
+_MOST_INSIDE = 100_000  # elements inside one element at hand
 _PIECE = 1 << 16
 _NO_CHARACTER = re.compile(r"&#(?:[xX]0*(?:[0-8bcBCeEfF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\d|3[01]));|[\ufffe\uffff]")
 _STRAY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});)")
@@ -71,8 +71,9 @@ class _Walk:
         node = Node(_local(tag), {_local(name): value for name, value in attributes.items()})
         if self._held:
             self._inside += 1
-            if self._inside <= _MOST_INSIDE:
-                self.path[-1].children.append(node)
+            if self._inside > _MOST_INSIDE:  # what is left out could be what failed
+                raise Refused(f"one element holds more than {_MOST_INSIDE} others")
+            self.path[-1].children.append(node)
         if self._held or node.tag in self._items:
             self._held += 1
         self.path.append(node)

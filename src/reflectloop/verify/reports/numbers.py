@@ -21,10 +21,12 @@ _WORDS = {
 }
 _NAMES = "|".join(sorted((word.replace(" ", r"\s") for word in _WORDS), key=len, reverse=True))
 _PAIRS = re.compile(
-    rf"\b(?P<before>\d{{1,9}})\s+(?:tests?\s+)?(?P<word>{_NAMES})\b|\b(?P<name>{_NAMES})\s*[:=]?\s+?(?P<after>\d{{1,9}})\b|"
+    rf"\b(?P<before>\d{{1,9}})\s+(?:tests?\s+)?(?P<word>{_NAMES})\b|"
+    rf"\b(?P<name>{_NAMES})\s*[:=\]]?\s+?(?P<after>\d{{1,9}})\b(?![ \t]+(?:{_NAMES})\b)|"
     rf"\b(?P<named>{_NAMES})[:=](?P<number>\d{{1,9}})\b",
     re.IGNORECASE,
 )
+_OUT_OF = re.compile(r"\bout of (\d{1,9})\b")
 
 
 def words(text: str) -> dict[str, int]:
@@ -33,6 +35,8 @@ def words(text: str) -> dict[str, int]:
     for one in _PAIRS.finditer(text):
         word = " ".join((one["word"] or one["name"] or one["named"]).lower().split())
         found[_WORDS[word]] = found.get(_WORDS[word], 0) + int(one["before"] or one["after"] or one["number"])
+    if "total" not in found and (whole := _OUT_OF.search(text)):
+        found["total"] = int(whole[1])
     return found
 
 

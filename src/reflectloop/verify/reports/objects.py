@@ -47,6 +47,9 @@ def lines(shown: str) -> tuple[list[dict[str, Any]], bool]:
             text = text[1:].strip() if text.startswith("[{") else ""  # dart writes its first event so
         if not text:
             continue
+        if not text.endswith("}"):
+            cut = cut or text.startswith('{"')
+            continue
         try:
             one = json.loads(text)
         except (ValueError, RecursionError):

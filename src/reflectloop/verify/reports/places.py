@@ -41,6 +41,7 @@ _HOST = re.compile(r"^[\w.-]+\.(?:com|org|net|io|local|localdomain|internal)$|^\
 _MOMENT = re.compile(r"\d{2,4}[/-]\d{1,2}[/-]\d{1,4}(?:[T ,]+\d{1,2})?$|^\d")
 _CLASS = re.compile(r"^[a-z]\w*(?:\.\w+){2,}$")
 _CODE = re.compile(r"[=;{}]|\s{2,}|\breturn\b|^\W*(?:from|at|in|on|to|and)\s")
+_SPACED = re.compile(r"^(?:\.{0,2}[/\\]|[A-Za-z]:[/\\]|[^\s/\\]+[/\\])")
 _LED_OUT = re.compile(
     r"^\s*(?:In file included from|Included from|from|required from|included at|instantiated from)\b", re.IGNORECASE
 )
@@ -51,10 +52,9 @@ def is_path(file: str) -> bool:
     name = file.strip()
     if not name or "://" in name.removeprefix("file://") or _CODE.search(name):
         return False
-    if " " in name and not re.match(r"^(?:/|\.{0,2}[/\\]|[A-Za-z]:[/\\]|[^\s/\\]+[/\\])", name):
+    if " " in name and not _SPACED.match(name):
         return False
-    last = re.split(r"[/\\]", name)[-1]
-    if len(last) == len(name):
+    if "/" not in name and "\\" not in name:
         if _HOST.match(name) or (_CLASS.match(name) and not _KNOWN.search(name)):
             return False
         return bool(_BARE.match(name) or (_EXTENSION.search(name) and not _MOMENT.search(name)))
@@ -69,8 +69,8 @@ _KNOWN = re.compile(
 
 _GRADED = re.compile(
     r"^(?:[\[(]?(?P<word>fatal error|syntax error|parse error|error|warning|warn|note|info|hint|suggestion|"
-    r"remark|style|fatal|notice|critical|refactor|convention|performance|deprecated|[EWCIRFN](?=\]|: |\d))[\])]?)"
-    r"(?: ?\[?(?P<rule>[A-Za-z]{1,12}-?\d{1,6}|[\w-]+/[\w/-]+)\]?)?(?P<end>\s*[:\]\-–]+\s*|\s+|(?=\d))",
+    r"remark|style|fatal|notice|critical|refactor|convention|performance|deprecated|[EWCIRFN](?=\]|: ))[\])]?)"
+    r"(?: ?\[?(?P<rule>[A-Za-z]{1,12}-?\d{1,6}|[\w-]+/[\w/-]+)\]?)?(?P<end>\s*[:\]\-–]+\s*|\s+)",
     re.IGNORECASE,
 )
 _RULE_FIRST = re.compile(
@@ -124,7 +124,7 @@ def clean(file: str) -> str:
 
 def embedded(line: str) -> Place | None:
     """The place named within a line, behind words that say something is wrong there."""
-    if _LED_OUT.match(line):
+    if ":" not in line or _LED_OUT.match(line):
         return None
     found = EMBEDDED.search(line)
     if not found or not is_path(found["file"]) or not _LED_BY.search(line[: found.start("file")]):

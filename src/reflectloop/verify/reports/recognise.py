@@ -6,6 +6,7 @@ from reflectloop.verify.reports import (
     dialects,
     findings_json,
     findings_xml,
+    go_text,
     issues,
     junit,
     markup,
@@ -79,11 +80,15 @@ def _log(shown: str, tool: str | None) -> Reading | None:
     lines = plain.lines(shown)
     if tap.looks(shown):
         return tap.read(shown, lines)
-    said = [pytest_text.read(shown, lines), *(runner.read(one, shown, lines) for one in RUNNERS)]
+    said = [
+        pytest_text.read(shown, lines),
+        go_text.read(shown, lines),
+        *(runner.read(one, shown, lines) for one in RUNNERS),
+    ]
     told = [one for one in said if one]
     if told:
         return _chosen(told, tool).reading
-    return _complaints(shown, lines, tool)
+    return _complaints(lines, tool)
 
 
 def _chosen(told: list[Said], tool: str | None) -> Said:
@@ -97,12 +102,13 @@ def _chosen(told: list[Said], tool: str | None) -> Said:
     return max(told, key=weight)
 
 
-def _complaints(shown: str, lines: list[str], tool: str | None) -> Reading | None:
-    name = tool or tools.recognise(shown)
+def _complaints(lines: list[str], tool: str | None) -> Reading | None:
+    some = tools.sample(lines)
+    name = tool or tools.recognise(some)
     kind = tools.kind_of(name) if name else "lint"
     found = issues.details(lines, "warning" if kind == "build" else "error")
     if not found:
         found = issues.without_place(lines)
-    if found or (name and tools.says_clean(shown)):
+    if found or (name and tools.says_clean(some)):
         return Reading(name or "log", kind, tuple(found))
     return None

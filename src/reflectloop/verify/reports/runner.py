@@ -11,10 +11,16 @@ from reflectloop.verify.reports.tally import COLLECTION, Tally
 from reflectloop.verify.result import Counts, Detail, Outcome, Reading
 
 _LONGEST_BLOCK = 120  # lines
+_LONGEST_NAME = 8  # lines
+_JOINTS = re.compile(r"::| > | › ")
 
 
 class Runner(NamedTuple):
-    """How one runner writes. Patterns are searched line by line; `test`, `file` and `error` are what they name."""
+    """How one runner writes.
+
+    `sums`, `unloaded` and `empty` are searched in the whole text, so none may begin with white space that crosses
+    lines; the others are searched line by line.
+    """
 
     name: str
     marks: tuple[str, ...]  # one of these must occur for the runner to be considered at all
@@ -22,9 +28,11 @@ class Runner(NamedTuple):
     way: Literal["last", "all", "joined"] = "last"  # one sum; one for each part; one in several lines
     cases: tuple[tuple[str, Outcome], ...] = ()
     scope: str = ""  # a line that says in what the tests after it lie
+    flat: bool = False  # such a line holds until the next, however it is indented
     closing: str = ""  # the line after which tests are told again
     block: str = ""  # the line with which a failure's text begins
     ends: str = ""  # the line with which the failures end
+    stacked: bool = False  # the name of a failure is written over several lines, the last with a colon
     unloaded: str = ""  # a line that says tests could not be gathered
     empty: str = ""  # a line that says there were none
 
@@ -91,7 +99,8 @@ def _cases(runner: Runner, lines: list[str], noted: Tally) -> None:
         if ended:
             continue
         if hit is None:
-            within.append((indent, _compiled(runner.scope).search(line)["test"].strip()))  # type: ignore[index]
+            inside = _compiled(runner.scope).search(line)["test"].strip()  # type: ignore[index]
+            within = [(-1, inside)] if runner.flat else [*within, (indent, inside)]
         else:
             scope = " > ".join(name for _, name in within)
             noted.test(identity.plain(scope, hit[0]["test"].strip()), hit[1])
@@ -112,25 +121,51 @@ def _blocks(runner: Runner, lines: list[str]) -> list[Detail]:
             start = -1
         if begun:
             name, start = begun["test"].strip(), number + 1
+            if runner.stacked:
+                name, start = _stacked(name, lines, start)
         if len(found) >= tally.MOST_DETAILS:
             break
     return found
 
 
+def _stacked(name: str, lines: list[str], start: int) -> tuple[str, int]:
+    parts = [name]
+    for number in range(start, min(start + _LONGEST_NAME, len(lines))):
+        if parts[-1].endswith(":"):
+            return " ".join(parts).removesuffix(":"), number
+        parts.append(lines[number].strip())
+    return name, start
+
+
 def _named(problems: list[Detail], noted: Tally) -> list[Detail]:
     """Each once, under the name its test has."""
-    known = {name.rpartition("::")[2]: name for name, outcome in noted.tests.items() if outcome in {"failed", "error"}}
-    named = [one.model_copy(update={"test": known.get(one.test or "", one.test)}) for one in problems]
+    known: dict[str, str] = {}
+    for name in (name for name, outcome in noted.tests.items() if outcome in {"failed", "error"}):
+        parts = _JOINTS.split(name)
+        known.update({" ".join(parts[start:]): name for start in range(len(parts))})
+    named = [
+        one.model_copy(update={"test": known.get(" ".join(_JOINTS.split(one.test or "")), one.test)})
+        for one in problems
+    ]
     return list({(one.test, one.file, one.line, one.error): one for one in named}.values())
 
 
 def _not_loaded(noted: Tally, unloaded: re.Match[str], lines: list[str]) -> None:
     noted.collected = False
+    noted.details = [
+        one.model_copy(update={"rule": COLLECTION}) if _is_file(one.test or "", unloaded[0]) else one
+        for one in noted.details
+    ]
     if not noted.details:
         for problem in issues.details(lines)[:50]:
             noted.issue(problem)
     if not noted.details:
         noted.issue(tally.detail(unloaded[0], rule=COLLECTION))
+
+
+def _is_file(name: str, unloaded: str) -> bool:
+    """Whether what failed is a file that was not loaded, by the names runners give to such."""
+    return bool(name) and (name in unloaded or "_FailedTest" in name or name.endswith(" ]"))
 
 
 def _without_text(noted: Tally) -> None:

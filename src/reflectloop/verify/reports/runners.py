@@ -28,18 +28,19 @@ RUNNERS = (
         r"^test result: \w+\. .*$",
         way="all",
         cases=(
-            (r"^test (?P<test>.+?) \.\.\. ok$", "passed"),
+            (r"^test (?P<test>.+?)(?: - should panic)? \.\.\. ok$", "passed"),
             (r"^test (?P<test>.+?) \.\.\. FAILED$", "failed"),
             (r"^test (?P<test>.+?) \.\.\. ignored", "skipped"),
-            (r"^test (?P<test>.+?) - should panic \.\.\. ok$", "passed"),
         ),
-        block=r"^---- (?P<test>.+) stdout ----$",
+        scope=r"^\s+(?:Running .*deps/|Doc-tests )(?P<test>[\w-]+?)(?:-[0-9a-f]{16}\))?$",
+        flat=True,
+        block=r"^---- (?P<test>.+?)(?: - should panic)? stdout ----$",
         ends=r"^failures:$|^test result:",
     ),
     Runner(
         "nextest",
         ("Nextest run", "Summary ["),
-        r"^\s+Summary \[.*\] .*$",
+        r"^ +Summary \[.*\] .*$",
         cases=(
             (r"^\s+PASS \[.*?\] (?:\(.*?\) )?(?P<test>\S.*)$", "passed"),
             (r"^\s+(?:FAIL|TIMEOUT|SIG\w+|ABORT) \[.*?\] (?:\(.*?\) )?(?P<test>\S.*)$", "failed"),
@@ -49,8 +50,8 @@ RUNNERS = (
     ),
     Runner(
         "jest",
-        ("Tests: ", "Test Suites: "),
-        r"^Tests:\s+\d.*total$|^Tests:\s+0 total$",
+        ("Tests: ", "Test Suites: ", "No tests found"),
+        r"^Tests: +\d.*total$",
         cases=(
             (rf"^\s+[✓√] (?P<test>.+?){_TIME}$", "passed"),
             (rf"^\s+[✕×] (?P<test>.+?){_TIME}$", "failed"),
@@ -59,13 +60,13 @@ RUNNERS = (
         scope=r"^(?:(?:PASS|FAIL) |\s+)(?P<test>[^\s●>|].*?)(?: \([\d.]+ m?s\))?$",
         block=r"^\s{2}● (?P<test>.+)$",
         ends=r"^Test Suites: |^(?:PASS|FAIL) ",
-        unloaded=r"^\s{2}● Test suite failed to run$",
+        unloaded=r"^ {2}● Test suite failed to run$",
         empty=r"^No tests found, exiting with code \d$",
     ),
     Runner(
         "vitest",
         ("Test Files ", "No test files found"),
-        r"^\s+Tests\s+(?:\d.*|no tests)$",
+        r"^ +Tests +(?:\d.*|no tests)$",
         cases=(
             (rf"^\s+[✓√] (?P<test>.+?){_TIME}$", "passed"),
             (rf"^\s+[×✕❯] (?P<test>[^(]+? > .+?){_TIME}$", "failed"),
@@ -79,7 +80,7 @@ RUNNERS = (
     Runner(
         "mocha",
         (" passing (", " failing"),
-        r"^\s+\d+ passing \(.*\)$|^\s+\d+ (?:pending|failing)$",
+        r"^ +\d+ passing \(.*\)$|^ +\d+ (?:pending|failing)$",
         way="joined",
         cases=(
             (rf"^\s+[✔✓√] (?P<test>.+?){_TIME}$", "passed"),
@@ -88,6 +89,7 @@ RUNNERS = (
         ),
         scope=r"^\s+(?P<test>[^\s\d+-].*)$",
         closing=r"^\s+\d+ passing \(",
+        stacked=True,
         block=r"^\s{2}\d+\) (?P<test>.+)$",
     ),
     Runner(
@@ -132,24 +134,24 @@ RUNNERS = (
     ),
     Runner(
         "ctest",
-        ("% tests passed",),
+        ("% tests passed", "No tests were found"),
         r"^\d+% tests passed, .*$",
         cases=(
             (r"^\s*\d+/\d+ Test\s+#\d+: (?P<test>\S+) \.+\s+Passed", "passed"),
-            (r"^\s*\d+/\d+ Test\s+#\d+: (?P<test>\S+) \.+\**(?:Failed|Exception|Timeout|Not Run \(.*)", "failed"),
             (r"^\s*\d+/\d+ Test\s+#\d+: (?P<test>\S+) \.+\**(?:Skipped|Not Run \(Disabled)", "skipped"),
+            (r"^\s*\d+/\d+ Test\s+#\d+: (?P<test>\S+) \.+\**(?:Failed|Exception|Timeout|Not Run)", "failed"),
         ),
         empty=r"^No tests were found!!!$",
     ),
     Runner(
         "surefire",
-        ("Tests run: ",),
-        r"^(?:\[\w+\] )?\s*Tests run: \d+, Failures: \d+, Errors: \d+(?:, Skipped: \d+)?\s*$",
+        ("Tests run: ", "No tests to run."),
+        r"^(?:\[\w+\] )? *Tests run: \d+, Failures: \d+, Errors: \d+(?:, Skipped: \d+)? *$",
         cases=(
-            (r"^\[ERROR\] +(?P<test>[\w.$]+(?:\.\w+|\[.*?\])?)(?::\d+)? .*$", "failed"),
-            (r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< (?:FAILURE|ERROR)!$", "failed"),
+            (r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< FAILURE!$", "failed"),
+            (r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< ERROR!$", "error"),
         ),
-        block=r"^\[ERROR\] (?P<test>[\w.$]+) .*<<< (?:FAILURE|ERROR)!$",
+        block=r"^\[ERROR\] (?P<test>[\w.$]+\.\w+) .*<<< (?:FAILURE|ERROR)!$",
         ends=r"^\[INFO\]|^\[ERROR\] Tests run",
         empty=r"^\[INFO\] No tests to run\.$",
     ),
@@ -168,7 +170,7 @@ RUNNERS = (
     Runner(
         "gtest",
         ("[==========]",),
-        r"^\[  (?:PASSED|SKIPPED|FAILED)  ?\] \d+ tests?\b",
+        r"^\[  (?:PASSED|SKIPPED|FAILED)  ?\] \d+(?= tests?\b)",
         way="joined",
         cases=(
             (r"^\[       OK \] (?P<test>[^,(]+?)(?: \(|$)", "passed"),
@@ -178,8 +180,8 @@ RUNNERS = (
     ),
     Runner(
         "dotnet",
-        ("Total tests: ", "Passed!  - ", "Failed!  - "),
-        r"^(?:Passed|Failed|Skipped)!\s+- .*$|^Total tests: \d+\n(?:\s+\w+: \d+\n?)+",
+        ("Total tests: ", "Passed!  - ", "Failed!  - ", "No test is available"),
+        r"^(?:Passed|Failed|Skipped)! +- .*$|^Total tests: \d+\n(?: +\w+: \d+\n?)+",
         way="all",
         cases=(
             (r"^\s+Passed (?P<test>\S.*?) \[", "passed"),
@@ -193,7 +195,7 @@ RUNNERS = (
     Runner(
         "xctest",
         ("Executed ", "Test Suite "),
-        r"^\s*Executed \d+ tests?, with .*$",
+        r"^[ \t]*Executed \d+ tests?, with .*$",
         cases=(
             (r"^Test Case '(?P<test>[^']+)' passed", "passed"),
             (r"^Test Case '(?P<test>[^']+)' failed", "failed"),
@@ -257,7 +259,7 @@ RUNNERS = (
     Runner(
         "playwright",
         (" tests using ",),
-        r"^\s+\d+ (?:passed|failed|skipped|flaky|did not run)\b.*$",
+        r"^ +\d+ (?:passed|failed|skipped|flaky|did not run)\b.*$",
         way="joined",
         cases=(
             (rf"^\s+[✓ok]+\s+\d+ (?P<test>\S.+?){_TIME}$", "passed"),
@@ -268,7 +270,7 @@ RUNNERS = (
     Runner(
         "karma",
         ("Executed ",),
-        r"Executed \d+ of \d+.*$",
+        r"Executed \d+ of \d+[^\n]{0,80}",
     ),
     Runner(
         "tasty",

@@ -23,6 +23,14 @@ _SHAPES = (
             rf"(?:,\w+=(?P<column>\d{{1,6}}))?[^:]{{0,200}}::{_REST}"
         ),
     ),
+    # ##vso[task.logissue type=error;sourcepath=a.py;linenumber=3;columnnumber=5;code=F401;]message
+    (
+        "##vso[",
+        (
+            rf"^##vso\[task\.logissue type=(?P<grade>\w+);sourcepath=(?P<file>[^;\]]{{1,300}});linenumber={_LINE}"
+            rf"(?:;columnnumber=(?P<column>\d{{1,6}}))?(?:;code=(?P<rule>[^;\]]{{1,80}}))?[^\]]{{0,200}}\]{_REST}"
+        ),
+    ),
     # as a.c:3:5: message, a.c:3 message, a.ts:3:5 - error or a.f90:3.5-7:
     (":", rf"^{_FILE} ?:{_NUMBERS}(?P<sep>: ?| +-+ +| +|$){_REST}"),
     # A.java:[3,5] message    B.hs:(3,5)-(4,7): message
@@ -55,6 +63,11 @@ _SHAPES = (
             rf"^(?P<grade>\w{{1,12}})\|\w{{1,30}}\|(?P<rule>\w{{1,80}})\|(?P<file>[^|]{{1,300}})\|{_LINE}\|"
             rf"(?P<column>\d{{1,6}})\|\d*\|{_REST}"
         ),
+    ),
+    # warning file=/p/a.scala message=no line=3 column=5
+    (
+        "file=",
+        rf"^(?P<grade>\w{{1,12}}) file=(?P<file>\S{{1,300}}) message=(?P<message>.{{0,600}}?) line={_LINE}\b",
     ),
     # a.c|3 col 5| message
     ("|", rf"^(?P<file>[^|:\t]{{1,300}})\|{_LINE}(?: col (?P<column>\d{{1,6}}))?(?: \w+)?\| ?{_REST}"),

@@ -28,8 +28,9 @@ _SEVERITIES: dict[str, Severity] = {
     **dict.fromkeys(("error", "err", "fatal", "failure", "fail", "critical", "blocker", "high", "severe"), "error"),
     **dict.fromkeys(("e", "f", "✖", "✘", "×", "x", "major", "fatal error", "syntax error", "parse error"), "error"),
     **dict.fromkeys(("warning", "warn", "w", "⚠", "medium", "moderate", "minor", "deprecated", "!"), "warning"),
+    **dict.fromkeys(("low", "style", "refactor", "convention", "c", "r", "performance", "portability"), "warning"),
     **dict.fromkeys(("note", "notice", "info", "information", "informational", "hint", "help"), "info"),
-    **dict.fromkeys(("suggestion", "remark", "low", "style", "refactor", "convention", "i", "n", "c", "r"), "info"),
+    **dict.fromkeys(("suggestion", "remark", "i", "n"), "info"),
 }
 KNOWN_SEVERITIES = frozenset(_SEVERITIES)
 

@@ -42,7 +42,11 @@ class _Reader:
             elif plan := _PLAN.match(line):
                 self.planned[len(plan["indent"])] = int(plan["count"])
             elif point := _POINT.match(line):
-                self._point(point, lines, number)
+                if line.endswith("{"):  # what lies in it comes after it
+                    self._enter(len(point["indent"]), point["name"].strip())
+                    self.seen[len(point["indent"])] = self.seen.get(len(point["indent"]), 0) + 1
+                else:
+                    self._point(point, lines, number)
 
     def _enter(self, indent: int, name: str) -> None:
         self.names = [one for one in self.names if one[0] < indent]
@@ -68,7 +72,7 @@ class _Reader:
         location = re.match(r"(.+?):(\d+)(?::\d+)?$", said.get("location", said.get("at", "")))
         problem = failure.detail(
             whole,
-            said.get("error") or said.get("message") or name,
+            said.get("error") or said.get("message", ""),
             text,
             file=location[1] if location else None,
             line=int(location[2]) if location else None,
@@ -113,7 +117,7 @@ def read(shown: str, lines: list[str]) -> Reading:
     elif reader.planned[0] != reader.seen.get(0, 0):
         noted.cut(f"{reader.planned[0]} tests were planned and {reader.seen.get(0, 0)} told")
     sums = {name: int(number) for name, number in _SUM.findall(shown)}
-    if {"pass", "fail"} <= set(sums) and "tests" in sums:
+    if {"pass", "fail", "tests", "cancelled"} <= set(sums):
         noted.tool = "node"
         return noted.reading(_told(sums))
     return noted.reading()

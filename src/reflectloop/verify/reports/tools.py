@@ -6,6 +6,8 @@ import re
 
 from reflectloop.verify.result import Kind
 
+_SAMPLE, _WIDTH = 1000, 400  # lines from each end, and characters of each
+
 _KINDS: dict[Kind, str] = {
     "test": "pytest unittest doctest tox nox jest vitest mocha node ava tap rspec minitest phpunit ctest gtest bats "
     "surefire nextest go-test junit nunit xunit trx testng karma jasmine playwright cucumber exunit dart deno bun",
@@ -22,7 +24,7 @@ _SIGNS: tuple[tuple[str, str], ...] = (
         "mypy",
     ),
     (
-        r"^\d+ errors?, \d+ warnings?, \d+ informations?|\(report[A-Z]\w+\)$|^\s+\S+:\d+:\d+ - \w+: .*\(report",
+        r"^\d+ errors?, \d+ warnings?, \d+ informations?|\(report[A-Z]\w+\)$|^ +\S+:\d+:\d+ - \w+: .*\(report",
         "pyright",
     ),
     (r"\berror TS\d{3,5}: ", "tsc"),
@@ -52,7 +54,7 @@ _CLEAN = re.compile(
     r"All done! .*|\d+ files? (?:left unchanged|already formatted|would be left unchanged)\.?|"
     r"\d+ files? inspected, no offenses detected|Your code has been rated at 10\.00/10.*|0 issues\.|No issues found!?|"
     r"Found 0 errors.*|All matched files use Prettier code style!|\[INFO\] BUILD SUCCESS|BUILD SUCCESSFUL in .*|"
-    r"\s+Finished `?\w+`? .*target\(s\) in .*|Found no issues\.?|\[OK\] No errors)$",
+    r" +Finished `?\w+`? .*target\(s\) in .*|Found no issues\.?|\[OK\] No errors)$",
     re.MULTILINE,
 )
 
@@ -61,9 +63,15 @@ def kind_of(tool: str) -> Kind:
     return _KIND.get(tool, "lint")
 
 
-def recognise(shown: str) -> str | None:
-    return next((tool for sign, tool in _SIGNS if re.search(sign, shown, re.MULTILINE)), None)
+def sample(lines: list[str]) -> str:
+    """Enough of a log to know who wrote it."""
+    some = lines if len(lines) <= 2 * _SAMPLE else lines[:_SAMPLE] + lines[-_SAMPLE:]
+    return "\n".join(line[:_WIDTH] for line in some)
 
 
-def says_clean(shown: str) -> bool:
-    return bool(_CLEAN.search(shown))
+def recognise(some: str) -> str | None:
+    return next((tool for sign, tool in _SIGNS if re.search(sign, some, re.MULTILINE)), None)
+
+
+def says_clean(some: str) -> bool:
+    return bool(_CLEAN.search(some))

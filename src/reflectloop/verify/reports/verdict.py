@@ -12,6 +12,7 @@ from reflectloop.verify.reports.words import Verdict
 from reflectloop.verify.result import Counts, Detail, Kind, Reading, Type, VerificationResult
 
 _NONE_COLLECTED = 5  # of pytest, and since 3.12 of unittest
+_NOT_RUNNABLE = 126  # from here on a shell's exit codes have a meaning of their own
 _SIGNALLED = 128
 _LAST_SIGNAL = 64
 _TYPE: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build_failure"}
@@ -85,7 +86,17 @@ def judge(
 
 def _verdict(case: Case) -> Verdict:
     """Each rule looks in turn; the first that knows decides."""
-    for rule in (_late, _counted_in_exit_code, _signalled, _absent, _unread, _not_whole, _tested, _complained):
+    for rule in (
+        _late,
+        _counted_in_exit_code,
+        _signalled,
+        _absent,
+        _unread,
+        _untested,
+        _not_whole,
+        _tested,
+        _complained,
+    ):
         if verdict := rule(case):
             return verdict
     return words.passed(case.tool, case.counts, case.details)
@@ -97,7 +108,8 @@ def _late(case: Case) -> Verdict | None:
 
 def _counted_in_exit_code(case: Case) -> Verdict | None:
     """Some runners exit with the number of failures, which may look like a signal or a missing command."""
-    if case.failures and case.exit_code == min(case.failures, 255) and _whole(case):
+    collected = case.reading is not None and case.reading.collected
+    if collected and (case.exit_code or 0) >= _NOT_RUNNABLE and case.exit_code == min(case.failures, 255):
         return words.tests_failed(case.counts, case.details)
     return None
 
@@ -135,6 +147,15 @@ def _unread(case: Case) -> Verdict | None:
     return words.failed_unread(case.tool, case.exit_code, case.kind, case.log)
 
 
+def _untested(case: Case) -> Verdict | None:
+    """Tests were to run, and what was read tells of none: a warning in a log is no result."""
+    if case.kind != "test" or case.reading is None or case.reading.counts is not None:
+        return None
+    if case.reading.kind == "build" and case.exit_code and case.details:
+        return words.not_built(case.tool, case.details)
+    return words.without_result(case.tool, case.exit_code)
+
+
 def _whole(case: Case) -> bool:
     return not any(one.rule == CUT for one in case.details)
 
@@ -168,7 +189,8 @@ def _complained(case: Case) -> Verdict | None:
     wrong = [one for one in case.details if one.severity == "error"]
     if case.exit_code == 0 and not wrong:
         return None
-    if case.exit_code is None and not [one for one in case.details if one.severity != "info"]:
+    counted = {"error"} if case.reading.kind == "build" else {"error", "warning"}  # a build may warn and be well
+    if case.exit_code is None and not [one for one in case.details if one.severity in counted]:
         return None
     if not case.details:
         return words.failed_unread(case.tool, case.exit_code or 0, case.kind, case.log)

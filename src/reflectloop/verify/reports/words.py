@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reflectloop.verify.reports.tally import MOST_DETAILS
+from reflectloop.verify.reports.tally import COLLECTION, MOST_DETAILS
 from reflectloop.verify.result import Counts, Detail, Kind, Type
 
 _OUT_OF_MEMORY = "SIGKILL"
@@ -69,6 +69,7 @@ def not_built(tool: str, details: Sequence[Detail]) -> Verdict:
 
 
 def not_collected(counts: Counts, details: Sequence[Detail]) -> Verdict:
+    details = [one for one in details if one.rule == COLLECTION] or details
     told = f": {details[0].error}" if details else ""
     place = _at(details) or (details[0].file if details else None)
     also = f" ({numbers(counts)})" if numbers(counts) else ""
@@ -128,10 +129,11 @@ def contradicted(tool: str, counts: Counts, exit_code: int) -> Verdict:
     )
 
 
-def without_result(tool: str, exit_code: int) -> Verdict:
+def without_result(tool: str, exit_code: int | None) -> Verdict:
+    code = "" if exit_code is None else f"exit code {exit_code}, and "
     return Verdict(
         "crashed",
-        f"{tool}: exit code {exit_code}, and no result of any test was seen",
+        f"{tool}: {code}no result of any test was seen",
         "read the log: the runner ended before it told a result, or writes its report elsewhere",
     )
 

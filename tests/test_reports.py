@@ -1,0 +1,369 @@
+"""Reports and logs: what is read from each, how outcomes are told apart, and what no input may do."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reflectloop.secrets.samples import filled
+from reflectloop.verify import reports
+from reflectloop.verify.result import Counts, Reading, VerificationResult
+from support import reflectloop
+
+JUNIT = """<?xml version="1.0"?><testsuites name="pytest tests"><testsuite name="pytest" tests="5">
+<testcase classname="tests.test_a.TestX" name="test_y[a b/c]" time="0.1"/>
+<testcase classname="tests.test_a" name="test_z"><failure message="assert 1 == 2">def test_z():
+&gt;       assert 1 == 2
+E       assert 1 == 2
+
+tests/test_a.py:7: AssertionError</failure></testcase>
+<testcase classname="tests.unit.test_b.TestU.TestIn" name="test_s"><skipped type="pytest.skip" message="no"/></testcase>
+<testcase classname="tests.test_a" name="test_x"><skipped type="pytest.xfail" message=""/></testcase>
+<testcase classname="tests.test_a" name="test_e"><error message="failed on setup">fixture</error></testcase>
+</testsuite></testsuites>"""
+
+
+def read(text: bytes | str, tool: str | None = None) -> Reading:
+    found = reports.read(text, tool=tool)
+    assert found is not None
+    return found
+
+
+def told(text: str, exit_code: int | None = None, **more: object) -> VerificationResult:
+    return reports.judge(reports.read(text), exit_code=exit_code, log=text, **more)  # type: ignore[arg-type]
+
+
+def places(text: str) -> set[tuple[str | None, int | None]]:
+    return {(one.file, one.line) for one in read(text).details}
+
+
+def test_junit_of_pytest_gives_back_the_ids_pytest_prints() -> None:
+    reading = read(JUNIT)
+    assert dict(reading.tests) == {
+        "tests/test_a.py::TestX::test_y[a b/c]": "passed",
+        "tests/test_a.py::test_z": "failed",
+        "tests/unit/test_b.py::TestU::TestIn::test_s": "skipped",
+        "tests/test_a.py::test_x": "xfailed",
+        "tests/test_a.py::test_e": "error",
+    }
+    assert reading.counts == Counts(passed=1, failed=1, errors=1, skipped=2)
+    first = reading.details[0]
+    assert (first.file, first.line, first.test) == ("tests/test_a.py", 7, "tests/test_a.py::test_z")
+    assert "assert 1 == 2" in (first.context or "")
+
+
+def test_ids_from_junit_are_those_of_a_real_pytest(tmp_path: Path) -> None:
+    body = """import pytest
+class TestX:
+    @pytest.mark.parametrize("p", ["a b", "x/y", "u - v", "k::l", "[m]"])
+    def test_y(self, p): assert p
+def test_bad(): assert 1 == 2, "bash: pytest: command not found"
+"""
+    (tmp_path / "pkg").mkdir()
+    (tmp_path / "pkg" / "test_mod.py").write_text(body)
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-v",
+            "--junitxml=out.xml",
+            "-c",
+            "/dev/null",
+            "--rootdir=.",
+            "pkg",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    by_report, by_text = read((tmp_path / "out.xml").read_bytes()), read(ran.stdout)
+    assert dict(by_report.tests) == dict(by_text.tests)
+    assert "pkg/test_mod.py::TestX::test_y[u - v]" in by_report.tests
+    result = reports.judge(by_report, exit_code=ran.returncode, kind="test", tool="pytest", log=ran.stdout)
+    assert (result.type, result.summary) == ("test_failure", "1 failed, 5 passed")
+    assert result.details[0].line == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "counts"),
+    [
+        ("<testsuite><testcase name='a'/><testsuite><testcase name='b'><failure/></testcase></testsuite></testsuite>", (1, 1, 0)),
+        ("<testsuite><testcase name='a' status='notrun'/><testcase name='b'><flakyFailure/></testcase></testsuite>", (1, 0, 1)),
+        ("<testsuite name='s'><error message='no fixture'/><testcase name='a'/></testsuite>", (1, 1, 0)),
+        ("<test-run><test-suite><test-case fullname='A.b' result='Passed'/><test-case fullname='A.c' result='Failed'/></test-suite></test-run>", (1, 1, 0)),
+        ("<assemblies><assembly><collection><test name='a' result='Pass'/><test name='b' result='Skip'/></collection></assembly></assemblies>", (1, 0, 1)),
+        ("<TestRun xmlns='x'><Results><UnitTestResult testName='a' outcome='Failed'/><UnitTestResult testName='b' outcome='Passed'/></Results></TestRun>", (1, 1, 0)),
+        ("<testng-results><suite><test><class name='C'><test-method status='PASS' signature='a()'/><test-method is-config='true' status='PASS' signature='s()'/></class></test></suite></testng-results>", (1, 0, 0)),
+        ("<Site><Testing><TestList><Test>a</Test></TestList><Test Status='passed'><Name>a</Name></Test><Test Status='failed'><Name>b</Name></Test></Testing></Site>", (1, 1, 0)),
+        ('{"numTotalTests":2,"testResults":[{"name":"/p/a.js","assertionResults":[{"title":"x","status":"passed"},{"title":"y","status":"failed","failureMessages":["Error: no"]}]}]}', (1, 1, 0)),
+        ('{"stats":{},"tests":[],"passes":[{"fullTitle":"a"}],"failures":[{"fullTitle":"b","err":{"message":"m"}}],"pending":[{"fullTitle":"c"}]}', (1, 1, 1)),
+        ('{"version":"3","examples":[{"full_description":"a","status":"passed"},{"full_description":"b","status":"pending"}],"summary":{}}', (1, 0, 1)),
+        ('{"Action":"run","Package":"p","Test":"T"}\n{"Action":"fail","Package":"p","Test":"T"}\n{"Action":"run","Package":"p","Test":"U"}\n{"Action":"pass","Package":"p","Test":"U"}\n', (1, 1, 0)),
+        ('{"type":"suite","event":"started","test_count":2}\n{"type":"test","event":"ok","name":"a"}\n{"type":"test","event":"failed","name":"b"}\n{"type":"suite","event":"failed"}\n', (1, 1, 0)),
+        ("TAP version 13\n1..3\nok 1 - a\nnot ok 2 - b\nok 3 - c # SKIP\n", (1, 1, 1)),
+        ("TAP version 13\n# Subtest: g\n    ok 1 - in\n    not ok 2 - bad\n    1..2\nnot ok 1 - g\n  ---\n  failureType: 'subtestsFailed'\n  ...\n1..1\n", (1, 1, 0)),
+        ("Ran 4 tests in 0.1s\n\nFAILED (failures=1, errors=1, skipped=1)\n", (1, 2, 1)),
+        ("test a ... ok\ntest b ... FAILED\n\ntest result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured\n", (1, 1, 0)),
+        ("Tests:       1 failed, 1 skipped, 3 passed, 5 total\nTest Suites: 1 failed, 1 total\n", (3, 1, 1)),
+        (" Test Files  1 failed (1)\n      Tests  1 failed | 2 passed (3)\n", (2, 1, 0)),
+        ("  group\n    ✔ a\n    1) b\n\n  1 passing (3ms)\n  1 failing\n\n  1) group\n       b:\n     Error: no\n", (1, 1, 0)),
+        ("ℹ tests 4\nℹ pass 2\nℹ fail 1\nℹ cancelled 0\nℹ skipped 1\nℹ todo 0\n", (2, 1, 1)),
+        ("5 examples, 1 failure, 1 pending\n", (3, 1, 1)),
+        ("3 runs, 5 assertions, 1 failures, 0 errors, 1 skips\n", (1, 1, 1)),
+        ("PHPUnit 10\nTests: 5, Assertions: 7, Failures: 1, Skipped: 1.\n", (3, 1, 1)),
+        ("75% tests passed, 1 tests failed out of 4\n", (3, 1, 0)),
+        ("[INFO] Tests run: 4, Failures: 1, Errors: 0, Skipped: 1\n", (2, 1, 1)),
+        ("5 tests completed, 1 failed, 2 skipped\n", (2, 1, 2)),
+        ("[==========] 3 tests ran.\n[  PASSED  ] 2 tests.\n[  FAILED  ] 1 test, listed below:\n", (2, 1, 0)),
+        ("--- FAIL: TestB (0.00s)\n    a_test.go:3: no\nFAIL\nFAIL\tp/a\t0.1s\nok  \tp/b\t0.1s\n", (1, 1, 0)),
+        ("==== 1 failed, 2 passed, 1 xpassed, 3 warnings in 0.12s ====\n", (3, 1, 0)),
+        ("1 failed, 2 passed in 0.12s\n", (2, 1, 0)),
+    ],
+)  # fmt: skip
+def test_each_runner_is_counted_as_it_counts(text: str, counts: tuple[int, int, int]) -> None:
+    found = read(text).counts
+    assert found is not None
+    assert (found.passed, found.failed + found.errors, found.skipped) == counts
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("src/a.c:3:5: warning: unused variable [-Wunused]\n", {("src/a.c", 3)}),
+        ("a.py:3: error: bad\n", {("a.py", 3)}),
+        ("Dockerfile:7 DL3006 Always tag\n", {("Dockerfile", 7)}),
+        ("C:\\p\\a.cs(3,5): error CS1: no [C:\\p\\p.csproj]\n", {("C:\\p\\a.cs", 3)}),
+        ("src/app/[id]/page.tsx(3,5): error TS1005: ';' expected.\n", {("src/app/[id]/page.tsx", 3)}),
+        ("src/a.ts[3, 5]: missing semicolon\n", {("src/a.ts", 3)}),
+        ("[ERROR] /p/A.java:[3,5] cannot find symbol\n", {("/p/A.java", 3)}),
+        ("[/p/a.go:3] - G104: Errors unhandled\n", {("/p/a.go", 3)}),
+        ("e: /p/a.kt: (3, 5): Unresolved reference\n", {("/p/a.kt", 3)}),
+        ("a.js: line 3, col 5, Missing semicolon.\n", {("a.js", 3)}),
+        ('File "a.ml", line 3, characters 5-7:\nError: Unbound value\n', {("a.ml", 3)}),
+        ("init.pp - WARNING: too long on line 3 (check: 140chars)\n", {("init.pp", 3)}),
+        ("PHP Parse error:  syntax error in /p/a.php on line 3\n", {("/p/a.php", 3)}),
+        ("syntax error at lib/A.pm line 3.\n", {("lib/A.pm", 3)}),
+        ("error[E0308]: mismatched types\n --> src/a.rs:3:5\n  |\n3 | x\n", {("src/a.rs", 3)}),
+        ("\n/p/a b.js\n  3:5  error  no  rule-a\n  9:1  warning  no  rule-b\n\n✖ 2 problems (1 error, 1 warning)\n  1 error and 0 warnings potentially fixable\n", {("/p/a b.js", 3), ("/p/a b.js", 9)}),
+        ("FILE: /p/A.php\n----\n 3 | ERROR   | [x] no\n 9 | WARNING | no\n", {("/p/A.php", 3), ("/p/A.php", 9)}),
+        ("In a.sh line 3:\necho $1\n     ^-- SC2086\n", {("a.sh", 3)}),
+        ("::error file=a.py,line=3,col=5::no\n", {("a.py", 3)}),
+        ("/p/a.rb\t3\tSQL\tno\n", {("/p/a.rb", 3)}),
+        ("would reformat a.py\n1 file would be reformatted.\n", {("a.py", None)}),
+        ('Traceback (most recent call last):\n  File "/p/a.py", line 3, in <module>\n    x\n  File "/p/b.py", line 9\n    y\nSyntaxError: bad\n', {("/p/b.py", 9)}),
+        ('[{"filePath":"/p/a.js","messages":[{"ruleId":"semi","severity":2,"message":"no","line":3,"column":5}]}]', {("/p/a.js", 3)}),
+        ('{"generalDiagnostics":[{"file":"/p/a.py","severity":"error","message":"no","range":{"start":{"line":2,"character":4}}}]}', {("/p/a.py", 3)}),
+        ('{"version":"2.1.0","runs":[{"tool":{"driver":{"name":"T","rules":[{"id":"r","shortDescription":{"text":"x"}}]}},"results":[{"ruleId":"r","message":{"text":"no"},"locations":[{"physicalLocation":{"artifactLocation":{"uri":"a.py"},"region":{"startLine":3}}}]}]}]}', {("a.py", 3)}),
+        ('{"reason":"compiler-message","message":{"message":"no","level":"error","code":null,"spans":[{"file_name":"a.rs","line_start":3,"column_start":1,"is_primary":true}]}}\n{"reason":"build-finished","success":false}\n', {("a.rs", 3)}),
+        ("<checkstyle><file name='/p/a.c'><error line='3' severity='error' message='no' source='r'/></file></checkstyle>", {("/p/a.c", 3)}),
+        ("<pmd><file name='/p/A.java'><violation beginline='3' rule='R'>no</violation></file></pmd>", {("/p/A.java", 3)}),
+    ],
+)  # fmt: skip
+def test_a_complaint_is_found_in_any_shape(text: str, wanted: set[tuple[str, int]]) -> None:
+    assert places(text) == wanted
+
+
+def test_colours_windows_line_ends_and_foreign_bytes_are_normal() -> None:
+    text = b"\x1b[1msrc/a.c:3:5:\x1b[0m \x1b[31merror:\x1b[0m no \xff\xfe\r\n\x1b[32mnoise\x1b[0m\r\n"
+    assert [(one.file, one.line, one.severity) for one in read(text).details] == [("src/a.c", 3, "error")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2024-01-02 03:04:05 INFO started",
+        "2021/03/04 12:30:45 listening",
+        "http://localhost:8080/x is up",
+        "example.com:443: connection refused",
+        "com.acme.Server:12 started",
+        "In file included from a.h:3:",
+        "12:30:45 all is well",
+    ],
+)
+def test_what_only_looks_like_a_place_is_none(text: str) -> None:
+    assert reports.read(text + "\n") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "exit_code", "type_"),
+    [
+        ("3 passed in 0.1s\n", 0, "passed"),
+        ("no tests ran in 0.01s\n", 5, "no_tests"),
+        ("Ran 0 tests in 0.000s\n\nOK\n", 0, "no_tests"),
+        ("2 skipped in 0.1s\n", 0, "no_tests"),
+        ("1 failed, 2 passed in 0.1s\n", 0, "test_failure"),
+        ("3 passed in 0.1s\n", 1, "crashed"),
+        ("===== test session starts =====\ncollected 3 items\n\ntests/test_a.py ..", 139, "crashed"),
+        ("===== test session starts =====\ncollected 3 items\n\ntests/test_a.py ..", 0, "crashed"),
+        ("", 137, "crashed"),
+        ("", -11, "crashed"),
+        ("/usr/bin/python3: No module named pytest\n", 1, "tool_missing"),
+        ("bash: line 1: pytest: command not found\n", 127, "tool_missing"),
+        ("sh: 1: jest: not found\n", 127, "tool_missing"),
+        ('npm error Missing script: "test"\n', 1, "tool_missing"),
+        ("FAILED t.py::test_a - AssertionError: bash: pytest: command not found\n1 failed in 0.1s\n", 1, "test_failure"),
+        ("E   ModuleNotFoundError: No module named 'x'\nFAILED t.py::test_a - ModuleNotFoundError: No module named 'x'\n1 failed in 0.1s\n", 1, "test_failure"),
+        ("FAILED t.py::test_a - assert 'error: 0 errors' == ''\n1 failed in 0.1s\n", 127, "test_failure"),
+        ("____ ERROR collecting t.py ____\nt.py:1: in <module>\n    import nope\nE   ModuleNotFoundError: No module named 'nope'\nERROR t.py\n!!!!! Interrupted: 1 error during collection !!!!!\n1 error in 0.1s\n", 2, "collection_error"),
+        ("ERROR: test_bad (unittest.loader._FailedTest.test_bad)\nImportError: Failed to import test module: test_bad\nRan 1 test in 0.0s\n\nFAILED (errors=1)\n", 1, "collection_error"),
+        ("# p\n./a.go:3:5: undefined: x\nFAIL\tp [build failed]\nFAIL\n", 1, "build_failure"),
+        ("a.c:3:5: error: no\nmake: *** [Makefile:2: all] Error 1\n", 2, "build_failure"),
+        ("a.py:3: error: no  [x]\nFound 1 error in 1 file (checked 1 source file)\n", 1, "type_error"),
+        ("a.py:3:1: F401 unused\nFound 1 error.\n", 1, "lint"),
+        ("All checks passed!\n", 0, "passed"),
+    ],
+)  # fmt: skip
+def test_outcomes_are_told_apart(text: str, exit_code: int, type_: str) -> None:
+    kind = "test" if type_ in {"no_tests", "crashed", "tool_missing"} else None
+    result = told(text, exit_code, kind=kind)
+    assert (result.type, result.ok) == (type_, type_ == "passed")
+    assert result.summary
+    assert result.ok or result.suggestion
+
+
+def test_a_timeout_is_a_timeout_whatever_was_printed() -> None:
+    assert told("3 passed in 0.1s\n", 0, timed_out=True).type == "timeout"
+
+
+def test_as_many_failures_as_the_exit_code_is_no_signal() -> None:
+    result = told("  3 passing (1s)\n  137 failing\n", 137)
+    assert (result.type, result.counts.failed) == ("test_failure", 137)
+
+
+def test_exit_code_0_without_any_result_is_no_pass_of_tests() -> None:
+    assert reports.judge(None, exit_code=0, kind="test", tool="pytest", log="hello").type == "crashed"
+    assert reports.judge(None, exit_code=0, kind="build", tool="make", log="hello").type == "passed"
+
+
+def test_a_java_failure_is_placed_in_the_test_not_in_the_library() -> None:
+    text = (
+        "[ERROR] a.ATest.bad -- Time elapsed: 0.001 s <<< FAILURE!\njava.lang.AssertionError: expected:<1> but was:<2>\n"
+        "\tat org.junit.Assert.fail(Assert.java:89)\n\tat a.ATest.bad(ATest.java:7)\n\n"
+        "[ERROR] Tests run: 2, Failures: 1, Errors: 0, Skipped: 0\n"
+    )
+    result = told(text, 1)
+    assert (result.type, result.tests) == ("test_failure", {"a.ATest.bad": "failed"})
+    assert (result.details[0].file, result.details[0].line) == ("ATest.java", 7)
+
+
+def test_a_warning_in_a_log_is_no_result_of_tests() -> None:
+    assert told("a.c:3:5: warning: unused [-Wunused]\n", 0, kind="test", tool="make").type == "crashed"
+    assert told("a.c:3:5: error: no\n", 2, kind="test", tool="make").type == "build_failure"
+    assert told("a.c:3:5: warning: unused [-Wunused]\n", 0, kind="build", tool="make").type == "passed"
+    assert told("a.c:3:5: warning: unused [-Wunused]\n").type == "passed"
+
+
+def test_the_summary_counts_issues_and_files() -> None:
+    result = told("a.py:1:1: F401 x\na.py:2:1: F401 y\nb.py:3:1: E501 z\n", 1, tool="flake8", kind="lint")
+    assert result.summary == "flake8: 3 issues in 2 files"
+    assert result.details[0].rule == "F401"
+
+
+BOMB = '<?xml version="1.0"?><!DOCTYPE l [<!ENTITY a "lol"><!ENTITY b "&a;&a;&a;">]><testsuites><testsuite><testcase name="&b;"/></testsuite></testsuites>'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOMB,
+        "<testsuites>" + "<testsuite>" * 5000,
+        JUNIT[: len(JUNIT) // 2],
+        JUNIT[:-20],
+        '<?xml version="1.0"?>',
+        '{"numTotalTests": 3, "testResults": [',
+        "[" * 5000,
+        "TAP version 13\n1..5\nok 1 - a\n",
+        "TAP version 13\nok 1 - a\nBail out! no\n",
+        '{"type":"suite","event":"started"}\n{"type":"test","event":"ok","name":"a"}\n{"type":"te',
+    ],
+    ids=["bomb", "deep", "cut", "unclosed", "empty", "json", "brackets", "tap", "bail", "events"],
+)
+def test_a_report_that_is_cut_or_hostile_is_never_a_pass(text: str) -> None:
+    result = reports.judge(reports.read(text), exit_code=0, kind="test", tool="runner")
+    assert not result.ok
+    assert result.type == "crashed"
+
+
+@pytest.mark.parametrize("end", range(40, len(JUNIT) - 1, 97))
+def test_no_beginning_of_a_junit_report_passes(end: int) -> None:
+    assert not reports.judge(reports.read(JUNIT[:end]), exit_code=0, kind="test").ok
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=2000))
+def test_no_bytes_make_it_fail(data: bytes) -> None:
+    result = reports.judge(reports.read(data), exit_code=None, log=data.decode("utf-8", "replace"))
+    assert result.summary
+
+
+_PIECES = [
+    b"a.py:3: no\n", b"::", b"{", b'{"Action":"run","Package":"p","Test":"T"}\n', b"<testcase name='a'>", b"<testsuite>", b"[",
+    b"1..3\n", b"not ok 1\n", b"    ok 2 - b # TODO\n", b"FAILED a.py::b - c\n", b"1 failed in 0.1s\n", b"Ran 3 tests in 1s\n\nOK\n",
+    b"--- FAIL: T (0s)\n", b"FAIL\tp\t1s\n", b"\x1b[31m", b"\xff", b"\r\n", b"Traceback (most recent call last):\n", b'  File "a", line 3\n',
+]  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(_PIECES), max_size=40))
+def test_no_mixture_of_formats_makes_it_fail(pieces: list[bytes]) -> None:
+    data = b"".join(pieces)
+    assert reports.judge(reports.read(data), exit_code=1, log=data.decode("utf-8", "replace")).ok is False
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"\n", b" ", b":", b"a:1 ", b"a.", b"[", b"{\n", b" - at line ", b"--- FAIL: T/a (0.0s)\n", b"not ok 1 - x\n", b": error: "],
+)  # fmt: skip
+def test_time_grows_no_faster_than_the_input(piece: bytes) -> None:
+    def seconds(size: int) -> float:
+        data = piece * (size // len(piece))
+        start = time.process_time()
+        reports.read(data)
+        return time.process_time() - start
+
+    seconds(1000)
+    small, large = seconds(1 << 16), seconds(1 << 19)
+    assert large < 8 * 6 * max(small, 0.01)
+
+
+KEY = filled("ghp_{alnum:36}", "a log")
+
+
+def test_diagnose_answers_lines_by_id_and_shows_no_secret(tmp_path: Path) -> None:
+    log = f"FAILED t.py::test_a - AssertionError: {KEY}\n1 failed in 0.1s\n"
+    lines = [json.dumps({"id": "a", "text": log}), json.dumps({"id": "b", "text": "3 passed in 0.1s\n"})]
+    done = reflectloop(tmp_path, "diagnose", "--jsonl", stdin="\n".join(lines) + "\n")
+    assert KEY not in done.stdout
+    answers = {one["id"]: one["result"] for one in map(json.loads, done.stdout.splitlines())}
+    assert answers["a"]["type"] == "test_failure"
+    assert answers["a"]["details"][0]["test"] == "t.py::test_a"
+    assert answers["b"]["ok"] is True
+
+
+def test_diagnose_tells_a_person_and_a_program_the_same(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(f"a.py:3:1: F401 unused {KEY}\n")
+    said = reflectloop(tmp_path, "diagnose", "log.txt")
+    assert said.code == 1
+    assert "lint: log: 1 issue in 1 file" in said.stdout
+    assert "a.py:3:1: error: F401 unused" in said.stdout
+    shown = reflectloop(tmp_path, "diagnose", "log.txt", "--json")
+    assert json.loads(shown.stdout)["data"]["details"][0]["line"] == 3
+    assert KEY not in said.stdout + shown.stdout
+    assert reflectloop(tmp_path, "diagnose", "-", "--exit-code", "0", stdin="All checks passed!\n").code == 0
+
+
+def test_diagnose_refuses_what_is_not_there(tmp_path: Path) -> None:
+    done = reflectloop(tmp_path, "diagnose", "nothing.txt", "--json")
+    assert json.loads(done.stdout)["envelope"]["error_code"] == "INVALID_INPUT"
+    assert reflectloop(tmp_path, "diagnose", "--jsonl", stdin="no json\n").code != 0
