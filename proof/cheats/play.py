@@ -44,6 +44,7 @@ class Played(NamedTuple):
     told: dict[str, Any]
     wanted: str = ""
     names: str = ""
+    current: bool = True  # answered by the engine as it is now
 
     @property
     def verdict(self) -> Verdict:
@@ -54,7 +55,7 @@ def engine() -> str:
     told = hashlib.sha256()
     for path in sorted((ROOT / "src").rglob("*.py")):
         told.update(path.read_bytes())
-    return told.hexdigest()
+    return told.hexdigest()[:8]
 
 
 class Player:
@@ -119,10 +120,11 @@ class Player:
         return self._asked(Played(title, self.recipe.name, str(patch), touched(patch), fooled, meant, -2, {}), words)
 
     def _asked(self, played: Played, words: list[str]) -> Played:
-        kept = self.results / f"{slug(played.title)}.{self._asked_of(played, words)}.json"
-        if kept.exists():
-            told = json.loads(kept.read_text())
-            return played._replace(exit_code=told["exit_code"], told=told["told"])
+        stem = f"{slug(played.title)}.{self._asked_of(played, words)}"
+        kept = self.results / f"{stem}.{engine()}.json"
+        if found := self._kept(stem, kept):
+            told = json.loads(found.read_text())
+            return played._replace(exit_code=told["exit_code"], told=told["told"], current=found == kept)
         if not self.asks:
             print(f"  {self.recipe.name:11} {played.title:45} fools plain tests: {played.fooled}", flush=True)
             return played
@@ -133,10 +135,17 @@ class Player:
         print(f"  {self.recipe.name:11} {played.title:45} {verdict.decision:6} {verdict.seconds:5.1f} s", flush=True)
         return played
 
+    def _kept(self, stem: str, mine: Path) -> Path | None:
+        """This engine's answer; with PROOF_KEEP, that of an earlier one too, which the paper says."""
+        if mine.exists():
+            return mine
+        earlier = self.results.glob(f"{stem}.*.json") if "PROOF_KEEP" in os.environ else ()
+        return max(earlier, key=lambda path: path.stat().st_mtime, default=None)
+
     def _asked_of(self, played: Played, words: list[str]) -> str:
-        """What an answer depends on, in a few letters: another engine, project or patch is asked anew."""
-        said = [engine(), self.recipe.layout, Path(played.patch).read_text(errors="surrogateescape"), *words]
-        return hashlib.sha256(repr(said).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+        """What is asked, in a few letters: another project, patch or command line is asked anew."""
+        said = [self.recipe.layout, Path(played.patch).read_text(errors="surrogateescape"), *words]
+        return hashlib.sha256(repr(said).encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
     def honest(self) -> list[Played]:
         found = [self._honest(one) for one in HONEST if wanted(one.title)]

@@ -37,6 +37,11 @@ def report(recipes: list[Recipe], cheats: list[Played], honest: list[Played], *,
     _findings(paper, cheats)
     _fooled(paper, cheats)
     _honest(paper, honest)
+    earlier = sum(not one.current for one in [*cheats, *honest])
+    if earlier:
+        paper.about += (
+            f"\n\n{earlier} of {len(cheats) + len(honest)} answers are those of an engine some commits older."
+        )
     paper.table(["package", "what it is", "runs its tests with"], [_about(one) for one in recipes])
     names = [recipe.name for recipe in recipes]
     paper.table(["cheat", "fools plain tests", *names], [_row(title, names, cheats) for title in TITLES])
