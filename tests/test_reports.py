@@ -367,3 +367,10 @@ def test_diagnose_refuses_what_is_not_there(tmp_path: Path) -> None:
     done = reflectloop(tmp_path, "diagnose", "nothing.txt", "--json")
     assert json.loads(done.stdout)["envelope"]["error_code"] == "INVALID_INPUT"
     assert reflectloop(tmp_path, "diagnose", "--jsonl", stdin="no json\n").code != 0
+
+
+def test_a_build_that_warned_and_exited_well_is_well() -> None:
+    log = "CMake Deprecation Warning at CMakeLists.txt:2 (cmake_minimum_required):\n  Compatibility will be removed\n"
+    done = reports.judge(None, exit_code=0, kind="build", tool="cmake", command=("cmake",), log=log)
+    assert (done.ok, done.type) == (True, "passed")
+    assert not reports.judge(None, exit_code=2, kind="build", tool="cmake", command=("cmake",), log=log).ok

@@ -102,9 +102,8 @@ def test_killed_after_any_event_it_goes_on_to_the_same_end(repo: Repo, jobs: int
     events, patch, count = undisturbed(repo, path)
     for number in range(1, count + 1):
         killed_after(repo, path, number, "run")
-        if not (repo.path / ".reflectloop" / "tasks").exists() or "run_started" not in [
-            one["kind"] for one in journal(repo)
-        ]:
+        if "run_started" not in [one["kind"] for one in journal(repo)]:
+            subprocess.run(["rm", "-rf", str(repo.path / ".reflectloop")], check=True)
             continue
         done = repo.run("resume")
         assert done.code in (0, 14), (number, done.stderr)

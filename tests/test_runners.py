@@ -219,3 +219,10 @@ def test_tests_of_node_report_behind_npm_too(tmp_path: Path) -> None:
     report = tmp_path / "one.xml"
     one = runners.prepare(check("node-test", "node", "--test"), report=report, only=("test/a.test.js::good",))
     assert run(one, project).returncode == 0
+
+
+def test_titles_are_joined_as_the_runner_joins_them() -> None:
+    check = Detected("jest", "test", "jest", ("jest",))
+    chosen = runners.selection(check, ["a.test.js::outer::inner title"])
+    assert chosen is not None
+    assert "--testNamePattern=^(outer inner title)$" in chosen

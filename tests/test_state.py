@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal
-from reflectloop.state.fold import fold
-from reflectloop.state.journal import Journal
+from reflectloop.state.fold import advance, fold
+from reflectloop.state.journal import Entry, Journal
+from reflectloop.state.transitions import State, allowed
 from support import Repo
 
 GOLDEN = Path(__file__).parent / "golden" / "journal-v1.jsonl"
@@ -28,6 +29,7 @@ def story(path: Path) -> Journal:
     )
     book.append(events.StepStarted(run_id="R", step_id="a", tree="t0"))
     book.append(events.StepFinished(run_id="R", step_id="a", success=True, exit_code=0, tree="t1", duration_ms=5))
+    book.append(events.StepSkipped(run_id="R", step_id="b", reason="not needed"))
     book.append(events.RunFinished(run_id="R", error_code=None, end_tree="t1", duration_ms=9))
     book.append(events.Applied(run_id="R", result_tree="t1"))
     return book
@@ -39,7 +41,8 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     task = fold(journal.read(path))
     assert (task.id, task.title) == ("T-1", "Tïtle")
     assert task.runs["R"].steps["a"].status == "done"
-    assert task.runs["R"].steps["b"].status == "pending"
+    assert (task.runs["R"].steps["b"].status, task.runs["R"].steps["b"].reason) == ("skipped", "not needed")
+    assert task.state is State.DONE
     assert task.runs["R"].applied == "t1"
 
 
@@ -50,7 +53,7 @@ def test_a_line_torn_at_any_byte_is_dropped_and_written_over(tmp_path: Path) -> 
     last = whole.rstrip(b"\n").rfind(b"\n") + 1
     for cut in range(last, len(whole)):
         path.write_bytes(whole[:cut])
-        assert len(journal.read(path)) == 5
+        assert len(journal.read(path)) == 6
         book = Journal(path)
         book.append(events.Applied(run_id="R", result_tree="t2"))
         book.close()
@@ -90,6 +93,91 @@ def test_events_that_cannot_follow_are_refused(tmp_path: Path) -> None:
     book.close()
     with pytest.raises(StateDamaged, match="outside a running run"):
         fold(journal.read(tmp_path / "journal.jsonl"))
+
+
+STEPS = ["a", "b", "c"]
+
+
+def _held(run_id: str, grade: str) -> events.LatchSet:
+    return events.LatchSet(
+        id="L",
+        grade=grade,
+        reason="r",
+        error_code="STEP_FAILED",
+        run_id=run_id,
+        step_id=None,
+        plan_hash="h",
+        base_tree="t",
+    )
+
+
+def _events() -> st.SearchStrategy[events.Event]:
+    names = st.sampled_from(STEPS)
+    runs = st.sampled_from(["R", "Q"])
+    codes = st.sampled_from([None, "STEP_FAILED", "SECRET_LEAK", "INTERRUPTED"])
+    run = {"plan_hash": "h", "base_tree": "t", "base_commit": "c", "isolation": "full", "steps": STEPS}
+    return st.one_of(
+        st.builds(lambda run_id: events.RunStarted(run_id=run_id, **run), runs),  # type: ignore[arg-type]
+        st.builds(lambda run_id, name: events.StepStarted(run_id=run_id, step_id=name, tree="t"), runs, names),
+        st.builds(
+            lambda run_id, name, good: events.StepFinished(
+                run_id=run_id, step_id=name, success=good, exit_code=0, tree="t", duration_ms=1
+            ),
+            runs,
+            names,
+            st.booleans(),
+        ),
+        st.builds(lambda run_id, name: events.StepInterrupted(run_id=run_id, step_id=name), runs, names),
+        st.builds(lambda run_id, name: events.StepSkipped(run_id=run_id, step_id=name, reason="r"), runs, names),
+        st.builds(
+            lambda run_id, name: events.StepsReset(run_id=run_id, steps=[name], how="redo", reason="r"), runs, names
+        ),
+        st.builds(lambda run_id: events.RunReopened(run_id=run_id), runs),
+        st.builds(lambda run_id: events.RunPaused(run_id=run_id, reason="r"), runs),
+        st.builds(lambda run_id: events.RunResumed(run_id=run_id), runs),
+        st.builds(
+            lambda run_id, code: events.RunFinished(run_id=run_id, error_code=code, end_tree="t", duration_ms=1),
+            runs,
+            codes,
+        ),
+        st.builds(_held, runs, st.sampled_from(["failure", "stop"])),
+        st.builds(lambda how: events.LatchCleared(how=how, reason="r"), st.sampled_from(["unlock", "retry"])),
+        st.just(events.Aborted(reason="r")),
+    )
+
+
+@settings(max_examples=400)
+@given(st.lists(_events(), max_size=40))
+def test_no_sequence_of_events_leads_to_an_illegal_state(told: list[events.Event]) -> None:
+    """What does not fit is refused and changes nothing that counts; DONE means that every step is done or skipped."""
+    task = fold([Entry(1, "", events.TaskOpened(task_id="T", plan_path="p", title="t"))])
+    for number, event in enumerate(told, 2):
+        before, left = task.state, task.left
+        attempts = {name: step.attempts for run in task.runs.values() for name, step in run.steps.items()}
+        try:
+            advance(task, Entry(number, "", event))
+        except StateDamaged:
+            return  # an engine that reads this goes no further
+        if before in (State.DONE, State.ABORTED):
+            assert task.state is before
+        assert task.state is before or _reachable(before, task.state, left)
+        assert all(
+            step.attempts >= 0 and step.interrupted >= 0 for run in task.runs.values() for step in run.steps.values()
+        )
+        assert set(attempts) <= set(STEPS)
+        if task.state is State.DONE:
+            last = list(task.runs.values())[-1]
+            assert last.status == "ok"
+            assert all(step.status in ("done", "skipped") for step in last.steps.values())
+
+
+def _reachable(before: State, after: State, left: State | None) -> bool:
+    """By legal moves alone."""
+    seen, edge = {before}, {before}
+    while edge:
+        edge = {state for one in edge for state in State if allowed(one, state, left)} - seen
+        seen |= edge
+    return after in seen
 
 
 def test_a_journal_of_the_first_schema_loads_for_ever() -> None:

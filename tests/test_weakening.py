@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening import look
+from reflectloop.verify.weakening.tells import TELLS
 
 BASE = '''\
 import pytest
@@ -477,6 +481,10 @@ def test_unrelated_changes_of_steering_files_are_left_alone(path: str, before: s
         ("shop.go", "if testing.Testing() { return 30 }", "knows-the-test"),
         ("shop.go", 'if flag.Lookup("test.v") != nil { return 30 }', "knows-the-test"),
         ("src/shop.rs", "if cfg!(test) { return 30; }", "knows-the-test"),
+        ("src/shop.py", "__import__('pytest').skip()", "knows-the-test"),
+        ("src/shop.py", "if 'test' in sys.argv[0]: pass", "knows-the-test"),
+        ("src/shop.py", "if os.environ.get('TESTING'): pass", "knows-the-test"),
+        ("src/shop.js", "if (new Error().stack.includes('.test.')) return 30;", "knows-the-test"),
         ("lib/shop.rb", "return 30 if ENV['RAILS_ENV'] == 'test'", "knows-the-test"),
     ],
 )
@@ -700,6 +708,33 @@ def test_honest_work_on_a_javascript_test_is_left_alone(old: str, new: str) -> N
             'class A {\n  [Fact(Skip = "x")]\n  public void B() {\n    Assert.Equal(1, F());\n  }\n}\n',
             "skip-added",
         ),
+        ("a_test.go", "package a\n", "//go:build never\n\npackage a\n", "skip-added"),
+        (
+            "a_test.go",
+            "func TestA(t *testing.T) {\n\tall := []int{\n\t\t{1, 2},\n\t\t{3, 4},\n\t}\n}\n",
+            "func TestA(t *testing.T) {\n\tall := []int{\n\t\t{1, 2},\n\t}\n}\n",
+            "cases-removed",
+        ),
+        (
+            "tests/a.rs",
+            "#[test]\nfn a() {\n    assert_eq!(f(), 1);\n}\n",
+            "#[test]\n#[should_panic]\nfn a() {\n    assert_eq!(f(), 1);\n}\n",
+            "skip-added",
+        ),
+        ("src/a.test.ts", "test('a', () => {});\n", "jest.mock('./a');\ntest('a', () => {});\n", "code-mocked"),
+        (
+            "noxfile.py",
+            "def tests(s):\n    s.run('pytest')\n",
+            "def tests(s):\n    s.run('pytest', '-k', 'x')\n",
+            "runner-narrowed",
+        ),
+        (
+            "package.json",
+            '{"scripts": {"test": "jest"}}',
+            '{"scripts": {"test": "jest", "pretest": "rm -r test"}}',
+            "runner-narrowed",
+        ),
+        (".pre-commit-config.yaml", "- id: ruff\n", "- id: ruff\n  exclude: src\n", "hook-changed"),
         (
             "test/a.bats",
             '@test "a" {\n  run f\n  [ "$status" -eq 0 ]\n}\n',
@@ -708,7 +743,9 @@ def test_honest_work_on_a_javascript_test_is_left_alone(old: str, new: str) -> N
         ),
     ],
 )
-def test_tests_of_other_languages_made_weaker_are_named(path: str, before: str, after: str, rule: str) -> None:
+def test_tests_of_other_languages_and_other_files_made_weaker_are_named(
+    path: str, before: str, after: str, rule: str
+) -> None:
     assert rule in {name for name, _ in bad(found(path, before, after))}
 
 
@@ -746,3 +783,24 @@ NAMES = [
 )
 def test_no_bytes_make_it_fail(path: str, before: bytes | None, after: bytes | None) -> None:
     look([Change(path, before, after)], {"tests/test_b.py": before or b""})
+
+
+def test_every_rule_is_in_the_reference() -> None:
+    root = Path(__file__).resolve().parent.parent
+    written = (root / "docs" / "weakening.md").read_text()
+    code = "".join(each.read_text() for each in (root / "src/reflectloop/verify/weakening").rglob("*.py"))
+    rules = set(re.findall(r'(?:Verdict|Finding)\(\s*"([a-z-]+)"', code)) | {tell.rule for tell in TELLS}
+    rules |= set(re.findall(r'"([a-z]+-(?:narrowed|loosened|changed|rewritten|added))"', code))
+    assert len(rules) > 50
+    assert [rule for rule in sorted(rules) if f"`{rule}`" not in written] == []
+
+
+def test_code_nested_too_deep_to_be_walked_is_never_passed() -> None:
+    long = "+".join(["1"] * 5000)
+    tests = {"tests/test_shop.py": "def test_a():\n    assert price(37) == 481\n"}
+    source = f"def price(n):\n    if n == 37 and {long[:1200]}1:\n        return 481\n"
+    assert bad(found("src/shop.py", "", source, **tests)) == [("too-deep", "suspect")]
+    assert bad(found("tests/test_a.py", "", f"def test_a():\n    assert {long}\n")) == [
+        ("test-unreadable", "weakening")
+    ]
+    assert ("conftest-beyond-fixtures", "weakening") in bad(found("tests/conftest.py", None, f"a = {long}\n"))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import click
 
 from reflectloop.cli import render
-from reflectloop.cli.render import colours, common, say
+from reflectloop.cli.render import colours, common, harmless, say
 from reflectloop.flow import look
 
 
@@ -66,13 +66,19 @@ def show(run: str | None, project_dir: Path, as_json: bool, debug: bool) -> None
 @click.command()
 @click.argument("run", required=False)
 @click.argument("step", required=False)
+@click.option("--follow", "-f", is_flag=True, help="Go on printing until the run ends.")
 @common
-def log(run: str | None, step: str | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+def log(run: str | None, step: str | None, follow: bool, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
     """Print what the commands of RUN printed, or those of one STEP (default: the latest run).
 
     \b
     Example: reflectloop log latest P-2
     """
+    if follow:
+        if as_json:
+            raise click.UsageError("--follow prints as it comes; leave --json out.")
+        look.follow(project_dir, run, step, lambda text: click.echo(harmless(text), nl=False))
+        return
     logs = look.logs(project_dir, run, step)
     if as_json:
         data = [{"path": str(path), "text": path.read_text("utf-8", "replace")} for path in logs]
@@ -104,6 +110,25 @@ class _ShellCommand(click.Command):
         ctx.meta["after"] = tuple(args[place + 1 :])
         ctx.allow_interspersed_args, ctx.ignore_unknown_options = True, False
         return super().parse_args(ctx, args[:place])
+
+
+@click.command("tasks")
+@common
+def tasks(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """List every task of this project, its state and how far it is.
+
+    \b
+    Example: reflectloop tasks
+    """
+    known = look.all_tasks(project_dir)
+    if as_json:
+        render.answer("tasks", known, next_step="reflectloop status")
+        return
+    for one in known:
+        mark = "*" if one["current"] else " "
+        say(f"{mark} {one['id']}  {one['state']:12}  {one['steps_done']}/{one['steps_total']} steps  {one['title']}")
+    if not known:
+        say("no task has been opened here")
 
 
 @click.command(cls=_ShellCommand, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})

@@ -16,7 +16,7 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import finish as tasks_of
-from reflectloop.flow import preview
+from reflectloop.flow import preview, steer
 from reflectloop.flow.run import Nobody, Observer, Outcome, Request
 from reflectloop.flow.run import run as run_plan
 from reflectloop.plan.load import ASSUMED_TRACK
@@ -97,16 +97,22 @@ def run(
 
 
 @click.command()
-@click.argument("plan", required=False, type=click.Path(path_type=Path))
+@click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN|STEP]")
 @click.option("--reason", required=True, help="What was mended outside the project; it is journalled.")
 @running
 def retry(plan: Path | None, reason: str, as_json: bool, events: bool, **options: Any) -> None:  # noqa: ANN401
     """Run a failed task again although neither the plan nor the project changed.
 
+    Named a step instead of a plan, only that step and what built on it are done again.
+
     \b
     Example: reflectloop retry --reason "the database is up again"
     """
-    request = dataclasses.replace(_request(options), plan=plan, retry_reason=_reason(reason))
+    if plan and not plan.exists() and steer.has_step(options["project_dir"], str(plan)):
+        steer.again(options["project_dir"], str(plan), "retry", _reason(reason))
+        request = dataclasses.replace(_request(options), resume=True)
+    else:
+        request = dataclasses.replace(_request(options), plan=plan, retry_reason=_reason(reason))
     carry_out(request, as_json=as_json, events=events, debug=options["debug"])
 
 

@@ -22,12 +22,13 @@ from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, patch, project
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.store import Store, open_for
-from reflectloop.world import files
+from reflectloop.world import clock, files
 from reflectloop.world.git import Git, GitFailed
 
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+_TURN_S = 0.2
 _GONE = "its engine is gone"
 
 
@@ -35,6 +36,27 @@ def tasks(folders: Folders) -> list[Task]:
     """Every task there is, oldest first."""
     found = sorted((folders.own / "tasks").glob("T-*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns)
     return [fold(journal.read(path)) for path in found]
+
+
+def all_tasks(start: Path) -> list[dict[str, Any]]:
+    """Every task with its state, oldest first."""
+    folders = folders_at(start)
+    current = folders.current_task()
+    return [_told(task, current) for task in tasks(folders)]
+
+
+def _told(task: Task, current: str | None) -> dict[str, Any]:
+    run = list(task.runs.values())[-1] if task.runs else None
+    return {
+        "id": task.id,
+        "title": task.title,
+        "plan_path": task.plan_path,
+        "state": str(task.state),
+        "runs": len(task.runs),
+        "steps_done": run.count("done") + run.count("skipped") if run else 0,
+        "steps_total": len(run.steps) if run else 0,
+        "current": task.id == current,
+    }
 
 
 def find_run(folders: Folders, folder: RunFolder) -> tuple[Task, Run] | None:
@@ -165,6 +187,36 @@ def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
         what = f"step {step!r} of {folder.run_id}" if step else folder.run_id
         raise NothingToDo(f"{what} has no logs", next_step=f"reflectloop show {folder.run_id}")
     return found
+
+
+def follow(start: Path, name: str | None, step: str | None, show: Callable[[str], None]) -> None:
+    """What a run's commands print, as it comes, until the run is over. By default the run that is at work."""
+    folders = folders_at(start)
+    folder = folders.find_run(name) if name else _newest(folders)
+    told: dict[Path, int] = {}
+    while True:
+        alive = _at_work(folders, folder.run_id) is not None
+        for path in sorted(
+            folder.logs.glob(f"{step or '*'}.*.log"), key=lambda one: (one.stat().st_ctime_ns, one.name)
+        ):
+            with path.open("rb") as file:
+                file.seek(told.get(path, 0))
+                fresh = file.read()
+            told[path] = told.get(path, 0) + len(fresh)
+            if fresh:
+                show(fresh.decode("utf-8", "replace"))
+        if not alive:
+            return
+        clock.wait(_TURN_S)
+
+
+def _newest(folders: Folders) -> RunFolder:
+    """The current task's last run, which may not have come to its end."""
+    current = folders.current_task()
+    task = fold(journal.read(folders.journal(current))) if current else Task()
+    if not task.runs:
+        raise NothingToDo("nothing has run here yet", next_step="reflectloop run PLAN")
+    return RunFolder(folders.own / "runs" / list(task.runs)[-1])
 
 
 def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:

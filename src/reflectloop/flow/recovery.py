@@ -15,6 +15,7 @@ from reflectloop.plan.model import Plan
 from reflectloop.state import journal
 from reflectloop.state.events import Json, StepFinished
 from reflectloop.state.fold import Run, Task, fold
+from reflectloop.state.transitions import State
 from reflectloop.verify.checks import CheckResult
 from reflectloop.workspace import ledger
 from reflectloop.workspace.store import Store
@@ -49,12 +50,19 @@ def find(folders: Folders) -> Point:
             f"{run.id} came to its end ({run.error_code or 'OK'}); there is nothing to go on with",
             next_step=f"reflectloop show {run.id}",
         )
-    plan = next(iter(sorted(folder.path.glob("plan.*"))), None)
-    if plan is None:
+    if task.state is State.ABORTED:
+        raise NothingToDo(f"task {task.id} is aborted", next_step="reflectloop run PLAN")
+    return Point(task, run, folder, plan_of(folder))
+
+
+def plan_of(folder: RunFolder) -> Path:
+    """The plan as it was when the run began."""
+    found = sorted(folder.path.glob("plan.*"))
+    if not found:
         raise StateDamaged(
-            f"the plan of {run.id} is not in {folder.path}", next_step="reflectloop run PLAN --new  # begin anew"
+            f"the plan of {folder.run_id} is not in {folder.path}", next_step="reflectloop run PLAN --new"
         )
-    return Point(task, run, folder, plan)
+    return found[0]
 
 
 _SUFFIXES = (".yaml", ".yml", ".json", ".md", ".txt")
@@ -97,7 +105,7 @@ def refuse_deadly(point: Point) -> None:
 def results(plan: Plan, run: Run, logs: Path) -> list[StepResult]:
     """The steps that came to their end, as they were told when they did; in the order of the journal."""
     titles = {step.id: step.title for step in plan.steps}
-    ended = [step.ended for step in run.steps.values() if step.ended]
+    ended = [step.ended for step in map(run.steps.__getitem__, run.order) if step.ended]
     return [_result(one, titles.get(one.step_id, ""), logs) for one in ended]
 
 

@@ -29,7 +29,7 @@ from reflectloop.errors import (
     StepFailed,
     by_code,
 )
-from reflectloop.flow import exchange, publish, recovery, report, seal, tasks
+from reflectloop.flow import exchange, publish, recovery, report, seal, steer, tasks
 from reflectloop.flow import verify as verifying
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
@@ -38,8 +38,8 @@ from reflectloop.flow.steps import CANCELLED, Show, StepResult
 from reflectloop.flow.work import Work
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
-from reflectloop.state import events, latch, lock
-from reflectloop.state.fold import Task
+from reflectloop.state import events, journal, latch, lock
+from reflectloop.state.fold import Task, fold
 from reflectloop.state.journal import Entry, Journal
 from reflectloop.terms import Isolation
 from reflectloop.verify import evidence
@@ -130,7 +130,7 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
         except ReflectloopError as fault:
             line.error = fault
         except KeyboardInterrupt:
-            line.error = Interrupted("stopped by the user; every process of the run is dead", next_step=line.again())
+            line.error = Interrupted("stopped by the user; every process of the run is dead", next_step=line.onward())
         except Exception as bug:  # noqa: BLE001 - a bug of ours still leaves a card, and no workspace
             line.error = Internal(f"{type(bug).__name__}: {bug}")
             line.error.__cause__ = bug
@@ -250,6 +250,10 @@ class _Line:
         plan = [os.fspath(self.loaded.path)] if self.loaded and (self.request.plan or self.request.retry_reason) else []
         return shlex.join(["reflectloop", "run", *place, *plan])
 
+    def onward(self) -> str:
+        """The command that goes on where this run was stopped; one that never began begins anew."""
+        return self.again().split(" run", 1)[0] + " resume" if self.begun else self.again()
+
     def _admit(self, loaded: Loaded, base: Snapshot) -> events.LatchCleared | None:
         key = tasks.plan_key(self.folders, loaded.path)
         self.task = None if self.request.new_task else tasks.find_open(self.folders, key)
@@ -319,11 +323,17 @@ class _Line:
             self._open_space,
             keep_going=self.request.keep_going,
             results=self.steps,
+            skipped=frozenset(self._skipped()),
+            stop_asked=lambda: steer.asked(self.folders),
         )
         work.run(self.request.jobs or loaded.plan.jobs)
         for result in self.steps:
             self.warnings += [_LEFT_OUT.format(name) for name in result.nested]
             self.warnings += [f"step {result.id}: redacted what may be a secret: {one}" for one in result.doubtful]
+
+    def _skipped(self) -> list[str]:
+        steps = self.point.run.steps.values() if self.point else ()
+        return [step.id for step in steps if step.status == "skipped"]
 
     def _raise_failed(self) -> None:
         """What went wrong, also where an earlier engine saw it and died before it could say so."""
@@ -445,6 +455,9 @@ class _Line:
         allowed = limits.runs if self.request.max_retries is None else self.request.max_retries + 1
         if self.error:
             self.error = tasks.escalate(self.task, self.error, allowed, self.run_id)
+        if isinstance(self.error, Interrupted) and not self.over:
+            self._pause()
+            return
         if self.error and not (self.task.latch and self.task.latch.run_id == self.run_id):
             failed = next((step.id for step in self.steps if step.error_code not in (None, CANCELLED)), None)
             held = tasks.set_latch(self.folders, self.journal, self.error, self._place(failed))
@@ -462,6 +475,15 @@ class _Line:
         if not self.error:
             tasks.close(self.folders, self.task)
             publish.remove_home_latch(self.folders, self.config.publish)
+
+    def _pause(self) -> None:
+        """A run that somebody stopped is not over: its half steps are dropped, and it can be gone on with."""
+        assert self.journal and self.error  # noqa: S101, PT018
+        run = fold(journal.read(self.journal.path)).runs[self.run_id]
+        for step in run.steps.values():
+            if step.status == "running":
+                self.journal.append(events.StepInterrupted(run_id=self.run_id, step_id=step.id))
+        self.journal.append(events.RunPaused(run_id=self.run_id, reason=self.error.message))
 
     def _place(self, step_id: str | None) -> tasks.Place:
         assert self.loaded and self.base  # noqa: S101, PT018

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reflectloop import secrets
 from reflectloop.box.box import Box
-from reflectloop.errors import ApplyConflict, StepFailed
+from reflectloop.errors import ApplyConflict, Interrupted, StepFailed
 from reflectloop.flow import recovery
 from reflectloop.flow.steps import Show, StepResult, execute
 from reflectloop.plan.model import Plan, Step
@@ -42,10 +42,12 @@ class Work:
     keep_going: bool = False
     results: list[StepResult] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
+    skipped: frozenset[str] = frozenset()
+    stop_asked: Callable[[], str | None] = lambda: None  # why the run is to stop before the next step
 
     def run(self, jobs: int) -> None:
         """Fill `results`; the first failure in plan order is for the caller to find there."""
-        self.done |= {result.id for result in self.results if result.success}
+        self.done |= {result.id for result in self.results if result.success} | self.skipped
         if any(not result.success for result in self.results) and not self.keep_going:
             return
         needs = {step.id: step.depends_on for step in self.plan.steps}
@@ -59,8 +61,9 @@ class Work:
     def _one_by_one(self, steps: list[Step], cancel: Cancel) -> None:
         box = self.make_box(self.main, cancel)
         good = self.main.tree
-        known = {result.id for result in self.results}
+        known = {result.id for result in self.results} | self.skipped
         for step in self._runnable([step for step in steps if step.id not in known]):
+            self.refuse_if_asked()
             if self.main.tree != good:
                 self.main.step_back(good)  # what does not depend on a failed step does not see its work either
             result = self.perform(step, box)
@@ -68,6 +71,11 @@ class Work:
             good = result.tree if result.success else good
             if not result.success and not self.keep_going:
                 return
+
+    def refuse_if_asked(self) -> None:
+        why = self.stop_asked()
+        if why:
+            raise Interrupted(why, next_step="reflectloop resume")
 
     def _runnable(self, steps: list[Step]) -> Iterator[Step]:
         for step in steps:
@@ -134,7 +142,8 @@ class _Batches:
         with ThreadPoolExecutor(self.jobs, thread_name_prefix="step") as pool:
             try:
                 for group in groups:
-                    ready = [step for step in group if not self.work.blocked(step)]
+                    self.work.refuse_if_asked()
+                    ready = [step for step in group if not self.work.blocked(step) and step.id not in self.work.skipped]
                     self._run_batch(pool, ready)
                     if not self.work.keep_going and any(not result.success for result in self.work.results):
                         return

@@ -70,6 +70,48 @@ class StepInterrupted(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepSkipped(Event):
+    """A person says that it need not be done, and why."""
+
+    kind = "step_skipped"
+    run_id: str
+    step_id: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepsReset(Event):
+    """Steps that are to be done again, from the tree before the first of them."""
+
+    kind = "steps_reset"
+    run_id: str
+    steps: list[str]
+    how: str  # retry | redo | rewind
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunReopened(Event):
+    """A run that had failed is worked on again, because a person changed what is to be done."""
+
+    kind = "run_reopened"
+    run_id: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class RunPaused(Event):
+    kind = "run_paused"
+    run_id: str
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Aborted(Event):
+    kind = "aborted"
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(Event):
     """Another engine goes on with a run where its journal ends."""
 
@@ -135,7 +177,12 @@ KINDS: dict[str, type[Event]] = {
         StepStarted,
         StepFinished,
         StepInterrupted,
+        StepSkipped,
+        StepsReset,
+        RunReopened,
+        RunPaused,
         RunResumed,
+        Aborted,
         Judged,
         RunFinished,
         Applied,

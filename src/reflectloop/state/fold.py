@@ -9,8 +9,9 @@ from typing import Literal
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
+from reflectloop.state.transitions import State, allowed
 
-StepStatus = Literal["pending", "running", "done", "failed"]
+StepStatus = Literal["pending", "running", "done", "failed", "skipped"]
 RunStatus = Literal["running", "ok", "failed"]
 
 # Failures of the work itself: they latch the task and count as one of its runs.
@@ -33,10 +34,12 @@ class Step:
     status: StepStatus = "pending"
     exit_code: int | None = None
     tree: str | None = None  # the one it began with, then the one it left
+    start: str | None = None  # the one it began with, once it came to an end
     duration_ms: int | None = None
     attempts: int = 0
     interrupted: int = 0  # in a row, by the engine's own death; these are no attempts
     ended: events.StepFinished | None = None
+    reason: str = ""  # why it was skipped
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,6 +57,7 @@ class Run:
     duration_ms: int | None = None
     mode: str = "git"
     base_commit: str = ""
+    order: list[str] = dataclasses.field(default_factory=list)  # in which steps came to their end
     decision: str | None = None  # of the sealed verification; None where none was asked for
 
     def count(self, status: StepStatus) -> int:
@@ -81,6 +85,8 @@ class Task:
     runs: dict[str, Run] = dataclasses.field(default_factory=dict)
     latch: Latch | None = None
     forgiven: int = 0  # failed runs that a person's unlock has put behind
+    state: State = State.IDLE
+    left: State | None = None  # what a pause will go back to
 
     @property
     def passed(self) -> bool:
@@ -105,75 +111,184 @@ def advance(task: Task, entry: Entry) -> None:
         case events.TaskOpened(task_id=task_id, plan_path=path, title=title):
             _expect(not task.id, entry, "a task is opened once")
             task.id, task.plan_path, task.title = task_id, path, title
-        case events.RunStarted() as started:
-            _expect(bool(task.id) and started.run_id not in task.runs, entry, "a run starts once, in an open task")
-            steps = {name: Step(name) for name in started.steps}
-            task.runs[started.run_id] = Run(
-                started.run_id,
-                started.plan_hash,
-                started.base_tree,
-                started.isolation,
-                entry.at,
-                steps,
-                mode=started.mode,
-                base_commit=started.base_commit,
-            )
-        case events.StepStarted() | events.StepFinished() | events.StepInterrupted() as turned:
-            _turn_step(_running(task, entry), turned, entry)
-        case events.RunResumed():
-            _running(task, entry)
-        case events.Judged(decision=decision):
-            _running(task, entry).decision = decision
-        case events.RunFinished() as ended:
-            run = _running(task, entry)
-            run.status = "failed" if ended.error_code else "ok"
-            run.error_code, run.end_tree, run.duration_ms = (
-                ended.error_code,
-                ended.end_tree,
-                ended.duration_ms,
-            )
-            for step in [step for step in run.steps.values() if step.status == "running"]:
-                run.steps[step.id] = dataclasses.replace(step, status="failed")
+            _move(task, entry, State.INTAKE, State.CONTEXT, State.PLANNING)
+        case events.LatchSet() | events.LatchCleared() as turned:
+            _turn_latch(task, turned, entry)
         case events.Applied(run_id=run_id, result_tree=tree):
             _expect(run_id in task.runs and task.runs[run_id].status == "ok", entry, "only a good run is applied")
             task.runs[run_id].applied = tree
-        case events.LatchSet() | events.LatchCleared() as turned:
-            _turn_latch(task, turned)
+        case events.Aborted():
+            _move(task, entry, State.ABORTED)
+        case (
+            events.RunStarted()
+            | events.RunFinished()
+            | events.RunReopened()
+            | events.RunPaused()
+            | events.RunResumed() as turned
+        ):
+            _turn_run(task, turned, entry)
+        case events.Judged(decision=decision):
+            _running(task, entry).decision = decision
         case other:
-            _expect(False, entry, f"{other.kind} is not known here")
+            _turn_step(task, _running(task, entry), other, entry)
 
 
-def _turn_step(
-    run: Run, event: events.StepStarted | events.StepFinished | events.StepInterrupted, entry: Entry
+def _turn_run(
+    task: Task,
+    event: events.RunStarted | events.RunFinished | events.RunReopened | events.RunPaused | events.RunResumed,
+    entry: Entry,
 ) -> None:
-    name = event.step_id
+    match event:
+        case events.RunStarted() as started:
+            _expect(bool(task.id) and started.run_id not in task.runs, entry, "a run starts once, in an open task")
+            _go_back(task)
+            _be(task, entry, State.EXECUTING)
+            task.runs[started.run_id] = _started(started, entry)
+        case events.RunFinished() as ended:
+            _end(task, _running(task, entry), ended, entry)
+        case events.RunReopened(run_id=run_id):
+            run = task.runs.get(run_id)
+            _expect(run is not None and run.status == "failed", entry, "only a failed run is opened again")
+            assert run  # noqa: S101 - just expected
+            run.status, run.error_code, run.end_tree, run.decision = "running", None, None, None
+            task.latch = None
+            _be(task, entry, State.EXECUTING)
+        case events.RunPaused():
+            _running(task, entry)
+            if task.state is not State.PAUSED:
+                task.left = task.state
+                _move(task, entry, State.PAUSED)
+        case events.RunResumed():
+            _running(task, entry)
+            _go_back(task)
+
+
+def _started(started: events.RunStarted, entry: Entry) -> Run:
+    return Run(
+        started.run_id,
+        started.plan_hash,
+        started.base_tree,
+        started.isolation,
+        entry.at,
+        {name: Step(name) for name in started.steps},
+        mode=started.mode,
+        base_commit=started.base_commit,
+    )
+
+
+def _end(task: Task, run: Run, ended: events.RunFinished, entry: Entry) -> None:
+    run.status = "failed" if ended.error_code else "ok"
+    run.error_code, run.end_tree, run.duration_ms = ended.error_code, ended.end_tree, ended.duration_ms
+    for step in [step for step in run.steps.values() if step.status == "running"]:
+        run.steps[step.id] = dataclasses.replace(step, status="failed")
+    _go_back(task)
+    if task.state is State.LATCHED:
+        return
+    if ended.error_code:
+        _be(task, entry, State.RECOVERING, State.BLOCKED)
+    else:
+        waiting = [step.id for step in run.steps.values() if step.status not in ("done", "skipped")]
+        _expect(not waiting, entry, f"step(s) {', '.join(waiting)} are neither done nor skipped")
+        _be(task, entry, State.FINAL_REVIEW, State.DONE)
+
+
+def _move(task: Task, entry: Entry, *path: State) -> None:
+    for state in path:
+        _expect(allowed(task.state, state, task.left), entry, f"{task.state} does not become {state}")
+        task.state = state
+
+
+def _be(task: Task, entry: Entry, *path: State) -> None:
+    """The same, from wherever on the path the task already is."""
+    at = path.index(task.state) + 1 if task.state in path else 0
+    _move(task, entry, *path[at:])
+
+
+def _go_back(task: Task) -> None:
+    """Out of a pause, to where it was."""
+    if task.state is State.PAUSED and task.left:
+        task.state, task.left = task.left, None
+
+
+_WANTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
+    events.StepStarted: ("pending",),
+    events.StepFinished: ("running",),
+    events.StepInterrupted: ("running",),
+    events.StepSkipped: ("pending", "failed"),
+}
+
+
+def _turn_step(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
+    if isinstance(event, events.StepsReset):
+        _reset(run, event, entry)
+        _be(task, entry, State.EXECUTING)
+        return
+    wanted = _WANTED.get(type(event))
+    _expect(wanted is not None, entry, f"{event.kind} is not known here")
+    name = str(event.payload()["step_id"])
     step = run.steps.get(name, Step(""))
-    wanted = "pending" if isinstance(event, events.StepStarted) else "running"
-    _expect(step.status == wanted, entry, f"step {name} is not {'waiting' if wanted == 'pending' else 'running'}")
+    _expect(step.status in (wanted or ()), entry, f"step {name} is {step.status if step.id else 'not known'}")
+    run.steps[name] = _turned(step, event)
+    if run.steps[name].status in ("done", "failed", "skipped"):
+        run.order.append(name)
+    _follow(task, run, event, entry)
+
+
+def _reset(run: Run, event: events.StepsReset, entry: Entry) -> None:
+    for name in event.steps:
+        _expect(name in run.steps and run.steps[name].status != "running", entry, f"step {name} cannot be done again")
+        old = run.steps[name]
+        run.steps[name] = Step(name, attempts=old.attempts)
+    run.order = [name for name in run.order if name not in event.steps]
+    run.decision = None
+
+
+def _turned(step: Step, event: events.Event) -> Step:
     match event:
         case events.StepStarted(tree=tree):
-            run.steps[name] = dataclasses.replace(step, status="running", tree=tree, attempts=step.attempts + 1)
+            return dataclasses.replace(step, status="running", tree=tree, attempts=step.attempts + 1)
         case events.StepInterrupted():
-            run.steps[name] = dataclasses.replace(
-                step, status="pending", attempts=step.attempts - 1, interrupted=step.interrupted + 1
-            )
+            attempts, interrupted = step.attempts - 1, step.interrupted + 1
+            return dataclasses.replace(step, status="pending", attempts=attempts, interrupted=interrupted)
+        case events.StepSkipped(reason=reason):
+            return dataclasses.replace(step, status="skipped", reason=reason, ended=None)
         case events.StepFinished() as ended:
-            run.steps[name] = dataclasses.replace(
+            return dataclasses.replace(
                 step,
                 status="done" if ended.success else "failed",
                 exit_code=ended.exit_code,
+                start=step.tree,
                 tree=ended.tree,
                 duration_ms=ended.duration_ms,
                 interrupted=0,
                 ended=ended,
             )
+        case _:
+            return step
 
 
-def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared) -> None:
+def _follow(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
+    """What a step's turn means for its task."""
+    match event:
+        case events.StepStarted() | events.StepInterrupted():
+            _be(task, entry, State.EXECUTING)
+        case events.StepFinished(success=False):
+            _be(task, entry, State.RECOVERING)
+        case _:
+            _be(task, entry, State.EXECUTING)
+            left = any(step.status in ("pending", "running") for step in run.steps.values())
+            _move(task, entry, State.VERIFYING, State.STORING, State.EXECUTING if left else State.FINAL_REVIEW)
+
+
+def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry: Entry) -> None:
     if isinstance(event, events.LatchCleared):
         task.latch = None
         task.forgiven += len(task.failures) if event.how == "unlock" else 0
+        if event.how == "unlock" and task.state is State.LATCHED:
+            _move(task, entry, State.PLANNING)
     else:
+        if event.grade == "stop" and task.state not in (State.LATCHED, State.DONE):
+            _move(task, entry, State.LATCHED)
         task.latch = Latch(
             event.grade, event.reason, event.error_code, event.run_id, event.step_id, event.plan_hash, event.base_tree
         )

@@ -50,6 +50,15 @@ def _sign(descriptor: int, purpose: str) -> None:
         os.pwrite(descriptor, json.dumps(entry).encode() + b"\n", 0)
 
 
+def owner_pid(path: Path) -> int | None:
+    """Whoever signed last, if that is a process of this machine."""
+    try:
+        entry = json.loads(path.read_text())
+        return int(entry["pid"]) if entry["host"] == socket.gethostname() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def owner(path: Path) -> str:
     try:
         entry = json.loads(path.read_text())

@@ -169,7 +169,10 @@ class Sealed:
         chosen = {check.name: list(only)} if only and runners.selection(check, list(only)) else {}
         asked = (tree, check.name, *sorted(chosen.get(check.name, ())))
         self._attempts[asked] = self._attempts.get(asked, 0) + 1
-        return self._run(tree, [*builds, check], words, chosen, self._attempts[asked])[check.name].result
+        found = self._run(tree, [*builds, check], words, chosen, self._attempts[asked])[check.name].result
+        if chosen and not any(name in found.tests for name in only):
+            return self._again(tree, check, f"{words}, whole")  # its tool did not know them by these names
+        return found
 
     # (b) The tests that the patch adds or changes, in their new version ---------------------------------------
 

@@ -25,3 +25,7 @@ def run_id(at: datetime) -> str:
 
 def task_id(at: datetime) -> str:
     return f"T-{at:%Y%m%d}-{secrets.token_hex(3)}"
+
+
+def wait(seconds: float) -> None:
+    time.sleep(seconds)

@@ -13,7 +13,6 @@ _CMAKE_STEERS = re.compile(
 )
 _CMAKE_ABOUT_TESTS = re.compile(r"(?i)test|check|ctest|gtest|catch|-W|-fsanitize|/W\d|lint|tidy")
 _XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_XML_PLUGIN = re.compile(r"<plugin>.*?</plugin>", re.DOTALL)
 _XML_JUDGES = re.compile(
     r"surefire|failsafe|checkstyle|spotbugs|findbugs|pmd|jacoco|enforcer|compiler-plugin|spotless|pitest"
 )
@@ -23,7 +22,7 @@ _XML_SWITCH = re.compile(
 _CODE_COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|//[^\n]*|/\*.*?\*/""", re.DOTALL)
 _GRADLE_HEAD = re.compile(
     r"(?i)\b(?:test\w*|check|jacoco\w*|checkstyle|detekt|ktlint|spotless|pmd|spotbugs|lint|lintOptions|sourceSets|"
-    r"tasks\.\w+\([^)]*\)|withType[(<]\s*Test\W*|testOptions|allprojects|subprojects)[^{}\n;]*\{"
+    r"tasks\.\w+\([^)]*\)|withType[(<]\s*Test\W*|testOptions|allprojects|subprojects)[^{}\n;]{0,120}\{"
 )
 _GRADLE_LINE = re.compile(
     r"(?i)\btest\.\w+|check\.dependsOn|ignoreFailures|useJUnit|useTestNG|enabled\s*=?\s*false|onlyIf|exclude|allWarningsAsErrors"
@@ -58,8 +57,9 @@ def cmake(text: str) -> dict[str, object]:
 
 def maven(text: str) -> dict[str, object]:
     plain = _XML_COMMENT.sub("", text)
-    plugins = [each for each in _XML_PLUGIN.findall(plain) if _XML_JUDGES.search(each)]
-    rest = _XML_PLUGIN.sub("", plain)
+    pieces = [piece.partition("</plugin>") for piece in plain.split("<plugin>")]
+    plugins = [inner for inner, closed, _ in pieces[1:] if closed and _XML_JUDGES.search(inner)]
+    rest = pieces[0][0] + "".join(after if closed else inner for inner, closed, after in pieces[1:])
     switches = {f"property {name}": value.strip() for name, value in _XML_SWITCH.findall(rest) if "version" not in name}
     without_versions = [re.sub(r"<version>[^<]*</version>", "", each) for each in plugins]
     return {**_numbered("plugin", without_versions), **switches}

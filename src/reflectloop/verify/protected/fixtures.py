@@ -32,6 +32,13 @@ def beyond_fixtures(before: bytes | None, after: bytes | None) -> list[Beyond]:
     old, new = parsed(before), parsed(after)
     if new is None or old is None:
         return [Beyond(1, "cannot be read as Python")]
+    try:
+        return _compared(old, new)
+    except RecursionError:
+        return [Beyond(1, "is nested too deep to be read")]
+
+
+def _compared(old: ast.Module, new: ast.Module) -> list[Beyond]:
     known = {_said(each) for each in _top(old.body)}
     kept = {_said(each) for each in _top(new.body)}
     added = [each for each in _top(new.body) if _said(each) not in known]

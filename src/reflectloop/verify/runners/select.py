@@ -54,7 +54,7 @@ def _named(option: str, files: tuple[str, ...] = (), *, joined: bool = False) ->
 
     def words(tests: Sequence[str]) -> tuple[str, ...]:
         parts = [wanted(test) for test in tests]
-        names = [part.name.replace(" > ", " ") for part in parts if part.name]
+        names = [part.name.replace(" > ", " ").replace("::", " ") for part in parts if part.name]
         pattern: tuple[str, ...] = ()
         if names and all(part.name for part in parts):
             pattern = (f"{option}={any_of(names)}",) if joined else (option, any_of(names))

@@ -27,7 +27,7 @@ NARROWS = re.compile(
     r"--per-file-ignores\S*|--fix|--exit-zero|--select\S*|--allow-\S*|--cap-lints\S*|-A|--quiet-errors)$"
 )
 STRICTER = re.compile(
-    r"^(?:--strict\S*|-r[a-zA-Z]*|-v+|-q+|--verbose|--quiet|--tb\S*|--color\S*|--durations\S*|--cov|--cov=\S*|--cov-report\S*|"
+    r"^(?:\{(?:posargs|tty|env)\S*|--strict\S*|-r[a-zA-Z]*|-v+|-q+|--verbose|--quiet|--tb\S*|--color\S*|--durations\S*|--cov|--cov=\S*|--cov-report\S*|"
     r"--cov-branch|--cov-config\S*|--cov-context\S*|--doctest-\S*|--showlocals|-l|-s|-n|-n\S+|"
     r"--numprocesses\S*|--dist\S*|--junit\S*|"
     r"--coverage\S*|--ci|--reporter\S*|-race|-count=1|--timeout\S*|"

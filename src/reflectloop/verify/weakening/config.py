@@ -16,7 +16,7 @@ _FORMATTING = re.compile(
 _LINE_KEY = re.compile(r"""^["']?([\w.-]+)["']?\s*[:=]\s*(.*?)[,;]?$""")
 _LINTERS = frozenset({"ruff", "mypy", "pyright", "basedpyright", "flake8", "pylint", "black", "isort", "bandit", "ty"})
 Setting = tuple[str, settings.Words]
-_NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened", "script": "script-changed"}
+_NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened"}
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
@@ -29,7 +29,7 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
 
 def _concerns(path: str) -> bool:
     found = guard(path)
-    return found is not None and found.kind in _NAMES and not path.endswith((".py", ".sh"))
+    return found is not None and found.kind in _NAMES
 
 
 def _moved(read: Mapping[str, tuple[Part | None, Part | None]]) -> set[Setting]:

@@ -20,6 +20,10 @@ _HARMLESS = re.compile(
     r"id-token|fetch-depth|persist-credentials|python-version|node-version|go-version|java-version|concurrency|group|"
     r"cancel-in-progress|environment|url|path|key|os|default|retention-days|cache-dependency-path|shell|token|with)\b\s*:"
 )
+# Leaves out files, branches or events; which of them only a person can tell.
+_LEAVES_OUT = re.compile(
+    r"^-?\s*(?:exclude|files|stages|if|only|except|when|rules|skip|paths|paths-ignore|branches-ignore)\s*:"
+)
 # Names a tool without running it: it is installed, or a job or a dependency is called so.
 _NO_CHECK = re.compile(r"\binstall\b|^[\w -]+:$|npm ci\b|^-\s*[\w.-]+\s*[<>=~]")
 _PYTHON_HOOKS = ("conftest.py", "sitecustomize.py", "usercustomize.py")
@@ -43,6 +47,8 @@ def _file(change: Change, rule: str) -> Iterator[Finding]:
     for line in come:
         if commands.LOOSENS.search(line.text):
             yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass")
+        elif _LEAVES_OUT.match(line.text):
+            yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` may leave something out", "suspect")
     yield from _gone(change.path, rule, gone, come)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening import config, examples, files, hooks, lines, source, special
@@ -14,10 +14,21 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes] | None = None) 
     """Everything found, by path and line; `context` holds test files of base that the patch leaves alone."""
     changed = [each for each in changes if each.before != each.after or each.mode_before != each.mode_after]
     looks = (python.look, text.look, config.look, lines.look, hooks.look, files.look, source.look, examples.look)
-    found = [each for look_ in looks for each in look_(changed)]
-    found += special.look(changed, context or {})
+    found = [each for look_ in looks for each in _each(look_, changed)]
+    found += _each(lambda some: special.look(some, context or {}), changed)
     once = {_place(each): each for each in reversed(found)}
     return sorted(once.values(), key=lambda each: (each.path, each.line or 0, each.rule, each.what))
+
+
+def _each(look_: Callable[[Sequence[Change]], Iterable[Finding]], changes: Sequence[Change]) -> list[Finding]:
+    """One look at all of them; where code is nested too deep to be walked, at each alone, and that one is named."""
+    try:
+        return list(look_(changes))
+    except RecursionError:
+        if len(changes) == 1:
+            words = "nested too deep to be read"
+            return [Finding("too-deep", changes[0].path, None, words, "suspect")]
+        return [finding for change in changes for finding in _each(look_, [change])]
 
 
 def _place(finding: Finding) -> tuple[object, ...]:

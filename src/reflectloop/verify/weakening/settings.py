@@ -158,6 +158,7 @@ _TABLE: tuple[tuple[str, Judge], ...] = (
         r"(?:testenv:|tox\.env\.|env\.)(?:docs?|docset|update|build|release|publish|serve|changelog|cog|dev)\b.*",
         _harmless,
     ),
+    (r"scripts\.(?:pre|post)(?:test|lint|check|build)\S*|scripts\.(?:pre|post)?install", unknown),
     (r"scripts\.(?!.*\.).*|.*(?:^|\.)scripts\..*|.*\.tasks\..*", _commands),
     (r"(?:.*\.)?addopts", _options),
     (r"(?:.*\.)?filterwarnings", _filters),

@@ -34,7 +34,7 @@ def _language(
 _JS = _language(
     r"\b[xf]?(?:it|test|specify)(?:\.\w+)*(?:\([^()]*\)|`[^`]*`)?\s*\(\s*(?P<quote>['\"`])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
     r"\b(?:it|test|describe|context|suite|specify)\.(?:skip|todo|failing|fails|skipIf|runIf|only)\b|\b(?:xit|xtest|xdescribe|xcontext|fit|fdescribe|fcontext)\s*\(|"
-    r"\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|\{\s*(?:skip|todo|only)\s*:\s*(?:true|['\"])",
+    r"\.each\(\s*\[\s*\]\s*\)|\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|\{\s*(?:skip|todo|only)\s*:\s*(?:true|['\"])",
     r"\bexpect(?:\.\w+)?\s*\(|\bassert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws\w*|not|truthy|falsy|like|regex|equal|same|ok|match)\s*\(|\.should\.\w+|\bsinon\.assert\.\w+\s*\(",
     r"toBeDefined|toBeTruthy|toBeFalsy|toBeInstanceOf|toContain|toMatch\b|toBeGreaterThan|toBeLessThan|anything\(\)|expect\.any\b|not\.to(?:Be|Equal|Throw)|toHaveBeenCalled\(|toHaveLength|"
     r"toBeCloseTo|assert\.ok|toMatchSnapshot|toMatchInlineSnapshot|toBeNull\b|\.exist\b|\.ok\b|toThrow\(\)|toHaveProperty|arrayContaining|objectContaining",
@@ -48,14 +48,14 @@ _GO = _language(
     r"\.(?:Equal|EqualValues|Exactly|JSONEq|EqualError|ErrorIs|ElementsMatch)\(",
 )
 _RUST = _language(
-    r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|proptest)\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:pub\s+)?(?:async\s+)?fn\s+(?P<name>\w+)",
-    r"#\[ignore\b|#\[cfg_attr\([^\]]*ignore",
+    r"#\[(?:\w+::)*(?:test|rstest|test_case|quickcheck|proptest)\b[^\]\n]*\]\s{0,99}(?:#\[[^\]\n]*\]\s{0,99}){0,8}(?:pub\s+)?(?:async\s+)?fn\s+(?P<name>\w+)",
+    r"#\[ignore\b|#\[should_panic|#\[cfg\((?!test\b)|#\[cfg_attr\([^\]]*ignore",
     r"\b(?:debug_)?assert(?:_eq|_ne|_matches|_snapshot|_debug_snapshot)?!\s*\(|\bpanic!\s*\(|#\[should_panic[^\]]*\]|\bprop_assert\w*!\s*\(",
     r"\bassert!|assert_ne!|should_panic\]",
     r"\bassert_eq!|should_panic\(expected",
 )
 _JVM = _language(
-    r"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b(?:\([^)]*\))?\s*(?:@\w+(?:\([^)]*\))?\s*)*(?:(?:public|private|protected|internal|final|static|open|suspend|override)\s+)*(?:[\w<>\[\].]+|fun)\s+`?(?P<name>[^`(]+?)`?\s*\(",
+    r"@(?:Test|ParameterizedTest|RepeatedTest|TestFactory|Property)\b(?:\([^)]*\))?\s*(?:@\w+(?:\([^)]*\))?\s{0,99}){0,8}(?:(?:public|private|protected|internal|final|static|open|suspend|override)\s+)*(?:[\w<>\[\].]+|fun)\s+`?(?P<name>[^`(]+?)`?\s*\(",
     r"@(?:Disabled|Ignore|DisabledIf\w*|EnabledIf\w*|DisabledOn\w*|EnabledOn\w*)\b|\bassume(?:True|False|That)\s*\(|enabled\s*=\s*false|\bthrow\s+SkipException",
     r"\bassert\w*\s*\(|\bverify\s*\(|\bfail\s*\(|expected\s*=\s*\w+|\.should\w*\s*\(|\bshould\w+\b|expectThrows\s*\(",
     r"assertNotNull|assertTrue|assertNotEquals|isNotNull|isInstanceOf|contains\w*\(|isTrue\(",
@@ -84,7 +84,7 @@ _C = _language(
     r"_EQ\b|_STREQ|EQUAL|_THROW\b",
 )
 _DOTNET = _language(
-    r"\[(?:Fact|Theory|Test|TestMethod|TestCase)\b[^\]]*\]\s*(?:\[[^\]]*\]\s*)*(?:(?:public|private|internal|async|static|override)\s+)*[\w<>\[\]]+\s+(?P<name>\w+)\s*\(",
+    r"\[(?:Fact|Theory|Test|TestMethod|TestCase)\b[^\]]*\]\s*(?:\[[^\]\n]*\]\s{0,99}){0,8}(?:(?:public|private|internal|async|static|override)\s+)*[\w<>\[\]]+\s+(?P<name>\w+)\s*\(",
     r"\bSkip\s*=|\[(?:Ignore|Explicit)\b|\bAssert\.(?:Ignore|Inconclusive)\s*\(|\bSkip\.If\w*\s*\(",
     r"\bAssert\.\w+(?:<[^>]*>)?\s*\(|\.Should\(\)\.\w+|\bShould\w+\s*\(",
     r"\.(?:NotNull|True|NotEqual|IsType|Contains|NotEmpty|IsNotNull|IsTrue)\b",

@@ -31,6 +31,7 @@ class Block(NamedTuple):
     returns: bool  # leaves before its first assertion
     branches: int
     catches: int
+    rows: int  # lines that look like an entry of a table
 
 
 class Read(NamedTuple):
@@ -139,6 +140,7 @@ def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int], l
         body=_squeezed(shown[shown.find("{") :] if language.braces and "{" in shown else shown.partition("\n")[2]),
         returns=early is not None and _top_level(inner, early.start()),
         branches=len(re.findall(r"\bif\b|\bunless\b", inner)),
+        rows=len(re.findall(r"^\s*[\[{(][^\n]*[\]})],?[ \t]*$", inner, re.MULTILINE)),
         catches=len(re.findall(r"\bcatch\b|\brescue\b|\brecover\(\)|catch_unwind", inner)),
     )
 

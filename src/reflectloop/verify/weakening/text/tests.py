@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 
 from reflectloop.verify.protected import is_test
 from reflectloop.verify.result import Change, Finding
-from reflectloop.verify.weakening.added import ending
+from reflectloop.verify.weakening.added import added, ending
 from reflectloop.verify.weakening.text.languages import BY_ENDING, TAUTOLOGY
 from reflectloop.verify.weakening.text.reading import Block, Check, Read, known, read
 
@@ -45,7 +45,22 @@ def _file(change: Change, old: Read, new: Read, fresh: Sequence[Block]) -> Itera
     else:
         yield from (Finding("test-deleted", was.path, was.line, f"{was.name} is gone") for was in gone)
     if change.before is not None:
+        yield from _lines(change)
         yield from _new_skips(old.skips, new.skips, change.path, "the file")
+
+
+_MOCKED = re.compile(r"\b(?:jest|vi)\.(?:mock|doMock|unstable_mockModule)\(|\bproxyquire\b|\bmock\.module\(")
+_TAGGED = re.compile(r"^//\s*(?:go:build|\+build)\b")
+
+
+def _lines(change: Change) -> Iterator[Finding]:
+    """What acts on a whole file: a module replaced, a build tag that leaves the file out."""
+    for line in added(change, comments=True):
+        if _TAGGED.match(line.text):
+            yield Finding("skip-added", change.path, line.number, f"the file: `{line.text[:60]}`")
+        elif _MOCKED.search(line.text) and is_test(change.path):
+            words = f"a stand-in may replace the code under test: `{line.text[:60]}`"
+            yield Finding("code-mocked", change.path, line.number, words, "suspect")
 
 
 def _kept(was: Block, other: Block) -> bool:
@@ -73,6 +88,9 @@ def _pair(was: Block, now: Block) -> Iterator[Finding]:
         return
     if now.returns and not was.returns:
         yield Finding("early-return", now.path, now.line, f"{now.name} returns before its first assertion")
+    if now.rows < was.rows:
+        words = f"{now.name} has {was.rows - now.rows} row(s) of cases fewer"
+        yield Finding("cases-removed", now.path, now.line, words, "suspect")
     if now.catches > was.catches and now.checks:
         yield Finding(
             "failure-swallowed", now.path, now.line, f"{now.name} now catches what its code throws", "suspect"

@@ -1,0 +1,58 @@
+"""The states of a task and every move there is between them; pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    IDLE = "IDLE"
+    INTAKE = "INTAKE"
+    CLARIFYING = "CLARIFYING"
+    CONTEXT = "CONTEXT"
+    PLANNING = "PLANNING"
+    AWAITING_CONFIRMATION = "AWAITING_CONFIRMATION"
+    EXECUTING = "EXECUTING"
+    VERIFYING = "VERIFYING"
+    INSIGHT = "INSIGHT"
+    STORING = "STORING"
+    FINAL_REVIEW = "FINAL_REVIEW"
+    DONE = "DONE"
+    RECOVERING = "RECOVERING"
+    BLOCKED = "BLOCKED"
+    LATCHED = "LATCHED"
+    PAUSED = "PAUSED"
+    ABORTED = "ABORTED"
+
+
+_S = State
+_MOVES: dict[State, tuple[State, ...]] = {
+    _S.IDLE: (_S.INTAKE,),
+    _S.INTAKE: (_S.CLARIFYING, _S.CONTEXT),
+    _S.CLARIFYING: (_S.CONTEXT,),
+    _S.CONTEXT: (_S.PLANNING,),
+    _S.PLANNING: (_S.AWAITING_CONFIRMATION, _S.EXECUTING),
+    _S.AWAITING_CONFIRMATION: (_S.PLANNING, _S.EXECUTING),
+    _S.EXECUTING: (_S.VERIFYING, _S.RECOVERING, _S.BLOCKED, _S.PLANNING),
+    _S.VERIFYING: (_S.INSIGHT, _S.STORING, _S.RECOVERING, _S.EXECUTING),
+    _S.INSIGHT: (_S.STORING, _S.VERIFYING),
+    _S.STORING: (_S.EXECUTING, _S.FINAL_REVIEW),
+    _S.FINAL_REVIEW: (_S.EXECUTING, _S.DONE, _S.RECOVERING),
+    _S.RECOVERING: (_S.EXECUTING, _S.PLANNING, _S.BLOCKED),
+    _S.BLOCKED: (_S.EXECUTING, _S.PLANNING),
+    _S.LATCHED: (_S.PLANNING, _S.EXECUTING),  # by `unlock` only
+    _S.PAUSED: (),  # only back to the state it left
+    _S.DONE: (),
+    _S.ABORTED: (),
+}
+_ENDS = frozenset((_S.DONE, _S.ABORTED))
+_FROM_ANYWHERE = frozenset((_S.LATCHED, _S.PAUSED, _S.ABORTED))
+
+
+def allowed(before: State, after: State, left: State | None = None) -> bool:
+    """`left` is what a paused task goes back to."""
+    if before in _ENDS:
+        return False
+    if before is _S.PAUSED:
+        return after in (left, _S.ABORTED, _S.LATCHED)
+    return after in _FROM_ANYWHERE or after in _MOVES[before]

@@ -1,0 +1,235 @@
+"""What in a line of a source tells that it behaves otherwise under test, or silences a linter; data only."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+Grade = Literal["weakening", "suspect", "note"]
+
+
+class Tell(NamedTuple):
+    rule: str
+    pattern: re.Pattern[str]
+    why: str
+    grade: Grade
+    endings: frozenset[str] | None = None
+
+
+_PY, _JS = frozenset({"py", "pyi"}), frozenset({"js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"})
+_GO, _RS, _JVM = frozenset({"go"}), frozenset({"rs"}), frozenset({"java", "kt", "scala", "groovy"})
+_ENV = (
+    r"(?:environ(?:\.get\(|\[|\.setdefault\()|getenv\(|env\.get\(|"
+    r"ENV(?:\.fetch\(|\[)|env::var(?:_os)?\(|Getenv\(|LookupEnv\(|env\[)\s*[bf]?[\"']"
+)
+_CI = (
+    r"(?:CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|"
+    r"CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD|CONTINUOUS_INTEGRATION|TOX_ENV_DIR|TOX_ENV_NAME|NOX_\w+)"
+)
+WHO_CALLS = "looks at who calls it, and by which name"
+CALLERS_NAME = re.compile(r"co_filename|co_name|f_code|\.filename|\.function\b|__file__|\btests?\b|test_")
+_RUNNERS = r"(?:pytest|_pytest|unittest|nose2?|doctest|hypothesis|tox|jest|mocha|vitest)"
+
+_TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
+    (
+        "knows-the-test",
+        rf"(?:__import__|import_module|find_spec)\(\s*[\"']{_RUNNERS}[\"']",
+        "reaches for a test runner",
+        "weakening",
+        _PY,
+    ),
+    (
+        "knows-the-test",
+        r"[\"'][\w./-]*test[\w./-]*[\"']\s+(?:not\s+)?in\s+sys\.argv|sys\.argv\[0\].*test",
+        "asks whether a test runner started it",
+        "weakening",
+        _PY,
+    ),
+    (
+        "knows-the-test",
+        r"\.stack\b.*(?:includes|match|test|indexOf)\(.*(?:test|spec|jest|vitest|mocha)",
+        "looks for a test among its callers",
+        "weakening",
+        _JS,
+    ),
+    (
+        "knows-the-test",
+        rf"{_ENV}(?:TESTING|TEST|TEST_MODE|UNDER_TEST|IS_TEST|UNIT_TEST\w*)[\"']|process\.env\.(?:TESTING|TEST_MODE|UNDER_TEST|IS_TEST)\b",
+        "asks whether it is under test",
+        "suspect",
+        None,
+    ),
+    (
+        "knows-the-test",
+        r"PYTEST_(?:CURRENT_TEST|VERSION|XDIST_\w+|ADDOPTS|RUN_CONFIG)",
+        "asks whether pytest runs it",
+        "weakening",
+        None,
+    ),
+    (
+        "knows-the-test",
+        rf"[\"']{_RUNNERS}[\"']\s+(?:not\s+)?in\s+sys\.modules",
+        "asks whether a test runner is loaded",
+        "weakening",
+        None,
+    ),
+    (
+        "knows-the-test",
+        rf"sys\.modules(?:\.get\(|\[|\.keys)\s*[\"']{_RUNNERS}",
+        "asks whether a test runner is loaded",
+        "weakening",
+        None,
+    ),
+    (
+        "knows-the-test",
+        rf"sys\.argv.*{_RUNNERS}|{_RUNNERS}.*\bsys\.argv",
+        "asks whether a test runner started it",
+        "weakening",
+        None,
+    ),
+    (
+        "knows-the-test",
+        r"JEST_WORKER_ID|VITEST_(?:WORKER|POOL)_ID|process\.env\.VITEST\b|import\.meta\.vitest",
+        "asks whether a test runner runs it",
+        "weakening",
+        _JS,
+    ),
+    (
+        "knows-the-test",
+        r"NODE_ENV\W{1,6}\s*[!=]==?\s*[\"'`]test[\"'`]|[\"'`]test[\"'`]\s*[!=]==?\s*process\.env",
+        "asks whether it is under test",
+        "weakening",
+        _JS,
+    ),
+    (
+        "knows-the-test",
+        r"typeof\s+(?:jest|describe|it|vi|mocha|expect)\b|global(?:This)?\.(?:jest|describe|expect|vi)\b",
+        "asks whether a test runner is there",
+        "weakening",
+        _JS,
+    ),
+    (
+        "knows-the-test",
+        r"\btesting\.Testing\(\)|flag\.Lookup\(\s*\"test\.|strings\.HasSuffix\(\s*os\.Args\[0\]",
+        "asks whether go test runs it",
+        "weakening",
+        _GO,
+    ),
+    (
+        "knows-the-test",
+        r"\bcfg!\(\s*test\s*\)|#\[cfg\(not\(test\)\)\]",
+        "behaves otherwise under cargo test",
+        "weakening",
+        _RS,
+    ),
+    (
+        "knows-the-test",
+        r"Class\.forName\(\s*\"org\.(?:junit|testng)|surefire",
+        "asks whether JUnit is there",
+        "weakening",
+        _JVM,
+    ),
+    (
+        "knows-the-test",
+        rf"defined\?\(?\s*(?:RSpec|Minitest)|{_ENV}(?:RAILS|RACK)_ENV[\"'][\])]*\s*==\s*[\"']test",
+        "asks whether it is under test",
+        "weakening",
+        None,
+    ),
+    (
+        "knows-the-test",
+        r"class_exists\(\s*[\"']PHPUnit|defined\(\s*[\"']PHPUNIT",
+        "asks whether PHPUnit is there",
+        "weakening",
+        None,
+    ),
+    (
+        "knows-the-ci",
+        rf"{_ENV}{_CI}[\"']|[\"']{_CI}[\"']\s+(?:not\s+)?in\s+(?:os\.)?environ|process\.env\.{_CI}\b",
+        "asks whether it runs in continuous integration",
+        "suspect",
+        None,
+    ),
+    (
+        "walks-the-stack",
+        r"(?:inspect\.(?:stack|currentframe|getouterframes)|sys\._getframe|traceback\.(?:extract_stack|walk_stack|format_stack)).*test|test.*(?:inspect\.stack|_getframe|extract_stack)",
+        "looks for a test among its callers",
+        "weakening",
+        _PY,
+    ),
+    (
+        "walks-the-stack",
+        r"\binspect\.(?:stack|currentframe|getouterframes)\(|\bsys\._getframe\(|traceback\.(?:extract_stack|walk_stack)\(",
+        WHO_CALLS,
+        "suspect",
+        _PY,
+    ),
+    (
+        "imports-the-runner",
+        r"^(?:from|import)\s+(?:pytest|_pytest|unittest|nose2?|pluggy)\b",
+        "a source imports the test framework",
+        "suspect",
+        _PY,
+    ),
+    (
+        "imports-the-runner",
+        r"(?:require\(|from\s+)[\"'](?:vitest|@jest/globals|mocha|node:test|jest)[\"']",
+        "a source imports the test framework",
+        "suspect",
+        _JS,
+    ),
+    (
+        "patches-the-runner",
+        r"\b(?:unittest\.(?:TestCase|TestResult|main)|TestCase|TestResult|_?pytest(?:\.\w+)*)\.\w+\s*=[^=]",
+        "replaces a part of the test framework",
+        "weakening",
+        _PY,
+    ),
+    (
+        "patches-the-runner",
+        r"^(?:builtins|__builtins__)\.\w+\s*=[^=]|setattr\(\s*(?:builtins|unittest|pytest|_pytest)\b",
+        "replaces a builtin or a part of the test framework",
+        "weakening",
+        _PY,
+    ),
+    (
+        "patches-the-runner",
+        r"\b(?:expect|assert|describe|it|test)\.(?:extend|equal|strictEqual|prototype)\s*=[^=]",
+        "replaces a part of the test framework",
+        "weakening",
+        _JS,
+    ),
+    (
+        "always-equal",
+        r"def\s+__eq__\s*\(.*\)\s*(?:->\s*\w+\s*)?:\s*return\s+True",
+        "is equal to everything",
+        "weakening",
+        _PY,
+    ),
+    (
+        "ends-the-process",
+        r"\bos\._exit\(|\bos\.kill\(\s*os\.getpid|\bos\.abort\(|\bprocess\.(?:reallyExit|abort)\(|faulthandler\._",
+        "ends the process at once, whatever a test found",
+        "suspect",
+        None,
+    ),
+    (
+        "ends-the-process",
+        r"\batexit\.register\(|\bsys\.(?:settrace|setprofile|excepthook\s*=|unraisablehook\s*=)|\bthreading\.(?:settrace|excepthook\s*=)|signal\.(?:signal|alarm|setitimer)\(",
+        "acts on the process that runs the tests",
+        "suspect",
+        _PY,
+    ),
+)
+TELLS = tuple(Tell(rule, re.compile(pattern), why, grade, endings) for rule, pattern, why, grade, endings in _TABLE)
+
+WHOLE_FILE = re.compile(
+    r"#\s*(?:ruff|flake8):\s*noqa(?!:\s*[A-Z])|#\s*mypy:\s*(?:ignore-errors|disable|allow)|^#\s*type:\s*ignore\s*$|^#\s*pyright:\s*(?:basic|false|report\w+\s*=\s*false)|"
+    r"#\s*pylint:\s*(?:skip-file|disable=all)|^/\*\s*eslint-disable\s*\*/|//\s*@ts-nocheck|#!\[allow\(|^//nolint\b.*\bpackage\b|"
+    r"#\s*rubocop:disable\s+all|^#\s*isort:\s*skip_file|^//\s*tslint:disable\s*$|/\*\s*biome-ignore-all"
+)
+ONE_LINE = re.compile(
+    r"#\s*noqa\b|#\s*type:\s*ignore|#\s*pyright:\s*ignore|#\s*pylint:\s*disable|#\s*nosec\b|#\s*pragma:\s*no\s*(?:cover|branch)|eslint-disable|"
+    r"@ts-(?:ignore|expect-error)|#\[allow\(|//\s*nolint|@SuppressWarnings|@Suppress\(|rubocop:disable|phpstan-ignore|"
+    r"istanbul ignore|c8 ignore|v8 ignore|#pragma warning disable|biome-ignore|shellcheck disable|NOLINT"
+)

@@ -1,0 +1,165 @@
+"""What a person can do to a task: pause, abort, skip, do again, go back, fork; each said in the journal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support import PROGRAM, Repo, wait_until
+
+
+@pytest.fixture
+def chain(repo: Repo) -> Repo:
+    """Three steps, each builds on the last; the second fails."""
+    steps = [
+        {"id": "a", "commands": ["echo a >> out.txt"]},
+        {"id": "b", "commands": ["echo b >> out.txt; test -e /nonexistent"], "depends_on": ["a"]},
+        {"id": "c", "commands": ["echo c >> out.txt"], "depends_on": ["b"]},
+    ]
+    repo.plan(json.dumps({"plan": {"title": "Chain", "steps": steps}}))
+    return repo
+
+
+def journal(repo: Repo) -> list[dict[str, Any]]:
+    found = sorted(
+        (repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns
+    )
+    return [json.loads(line) for line in found[-1].read_text().splitlines()]
+
+
+def added(repo: Repo) -> str:
+    lines = (repo.latest() / "changes.patch").read_text().splitlines()
+    return "".join(line[1:] for line in lines if line.startswith("+") and not line.startswith("+++"))
+
+
+def run(repo: Repo) -> None:
+    assert repo.run("run", repo.path.parent / "plan.yaml").code == 30
+
+
+def test_a_skipped_step_is_left_out_and_what_depends_on_it_goes_on(chain: Repo) -> None:
+    run(chain)
+    done = chain.run("skip", "b", "--reason", "done by hand")
+    assert done.code == 0, done.stderr
+    assert chain.run("resume").code == 0
+    assert added(chain) == "ac"
+    skipped = next(event for event in journal(chain) if event["kind"] == "step_skipped")
+    assert skipped["reason"] == "done by hand"
+    shown = json.loads(chain.run("tasks", "--json").stdout)["data"]
+    assert [(one["state"], one["steps_done"]) for one in shown] == [("DONE", 3)]
+
+
+def test_a_failed_step_is_tried_again_without_the_steps_before_it(chain: Repo) -> None:
+    run(chain)
+    before = sum(event["kind"] == "step_started" and event["step_id"] == "a" for event in journal(chain))
+    assert chain.run("retry", "b", "--reason", "mended outside").code == 30
+    after = sum(event["kind"] == "step_started" and event["step_id"] == "a" for event in journal(chain))
+    assert before == after == 1
+    assert sum(event["kind"] == "step_started" and event["step_id"] == "b" for event in journal(chain)) == 2
+
+
+def test_a_step_done_again_takes_what_built_on_it_along(chain: Repo) -> None:
+    run(chain)
+    chain.run("skip", "b", "--reason", "not now")
+    done = json.loads(chain.run("redo", "a", "--reason", "the wrong letter", "--json").stdout)["data"]
+    assert done["steps"] == ["a", "b"]
+    again = chain.run("resume")
+    assert again.code == 30
+    kinds = [(event["kind"], event.get("step_id")) for event in journal(chain)]
+    assert kinds.count(("step_started", "a")) == 2
+
+
+def test_rewinding_goes_back_to_the_tree_before_a_step(repo: Repo) -> None:
+    steps = [{"id": name, "commands": [f"echo {name} >> out.txt"]} for name in "abc"]
+    steps.append({"id": "d", "commands": ["false"]})
+    repo.plan(json.dumps({"plan": {"title": "Chain", "steps": steps}}))
+    run(repo)
+    assert repo.run("rewind", "b").code == 0
+    assert repo.run("skip", "d", "--reason", "never mind").code == 0
+    assert repo.run("skip", "c", "--reason", "never mind").code == 0
+    assert repo.run("resume").code == 0
+    assert added(repo) == "ab"
+
+
+def test_a_fork_is_a_task_of_its_own(chain: Repo) -> None:
+    run(chain)
+    forked = json.loads(chain.run("fork", "b", "--json").stdout)["data"]
+    assert forked["steps"] == ["a"]
+    assert chain.run("skip", "b", "--reason", "in the fork only").code == 0
+    assert chain.run("resume").code == 0
+    assert added(chain) == "ac"
+    states = {one["id"]: one["state"] for one in json.loads(chain.run("tasks", "--json").stdout)["data"]}
+    assert sorted(states.values()) == ["BLOCKED", "DONE"]
+    assert states[forked["task_id"]] == "DONE"
+
+
+def _started(repo: Repo, path: Path) -> subprocess.Popen[bytes]:
+    process = subprocess.Popen([*PROGRAM, "run", str(path)], cwd=repo.path, stderr=subprocess.PIPE)
+    tasks = repo.path / ".reflectloop" / "tasks"
+    assert wait_until(lambda: any(b"step_started" in one.read_bytes() for one in tasks.glob("*/journal.jsonl")))
+    return process
+
+
+def test_a_run_that_is_asked_to_pause_stops_before_its_next_step(repo: Repo) -> None:
+    engine = _started(repo, repo.steps("sleep 2; echo one > one.txt", "echo two > two.txt"))
+    assert repo.run("pause").code == 0
+    _, said = engine.communicate(timeout=60)
+    assert engine.returncode == 130
+    assert b"paused as asked" in said
+    kinds = [event["kind"] for event in journal(repo)]
+    assert kinds.count("step_finished") == 1
+    assert kinds[-1] == "run_paused"
+    assert json.loads(repo.run("tasks", "--json").stdout)["data"][0]["state"] == "PAUSED"
+    assert repo.run("resume").code == 0
+    assert added(repo) == "onetwo"
+
+
+def test_a_run_that_is_interrupted_can_be_gone_on_with(repo: Repo) -> None:
+    engine = _started(repo, repo.steps("echo half > half.txt; sleep 3; rm half.txt; echo one > one.txt"))
+    time.sleep(0.3)
+    engine.terminate()
+    _, said = engine.communicate(timeout=60)
+    assert engine.returncode == 130
+    assert b"reflectloop resume" in said
+    assert repo.run("resume").code == 0
+    assert added(repo) == "one"
+
+
+def test_an_aborted_task_is_over_and_its_engine_gone(repo: Repo) -> None:
+    engine = _started(repo, repo.steps("sleep 60"))
+    assert repo.run("abort", "--reason", "not wanted").code == 0
+    engine.communicate(timeout=60)
+    assert json.loads(repo.run("tasks", "--json").stdout)["data"][0]["state"] == "ABORTED"
+    assert repo.run("resume").code == 14
+    repo.no_process_left()
+
+
+def test_a_log_can_be_followed_until_the_run_ends(repo: Repo) -> None:
+    engine = _started(repo, repo.steps("for i in 1 2 3; do echo line $i; sleep 0.4; done"))
+    shown = repo.run("log", "--follow")
+    assert shown.stdout.split("\n")[:3] == ["line 1", "line 2", "line 3"]
+    engine.communicate(timeout=60)
+
+
+@pytest.mark.parametrize(
+    "words", [("skip", "x", "--reason", "r"), ("redo", "x", "--reason", "r"), ("rewind", "x"), ("fork", "x")]
+)
+def test_a_step_that_is_not_there_is_named_with_those_that_are(chain: Repo, words: tuple[str, ...]) -> None:
+    assert chain.run(*words).code == 14
+    run(chain)
+    done = chain.run(*words)
+    assert done.code == 12
+    assert "there are a, b, c" in done.stderr
+
+
+def test_what_makes_no_sense_is_refused_and_changes_nothing(chain: Repo) -> None:
+    run(chain)
+    before = journal(chain)
+    assert chain.run("skip", "a", "--reason", "r").code == 12
+    assert chain.run("rewind", "c").code == 12
+    assert chain.run("pause").code == 14
+    assert journal(chain) == before
