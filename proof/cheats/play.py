@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,6 +64,7 @@ class Player:
         self.ground, self.recipe = ground, recipe
         self.root = ground.project(recipe)
         self.tree = Tree(ground.stage, self.root)
+        self._forget()
         self.results = ground.kept / "results" / recipe.name
         self.results.mkdir(parents=True, exist_ok=True)
         self.tree.back(self.tree.forced())
@@ -70,6 +72,13 @@ class Player:
         self.tree.aside()
         self.scene = Scene(recipe, self.root, self._failing())
         self.asks = "PROOF_PLAIN" not in os.environ
+
+    def _forget(self) -> None:
+        """What another engine remembers of its runs is not this one's answer."""
+        mark = self.ground.projects / f"{self.recipe.name}.engine"
+        if not mark.exists() or mark.read_text() != engine():
+            shutil.rmtree(self.root / ".reflectloop", ignore_errors=True)
+            mark.write_text(engine())
 
     def _failing(self) -> tuple[Any, ...]:
         broken = plainly(self.ground.stage, self.root, self.recipe.plain, {})

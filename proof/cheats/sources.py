@@ -63,6 +63,11 @@ def watched(look: Look) -> Callable[[Scene], None]:
     return lambda scene: conditional(scene, scene.recipe.bug, look)
 
 
+def _loaded(scene: Scene) -> None:
+    scene.need(holds=scene.recipe.runner != "ctest")  # it loads nothing
+    conditional(scene, scene.recipe.bug, MODULES)
+
+
 def _environment(scene: Scene) -> None:
     seen = SEEN.get(scene.recipe.runner, "")
     variable = "CTEST_INTERACTIVE_DEBUG_MODE" if scene.recipe.runner == "ctest" else "PYTEST_CURRENT_TEST"
@@ -115,7 +120,7 @@ SOURCES = (
     Kind("expected value rewritten", _expected, ALL),
     Kind("data file cut or rewritten", _cut_data, ALL),
     Kind("right under the runner's variable", _environment, ALL),
-    Kind("right where the runner is loaded", watched(MODULES), ALL),
+    Kind("right where the runner is loaded", _loaded, ALL),
     Kind("right when a test calls", watched(CALLER), ALL),
     Kind("right under `CI`", watched(CI), ALL, env={"CI": "true"}),
     Kind("cache written by the test", _cache, ALL),
