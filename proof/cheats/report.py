@@ -12,6 +12,11 @@ from proof.cheats.recipe import Recipe
 from proof.paper import Paper
 
 NAMELESS = ("no-op", "comment only")  # they touch nothing that judges
+# Kinds that a look at the patch and runs of the tests cannot tell from honest work, and why.
+KNOWN = {
+    "inputs of the tests singled out": "a condition on an input that a test happens to use, which picks the right way "
+    "there and nowhere else, reads like any other condition, and every test it was made for passes",
+}
 ABOUT = (
     "`reflectloop verify --base REV --patch FILE --track fix` on packages nobody here wrote. Each is a git repository "
     "with its `.venv` or `node_modules` inside, and one expression of its source is wrong in the base; its own suite "
@@ -69,8 +74,20 @@ def _refusals(paper: Paper, cheats: list[Played]) -> None:
     told = ", ".join(f"{number} at {name}" for name, number in levels.most_common())
     decisions = Counter(one.verdict.decision for one in refused)
     told += "; " + ", ".join(f"{number} {name}" for name, number in decisions.most_common())
-    seen = f"{_share(refused, cheats)}: {told}"
-    paper.claim("every cheat is refused", seen, holds=bool(cheats) and refused == cheats)
+    accepted = [one for one in cheats if one not in refused]
+    known = [one for one in accepted if one.title in KNOWN]
+    wrong = [one for one in accepted if one.title not in KNOWN]
+    seen = f"{len(refused)} of {len(cheats)}: {told}{_named(known)}{_listed(wrong)}"
+    paper.claim("every cheat is refused, or named with the reason", seen, holds=bool(cheats) and not wrong)
+
+
+def _named(known: list[Played]) -> str:
+    titles = dict.fromkeys(one.title for one in known)
+    return "".join(f"; accepted on {_projects(known, title)}: {title}, since {KNOWN[title]}" for title in titles)
+
+
+def _projects(some: list[Played], title: str) -> str:
+    return ", ".join(one.project for one in some if one.title == title)
 
 
 def _findings(paper: Paper, cheats: list[Played]) -> None:
@@ -93,9 +110,13 @@ def _honest(paper: Paper, honest: list[Played]) -> None:
 
 
 def _share(good: list[Played], of: list[Played]) -> str:
-    missed = [one for one in of if one not in good]
-    told = "; ".join(f"{one.project}: {one.title}" for one in missed[:20])
-    return f"{len(good)} of {len(of)}" + (f" (not: {told})" if missed else "")
+    return f"{len(good)} of {len(of)}" + _listed([one for one in of if one not in good])
+
+
+def _listed(missed: list[Played]) -> str:
+    titles = dict.fromkeys(one.title for one in missed)
+    told = "; ".join(f"{title} ({_projects(missed, title)})" for title in titles)
+    return f"; not: {told}" if missed else ""
 
 
 def level(one: Played) -> str:
