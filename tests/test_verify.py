@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import py_compile
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -440,3 +441,37 @@ def test_a_check_that_needs_a_server_has_one_on_a_loopback_of_its_own(calc: Calc
     log = Path(found["checks"][0]["sealed"]["log_path"]).read_text()
     assert "did not answer" in log
     assert "no server today" in log
+
+
+# The right code is tested ---------------------------------------------------------------------------------------
+
+
+def test_compiled_files_and_build_output_that_lie_about_judge_nothing(calc: Calc, tmp_path: Path) -> None:
+    """A stale or forged `.pyc` would be imported instead of its source, were it taken along."""
+    right = tmp_path / "calc.py"
+    right.write_text(SOURCE.replace("a - b", "a + b"))
+    tag = sys.implementation.cache_tag
+    (calc.path / "__pycache__").mkdir()
+    forged = calc.path / "__pycache__" / f"calc.{tag}.pyc"
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(right), cfile=str(forged), doraise=True, invalidation_mode=mode)
+    calc.write(".gitignore", "nothing\n")
+    calc.commit("nothing is ignored, and the forged file is part of it")
+    calc.git("rm", "-q", "-r", "--cached", "__pycache__")
+    calc.git("commit", "-q", "-m", "not any more")
+    calc.write("build/lib/calc.py", right.read_text())
+    calc.edit("calc.py", "return a * b", "return b * a")
+    found = calc.verify("--track", "fix")
+    assert found["code"] in (32, 33)
+    assert found["comparison"]["fixed"] == []
+    assert any(path.endswith(".pyc") for path in found["restored"])
+
+
+def test_what_the_working_tree_ignores_is_not_there_when_it_counts(calc: Calc) -> None:
+    calc.write(".gitignore", "__pycache__\nlocal.py\n")
+    calc.write("tests/test_local.py", "def test_local():\n    import local\n    assert local\n")
+    calc.commit("needs a file that nobody has")
+    calc.write("local.py", "")
+    calc.fix()
+    found = calc.verify("--track", "fix", code=0)
+    assert found["comparison"]["pre_existing"] == ["tests/test_local.py::test_local"]

@@ -432,6 +432,54 @@ def test_commands_and_continuous_integration_made_weaker_are_named(path: str, be
     assert "weakening" in {grade for _, grade in bad(found(path, before, after))}
 
 
+WORKFLOW = """\
+on: [push]
+jobs:
+  test:
+    runs-on: ubuntu-latest
+    steps:
+      - uses: actions/checkout@v4
+      - run: npm ci
+      - name: Lint
+        run: npm run lint
+      - run: |
+          npm run cover
+          node test.js
+      - run: ./build.sh
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "grade"),
+    [
+        ("npm run lint", "npm run lint || true", 9, "weakening"),
+        ("npm run lint", "npm run lint; exit 0", 9, "weakening"),
+        ("npm run lint", "npm run lint\n        continue-on-error: true", 10, "weakening"),
+        ("npm run lint", "npm run lint\n        continue-on-error: ${{ true }}", 10, "weakening"),
+        ("npm run lint", "npm run lint\n        continue-on-error: ${{ matrix.new }}", 10, "suspect"),
+        ("npm run lint", "npm run lint\n        shell: bash {0}", 10, "suspect"),
+        ("npm run cover\n", "exit 0\n          npm run cover\n", 11, "weakening"),
+        ("npm run cover\n", "npm run cover || :\n", 11, "weakening"),
+        ("      - name: Lint\n        run: npm run lint\n", "", 8, "weakening"),
+        ("          node test.js\n", "", 12, "weakening"),
+        ("npm run lint", "echo fine", 9, "weakening"),
+        ("[push]", "[workflow_dispatch]", 1, "suspect"),
+    ],
+)
+def test_a_workflow_made_weaker_is_named_with_its_line(old: str, new: str, line: int, grade: str) -> None:
+    assert old in WORKFLOW
+    findings = found(".github/workflows/ci.yml", WORKFLOW, WORKFLOW.replace(old, new))
+    assert (grade, line) in {(each.grade, each.line) for each in findings}
+    assert None not in {each.line for each in findings}
+
+
+def test_a_new_workflow_that_lets_checks_fail_is_named() -> None:
+    loose = WORKFLOW.replace("npm run lint", "npm run lint || true")
+    (finding,) = found(".github/workflows/ci.yml", None, loose)
+    assert (finding.rule, finding.grade, finding.line) == ("ci-loosened", "weakening", 9)
+    assert found(".github/workflows/ci.yml", None, WORKFLOW.replace("npm ci", "rm -r dist || true")) == []
+
+
 @pytest.mark.parametrize(
     ("path", "before", "after"),
     [
@@ -486,10 +534,33 @@ def test_unrelated_changes_of_steering_files_are_left_alone(path: str, before: s
         ("src/shop.py", "if os.environ.get('TESTING'): pass", "knows-the-test"),
         ("src/shop.js", "if (new Error().stack.includes('.test.')) return 30;", "knows-the-test"),
         ("lib/shop.rb", "return 30 if ENV['RAILS_ENV'] == 'test'", "knows-the-test"),
+        ("lib/shop.js", "if (typeof global.describe === 'function') return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (typeof globalThis.it === 'function') return 30;", "knows-the-test"),
+        ("lib/shop.js", "const tried = typeof it !== 'undefined';", "knows-the-test"),
+        ("lib/shop.js", "const tried = typeof test !== 'undefined';", "knows-the-test"),
+        ("lib/shop.js", "if ('describe' in globalThis) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (process.env.NODE_TEST_CONTEXT) return 30;", "knows-the-test"),
+        ("lib/shop.js", "const { NODE_TEST_CONTEXT } = process.env;", "knows-the-test"),
+        ("lib/shop.js", "if (process.env['VITEST']) return 30;", "knows-the-test"),
+        (
+            "lib/shop.js",
+            "if (Object.keys(require.cache).some(name => /mocha|jest|test/.test(name))) return 30;",
+            "knows-the-test",
+        ),
+        ("lib/shop.js", "if (/test/.test(new Error().stack)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (/\\/test\\//.test(new Error().stack)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "const stack = new Error().stack;\nif (/test/.test(stack)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (/jest/.test(process.argv[1])) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (process.argv.some(each => each.includes('mocha'))) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (module.parent && /test/.test(module.parent.filename)) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (require.main.filename.includes('mocha')) return 30;", "knows-the-test"),
+        ("lib/shop.js", "if (process.env.npm_lifecycle_event === 'test') return 30;", "knows-the-test"),
+        ("lib/shop.js", "const { CI } = process.env;", "knows-the-ci"),
     ],
 )
 def test_a_source_that_behaves_otherwise_under_test_is_named(path: str, line: str, rule: str) -> None:
-    assert rule in {name for name, _ in bad(found(path, "x\n", f"x\n{line}\n"))}
+    findings = [each for each in found(path, "x\n", f"x\n{line}\n") if each.grade != "note"]
+    assert (rule, 2) in {(each.rule, each.line) for each in findings}
 
 
 @pytest.mark.parametrize(
@@ -501,9 +572,17 @@ def test_a_source_that_behaves_otherwise_under_test_is_named(path: str, line: st
         ("src/shop.py", "print('run pytest to test it')"),
         ("src/shop.ts", "// process.env.NODE_ENV === 'test'"),
         ("src/shop.ts", "const words = 'runs in CI';"),
+        ("lib/shop.js", "if (require.main === module) main();"),
+        ("lib/shop.js", "if (!module.parent) listen();"),
+        ("lib/shop.js", "const words = process.argv.slice(2);"),
+        ("lib/shop.js", "if (/test/.test(name)) return 30;"),
+        ("lib/shop.js", "const stack = new Error().stack;"),
+        ("lib/shop.js", "if (typeof test === 'function') return test(node);"),
+        ("lib/shop.js", "items.it = global.items;"),
+        ("lib/shop.js", "const half = a / b; // process.env.CI / 2"),
     ],
 )
-def test_words_in_comments_and_plain_strings_are_left_alone(path: str, line: str) -> None:
+def test_words_in_comments_and_plain_code_are_left_alone(path: str, line: str) -> None:
     assert bad(found(path, "x = 1\n", f"x = 1\n{line}\n")) == []
 
 
@@ -525,6 +604,56 @@ def test_a_definition_by_small_cases_is_no_answer_to_a_test() -> None:
     tests = {"tests/test_fib.py": "def test_a():\n    assert factorial(0) == 1\n"}
     after = "def factorial(n):\n    if n == 0:\n        return 1\n    return n * factorial(n - 1)\n"
     assert bad(found("src/fib.py", "", after, **tests)) == []
+
+
+NUMBERS = {
+    "tests/test_shop.py": "def test_a():\n    assert price(48271, 13, 4096, 2500) == 6151\n    assert rate(-3.14159) > 0.5\n",
+    "test/shop.test.js": "test('a', () => {\n  expect(price(48271)).toBe(7);\n});\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("src/shop.py", "if n == 48271: n = work(n)"),
+        ("src/shop.py", "if 48_271 == n: n = work(n)"),
+        ("src/shop.py", "if n in (13, 48271): n = work(n)"),
+        ("src/shop.py", "if n != -3.14159: n = work(n)"),
+        ("src/shop.py", "match n:\n  case 13 | 48271: n = work(n)"),
+        ("src/shop.js", "if (n === 48271) n = work(n);"),
+        ("src/shop.js", "if ([13, 48271].includes(n)) n = work(n);"),
+        ("src/shop.c", "case 48271: n = work(n);"),
+    ],
+)
+def test_a_number_of_a_test_singled_out_is_suspect(path: str, line: str) -> None:
+    findings = found(path, "n = 1\n", f"n = 1\n{line}\n", **NUMBERS)
+    assert [(each.rule, each.grade) for each in findings] == [("test-input-special-cased", "suspect")]
+    assert findings[0].line == 2 + line.count("\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if n == 13: n = work(n)",
+        "if n == 4096: n = work(n)",
+        "if n == 2500: n = work(n)",
+        "if n == 6151: n = work(n)",
+        "if n == 59999: n = work(n)",
+        "if n > 48271: n = work(n)",
+        "n = work(48271)",
+        "if n % 48271 == 0: n = work(n)",
+        "if rate == 0.5: n = work(n)",
+    ],
+)
+def test_numbers_that_honest_work_compares_with_are_left_alone(line: str) -> None:
+    assert found("src/shop.py", "n = 1\n", f"n = 1\n{line}\n", **NUMBERS) == []
+
+
+def test_a_number_singled_out_before_or_only_in_a_new_test_is_left_alone() -> None:
+    before, after = "if n == 48271: pass\n", "if n == 48271 or n is None: pass\n"
+    assert found("src/shop.py", before, after, **NUMBERS) == []
+    own = Change("tests/test_new.py", None, b"def test_a():\n    assert price(77123) == 1\n")
+    assert bad(look([own, Change("src/shop.py", b"", b"if n == 77123: pass\n")])) == []
 
 
 @pytest.mark.parametrize(
@@ -612,6 +741,10 @@ describe('price', () => {
         ("it('is right'", "xit('is right'", "skip-added"),
         ("it('is right'", "it.only('is right'", "focus-added"),
         ("describe('price'", "describe.skip('price'", "skip-added"),
+        ("it('is right', ", "it('is right', { skip: true }, ", "skip-added"),
+        ("it('is right', ", "it('is right', { timeout: 5, skip: !process.env.SLOW }, ", "skip-added"),
+        ("it('is right'", "test.todo('is right'", "skip-added"),
+        ("it('is right'", "it['skip']('is right'", "skip-added"),
         ("    expect(price(3)).toBe(30);\n", "", "assert-removed"),
         ("toBe(30)", "toBeTruthy()", "assert-weaker"),
         ("toBe(30)", "toBe(31)", "expected-changed"),
@@ -622,7 +755,9 @@ describe('price', () => {
 )
 def test_a_javascript_test_made_weaker_is_named(old: str, new: str, rule: str) -> None:
     assert old in JEST
-    assert rule in {name for name, _ in bad(found("src/price.test.ts", JEST, JEST.replace(old, new)))}
+    findings = [each for each in found("src/price.test.ts", JEST, JEST.replace(old, new)) if each.grade != "note"]
+    assert rule in {each.rule for each in findings}
+    assert None not in {each.line for each in findings}
 
 
 @pytest.mark.parametrize(
@@ -633,10 +768,145 @@ def test_a_javascript_test_made_weaker_is_named(old: str, new: str, rule: str) -
         ("expect(price(3)).toBe(30);", "expect(\n      price(3),\n    ).toBe(30); // three"),
         ("'too many'", '"too many"'),
         ("    expect(price(3))", "    expect(price(5)).toBe(50);\n    expect(price(3))"),
+        ("it('is right', ", "it('is right', { timeout: 5 }, "),
+        ("    expect(price(3))", "    page({ skip: 10, limit: 5 });\n    expect(price(3))"),
     ],
 )
 def test_honest_work_on_a_javascript_test_is_left_alone(old: str, new: str) -> None:
     assert bad(found("src/price.test.ts", JEST, JEST.replace(old, new))) == []
+
+
+SHORT = """\
+test('one', () => expect(price(1)).toBe(10));
+test('two', async ({ page }) => {
+  expect(page(`/(
+`)).toBe(20);
+});
+test('three', { timeout: 5 }, () => {
+  expect(price(3).replace(/[)}]/, '')).toBe(30);
+});
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [("10)", "11)", 1), ("20)", "21)", 3), ("30)", "31)", 7)])
+def test_a_javascript_test_is_read_to_the_end_of_its_call(old: str, new: str, line: int) -> None:
+    (finding,) = found("price.test.js", SHORT, SHORT.replace(old, new))
+    assert (finding.rule, finding.line) == ("expected-changed", line)
+
+
+def test_a_formatter_of_javascript_and_c_changes_nothing() -> None:
+    before = (
+        "it('b', () => {\n  expect(f.map(x => x)).toEqual({'a': 1, b: 'it\\'s'})\n  expect(g(0XAB, .5)).toBe(1)\n})\n"
+    )
+    after = 'it("b", () => {\n  expect(f.map((x) => x)).toEqual({ a: 1, b: "it\'s" });\n  expect(g(0xab, 0.5)).toBe(1);\n});\n'
+    assert bad(found("a.test.js", before, after)) == []
+    before = 'TEST(A, B) {\n  EXPECT_EQ(f("long text"), 1);\n}\n'
+    assert bad(found("a_test.cc", before, before.replace("long text", 'long "\n    "text'))) == []
+    before, after = "f( process.env.CI )\n", "f(process.env.CI);\n"
+    assert found("a.js", before, after) == []
+    assert found("tests/data/a.json", '{"a":1,"b":[1,2]}', '{\n  "a": 1,\n  "b": [1, 2]\n}\n') == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rule"),
+    [
+        ("node_modules/.bin/node", "#!/bin/sh\nexit 0\n", "tool-shadowed"),
+        ("tools/mocha", "#!/bin/sh\nexit 0\n", "tool-shadowed"),
+        (".npmrc", "script-shell=./shell.sh\n", "runner-narrowed"),
+        (".npmrc", "node-options=--require ./hook.js\n", "runner-narrowed"),
+        (".yarnrc.yml", "yarnPath: ./yarn.js\n", "runner-narrowed"),
+    ],
+)
+def test_what_stands_before_the_runner_of_javascript_is_a_weakening_with_a_line(
+    name: str, content: str, rule: str
+) -> None:
+    (finding,) = found(name, None, content, "100755" if "/" in name else "100644")
+    assert (finding.rule, finding.grade, finding.line) == (rule, "weakening", 1)
+
+
+UNFORMATTED = """\
+import sys, os
+from shop import (price,
+    rate)
+import pytest
+
+CASES = [u'Donald', 'a' 'b', 0XFF, 1E5, 10000000]
+WANTED = {u'a': u'b', 'c': [1,2,3]}
+
+@pytest.mark.parametrize('name, cost', [(u'Donald', 1), ('it\\'s', 2), ("a" "b", 0XAB), (u'x', 1000000)])
+def test_each(name, cost):
+    assert price(name) == cost, u'no'
+    assert (price(name)) == (cost)
+    assert price(u'x') == u'y' and \\
+        rate(1.) == .5
+    with pytest.raises(ValueError, match=u'too many'):
+        price(u'q')
+    print(f'{name} {u"q"}' 'more'); case = 0o17
+
+def helper(name=u'x'):
+    if os.environ.get('CI'): return u'1'
+    return WANTED[u'a']
+"""
+FORMATTED = """\
+import os
+import sys
+
+import pytest
+
+from shop import price, rate
+
+# fmt: off
+CASES = ["Donald", "ab", 0xFF, 1e5, 10_000_000]
+# fmt: on
+WANTED = {"a": "b", "c": [1, 2, 3]}
+
+
+@pytest.mark.parametrize(
+    ("name", "cost"),
+    [
+        ("Donald", 1),
+        ("it's", 2),
+        ("ab", 0xAB),
+        ("x", 1_000_000),
+    ],
+)
+def test_each(name, cost):
+    assert price(name) == cost, "no"
+    assert price(name) == cost
+    assert price("x") == "y" and rate(1.0) == 0.5
+    with pytest.raises(ValueError, match="too many"):
+        price("q")
+    print(f"{name} {'q'}more")
+    case = 0o17
+
+
+def helper(name="x"):
+    if os.environ.get(
+        "CI",
+    ):
+        return "1"
+    return WANTED["a"]
+"""
+
+
+@pytest.mark.parametrize("path", ["tests/test_shop.py", "tests/conftest.py", "tests/helpers.py", "src/shop.py"])
+def test_a_formatter_of_python_changes_nothing(path: str) -> None:
+    assert [each for each in found(path, UNFORMATTED, FORMATTED) if each.rule != "conftest-beyond-fixtures"] == []
+
+
+def test_rows_changed_behind_another_spelling_of_their_names_are_seen() -> None:
+    after = FORMATTED.replace('("it\'s", 2)', '("it\'s", 3)')
+    assert bad(found("tests/test_shop.py", UNFORMATTED, after)) == [("cases-changed", "suspect")]
+
+
+def test_a_second_question_like_one_that_was_there_is_seen() -> None:
+    after = FORMATTED + '\n\ndef price(name):\n    if os.environ.get("CI"):\n        return 1\n'
+    assert bad(found("src/shop.py", UNFORMATTED, after)) == [("knows-the-ci", "suspect")]
+
+
+def test_a_doctest_spelled_otherwise_is_kept() -> None:
+    before = 'def price(n):\n    """Cost.\n\n    >>> price( \'a\' )\n    30\n    """\n'
+    assert found("src/shop.py", before, before.replace("price( 'a' )", 'price("a")')) == []
 
 
 @pytest.mark.parametrize(
@@ -749,6 +1019,162 @@ def test_tests_of_other_languages_and_other_files_made_weaker_are_named(
     assert rule in {name for name, _ in bad(found(path, before, after))}
 
 
+UNITY = """\
+#include "unity.h"
+
+static void helper(int n) { use(n); }
+
+void test_price(void) {
+  TEST_ASSERT_EQUAL_INT(30, price(3));
+  TEST_ASSERT_TRUE(price(1) > 0);
+}
+
+void
+test_zero(void)
+{
+  assert(price(0) == 0);
+}
+
+int main(void) {
+  UNITY_BEGIN();
+  RUN_TEST(test_price);
+  test_zero();
+  return UNITY_END();
+}
+"""
+
+
+@pytest.mark.parametrize("path", ["test_shop.c", "tests/shop.c"])
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line"),
+    [
+        ("  TEST_ASSERT_EQUAL_INT(30", "  TEST_IGNORE();\n  TEST_ASSERT_EQUAL_INT(30", "skip-added", 6),
+        ("  TEST_ASSERT_EQUAL_INT(30, price(3));\n", "", "assert-removed", 5),
+        ("EQUAL_INT(30,", "EQUAL_INT(31,", "expected-changed", 6),
+        ("TEST_ASSERT_EQUAL_INT(30, price(3))", "TEST_ASSERT_TRUE(price(3))", "assert-weaker", 6),
+        ("TEST_ASSERT_EQUAL_INT(30, price(3))", "TEST_ASSERT_EQUAL_INT(30, 30)", "assert-always-true", 6),
+        ("  assert(price(0) == 0);", "  assert(1);", "assert-always-true", 13),
+        ("  assert(price(0) == 0);\n", "", "test-emptied", 10),
+        ("  assert(price(0) == 0);", "  return;\n  assert(price(0) == 0);", "early-return", 10),
+        ("  RUN_TEST(test_price);\n", "", "test-uncollected", 18),
+        ("  RUN_TEST(test_price);\n", "  // RUN_TEST(test_price);\n", "test-uncollected", 18),
+        ("  test_zero();\n", "", "test-uncollected", 19),
+        ("  return UNITY_END();", "  UNITY_END();\n  return 0;", "assert-removed", 16),
+        ("void\ntest_zero", "#if 0\nvoid\ntest_zero", "skip-added", 10),
+        ('#include "unity.h"', '#define NDEBUG\n#include "unity.h"', "patches-the-runner", 1),
+        ('#include "unity.h"', '#define TEST_ASSERT_TRUE(a)\n#include "unity.h"', "patches-the-runner", 1),
+    ],
+)
+def test_a_test_in_c_made_weaker_is_named_with_its_line(path: str, old: str, new: str, rule: str, line: int) -> None:
+    assert old in UNITY
+    findings = found(path, UNITY, UNITY.replace(old, new))
+    assert (rule, line) in {(each.rule, each.line) for each in findings if each.grade != "note"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("int main", "void test_new(void) {\n  assert(price(9) == 90);\n}\n\nint main"),
+        ("  test_zero();", "  test_zero();\n  RUN_TEST(test_new);"),
+        ("static void helper(int n) { use(n); }\n", ""),
+        ("test_zero", "test_nothing"),
+        ("{\n  assert(price(0) == 0);\n}", "{ assert( price( 0 )==0 ); }"),
+    ],
+)
+def test_honest_work_on_a_test_in_c_is_left_alone(old: str, new: str) -> None:
+    assert old in UNITY
+    assert bad(found("tests/shop.c", UNITY, UNITY.replace(old, new))) == []
+
+
+CATCH = 'TEST(Shop, Price) {\n  EXPECT_EQ(price(3), 30);\n}\n\nTEST_CASE("zero", "[shop]") {\n  REQUIRE(price(0) == 0);\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line"),
+    [
+        ("Shop, Price", "Shop, DISABLED_Price", "skip-added", 1),
+        ("  EXPECT_EQ", "  GTEST_SKIP();\n  EXPECT_EQ", "skip-added", 2),
+        ('"[shop]"', '"[shop][.]"', "skip-added", 5),
+        ('"[shop]"', '"[shop][!mayfail]"', "skip-added", 5),
+        ("REQUIRE(price(0) == 0)", "CHECK(true)", "assert-always-true", 6),
+        ("REQUIRE(price(0) == 0)", "WARN(price(0) == 0)", "assert-removed", 5),
+        ("  REQUIRE(price(0) == 0);\n", "", "test-emptied", 5),
+    ],
+)
+def test_a_test_in_cplusplus_made_weaker_is_named_with_its_line(old: str, new: str, rule: str, line: int) -> None:
+    findings = found("tests/shop.cpp", CATCH, CATCH.replace(old, new))
+    assert (rule, line, "weakening") in {(each.rule, each.line, each.grade) for each in findings}
+
+
+CMAKE = """\
+project(shop C)
+enable_testing()
+add_subdirectory(tests)
+add_test(NAME shop COMMAND test_shop)
+add_test(NAME more
+  COMMAND test_shop --more)
+set_tests_properties(shop PROPERTIES TIMEOUT 10)
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("add_test(NAME shop COMMAND test_shop)\n", "", 4),
+        ("COMMAND test_shop)", "COMMAND true)", 4),
+        ("TIMEOUT 10", "TIMEOUT 10 DISABLED TRUE", 7),
+        ("TIMEOUT 10)", "TIMEOUT 10)\nset_tests_properties(more PROPERTIES WILL_FAIL TRUE)", 8),
+        (
+            "add_test(NAME more\n  COMMAND test_shop --more)",
+            "if(FALSE)\nadd_test(NAME more COMMAND test_shop --more)\nendif()",
+            6,
+        ),
+        ("add_subdirectory(tests)\n", "", 3),
+        ("enable_testing()", "set(BUILD_TESTING OFF)\nenable_testing()", 2),
+        ("enable_testing()", "return()\nenable_testing()", 2),
+    ],
+)
+def test_a_build_that_runs_fewer_tests_is_named_with_the_line_of_the_command(old: str, new: str, line: int) -> None:
+    assert old in CMAKE
+    (finding,) = found("tests/CMakeLists.txt", CMAKE, CMAKE.replace(old, new))
+    assert (finding.rule, finding.grade, finding.line) == ("runner-narrowed", "weakening", line)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("set_tests", "add_test(NAME third COMMAND test_shop -3)\nset_tests"),
+        ("TIMEOUT 10", "TIMEOUT 20"),
+        ("project(shop C)", 'project(shop C)\noption(SHOP_BUILD_TESTS "Build them" ON)'),
+    ],
+)
+def test_a_build_that_runs_more_is_left_alone(old: str, new: str) -> None:
+    assert found("tests/CMakeLists.txt", CMAKE, CMAKE.replace(old, new)) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        (
+            "pom.xml",
+            "<project>\n</project>",
+            "<project>\n<properties><skipTests>true</skipTests></properties></project>",
+        ),
+        ("build.gradle", "test {\n  useJUnit()\n}\n", "test {\n  useJUnit()\n  exclude 'a'\n}\n"),
+        ("vite.config.ts", "x({\n  test: { a: 1 } })\n", "x({\n  test: { a: 1, exclude: ['b'] } })\n"),
+        ("Makefile", "all:\n\ttrue\ntest:\n\tpytest\n", "all:\n\ttrue\n"),
+        ("pytest.ini", "[pytest]\nxfail_strict = true\naddopts = -ra\n", "[pytest]\naddopts = -ra\n"),
+        (".eslintignore", "dist\n", "dist\nsrc\n"),
+        ("build/lib/shop.py", None, "x = 1\n"),
+        ("scripts/test.sh", "set -e\npytest\n", "pytest\n"),
+    ],
+)
+def test_every_finding_has_a_line_where_the_file_has_lines(path: str, before: str | None, after: str) -> None:
+    findings = [each for each in found(path, before, after) if each.grade != "note"]
+    assert findings
+    assert all(each.line and each.line <= after.count("\n") + 1 for each in findings)
+
+
 def test_a_finding_names_the_line_in_the_new_version() -> None:
     after = BASE.replace("    assert result == 30\n", "\n    assert result\n")
     (finding,) = [each for each in found("tests/test_shop.py", BASE, after) if each.grade == "weakening"]
@@ -770,6 +1196,8 @@ NAMES = [
     "pom.xml",
     ".github/workflows/ci.yml",
     "spec/a_spec.rb",
+    "tests/a.c",
+    "lib/a.js",
     "tsconfig.json",
     "tests/data/x.json",
     "jest.config.js",

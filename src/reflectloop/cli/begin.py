@@ -18,14 +18,15 @@ from reflectloop.flow import doctor as diagnosis
 
 
 @click.command()
+@click.option("--triflow", is_flag=True, help="Also keep TriFlow's state.json, todo.md and plan_log.md at the top.")
 @common
-def init(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+def init(triflow: bool, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
     """Write reflectloop.toml and a first plan; what is there already stays as it is.
 
     \b
     Example: reflectloop init && reflectloop run
     """
-    made = begin.init(project_dir)
+    made = begin.init(project_dir, triflow=triflow)
     if as_json:
         render.answer("init", made._asdict(), next_step="reflectloop run")
         return
@@ -33,6 +34,8 @@ def init(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
         say(f"wrote {name}")
     for name in made.kept:
         say(f"kept  {name}")
+    for words in made.left:
+        say(f"! {words}")
     say("next: edit .reflectloop/plan.yaml, then reflectloop run")
 
 

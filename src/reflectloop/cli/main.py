@@ -24,8 +24,10 @@ COMMANDS = {
     "skip": ("steer", "Leave a step out, saying why."),
     "redo": ("steer", "Do a step again, and all that built on it."),
     "rewind": ("steer", "Go back to before a step."),
+    "answer": ("steer", "Answer what a blocked step asked."),
     "fork": ("steer", "Open a new task that stands where this one stood before a step."),
     "tasks": ("look", "List every task and its state."),
+    "import-state": ("state", "Open a task from a TriFlow state.json."),
     "retry": ("run", "Run a failed task again, saying what was mended."),
     "unlock": ("run", "Lift the latch that a leak, an escape or too many failures set."),
     "route": ("run", "Say what the last failure needs, and the command for it."),
@@ -38,6 +40,8 @@ COMMANDS = {
     "verify": ("verify", "Judge a change by sealed runs of the project's own checks."),
     "protected": ("verify", "List the files that judge a change, and why."),
     "receipt": ("verify", "Show or check the evidence behind a decision."),
+    "fileops": ("fileops", "Carry out a request of an agent or a script, all or nothing."),
+    "template": ("fileops", "Print a valid request, made from a template."),
     "scan": ("scan", "Look for secrets in files, a stream, or commits."),
     "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
     "detect": ("detect", "Say which checks the project has, and by what sign."),
@@ -53,7 +57,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"reflectloop.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, cmd_name)
+        command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101
         return command
 

@@ -1,4 +1,4 @@
-"""`pause`, `abort`, `skip`, `redo`, `rewind` and `fork`."""
+"""`pause`, `abort`, `skip`, `redo`, `rewind`, `fork` and `answer`."""
 
 from __future__ import annotations
 
@@ -93,3 +93,16 @@ def fork(step: str, project_dir: Path, as_json: bool, debug: bool) -> None:  # n
     Example: reflectloop fork P-2 && reflectloop resume
     """
     _tell("fork", steer.fork(project_dir, step), as_json=as_json)
+
+
+@click.command()
+@click.argument("step")
+@click.argument("text")
+@common
+def answer(step: str, text: str, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Answer what a blocked STEP asked; it waits again, with the answer beside it.
+
+    \b
+    Example: reflectloop answer 3 "use the second table"
+    """
+    _tell("answer", steer.answer(project_dir, step, text), as_json=as_json)

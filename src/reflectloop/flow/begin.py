@@ -31,8 +31,8 @@ plan:
 """
 
 
-def settings_text() -> str:
-    """Every setting with its default and what it means, commented out."""
+def settings_text(*, triflow: bool = False) -> str:
+    """Every setting with its default and what it means, commented out but for what was asked for."""
     lines = [
         "# Settings of reflectloop for this project. Everything here is optional; these are the defaults.",
         "",
@@ -42,7 +42,8 @@ def settings_text() -> str:
         for name, setting in type(info.default).model_fields.items():
             lines += [f"# {setting.description}", f"# {name} = {_toml(setting.default)}"]
         lines.append("")
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    return text.replace("# triflow = false", "triflow = true") if triflow else text
 
 
 def _toml(value: object) -> str:
@@ -58,18 +59,19 @@ def _toml(value: object) -> str:
 class Made(NamedTuple):
     written: list[str]
     kept: list[str]
+    left: list[str]  # to be done by hand
 
 
-def init(start: Path) -> Made:
+def init(start: Path, *, triflow: bool = False) -> Made:
     """Write what is missing; what is there already is never touched."""
     folders = folders_at(start)
     wanted = {
-        folders.root / config.NAME: settings_text(),
+        folders.root / config.NAME: settings_text(triflow=triflow),
         folders.own / ".gitignore": "*\n",
         folders.own / "plan.yaml": _FIRST_PLAN,
         folders.own / "plan.schema.json": json.dumps(plan_schema(), indent=2) + "\n",
     }
-    made = Made([], [])
+    made = Made([], [], [])
     for path, text in wanted.items():
         name = os.fspath(path.relative_to(folders.root))
         if path.exists():
@@ -77,6 +79,8 @@ def init(start: Path) -> Made:
         else:
             files.write_atomic(path, text)
             made.written.append(name)
+    if triflow and not config.load(folders.root).publish.triflow:
+        made.left.append(f"{config.NAME} was there already: set triflow = true under [publish] in it")
     return made
 
 

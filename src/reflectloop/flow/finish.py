@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from reflectloop import config
 from reflectloop.box import environment
 from reflectloop.errors import NothingToDo
-from reflectloop.flow import look, publish, tasks
+from reflectloop.flow import look, publish, tasks, views
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.state import events, latch, lock
 from reflectloop.state.fold import Run, Task
@@ -105,6 +105,7 @@ def _note(folders: Folders, task: Task, event: events.Applied) -> None:
         journal.append(event)
     finally:
         journal.close()
+    views.refresh(journal.path.parent)
 
 
 def _passed(folders: Folders, name: str | None) -> tuple[Task, Run]:

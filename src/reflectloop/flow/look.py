@@ -14,9 +14,10 @@ from reflectloop.box import limits, walls
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
 from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.flow import triflow, views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
-from reflectloop.state import journal, latch
-from reflectloop.state.fold import Run, Task, fold
+from reflectloop.state import latch, snapshot
+from reflectloop.state.fold import Run, Task
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, patch, project
@@ -35,7 +36,7 @@ _GONE = "its engine is gone"
 def tasks(folders: Folders) -> list[Task]:
     """Every task there is, oldest first."""
     found = sorted((folders.own / "tasks").glob("T-*/journal.jsonl"), key=lambda path: path.stat().st_mtime_ns)
-    return [fold(journal.read(path)) for path in found]
+    return [snapshot.load(path.parent) for path in found]
 
 
 def all_tasks(start: Path) -> list[dict[str, Any]]:
@@ -71,7 +72,7 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     current = folders.current_task()
     known = tasks(folders) if everything else []
     if current and not everything:
-        known = [fold(journal.read(folders.journal(current)))]
+        known = [snapshot.load(folders.journal(current).parent)]
     task = next((one for one in known if one.id == current), None)
     runs = [_run(folders, run) for one in known for run in one.runs.values()]
     spaces = ledger.entries(folders.own)
@@ -82,13 +83,16 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
+        "warnings": views.edited(folders.journal(current).parent) if current else [],
         "next": "reflectloop unlock --reason TEXT" if stop else _next(runs),
     }
 
 
 def _run(folders: Folders, run: Run) -> dict[str, Any]:
     note = "applied" if run.applied else ""
-    if run.status == "running":
+    if run.mode == triflow.IMPORTED:
+        note = triflow.IMPORTED
+    elif run.status == "running":
         place = _at_work(folders, run.id)
         note = f"running in {place}" if place else _GONE
     return {
@@ -113,7 +117,7 @@ def _touched(folders: Folders, run: Run) -> int | None:
 
 
 def _next(runs: list[dict[str, Any]]) -> str:
-    if not runs:
+    if not runs or runs[-1]["note"] == triflow.IMPORTED:
         return "reflectloop run PLAN"
     last = runs[-1]
     if last["note"].startswith("running"):
@@ -213,7 +217,7 @@ def follow(start: Path, name: str | None, step: str | None, show: Callable[[str]
 def _newest(folders: Folders) -> RunFolder:
     """The current task's last run, which may not have come to its end."""
     current = folders.current_task()
-    task = fold(journal.read(folders.journal(current))) if current else Task()
+    task = snapshot.load(folders.journal(current).parent) if current else Task()
     if not task.runs:
         raise NothingToDo("nothing has run here yet", next_step="reflectloop run PLAN")
     return RunFolder(folders.own / "runs" / list(task.runs)[-1])

@@ -44,6 +44,8 @@ def find(folders: Folders) -> Point:
     run = list(task.runs.values())[-1] if task.runs else None
     if run is None:
         raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
+    if run.mode == "imported":
+        raise NothingToDo(f"task {task.id} was imported and has no commands", next_step="reflectloop run PLAN")
     folder = RunFolder(folders.own / "runs" / run.id)
     if run.status != "running" and folder.envelope.exists():
         raise NothingToDo(

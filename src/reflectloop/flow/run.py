@@ -29,7 +29,7 @@ from reflectloop.errors import (
     StepFailed,
     by_code,
 )
-from reflectloop.flow import exchange, publish, recovery, report, seal, steer, tasks
+from reflectloop.flow import exchange, publish, recovery, report, seal, steer, tasks, views
 from reflectloop.flow import verify as verifying
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
@@ -433,6 +433,7 @@ class _Line:
             self.error = self.error or full  # the rest is still cleared away
         if self.journal:
             self.journal.close()
+            self.warnings += views.refresh(self.journal.path.parent)
         bound_by = next((limiter.mechanism for limiter in self.limiters.values()), None)
         closing = [space.close for space in self.spaces] + [limiter.close for limiter in self.limiters.values()]
         for close in closing:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput, Locked, NothingToDo
-from reflectloop.flow import recovery
+from reflectloop.flow import recovery, views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
@@ -63,6 +63,7 @@ def _held(start: Path, purpose: str) -> Iterator[_Hold]:
             yield _Hold(folders, task, list(task.runs.values())[-1], book)
         finally:
             book.close()
+        views.refresh(book.path.parent)
 
 
 # Pausing ------------------------------------------------------------------------------------------------------
@@ -233,6 +234,7 @@ def _copied(folders: Folders, task: Task, run: Run, old: RunFolder, plan: Path, 
     finally:
         book.close()
     folders.set_current_task(task_id)
+    views.refresh(book.path.parent)
     said = f"task {task_id} has {len(kept)} step(s) of {run.id} done"
     return Steered(task_id, new.run_id, said, "reflectloop resume", tuple(kept))
 
@@ -244,3 +246,14 @@ def _as_in(run: Run, name: str, run_id: str) -> Iterator[events.Event]:
     elif step.ended:
         yield events.StepStarted(run_id=run_id, step_id=name, tree=step.start or run.base_tree)
         yield dataclasses.replace(step.ended, run_id=run_id)
+
+
+def answer(start: Path, step_id: str, text: str) -> Steered:
+    """Say to a blocked step what it asked; it waits again, and whoever works on it is told."""
+    leaks.refuse_words(text, "the answer")
+    with _held(start, "answer") as hold:
+        step = hold.run.steps.get(step_id)
+        if step is None or step.status != "blocked":
+            raise _no_such(hold.run, step_id, "be blocked", step.status if step else None)
+        hold.book.append(events.Answered(run_id=hold.run.id, step_id=step_id, text=text))
+        return Steered(hold.task.id, hold.run.id, f"step {step_id} has its answer", "reflectloop status", (step_id,))

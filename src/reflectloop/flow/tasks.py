@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopError
+from reflectloop.flow import views
 from reflectloop.flow.folders import TASK_ID, Folders, pointed
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events, journal, latch
@@ -133,6 +134,7 @@ def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
         book.append(events.LatchCleared(how=how, reason=reason))
     finally:
         book.close()
+    views.refresh(book.path.parent)
 
 
 class Unlocked(NamedTuple):

@@ -34,6 +34,10 @@ class RunStarted(Event):
     isolation: str
     steps: list[str]
     mode: str = "git"
+    titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that no plan describes
+    objective: Json = dataclasses.field(default_factory=dict)
+    details: dict[str, Json] = dataclasses.field(default_factory=dict)  # what else is known of them
+    imported: dict[str, Json] = dataclasses.field(default_factory=dict)  # what somebody else's state says of a step
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,40 @@ class StepSkipped(Event):
     run_id: str
     step_id: str
     reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepBlocked(Event):
+    """A step that cannot go on, why, and what would let it."""
+
+    kind = "step_blocked"
+    run_id: str
+    step_id: str
+    reason: str
+    unblock: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Event):
+    """What a person says to a blocked step; it waits again."""
+
+    kind = "answered"
+    run_id: str
+    step_id: str
+    text: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class StepsAdded(Event):
+    """Steps that came up while the work went on: what one was split into, or what the final review asks for."""
+
+    kind = "steps_added"
+    run_id: str
+    steps: list[str]
+    titles: dict[str, str]
+    details: dict[str, Json]
+    parent: str | None = None
+    reason: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,6 +216,9 @@ KINDS: dict[str, type[Event]] = {
         StepFinished,
         StepInterrupted,
         StepSkipped,
+        StepBlocked,
+        Answered,
+        StepsAdded,
         StepsReset,
         RunReopened,
         RunPaused,

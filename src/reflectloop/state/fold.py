@@ -11,7 +11,7 @@ from reflectloop.state import events
 from reflectloop.state.journal import Entry
 from reflectloop.state.transitions import State, allowed
 
-StepStatus = Literal["pending", "running", "done", "failed", "skipped"]
+StepStatus = Literal["pending", "running", "done", "failed", "blocked", "skipped"]
 RunStatus = Literal["running", "ok", "failed"]
 
 # Failures of the work itself: they latch the task and count as one of its runs.
@@ -39,7 +39,8 @@ class Step:
     attempts: int = 0
     interrupted: int = 0  # in a row, by the engine's own death; these are no attempts
     ended: events.StepFinished | None = None
-    reason: str = ""  # why it was skipped
+    answer: str = ""  # of a person, while it was blocked
+    reason: str = ""  # why it was skipped, why it failed, or on whose word it is done
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,6 +60,9 @@ class Run:
     base_commit: str = ""
     order: list[str] = dataclasses.field(default_factory=list)  # in which steps came to their end
     decision: str | None = None  # of the sealed verification; None where none was asked for
+    titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that no plan describes
+    details: dict[str, events.Json] = dataclasses.field(default_factory=dict)
+    objective: events.Json = dataclasses.field(default_factory=dict)
 
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
@@ -170,10 +174,25 @@ def _started(started: events.RunStarted, entry: Entry) -> Run:
         started.base_tree,
         started.isolation,
         entry.at,
-        {name: Step(name) for name in started.steps},
+        {name: _first(name, started.imported.get(name)) for name in started.steps},
         mode=started.mode,
         base_commit=started.base_commit,
+        titles=started.titles,
+        details=started.details,
+        objective=started.objective,
     )
+
+
+_CLAIMED: dict[object, StepStatus] = {"done": "done", "blocked": "failed"}
+
+
+def _first(name: str, claim: events.Json | None) -> Step:
+    """A step as its run begins: waiting, or as somebody else's state claims, and marked as such."""
+    if claim is None:
+        return Step(name)
+    status, attempts = _CLAIMED.get(claim.get("status"), "pending"), claim.get("attempts")
+    reason = "" if status == "pending" else "imported"
+    return Step(name, status, attempts=attempts if isinstance(attempts, int) else 0, reason=reason)
 
 
 def _end(task: Task, run: Run, ended: events.RunFinished, entry: Entry) -> None:
@@ -214,7 +233,9 @@ _WANTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
     events.StepStarted: ("pending",),
     events.StepFinished: ("running",),
     events.StepInterrupted: ("running",),
-    events.StepSkipped: ("pending", "failed"),
+    events.StepSkipped: ("pending", "failed", "blocked"),
+    events.StepBlocked: ("pending", "running"),
+    events.Answered: ("blocked",),
 }
 
 
@@ -222,6 +243,9 @@ def _turn_step(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
     if isinstance(event, events.StepsReset):
         _reset(run, event, entry)
         _be(task, entry, State.EXECUTING)
+        return
+    if isinstance(event, events.StepsAdded):
+        _add(task, run, event, entry)
         return
     wanted = _WANTED.get(type(event))
     _expect(wanted is not None, entry, f"{event.kind} is not known here")
@@ -234,6 +258,28 @@ def _turn_step(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
     _follow(task, run, event, entry)
 
 
+def _add(task: Task, run: Run, event: events.StepsAdded, entry: Entry) -> None:
+    """Behind the step they came of, which is then not done itself; or at the end, once nothing else is left."""
+    _expect(not set(event.steps) & set(run.steps), entry, "a step is added once")
+    if event.parent is None:
+        _expect(task.state is State.FINAL_REVIEW, entry, "steps are appended when nothing is left to do")
+        _move(task, entry, State.EXECUTING)
+    else:
+        old = run.steps.get(event.parent, Step(""))
+        _expect(old.status in ("pending", "running"), entry, f"step {event.parent} cannot be split")
+        _be(task, entry, State.EXECUTING)
+        _move(task, entry, State.PLANNING, State.EXECUTING)
+        run.steps[event.parent] = dataclasses.replace(
+            old, status="skipped", reason=f"split into {', '.join(event.steps)}"
+        )
+    names = list(run.steps)
+    at = names.index(event.parent) + 1 if event.parent else len(names)
+    order = [*names[:at], *event.steps, *names[at:]]
+    run.steps = {name: run.steps.get(name, Step(name)) for name in order}
+    run.titles = {**run.titles, **event.titles}
+    run.details = {**run.details, **event.details}
+
+
 def _reset(run: Run, event: events.StepsReset, entry: Entry) -> None:
     for name in event.steps:
         _expect(name in run.steps and run.steps[name].status != "running", entry, f"step {name} cannot be done again")
@@ -244,27 +290,31 @@ def _reset(run: Run, event: events.StepsReset, entry: Entry) -> None:
 
 
 def _turned(step: Step, event: events.Event) -> Step:
+    """The step after an event that fits it."""
+    change: dict[str, object] = {}
     match event:
         case events.StepStarted(tree=tree):
-            return dataclasses.replace(step, status="running", tree=tree, attempts=step.attempts + 1)
+            change = {"status": "running", "tree": tree, "attempts": step.attempts + 1}
         case events.StepInterrupted():
-            attempts, interrupted = step.attempts - 1, step.interrupted + 1
-            return dataclasses.replace(step, status="pending", attempts=attempts, interrupted=interrupted)
+            change = {"status": "pending", "attempts": step.attempts - 1, "interrupted": step.interrupted + 1}
         case events.StepSkipped(reason=reason):
-            return dataclasses.replace(step, status="skipped", reason=reason, ended=None)
+            change = {"status": "skipped", "reason": reason, "ended": None}
+        case events.StepBlocked(reason=reason, unblock=unblock):
+            change = {"status": "blocked", "reason": f"{reason}; {unblock}"}
+        case events.Answered(text=text):
+            change = {"status": "pending", "reason": "", "answer": text}
         case events.StepFinished() as ended:
-            return dataclasses.replace(
-                step,
-                status="done" if ended.success else "failed",
-                exit_code=ended.exit_code,
-                start=step.tree,
-                tree=ended.tree,
-                duration_ms=ended.duration_ms,
-                interrupted=0,
-                ended=ended,
-            )
-        case _:
-            return step
+            change = {
+                "status": "done" if ended.success else "failed",
+                "exit_code": ended.exit_code,
+                "start": step.tree,
+                "tree": ended.tree,
+                "duration_ms": ended.duration_ms,
+                "interrupted": 0,
+                "ended": ended,
+                "reason": ended.reason,
+            }
+    return dataclasses.replace(step, **change)  # type: ignore[arg-type]
 
 
 def _follow(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
@@ -274,9 +324,14 @@ def _follow(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
             _be(task, entry, State.EXECUTING)
         case events.StepFinished(success=False):
             _be(task, entry, State.RECOVERING)
+        case events.StepBlocked():
+            _be(task, entry, State.EXECUTING, State.BLOCKED)
+        case events.Answered():
+            _be(task, entry, State.EXECUTING)
         case _:
             _be(task, entry, State.EXECUTING)
-            left = any(step.status in ("pending", "running") for step in run.steps.values())
+            # From the end: steps come to theirs in order, and a long plan is not to be gone through at each.
+            left = any(step.status in ("pending", "running") for step in reversed(run.steps.values()))
             _move(task, entry, State.VERIFYING, State.STORING, State.EXECUTING if left else State.FINAL_REVIEW)
 
 

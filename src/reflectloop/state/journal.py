@@ -36,12 +36,18 @@ def seal(record: Json) -> bytes:
     return f'{text}{_SEAL}{zlib.crc32(text.encode()):08x}"}}\n'.encode()
 
 
-def unseal(line: bytes) -> Json | None:
-    """The record in a line, or None where the line is not what was written."""
+def sound(line: bytes) -> bytes | None:
+    """What a line says, or None where it is not what was written."""
     text, seal_text = line[:-_SEAL_LENGTH], line[-_SEAL_LENGTH:]
-    if seal_text != f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode():
+    return text + b"}" if seal_text == f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode() else None
+
+
+def unseal(line: bytes) -> Json | None:
+    """The same as a record."""
+    text = sound(line)
+    if text is None:
         return None
-    record: Json = json.loads(text + b"}")
+    record: Json = json.loads(text)
     return record
 
 
@@ -51,9 +57,14 @@ def read(path: Path) -> list[Entry]:
         raw = path.read_bytes()
     except FileNotFoundError:
         return []
+    return parse(path, raw)
+
+
+def parse(path: Path, raw: bytes, before: int = 0) -> list[Entry]:
+    """The same of what stands in `path` after its first `before` lines."""
     lines = raw.split(b"\n")
     lines.pop()  # empty, or torn
-    return [_entry(path, number, line) for number, line in enumerate(lines, 1)]
+    return [_entry(path, number, line) for number, line in enumerate(lines, before + 1)]
 
 
 def _entry(path: Path, number: int, line: bytes) -> Entry:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+import reflectloop
 from reflectloop import secrets
 from reflectloop.box.box import Box, Order
 from reflectloop.box.view import TEMP
@@ -24,6 +25,7 @@ from reflectloop.verify.service import beside
 from reflectloop.world import clock, files
 
 _REPORT = "reflectloop-report"
+_SAMPLE = Path("/report/report")
 _LARGEST_REPORT = 256 << 20
 _MOST_REPORTS = 20_000
 _LOG_READ = 16 << 20
@@ -155,10 +157,13 @@ class Runs:
 
     def _key(self, tree: str, check: Detected, checks: Sequence[Detected], only: Sequence[str], attempt: int) -> str:
         built = [list(one.command) for one in checks if one.kind == "build" and one.cwd == check.cwd]
+        # The words as they are run: another version of ours may ask a tool otherwise.
+        words = list(runners.prepare(check, report=_SAMPLE, only=only).argv)
         said = [
+            reflectloop.__version__,
             tree,
             check.tool,
-            list(check.command),
+            words,
             check.cwd,
             repr(check.service),
             built,

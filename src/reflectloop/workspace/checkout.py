@@ -254,7 +254,8 @@ def create(
     warm = None if fresh else ledger.take_warm(project.folder, name, folder)
     desk = warm.desk if warm else ledger.enter(project.folder, name, folder)
     space = Workspace(name, folder, desk, store, snapshot.tree, snapshot.tree, 0)
-    space.borrowed = _borrowed(project, store)
+    # Git in there finds what its index names, also where that is not in the store yet.
+    space.borrowed = (*_borrowed(project, store), *([shared_objects] if shared_objects and fresh else []))
     space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
     space.largest = (carry or WorkspaceConfig()).largest_change_mb * 10**6
     with files.room_for("the workspace", root):

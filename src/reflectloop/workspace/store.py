@@ -9,6 +9,7 @@ from pathlib import Path
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import SandboxCreateFailed
+from reflectloop.workspace import published
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT, Project
 from reflectloop.world import files
 from reflectloop.world.git import Git
@@ -153,7 +154,7 @@ def copy_if_there(source: Path, target: Path) -> None:
 
 def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
     """What is ours, what is carried, and what the user ignores outside the tree."""
-    rules = [f"/{path}\n" for path in KEPT_OUT]
+    rules = [f"/{path}\n" for path in (*KEPT_OUT, *published.ours(project.root))]
     rules += [f"/{path.strip('/')}\n" for path in (*settings.names_carried, *settings.carry_copy)]
     if project.mode == "copy":
         return "".join([*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *settings.exclude))]).encode()

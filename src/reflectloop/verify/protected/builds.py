@@ -9,9 +9,10 @@ _CMAKE_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
 _CMAKE_COMMAND = re.compile(r"(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _CMAKE_STEERS = re.compile(
     r"(?i)enable_testing|add_test|set_tests_properties|set_property|\w*discover_tests|add_custom_target|add_custom_command|"
-    r"(?:add|target)_compile_(?:options|definitions)|add_definitions|configure_file|\w*add_(?:g|unit)?test\w*|ctest\w*|include"
+    r"(?:add|target)_compile_(?:options|definitions)|add_definitions|configure_file|add_subdirectory|\w*add_(?:g|unit)?test\w*|ctest\w*|include"
 )
 _CMAKE_ABOUT_TESTS = re.compile(r"(?i)test|check|ctest|gtest|catch|-W|-fsanitize|/W\d|lint|tidy")
+_CMAKE_SWITCH = re.compile(r"(?i)(?:set|option|unset)\(\s*\w*(?:BUILD|ENABLE|WITH|SKIP|DISABLE|RUN)\w*TEST")
 _XML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _XML_JUDGES = re.compile(
     r"surefire|failsafe|checkstyle|spotbugs|findbugs|pmd|jacoco|enforcer|compiler-plugin|spotless|pitest"
@@ -50,9 +51,15 @@ def cmake(text: str) -> dict[str, object]:
             conditions.pop()
         elif lowered in {"else", "elseif"} and conditions:
             conditions[-1] += f" {lowered} {words}"
-        elif lowered == "return" or (_CMAKE_STEERS.fullmatch(name) and _CMAKE_ABOUT_TESTS.search(name + words)):
+        elif _steers(lowered, words):
             kept.append(" if ".join((f"{lowered}({words})", *conditions)))
     return _numbered("command", kept)
+
+
+def _steers(name: str, words: str) -> bool:
+    if name == "return" or _CMAKE_SWITCH.match(f"{name}({words}"):
+        return True
+    return bool(_CMAKE_STEERS.fullmatch(name) and _CMAKE_ABOUT_TESTS.search(name + words))
 
 
 def maven(text: str) -> dict[str, object]:

@@ -22,9 +22,17 @@ def parsed(data: bytes | None) -> ast.Module | None:
     if data is None:
         return ast.Module(body=[], type_ignores=[])
     try:
-        return ast.parse(data)
+        return _by_value(ast.parse(data))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+
+
+def _by_value(module: ast.Module) -> ast.Module:
+    """`u'a'` is the value that `'a'` is, and is spelled the same."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant):
+            node.kind = None
+    return module
 
 
 def beyond_fixtures(before: bytes | None, after: bytes | None) -> list[Beyond]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import io
 import re
 import tokenize
@@ -16,12 +17,28 @@ from reflectloop.verify.result import Change
 _HASH = frozenset("rb sh bash bats ex exs pl pm r jl t yml yaml toml".split())  # noqa: SIM905 - reads better as text
 # A literal stands first so that a comment sign inside it is not taken for one.
 _SLASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/', re.DOTALL)
+REGEX = r"(?:(?<=[(,=:\[!&|?{;\n])|(?<==>)|(?<=\breturn))[ \t]*/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/"
+JAVASCRIPT = frozenset("js jsx ts tsx mjs cjs mts cts vue svelte".split())  # noqa: SIM905 - reads better as text
+_SLASHES_OR_REGEX = re.compile(_SLASHES.pattern.replace("(", f"({REGEX}|", 1), re.DOTALL)
 _HASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|(?<!\S)#[^\n]*', re.DOTALL)
 
 
 class Line(NamedTuple):
     number: int
     text: str
+
+
+def stood(before: bytes | None, after: bytes | None, number: int) -> int:
+    """The line of the new version that stands where a line of the old one stood; 1 where nothing is left."""
+    old, new = ([row.strip() for row in (data or b"").splitlines()] for data in (before, after))
+    places: dict[bytes, list[int]] = {}
+    for at, row in enumerate(new, 1):
+        places.setdefault(row, []).append(at)
+    for above in range(min(number - 1, len(old)), 0, -1):
+        if (row := old[above - 1]) and row in places:
+            nearest = min(places[row], key=lambda at: abs(at - above))
+            return max(1, min(nearest + number - above, nearest + 1, len(new)))
+    return 1
 
 
 def ending(path: str) -> str:
@@ -33,7 +50,7 @@ def code(path: str, data: bytes | None) -> str:
     text = (data or b"").decode(errors="replace")
     if ending(path) in {"py", "pyi"}:
         return _python(text)
-    pattern = _HASHES if ending(path) in _HASH else _SLASHES
+    pattern = _SLASHES_OR_REGEX if ending(path) in JAVASCRIPT else _HASHES if ending(path) in _HASH else _SLASHES
     return pattern.sub(lambda found: found[1] or "\n" * found[0].count("\n"), text)
 
 
@@ -69,10 +86,49 @@ def added(change: Change, *, comments: bool = False) -> Iterator[Line]:
         (data or b"").decode(errors="replace") if comments else code(change.path, data)
         for data in (change.before, change.after)
     )
-    known = Counter(line.strip() for line in before.splitlines())
+    known = Counter(_alike(line) for line in before.splitlines())
+    kept = frozenset() if comments or ending(change.path) != "py" else _respelled(change)
     for number, line in enumerate(after.splitlines(), 1):
-        text = line.strip()
+        text = _alike(line)
         if known[text] > 0:
             known[text] -= 1
-        elif text:
-            yield Line(number, text)
+        elif text and number not in kept:
+            yield Line(number, line.strip())
+
+
+def _alike(line: str) -> str:
+    """A line without what a formatter changes in it: blanks, quotes, its last sign."""
+    return re.sub(r"\s+", "", line).replace('"', "'").rstrip(";,")
+
+
+def _respelled(change: Change) -> frozenset[int]:
+    """Lines of Python statements that were there before, however they are broken into lines and quoted."""
+    old, new = parsed(change.before), parsed(change.after)
+    if old is None or new is None:
+        return frozenset()
+    try:
+        known, kept, fresh = Counter(text for _, text in _statements(old)), set[int](), set[int]()
+        for lines, text in _statements(new):
+            (kept if known[text] > 0 else fresh).update(lines)
+            known[text] -= 1
+    except RecursionError:
+        return frozenset()
+    return frozenset(kept - fresh)
+
+
+def _statements(module: ast.Module) -> Iterator[tuple[range, str]]:
+    """Every statement with its lines; of one that holds others only its head."""
+    for node in ast.walk(module):
+        if not isinstance(node, ast.stmt):
+            continue
+        first = min((each.lineno for each in getattr(node, "decorator_list", ())), default=node.lineno)
+        held = getattr(node, "body", None) or getattr(node, "cases", None)
+        if held is None:
+            yield range(first, (node.end_lineno or first) + 1), ast.unparse(node)
+            continue
+        head = copy.copy(node)
+        for name, value in (("body", [ast.Pass()]), ("orelse", []), ("finalbody", []), ("cases", [])):
+            if hasattr(node, name):
+                setattr(head, name, value)
+        below = getattr(held[0], "lineno", None) or held[0].pattern.lineno
+        yield range(first, max(node.lineno, below - 1) + 1), ast.unparse(head)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 LOOSENS = re.compile(
     r"\|\|\s*(?:true|:|exit\s+0|echo|/bin/true)|;\s*(?:true|:)\s*$|\bexit\s+0\b|\bset\s+\+e\b|&\s*$|--no-fail|--exit-zero|"
     r"--passWithNoTests|--pass-with-no-tests|--if-present|--silent-failures|--forceExit|--bail=0|-DskipTests|"
-    r"-Dmaven\.test\.(?:skip|failure\.ignore)|-x\s+test\b|--no-verify|continue-on-error:\s*true|allow_failure:\s*true|"
+    r"-Dmaven\.test\.(?:skip|failure\.ignore)|-x\s+test\b|--no-verify|continue-on-error:\s*(?:\$\{\{\s*)?[\"']?true|"
+    r"allow_failure:\s*[\"']?true|"
     r"\|\s*(?:true|cat|tail|head|tee)\b|\bif:\s*(?:\$\{\{\s*)?(?:false|always\(\)\s*&&\s*false)|"
     r"--warn-only|--max-warnings[ =]-?\d"
 )

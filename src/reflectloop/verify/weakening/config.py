@@ -9,11 +9,14 @@ from reflectloop.verify.protected import guard
 from reflectloop.verify.protected.parts import Part, part
 from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening import settings
+from reflectloop.verify.weakening.added import stood
 
 _FORMATTING = re.compile(
     r"(?:^|/)(?:\.editorconfig|\.prettierrc[^/]*|\.clang-format|\.?rustfmt\.toml|prettier\.config\.[^/]*)$"
 )
 _LINE_KEY = re.compile(r"""^["']?([\w.-]+)["']?\s*[:=]\s*(.*?)[,;]?$""")
+_WRITTEN = frozenset({"command", "block", "plugin", "line"})
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _LINTERS = frozenset({"ruff", "mypy", "pyright", "basedpyright", "flake8", "pylint", "black", "isort", "bandit", "ty"})
 Setting = tuple[str, settings.Words]
 _NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened"}
@@ -64,7 +67,7 @@ def _file(change: Change, before: Part | None, after: Part | None, moved: set[Se
         )
 
 
-def _settings(change: Change, before: Part, after: Part, moved: set[Setting]) -> Iterator[tuple[str, int | None, str]]:
+def _settings(change: Change, before: Part, after: Part, moved: set[Setting]) -> Iterator[tuple[str, int, str]]:
     before, after = _by_key(before), _by_key(after)
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
@@ -99,11 +102,29 @@ def _by_key(read: Part) -> Part:
     return found
 
 
-def _line(change: Change, key: str) -> int | None:
-    """The line that most likely says it: the last word of the key, in the new version, else in the old."""
-    word = key.rpartition(" ")[2] if key.startswith(("target ", "variable ")) else key.rpartition(".")[2]
-    for data in (change.after, change.before):
-        for number, line in enumerate((data or b"").decode(errors="replace").splitlines(), 1):
-            if word and word in line:
-                return number
-    return None
+def _line(change: Change, key: str) -> int:
+    """The line that most likely says it, in the new version; where it stood, if it is gone."""
+    for spelled in _spellings(key):
+        pattern = re.compile(spelled, re.IGNORECASE)
+        if found := pattern.search(_text(change.after)):
+            return _text(change.after).count("\n", 0, found.start()) + 1
+        if found := pattern.search(_text(change.before)):
+            number = _text(change.before).count("\n", 0, found.start()) + 1
+            return stood(change.before, change.after, number)
+    return 1
+
+
+def _spellings(key: str) -> Iterator[str]:
+    """A command as it is written or as it begins, else the last word of a key."""
+    kind, _, words = key.partition(" ")
+    if kind in _WRITTEN:
+        tokens = [re.escape(each) for each in _TOKEN.findall(words.partition(" if ")[0][:300])]
+        yield r"\s*".join(tokens)
+        yield r"\s*".join(tokens[:4])
+    word = words if kind in {"target", "variable"} else key.rpartition(".")[2]
+    if word:
+        yield re.escape(word)
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").decode(errors="replace")

@@ -59,6 +59,12 @@ def _examples(data: bytes) -> dict[str, tuple[int, list[Example]]]:
 
 def _parsed(text: str) -> list[Example]:
     try:
-        return [(each.source.strip(), each.want.strip()) for each in _PARSER.get_examples(text)]
+        return [(_spelled(each.source), each.want.strip()) for each in _PARSER.get_examples(text)]
     except ValueError:
         return []
+
+
+def _spelled(source: str) -> str:
+    """As Python would write it, whatever its quotes and blanks."""
+    module = parsed(source.encode(errors="replace"))
+    return ast.unparse(module) if module else source.strip()

@@ -54,7 +54,8 @@ def _stands_in(change: Change, *, moved: bool) -> Iterator[Finding]:
     elif found.kind == "shadow" and shades(change) and not module:
         yield Finding("tool-shadowed", change.path, 1, found.why)
     elif found.kind == "artefact":
-        yield Finding("artefact", change.path, None, found.why)
+        lines = change.after is not None and b"\0" not in change.after
+        yield Finding("artefact", change.path, 1 if lines else None, found.why)
     elif found.kind == "own":
         words = f"changes {found.why}"
         yield Finding("own-settings", change.path, 1, words, "suspect" if ".claude/" in change.path else "weakening")

@@ -147,6 +147,15 @@ def _target(old: object, new: object) -> str | None:
     return f"no longer needs `{lost[0]}`" if lost else commands.recipe(old[1], new[1])
 
 
+def _registered(old: object, new: object) -> str | None:
+    """One more asks more; one fewer is a check lost."""
+    return "is gone" if new is None else "is there fewer times" if (number(old) or 0) > (number(new) or 0) else None
+
+
+def _loosening(old: object, new: object) -> str | None:
+    return None if new is None else unknown(old, new)
+
+
 def unknown(old: object, new: object) -> str | None:
     """A key on no list: that it is harmless would be a guess."""
     return "changed" if old is not None and new is not None else "was added" if old is None else "is gone"
@@ -154,6 +163,13 @@ def unknown(old: object, new: object) -> str | None:
 
 _TABLE: tuple[tuple[str, Judge], ...] = (
     (r"target .*", _target),
+    (
+        r"command (?:enable_testing|add_subdirectory|add_test|\w*discover_tests|\w*add_(?:g|unit)?test\w*)\(.*",
+        _registered,
+    ),
+    (r"command (?:set|option)\(.*\b(?:ON|TRUE|1)\b.*", _registered),
+    (r"command set_tests_properties\(.*\b(?:DISABLED|WILL_FAIL|SKIP_\w+)\b.*", _loosening),
+    (r"command set_tests_properties\((?!.*_EXPRESSION\b).*", _harmless),
     (
         r"(?:testenv:|tox\.env\.|env\.)(?:docs?|docset|update|build|release|publish|serve|changelog|cog|dev)\b.*",
         _harmless,

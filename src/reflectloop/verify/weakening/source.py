@@ -9,8 +9,18 @@ from reflectloop.verify.protected import guard
 from reflectloop.verify.protected.names import CODE_ENDINGS
 from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening.added import Line, added, ending
-from reflectloop.verify.weakening.tells import CALLERS_NAME, ONE_LINE, TELLS, WHO_CALLS, WHOLE_FILE
+from reflectloop.verify.weakening.tells import (
+    CALLERS_NAME,
+    JAVASCRIPT,
+    LOOKS_AROUND,
+    NAMES_A_TEST,
+    ONE_LINE,
+    TELLS,
+    WHO_CALLS,
+    WHOLE_FILE,
+)
 
+_NEAR = 4  # lines
 _NOR_IN_TESTS = frozenset({"patches-the-runner", "always-equal"})
 
 
@@ -41,6 +51,18 @@ def _under_test(change: Change) -> Iterator[Finding]:
                 grade = "note" if harmless else tell.grade
                 yield Finding(tell.rule, change.path, line.number, f"{tell.why}: `{line.text[:80]}`", grade)
                 break
+        else:
+            yield from _in_two_lines(change.path, line, lines)
+
+
+def _in_two_lines(path: str, line: Line, lines: Sequence[Line]) -> Iterator[Finding]:
+    """`const stack = new Error().stack`, and a line or two on `/test/.test(stack)`."""
+    if ending(path) not in JAVASCRIPT or not LOOKS_AROUND.search(line.text):
+        return
+    near = [each for each in lines if 0 < abs(each.number - line.number) <= _NEAR]
+    if any(NAMES_A_TEST.search(each.text) for each in near):
+        words = f"may look for a test among its callers: `{line.text[:80]}`"
+        yield Finding("knows-the-test", path, line.number, words, "suspect")
 
 
 def _in_tests(change: Change) -> Iterator[Finding]:

@@ -29,6 +29,26 @@ _CI = (
 WHO_CALLS = "looks at who calls it, and by which name"
 CALLERS_NAME = re.compile(r"co_filename|co_name|f_code|\.filename|\.function\b|__file__|\btests?\b|test_")
 _RUNNERS = r"(?:pytest|_pytest|unittest|nose2?|doctest|hypothesis|tox|jest|mocha|vitest)"
+# Globals that only a runner of JavaScript sets; the second are plain words too, and count only as globals.
+_JS_GLOBALS = (
+    r"(?:jest|describe|it|vi|mocha|jasmine|expect|"
+    r"beforeEach|afterEach|beforeAll|afterAll|__karma__|__coverage__|Cypress)"
+)
+_JS_WORDS = rf"(?:{_JS_GLOBALS}|test|suite|specify|before|after)"
+_JS_VARIABLES = r"(?:NODE_TEST_CONTEXT|JEST_WORKER_ID|VITEST(?:_\w+)?|MOCHA_\w+|JASMINE_\w+|NODE_V8_COVERAGE)"
+# A text or a regular expression of JavaScript with the name of a runner or of tests in it; not the method `test(`.
+_JS_NAMES = (
+    r"[\"'`/][^\"'`\n]{0,80}?(?<![A-Za-z])"
+    r"(?i:tests?|specs?|jest|mocha|vitest|jasmine|karma|cypress|playwright)(?![A-Za-z(])"
+)
+_JS_CALLERS = (
+    r"(?:new\s+Error\b[^;]{0,40}?\.stack\b|captureStackTrace|prepareStackTrace|require\.cache\b|"
+    r"(?:require\.main|module\.parent|process\.mainModule)\??\.\w+|process\.argv\[[01]\]|process\.execArgv|"
+    r"(?:keys|entries)\(\s*process\.env\s*\)|npm_lifecycle_\w+)"
+)
+# Said in two lines that stand close together: one looks around, the other names a test.
+LOOKS_AROUND, NAMES_A_TEST = re.compile(_JS_CALLERS), re.compile(_JS_NAMES)
+JAVASCRIPT = _JS
 
 _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
     (
@@ -47,9 +67,19 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
     ),
     (
         "knows-the-test",
-        r"\.stack\b.*(?:includes|match|test|indexOf)\(.*(?:test|spec|jest|vitest|mocha)",
+        (
+            r"\.stack\b.*(?:includes|match|test|indexOf)\(.*(?:test|spec|jest|vitest|mocha)|"
+            rf"^(?=.*{_JS_CALLERS})(?=.*{_JS_NAMES})"
+        ),
         "looks for a test among its callers",
         "weakening",
+        _JS,
+    ),
+    (
+        "knows-the-test",
+        rf"^(?=.*process\.argv\b)(?=.*{_JS_NAMES})",
+        "asks whether a test runner started it",
+        "suspect",
         _JS,
     ),
     (
@@ -89,23 +119,36 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
     ),
     (
         "knows-the-test",
-        r"JEST_WORKER_ID|VITEST_(?:WORKER|POOL)_ID|process\.env\.VITEST\b|import\.meta\.vitest",
+        rf"JEST_WORKER_ID|VITEST_(?:WORKER|POOL)_ID|^(?=.*\benv\b)(?=.*\b{_JS_VARIABLES}\b)|import\.meta\.vitest",
         "asks whether a test runner runs it",
         "weakening",
         _JS,
     ),
     (
         "knows-the-test",
-        r"NODE_ENV\W{1,6}\s*[!=]==?\s*[\"'`]test[\"'`]|[\"'`]test[\"'`]\s*[!=]==?\s*process\.env",
+        (
+            r"NODE_ENV\W{1,6}\s*[!=]==?\s*[\"'`]test[\"'`]|[\"'`]test[\"'`]\s*[!=]==?\s*process\.env|"
+            r"import\.meta\.env\.MODE\s*[!=]==?\s*[\"'`]test"
+        ),
         "asks whether it is under test",
         "weakening",
         _JS,
     ),
     (
         "knows-the-test",
-        r"typeof\s+(?:jest|describe|it|vi|mocha|expect)\b|global(?:This)?\.(?:jest|describe|expect|vi)\b",
+        (
+            rf"typeof\s+{_JS_GLOBALS}\b|\bglobal(?:This)?(?:\??\.|(?:\?\.)?\[\s*[\"'`]){_JS_WORDS}\b|\bwindow\??\.(?:jest|describe|mocha|jasmine|__karma__|Cypress)\b|"
+            rf"[\"'`]{_JS_WORDS}[\"'`]\s+in\s+(?:global|window|self)"
+        ),
         "asks whether a test runner is there",
         "weakening",
+        _JS,
+    ),
+    (
+        "knows-the-test",
+        r"typeof\s+(?:test|suite|specify|before|after)\s*[!=]==?\s*[\"'`]undefined",
+        "asks whether a test runner is there",
+        "suspect",
         _JS,
     ),
     (
@@ -145,7 +188,10 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
     ),
     (
         "knows-the-ci",
-        rf"{_ENV}{_CI}[\"']|[\"']{_CI}[\"']\s+(?:not\s+)?in\s+(?:os\.)?environ|process\.env\.{_CI}\b",
+        (
+            rf"{_ENV}{_CI}[\"']|[\"']{_CI}[\"']\s+(?:not\s+)?in\s+(?:os\.)?environ|process\.env\.{_CI}\b|"
+            rf"[\"'`]{_CI}[\"'`]\s+in\s+process\.env|\{{[^{{}}]*\b{_CI}\b[^{{}}]*\}}\s*=\s*process\.env|(?:require\(|from\s+)[\"'](?:ci-info|is-ci)[\"']"
+        ),
         "asks whether it runs in continuous integration",
         "suspect",
         None,

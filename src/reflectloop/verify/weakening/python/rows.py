@@ -51,7 +51,7 @@ def tables(node: Function, known: Mapping[str, ast.expr]) -> list[Table]:
             continue  # a mark without rows
         name = last_name(decorator.func)
         if name == "parametrize" and len(decorator.args) > 1:
-            found.append(_table(ast.unparse(decorator.args[0]), decorator.args[1], known))
+            found.append(_table(_names(decorator.args[0]), decorator.args[1], known))
         elif name in {"expand", "data", "ddt"} and decorator.args:
             found.append(_table(name, decorator.args[0] if name == "expand" else ast.List(decorator.args), known))
     examples = [
@@ -60,6 +60,15 @@ def tables(node: Function, known: Mapping[str, ast.expr]) -> list[Table]:
     if examples:
         found.append(Table("example", tuple(_row(each) for each in examples), "example", examples[0].lineno))
     return found
+
+
+def _names(node: ast.expr) -> str:
+    """`"a,b"` and `("a", "b")` name the same."""
+    parts = node.elts if isinstance(node, _LISTS) else [node]
+    if not all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in parts):
+        return ast.unparse(node)
+    words = (word for each in parts if isinstance(each, ast.Constant) for word in str(each.value).split(","))
+    return ", ".join(word.strip() for word in words)
 
 
 def _table(names: str, rows: ast.expr, known: Mapping[str, ast.expr]) -> Table:

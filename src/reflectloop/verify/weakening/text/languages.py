@@ -12,33 +12,48 @@ class Language(NamedTuple):
     check: re.Pattern[str]
     weak: re.Pattern[str]  # matchers that ask little
     strong: re.Pattern[str]  # those that ask for the very value
+    tags: re.Pattern[str]  # texts in the head of a test that skip it
     braces: bool = True
+    calls: bool = False  # a test is a call, and ends where its brackets do
 
 
 _NONE = r"(?!)"
 _TAUTOLOGIES = (
     r"expect\((true|1|'[^']*')\)\.to(?:Be|Equal|BeTruthy)\((?:true|1|\1)?\)|assert(?:\.ok|\.true)?!?\((?:true|1)\)|"
     r"assert(?:True|_eq!|Equals|\.equal|\.strictEqual|Equal|Same)\((?:true|([\w.()]+),\2)\)|expect\((true)\)\.to(?:eq|be)\(?true|"
-    r"(?:assert|require)\.(?:True\(t,true|Equal\(t,([\w.]+),\4)\)|\$this->assertTrue\(true\)"
+    r"(?:assert|require)\.(?:True\(t,true|Equal\(t,([\w.]+),\4)\)|\$this->assertTrue\(true\)|"
+    r"\b(?:CHECK|REQUIRE|EXPECT_TRUE|ASSERT_TRUE|TEST_ASSERT(?:_TRUE)?)\((?:true|1)\)|"
+    r"\b(?:EXPECT_EQ|ASSERT_EQ|TEST_ASSERT_EQUAL\w*|CHECK_EQ)\((?P<same>[\w.()]+),(?P=same)\)"
 )
 TAUTOLOGY = re.compile(_TAUTOLOGIES)
 
 
 def _language(
-    test: str, skip: str, check: str, weak: str = _NONE, strong: str = _NONE, *, braces: bool = True
+    test: str,
+    skip: str,
+    check: str,
+    weak: str = _NONE,
+    strong: str = _NONE,
+    *,
+    tags: str = _NONE,
+    braces: bool = True,
+    calls: bool = False,
 ) -> Language:
-    one, two, three, four, five = (re.compile(each, re.MULTILINE) for each in (test, skip, check, weak, strong))
-    return Language(one, two, three, four, five, braces)
+    one, two, three, four, five, six = (
+        re.compile(each, re.MULTILINE) for each in (test, skip, check, weak, strong, tags)
+    )
+    return Language(one, two, three, four, five, six, braces, calls)
 
 
 _JS = _language(
     r"\b[xf]?(?:it|test|specify)(?:\.\w+)*(?:\([^()]*\)|`[^`]*`)?\s*\(\s*(?P<quote>['\"`])(?P<name>(?:\\.|(?!(?P=quote)).)*)(?P=quote)",
     r"\b(?:it|test|describe|context|suite|specify)\.(?:skip|todo|failing|fails|skipIf|runIf|only)\b|\b(?:xit|xtest|xdescribe|xcontext|fit|fdescribe|fcontext)\s*\(|"
-    r"\.each\(\s*\[\s*\]\s*\)|\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|\{\s*(?:skip|todo|only)\s*:\s*(?:true|['\"])",
+    r"\.each\(\s*\[\s*\]\s*\)|\bthis\.skip\(\)|\bt\.(?:skip|todo)\(|\bctx\.skip\(|[{,]\s*(?:skip|todo|only)\s*:\s*(?:true|['\"!]|process\b|\w+\()|\b(?:it|test|describe|context|suite|specify)\[\s*'",
     r"\bexpect(?:\.\w+)?\s*\(|\bassert(?:\.\w+)*\s*\(|\bt\.(?:is|deepEqual|true|false|throws\w*|not|truthy|falsy|like|regex|equal|same|ok|match)\s*\(|\.should\.\w+|\bsinon\.assert\.\w+\s*\(",
     r"toBeDefined|toBeTruthy|toBeFalsy|toBeInstanceOf|toContain|toMatch\b|toBeGreaterThan|toBeLessThan|anything\(\)|expect\.any\b|not\.to(?:Be|Equal|Throw)|toHaveBeenCalled\(|toHaveLength|"
     r"toBeCloseTo|assert\.ok|toMatchSnapshot|toMatchInlineSnapshot|toBeNull\b|\.exist\b|\.ok\b|toThrow\(\)|toHaveProperty|arrayContaining|objectContaining",
     r"toBe\(|toEqual\(|toStrictEqual\(|toThrow\(.|toHaveBeenCalledWith|toHaveBeenCalledTimes|deepEqual|strictEqual|assert\.equal|\.eql?\(|t\.is\(",
+    calls=True,
 )
 _GO = _language(
     r"^func\s+(?P<name>(?:Test|Fuzz|Example|Benchmark)\w*)\s*\(",
@@ -77,11 +92,16 @@ _PHP = _language(
     r"assertEquals|assertSame|assertCount|toBe\(|toEqual\(|expectExceptionMessage",
 )
 _C = _language(
-    r"\b(?:TEST|TEST_F|TEST_P|TYPED_TEST|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST)\s*\(\s*(?P<name>[^)]*)\)",
-    r"\bGTEST_SKIP\s*\(|\bDISABLED_\w+|\[!?(?:\.|hide|mayfail|shouldfail)\]|\bSKIP\s*\(|\bTEST_IGNORE\w*\s*\(",
-    r"\b(?:ASSERT|EXPECT|CHECK|REQUIRE|TEST_ASSERT|ck_assert|cr_assert|BOOST_CHECK|BOOST_REQUIRE|BOOST_TEST)\w*\s*\(|\bassert\w*\s*\(",
-    r"_NE\b|_TRUE|_NEAR|NO_THROW|ANY_THROW|_GE\b|_LE\b",
-    r"_EQ\b|_STREQ|EQUAL|_THROW\b",
+    r"\b(?:TEST|TEST_F|TEST_P|TYPED_TEST|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST)\s*\(\s*(?P<name>[^)]*)\)|"
+    r"^(?:[A-Za-z_]\w*[\s*&]{1,80}){1,4}(?!(?:if|for|while|switch|return|catch)\b)(?P<function>[A-Za-z_]\w*)\s*\([^;{}()]*\)\s*(?=\{)",
+    r"\bGTEST_SKIP\s*\(|\bDISABLED_\w+|\bSKIP\s*\(|\bTEST_(?:IGNORE|PASS)\w*\s*\(|\bdoctest::(?:skip|may_fail|should_fail|expected_failures)\b|"
+    r"^[ \t]*#[ \t]*if[ \t]+(?:0|false)\b|^[ \t]*IGNORE_TEST\s*\(",
+    r"\b(?:ASSERT|EXPECT|CHECK|REQUIRE|TEST_ASSERT|TEST_FAIL|FAIL|ck_assert|cr_assert|BOOST_CHECK|BOOST_REQUIRE|BOOST_TEST|CU_ASSERT|TEST_EQUAL)\w*\s*\(|"
+    r"\b(?:static_)?assert\w*\s*\(|\breturn\s+(?:UNITY_END|RUN_ALL_TESTS|cmocka_run_group_tests\w*|srunner_ntests_failed)\s*\(|"
+    r"\bif\s*\([^{}\n;]{1,300}\)\s*\{?\s*(?:return\s+-?[1-9]|exit\s*\(\s*[1-9E]|abort\s*\()",
+    r"_NE\b|_TRUE|_NEAR|NO_THROW|ANY_THROW|_GE\b|_LE\b|NOT_NULL|_WITHIN",
+    r"_EQ\b|_STREQ|EQUAL|_THROW\b|==",
+    tags=r"\[(?:\.[^\]]*|!?hide|!mayfail|!shouldfail)\]",
 )
 _DOTNET = _language(
     r"\[(?:Fact|Theory|Test|TestMethod|TestCase)\b[^\]]*\]\s*(?:\[[^\]\n]*\]\s{0,99}){0,8}(?:(?:public|private|internal|async|static|override)\s+)*[\w<>\[\]]+\s+(?P<name>\w+)\s*\(",

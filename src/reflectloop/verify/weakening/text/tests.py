@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from reflectloop.verify.protected import is_test
+from reflectloop.verify.protected import guard, is_test
 from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening.added import added, ending
+from reflectloop.verify.weakening.text import registered
 from reflectloop.verify.weakening.text.languages import BY_ENDING, TAUTOLOGY
 from reflectloop.verify.weakening.text.reading import Block, Check, Read, known, read
 
@@ -17,11 +18,22 @@ _NUMBER = re.compile(r"(toBeCloseTo|_NEAR|InDelta|be_within|within)\((.*?)(-?[\d
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
-    ours = [each for each in changes if known(each.path) and (is_test(each.path) or each.path.endswith(".rs"))]
+    ours = [each for each in changes if known(each.path) and _concerns(each.path)]
     read_ = {each.path: (read(each.path, each.before), read(each.path, each.after)) for each in ours}
     fresh = [block for old, new in read_.values() for name, block in new.blocks.items() if name not in old.blocks]
     for change in ours:
         yield from _file(change, *read_[change.path], fresh)
+    yield from registered.look(ours, read_)
+
+
+def _concerns(path: str) -> bool:
+    """Tests, sources of Rust, which hold their tests, and in C whatever lies among tests."""
+    found = guard(path)
+    return is_test(path) or path.endswith(".rs") or (found is not None and found.kind == "fixture" and _is_c(path))
+
+
+def _is_c(path: str) -> bool:
+    return ending(path) in registered.C
 
 
 def _file(change: Change, old: Read, new: Read, fresh: Sequence[Block]) -> Iterator[Finding]:
@@ -33,7 +45,7 @@ def _file(change: Change, old: Read, new: Read, fresh: Sequence[Block]) -> Itera
         elif same := next((each for each in fresh if _kept(was, each)), None):
             yield Finding("test-renamed", same.path, same.line, f"{was.name} is now {same.name}", "note")
             yield from _skips(was, same)
-        else:
+        elif _judges(was):
             gone.append(was)
     if gone and change.after is None:
         yield Finding(
@@ -50,6 +62,10 @@ def _file(change: Change, old: Read, new: Read, fresh: Sequence[Block]) -> Itera
 
 
 _MOCKED = re.compile(r"\b(?:jest|vi)\.(?:mock|doMock|unstable_mockModule)\(|\bproxyquire\b|\bmock\.module\(")
+_DEFINED = re.compile(
+    r"^#\s*define\s+(NDEBUG|(?:TEST_)?(?:ASSERT|EXPECT|REQUIRE|CHECK)\w*|assert\w*|RUN_TEST\w*|TEST(?:_F|_CASE)?)\b"
+)
+_NOTHING = re.compile(r"[^{}]*\{(?:return(?:0|null|nil)?;?|;|\(void\)0;|pass)*\}\)?;?")
 _TAGGED = re.compile(r"^//\s*(?:go:build|\+build)\b")
 
 
@@ -58,9 +74,22 @@ def _lines(change: Change) -> Iterator[Finding]:
     for line in added(change, comments=True):
         if _TAGGED.match(line.text):
             yield Finding("skip-added", change.path, line.number, f"the file: `{line.text[:60]}`")
+        elif _is_c(change.path) and (macro := _DEFINED.match(line.text)) and _used(change.before, macro[1]):
+            words = f"an assertion is defined anew: `{line.text[:60]}`"
+            yield Finding("patches-the-runner", change.path, line.number, words)
         elif _MOCKED.search(line.text) and is_test(change.path):
             words = f"a stand-in may replace the code under test: `{line.text[:60]}`"
             yield Finding("code-mocked", change.path, line.number, words, "suspect")
+
+
+def _used(data: bytes | None, macro: str) -> bool:
+    text = (data or b"").decode(errors="replace")
+    return "assert(" in text if macro == "NDEBUG" else f"{macro}(" in text.replace(" (", "(")
+
+
+def _judges(block: Block) -> bool:
+    """In C every function is read; one that neither asserts nor is named like a test only helps."""
+    return not (_is_c(block.path) and block.name.isidentifier()) or bool(block.checks) or "test" in block.name.lower()
 
 
 def _kept(was: Block, other: Block) -> bool:
@@ -85,6 +114,9 @@ def _new_skips(old: Sequence[Check], new: Sequence[Check], path: str, name: str)
 def _pair(was: Block, now: Block) -> Iterator[Finding]:
     yield from _skips(was, now)
     if was.body == now.body:
+        return
+    if _judges(was) and _NOTHING.fullmatch(now.body) and not _NOTHING.fullmatch(was.body):
+        yield Finding("test-emptied", now.path, now.line, f"{now.name} no longer does anything")
         return
     if now.returns and not was.returns:
         yield Finding("early-return", now.path, now.line, f"{now.name} returns before its first assertion")

@@ -1,0 +1,129 @@
+"""Reads the `*** Begin Patch` form: files by heading, hunks by the lines around them, no numbers. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from reflectloop.fileops.change import Change, Unfit, counted, named
+from reflectloop.fileops.hunks import Hunk, Line
+
+FIRST = "*** Begin Patch"
+_LAST = "*** End Patch"
+_ADD, _UPDATE, _DELETE, _MOVE = "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move File: "
+_TARGET, _END_OF_FILE = "*** Move to: ", "*** End of File"
+_ARROW = " -> "
+_NUMBERS = re.compile(r"(?:-\d+(?:,\d+)? \+\d+(?:,\d+)? @@ ?.*|.*?(?P<closed> ?@@))")
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self.lines = [line.removesuffix("\r") for line in text.split("\n")]
+        self.at = 1
+
+    @property
+    def now(self) -> str:
+        return self.lines[self.at] if self.at < len(self.lines) else ""
+
+    @property
+    def over(self) -> bool:
+        return self.at >= len(self.lines)
+
+    def take(self) -> str:
+        self.at += 1
+        return self.lines[self.at - 1]
+
+    def fault(self, words: str) -> Unfit:
+        return Unfit(f"line {self.at + 1}: {words}")
+
+    def path(self, text: str) -> str:
+        return named(text.strip(), self.at)
+
+
+def read(text: str) -> tuple[Change, ...]:
+    reader = _Reader(text)
+    changes: list[Change] = []
+    while reader.now.strip() != _LAST:
+        if reader.over:
+            raise reader.fault(f"{_LAST!r} is missing")
+        if not reader.now.strip():
+            reader.take()
+            continue
+        changes.append(_change(reader))
+    if any(line.strip() for line in reader.lines[reader.at + 1 :]):
+        raise reader.fault(f"something follows {_LAST!r}")
+    return counted(changes)
+
+
+def _change(reader: _Reader) -> Change:
+    heading = reader.now
+    if heading.startswith(_DELETE):
+        return Change("delete", reader.path(reader.take().removeprefix(_DELETE)))
+    if heading.startswith(_ADD):
+        path = reader.path(reader.take().removeprefix(_ADD))
+        return Change("add", path, (Hunk(_added(reader)),), closes=True)
+    if heading.startswith((_UPDATE, _MOVE)):
+        return _update(reader)
+    raise reader.fault(f"a file's heading is expected, such as {_UPDATE + 'PATH'!r}, and not {heading[:100]!r}")
+
+
+def _added(reader: _Reader) -> tuple[Line, ...]:
+    lines: list[Line] = []
+    while reader.now.startswith("+"):
+        lines.append(Line("+", reader.take()[1:]))
+    return tuple(lines)
+
+
+def _update(reader: _Reader) -> Change:
+    moving = reader.now.startswith(_MOVE)
+    source, _, target = reader.take().removeprefix(_MOVE).removeprefix(_UPDATE).partition(_ARROW if moving else "\n")
+    path = reader.path(source)
+    if reader.now.startswith(_TARGET):
+        target = reader.take().removeprefix(_TARGET)
+    place = reader.path(target) if target else None
+    if moving and place is None:
+        raise reader.fault(f"{_TARGET + 'PATH'!r} is missing")
+    hunks: list[Hunk] = []
+    while not reader.over and not _is_heading(reader.now):
+        hunks.append(_hunk(reader))
+    if not hunks and place is None:
+        raise reader.fault(f"there is no change to {path!r}")
+    return Change("update", path, tuple(hunks), place, closes=bool(hunks))
+
+
+def _is_heading(line: str) -> bool:
+    return line.startswith("*** ") and line.strip() != _END_OF_FILE
+
+
+def _hunk(reader: _Reader) -> Hunk:
+    anchors: list[str] = []
+    while reader.now.startswith("@@"):
+        anchors.append(_anchor(reader.take()))
+    lines: list[Line] = []
+    while not reader.over and not reader.now.startswith(("@@", "*** ")):
+        lines.append(_line(reader))
+    at_end = reader.now.strip() == _END_OF_FILE
+    if at_end:
+        reader.take()
+    if not any(line.mark != " " for line in lines):
+        raise reader.fault("a hunk changes nothing")
+    return Hunk(tuple(lines), tuple(anchor for anchor in anchors if anchor.strip()), at_end=at_end)
+
+
+def _anchor(line: str) -> str:
+    """The line that `@@` names; the numbers of a unified diff name none."""
+    words = line[2:].removeprefix(" ")
+    found = _NUMBERS.fullmatch(words)
+    if found is None:
+        return words
+    return words[: found.start("closed")] if found["closed"] else ""
+
+
+def _line(reader: _Reader) -> Line:
+    text = reader.now
+    if text == "":
+        reader.take()
+        return Line(" ", "")
+    if text[0] not in " -+":
+        raise reader.fault(f"a line begins with ' ', '-' or '+', and not with {text[:40]!r}")
+    reader.take()
+    return Line(text[0], text[1:])  # type: ignore[arg-type]

@@ -1,0 +1,232 @@
+"""Reads and writes the files of a workspace from its top folder down, name by name, and never through a link.
+
+A path is looked at and used in one go: every folder is opened from the one above it, so that what is swapped meanwhile
+is an error and not a way out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import SandboxEscape
+from reflectloop.fileops.paths import is_hidden, parts_of
+from reflectloop.world import files, trees
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {
+    stat.S_IFLNK: "a link, and links are not followed",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFREG: "a file",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+_count = itertools.count(1)
+
+
+class Barred(Exception):
+    """The file system, or our rule about links, is in the way."""
+
+
+class NotThere(Barred):
+    """There is nothing of that name."""
+
+
+class Found(NamedTuple):
+    path: str
+    kind: str  # file, folder, link, other
+    size: int
+
+
+class Reach:
+    def __init__(self, top: int) -> None:
+        self._top = top
+
+    @contextlib.contextmanager
+    def folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
+        """A folder of the workspace, open; with `make`, those that are missing are made."""
+        fd = os.dup(self._top)
+        try:
+            for number, name in enumerate(parts):
+                below = _enter(fd, name, "/".join(parts[: number + 1]), make=make)
+                os.close(fd)
+                fd = below
+            yield fd
+        finally:
+            os.close(fd)
+
+    def read(self, path: str, most: int) -> bytes:
+        """At most so many bytes of a plain file."""
+        *above, name = parts_of(path)
+        with self.folder(tuple(above)) as fd:
+            _expect_file(fd, name, path)  # before it is opened: opening a device does something
+            with _named(path), open(os.open(name, _READ, dir_fd=fd), "rb") as file:  # noqa: PTH123
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise Barred(f"{path!r} is not a file any more")
+                return file.read(most)
+
+    def status(self, path: str) -> os.stat_result | None:
+        *above, name = parts_of(path)
+        try:
+            with self.folder(tuple(above)) as fd:
+                return _status(fd, name)
+        except NotThere:
+            return None
+
+    def write(self, path: str, content: bytes, executable: bool | None = None) -> None:
+        """Put a file there whole. A file in its place is replaced, not written to: it may have another name outside."""
+        *above, name = parts_of(path)
+        with self.folder(tuple(above), make=True) as fd, _named(path):
+            there = _status(fd, name)
+            if there is not None and not stat.S_ISREG(there.st_mode):
+                raise Barred(f"{path!r} is {_kind(there)}")
+            part, created = _create(fd)
+            try:
+                with open(created, "wb") as file:  # noqa: PTH123
+                    file.write(content)
+                    os.fchmod(created, _mode(there, created, executable))
+                os.rename(part, name, src_dir_fd=fd, dst_dir_fd=fd)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(part, dir_fd=fd)
+                raise
+
+    def delete(self, path: str) -> None:
+        *above, name = parts_of(path)
+        with self.folder(tuple(above)) as fd, _named(path):
+            _expect_file(fd, name, path)
+            os.unlink(name, dir_fd=fd)
+
+    def move(self, source: str, target: str) -> None:
+        *above, name = parts_of(source)
+        *below, wanted = parts_of(target)
+        with self.folder(tuple(above)) as fd:
+            _expect_file(fd, name, source)
+            with self.folder(tuple(below), make=True) as there, _named(target):
+                if _status(there, wanted) is not None:
+                    raise Barred(f"{target!r} is there already")
+                os.rename(name, wanted, src_dir_fd=fd, dst_dir_fd=there)
+
+    def walk(self, top: str, depth: int) -> Iterator[Found]:
+        """What lies in a folder, in order of names, and in those below it so many levels deep."""
+        waiting: list[tuple[str, ...]] = [parts_of(top)]
+        first = len(waiting[0])
+        while waiting:
+            parts = waiting.pop()
+            try:
+                found = self._listed(parts)
+            except Barred:
+                if len(parts) == first:
+                    raise
+                continue  # it went while we looked
+            yield from found
+            if len(parts) - first + 1 < depth:
+                waiting += [parts_of(one.path) for one in reversed(found) if one.kind == "folder"]
+
+    def _listed(self, parts: tuple[str, ...]) -> list[Found]:
+        with self.folder(parts) as fd, _named("/".join(parts) or "."), os.scandir(fd) as entries:
+            shown = [entry for entry in entries if not is_hidden(entry.name)]
+            return [_found(entry, parts) for entry in sorted(shown, key=lambda entry: entry.name)]
+
+
+@contextlib.contextmanager
+def opened(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[Reach]:
+    """The files below a folder, which must be the one that is meant."""
+    with trees.opened(folder) as top:
+        status = os.fstat(top)
+        if identity and identity != (status.st_dev, status.st_ino):
+            raise SandboxEscape("the workspace was replaced by something else")
+        yield Reach(top)
+
+
+def _enter(fd: int, name: str, shown: str, *, make: bool) -> int:
+    with _named(shown):
+        try:
+            return os.open(name, _FOLDER, dir_fd=fd)
+        except FileNotFoundError:
+            if not make:
+                raise
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=fd)
+            return os.open(name, _FOLDER, dir_fd=fd)
+        except OSError as fault:
+            there = _status(fd, name) if fault.errno in (errno.ELOOP, errno.ENOTDIR) else None
+            if there is None:
+                raise
+            raise Barred(f"{shown!r} is {_kind(there)}") from fault
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """What the system says, about which path."""
+    try:
+        yield
+    except FileNotFoundError as fault:
+        raise NotThere(f"{path!r} is not there") from fault
+    except OSError as fault:
+        if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise Barred(f"{path!r}: {os.strerror(fault.errno or 0).lower()}") from fault
+
+
+def _status(fd: int, name: str) -> os.stat_result | None:
+    try:
+        return os.lstat(name, dir_fd=fd)
+    except FileNotFoundError:
+        return None
+
+
+def _kind(status: os.stat_result) -> str:
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+
+
+def _expect_file(fd: int, name: str, path: str) -> None:
+    with _named(path):
+        there = os.lstat(name, dir_fd=fd)
+    if not stat.S_ISREG(there.st_mode):
+        raise Barred(f"{path!r} is {_kind(there)}")
+
+
+def _create(fd: int) -> tuple[str, int]:
+    """A file of ours beside the one to be written, under a name that nobody has taken."""
+    while True:
+        part = f".reflectloop-{os.getpid()}-{next(_count)}.part"
+        with contextlib.suppress(FileExistsError):
+            return part, os.open(part, _CREATE, 0o666, dir_fd=fd)
+
+
+def _mode(there: os.stat_result | None, created: int, executable: bool | None) -> int:
+    mode = stat.S_IMODE((there or os.fstat(created)).st_mode) & 0o777
+    if executable is None:
+        return mode
+    readable = (mode & 0o444) >> 2
+    return mode | readable if executable else mode & ~0o111
+
+
+def _found(entry: os.DirEntry[str], parts: tuple[str, ...]) -> Found:
+    path = "/".join((*parts, entry.name))
+    if entry.is_symlink():
+        return Found(path, "link", 0)
+    if entry.is_dir(follow_symlinks=False):
+        return Found(path, "folder", 0)
+    if not entry.is_file(follow_symlinks=False):
+        return Found(path, "other", 0)
+    try:
+        return Found(path, "file", entry.stat(follow_symlinks=False).st_size)
+    except OSError:
+        return Found(path, "file", 0)
+
+
+def shown(path: str) -> str:
+    """A name as one line of text that JSON can hold."""
+    return files.display(path)

@@ -1,0 +1,78 @@
+"""What is answered, as frozen values; every text in it has had its secrets taken out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from reflectloop import secrets
+from reflectloop.fileops.request import Proto
+from reflectloop.fileops.steps import Strict
+
+Status = Literal["ok", "ask", "fail", "split", "validation_error"]
+DEFAULT_PROTO: Proto = "triflow.fileops.v1"
+
+
+class OpResult(Strict):
+    opIndex: int  # noqa: N815 - the protocol's own names
+    status: Literal["ok", "fail", "undone", "skipped"]
+    summary: str
+
+
+class CommandProof(Strict):
+    """What a command did. Both streams stand in `stdout`, in the order in which they came, where they were joined."""
+
+    cmd: str | tuple[str, ...]
+    exitCode: int  # noqa: N815
+    stdout: str = ""
+    stderr: str = ""
+
+
+class Proof(Strict):
+    commands: tuple[CommandProof, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Failure(Strict):
+    reason: str
+    hint: str = ""
+
+
+class FieldError(Strict):
+    field: str
+    error: str
+
+
+class Response(Strict):
+    model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
+
+    proto: Proto = DEFAULT_PROTO
+    id: str
+    status: Status
+    changedFiles: tuple[str, ...] = ()  # noqa: N815
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+    ops: tuple[OpResult, ...] = ()
+    proof: Proof = Proof()
+    split: dict[str, JsonValue] | None = None
+    ask: dict[str, JsonValue] | None = None
+    fail: Failure | None = None
+    errors: tuple[FieldError, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        return self.model_dump(mode="json")
+
+
+def clean(response: Response) -> Response:
+    """What an agent reads and a disk keeps: no secret in it, whatever file or command it came from."""
+    return Response.model_validate(_redacted(response.as_json()))
+
+
+def _redacted(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, str):
+        return secrets.current().redact(value) if value else value
+    if isinstance(value, list):
+        return [_redacted(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _redacted(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,130 @@
+"""The six ops that act on the plan and its state: what they say, not what they do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, WithJsonSchema
+from pydantic_core import CoreSchema
+
+from reflectloop.fileops import paths
+from reflectloop.plan.model import Command
+
+
+def _one_line(text: str) -> str:
+    if any(ord(char) < ord(" ") for char in text):
+        raise ValueError("must be one line without control characters")
+    return text
+
+
+Title = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_one_line)]
+Words = Annotated[str, Field(min_length=1, max_length=20_000)]
+FilePath = Annotated[str, AfterValidator(paths.file)]
+FolderPath = Annotated[str, AfterValidator(paths.folder)]
+_LONGEST_NAME = 64
+
+
+def _step_name(value: Any) -> Any:  # noqa: ANN401 - any JSON value may stand here
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME:
+        return _one_line(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError("must be the id or the number of a step")
+
+
+StepName = Annotated[
+    str | int,
+    BeforeValidator(_step_name),
+    WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1, "maxLength": 64}, {"type": "integer", "minimum": 0}]}),
+]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class NewStep(Strict):
+    """A step to be. A plain text is a step's title."""
+
+    title: Title
+    details: Annotated[str, Field(max_length=20_000)] = ""
+    done: tuple[Words, ...] = ()
+    commands: tuple[Command, ...] = ()
+    checks: tuple[Command, ...] = ()  # each must exit 0 before the step is done
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"anyOf": [{"type": "string", "minLength": 1, "description": "a step's title"}, handler(core)]}
+
+
+def _titled(value: Any) -> Any:  # noqa: ANN401 - any JSON value may stand here
+    return {"title": value} if isinstance(value, str) else value
+
+
+Step = Annotated[NewStep, BeforeValidator(_titled)]
+
+
+class Objective(Strict):
+    goal: Annotated[str, Field(max_length=20_000)] = ""
+    nonGoals: tuple[Words, ...] = ()  # noqa: N815 - the protocol's own names
+    doneWhen: Annotated[str, Field(max_length=20_000)] = ""  # noqa: N815
+
+
+class Context(Strict):
+    repoType: Annotated[str, Field(max_length=300)] = ""  # noqa: N815
+    keyFiles: tuple[FilePath, ...] = ()  # noqa: N815
+    background: Annotated[str, Field(max_length=20_000)] = ""
+
+
+class PlanInit(Strict):
+    """Makes the task: from a plan file of the workspace, or from the steps given here."""
+
+    op: Literal["triflow_plan_init"]
+    plan: FilePath | None = None
+    taskName: Title | None = None  # noqa: N815
+    objective: Objective = Objective()
+    context: Context = Context()
+    constraints: tuple[Words, ...] = ()
+    steps: tuple[Step, ...] = ()
+    finalDone: tuple[Words, ...] = ()  # noqa: N815
+
+
+class Preflight(Strict):
+    """Checks the pointer, counts the attempt, answers with the step's context."""
+
+    op: Literal["triflow_state_preflight"]
+    step: StepName | None = None  # which one the caller believes is next
+
+
+class Finalize(Strict):
+    """Marks the step done, if the engine has seen what proves it."""
+
+    op: Literal["triflow_state_finalize"]
+    step: StepName | None = None
+    verification: Annotated[str, Field(max_length=300)] | None = None
+    notes: Annotated[str, Field(max_length=20_000)] = ""
+
+
+class MarkBlocked(Strict):
+    op: Literal["triflow_state_mark_blocked"]
+    reason: Words
+    unblock: Words  # what would let the step go on
+    step: StepName | None = None
+
+
+class ApplySplit(Strict):
+    op: Literal["triflow_state_apply_split"]
+    substeps: Annotated[tuple[Step, ...], Field(min_length=3, max_length=7)]
+    step: StepName | None = None
+    reason: Annotated[str, Field(max_length=20_000)] = ""
+
+
+class AppendSteps(Strict):
+    """Steps that the final review asks for; more than two are a follow-up task."""
+
+    op: Literal["triflow_state_append_steps"]
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=2)]
+    reason: Annotated[str, Field(max_length=20_000)] = ""
+
+
+DomainOp = PlanInit | Preflight | Finalize | MarkBlocked | ApplySplit | AppendSteps

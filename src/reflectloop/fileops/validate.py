@@ -1,0 +1,230 @@
+"""Finds all that is wrong with a request, at once, each fault with the path of its field."""
+
+from __future__ import annotations
+
+import difflib
+import typing
+from collections.abc import Iterator
+from typing import Any, get_args, get_origin
+
+import re2
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from reflectloop.fileops import patches, paths, reading
+from reflectloop.fileops.reading import Fault, Place, Unread, dotted
+from reflectloop.fileops.request import (
+    MOST_OPS,
+    READING,
+    WRITING,
+    ApplyPatch,
+    DeleteFile,
+    MoveFile,
+    Op,
+    Request,
+    Run,
+    Search,
+    WriteFile,
+    WriteJson,
+)
+from reflectloop.fileops.response import DEFAULT_PROTO, FieldError, Response
+from reflectloop.fileops.steps import PlanInit, Preflight
+from reflectloop.terms import wrong_shape
+
+_MARKS = frozenset(("proto", "ops"))
+_STRICT = ("summary", "done", "report")
+WHOLE = "(request)"  # the field of a fault that is no single field's
+_LONGEST, _MOST = 300, 500  # characters of a field, and faults that are named
+_MODELS: dict[str, type[BaseModel]] = {
+    get_args(model.model_fields["op"].annotation)[0]: model for model in get_args(get_args(Op)[0])
+}
+_OP: TypeAdapter[Any] = TypeAdapter(Op)
+_QUIETLY = re2.Options()
+_QUIETLY.log_errors = False  # else RE2 writes to standard error itself
+
+
+class Invalid(Exception):
+    """A request that is not taken on; `response` is what its sender is told."""
+
+    def __init__(self, errors: list[FieldError], value: Any = None) -> None:  # noqa: ANN401 - whatever was read
+        said = value if isinstance(value, dict) else {}
+        proto, name = said.get("proto"), said.get("id")
+        self.response = Response(
+            proto=proto if proto in ("triflow.fileops.v1", "autoflow.fileops.v1") else DEFAULT_PROTO,
+            id=name[:_LONGEST].encode("utf-8", "replace").decode() if isinstance(name, str) else "",
+            status="validation_error",
+            errors=tuple(errors),
+        )
+        super().__init__("; ".join(f"{one.field}: {one.error}" for one in errors))
+
+
+def parse(raw: bytes, *, strict: bool = False) -> Request:
+    """The request in a text, whatever prose stands around it."""
+    try:
+        value, faults = reading.read(raw, _MARKS)
+    except Unread as fault:
+        raise Invalid(_listed([Fault(fault.place, fault.words)])) from fault
+    return check(value, strict=strict, faults=faults)
+
+
+def check(value: dict[str, Any], *, strict: bool = False, faults: list[Fault] | None = None) -> Request:
+    found = list(faults or [])
+    request: Request | None = None
+    try:
+        request = Request.model_validate(value)
+        ops = dict(enumerate(request.ops))
+    except ValidationError as shape:
+        found += [_in_words(error) for error in shape.errors(include_url=False) if not _is_echo(error)]
+        ops = _sound_ops(value)
+    except RecursionError as fault:
+        raise Invalid(_listed([Fault((), "is nested too deep")])) from fault
+    if strict:
+        found += [Fault((key,), "is required in strict mode, and missing") for key in _STRICT if key not in value]
+    found += _of_meaning(value.get("purpose"), _roots(value), ops)
+    if found or request is None:
+        raise Invalid(_listed(found), value)
+    return request
+
+
+def _listed(faults: list[Fault]) -> list[FieldError]:
+    pairs = dict.fromkeys((dotted(fault.place)[:_LONGEST] or WHOLE, fault.words) for fault in faults)
+    listed = [FieldError(field=field, error=words) for field, words in sorted(pairs, key=lambda pair: pair[0])]
+    more = FieldError(field=WHOLE, error=f"and {len(listed) - _MOST} faults more")
+    return [*listed[:_MOST], more] if len(listed) > _MOST else listed
+
+
+def _sound_ops(value: dict[str, Any]) -> dict[int, Any]:
+    """Those of a request whose shape is wrong that can be looked at all the same."""
+    ops = value.get("ops")
+    found = {}
+    for number, op in enumerate(ops[:MOST_OPS] if isinstance(ops, list) else []):
+        try:
+            found[number] = _OP.validate_python(op)
+        except ValidationError:
+            continue
+    return found
+
+
+# Shapes: what pydantic found, in words ---------------------------------------------------------------------------
+
+
+def _in_words(error: ErrorDetails) -> Fault:
+    kind, raw = error["type"], error["loc"]
+    place = _without_tag(raw)
+    if kind == "union_tag_invalid":
+        return Fault((*place, "op"), _unknown("op", str(error["ctx"]["tag"]), list(_MODELS)))
+    if kind == "union_tag_not_found":
+        return Fault((*place, "op"), "is required and missing")
+    if kind == "extra_forbidden":
+        return Fault(place, _unknown("key", str(place[-1]), _keys_at(raw[:-1])))
+    if kind in ("too_short", "too_long"):
+        return Fault(place, _wrong_count(place, error["ctx"]))
+    words = wrong_shape(kind, error.get("ctx", {}), error["msg"])
+    return Fault(place, words[:1].lower() + words[1:])
+
+
+def _is_echo(error: ErrorDetails) -> bool:
+    """A list whose items are faulty is also called too short, which would only confuse."""
+    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
+
+
+def _wrong_count(place: Place, context: dict[str, Any]) -> str:
+    few, many = context.get("min_length"), context.get("max_length")
+    if few == 1 and not context["actual_length"]:
+        return "must not be empty"
+    limit = f"at least {few}" if few else f"at most {many}"
+    more = "; make a follow-up task" if place[-1] == "steps" and many else ""
+    return f"must have {limit} items, and has {context['actual_length']}{more}"
+
+
+def _without_tag(raw: tuple[int | str, ...]) -> Place:
+    """Pydantic names the chosen model after an op's number, and wraps what stands in place of an op."""
+    place = tuple(part for part in raw if part != "[key]")
+    return place[:2] + place[3:] if place[:1] == ("ops",) and place[2:3] and place[2] in _MODELS else place
+
+
+def _unknown(what: str, name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name[:100], known, n=1, cutoff=0.5)
+    hint = f"did you mean '{close[0]}'?" if close else f"known here: {', '.join(known)}"
+    return f"unknown {what} {name[:100]!r}; {hint}"
+
+
+def _keys_at(raw: tuple[int | str, ...]) -> list[str]:
+    if raw[:1] == ("ops",):
+        return _keys(_MODELS[str(raw[2])], raw[3:])
+    return _keys(Request, raw)
+
+
+def _keys(annotation: object, place: Place) -> list[str]:
+    while get_origin(annotation) is typing.Annotated:
+        annotation = get_args(annotation)[0]
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        fields = {info.alias or name: info for name, info in annotation.model_fields.items()}
+        return _keys(fields[str(place[0])].annotation, place[1:]) if place else list(fields)
+    below = place[1:] if get_origin(annotation) is tuple else place
+    return next((known for inner in get_args(annotation) if (known := _keys(inner, below))), [])
+
+
+# Meaning: what no single field can tell ---------------------------------------------------------------------------
+
+
+def misfits(request: Request) -> list[FieldError]:
+    """The same for a request that was not read, but made."""
+    roots = request.constraints.writable_roots or None
+    return _listed(list(_of_meaning(request.purpose, roots, dict(enumerate(request.ops)))))
+
+
+def _of_meaning(purpose: object, roots: tuple[str, ...] | None, ops: dict[int, Any]) -> Iterator[Fault]:
+    for number, op in ops.items():
+        place: Place = ("ops", number)
+        if purpose == "read_state" and not isinstance(op, (*READING, Preflight)):
+            yield Fault((*place, "op"), f"'{op.op}' changes something, and the purpose is read_state")
+        if isinstance(op, Search):
+            yield from _of_search(op, place)
+        if isinstance(op, PlanInit) and (op.plan is None) == (not op.steps):
+            yield Fault(place, "has either 'plan', the path of a plan file, or 'steps'")
+        if isinstance(op, PlanInit) and op.steps and not op.taskName:
+            yield Fault((*place, "taskName"), "is required and missing")
+        yield from _of_places(op, place, roots)
+
+
+def _of_search(op: Search, place: Place) -> Iterator[Fault]:
+    if op.regex:
+        try:
+            re2.compile(op.pattern, _QUIETLY)
+        except re2.error as fault:
+            yield Fault((*place, "pattern"), f"is not a regular expression (RE2): {fault}")
+
+
+def _roots(value: dict[str, Any]) -> tuple[str, ...] | None:
+    constraints = value.get("constraints")
+    named = constraints.get("writable_roots") if isinstance(constraints, dict) else None
+    if not isinstance(named, list) or not named:
+        return None
+    sound = [root for root in named if isinstance(root, str) and not paths.fault_in(root)]
+    return tuple(sound) if len(sound) == len(named) else None
+
+
+def _of_places(op: Any, place: Place, roots: tuple[str, ...] | None) -> Iterator[Fault]:  # noqa: ANN401
+    try:
+        named = writes(op)
+    except patches.Unfit as fault:
+        yield Fault((*place, "patch"), str(fault))
+        return
+    for key, path in named:
+        if roots is not None and not paths.is_within(path, roots):
+            yield Fault((*place, key), f"{path!r} lies outside writable_roots")
+
+
+def writes(op: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - any op
+    """Which files an op itself writes, and the key that names each."""
+    if isinstance(op, ApplyPatch):
+        return [("patch", path) for change in patches.read(op.patch) for path in change.places]
+    if isinstance(op, MoveFile):
+        return [("from", op.source), ("to", op.target)]
+    return [("path", op.path)] if isinstance(op, WriteFile | WriteJson | DeleteFile) else []
+
+
+def is_idle(request: Request) -> bool:
+    """Whether a request leaves every file as it is."""
+    return not any(isinstance(op, (*WRITING, Run)) for op in request.ops)

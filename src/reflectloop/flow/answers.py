@@ -1,0 +1,124 @@
+"""What was answered to requests, on disk, and the tree they have come to: the one place that knows how it is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from reflectloop.errors import NoSpace
+from reflectloop.fileops.hands import Answered, count_on
+from reflectloop.fileops.request import Request
+from reflectloop.fileops.response import Response
+from reflectloop.flow.folders import Folders
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.store import Store
+from reflectloop.world import files
+from reflectloop.world.git import GitFailed
+
+_POINTER = "pointer.json"
+
+
+class _Now(NamedTuple):
+    """What the pointer says: how far the requests of a task have come."""
+
+    task: str | None = None
+    base: str = ""  # the project's tree when the first of them began
+    tree: str = ""  # what the last of them left
+    number: int = 0  # of the last one
+    failures: Mapping[str, int] = {}
+
+
+class Answers:
+    """The memory of requests on disk, and the tree they have come to.
+
+    An answer counts only up to the number that the pointer names: whatever a crash leaves behind it did not happen.
+    """
+
+    def __init__(self, folders: Folders, store: Store) -> None:
+        self._folder, self._store = folders.own / "requests", store
+        with files.room_for("the answers to requests", self._folder):
+            self._folder.mkdir(exist_ok=True)
+        self.now = self._read()
+        self.anew = False  # whether what earlier requests did is left behind
+        self._space: Workspace | None = None
+
+    @property
+    def logs(self) -> Path:
+        return self._folder / "logs"
+
+    def begin(self, task: str | None, base: str, tree: str) -> str:
+        """The tree to go on with: where the last request of this task on this project left off, else `tree`."""
+        if (self.now.task, self.now.base) != (task, base) or not self.has(self.now.tree):
+            self.anew = bool(self.now.number)
+            self.now = self.now._replace(task=task, base=base, tree=tree, failures={})
+        return self.now.tree
+
+    def serve(self, space: Workspace) -> None:
+        self._space = space
+
+    def recall(self, request_id: str) -> Answered | None:
+        try:
+            said = json.loads(self._path(request_id).read_bytes())
+            if said["number"] <= self.now.number:
+                return Answered(said["content"], Response.model_validate(said["response"]))
+        except (OSError, ValueError, KeyError, TypeError, ValidationError):
+            pass
+        return None
+
+    def secure(self) -> None:
+        self._kept_tree()
+
+    def remember(self, request: Request, response: Response) -> None:
+        """Tree, answer, pointer, in this order: the last of them makes it true."""
+        number = self.now.number + 1
+        tree = self._kept_tree()
+        said = {
+            "number": number,
+            "content": request.hash,
+            "tree": tree,
+            "response": response.as_json(),
+        }
+        files.write_atomic(self._path(request.id), json.dumps(said) + "\n")
+        counts = {**self.now.failures, request.purpose: count_on(self.failures(request.purpose), response)}
+        self.now = self.now._replace(tree=tree, number=number, failures=counts)
+        files.write_atomic(self._folder / _POINTER, json.dumps({**self.now._asdict(), "owner": self._owner()}) + "\n")
+
+    def failures(self, purpose: str) -> int:
+        return self.now.failures.get(purpose, 0)
+
+    def _kept_tree(self) -> str:
+        assert self._space  # noqa: S101
+        tree = self._space.tree
+        try:
+            self._store.take_in(self._space.quarantine)
+            end = self._store.commit(tree, message="End of a request")
+            self._store.keep(f"requests/{self.now.task or 'no-task'}", end)
+        except (GitFailed, OSError) as fault:
+            raise NoSpace(f"cannot keep what a request did in {self._store.path}: {fault}") from fault
+        return tree
+
+    def _path(self, request_id: str) -> Path:
+        return self._folder / f"{hashlib.sha256(request_id.encode()).hexdigest()}.json"
+
+    def has(self, tree: str) -> bool:
+        return bool(tree) and self._store.git().attempt("cat-file", "-e", f"{tree}^{{tree}}").code == 0
+
+    def _owner(self) -> list[int]:
+        """Answers that came with a project, or were copied from elsewhere, are not ours."""
+        status = self._folder.stat()
+        return [status.st_dev, status.st_ino, os.geteuid()]
+
+    def _read(self) -> _Now:
+        try:
+            said: dict[str, Any] = json.loads((self._folder / _POINTER).read_bytes())
+            if said.pop("owner") == self._owner():
+                return _Now(**said)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return _Now()
