@@ -138,6 +138,8 @@ PATHSPEC = Recipe(
     Bug("pathspec/util.py", "norm_file = norm_file[§:]\n\n\treturn", "2", "1"),
     imports=".",
     needs=("setuptools", "typing_extensions"),
+    settings='[verify]\nchecks = [{name = "unittest", kind = "test", run = ["python", "-m", "unittest", "discover", '
+    '"-t", ".", "-s", "tests/"]}]\n',
     expected=(
         Swap("tests/test_01_util.py", "(include_index, (False, 1))", "(include_index, (False, 0))"),
         Swap(

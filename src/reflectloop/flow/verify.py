@@ -360,7 +360,7 @@ def known_checks(settings: config.Config, tree: detect.Tree, root: Path, caller:
         detect.configured(tree, one.name, one.run, one.kind, one.cwd)._replace(service=one.service)
         for one in settings.verify.checks
     ]
-    return named or [detect.resolve(check, root, caller) for check in detect.checks(tree)]
+    return [detect.resolve(check, root, caller) for check in named or detect.checks(tree)]
 
 
 def seen_by_detector(trees: Trees, tree: str) -> detect.Tree:

@@ -190,5 +190,22 @@ def schema() -> Mapping[str, Any]:
     from pydantic import TypeAdapter  # noqa: PLC0415 - only needed to write the schema down
 
     made = TypeAdapter(Document).json_schema(mode="serialization")
+    _name_fields(made)
     made["properties"]["crc"] = {"type": "string", "description": "CRC-32 of everything before it"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "required": [*made["required"], "crc"]}
+
+
+def _name_fields(made: Any) -> None:  # noqa: ANN401 - any part of a schema
+    """Steps are written with the names of their fields, though they are tuples here."""
+    if not isinstance(made, dict):
+        return
+    for key, part in made.items():
+        if isinstance(part, dict) and part.get("maxItems") == len(Step._fields) and "prefixItems" in part:
+            fields = dict(zip(Step._fields, part["prefixItems"], strict=True))
+            made[key] = {
+                "type": "object",
+                "properties": fields,
+                "required": list(fields),
+                "additionalProperties": False,
+            }
+        _name_fields(made[key])

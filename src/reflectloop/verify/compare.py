@@ -70,7 +70,7 @@ def by_test(base: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> Comparis
         fixed=those(_RED, _GREEN),
         newly_failing=tuple(sorted({*those(_GREEN | _ASIDE, _RED), *new_red})),
         vanished=tuple(sorted(gone)),
-        now_skipped=those(_GREEN | _RED, _ASIDE),
+        now_skipped=those(_GREEN | _RED, _ASIDE),  # a red one that is put aside is not mended either
         pre_existing=those(_RED, _RED),
         added=tuple(sorted(name for name in now if name not in base)),
     )

@@ -102,12 +102,12 @@ def _of_check(one: Judged, track: Track | None) -> list[Reason]:
     name, change, now = one.check.name, one.comparison, one.sealed
     out = []
     for what, names in (
-        ("fail now", change.newly_failing),
-        ("are gone", change.vanished),
-        ("are skipped now", change.now_skipped),
+        ("did not fail before, and fail now", change.newly_failing),
+        ("were run before, and are gone", change.vanished),
+        ("were not skipped before, and are now", change.now_skipped),
     ):
         if names:
-            out.append(Reason(Decision.RETRY, f"{name}: passed before, {what}: {shown(names)}"))
+            out.append(Reason(Decision.RETRY, f"{name}: {what}: {shown(names)}"))
     if not out and not now.ok and not _as_bad_before(one):
         out.append(Reason(Decision.RETRY, f"{name}: {now.summary} ({now.type}){_hint(one)}"))
     if track is Track.REFACTOR and change.fixed and not out:

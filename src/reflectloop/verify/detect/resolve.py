@@ -91,6 +91,9 @@ class _Places:
                 return (self._said(folder / "bin" / name),)
             if any(folder.glob(f"lib/python*/site-packages/{name}/__main__.py")):
                 return (self._said(folder / "bin" / "python"), "-m", name)
+        own = next(self._environments(), None)
+        if own and own.is_relative_to(self._root) and name in _BY_MODULE:
+            return (self._said(own / "bin" / "python"), "-m", name)  # the machine's would not see what it installed
         if self._on_path(name) or name not in _BY_MODULE:
             return (name,)
         return (self.python(), "-m", name)

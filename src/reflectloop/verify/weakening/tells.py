@@ -24,7 +24,8 @@ _ENV = (
 )
 _CI = (
     r"(?:CI|GITHUB_ACTIONS|GITLAB_CI|TRAVIS|"
-    r"CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD|CONTINUOUS_INTEGRATION|TOX_ENV_DIR|TOX_ENV_NAME|NOX_\w+)"
+    r"CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD|CONTINUOUS_INTEGRATION|TOX_ENV_DIR|TOX_ENV_NAME|NOX_\w+|"
+    r"CTEST_\w+|DASHBOARD_TEST_FROM_CTEST|GTEST_\w+|BATS_\w+|RUST_TEST_\w+|PHPUNIT_\w+|RSPEC_\w+|GO_TEST_\w+)"
 )
 WHO_CALLS = "looks at who calls it, and by which name"
 CALLERS_NAME = re.compile(r"co_filename|co_name|f_code|\.filename|\.function\b|__file__|\btests?\b|test_")
