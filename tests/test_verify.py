@@ -475,3 +475,13 @@ def test_what_the_working_tree_ignores_is_not_there_when_it_counts(calc: Calc) -
     calc.fix()
     found = calc.verify("--track", "fix", code=0)
     assert found["comparison"]["pre_existing"] == ["tests/test_local.py::test_local"]
+
+
+def test_outcomes_that_came_with_a_project_are_not_believed(calc: Calc) -> None:
+    """Whoever writes a repository could otherwise say how its checks came out."""
+    calc.edit("calc.py", "return a * b", "return b * a")
+    calc.verify(code=0)
+    kept = list((calc.path / ".reflectloop" / "cache" / "verify").glob("*.json"))
+    assert kept
+    (calc.path / ".reflectloop" / "owner.json").write_text("{}")
+    assert "pytest on base" in calc.say().stderr

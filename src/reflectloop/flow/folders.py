@@ -17,7 +17,7 @@ RUN_ID = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}")
 TASK_ID = re.compile(r"T-\d{8}-[0-9a-f]{6}")
 _OWNER = "owner.json"
 # What could make the engine act outside the project, were it not ours.
-_ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock")
+_ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock", "cache", "requests", "asked")
 
 
 def pointed(path: Path, shape: re.Pattern[str]) -> str | None:
