@@ -194,6 +194,9 @@ class Course:
 
     def _against_calm(self) -> list[str]:
         found: list[str] = []
+        code, answer = self.stage.loop(self.project, "receipt", "verify")
+        if code:
+            found.append(f"the receipt does not hold: {answer.get('envelope', {}).get('message')}")
         task = self._task()
         if task.state is not State.DONE:
             found.append(f"the task is {task.state}")

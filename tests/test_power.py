@@ -438,3 +438,11 @@ def test_batches_are_gone_on_with_one_by_one_from_all_that_they_came_to(repo: Re
     patch = (repo.latest() / "changes.patch").read_text()
     assert [name for name in "abcd" if f"+++ b/{name}.txt" in patch] == list("abcd")
     assert "+a\n+b\n+c\n" in patch
+
+
+def test_an_engine_that_died_between_evidence_and_envelope_leaves_one_sound_chain(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo x > made")).code == 0
+    (repo.latest() / "envelope.yaml").unlink()
+    assert repo.run("resume").code == 0
+    verified = repo.run("receipt", "verify")
+    assert verified.code == 0, verified.stderr

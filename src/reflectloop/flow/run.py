@@ -419,6 +419,8 @@ class _Line:
     def chain(self) -> Chain:
         """The evidence of this run; what its steps showed comes first."""
         if self._chain is None:
+            # What an earlier engine told is told again from the journal: two chains in one file prove nothing.
+            (self.folder.path / evidence.FILE).unlink(missing_ok=True)
             self._chain = Chain(self.folder.path / evidence.FILE)
             assert self.loaded and self.base  # noqa: S101, PT018
             seal.note_steps(self._chain, self.steps, self.base.tree, self.loaded.plan.hash, self._stamp())
