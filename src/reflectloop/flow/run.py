@@ -30,7 +30,6 @@ from reflectloop.errors import (
     by_code,
 )
 from reflectloop.flow import exchange, publish, recovery, report, seal, steer, tasks, views
-from reflectloop.flow import verify as verifying
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.recovery import Point
@@ -44,7 +43,6 @@ from reflectloop.state.journal import Entry, Journal
 from reflectloop.terms import Isolation
 from reflectloop.verify import evidence
 from reflectloop.verify.evidence import Chain
-from reflectloop.verify.runs import Told
 from reflectloop.verify.trees import Trees
 from reflectloop.verify.verdict import Verdict
 from reflectloop.workspace import apply as applying
@@ -382,12 +380,15 @@ class _Line:
         assert self.project and self.store and self.base and self.space and self.journal  # noqa: S101, PT018
         if not seal.is_asked(loaded.plan) or (self.over and self.point and not self.point.run.decision):
             return
-        trees = Trees(self.store, self.folders.scratch, self.space.quarantine)
-        base, end = self.space.base_tree, self.space.tree
+        # Here, and not above: most of what judges a change is of no use to a run that asks for no judgement.
+        from reflectloop.flow import sealing  # noqa: PLC0415
+        from reflectloop.flow import verify as verifying  # noqa: PLC0415
+        from reflectloop.verify.runs import Told  # noqa: PLC0415
+
         stage = verifying.Stage(
             self.run_id,
             self.project,
-            trees,
+            Trees(self.store, self.folders.scratch, self.space.quarantine),
             self.config,
             self.wall,
             self.request.caller,
@@ -396,11 +397,9 @@ class _Line:
             self.folder.logs,
             Told(lambda name, words: self.observer.command("verify", f"{name} {words}"), self.observer.output),
         )
-        found = verifying.known_checks(
-            self.config, verifying.seen_by_detector(trees, base), self.project.root, self.request.caller
+        self.verdict = verdict = sealing.judge(
+            stage, loaded.plan, self.space.base_tree, self.space.tree, self.chain(), self.base.commit
         )
-        case = seal.case(loaded.plan, base, end, found, self.config)
-        self.verdict = verdict = verifying.judge(stage, case, self.chain(), self.base.commit, loaded.plan.hash)
         self.warnings += verdict.notes
         if not (self.point and self.point.run.decision):
             self.journal.append(

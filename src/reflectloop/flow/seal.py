@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from reflectloop import config, secrets
+from reflectloop import secrets
 from reflectloop.flow.steps import StepResult
 from reflectloop.plan.model import Check, Plan
 from reflectloop.plan.order import sequence
 from reflectloop.terms import Track
 from reflectloop.verify import evidence
 from reflectloop.verify.evidence import Chain, Record
-from reflectloop.verify.result import Detected
-from reflectloop.verify.sealed import Case
-
-# Which kinds of the project's own checks a plan's `verification` asks for.
-_KINDS = {
-    "lint": ("lint", "type"),
-    "test": ("build", "test"),
-    "build": ("build",),
-    "custom": (),
-    "none": (),
-    None: ("build", "lint", "type", "test", "custom"),
-}
 
 
 def is_asked(plan: Plan) -> bool:
@@ -30,13 +18,6 @@ def is_asked(plan: Plan) -> bool:
     if plan.verification:
         return plan.verification.mode != "none"
     return plan.settled_track is not Track.DIRECT or bool(final_checks(plan))
-
-
-def kinds(plan: Plan) -> Sequence[str]:
-    """Of the checks that the project itself has; a direct plan that names its own needs no others."""
-    if plan.verification:
-        return _KINDS[plan.verification.mode]
-    return () if plan.settled_track is Track.DIRECT else _KINDS[None]
 
 
 def final_checks(plan: Plan) -> dict[str, Check]:
@@ -49,22 +30,6 @@ def final_checks(plan: Plan) -> dict[str, Check]:
 
 def _stands_alone(check: Check) -> bool:
     return any((check.run is not None, check.file_exists, check.file_nonempty, check.file_unchanged))
-
-
-def case(plan: Plan, base: str, head: str, found: Sequence[Detected], settings: config.Config) -> Case:
-    wanted = kinds(plan)
-    return Case(
-        base,
-        head,
-        [check for check in found if check.kind in wanted],
-        plan.settled_track if plan.settled_track is not Track.DIRECT else None,
-        lifted=plan.may_change_protected,
-        protect=settings.verify.protect,
-        required=frozenset(check.name for check in settings.verify.checks),
-        named=final_checks(plan),
-        criteria={f"{item.id} {item.text}".strip(): item.check for item in plan.acceptance},
-        has_setup=bool(settings.verify.setup),
-    )
 
 
 def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: str, isolation: str) -> None:
