@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ import pytest
 from support import Repo
 
 # The same examples every time, and no clock: what lands must not depend on chance. `make proof-fuzz` plays at random.
+# Started in the background, we may have been told to ignore ^C; what we start would ignore it too.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 hypothesis.settings.register_profile("calm", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("calm")
 

@@ -91,7 +91,7 @@ def test_a_signal_stops_cleanly_and_says_so(number: signal.Signals, repo: Repo, 
     told, _ = engine.communicate(timeout=30)
     assert engine.returncode == 130
     assert json.loads(told)["envelope"]["error_code"] == "INTERRUPTED"
-    assert json.loads(told)["envelope"]["next"] == f"reflectloop run {repo.path.parent / 'plan.yaml'}"
+    assert json.loads(told)["envelope"]["next"] == "reflectloop resume"
     assert living(f"{tmp_path}/alive-") == []
 
 

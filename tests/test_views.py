@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -228,32 +227,6 @@ def test_the_golden_state_of_schema_1_loads_for_ever(tmp_path: Path, monkeypatch
     assert found.task.title == "Golden"
     assert found.views["todo.md"] == ["ab" * 32]
     assert snapshot.views(tmp_path) == found.views
-
-
-def test_a_long_task_is_read_in_a_fraction_of_the_time_its_journal_takes(tmp_path: Path) -> None:
-    count = 3000
-    names = [f"P-{number}" for number in range(count)]
-    started: dict[str, Any] = {"plan_hash": "h", "base_tree": "t", "base_commit": "c", "isolation": "full"}
-    happened: list[events.Event] = [
-        events.TaskOpened(task_id="T", plan_path="p", title="t"),
-        events.RunStarted(run_id="R", steps=names, **started),
-    ]
-    for name in names:
-        happened.append(events.StepStarted(run_id="R", step_id=name, tree="a" * 40))
-        done: dict[str, Any] = {"success": True, "exit_code": 0, "tree": "b" * 40, "duration_ms": 1}
-        happened.append(events.StepFinished(run_id="R", step_id=name, **done))
-    lines = [journal.seal({"v": 1, **Entry(seq, "now", one).as_json()}) for seq, one in enumerate(happened, 1)]
-    (tmp_path / "journal.jsonl").write_bytes(b"".join(lines))
-    whole = min(_timed(lambda: truth(tmp_path)) for _ in range(3))
-    kept(tmp_path)
-    short = min(_timed(lambda: snapshot.load(tmp_path)) for _ in range(3))
-    assert short < whole * 0.7, (short, whole)
-
-
-def _timed(act: Callable[[], object]) -> float:
-    began = time.process_time()
-    act()
-    return time.process_time() - began
 
 
 # Views: todo.md and plan_log.md --------------------------------------------------------------------------------------

@@ -53,16 +53,20 @@ def unseal(line: bytes) -> Json | None:
 
 def read(path: Path) -> list[Entry]:
     """Every event in order. A torn last line is what a crash leaves, and is dropped; any other damage is refused."""
+    return parse(path, content(path))
+
+
+def content(path: Path) -> bytes:
+    """The journal's bytes; none where there is no journal."""
     try:
-        raw = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
-        return []
+        return b""
     except OSError as fault:
         raise StateDamaged(
             f"{path} cannot be read: {os.strerror(fault.errno or 0).lower()}",
             next_step=f"see who may read it (ls -l {path}), then: reflectloop status",
         ) from fault
-    return parse(path, raw)
 
 
 def parse(path: Path, raw: bytes, before: int = 0) -> list[Entry]:

@@ -73,10 +73,7 @@ def load(folder: Path) -> Task:
 
 def _sound(folder: Path) -> bytes:
     """The journal up to its last whole line."""
-    try:
-        raw = (folder / JOURNAL).read_bytes()
-    except FileNotFoundError:
-        return b""
+    raw = journal.content(folder / JOURNAL)
     return raw[: raw.rfind(b"\n") + 1]
 
 
