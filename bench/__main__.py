@@ -87,7 +87,8 @@ def _renewed(text: str, sections: Sequence[Section]) -> str:
         section.name: table.markdown(Section(section.name, [*section.notes, today], section.rows)).removeprefix("## ")
         for section in sections
     }
-    blocks = [new.get(block.partition("\n")[0], block) for block in blocks]
+    blocks = [new.pop(block.partition("\n")[0], block) for block in blocks]
+    blocks += new.values()
     met, missed = (sum(block.count(f"| {word} |\n") for block in blocks) for word in ("yes", "MISSED"))
     verdict = f"**{met} of {met + missed} bars met, {missed} missed.**"
     preface = re.sub(r"^\*\*\d+ of .*\*\*$", verdict, preface, flags=re.MULTILINE)
