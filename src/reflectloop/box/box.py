@@ -217,7 +217,7 @@ class Box:
             watched = process.Watched(
                 wrapped,
                 cwd=order.cwd,
-                env={"PATH": tools.search_path()},
+                env=self._outside(),
                 on_output=recorder.take,
                 merge=order.merge,
                 namespaced=True,
@@ -239,6 +239,10 @@ class Box:
         if self.limiter and (child := gate.child()) is not None:
             self.limiter.take(child, timeout_s)
         gate.open()
+
+    def _outside(self) -> dict[str, str]:
+        """What bubblewrap itself finds. By the mark it is found if the engine dies while it still sets itself up."""
+        return {"PATH": tools.search_path(), environment.RUN: self.workspace.name}
 
     def _mounts(self) -> list[str]:
         if self.view:
@@ -307,7 +311,7 @@ class Box:
             return process.interactive(
                 wrapped,
                 cwd=self.workspace.repo,
-                env={"PATH": tools.search_path()},
+                env=self._outside(),
                 pass_fds=gate.inherited,
                 begun=lambda: self._let_go(gate, _A_DAY_S),
                 start=self._start,
