@@ -15,8 +15,8 @@ from reflectloop.errors import InvalidInput
 from reflectloop.flow import receipts, verdicts
 from reflectloop.flow import verify as verifying
 from reflectloop.flow.verify import Outcome, Request
-from reflectloop.terms import Isolation, Track
-from reflectloop.verify.verdict import Decision, Judged
+from reflectloop.terms import Decision, Isolation, Track
+from reflectloop.verify.verdict import Judged
 from reflectloop.world import files
 
 _MARKS = {"weakening": "red", "suspect": "yellow", "note": "dim"}

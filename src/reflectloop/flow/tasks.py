@@ -94,10 +94,10 @@ class Place(NamedTuple):
 
 def set_latch(folders: Folders, book: Journal, error: ReflectloopError, place: Place) -> latch.Stop | None:
     """A failure of the work holds the task; a stop holds the project."""
-    if error.code not in COUNTED:
+    if error.code not in COUNTED and not error.stops:
         return None
     stop = _made(error, place)
-    grade = "stop" if error.code in STOPPING else "failure"
+    grade = "stop" if error.code in STOPPING or error.stops else "failure"
     book.append(
         events.LatchSet(id=stop.id, grade=grade, reason=stop.reason, error_code=stop.error_code, **place._asdict())
     )

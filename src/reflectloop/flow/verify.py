@@ -25,7 +25,7 @@ from reflectloop.flow import exchange, tasks
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.state import latch, lock
-from reflectloop.terms import Isolation, Track
+from reflectloop.terms import Decision, Isolation, Track
 from reflectloop.verify import detect, evidence, setup, surroundings
 from reflectloop.verify.evidence import Chain
 from reflectloop.verify.ground import Ground
@@ -33,7 +33,7 @@ from reflectloop.verify.result import Detected
 from reflectloop.verify.runs import Runs, Told
 from reflectloop.verify.sealed import Case, Sealed
 from reflectloop.verify.trees import Trees
-from reflectloop.verify.verdict import Decision, Verdict
+from reflectloop.verify.verdict import Verdict
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, patch, project, snapshot
 from reflectloop.workspace.project import Project

@@ -90,6 +90,7 @@ class Task:
     forgiven: int = 0  # failed runs that a person's unlock has put behind
     state: State = State.IDLE
     left: State | None = None  # what a pause will go back to
+    gated: list[events.Json] = dataclasses.field(default_factory=list)  # what gates said since a person last unlocked
 
     @property
     def passed(self) -> bool:
@@ -135,6 +136,9 @@ def advance(task: Task, entry: Entry) -> None:
             _turn_run(task, turned, entry)
         case events.Judged(decision=decision):
             _running(task, entry).decision = decision
+        case events.GateDecided() as said:
+            _running(task, entry)
+            task.gated.append(said.payload())
         case other:
             _turn_step(task, _running(task, entry), other, entry)
 
@@ -341,6 +345,7 @@ def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry:
     if isinstance(event, events.LatchCleared):
         task.latch = None
         task.forgiven += len(task.failures) if event.how == "unlock" else 0
+        task.gated = [] if event.how == "unlock" else task.gated
         if event.how == "unlock" and task.state is State.LATCHED:
             _move(task, entry, State.PLANNING)
     else:

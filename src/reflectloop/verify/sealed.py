@@ -9,7 +9,7 @@ from typing import Any
 from reflectloop import secrets
 from reflectloop.plan.globs import named as is_named
 from reflectloop.plan.model import Check
-from reflectloop.terms import Track
+from reflectloop.terms import Decision, Track
 from reflectloop.verify import checks as plan_checks
 from reflectloop.verify import compare, evidence, protected, runners, verdict, weakening
 from reflectloop.verify.compare import Comparison
@@ -17,7 +17,7 @@ from reflectloop.verify.evidence import Chain, Level, Record
 from reflectloop.verify.owning import collects
 from reflectloop.verify.result import Change, Detected, Finding, VerificationResult
 from reflectloop.verify.runs import Ran, Runs
-from reflectloop.verify.verdict import Decision, Judged, Named, Own, Reason, Verdict
+from reflectloop.verify.verdict import Judged, Named, Own, Reason, Verdict
 from reflectloop.world import clock
 
 _TRIES = 2  # of a newly failing test, before it counts

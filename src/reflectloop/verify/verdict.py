@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
-from reflectloop.terms import Track
+from reflectloop import terms
+from reflectloop.terms import Decision, Track
 from reflectloop.verify.compare import NO_ANSWER, Comparison
 from reflectloop.verify.evidence import Level
 from reflectloop.verify.result import Detected, Finding, VerificationResult
 
 _SHOWN = 5  # of many names, in a reason
-
-
-class Decision(StrEnum):
-    """Gravest first."""
-
-    STOP = "STOP"
-    REDO = "REDO"
-    RETRY = "RETRY"
-    ASK = "ASK"
-    PASS = "PASS"  # noqa: S105 - a word of the gates
 
 
 class Reason(NamedTuple):
@@ -170,8 +160,7 @@ def of_fix(proven: Iterable[str]) -> list[Reason]:
 
 
 def gravest(reasons: Iterable[Reason]) -> Decision:
-    order = list(Decision)
-    return min((reason.decision for reason in reasons), key=order.index, default=Decision.PASS)
+    return terms.gravest(reason.decision for reason in reasons)
 
 
 def shown(names: Sequence[str]) -> str:
