@@ -17,7 +17,7 @@ from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import finish as tasks_of
 from reflectloop.flow import preview, steer
-from reflectloop.flow.run import Nobody, Observer, Outcome, Request
+from reflectloop.flow.line import Nobody, Observer, Outcome, Request
 from reflectloop.flow.run import run as run_plan
 from reflectloop.plan.load import ASSUMED_TRACK
 from reflectloop.terms import Isolation

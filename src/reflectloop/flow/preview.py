@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from reflectloop import config
-from reflectloop.flow.run import Outcome, Request, reach, refuse_agents
+from reflectloop.flow.admission import reach, refuse_agents
+from reflectloop.flow.line import Outcome, Request
 from reflectloop.flow.steps import describe as describe_check
 from reflectloop.flow.steps import words
 from reflectloop.plan import load as plans

@@ -1,0 +1,61 @@
+"""What is refused before anything runs, and before anything is let through."""
+
+from __future__ import annotations
+
+from reflectloop import config
+from reflectloop.box import walls
+from reflectloop.box.walls import Wall
+from reflectloop.errors import (
+    AgentUnavailable,
+    GateRejected,
+)
+from reflectloop.flow.line import Request
+from reflectloop.plan.load import Loaded
+from reflectloop.terms import Isolation
+from reflectloop.workspace.added import Added
+
+_NAMED = 5  # of many findings, in a message
+
+
+def refuse_agents(loaded: Loaded, roles: config.RolesConfig) -> None:
+    """Before anything runs. Says how a backend is bound, and that this version has none that could be."""
+    needing = {step.id: step.agent.role for step in loaded.plan.steps if step.agent}
+    if not needing:
+        return
+    bound = {role: getattr(roles, role) for role in dict.fromkeys(needing.values())}
+    how = ", ".join(
+        f"{role} is bound to {name}" if name else f'{role} = "NAME" under [roles] in {config.NAME} would bind one'
+        for role, name in bound.items()
+    )
+    raise AgentUnavailable(
+        f"step(s) {', '.join(needing)} need an agent, and this version of reflectloop ships no backend: {how}",
+        next_step=f"write commands for step {next(iter(needing))}, then: reflectloop plan check {loaded.path}",
+        missing=tuple(f"backend:{name}" for name in needing),
+    )
+
+
+def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:
+    """The least isolation anybody asked for."""
+    asked = [settings.box.isolation, request.isolation or Isolation.NONE]
+    if loaded.plan.isolation:
+        asked.append(loaded.plan.isolation.require)
+    return max(asked, key=lambda level: level.rank)
+
+
+def refuse_doubtful(found: list[Added]) -> None:
+    """What may be a secret is not let through unseen, and is no leak either: a person says which."""
+    if found:
+        named = {f"{one.path}:{one.line} ({one.finding.rule}, fingerprint {one.finding.fingerprint})" for one in found}
+        raise GateRejected(
+            f"the patch adds what may be a secret: {', '.join(sorted(named)[:_NAMED])}"
+            + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""),
+            next_step="take it out; or, if it is none, name its fingerprint in the baseline (docs/secrets.md)",
+        )
+
+
+def reach(settings: config.Config, request: Request, loaded: Loaded) -> Wall:
+    """The wall this run is to have, or why it cannot begin."""
+    least = floor(settings, request, loaded)
+    wall = walls.reach(least, settings.box.strongest)
+    walls.refuse_network(wall, least, {step.id: step.network for step in loaded.plan.steps})
+    return wall
