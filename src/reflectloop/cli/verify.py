@@ -75,7 +75,7 @@ def verify(
         sandbox_root,
         wait,
     )
-    outcome = verifying.verify(request, _Quiet() if as_json else _Words())
+    outcome = verifying.verify(request, Quiet() if as_json else Words())
     if outcome.verdict:
         _export(junit, verdicts.junit(outcome.verdict))
         _export(sarif, verdicts.sarif(outcome.verdict))
@@ -95,7 +95,7 @@ def _export(path: Path | None, text: str) -> None:
         raise InvalidInput(f"cannot write {path}: {fault.strerror}", next_step="name another file") from fault
 
 
-class _Quiet:
+class Quiet:
     def waits(self, why: str) -> None:
         pass
 
@@ -106,7 +106,7 @@ class _Quiet:
         pass
 
 
-class _Words(_Quiet):
+class Words(Quiet):
     def waits(self, why: str) -> None:
         say(why, err=True)
 

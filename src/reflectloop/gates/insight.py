@@ -20,7 +20,7 @@ from reflectloop.terms import Track
 from reflectloop.verify import protected
 from reflectloop.verify.evidence import Record
 from reflectloop.verify.result import Change
-from reflectloop.verify.verdict import Verdict
+from reflectloop.verify.verdict import Verdict, held
 
 SMALL_FIX = 20  # changed lines; a fix of so many is no small one any more
 _WIDE = ("**", "*", ".", "./")
@@ -140,20 +140,14 @@ def reflect(background: Background) -> Insight:
 
 def unproven(background: Background) -> list[str]:
     """Assumptions that no check bears out."""
-    held = shown(background.verdict)
-    return [one.text for one in background.contract.assumptions or () if one.check is None or one.check not in held]
+    seen = shown(background.verdict)
+    return [one.text for one in background.contract.assumptions or () if one.check is None or one.check not in seen]
 
 
 def shown(verdict: Verdict | None) -> set[str]:
     """Every check and test that was seen to hold, by name."""
-    if verdict is None:
-        return set()
-    names = {one.name for one in verdict.named if one.held}
-    for one in verdict.checks:
-        if not one.left_out:
-            names |= {one.check.name} if one.sealed.ok else set()
-            names |= {name for name, came in one.sealed.tests.items() if came == "passed"}
-    return names | {name for own in verdict.own for name, came in own.on_patch.tests.items() if came == "passed"}
+    seen = held(verdict.checks, verdict.own, verdict.named) if verdict else {}
+    return {name for name, good in seen.items() if good}
 
 
 def repeats(background: Background) -> list[str]:

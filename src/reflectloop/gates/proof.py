@@ -10,7 +10,7 @@ from reflectloop.gates.contract import Contract
 from reflectloop.gates.decisions import Gate, Reason, Ruling, settle
 from reflectloop.terms import Decision, Track
 from reflectloop.verify.evidence import Level
-from reflectloop.verify.verdict import Verdict
+from reflectloop.verify.verdict import Verdict, spellings
 
 NEEDED: dict[Track, Level] = {Track.FEATURE: "L2", Track.FIX: "L2", Track.REFACTOR: "L2", Track.DIRECT: "L1"}
 _RANK: tuple[Level, ...] = ("L0", "L1", "L2", "L3")
@@ -111,7 +111,8 @@ def _of_track(contract: Contract, seen: Seen) -> list[Reason]:
 
 def turned(verdict: Verdict) -> set[str]:
     """Tests that were red on base and are green now."""
-    return {*verdict.comparison.fixed, *(name for one in verdict.own for name in one.red_then_green)}
+    found = (*verdict.comparison.fixed, *(name for one in verdict.own for name in one.red_then_green))
+    return {known for name in found for known in spellings(name)}
 
 
 def command(verdict: Verdict | None) -> str:

@@ -25,7 +25,7 @@ class Breach(NamedTuple):
 
 
 class Judges(NamedTuple):
-    """Who knows what is dangerous: of a line that a patch adds, and of a command."""
+    """Who knows what is dangerous: of a line that a patch adds, of a path alone (line 0), and of a command."""
 
     line: Callable[[str, int, str], Breach | None]
     command: Callable[[str | tuple[str, ...]], Breach | None]
@@ -82,9 +82,9 @@ def permissions(output: Output) -> list[Reason]:
 
 def security(output: Output, judges: Judges) -> list[Reason]:
     found = [
-        _breach(breach, f"{change.path}:{line.number}")
+        _breach(breach, f"{change.path}:{line.number}" if line.number else change.path)
         for change in output.changes
-        for line in lines.added(change)
+        for line in (lines.Line(0, ""), *lines.added(change))
         if (breach := judges.line(change.path, line.number, line.text))
     ]
     for run in output.said.contract.tests_run or ():

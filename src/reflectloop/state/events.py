@@ -182,6 +182,7 @@ class GateDecided(Event):
     reasons: list[str] = dataclasses.field(default_factory=list)
     rules: list[str] = dataclasses.field(default_factory=list)
     backtracks: list[Json] = dataclasses.field(default_factory=list)
+    insight: bool = False  # whether 慧 looked at it
     cause: str = ""  # the root cause of the failures before, as it was said when this output was made
 
 

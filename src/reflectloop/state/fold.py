@@ -10,6 +10,7 @@ from reflectloop.errors import StateDamaged
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
 from reflectloop.state.transitions import State, allowed
+from reflectloop.terms import Decision
 
 StepStatus = Literal["pending", "running", "done", "failed", "blocked", "skipped"]
 RunStatus = Literal["running", "ok", "failed"]
@@ -139,8 +140,19 @@ def advance(task: Task, entry: Entry) -> None:
         case events.GateDecided() as said:
             _running(task, entry)
             task.gated.append(said.payload())
+            _judge(task, said, entry)
         case other:
             _turn_step(task, _running(task, entry), other, entry)
+
+
+def _judge(task: Task, said: events.GateDecided, entry: Entry) -> None:
+    """A change that no steps made is executed, and then judged; what steps made is judged in its final review."""
+    if said.subject or task.state is not State.EXECUTING:
+        return
+    _move(task, entry, State.VERIFYING)
+    if said.decision == Decision.PASS:
+        looked = (State.INSIGHT,) if said.insight else ()
+        _move(task, entry, *looked, State.STORING, State.FINAL_REVIEW)
 
 
 def _turn_run(

@@ -159,6 +159,27 @@ def of_fix(proven: Iterable[str]) -> list[Reason]:
     return [Reason(Decision.RETRY, "nothing that was red on base is green now, so nothing shows that it was fixed")]
 
 
+def held(checks: Iterable[Judged], own: Iterable[Own], named: Iterable[Named]) -> dict[str, bool]:
+    """Every check and every test by name, and whether it was seen to hold."""
+    out = {}
+    for one in checks:
+        if not one.left_out:
+            out |= _tests(one.sealed) | {one.check.name: one.sealed.ok}
+    for mine in own:
+        out |= _tests(mine.on_patch)
+    return out | {one.name: one.held for one in named}
+
+
+def _tests(result: VerificationResult) -> dict[str, bool]:
+    return {known: came == "passed" for name, came in result.tests.items() for known in spellings(name)}
+
+
+def spellings(test: str) -> tuple[str, ...]:
+    """A test as its runner prints it, and as people name it: `test_a (pkg.Case.test_a)` is `pkg.Case.test_a`."""
+    inner = test.partition(" (")[2]
+    return (test, inner[:-1]) if inner.endswith(")") else (test,)
+
+
 def gravest(reasons: Iterable[Reason]) -> Decision:
     return terms.gravest(reason.decision for reason in reasons)
 
