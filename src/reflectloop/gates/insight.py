@@ -133,7 +133,12 @@ def reflect(background: Background) -> Insight:
         (*anchors(background), *(Anchor("P", text, reusable=True) for text in repeated), *constraints(missed)),
         (*conflicts, *vague(background)),
         tuple(unproven(background)),
-        (*waste, *(f"again: {text}" for text in repeated), *(f"rules at odds: {one.reason}" for one in conflicts)),
+        (
+            *(f"unproven: {text}" for text in unproven(background)),
+            *waste,
+            *(f"again: {text}" for text in repeated),
+            *(f"rules at odds: {one.reason}" for one in conflicts),
+        ),
         next((one for one in missed if BACK[one.kind]), None),
     )
 

@@ -52,12 +52,12 @@ def graded(track: Track, seen: Seen) -> tuple[Level, str]:
         return "L3", "the engine ran it, sealed"
     if seen.exits:
         return "L2", "the engine ran the commands and saw them exit"
-    if seen.cited and all(seen.cited):
+    if not all(seen.cited):
+        return "L0", "a place that is cited does not exist, or does not say so"
+    if seen.cited:
         return _doubted(seen, f"{len(seen.cited)} place(s) cited, and found to say so")
     if track is Track.DIRECT and seen.claim_held:
         return _doubted(seen, "the change is the one that is claimed")
-    if seen.cited:
-        return "L0", "a place that is cited does not exist, or does not say so"
     return "L0", "nothing was run, and what is said is no evidence"
 
 

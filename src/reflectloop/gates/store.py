@@ -76,8 +76,7 @@ def compact_page(title: str, facts: Mapping[str, str], insight: Insight | None, 
         *(f"- **{name}**: {_line(value)}" for name, value in facts.items() if value),
     ]
     if insight:
-        lines += ["", *(f"- unproven: {_line(text)}" for text in insight.unproven)]
-        lines += [f"- {_line(text)}" for text in insight.feedback]
+        lines += ["", *(f"- {_line(text)}" for text in insight.feedback)]
     lines += [f"- anchor [{one.id}] {_line(one.anchor.text)}" for one in kept]
     return "\n".join([*lines, ""])
 

@@ -161,7 +161,7 @@ def of_fix(proven: Iterable[str]) -> list[Reason]:
 
 def held(checks: Iterable[Judged], own: Iterable[Own], named: Iterable[Named]) -> dict[str, bool]:
     """Every check and every test by name, and whether it was seen to hold."""
-    out = {}
+    out: dict[str, bool] = {}
     for one in checks:
         if not one.left_out:
             out |= _tests(one.sealed) | {one.check.name: one.sealed.ok}
