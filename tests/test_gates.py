@@ -286,7 +286,13 @@ def test_a_role_that_only_looks_may_not_have_changed_anything(role: str) -> None
     ruling = examined(said(role=role))
     assert ruling.decision is Decision.REDO
     assert f"a {role.replace('_', ' ')} changes nothing, and this one changed app.py" in texts(ruling)
-    idle: dict[str, Any] = {"role": role, "files_changed": [], "acceptance": None, "decisions": None, "may_change": None}
+    idle: dict[str, Any] = {
+        "role": role,
+        "files_changed": [],
+        "acceptance": None,
+        "decisions": None,
+        "may_change": None,
+    }
     assert examined(said(**idle), []).decision is Decision.PASS
 
 

@@ -118,42 +118,50 @@ def _line_of(fault: Exception) -> int | None:
 # Imports ----------------------------------------------------------------------------------------------------------
 
 
+class _Import(NamedTuple):
+    module: tuple[str, ...]
+    roots: Sequence[str]  # folders it may lie in
+
+
 def _lost_imports(change: Change, listing: Mapping[str, Any]) -> Iterator[Broken]:
     """Imports of the project's own modules that name none. What is installed is not known here."""
-    assert change.after is not None  # noqa: S101
-    tree = ast.parse(change.after)
+    try:
+        tree = ast.parse(change.after or b"")
+    except (SyntaxError, ValueError, RecursionError):
+        return  # nor did it parse before
     guarded = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in ast.walk(node)}
     for node in ast.walk(tree):
         if id(node) in guarded or not isinstance(node, ast.Import | ast.ImportFrom):
             continue
-        for name in _wanted(node, change.path):
-            if _ours(name, listing) and not _there(name, listing):
-                yield Broken(change.path, node.lineno, f"imports {'.'.join(name)}, which is not in the project")
+        for wanted in _wanted(node, change.path):
+            if _ours(wanted, listing) and not _there(wanted, listing):
+                yield Broken(
+                    change.path, node.lineno, f"imports {'.'.join(wanted.module)}, which is not in the project"
+                )
 
 
-def _wanted(node: ast.Import | ast.ImportFrom, path: str) -> Iterator[tuple[str, ...]]:
-    """Modules by their parts; relative ones as paths from the top."""
+def _wanted(node: ast.Import | ast.ImportFrom, path: str) -> Iterator[_Import]:
     if isinstance(node, ast.Import):
-        yield from (tuple(one.name.split(".")) for one in node.names)
-    elif node.level:
+        yield from (_Import(tuple(one.name.split(".")), _ROOTS) for one in node.names)
+    elif node.module and node.level:
         folder = PurePosixPath(path).parent.parts
-        base = folder[: len(folder) - node.level + 1] if node.level > 1 else folder
-        if node.module and base:
-            yield (*base, *node.module.split("."))
+        base = folder[: len(folder) - node.level + 1]
+        if base:
+            yield _Import(tuple(node.module.split(".")), [f"{'/'.join(base)}/"])
     elif node.module:
-        yield tuple(node.module.split("."))
+        yield _Import(tuple(node.module.split(".")), _ROOTS)
 
 
-def _ours(name: tuple[str, ...], listing: Mapping[str, Any]) -> bool:
-    """Whether the top of it is a package of the project; a single module with that name is never asked for a part."""
-    return len(name) > 1 and any(f"{root}{name[0]}/__init__.py" in listing for root in _ROOTS)
-
-
-def _there(name: tuple[str, ...], listing: Mapping[str, Any]) -> bool:
-    place = "/".join(name)
-    known = [f"{root}{place}" for root in _ROOTS]
-    if any(f"{one}.py" in listing or f"{one}/__init__.py" in listing or f"{one}.pyi" in listing for one in known):
+def _ours(wanted: _Import, listing: Mapping[str, Any]) -> bool:
+    """Whether its top is a package of the project; of a plain module no part can be asked for."""
+    if wanted.roots is not _ROOTS:
         return True
-    if any(path.startswith(tuple(f"{one}/" for one in known)) for path in listing):
-        return True  # a namespace without __init__
-    return any(path.startswith(tuple(f"{one}." for one in known)) for path in listing)  # compiled
+    return len(wanted.module) > 1 and any(f"{root}{wanted.module[0]}/__init__.py" in listing for root in _ROOTS)
+
+
+def _there(wanted: _Import, listing: Mapping[str, Any]) -> bool:
+    known = tuple(f"{root}{'/'.join(wanted.module)}" for root in wanted.roots)
+    if any(f"{one}.py" in listing or f"{one}/__init__.py" in listing for one in known):
+        return True
+    # A namespace without __init__, a stub, something compiled.
+    return any(path.startswith((*(f"{one}/" for one in known), *(f"{one}." for one in known))) for path in listing)
