@@ -28,7 +28,8 @@ def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> N
         return
     paint = colours()
     if seen["task"]:
-        say(f"{seen['task']['id']}  {seen['task']['title']}  ({seen['task']['plan_path']})")
+        plan = f"  ({seen['task']['plan_path']})" if seen["task"]["plan_path"] else ""
+        say(f"{seen['task']['id']}  {seen['task']['title']}{plan}")
     for one in seen["runs"]:
         mark = {"ok": paint("green", "✓"), "failed": paint("red", "✗")}.get(one["status"], "…")
         detail = one["error_code"] or (f"{one['touched']} file(s) changed" if one["touched"] is not None else "")

@@ -14,9 +14,9 @@ from reflectloop.box import limits, walls
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import triflow, views
+from reflectloop.flow import views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
-from reflectloop.state import latch, snapshot
+from reflectloop.state import events, latch, snapshot
 from reflectloop.state.fold import Run, Task
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
@@ -31,6 +31,8 @@ _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _TURN_S = 0.2
 _GONE = "its engine is gone"
+_BY_REQUESTS = "worked on by requests"
+_LAST_WORD = "every step is done; the last word is open"
 
 
 def tasks(folders: Folders, load: Callable[[Path], Task] = snapshot.whole) -> list[Task]:
@@ -90,8 +92,11 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
 
 def _run(folders: Folders, run: Run) -> dict[str, Any]:
     note = "applied" if run.applied else ""
-    if run.mode == triflow.IMPORTED:
-        note = triflow.IMPORTED
+    if run.mode == events.IMPORTED:
+        note = events.IMPORTED
+    elif run.mode == events.BY_REQUESTS and run.status == "running":
+        left = any(step.status not in ("done", "skipped") for step in run.steps.values())
+        note = _BY_REQUESTS if left else _LAST_WORD
     elif run.status == "running":
         place = _at_work(folders, run.id)
         note = f"running in {place}" if place else _GONE
@@ -117,12 +122,14 @@ def _touched(folders: Folders, run: Run) -> int | None:
 
 
 def _next(runs: list[dict[str, Any]]) -> str:
-    if not runs or runs[-1]["note"] == triflow.IMPORTED:
+    if not runs or runs[-1]["note"] == events.IMPORTED:
         return "reflectloop run PLAN"
     last = runs[-1]
     if last["note"].startswith("running"):
         return f"reflectloop log {last['run_id']}"
-    if last["note"] == _GONE:
+    if last["note"] == _BY_REQUESTS:
+        return "reflectloop fileops REQUEST.json"
+    if last["note"] in (_GONE, _LAST_WORD):
         return "reflectloop resume"
     if last["status"] == "ok":
         return (

@@ -75,6 +75,15 @@ def _replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:
             raise
 
 
+def sync_folder(path: Path) -> None:
+    """What was made or renamed in it is there after a power loss too."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def make_private(path: Path) -> None:
     """Create a folder only its owner may enter; refuse one that somebody else put there."""
     try:
