@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.errors import NoSpace, StateDamaged
+from reflectloop.errors import Locked, NoSpace, StateDamaged
 from reflectloop.state import events, journal, lock
 from reflectloop.state.fold import fold
 from reflectloop.state.journal import Journal
@@ -207,6 +207,15 @@ def test_a_held_lock_is_held_whatever_its_file_says(repo: Repo, name: str) -> No
         assert answer.code == 50, answer.stdout
         assert answer.envelope["error_code"] == "LOCKED"
         assert "--wait" in answer.envelope["next"]
+
+
+def test_removing_the_lock_file_lets_no_second_engine_in(tmp_path: Path) -> None:
+    with lock.hold(tmp_path, "run"):
+        (tmp_path / "lock").unlink()
+        with pytest.raises(Locked), lock.hold(tmp_path, "run"):
+            pass
+    with lock.hold(tmp_path, "run"):
+        pass
 
 
 def test_only_an_engine_of_this_machine_is_ever_signalled(tmp_path: Path) -> None:

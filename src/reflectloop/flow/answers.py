@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -119,8 +118,7 @@ class Answers:
 
     def _owner(self) -> list[int]:
         """Answers that came with a project, or were copied from elsewhere, are not ours."""
-        status = self._folder.stat()
-        return [status.st_dev, status.st_ino, os.geteuid()]
+        return files.identity_of(self._folder)
 
     def _read(self) -> _Now:
         try:
