@@ -148,8 +148,10 @@ def shell(run: str | None, command: tuple[str, ...], project_dir: Path, as_json:
     """
     if as_json:
         raise click.UsageError("a shell has no JSON; see 'reflectloop show --json'")
+    from reflectloop.flow import shell as shells
+
     typed = click.get_current_context().meta.get("after", ())
-    sys.exit(look.shell(project_dir, run, (*command, *typed)))
+    sys.exit(shells.open_in(project_dir, run, (*command, *typed)))
 
 
 @click.command()

@@ -12,7 +12,6 @@ from reflectloop import config, secrets
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow import recovery, triflow
 from reflectloop.flow.folders import Folders, RunFolder
-from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
 from reflectloop.state import events, snapshot
 from reflectloop.state.fold import Run, Step, Task
@@ -186,6 +185,8 @@ def _plan(folders: Folders, task: Task) -> Plan | None:
     run = _last(task)
     if run is None or run.mode == events.IMPORTED:
         return None
+    from reflectloop.plan import load as plans  # noqa: PLC0415 - who only reads a state needs no YAML
+
     try:
         return plans.load(recovery.plan_of(RunFolder(folders.own / "runs" / run.id))).plan
     except ReflectloopError:
