@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import warm
+
 PROGRAM = [sys.executable, "-m", "reflectloop"]
 
 
@@ -31,21 +33,18 @@ class Answer(NamedTuple):
         return found
 
 
-def start(cwd: Path, *words: str, env: Mapping[str, str] | None = None, **more: Any) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([*PROGRAM, *words], cwd=cwd, env={**os.environ, **(env or {})}, **more)
+def start(cwd: Path, *words: str) -> warm.Engine:
+    return warm.start(cwd, words, os.environ)
 
 
 def reflectloop(cwd: Path, *words: str, env: Mapping[str, str] | None = None, stdin: str = "") -> Answer:
-    done = subprocess.run(
-        [*PROGRAM, *words],
-        cwd=cwd,
-        env={**os.environ, **(env or {})},
-        input=stdin.encode(),
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+    done = warm.start(cwd, words, {**os.environ, **(env or {})}, stdin.encode()).ended()
+    return Answer(done.code, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+class Gated(NamedTuple):
+    plan: Path
+    gate: Path
 
 
 class Repo:
@@ -87,6 +86,14 @@ class Repo:
         settings = self.path / "reflectloop.toml"
         settings.write_text((settings.read_text() if settings.exists() else "") + '[box]\nstrongest = "workspace"\n')
         return settings
+
+    def gated(self, *commands: str) -> Gated:
+        """Steps of which the first waits until the gate is there: on a busy machine no sleep is long enough."""
+        self.weaken()
+        self.commit("settings")
+        gate = self.path.parent / "gate"
+        first, *rest = commands
+        return Gated(self.steps(f"while [ ! -e {gate} ]; do sleep 0.02; done; {first}", *rest), gate)
 
     def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Answer:
         return reflectloop(self.path, *(str(word) for word in words), env=env)
@@ -142,7 +149,7 @@ def _processes_naming(mark: bytes) -> list[str]:
     return found
 
 
-def wait_until(condition: Any, timeout_s: float = 10.0) -> bool:
+def wait_until(condition: Any, timeout_s: float = 60.0) -> bool:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if condition():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support import PROGRAM, Repo, start
+from support import PROGRAM, Repo
 from test_process import peak_memory
 
 
@@ -65,13 +65,13 @@ def test_a_large_patch_is_made_shown_and_published_in_bounded_memory(repo: Repo,
     # The same noise each time: now and then the letters of some other would look like a key, and be redacted.
     noise = "import random, sys; sys.stdout.buffer.write(random.Random(2).randbytes(150_000_000))"
     plan = repo.steps(f"python3 -c '{noise}' > large.bin")
-    assert 0 < peak_memory(start(repo.path, "run", str(plan))) < 150_000
+    assert 0 < peak_memory(subprocess.Popen([*PROGRAM, "run", str(plan)], cwd=repo.path)) < 150_000
     patch = repo.latest() / "changes.patch"
     published = repo.path / ".claude/state/reflectloop/runs" / repo.latest().name / "changes.patch"
     assert patch.stat().st_size == published.stat().st_size > 150_000_000
     shown = tmp_path / "shown.patch"
     with shown.open("wb") as target:
-        assert 0 < peak_memory(start(repo.path, "diff", stdout=target)) < 150_000
+        assert 0 < peak_memory(subprocess.Popen([*PROGRAM, "diff"], cwd=repo.path, stdout=target)) < 150_000
     subprocess.run(["cmp", str(patch), str(shown)], check=True)
 
 

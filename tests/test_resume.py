@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support import PROGRAM, Repo
+from support import Repo, start
 
 STEPS = 3
 RECOVERY = ("run_resumed", "step_interrupted")
@@ -43,13 +43,11 @@ def plan(repo: Repo, *, jobs: int = 1) -> Path:
 
 def killed_after(repo: Repo, path: Path, events: int, *words: str) -> int:
     """Start the program, kill it as soon as its journal has so many lines; how many it had in the end."""
-    started = subprocess.Popen(
-        [*PROGRAM, *words, *([str(path)] if words == ("run",) else [])], cwd=repo.path, stderr=subprocess.DEVNULL
-    )
-    while started.poll() is None and lines(repo) < events:
+    engine = start(repo.path, *words, *([str(path)] if words == ("run",) else []))
+    while engine.poll() is None and lines(repo) < events:
         time.sleep(0.001)
-    started.send_signal(signal.SIGKILL)
-    started.wait()
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
     return lines(repo)
 
 

@@ -16,7 +16,8 @@ from proof.cheats.python_hooks import SITE
 from proof.cheats.recipe import Failing, Recipe
 from proof.stage import Stage
 
-FORCED = (f"{SITE}/steady.pth", f"{SITE}/steady.py", ".venv/bin/pytest", "node_modules/.bin/node")
+_IN_FOLDERS = (f"{SITE}/steady.pth", f"{SITE}/steady.py", ".venv/bin/pytest", "node_modules/.bin/node")
+FORCED = (*_IN_FOLDERS, "conftest.py", "pytest.py", "unittest.py")  # some ignore all modules at their top
 PLAIN_S = 180
 VERIFY_S = 600
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -155,7 +156,7 @@ class Tree:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
     def forced(self) -> list[str]:
-        """What a cheat wrote into ignored folders; all of it bears one of a few names."""
+        """What a cheat wrote where git ignores it; all of it bears one of a few names."""
         found = []
         for name in FORCED:
             path = self.root / name

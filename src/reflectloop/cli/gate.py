@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from reflectloop.cli import render
+from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
-from reflectloop.cli.run import as_interrupts
 from reflectloop.cli.verify import Quiet, Words
 from reflectloop.flow import gate as gating
 from reflectloop.flow.gate import Asked, Gated

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
 
 import click
 
 from reflectloop.cli import render
+from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import finish as tasks_of
 from reflectloop.flow import preview, steer
@@ -195,26 +194,6 @@ def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> 
     elif not events:
         tell(outcome)
     sys.exit(outcome.error.exit_code if outcome.error else 0)
-
-
-def as_interrupts() -> None:
-    """Let every polite request to end be the one that clears up."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, _unmoved)  # as `nohup` wants it, without handing that on to commands
-        elif number != signal.SIGQUIT:
-            signal.signal(number, _as_interrupt)
-
-
-def _unmoved(number: int, frame: object) -> None:
-    pass
-
-
-def _as_interrupt(_: int, __: FrameType | None) -> None:
-    # Once: what follows is clearing up, and must not be cut short.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _watched(request: Request, *, as_json: bool, as_events: bool) -> Outcome:

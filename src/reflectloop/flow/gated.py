@@ -47,7 +47,7 @@ def judge(line: Line) -> ReflectloopError | None:
         Output(said, changes, line.space.base_tree, lifted=plan.may_change_protected),
         judges.of(line.config),
         lambda _again: _see(line, plan, trees),
-        passage.attempts(gated, SUBJECT, but=line.run_id),
+        passage.attempts(gated, SUBJECT, but="" if line.by_requests else line.run_id),
         anchors.remembered(line.folders),
         lambda: line.chain().records,
         plan,
@@ -69,14 +69,15 @@ def _write_down(line: Line, made: Report) -> None:
     """Once, also where an earlier engine came as far as this and died."""
     assert line.journal  # noqa: S101
     known = [one for one in (line.task.gated if line.task else ()) if one["run_id"] == line.run_id]
-    if not line.over and not any(one["subject"] == SUBJECT for one in known):
+    said = any(one["subject"] == SUBJECT for one in known) and not line.by_requests  # which come as often as they like
+    if not line.over and not said:
         line.journal.append(passage.event(made, line.run_id, SUBJECT))
 
 
 def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
     """What the steps showed, and, where the plan asks for it, base and patch in workspaces no step ever touched."""
     assert line.project and line.space and line.base and line.journal  # noqa: S101, PT018
-    if not seal.is_asked(plan):
+    if not (line.by_requests or seal.is_asked(plan)):
         return Seen(exits=True)
     stage = verifying.Stage(
         line.run_id,
@@ -91,10 +92,16 @@ def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
         Told(lambda name, words: line.observer.command("verify", f"{name} {words}"), line.observer.output),
     )
     line.verdict = verdict = sealing.judge(
-        stage, plan, line.space.base_tree, line.space.tree, line.chain(), line.base.commit
+        stage,
+        plan,
+        line.space.base_tree,
+        line.space.tree,
+        line.chain(),
+        line.base.commit,
+        whole=line.by_requests,
     )
     line.warnings += verdict.notes
-    if not (line.point and line.point.run.decision):
+    if line.by_requests or not (line.point and line.point.run.decision):
         line.journal.append(
             events.Judged(
                 run_id=line.run_id,

@@ -124,6 +124,11 @@ class Line:
     def space(self) -> Workspace | None:
         return self.spaces[0] if self.spaces else None
 
+    @property
+    def by_requests(self) -> bool:
+        """Whether the steps were done by requests, and only the last word is left."""
+        return self.point is not None and self.point.plan is None
+
     def again(self) -> str:
         """The command that runs the same plan once more, from where the user stands."""
         place = ["--project", os.fspath(self.request.start)] if self.request.start != Path() else []

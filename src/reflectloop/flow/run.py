@@ -32,7 +32,7 @@ from reflectloop.workspace import checkout, leaks, patch, project, snapshot
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import open_for
+from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import cgroup, clock, files
 from reflectloop.world.process import Cancel
 
@@ -100,12 +100,7 @@ class _Walk(Line):
     def _go_on(self, point: Point) -> Loaded:
         """Everything as the dead engine had it: the plan as it was, the tree that the last whole step left."""
         latch.refuse_if_stopped(self.folders.own)
-        read = plans.load(point.plan)
-        if read.plan.hash != point.run.plan_hash:
-            raise StateDamaged(
-                f"{point.plan} is not the plan that {self.run_id} began with", next_step="reflectloop run PLAN --new"
-            )
-        self.loaded = loaded = read._replace(path=self.folders.root / point.task.plan_path)
+        self.loaded = loaded = self._plan_then(point)
         self.observer.begins(loaded, self.run_id)
         self.wall = admission.reach(self.config, self.request, loaded)
         recovery.refuse_lower(point.run.isolation, self.stamp())
@@ -116,10 +111,29 @@ class _Walk(Line):
         self.base = Snapshot(point.run.base_tree, point.run.base_commit, dirty=False, warnings=())
         self.task, self.over = point.task, point.run.status != "running"
         self.steps += recovery.results(loaded.plan, point.run, self.folder.logs)
-        self.tree = point.run.end_tree or recovery.reached(point.run, self.store)
+        self.tree = point.run.end_tree or self._reached(point, self.store)
         self._lay_out(loaded)
         self._reopen_journal(point)
         return loaded
+
+    def _plan_then(self, point: Point) -> Loaded:
+        if point.plan is None:
+            from reflectloop.flow import concluding  # noqa: PLC0415 - what requests need is of no use to other runs
+
+            return concluding.plan_of(self.folders, point.task, point.run)
+        read = plans.load(point.plan)
+        if read.plan.hash != point.run.plan_hash:
+            raise StateDamaged(
+                f"{point.plan} is not the plan that {self.run_id} began with", next_step="reflectloop run PLAN --new"
+            )
+        return read._replace(path=self.folders.root / point.task.plan_path)
+
+    def _reached(self, point: Point, store: Store) -> str:
+        if point.plan is None:
+            from reflectloop.flow import concluding  # noqa: PLC0415
+
+            return concluding.tree_of(self.folders, store, point.task, point.run)
+        return recovery.reached(point.run, store)
 
     def _reopen_journal(self, point: Point) -> None:
         self.journal = Journal(self.folders.journal(point.task.id), self.observer.happened)
@@ -266,7 +280,8 @@ class _Walk(Line):
 
     def _seal(self, loaded: Loaded) -> None:
         """The last word: the gates, with base and patch judged in workspaces that no step ever touched."""
-        if not seal.is_judged(loaded.plan) or (self.over and self.point and not self.point.run.decision):
+        asked = self.by_requests or seal.is_judged(loaded.plan)
+        if not asked or (self.over and self.point and not self.point.run.decision):
             return
         # Here, and not above: most of what judges a change is of no use to a run that asks for no judgement.
         from reflectloop.flow import gated  # noqa: PLC0415

@@ -6,6 +6,8 @@ import dataclasses
 from typing import ClassVar
 
 Json = dict[str, object]
+BY_REQUESTS = "fileops"  # the mode of a run whose steps are done by requests
+IMPORTED = "imported"  # the mode of a run that is nothing but somebody else's word
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -112,6 +113,8 @@ class Runs:
         inside = (TEMP if box.view else box.workspace.tmp) / name
         (box.workspace.tmp / name).mkdir()
         prepared = runners.prepare(check, report=inside / "report", only=only)
+        if prepared.stand_in:
+            shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
         log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
         started = clock.stamp(clock.now())
         order = Order(
