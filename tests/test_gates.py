@@ -790,6 +790,7 @@ def test_two_backtracks_are_recorded_with_reason_and_result() -> None:
         (2, Gate.PROOF, "doubt 2", "mended"),
     ]
     assert "| 2 | 定 | doubt 2 | mended |" in report.markdown(walked.report)
+    assert walked.report.warnings == ("sent back 2 times by 慧 (doubt 1; doubt 2); the next time it stops",)
 
 
 def test_the_third_backtrack_stops_with_every_reason() -> None:

@@ -52,12 +52,13 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
     from reflectloop.flow import passage  # noqa: PLC0415
     from reflectloop.gates import limits  # noqa: PLC0415
 
-    past = passage.attempts(task.gated, "")
-    if limits.wants_cause(past):
-        raise Latched(
-            f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",
-            next_step="find the cause, mend it, then: reflectloop retry --reason TEXT (what the cause was)",
-        )
+    for subject in {str(one["subject"]) for one in task.gated}:
+        past = passage.attempts(task.gated, subject)
+        if limits.wants_cause(past):
+            raise Latched(
+                f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",
+                next_step="find the cause, mend it, then: reflectloop retry --reason TEXT (what the cause was)",
+            )
 
 
 def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:
