@@ -13,6 +13,7 @@ from reflectloop.cli.main import COMMANDS, cli
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.flow.envelope import Envelope
 from reflectloop.plan.schema import plan_schema
+from reflectloop.policy import shipped as policy_rules
 from reflectloop.secrets import shipped
 from reflectloop.state import snapshot
 
@@ -59,6 +60,7 @@ GENERATED = {
     "schemas/fileops-response.json": lambda: schema(response_schema()),
     "schemas/state.json": lambda: schema(snapshot.schema()),
     "src/reflectloop/secrets/rules/index.json": shipped.index,
+    "src/reflectloop/policy/rules/index.json": policy_rules.index,
     "docs/codes.md": codes,
     "docs/commands.md": commands,
 }

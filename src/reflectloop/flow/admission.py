@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from reflectloop import config
 from reflectloop.box import walls
 from reflectloop.box.walls import Wall
-from reflectloop.errors import (
-    AgentUnavailable,
-    GateRejected,
-)
+from reflectloop.errors import AgentUnavailable, Fault, GateRejected
 from reflectloop.flow.line import Request
 from reflectloop.plan.load import Loaded
+from reflectloop.plan.model import Plan
+from reflectloop.policy import Policy, Verdict
 from reflectloop.terms import Isolation
 from reflectloop.workspace.added import Added
 
 _NAMED = 5  # of many findings, in a message
+_SHOWN = 120  # characters of a command, in a message
 
 
 def refuse_agents(loaded: Loaded, roles: config.RolesConfig) -> None:
@@ -32,6 +35,47 @@ def refuse_agents(loaded: Loaded, roles: config.RolesConfig) -> None:
         next_step=f"write commands for step {next(iter(needing))}, then: reflectloop plan check {loaded.path}",
         missing=tuple(f"backend:{name}" for name in needing),
     )
+
+
+def refuse_commands(loaded: Loaded, rules: Policy) -> None:
+    """Before anything runs: what the policy denies, and what only a person may let run."""
+    refused = refusals(loaded.plan, rules)
+    if refused:
+        first = refused[0].verdict.rule
+        raise GateRejected(
+            f"the command policy refuses {len(refused)} command(s) of the plan",
+            next_step=f'write them otherwise; or, if meant: [policy] allow = ["{first}"] in {config.NAME}',
+            faults=tuple(Fault(one.place, None, one.said, GateRejected.code) for one in refused),
+        )
+
+
+class Refused(NamedTuple):
+    place: str
+    verdict: Verdict
+
+    @property
+    def said(self) -> str:
+        return f"{self.verdict.rule}: {self.verdict.reason}: {self.verdict.where[:_SHOWN]}"
+
+
+def refusals(plan: Plan, rules: Policy) -> list[Refused]:
+    return [
+        Refused(place, verdict)
+        for place, command in _commands(plan)
+        if not (verdict := rules.in_workspace.judge(command)).allowed
+    ]
+
+
+def _commands(plan: Plan) -> Iterator[tuple[str, str | tuple[str, ...]]]:
+    """Every command a plan would run, each once, and where it stands."""
+    seen: set[str | tuple[str, ...]] = set()
+    for step in plan.steps:
+        yield from ((f"step {step.id}, command {number}", one) for number, one in enumerate(step.commands, 1))
+        for name, check, _ in plan.checks_of(step):
+            for command in (check.run, check.service.run if check.service else None):
+                if command and command not in seen:
+                    seen.add(command)
+                    yield f"step {step.id}, check {name}", command
 
 
 def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reflectloop import config, secrets
+from reflectloop import config, policy, secrets
 from reflectloop.box import editable, limits
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
@@ -84,6 +84,7 @@ class _Walk(Line):
         self.warnings += loaded.warnings
         self.observer.begins(loaded, self.run_id)
         admission.refuse_agents(loaded, self.config.roles)
+        admission.refuse_commands(loaded, policy.of(self.config.policy, self.folders.root))
         self.wall = admission.reach(self.config, self.request, loaded)
         self.project = project.open_at(self.folders.root, self.request.mode)
         self.store = open_for(self.project, self.config.workspace)
