@@ -43,6 +43,7 @@ COMMANDS = {
     "receipt": ("receipt", "Show or check the evidence behind a decision."),
     "fileops": ("fileops", "Carry out a request of an agent or a script, all or nothing."),
     "template": ("fileops", "Print a valid request, made from a template."),
+    "policy": ("policy", "Judge a command before it runs; list and explain the rules."),
     "scan": ("scan", "Look for secrets in files, a stream, or commits."),
     "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
     "detect": ("detect", "Say which checks the project has, and by what sign."),

@@ -147,7 +147,7 @@ class _Line(verifying.Line):
             self.run_id,
             self.contract.goal or "a change without a goal",
             Output(self.said, changes, sides.base, doubts=self.doubts),
-            judges.of(self.config),
+            judges.of(self.config, self.folders.root),
             lambda again: self._see(sides, chain, again),
             past,
             anchors.remembered(self.folders),

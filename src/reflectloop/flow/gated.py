@@ -43,7 +43,7 @@ def judge(line: Line) -> ReflectloopError | None:
         line.run_id,
         plan.title,
         Output(said, changes, line.space.base_tree, lifted=plan.may_change_protected),
-        judges.of(line.config),
+        judges.of(line.config, line.folders.root),
         lambda _again: _see(line, plan, trees),
         passage.attempts(gated, SUBJECT, but="" if line.by_requests else line.run_id),
         anchors.remembered(line.folders),
