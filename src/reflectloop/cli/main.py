@@ -38,6 +38,7 @@ COMMANDS = {
     "shell": ("look", "Open a shell in the workspace of a failed run."),
     "apply": ("finish", "Put a run's change onto your tree, a commit or a branch."),
     "verify": ("verify", "Judge a change by sealed runs of the project's own checks."),
+    "gate": ("gate", "Put a change with its contract through the four gates."),
     "protected": ("receipt", "List the files that judge a change, and why."),
     "receipt": ("receipt", "Show or check the evidence behind a decision."),
     "fileops": ("fileops", "Carry out a request of an agent or a script, all or nothing."),

@@ -137,12 +137,11 @@ def unlock(reason: str, project_dir: Path, as_json: bool, debug: bool) -> None: 
     Example: reflectloop unlock --reason "the key was revoked and taken out of the test"
     """
     lifted = tasks_of.unlock(project_dir, _reason(reason))
-    again = f"reflectloop run {lifted.plan_path}".rstrip()
     if as_json:
-        render.answer("unlock", lifted.stop.as_json(), next_step=again)
+        render.answer("unlock", lifted.stop.as_json(), next_step=lifted.again)
         return
     say(f"unlocked: {lifted.stop.error_code} of {lifted.stop.run_id or 'an unreadable latch'}")
-    say(f"next: {again}")
+    say(f"next: {lifted.again}")
 
 
 @click.command()

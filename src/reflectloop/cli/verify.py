@@ -14,8 +14,8 @@ from reflectloop.errors import InvalidInput
 from reflectloop.flow import verdicts
 from reflectloop.flow import verify as verifying
 from reflectloop.flow.verify import Outcome, Request
-from reflectloop.terms import Isolation, Track
-from reflectloop.verify.verdict import Decision, Judged
+from reflectloop.terms import Decision, Isolation, Track
+from reflectloop.verify.verdict import Judged
 from reflectloop.world import files
 
 _MARKS = {"weakening": "red", "suspect": "yellow", "note": "dim"}
@@ -74,7 +74,7 @@ def verify(
         sandbox_root,
         wait,
     )
-    outcome = verifying.verify(request, _Quiet() if as_json else _Words())
+    outcome = verifying.verify(request, Quiet() if as_json else Words())
     if outcome.verdict:
         _export(junit, verdicts.junit(outcome.verdict))
         _export(sarif, verdicts.sarif(outcome.verdict))
@@ -94,7 +94,7 @@ def _export(path: Path | None, text: str) -> None:
         raise InvalidInput(f"cannot write {path}: {fault.strerror}", next_step="name another file") from fault
 
 
-class _Quiet:
+class Quiet:
     def waits(self, why: str) -> None:
         pass
 
@@ -105,7 +105,7 @@ class _Quiet:
         pass
 
 
-class _Words(_Quiet):
+class Words(Quiet):
     def waits(self, why: str) -> None:
         say(why, err=True)
 

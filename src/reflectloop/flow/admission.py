@@ -8,10 +8,13 @@ from reflectloop.box.walls import Wall
 from reflectloop.errors import (
     AgentUnavailable,
     GateRejected,
+    Latched,
 )
 from reflectloop.flow.line import Request
 from reflectloop.plan.load import Loaded
-from reflectloop.terms import Isolation
+from reflectloop.plan.model import Plan
+from reflectloop.state.fold import Task
+from reflectloop.terms import Isolation, Track
 from reflectloop.workspace.added import Added
 
 _NAMED = 5  # of many findings, in a message
@@ -32,6 +35,29 @@ def refuse_agents(loaded: Loaded, roles: config.RolesConfig) -> None:
         next_step=f"write commands for step {next(iter(needing))}, then: reflectloop plan check {loaded.path}",
         missing=tuple(f"backend:{name}" for name in needing),
     )
+
+
+def refuse_incomplete(plan: Plan) -> None:
+    """A plan that must prove something says what; direct ones owe nothing, and load nothing."""
+    if plan.settled_track is not Track.DIRECT:
+        from reflectloop.flow import gated  # noqa: PLC0415
+
+        gated.refuse_incomplete(plan)
+
+
+def refuse_causeless(task: Task | None, reason: str | None) -> None:
+    """After two tries that the gates sent back, somebody says what the cause is before a third is made."""
+    if task is None or not task.gated or reason:
+        return
+    from reflectloop.flow import passage  # noqa: PLC0415
+    from reflectloop.gates import limits  # noqa: PLC0415
+
+    past = passage.attempts(task.gated, "")
+    if limits.wants_cause(past):
+        raise Latched(
+            f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",
+            next_step="find the cause, mend it, then: reflectloop retry --reason TEXT (what the cause was)",
+        )
 
 
 def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:

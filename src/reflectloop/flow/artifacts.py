@@ -23,6 +23,7 @@ def envelope_of(line: Line) -> Envelope:
     written = [line.folder.envelope, line.folder.result, line.folder.summary, line.folder.junit, line.folder.sarif]
     proofs = [line.folder.path / name for name in (evidence.FILE, evidence.RECEIPT)]
     written += proofs if line.begun and not isinstance(line.error, SecretLeak) else []
+    written += [line.folder.path / name for name in ("gates.md", "gates.json")] if line.gates else []
     written += [line.folder.blocker] if line.error else [line.folder.patch]
     plan = line.loaded
     return plain.model_copy(
@@ -50,7 +51,7 @@ def _give_receipt(line: Line) -> None:
         return
     said = {
         "run_id": line.run_id,
-        "decision": "PASS" if not line.error else str(line.verdict.decision) if line.verdict else "STOP",
+        "decision": "PASS" if not line.error else str(line.gates.decision) if line.gates else "STOP",
         "level": line.level(),
         "track": str(line.loaded.plan.settled_track),
         "base_tree": line.space.base_tree,
@@ -120,7 +121,15 @@ def _card(line: Line, total: int) -> dict[str, Any]:
         steps=line.steps,
         total=total,
         history=line.task.failures if line.task else [],
-    )
+    ) | (_escalation(line.gates.packet) if line.gates and line.gates.packet else {})
+
+
+def _escalation(packet: Any) -> dict[str, Any]:  # noqa: ANN401 - the gates' own
+    return {
+        "attempts": [dict(one) for one in packet.attempts],
+        "root_cause_hypothesis": list(packet.causes),
+        "asked": list(packet.asked),
+    }
 
 
 def _relative(path: Path, root: Path) -> str:

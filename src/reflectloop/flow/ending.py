@@ -51,7 +51,7 @@ def _settle_task(line: Line) -> None:
     if not (line.begun and line.journal and line.task and line.loaded and line.base):
         _stop_unbegun(line)
         return
-    if line.by_requests and line.error and line.error.code not in tasks.STOPPING:
+    if line.by_requests and line.error and not (line.error.stops or line.error.code in tasks.STOPPING):
         return  # the last word was no: steps can be appended, and it is asked for again
     limits = line.loaded.plan.limits
     allowed = limits.runs if line.request.max_retries is None else line.request.max_retries + 1

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from reflectloop import config
 from reflectloop.box.limits import Limiter
@@ -114,6 +114,8 @@ class Line:
         self.wall = Wall(Isolation.NONE, "nothing")
         self.limiters: dict[str, Limiter] = {}
         self.verdict: Verdict | None = None
+        self.gates: Any = None  # the report of the gates; their room is not loaded for runs that need none
+        self.root = Path()  # where workspaces are made
         self.tree: str | None = None  # where the work goes on; None: at the base
         self.over = False  # whether the journal already says how the run ended
         self._chain: Chain | None = None

@@ -27,7 +27,6 @@ from reflectloop.plan.load import Loaded
 from reflectloop.state import events, latch, lock
 from reflectloop.state.journal import Journal
 from reflectloop.terms import Isolation
-from reflectloop.verify.trees import Trees
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, leaks, patch, project, snapshot
 from reflectloop.workspace.checkout import Workspace
@@ -84,6 +83,7 @@ class _Walk(Line):
         self.warnings += loaded.warnings
         self.observer.begins(loaded, self.run_id)
         admission.refuse_agents(loaded, self.config.roles)
+        admission.refuse_incomplete(loaded.plan)
         self.wall = admission.reach(self.config, self.request, loaded)
         self.project = project.open_at(self.folders.root, self.request.mode)
         self.store = open_for(self.project, self.config.workspace)
@@ -154,6 +154,7 @@ class _Walk(Line):
     def _admit(self, loaded: Loaded, base: Snapshot) -> events.LatchCleared | None:
         key = tasks.plan_key(self.folders, loaded.path)
         self.task = None if self.request.new_task else tasks.find_open(self.folders, key)
+        admission.refuse_causeless(self.task, self.request.retry_reason)
         if self.request.retry_reason is not None and self.task and self.task.latch:
             return events.LatchCleared(how="retry", reason=self.request.retry_reason)
         return tasks.admit(self.task, loaded, base.tree)
@@ -223,11 +224,17 @@ class _Walk(Line):
             skipped=frozenset(self._skipped()),
             starts=recovery.starts(self.point.run) if self.point else {},
             stop_asked=lambda: steer.asked(self.folders),
+            between=self._between,
         )
         work.run(self.request.jobs or loaded.plan.jobs)
         for result in self.steps:
             self.warnings += [_LEFT_OUT.format(name) for name in result.nested]
             self.warnings += [f"step {result.id}: redacted what may be a secret: {one}" for one in result.doubtful]
+
+    def _between(self, steps: list[str], before: str, after: str) -> None:
+        from reflectloop.flow import gated  # noqa: PLC0415 - only batches need it
+
+        gated.between(self, steps, before, after)
 
     def _skipped(self) -> list[str]:
         steps = self.point.run.steps.values() if self.point else ()
@@ -272,49 +279,14 @@ class _Walk(Line):
         admission.refuse_doubtful(doubtful)
 
     def _seal(self, loaded: Loaded) -> None:
-        """The last word: base and patch judged in workspaces that no step ever touched."""
-        assert self.project and self.store and self.base and self.space and self.journal  # noqa: S101, PT018
-        asked = self.by_requests or seal.is_asked(loaded.plan)
+        """The last word: the gates, with base and patch judged in workspaces that no step ever touched."""
+        asked = self.by_requests or seal.is_judged(loaded.plan)
         if not asked or (self.over and self.point and not self.point.run.decision):
             return
         # Here, and not above: most of what judges a change is of no use to a run that asks for no judgement.
-        from reflectloop.flow import sealing  # noqa: PLC0415
-        from reflectloop.flow import verify as verifying  # noqa: PLC0415
-        from reflectloop.verify.runs import Told  # noqa: PLC0415
+        from reflectloop.flow import gated  # noqa: PLC0415
 
-        stage = verifying.Stage(
-            self.run_id,
-            self.project,
-            Trees(self.store, self.folders.scratch, self.space.quarantine),
-            self.config,
-            self.wall,
-            self.request.caller,
-            self.root,
-            self.folders.own / "cache",
-            self.folder.logs,
-            Told(lambda name, words: self.observer.command("verify", f"{name} {words}"), self.observer.output),
-        )
-        self.verdict = verdict = sealing.judge(
-            stage,
-            loaded.plan,
-            self.space.base_tree,
-            self.space.tree,
-            self.chain(),
-            self.base.commit,
-            whole=self.by_requests,
-        )
-        self.warnings += verdict.notes
-        if self.by_requests or not (self.point and self.point.run.decision):
-            self.journal.append(
-                events.Judged(
-                    run_id=self.run_id,
-                    decision=str(verdict.decision),
-                    level=verdict.level,
-                    tree=verdict.tree,
-                    sealed_tree=verdict.sealed_tree,
-                )
-            )
-        error = verifying.as_error(verdict, self.run_id)
+        error = gated.judge(self)
         if error:
             raise error
 
