@@ -51,7 +51,7 @@ def _settle_task(line: Line) -> None:
     if not (line.begun and line.journal and line.task and line.loaded and line.base):
         _stop_unbegun(line)
         return
-    if line.by_requests and line.error and not (line.error.stops or line.error.code in tasks.STOPPING):
+    if line.by_requests and line.error and not tasks.stops(line.error):
         return  # the last word was no: steps can be appended, and it is asked for again
     limits = line.loaded.plan.limits
     allowed = limits.runs if line.request.max_retries is None else line.request.max_retries + 1
@@ -65,7 +65,7 @@ def _settle_task(line: Line) -> None:
         held = tasks.set_latch(line.folders, line.journal, line.error, _place(line, failed))
         if held:
             line.warnings += publish.set_home_latch(
-                line.folders, line.config.publish, held, "stop" if line.error.code in tasks.STOPPING else "failure"
+                line.folders, line.config.publish, held, "stop" if tasks.stops(line.error) else "failure"
             )
     # After the latch: a run that is over was also held, whenever the engine may die.
     if not line.over:

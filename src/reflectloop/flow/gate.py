@@ -210,7 +210,7 @@ class _Line(verifying.Line):
         return book, task
 
     def _settle(self, book: Journal, error: ReflectloopError | None, sides: Sides) -> None:
-        if error and (error.stops or error.code in tasks.STOPPING):
+        if error and tasks.stops(error):
             tasks.set_latch(self.folders, book, error, tasks.Place(self.run_id, None, "", sides.base))
         spent = round((clock.monotonic() - self.clock) * 1000)
         code = error.code if error else None

@@ -101,7 +101,7 @@ def set_latch(folders: Folders, book: Journal, error: ReflectloopError, place: P
     if error.code not in COUNTED and not error.stops:
         return None
     stop = _made(error, place)
-    grade = "stop" if error.code in STOPPING or error.stops else "failure"
+    grade = "stop" if stops(error) else "failure"
     book.append(
         events.LatchSet(id=stop.id, grade=grade, reason=stop.reason, error_code=stop.error_code, **place._asdict())
     )
@@ -113,6 +113,11 @@ def set_latch(folders: Folders, book: Journal, error: ReflectloopError, place: P
 def stop_project(folders: Folders, error: ReflectloopError, place: Place) -> None:
     """For what is found before the run has a journal to say it in."""
     latch.set_stop(folders.own, _made(error, place))
+
+
+def stops(error: ReflectloopError) -> bool:
+    """Whether it holds the whole project, not only its task."""
+    return error.stops or error.code in STOPPING
 
 
 def _made(error: ReflectloopError, place: Place) -> latch.Stop:
