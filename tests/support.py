@@ -42,9 +42,17 @@ def reflectloop(cwd: Path, *words: str, env: Mapping[str, str] | None = None, st
     return Answer(done.code, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
 
 
-class Gated(NamedTuple):
-    plan: Path
-    gate: Path
+class Gate(NamedTuple):
+    """Where a command waits until a test lets it go on: on a busy machine no length of sleep is long enough."""
+
+    path: Path
+
+    @property
+    def wait(self) -> str:
+        return f"while [ ! -e {self.path} ]; do sleep 0.02; done"
+
+    def open(self) -> None:
+        self.path.touch()
 
 
 class Repo:
@@ -87,13 +95,11 @@ class Repo:
         settings.write_text((settings.read_text() if settings.exists() else "") + '[box]\nstrongest = "workspace"\n')
         return settings
 
-    def gated(self, *commands: str) -> Gated:
-        """Steps of which the first waits until the gate is there: on a busy machine no sleep is long enough."""
+    def gate(self) -> Gate:
+        """Not in a box, where a command would not see it open."""
         self.weaken()
         self.commit("settings")
-        gate = self.path.parent / "gate"
-        first, *rest = commands
-        return Gated(self.steps(f"while [ ! -e {gate} ]; do sleep 0.02; done; {first}", *rest), gate)
+        return Gate(self.path.parent / "gate")
 
     def run(self, *words: str | Path, env: Mapping[str, str] | None = None) -> Answer:
         return reflectloop(self.path, *(str(word) for word in words), env=env)

@@ -117,3 +117,10 @@ def test_what_a_check_of_a_step_asks_must_hold_in_the_end_too(shop: Repo) -> Non
     assert outcome.error is not None
     assert "step-1.1" in outcome.error.message
     assert Path(outcome.folder.blocker).is_file()
+
+
+def test_the_third_refusal_of_the_last_word_stops_the_project(shop: Repo) -> None:
+    good(shop, init("Lower the price"), PREFLIGHT, *price("9"), FINALIZE)
+    codes = [outcome.error.code for outcome in (conclude(shop) for _ in range(3)) if outcome.error]
+    assert codes == ["VERIFICATION_FAILED", "VERIFICATION_FAILED", "MAX_RETRIES"]
+    assert state(shop) == "LATCHED"

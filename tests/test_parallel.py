@@ -189,11 +189,11 @@ def test_killed_at_any_instant_gc_leaves_nothing_and_the_next_run_works(repo: Re
 
 
 def test_gc_while_a_run_goes_on_is_refused(repo: Repo) -> None:
-    path, gate = repo.gated("touch made")
-    engine = start(repo.path, "run", str(path))
+    gate = repo.gate()
+    engine = start(repo.path, "run", str(repo.steps(f"{gate.wait}; touch made")))
     assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
     assert repo.run("gc", "--all").code == 50
-    gate.touch()
+    gate.open()
     assert engine.wait() == 0
 
 

@@ -220,14 +220,15 @@ def test_only_an_engine_of_this_machine_is_ever_signalled(tmp_path: Path) -> Non
 
 
 def test_of_two_engines_the_second_is_told_and_the_first_unharmed(repo: Repo) -> None:
-    plan, gate = repo.gated("echo x > made", "true")
+    gate = repo.gate()
+    plan = repo.steps(f"{gate.wait}; echo x > made", "true")
     engine = start(repo.path, "run", str(plan))
     assert wait_until(lambda: "step_started" in kinds(repo), 60)
     for words in (["run", str(plan)], ["resume"], ["skip", "P-2", "--reason", "why not"]):
         answer = repo.run(*words, "--json")
         assert answer.code == 50, answer.stdout
         assert f"pid {engine.pid} on" in answer.envelope["message"]
-    gate.touch()
+    gate.open()
     assert engine.wait() == 0
     assert fold(journal.read(book_of(repo))).passed
     assert "made" in (repo.latest() / "changes.patch").read_text()
@@ -340,7 +341,8 @@ def test_a_disk_that_fills_in_the_middle_of_a_run_is_said_and_the_run_goes_on_la
 @needs_root
 @pytest.mark.parametrize("part", [".reflectloop", ".reflectloop/tasks"])
 def test_a_journal_that_cannot_be_written_is_said_and_left_as_it_is(repo: Repo, part: str) -> None:
-    plan, gate = repo.gated("echo x > made", "true")
+    gate = repo.gate()
+    plan = repo.steps(f"{gate.wait}; echo x > made", "true")
     killed_when(repo, plan, "step_started", 1)
     before = book_of(repo).read_bytes()
     with read_only(repo.path / part):
@@ -351,7 +353,7 @@ def test_a_journal_that_cannot_be_written_is_said_and_left_as_it_is(repo: Repo, 
             assert "read-only" in answer.envelope["message"]
             assert answer.envelope["next"]
         assert book_of(repo).read_bytes() == before
-    gate.touch()
+    gate.open()
     done = repo.run("resume")
     assert done.code == 0, done.stderr
     assert repo.workspaces() == []
@@ -372,7 +374,8 @@ def as_anybody(repo: Repo, *words: str | Path) -> Answer:
     "part", ["journal.jsonl", "tasks/T", "tasks", ".reflectloop"], ids=["journal", "task", "tasks", "own"]
 )
 def test_permissions_lost_are_said_and_nothing_is_changed(repo: Repo, part: str) -> None:
-    plan, gate = repo.gated("echo x > made", "true")
+    gate = repo.gate()
+    plan = repo.steps(f"{gate.wait}; echo x > made", "true")
     killed_when(repo, plan, "step_started", 1)
     book = book_of(repo)
     before = book.read_bytes()
@@ -390,14 +393,15 @@ def test_permissions_lost_are_said_and_nothing_is_changed(repo: Repo, part: str)
     finally:
         path.chmod(mode)
     assert book.read_bytes() == before
-    gate.touch()
+    gate.open()
     done = repo.run("resume")
     assert done.code == 0, done.stderr
 
 
 @needs_root
 def test_a_project_of_somebody_elses_is_refused_or_served_but_never_harmed(repo: Repo) -> None:
-    plan, gate = repo.gated("echo x > made", "true")
+    gate = repo.gate()
+    plan = repo.steps(f"{gate.wait}; echo x > made", "true")
     killed_when(repo, plan, "step_started", 1)
     before = book_of(repo).read_bytes()
     subprocess.run(["chown", "-R", "65534:65534", str(repo.path)], check=True)
@@ -407,7 +411,7 @@ def test_a_project_of_somebody_elses_is_refused_or_served_but_never_harmed(repo:
         assert answer.code == 0 or answer.envelope["next"]
     assert book_of(repo).read_bytes() == before
     subprocess.run(["chown", "-R", "0:0", str(repo.path)], check=True)
-    gate.touch()
+    gate.open()
     done = repo.run("resume")
     assert done.code == 0, done.stderr
 
@@ -426,15 +430,12 @@ def test_a_clock_that_was_set_back_changes_nothing(tmp_path: Path) -> None:
 
 def test_batches_are_gone_on_with_one_by_one_from_all_that_they_came_to(repo: Repo) -> None:
     """`--jobs` is not in the plan: who goes on does not know of it, and must lose nothing of any step."""
-    repo.weaken()
-    repo.commit("settings")
-    gate = repo.path.parent / "gate"
+    gate = repo.gate()
     steps: list[dict[str, Any]] = [{"id": name, "commands": [f"echo {name} > {name}.txt"]} for name in "abc"]
-    wait = f"while [ ! -e {gate} ]; do sleep 0.05; done; cat a.txt b.txt c.txt > d.txt"
-    steps += [{"id": "d", "commands": [wait], "depends_on": ["a", "b", "c"]}]
+    steps += [{"id": "d", "commands": [f"{gate.wait}; cat a.txt b.txt c.txt > d.txt"], "depends_on": ["a", "b", "c"]}]
     plan = repo.plan(json.dumps({"plan": {"title": "Batches", "track": "direct", "steps": steps}}))
     killed_when(repo, plan, "step_started", 4, "--jobs", "3")
-    gate.touch()
+    gate.open()
     done = repo.run("resume")
     assert done.code == 0, done.stderr
     patch = (repo.latest() / "changes.patch").read_text()

@@ -105,10 +105,10 @@ def _started(repo: Repo, path: Path) -> Engine:
 
 
 def test_a_run_that_is_asked_to_pause_stops_before_its_next_step(repo: Repo) -> None:
-    path, gate = repo.gated("echo one > one.txt", "echo two > two.txt")
-    engine = _started(repo, path)
+    gate = repo.gate()
+    engine = _started(repo, repo.steps(f"{gate.wait}; echo one > one.txt", "echo two > two.txt"))
     assert repo.run("pause").code == 0
-    gate.touch()
+    gate.open()
     done = engine.ended()
     assert done.code == 130
     assert b"paused as asked" in done.stderr
@@ -121,12 +121,14 @@ def test_a_run_that_is_asked_to_pause_stops_before_its_next_step(repo: Repo) -> 
 
 
 def test_a_run_that_is_interrupted_can_be_gone_on_with(repo: Repo) -> None:
-    engine = _started(repo, repo.steps("echo half | tee half.txt; sleep 3; rm half.txt; echo one > one.txt"))
+    gate = repo.gate()
+    engine = _started(repo, repo.steps(f"echo half | tee half.txt; {gate.wait}; rm half.txt; echo one > one.txt"))
     assert wait_until(lambda: any(log.read_text() for log in (repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
     engine.send_signal(signal.SIGTERM)
     done = engine.ended()
     assert done.code == 130
     assert b"reflectloop resume" in done.stderr
+    gate.open()
     assert repo.run("resume").code == 0
     assert added(repo) == "one"
 

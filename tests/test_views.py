@@ -120,20 +120,22 @@ def test_every_steering_command_refreshes_what_readers_see(chain: Repo) -> None:
 
 
 def test_a_paused_run_is_shown_as_paused(repo: Repo) -> None:
-    plan, gate = repo.gated("true", "true")
-    engine = start(repo.path, "run", str(plan))
+    gate = repo.gate()
+    engine = start(repo.path, "run", str(repo.steps(gate.wait, "true")))
     assert wait_until(lambda: "step_started" in "".join(path.read_text() for path in journals(repo)))
     assert repo.run("pause").code == 0
-    gate.touch()
+    gate.open()
     engine.wait()
     assert ": PAUSED" in (task_folder(repo) / "todo.md").read_text()
     assert items(task_folder(repo) / "todo.md") == ["- [x] P-1", "- [>] P-2"]
 
 
 def test_no_event_writes_a_view_while_a_run_goes_on(repo: Repo) -> None:
-    engine = start(repo.path, "run", str(repo.steps("true", "true", "sleep 1", "true")))
+    gate = repo.gate()
+    engine = start(repo.path, "run", str(repo.steps("true", "true", gate.wait, "true")))
     assert wait_until(lambda: "P-3" in "".join(path.read_text()[-300:] for path in journals(repo)))
     assert not list((repo.path / ".reflectloop" / "tasks").glob("*/state.json"))
+    gate.open()
     engine.wait()
     assert (task_folder(repo) / "state.json").exists()
 
@@ -221,7 +223,7 @@ def test_ten_readers_at_once_see_a_sound_state_while_a_run_goes_on(repo: Repo) -
 
 def test_readers_never_take_a_refresh_for_an_edit(tmp_path: Path) -> None:
     folder = tmp_path / ".reflectloop" / "tasks" / "T-1"
-    names = [f"s{number}" for number in range(120)]
+    names = [f"s{number}" for number in range(60)]
     book = opened(folder, *names)
     views.refresh(folder)
     over = threading.Event()
@@ -232,12 +234,12 @@ def test_readers_never_take_a_refresh_for_an_edit(tmp_path: Path) -> None:
             wrong.extend(views.edited(folder))
             assert snapshot.load(folder).id == "T-1"
 
-    threads = [threading.Thread(target=look) for _ in range(4)]
+    threads = [threading.Thread(target=look) for _ in range(2)]
     for thread in threads:
         thread.start()
     done: dict[str, Any] = {"success": True, "exit_code": 0, "tree": "t", "duration_ms": 1}
     book.append(events.StepFinished(run_id="R", step_id=names[1], **done))
-    for name in names[2:60]:
+    for name in names[2:30]:
         finish(book, name)
         assert views.refresh(folder) == []
     over.set()

@@ -123,13 +123,16 @@ class Tree:
 
     def __init__(self, stage: Stage, root: Path) -> None:
         self.stage, self.root = stage, root
-        self.kept = stage.folder / "kept-aside"
+        self.kept = root.with_name(f"{root.name}.aside")  # outlives a killed proof, like the project
 
     def git(self, *words: str) -> str:
         return self.stage.sh(self.root, "git", *words)
 
     def aside(self) -> None:
         """Keep what lies in ignored folders and may be written over."""
+        if self.kept.exists():
+            return
+        self.kept.mkdir()
         for name in FORCED:
             if (self.root / name).is_file():
                 (self.kept / name).parent.mkdir(parents=True, exist_ok=True)
