@@ -140,6 +140,8 @@ def _workflow(text: str) -> Iterator[str]:
 
 
 def _runs(value: object) -> Iterator[str]:
+    if isinstance(value, dict) and "python" in str(value.get("shell")):
+        return
     if isinstance(value, dict):
         for key, inner in value.items():
             if key in ("run", "script", "before_script", "install", "before_install") and isinstance(inner, str):
