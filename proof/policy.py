@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
 import subprocess
 import sys
@@ -43,8 +44,8 @@ class Found(NamedTuple):
 def main() -> None:
     paper = Paper("policy", ABOUT)
     with tempfile.TemporaryDirectory() as folder:
-        packages = Path(folder) / "packages"
-        packages.mkdir()
+        packages = Path(os.environ.get("PROOF_FOLDER") or folder).resolve() / "packages"  # kept there, when it is set
+        packages.mkdir(parents=True, exist_ok=True)
         commands = dict(_collected(packages))
     rules = policy.default()
     rules.judge("true")  # what is loaded once is not a command's
@@ -96,6 +97,8 @@ def _collected(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def _download(place: Path, argv: list[str]) -> None:
+    if place.exists():
+        return
     place.mkdir()
     done = subprocess.run(argv, cwd=place, capture_output=True, text=True, check=False)
     if done.returncode and not any(place.iterdir()):
@@ -130,13 +133,15 @@ def _makefile(text: str) -> Iterator[str]:
 def _workflow(text: str) -> Iterator[str]:
     try:
         document = yaml.safe_load(text)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError):
         return
     for script in _runs(document):
         yield re.sub(r"\$\{\{.*?\}\}", "word", script)
 
 
 def _runs(value: object) -> Iterator[str]:
+    if isinstance(value, dict) and "python" in str(value.get("shell")):
+        return
     if isinstance(value, dict):
         for key, inner in value.items():
             if key in ("run", "script", "before_script", "install", "before_install") and isinstance(inner, str):

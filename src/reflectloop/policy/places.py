@@ -71,7 +71,7 @@ _BUILT_NAMES = frozenset(
     .pytest_cache .rpt2_cache .ruff_cache .sass-cache .serverless .stack-work .svelte-kit .terraform .tox .turbo
     .venv .vite .webpack .yarn-cache DerivedData Pods __pycache__ _build _site artifact artifacts bazel-bin
     bazel-out bazel-testlogs bin bower_components build builds cache cjs cmake-build-debug cmake-build-release cov
-    coverage coverage.xml cypress/videos deps_build dist dist-newstyle doc/build docs/_build docs/build elm-stuff
+    cover coverage coverage.xml cypress/videos deps_build dist dist-newstyle doc/build docs/_build docs/build elm-stuff
     env es esm gen generated htmlcov install jars jspm_packages junit lcov-report lib lib-cov log logs node_modules
     nosetests.xml obj out output outputs package-lock.json pkg public/build release report reports result results
     sdist site site-packages stage staging storybook-static target temp test-output test-reports test-results tmp
