@@ -387,3 +387,18 @@ def test_a_direct_run_without_checks_or_bounds_loads_no_gate(desk: Desk) -> None
     loaded = done.stderr.decode()
     assert "reflectloop.flow.run" in loaded
     assert not [name for name in ("reflectloop.gates", "reflectloop.flow.gated", "griffe") if name in loaded]
+
+
+def test_a_run_whose_engine_died_after_the_gates_had_spoken_counts_their_word_once(desk: Desk) -> None:
+    run(desk.repo, "echo x > made.txt", code=0, **FEATURE)
+    [path] = (desk.repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert json.loads(lines[-1])["kind"] == "run_finished"
+    path.write_bytes(b"".join(lines[:-1]))
+    (desk.repo.latest() / "envelope.yaml").unlink()
+    assert desk.repo.run("resume").code == 0
+    told = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+    assert told.count("gate_decided") == 1
+    assert told[-1] == "run_finished"
+    sightings = (desk.repo.path / ".reflectloop" / "knowledge" / "anchors.jsonl").read_text().splitlines()
+    assert len(sightings) == 1

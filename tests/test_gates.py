@@ -457,6 +457,12 @@ def test_a_fix_whose_named_reproduction_did_not_turn_green_is_not_proven() -> No
     assert "reproduction test_other is not red on base and green now" in texts(found.ruling)
 
 
+@pytest.mark.parametrize(("check", "decision"), [("pytest", Decision.PASS), ("ruff", Decision.RETRY)])
+def test_a_fix_may_be_reproduced_by_a_whole_check(check: str, decision: Decision) -> None:
+    seen = Seen(verdict=sealed(RED, GREEN, Track.FIX))
+    assert weighed(said(Track.FIX, reproduction={"check": check}), seen).ruling.decision is decision
+
+
 def test_a_fix_may_be_shown_by_a_test_that_it_brings() -> None:
     own = Own("pytest", ran(ok=False, test_up="failed"), ran(test_up="passed"), ("test_up",))
     found = weighed(
