@@ -112,8 +112,9 @@ class Sealed:
     def _look(self) -> list[Finding]:
         found = weakening.look(self.changes, self._tests_of_base())
         seen = {one.path for one in found}
+        known = {change.path: change for change in self.changes}
         kept = [
-            Finding("protected", path, None, "is protected; judged as it is in base", "note")
+            Finding("protected", path, _first(known.get(path)), "is protected; judged as it is in base", "note")
             for path in self.restored
             if path not in seen
         ]
@@ -343,6 +344,16 @@ class Sealed:
     def _write_down(self, *, claim: str, **seen: Any) -> None:  # noqa: ANN401 - the fields of a record
         said = secrets.current().redact(claim)
         self.chain.add(Record(claim=said, base_tree=self.case.base, plan_hash=self.plan_hash, **seen))
+
+
+def _first(change: Change | None) -> int | None:
+    """The first line that differs; None where there are no lines."""
+    if change is None or b"\0" in (change.after or b"\0"):
+        return None
+    old, new = ((data or b"").splitlines() for data in (change.before, change.after))
+    return next(
+        (at for at, (one, two) in enumerate(zip(old, new, strict=False), 1) if one != two), min(len(old), len(new)) + 1
+    )
 
 
 def _within(path: str, folder: str) -> str:
