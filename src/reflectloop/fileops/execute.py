@@ -6,7 +6,7 @@ import contextlib
 from typing import NamedTuple
 
 from reflectloop import config
-from reflectloop.errors import SandboxCreateFailed
+from reflectloop.errors import GateRejected, SandboxCreateFailed
 from reflectloop.fileops import reach, validate
 from reflectloop.fileops.doing import Doing
 from reflectloop.fileops.hands import Asked, Data, Hands, Refusal, SplitAsked
@@ -21,6 +21,7 @@ from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import git
 
 _NAMED = 5
+_MOST_DENIED = 3
 _SHOWN = 200  # characters of a command, in a question
 
 
@@ -48,7 +49,7 @@ def execute(request: Request, hands: Hands) -> Response:
     known = hands.memory.recall(request.id)
     if known:
         return known.response if known.content == request.hash else _refused(request, [_TAKEN])
-    errors = validate.misfits(request) or _barred(request, hands)
+    errors = validate.misfits(request) or _denied(request, hands) or _barred(request, hands)
     if errors:
         return _refused(request, errors)
     stopped = _spent(request, hands) or _unsure(request, hands)
@@ -66,13 +67,27 @@ def _refused(request: Request, errors: list[FieldError]) -> Response:
     return clean(Response(proto=request.proto, id=request.id, status="validation_error", errors=tuple(errors)))
 
 
-def _barred(request: Request, hands: Hands) -> list[FieldError]:
-    """What these hands do not do, found before they do anything."""
+def _denied(request: Request, hands: Hands) -> list[FieldError]:
+    """Commands that are refused whoever asks. Whoever asks a third time is not asked for a fourth request."""
     errors = []
     for number, op in enumerate(request.ops):
         verdict = hands.policy.judge(op.cmd) if isinstance(op, Run) else None
         if verdict and verdict.verdict == "deny":
             errors.append(FieldError(field=f"ops[{number}].cmd", error=f"{verdict.reason} ({verdict.rule})"))
+    if errors and hands.memory.denied() >= _MOST_DENIED:
+        hands.memory.forgive()
+        stop = GateRejected(
+            f"a command was refused for the third time: {errors[0].error}", next_step="reflectloop unlock --reason TEXT"
+        )
+        stop.stops = True
+        raise stop
+    return errors
+
+
+def _barred(request: Request, hands: Hands) -> list[FieldError]:
+    """What these hands do not do, found before they do anything."""
+    errors = []
+    for number, op in enumerate(request.ops):
         errors += [
             FieldError(field=f"ops[{number}].{key}", error=f"{path!r} lies outside what may be written here")
             for key, path in validate.writes(op)

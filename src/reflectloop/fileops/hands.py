@@ -81,6 +81,8 @@ class Memory(Protocol):
     def secure(self) -> None: ...  # what was recorded outlives us from here on
     def remember(self, request: Request, response: Response) -> None: ...
     def failures(self, purpose: str) -> int: ...
+    def denied(self) -> int: ...  # notes that a command was refused; how many were since the last stop
+    def forgive(self) -> None: ...  # begins to count anew
 
 
 class Notebook:
@@ -89,6 +91,7 @@ class Notebook:
     def __init__(self) -> None:
         self._answered: dict[str, Answered] = {}
         self._failures: dict[str, int] = {}
+        self._denied = 0
 
     def recall(self, request_id: str) -> Answered | None:
         return self._answered.get(request_id)
@@ -102,6 +105,13 @@ class Notebook:
 
     def failures(self, purpose: str) -> int:
         return self._failures.get(purpose, 0)
+
+    def denied(self) -> int:
+        self._denied += 1
+        return self._denied
+
+    def forgive(self) -> None:
+        self._denied = 0
 
 
 def count_on(failures: int, response: Response) -> int:

@@ -13,7 +13,7 @@ from reflectloop.box import editable, limits, walls
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
 from reflectloop.box.walls import Wall
-from reflectloop.errors import ReflectloopError, SandboxEscape, SecretLeak
+from reflectloop.errors import ReflectloopError, SecretLeak
 from reflectloop.fileops import execute, validate
 from reflectloop.fileops.hands import Domain, Hands
 from reflectloop.fileops.response import Failure, Response, clean
@@ -75,8 +75,9 @@ def opened(place: Place) -> Iterator[Hands]:
         try:
             yield ground.open()
             ground.well = True
-        except (SecretLeak, SandboxEscape) as fault:
-            ground.stop(fault)
+        except ReflectloopError as fault:
+            if tasks.stops(fault):
+                ground.stop(fault)
             raise
         finally:
             ground.close()
