@@ -112,6 +112,12 @@ class VerifyConfig(Section):
     protect: tuple[str, ...] = Field(default=(), description="more that a patch may not change, as globs")
 
 
+class ReflectConfig(Section):
+    rules: Path | None = Field(
+        default=None, description="a file of rules of diagnosis and policies of your own, before the shipped ones"
+    )
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
@@ -120,6 +126,7 @@ class Config(Section):
     roles: RolesConfig = RolesConfig()
     secrets: SecretsConfig = SecretsConfig()
     verify: VerifyConfig = VerifyConfig()
+    reflect: ReflectConfig = ReflectConfig()
 
 
 def load(project_root: Path) -> Config:
