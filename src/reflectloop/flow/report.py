@@ -139,13 +139,13 @@ def failure_of(error: ReflectloopError, step: StepResult | None, attempt: int) -
     """The record of a run's failure: by its code where that says enough, else by what the step's command printed."""
     about = Attempt(error.code, attempt=attempt)
     if step is None:
-        return diagnosis.by_code(error.message, about)
+        return diagnosis.bare(error.message, about)
     about = about._replace(step=step.id, command=step.command or None, tree=step.tree)
     printed = _printed(step)
     log = printed.decode("utf-8", "replace")
     result = reports.judge(reports.read(printed), exit_code=step.exit_code or 1, log=log)
     found = diagnosis.diagnose(printed, result, about=about) if printed else None
-    return found or diagnosis.by_code(step.reason or error.message, about)
+    return found or diagnosis.bare(step.reason or error.message, about)
 
 
 def _printed(step: StepResult) -> bytes:

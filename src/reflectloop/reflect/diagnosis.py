@@ -74,10 +74,10 @@ def diagnose(
     return _record(about, result, code, category, diagnosis, hit, name, _excerpt(said, diagnosis))
 
 
-def by_code(message: str, about: Attempt) -> FailureRecord:
-    """The record of what stopped without any output to read."""
+def bare(message: str, about: Attempt, category: Category = "EXECUTION") -> FailureRecord:
+    """The record of what stopped without any output to read: by its code where that says enough."""
     code = about.code or Internal.code
-    category, needs = record.by_code(code) or ("EXECUTION", "RESEARCH")
+    category, needs = record.by_code(code) or (category, KINDS[category].needs)
     return FailureRecord(
         code=code,
         category=category,
