@@ -12,16 +12,12 @@ from reflectloop.errors import ReflectloopError
 from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.folders import RunFolder
 from reflectloop.flow.steps import StepResult
-from reflectloop.reflect import diagnosis
-from reflectloop.reflect.diagnosis import Attempt
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state.fold import COUNTED, Run
-from reflectloop.verify import reports
 from reflectloop.workspace.patch import Touched
 from reflectloop.world import files
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_LOOKED_AT = 1 << 18  # bytes of what a failed command printed
 
 
 def dump(value: dict[str, Any]) -> str:
@@ -99,9 +95,9 @@ def blocker_body(
     steps: list[StepResult],
     total: int,
     history: list[Run],
+    record: FailureRecord,
 ) -> dict[str, Any]:
     failed = next((step for step in steps if not step.success), None)
-    record = failure_of(error, failed, len(history) + 1)
     evidence = [str(fault) for fault in error.faults]
     if failed:
         evidence += [f"{failed.command}: {failed.reason}", *failed.tail.splitlines()[-5:]]
@@ -133,28 +129,6 @@ def _retry(error: ReflectloopError, plan: str) -> str:
 def _unlock(error: ReflectloopError) -> dict[str, str]:
     stopped = error.code in ("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "LATCHED")
     return {"unlock": "reflectloop unlock --reason TEXT"} if stopped else {}
-
-
-def failure_of(error: ReflectloopError, step: StepResult | None, attempt: int) -> FailureRecord:
-    """The record of a run's failure: by its code where that says enough, else by what the step's command printed."""
-    about = Attempt(error.code, attempt=attempt)
-    if step is None:
-        return diagnosis.bare(error.message, about)
-    about = about._replace(step=step.id, command=step.command or None, tree=step.tree)
-    printed = _printed(step)
-    log = printed.decode("utf-8", "replace")
-    result = reports.judge(reports.read(printed), exit_code=step.exit_code or 1, log=log)
-    found = diagnosis.diagnose(printed, result, about=about) if printed else None
-    return found or diagnosis.bare(step.reason or error.message, about)
-
-
-def _printed(step: StepResult) -> bytes:
-    """The end of what the failed command printed."""
-    if not step.tail or not step.logs:
-        return b""
-    with step.logs[-1].open("rb") as file:
-        file.seek(max(0, step.logs[-1].stat().st_size - _LOOKED_AT))
-        return file.read()
 
 
 def summary(

@@ -660,8 +660,12 @@ class _Line:
         return str(there[0]) if there else None
 
     def _card(self, total: int) -> dict[str, Any]:
+        from reflectloop.flow import failures  # noqa: PLC0415 - a run that goes well needs no diagnosis
+
         assert self.error  # noqa: S101
         asked = self.loaded.path if self.loaded else self.request.plan
+        history = self.task.failures if self.task else []
+        failed = next((step for step in self.steps if not step.success), None)
         return report.blocker_body(
             self.error,
             at=self.started,
@@ -669,7 +673,8 @@ class _Line:
             plan=_relative(asked, self.folders.root) if asked else "PLAN",
             steps=self.steps,
             total=total,
-            history=self.task.failures if self.task else [],
+            history=history,
+            record=failures.of(self.error, failed, len(history) + 1, self.config.reflect, self.folders.root),
         )
 
 

@@ -14,17 +14,17 @@ from reflectloop.reflect.record import KINDS, Category, Diagnosis, Needs, ToolEr
 # Words that patterns may use, so that a rule reads like the line it means. Each may use those after it.
 WORDS = {
     # How a diagnostic begins: a level, the name of a tool, or of an error.
-    "<SAYS>": r"(?:<LEVEL>?(?:<TOOL>){1,4}|<LEVEL>|<ERROR>: ?|(?:.{1,200}: )?(?:Os|Custom|Error) \{ )",
-    "<TOOL>": r"(?:(?:line )?[\w./+@~-]{1,120}(?:\[\d+\])?(?: \([\w ]+\))?: )",
+    "<SAYS>": r"(?:<LEVEL>?<TOOL>+|<LEVEL>|<ERROR>: ?|(?:.+: )?(?:Os|Custom|Error) \{ )",
+    "<TOOL>": r"(?:(?:line )?[\w./+@~-]+(?:\[\d+\])?(?: \([\w ]+\))?: )",
     "<LEVEL>": (
         r"(?:\[?(?:[Ee]rror|ERROR|[Ff]atal|FATAL|CRITICAL|WARNING|[Ww]arning)"
-        r"(?:\[[\w-]+\])?(?: [A-Z]{1,6}\d+)?\]?:? )"
+        r"(?:\[[\w-]+\])?(?: [A-Z]+\d+)?\]?:? )"
     ),
     "<ERROR>": (
         r"(?:(?:[\w$]+\.)*(?:_?[A-Z]\w*)?"
         r"(?:[Ee]rror|Exception|Warning|Timeout|Expired|Refused|Rejected|Failure)\w*)"
     ),
-    "<PLACE>": r"(?:[^\s:]{1,300}:\d+(?::\d+)?: )",
+    "<PLACE>": r"(?:[^\s:]+:\d+(?::\d+)?: )",
     "<Q>": r"['\"‘’“”`]",
 }
 # The ways in which clients tell the status of an answer; CODE is the status.
