@@ -321,3 +321,9 @@ def test_a_blocker_carries_the_record_of_its_failure(repo: Repo) -> None:
     assert card["failure"]["signature"].startswith(card["blocker_id"].rpartition("-")[2])
     assert card["failure"]["step"] == "s"
     assert "frobnicate" in card["root_cause_hypothesis"][0]
+
+
+def test_the_same_message_about_another_file_is_another_failure() -> None:
+    log = 'Traceback (most recent call last):\n  File "/x/{}", line 3\n    y\nIndentationError: unexpected indent\n'
+    assert failure(log.format("a.py")).signature == failure(log.replace("/x/", "/z/q/").format("a.py")).signature
+    assert failure(log.format("a.py")).signature != failure(log.format("b.py")).signature

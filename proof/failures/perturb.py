@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from proof.failures.ground import Log
 
@@ -21,7 +23,7 @@ def paths(log: Log, dice: random.Random) -> str:
     word = "".join(dice.choices("abcdefgh", k=6))
     text = log.text.replace(log.folder, f"/home/{word}/work/{word}-project")
     root = log.folder.rpartition("/")[0]
-    return text.replace(root, f"/srv/{word}").replace("/root/.pyenv/versions", f"/opt/{word}")
+    return text.replace(root, f"/srv/{word}").replace(str(Path(sys.base_prefix).parent), f"/opt/{word}")
 
 
 def shifted(log: Log, dice: random.Random) -> str:

@@ -166,12 +166,19 @@ def _said(said: Sequence[Line], result: VerificationResult, found: Hit | None, a
     if result.type == "test_failure" and complaints:
         return complaints
     if found:
-        return [found.line]
+        return [found.line, *_where(found, result.details)]
     if complaints:
         return complaints
     telling = [line.core for line in said if _TELLING.search(line.core[:_LONGEST])]
     last = next((line.core for line in reversed(said) if line.core), "")
     return telling[-3:] or [last or f"{about.command or result.type} exit_{result.exit_code}"]
+
+
+def _where(found: Hit, details: Sequence[Detail]) -> list[str]:
+    """The file that is wrong, where a file is: what is missing on a machine is so wherever it was missed."""
+    if found.rule.category in _BEYOND_TESTS:
+        return []
+    return [signature.said_by(one) for one in details if one.file and lines.core(one.error) == found.line][:1]
 
 
 def _excerpt(said: Sequence[Line], diagnosis: Diagnosis) -> str:

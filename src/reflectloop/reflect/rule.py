@@ -30,7 +30,7 @@ WORDS = {
 # The ways in which clients tell the status of an answer; CODE is the status.
 _STATUS = re.compile(r"<STATUS ([\d|\[\]-]+)>")
 _BAD = r"(?i:error|fail|fatal|unable|could not|cannot|exception)"
-_NAMED = r"(?i:status(?: ?code)?|got|http(?: error)?|response(?: code)?|return code is|returned(?: error)?)"
+_NAMED = r"(?i:status(?: ?code)?|error code|got|http(?: error)?|response(?: code)?|return code is|returned(?: error)?)"
 _TELLS_STATUS = (
     r"(?:curl|wget): .*(?:error|ERROR)[: ]{1,2}CODE\b.*"
     r"|(?:ERROR|WARNING:|ERROR:) CODE(?:: .*| (?:Client |Server )?Error.*)"

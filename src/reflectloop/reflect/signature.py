@@ -46,12 +46,13 @@ _STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\[?(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}\]?(?::\d{1,5})?\b", "<ip>"),
         (r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b", "<ip>"),
         (r"(?<=\w):\d{2,5}(?=[\s/,;)'\"]|$)", ""),
-        # What lies in a temp folder, and names made for once.
+        # What lies in a temp folder.
         (r"(?:/private)?(?:/var)?/tmp/[^\s/'\":,;)\]>]+(?=['\":,;)\]\s]|$)", "<temp>"),
-        (r"\b(?:tmp|temp|cc|pip-(?:[a-z]+-)+|pytest-)[-_]?(?=[A-Za-z]*[0-9_])[A-Za-z0-9_]{5,12}\b", "<temp>"),
         # Folders: an absolute path, and one that leads to a file with an ending, keep their last name.
         (rf"(?<![\w:/.<>])(?:~|\.{{1,2}}|[A-Za-z]:)?(?:[\\/]+{_NAME}+)*[\\/]+(?={_NAME})", ""),
         (r"(?<![\w:/.@<>-])(?:[\w.@+-]+[\\/])+(?=[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}\b)", ""),
+        # Names made for once.
+        (r"\b(?:tmp|temp|cc|pip-(?:[a-z]+-)+|pytest-)[-_]?(?=[A-Za-z]*[0-9_])[A-Za-z0-9_]{5,12}\b", "<temp>"),
         (rf"\b({_NUMBER}) ?{_UNITS}{_END}(?: ?\d[\d.]* ?{_UNITS}{_END})*", "<time>"),
         (rf"\b{_NUMBER} ?{_SIZES}{_END}", "<size>"),
         (r"\b(python|pip|node|perl|ruby|php|gcc|clang)[-\d][\d.]*\b", r"\1"),
