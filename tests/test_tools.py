@@ -161,8 +161,10 @@ def test_an_interrupt_is_not_a_tools_failure() -> None:
     def interrupted(_tool: str, _params: Mapping[str, Any]) -> None:
         raise KeyboardInterrupt
 
+    breakers = Breakers(Limits(failures=1, cool_s=0))
     with pytest.raises(KeyboardInterrupt):
-        safe_call("x", {}, invoke=interrupted)
+        safe_call("x", {}, invoke=interrupted, ways=Ways(breakers=breakers))
+    assert safe_call("x", {}, invoke=Tool(), ways=Ways(breakers=breakers)).ok, "the breaker was not left half-open"
 
 
 def test_a_breaker_opens_after_failures_in_a_row_lets_one_try_and_closes_when_that_goes_well() -> None:

@@ -40,7 +40,7 @@ class Policy(BaseModel):
         )
 
     def mended(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters as this policy would have them; those that the call does not have stay out."""
+        """The parameters as this policy would have them."""
         kept = {name: value for name, value in params.items() if name not in self.drop}
         short = {
             name: " ".join(kept[name].split()[:words])

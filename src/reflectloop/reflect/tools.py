@@ -151,14 +151,16 @@ class _Call:
         if not self._breakers.enter(tool, now()):
             return self._held_open(tool), None
         self._attempts += 1
+        alive = False
         try:
             value = self._invoke(tool, params)
+            alive = True
         except Exception as fault:  # noqa: BLE001 - whatever a tool raises is its failure, and told
             failure = self._diagnosed(tool, fault)
-            counts = failure.transient or failure.tool_error_type in _BLIND
-            self._breakers.leave(tool, now(), well=not counts)
+            alive = not failure.transient and failure.tool_error_type not in _BLIND
             return failure, None
-        self._breakers.leave(tool, now(), well=True)
+        finally:
+            self._breakers.leave(tool, now(), well=alive)  # after an interrupt, too: nobody tries for ever
         return None, value
 
     def _held_open(self, tool: str) -> FailureRecord:
