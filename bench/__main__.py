@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import machine, parallel, patch, removal, sandbox, scan, start, state, step, table, verify, workspace
+from bench import machine, parallel, patch, policy, removal, sandbox, scan, start, state, step, table, verify, workspace
 from bench.ground import Ground, prepared
 from bench.table import Section
 
@@ -24,6 +24,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "removal": removal.measure,
     "parallel": parallel.measure,
     "scan": scan.measure,
+    "policy": policy.measure,
     "verify": verify.measure,
     "state": state.measure,
 }

@@ -19,6 +19,7 @@ from bench.table import Measure, Row, Section
 from reflectloop.box import walls
 from reflectloop.box.walls import Wall
 from reflectloop.flow import run as flow
+from reflectloop.flow.line import Nobody, Request
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
 from reflectloop.terms import Isolation
@@ -152,7 +153,7 @@ def _run(ground: Ground, kind: Kind, steps: int) -> Took:
     # JSON is YAML, and quick to write.
     listed = [{"id": f"S-{number}", "commands": [kind.command(number)]} for number in range(steps)]
     plan.write_text(json.dumps({"plan": {"title": "bench", "steps": listed}}))
-    request = flow.Request(project, plan, sandbox_root=ground.disk / "copies", jobs=1)
+    request = Request(project, plan, sandbox_root=ground.disk / "copies", jobs=1)
     with _floor(ground, kind) as floor, _isolated(kind):
         watch = _Watch(floor, every=max(1, steps // _FLOORS))
         start = race.reading()
@@ -179,7 +180,7 @@ def _isolated(kind: Kind) -> Iterator[None]:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-class _Watch(flow.Nobody):
+class _Watch(Nobody):
     """Reads the clock when the journal says that a step is finished, then has the floor do the same."""
 
     def __init__(self, floor: Callable[[int], None], every: int) -> None:

@@ -12,7 +12,9 @@ from reflectloop import errors
 from reflectloop.cli.main import COMMANDS, cli
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.flow.envelope import Envelope
+from reflectloop.gates import contract
 from reflectloop.plan.schema import plan_schema
+from reflectloop.policy import shipped as policy_rules
 from reflectloop.secrets import shipped
 from reflectloop.state import snapshot
 
@@ -57,8 +59,10 @@ GENERATED = {
     "schemas/envelope.json": lambda: schema(Envelope.model_json_schema()),
     "schemas/fileops-request.json": lambda: schema(request_schema()),
     "schemas/fileops-response.json": lambda: schema(response_schema()),
+    "schemas/contract.json": lambda: schema(contract.schema()),
     "schemas/state.json": lambda: schema(snapshot.schema()),
     "src/reflectloop/secrets/rules/index.json": shipped.index,
+    "src/reflectloop/policy/rules/index.json": policy_rules.index,
     "docs/codes.md": codes,
     "docs/commands.md": commands,
 }

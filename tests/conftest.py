@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
+from place import Place, place_in
 from support import Repo
+from tasks import kept, opened
 
-# The same examples every time, and no clock: what lands must not depend on chance. `make proof-fuzz` plays at random.
 # Started in the background, we may have been told to ignore ^C; what we start would ignore it too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The same examples every time, and no clock: what lands must not depend on chance. `make proof-fuzz` plays at random.
 hypothesis.settings.register_profile("calm", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("calm")
 
@@ -48,3 +52,41 @@ def repo(tmp_path: Path) -> Iterator[Repo]:
     made.commit("first")
     yield made
     made.no_process_left()
+
+
+@pytest.fixture
+def place(repo: Repo, tmp_path: Path) -> Iterator[Place]:
+    """A workspace to send requests to."""
+    repo.write(".gitignore", "build/\n*.log\n")
+    repo.write("src/numbers.txt", "".join(f"line {number}\n" for number in range(1, 21)))
+    repo.commit("more")
+    with place_in(repo, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A task's folder with a journal and a state.json that covers it."""
+    place = tmp_path / "T-1"
+    opened(place, "a", "b", "c").close()
+    kept(place)
+    return place
+
+
+@pytest.fixture
+def chain(repo: Repo) -> Repo:
+    """Three steps of which the second fails."""
+    steps = [
+        {"id": "a", "title": "The first", "commands": ["echo a >> out.txt; ls"]},
+        {"id": "b", "title": "The second", "commands": ["exit 3"]},
+        {"id": "c", "title": "The third", "commands": ["echo c >> out.txt; ls"]},
+    ]
+    plan: dict[str, Any] = {
+        "title": "Chain",
+        "track": "direct",
+        "steps": steps,
+        "acceptance": [{"id": "A", "text": "it works"}],
+    }
+    plan |= {"objective": {"goal": "Get it done", "non_goals": ["more"], "done_when": "it is"}}
+    repo.plan(json.dumps({"plan": plan}))
+    return repo

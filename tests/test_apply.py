@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -185,9 +186,13 @@ def test_killed_in_the_middle_the_users_files_are_found_again(repo: Repo) -> Non
         repo.write(f"many/{number}.txt", f"old {number}\n")
     repo.commit("many")
     assert repo.run("run", repo.steps("for f in many/*; do echo new > $f; done")).code == 0
-    for delay in (0.35, 0.45, 0.5, 0.55):
-        engine = start(repo.path, "apply", "--yes", stderr=subprocess.DEVNULL)
-        wait_until(lambda: False, delay)
+    instants = [repo.path / ".reflectloop" / "tmp" / "apply.saved" / "manifest"]
+    instants += [repo.path / f"many/{name}.txt" for name in (0, 5, 99)]  # in git's order: first, middle, last
+    for instant in instants:
+        untouched = instant.exists() and instant.read_bytes()
+        engine = start(repo.path, "apply", "--yes")
+        while engine.poll() is None and (instant.exists() and instant.read_bytes()) == untouched:
+            time.sleep(0.0005)
         engine.send_signal(signal.SIGKILL)
         engine.wait()
         answer = repo.run("apply", "--yes")
@@ -226,7 +231,7 @@ def test_a_torn_apply_is_undone_before_anything_else_is_done(repo: Repo) -> None
     repo.commit("many")
     assert repo.run("run", repo.steps("for f in many/*; do echo new > $f; done")).code == 0
     manifest = repo.path / ".reflectloop" / "tmp" / "apply.saved" / "manifest"
-    engine = start(repo.path, "apply", "--yes", stderr=subprocess.DEVNULL)
+    engine = start(repo.path, "apply", "--yes")
     assert wait_until(manifest.exists)
     engine.send_signal(signal.SIGKILL)
     engine.wait()

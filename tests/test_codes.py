@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -41,12 +42,12 @@ def _no_commits(repo: Repo) -> Answer:
 
 
 def _locked(repo: Repo) -> Answer:
-    engine = start(repo.path, "run", str(repo.steps("sleep 30")), stderr=subprocess.DEVNULL)
+    engine = start(repo.path, "run", str(repo.steps("sleep 30")))
     try:
         assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
         return repo.run("run", "--json", repo.steps("true"))
     finally:
-        engine.terminate()
+        engine.send_signal(signal.SIGTERM)
         engine.wait()
 
 
@@ -211,10 +212,8 @@ def test_output_into_a_closed_pipe_is_no_fault(repo: Repo) -> None:
 
 
 def test_two_engines_in_one_project_never_mix(repo: Repo) -> None:
-    engines = [
-        start(repo.path, "run", "--json", str(repo.steps("sleep 0.5")), stdout=subprocess.PIPE) for _ in range(4)
-    ]
-    told = [json.loads(engine.communicate(timeout=60)[0])["envelope"] for engine in engines]
+    engines = [start(repo.path, "run", "--json", str(repo.steps("sleep 0.5"))) for _ in range(4)]
+    told = [json.loads(engine.ended().stdout)["envelope"] for engine in engines]
     codes = sorted(envelope["error_code"] or "OK" for envelope in told)
     assert codes.count("OK") >= 1
     assert set(codes) <= {"OK", "LOCKED"}

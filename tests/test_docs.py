@@ -52,17 +52,24 @@ def test_readme_names_the_two_commands_and_make_has_them() -> None:
         assert re.search(rf"^{name}:", makefile, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "docs/plan.md", "docs/safety.md"])
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "docs/plan.md", "docs/safety.md", "docs/gates.md"])
 def test_links_lead_somewhere(name: str) -> None:
     text = (ROOT / name).read_text()
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
         assert ((ROOT / name).parent / target).exists(), target
 
 
-def test_tests_named_in_the_safety_page_exist() -> None:
+@pytest.mark.parametrize("page", ["safety.md", "gates.md"])
+def test_tests_named_in_a_page_exist(page: str) -> None:
     tests = "".join(path.read_text() for path in (ROOT / "tests").glob("*.py"))
-    for name in re.findall(r"`(test_\w+)`", (ROOT / "docs" / "safety.md").read_text()):
+    for name in re.findall(r"`(test_\w+)`", (ROOT / "docs" / page).read_text()):
         assert f"def {name}(" in tests, name
+
+
+def test_every_row_of_the_gates_matrix_names_a_test() -> None:
+    rows = (ROOT / "docs" / "gates.md").read_text().split("| the protocol says |")[1].splitlines()[2:]
+    assert len(rows) > 50
+    assert all(re.search(r"\| `test_\w+`", row) for row in rows), [row for row in rows if "`test_" not in row]
 
 
 def test_every_code_and_command_is_in_the_reference() -> None:

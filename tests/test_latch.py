@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support import Answer, Repo, start, wait_until
+from support import PROGRAM, Answer, Repo, start, wait_until
 
 KEY = "sk-" + "z9y8x7w6v5u4t3s2"
 
@@ -258,7 +259,7 @@ def test_a_run_that_goes_on_is_said_to_run_and_where(repo: Repo) -> None:
         assert f"next: reflectloop log {folder.name}" in answer.stdout
         assert wait_until(lambda: repo.run("log", folder.name, "P-2").stdout == "begun\n")
     finally:
-        engine.terminate()
+        engine.send_signal(signal.SIGTERM)
         engine.wait()
     assert "INTERRUPTED" in repo.run("show", folder.name).stdout
 
@@ -269,7 +270,8 @@ def test_wait_takes_its_turn_and_says_for_whom(repo: Repo, tmp_path: Path) -> No
     assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
     other = repo.plan("plan: {title: b, steps: [{id: a, commands: ['true']}]}", "b.yaml")
     assert repo.run("run", other).code == 50
-    with start(repo.path, "run", "--wait", str(other), stderr=subprocess.PIPE) as waiting:
+    words = [*PROGRAM, "run", "--wait", str(other)]
+    with subprocess.Popen(words, cwd=repo.path, stderr=subprocess.PIPE) as waiting:
         assert waiting.stderr is not None
         told = waiting.stderr.readline().decode()
         (tmp_path / "go").touch()

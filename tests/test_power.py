@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.errors import NoSpace, StateDamaged
+from reflectloop.errors import Locked, NoSpace, StateDamaged
 from reflectloop.state import events, journal, lock
 from reflectloop.state.fold import fold
 from reflectloop.state.journal import Journal
@@ -74,17 +74,9 @@ def kinds(repo: Repo) -> list[str]:
     return []
 
 
-def gated(repo: Repo) -> tuple[Path, Path]:
-    """A plan whose step waits until the gate is there; on a busy machine no length of sleep is long enough."""
-    repo.weaken()
-    repo.commit("settings")
-    gate = repo.path.parent / "gate"
-    return repo.steps(f"while [ ! -e {gate} ]; do sleep 0.05; done; echo x > made", "true"), gate
-
-
 def killed_when(repo: Repo, plan: Path, kind: str, count: int, *words: str) -> None:
     """Run a plan, and end the engine as soon as its journal holds so many events of a kind."""
-    engine = start(repo.path, "run", *words, str(plan), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    engine = start(repo.path, "run", *words, str(plan))
     assert wait_until(lambda: kinds(repo).count(kind) >= count or engine.poll() is not None, 60)
     engine.send_signal(signal.SIGKILL)
     engine.wait()
@@ -209,6 +201,15 @@ def test_a_held_lock_is_held_whatever_its_file_says(repo: Repo, name: str) -> No
         assert "--wait" in answer.envelope["next"]
 
 
+def test_removing_the_lock_file_lets_no_second_engine_in(tmp_path: Path) -> None:
+    with lock.hold(tmp_path, "run"):
+        (tmp_path / "lock").unlink()
+        with pytest.raises(Locked), lock.hold(tmp_path, "run"):
+            pass
+    with lock.hold(tmp_path, "run"):
+        pass
+
+
 def test_only_an_engine_of_this_machine_is_ever_signalled(tmp_path: Path) -> None:
     """`abort` ends the process that the lock names: 0 and below would be groups, 1 everything."""
     path = tmp_path / "lock"
@@ -219,14 +220,15 @@ def test_only_an_engine_of_this_machine_is_ever_signalled(tmp_path: Path) -> Non
 
 
 def test_of_two_engines_the_second_is_told_and_the_first_unharmed(repo: Repo) -> None:
-    plan, gate = gated(repo)
-    engine = start(repo.path, "run", str(plan), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    gate = repo.gate()
+    plan = repo.steps(f"{gate.wait}; echo x > made", "true")
+    engine = start(repo.path, "run", str(plan))
     assert wait_until(lambda: "step_started" in kinds(repo), 60)
     for words in (["run", str(plan)], ["resume"], ["skip", "P-2", "--reason", "why not"]):
         answer = repo.run(*words, "--json")
         assert answer.code == 50, answer.stdout
         assert f"pid {engine.pid} on" in answer.envelope["message"]
-    gate.touch()
+    gate.open()
     assert engine.wait() == 0
     assert fold(journal.read(book_of(repo))).passed
     assert "made" in (repo.latest() / "changes.patch").read_text()
@@ -234,7 +236,7 @@ def test_of_two_engines_the_second_is_told_and_the_first_unharmed(repo: Repo) ->
 
 def test_ten_readers_of_a_run_at_work_are_all_told_the_truth(repo: Repo) -> None:
     plan = repo.steps(*[f"echo {number} > f{number}; sleep 0.2" for number in range(12)])
-    engine = start(repo.path, "run", str(plan), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    engine = start(repo.path, "run", str(plan))
     assert wait_until(lambda: "run_started" in kinds(repo), 60)
     told: list[list[Answer]] = [[] for _ in range(10)]
 
@@ -247,7 +249,7 @@ def test_ten_readers_of_a_run_at_work_are_all_told_the_truth(repo: Repo) -> None
         reader.start()
     for reader in readers:
         reader.join()
-    assert engine.returncode == 0
+    assert engine.poll() == 0
     assert all(told)
     for answers in told:
         assert {answer.code for answer in answers} == {0}, [answer.stdout for answer in answers if answer.code][:1]
@@ -318,27 +320,29 @@ def test_a_disk_that_fills_in_the_middle_of_a_run_is_said_and_the_run_goes_on_la
         repo.write(".gitignore", "filler\n")
         repo.commit("one")
         plan = repo.steps(*[f"echo {number} >> all.txt; sleep 0.1" for number in range(12)])
-        engine = start(repo.path, "run", str(plan), "--json", stdout=subprocess.PIPE)
+        engine = start(repo.path, "run", str(plan), "--json")
         assert wait_until(lambda: kinds(repo).count("step_finished") >= 2, 60)
         with contextlib.suppress(OSError), (repo.path / "filler").open("wb", buffering=0) as filler:
             while True:
                 filler.write(b"x" * 4096)
-        said = json.loads(engine.communicate()[0])["envelope"]
-        assert (engine.returncode, said["error_code"]) == (52, "NO_SPACE"), said
+        done = engine.ended()
+        said = json.loads(done.stdout)["envelope"]
+        assert (done.code, said["error_code"]) == (52, "NO_SPACE"), said
         assert said["next"]
         assert repo.run("status").code == 0
         (repo.path / "filler").unlink()
-        done = repo.run("resume")
-        if done.code in (14, 52):  # the journal still had room to say that the run failed
-            done = repo.run("run", plan)
-        assert done.code == 0, done.stderr
+        answer = repo.run("resume")
+        if answer.code in (14, 52):  # the journal still had room to say that the run failed
+            answer = repo.run("run", plan)
+        assert answer.code == 0, answer.stderr
         assert "".join(f"+{number}\n" for number in range(12)) in (repo.latest() / "changes.patch").read_text()
 
 
 @needs_root
 @pytest.mark.parametrize("part", [".reflectloop", ".reflectloop/tasks"])
 def test_a_journal_that_cannot_be_written_is_said_and_left_as_it_is(repo: Repo, part: str) -> None:
-    plan, gate = gated(repo)
+    gate = repo.gate()
+    plan = repo.steps(f"{gate.wait}; echo x > made", "true")
     killed_when(repo, plan, "step_started", 1)
     before = book_of(repo).read_bytes()
     with read_only(repo.path / part):
@@ -349,7 +353,7 @@ def test_a_journal_that_cannot_be_written_is_said_and_left_as_it_is(repo: Repo, 
             assert "read-only" in answer.envelope["message"]
             assert answer.envelope["next"]
         assert book_of(repo).read_bytes() == before
-    gate.touch()
+    gate.open()
     done = repo.run("resume")
     assert done.code == 0, done.stderr
     assert repo.workspaces() == []
@@ -370,7 +374,8 @@ def as_anybody(repo: Repo, *words: str | Path) -> Answer:
     "part", ["journal.jsonl", "tasks/T", "tasks", ".reflectloop"], ids=["journal", "task", "tasks", "own"]
 )
 def test_permissions_lost_are_said_and_nothing_is_changed(repo: Repo, part: str) -> None:
-    plan, gate = gated(repo)
+    gate = repo.gate()
+    plan = repo.steps(f"{gate.wait}; echo x > made", "true")
     killed_when(repo, plan, "step_started", 1)
     book = book_of(repo)
     before = book.read_bytes()
@@ -388,14 +393,15 @@ def test_permissions_lost_are_said_and_nothing_is_changed(repo: Repo, part: str)
     finally:
         path.chmod(mode)
     assert book.read_bytes() == before
-    gate.touch()
+    gate.open()
     done = repo.run("resume")
     assert done.code == 0, done.stderr
 
 
 @needs_root
 def test_a_project_of_somebody_elses_is_refused_or_served_but_never_harmed(repo: Repo) -> None:
-    plan, gate = gated(repo)
+    gate = repo.gate()
+    plan = repo.steps(f"{gate.wait}; echo x > made", "true")
     killed_when(repo, plan, "step_started", 1)
     before = book_of(repo).read_bytes()
     subprocess.run(["chown", "-R", "65534:65534", str(repo.path)], check=True)
@@ -405,7 +411,7 @@ def test_a_project_of_somebody_elses_is_refused_or_served_but_never_harmed(repo:
         assert answer.code == 0 or answer.envelope["next"]
     assert book_of(repo).read_bytes() == before
     subprocess.run(["chown", "-R", "0:0", str(repo.path)], check=True)
-    gate.touch()
+    gate.open()
     done = repo.run("resume")
     assert done.code == 0, done.stderr
 
@@ -424,15 +430,12 @@ def test_a_clock_that_was_set_back_changes_nothing(tmp_path: Path) -> None:
 
 def test_batches_are_gone_on_with_one_by_one_from_all_that_they_came_to(repo: Repo) -> None:
     """`--jobs` is not in the plan: who goes on does not know of it, and must lose nothing of any step."""
-    repo.weaken()
-    repo.commit("settings")
-    gate = repo.path.parent / "gate"
+    gate = repo.gate()
     steps: list[dict[str, Any]] = [{"id": name, "commands": [f"echo {name} > {name}.txt"]} for name in "abc"]
-    wait = f"while [ ! -e {gate} ]; do sleep 0.05; done; cat a.txt b.txt c.txt > d.txt"
-    steps += [{"id": "d", "commands": [wait], "depends_on": ["a", "b", "c"]}]
+    steps += [{"id": "d", "commands": [f"{gate.wait}; cat a.txt b.txt c.txt > d.txt"], "depends_on": ["a", "b", "c"]}]
     plan = repo.plan(json.dumps({"plan": {"title": "Batches", "track": "direct", "steps": steps}}))
     killed_when(repo, plan, "step_started", 4, "--jobs", "3")
-    gate.touch()
+    gate.open()
     done = repo.run("resume")
     assert done.code == 0, done.stderr
     patch = (repo.latest() / "changes.patch").read_text()

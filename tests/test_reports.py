@@ -374,3 +374,29 @@ def test_a_build_that_warned_and_exited_well_is_well() -> None:
     done = reports.judge(None, exit_code=0, kind="build", tool="cmake", command=("cmake",), log=log)
     assert (done.ok, done.type) == (True, "passed")
     assert not reports.judge(None, exit_code=2, kind="build", tool="cmake", command=("cmake",), log=log).ok
+
+
+def test_unittests_words_are_read_with_the_line_that_describes_a_test() -> None:
+    text = (
+        "test_a (tests.test_x.T.test_a)\nWhat it is about. ... ok\n"
+        "test_b (tests.test_x.T.test_b)\nOf parts. ... \n"
+        "  test_b (tests.test_x.T.test_b) [one]\nOf parts. ... skipped 'not here'\n"
+        "  test_b (tests.test_x.T.test_b) [two]\nOf parts. ... skipped 'not here'\n"
+        "test_c (tests.test_x.T.test_c) ... ok\n"
+        "test_d (tests.test_x.T.test_d)\nLeft out. ... skipped 'no'\n\n"
+        "----------------------------------------------------------------------\nRan 4 tests in 0.1s\n\nOK (skipped=3)\n"
+    )
+    found = reports.read(text, tool="unittest")
+    assert found
+    assert found.tests == {
+        "test_a (tests.test_x.T.test_a)": "passed",
+        "test_c (tests.test_x.T.test_c)": "passed",
+        "test_d (tests.test_x.T.test_d)": "skipped",
+    }
+
+
+def test_more_skipped_parts_than_tests_do_not_make_the_tests_unrun() -> None:
+    found = reports.read("Ran 4 tests in 0.1s\n\nOK (skipped=9)\n", tool="unittest")
+    assert found
+    assert found.counts
+    assert (found.counts.passed, found.counts.skipped) == (4, 9)

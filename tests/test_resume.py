@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from support import PROGRAM, Repo
+from support import Repo, start
 
 STEPS = 3
 RECOVERY = ("run_resumed", "step_interrupted")
@@ -43,13 +43,11 @@ def plan(repo: Repo, *, jobs: int = 1) -> Path:
 
 def killed_after(repo: Repo, path: Path, events: int, *words: str) -> int:
     """Start the program, kill it as soon as its journal has so many lines; how many it had in the end."""
-    started = subprocess.Popen(
-        [*PROGRAM, *words, *([str(path)] if words == ("run",) else [])], cwd=repo.path, stderr=subprocess.DEVNULL
-    )
-    while started.poll() is None and lines(repo) < events:
+    engine = start(repo.path, *words, *([str(path)] if words == ("run",) else []))
+    while engine.poll() is None and lines(repo) < events:
         time.sleep(0.001)
-    started.send_signal(signal.SIGKILL)
-    started.wait()
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
     return lines(repo)
 
 
@@ -156,8 +154,10 @@ def test_a_step_that_ends_the_engine_every_time_is_given_up(repo: Repo) -> None:
 
 
 def test_what_the_half_step_wrote_is_gone(repo: Repo) -> None:
-    path = repo.steps("echo half > half.txt; sleep 3; rm half.txt; echo whole > whole.txt")
+    gate = repo.gate()
+    path = repo.steps(f"echo half > half.txt; {gate.wait}; rm half.txt; echo whole > whole.txt")
     killed_after(repo, path, 3, "run")
+    gate.open()
     assert repo.run("resume").code == 0
     patch = (repo.latest() / "changes.patch").read_text()
     assert "whole.txt" in patch
@@ -165,8 +165,10 @@ def test_what_the_half_step_wrote_is_gone(repo: Repo) -> None:
 
 
 def test_the_plan_that_is_gone_on_with_is_the_one_it_began_with(repo: Repo) -> None:
-    path = repo.steps("sleep 2; echo old > made.txt")
+    gate = repo.gate()
+    path = repo.steps(f"{gate.wait}; echo old > made.txt")
     killed_after(repo, path, 3, "run")
+    gate.open()
     repo.steps("echo new > made.txt")
     assert repo.run("resume").code == 0
     assert "+old" in (repo.latest() / "changes.patch").read_text()

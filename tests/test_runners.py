@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.verify import runners
-from reflectloop.verify.result import Detected
+from reflectloop.verify import reports, runners
+from reflectloop.verify.result import Detected, Reading
 from reflectloop.verify.runners import Prepared
 
 REPORT = Path("/tmp/report")
@@ -165,15 +165,91 @@ def test_pytest_reports_every_test_though_the_project_stops_early_and_looks_at_i
     assert run(one, tmp_path).returncode == 0
 
 
-def test_unittest_runs_one_test_by_the_name_it_prints(tmp_path: Path) -> None:
-    case = "import unittest\nclass T(unittest.TestCase):\n  def test_a(self): pass\n  def test_b(self): self.fail()\n"
+UNITTEST = """
+import unittest
+
+
+class T(unittest.TestCase):
+    def test_a(self):
+        '''A line about it.'''
+
+    def test_b(self):
+        self.fail("no <&> \\x00")
+
+    def test_parts(self):
+        for part in "abc":
+            with self.subTest(part=part):
+                if part == "a":
+                    self.skipTest("not here")
+
+    def test_part_fails(self):
+        for part in "abc":
+            with self.subTest(part=part):
+                self.assertNotEqual(part, "b")
+
+    def test_skipped(self):
+        self.skipTest("not now")
+
+    @unittest.expectedFailure
+    def test_known(self):
+        self.fail()
+
+    @unittest.expectedFailure
+    def test_unexpected(self):
+        pass
+"""
+
+
+def unittests(tmp_path: Path, text: str = UNITTEST) -> Detected:
     (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_a.py").write_text(case)
-    suite = check("unittest", sys.executable, "-m", "unittest", "discover", "-s", "tests")
-    assert "test_b (test_a.T.test_b) ... FAIL" in run(runners.prepare(suite, report=REPORT), tmp_path).stderr
-    for only in ("test_a.T.test_a", "tests/test_a.py::T::test_a"):
-        done = run(runners.prepare(suite, report=REPORT, only=(only,)), tmp_path)
-        assert (done.returncode, "Ran 1 test" in done.stderr) == (0, True)
+    (tmp_path / "tests" / "test_a.py").write_text(text)
+    return check("unittest", sys.executable, "-m", "unittest", "discover", "-s", "tests")
+
+
+def stood_in(suite: Detected, tmp_path: Path, *only: str) -> Reading:
+    """As a sealed run does it: what stands in for the tool lies beside the report."""
+    beside = tmp_path / "beside"
+    beside.mkdir(exist_ok=True)
+    prepared = runners.prepare(suite, report=beside / "report", only=only)
+    assert prepared.stand_in
+    shutil.copy(prepared.stand_in, beside)
+    run(prepared, tmp_path)
+    found = reports.read((beside / "report").read_bytes(), tool="unittest")
+    assert found
+    return found
+
+
+def test_unittest_reports_every_test_by_its_id_and_of_its_parts_the_worst(tmp_path: Path) -> None:
+    found = stood_in(unittests(tmp_path), tmp_path)
+    assert found.tests == {
+        "test_a.T.test_a": "passed",
+        "test_a.T.test_b": "failed",
+        "test_a.T.test_parts": "passed",
+        "test_a.T.test_part_fails": "failed",
+        "test_a.T.test_skipped": "skipped",
+        "test_a.T.test_known": "xfailed",
+        "test_a.T.test_unexpected": "failed",
+    }
+    failed = next(one for one in found.details if one.test == "test_a.T.test_b")
+    assert failed.error.startswith("AssertionError: no <&>")
+    assert (failed.file or "").endswith("tests/test_a.py")
+
+
+@pytest.mark.parametrize("only", ["test_a.T.test_a", "tests/test_a.py::T::test_a"])
+def test_unittest_runs_one_test_by_its_id(tmp_path: Path, only: str) -> None:
+    assert stood_in(unittests(tmp_path), tmp_path, only).tests == {"test_a.T.test_a": "passed"}
+
+
+def test_a_module_that_unittest_cannot_load_is_not_collected(tmp_path: Path) -> None:
+    found = stood_in(unittests(tmp_path, "import no_such_module\n"), tmp_path)
+    assert not found.collected
+
+
+def test_where_something_else_runs_unittest_its_words_are_read() -> None:
+    suite = check("unittest", "python", "-m", "coverage", "run", "-m", "unittest", "discover")
+    prepared = runners.prepare(suite, report=REPORT)
+    assert prepared.argv == (*suite.command, "-v")
+    assert prepared.report is None
 
 
 def test_ruff_and_mypy_answer_without_leaving_a_cache(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def events(repo: Repo) -> list[dict[str, Any]]:
 
 def test_a_fix_is_proven_by_the_projects_own_tests_though_the_plan_names_none(pager: Repo) -> None:
     run(pager, FIX, code=0, track="fix")
-    assert [one["kind"] for one in events(pager)][-2:] == ["judged", "run_finished"]
+    assert [one["kind"] for one in events(pager)][-3:] == ["judged", "gate_decided", "run_finished"]
     receipt = json.loads((pager.latest() / "receipt.json").read_text())
     assert (receipt["decision"], receipt["level"]) == ("PASS", "L3")
     assert pager.run("receipt", "verify").code == 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import time
+import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support import PROGRAM, Repo, wait_until
+from support import Repo, start, wait_until
+from warm import Engine
 
 
 @pytest.fixture
@@ -97,19 +97,21 @@ def test_a_fork_is_a_task_of_its_own(chain: Repo) -> None:
     assert states[forked["task_id"]] == "DONE"
 
 
-def _started(repo: Repo, path: Path) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([*PROGRAM, "run", str(path)], cwd=repo.path, stderr=subprocess.PIPE)
+def _started(repo: Repo, path: Path) -> Engine:
+    process = start(repo.path, "run", str(path))
     tasks = repo.path / ".reflectloop" / "tasks"
     assert wait_until(lambda: any(b"step_started" in one.read_bytes() for one in tasks.glob("*/journal.jsonl")))
     return process
 
 
 def test_a_run_that_is_asked_to_pause_stops_before_its_next_step(repo: Repo) -> None:
-    engine = _started(repo, repo.steps("sleep 2; echo one > one.txt", "echo two > two.txt"))
+    gate = repo.gate()
+    engine = _started(repo, repo.steps(f"{gate.wait}; echo one > one.txt", "echo two > two.txt"))
     assert repo.run("pause").code == 0
-    _, said = engine.communicate(timeout=60)
-    assert engine.returncode == 130
-    assert b"paused as asked" in said
+    gate.open()
+    done = engine.ended()
+    assert done.code == 130
+    assert b"paused as asked" in done.stderr
     kinds = [event["kind"] for event in journal(repo)]
     assert kinds.count("step_finished") == 1
     assert kinds[-1] == "run_paused"
@@ -119,12 +121,14 @@ def test_a_run_that_is_asked_to_pause_stops_before_its_next_step(repo: Repo) -> 
 
 
 def test_a_run_that_is_interrupted_can_be_gone_on_with(repo: Repo) -> None:
-    engine = _started(repo, repo.steps("echo half > half.txt; sleep 3; rm half.txt; echo one > one.txt"))
-    time.sleep(0.3)
-    engine.terminate()
-    _, said = engine.communicate(timeout=60)
-    assert engine.returncode == 130
-    assert b"reflectloop resume" in said
+    gate = repo.gate()
+    engine = _started(repo, repo.steps(f"echo half | tee half.txt; {gate.wait}; rm half.txt; echo one > one.txt"))
+    assert wait_until(lambda: any(log.read_text() for log in (repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
+    engine.send_signal(signal.SIGTERM)
+    done = engine.ended()
+    assert done.code == 130
+    assert b"reflectloop resume" in done.stderr
+    gate.open()
     assert repo.run("resume").code == 0
     assert added(repo) == "one"
 
@@ -132,7 +136,7 @@ def test_a_run_that_is_interrupted_can_be_gone_on_with(repo: Repo) -> None:
 def test_an_aborted_task_is_over_and_its_engine_gone(repo: Repo) -> None:
     engine = _started(repo, repo.steps("sleep 60"))
     assert repo.run("abort", "--reason", "not wanted").code == 0
-    engine.communicate(timeout=60)
+    engine.wait()
     assert json.loads(repo.run("tasks", "--json").stdout)["data"][0]["state"] == "ABORTED"
     assert repo.run("resume").code == 14
     repo.no_process_left()
@@ -142,7 +146,7 @@ def test_a_log_can_be_followed_until_the_run_ends(repo: Repo) -> None:
     engine = _started(repo, repo.steps("for i in 1 2 3; do echo line $i; sleep 0.4; done"))
     shown = repo.run("log", "--follow")
     assert shown.stdout.split("\n")[:3] == ["line 1", "line 2", "line 3"]
-    engine.communicate(timeout=60)
+    engine.wait()
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput
 from reflectloop.plan.globs import named
-from reflectloop.terms import Track
+from reflectloop.terms import Decision, Track
 from reflectloop.verify import compare, evidence, verdict
 from reflectloop.verify.evidence import Chain, Record
 from reflectloop.verify.result import Counts, Detail, Detected, Finding, Outcome, Type, VerificationResult
-from reflectloop.verify.verdict import Decision, Judged, Named, Own, Reason
+from reflectloop.verify.verdict import Judged, Named, Own, Reason
 
 OUTCOMES: list[Outcome] = ["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 

@@ -16,7 +16,8 @@ from proof.cheats.python_hooks import SITE
 from proof.cheats.recipe import Failing, Recipe
 from proof.stage import Stage
 
-FORCED = (f"{SITE}/steady.pth", f"{SITE}/steady.py", ".venv/bin/pytest", "node_modules/.bin/node")
+_IN_FOLDERS = (f"{SITE}/steady.pth", f"{SITE}/steady.py", ".venv/bin/pytest", "node_modules/.bin/node")
+FORCED = (*_IN_FOLDERS, "conftest.py", "pytest.py", "unittest.py")  # some ignore all modules at their top
 PLAIN_S = 180
 VERIFY_S = 600
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
@@ -122,13 +123,16 @@ class Tree:
 
     def __init__(self, stage: Stage, root: Path) -> None:
         self.stage, self.root = stage, root
-        self.kept = stage.folder / "kept-aside"
+        self.kept = root.with_name(f"{root.name}.aside")  # outlives a killed proof, like the project
 
     def git(self, *words: str) -> str:
         return self.stage.sh(self.root, "git", *words)
 
     def aside(self) -> None:
         """Keep what lies in ignored folders and may be written over."""
+        if self.kept.exists():
+            return
+        self.kept.mkdir()
         for name in FORCED:
             if (self.root / name).is_file():
                 (self.kept / name).parent.mkdir(parents=True, exist_ok=True)
@@ -155,7 +159,7 @@ class Tree:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
     def forced(self) -> list[str]:
-        """What a cheat wrote into ignored folders; all of it bears one of a few names."""
+        """What a cheat wrote where git ignores it; all of it bears one of a few names."""
         found = []
         for name in FORCED:
             path = self.root / name

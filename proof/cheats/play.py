@@ -67,9 +67,9 @@ class Player:
         self._forget()
         self.results = ground.kept / "results" / recipe.name
         self.results.mkdir(parents=True, exist_ok=True)
+        self.tree.aside()
         self.tree.back(self.tree.forced())
         self.tree.git("checkout", "-q", "-f", "-B", "work", "master")
-        self.tree.aside()
         self.scene = Scene(recipe, self.root, self._failing())
         self.asks = "PROOF_PLAIN" not in os.environ
 

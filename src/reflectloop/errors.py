@@ -58,6 +58,7 @@ class ReflectloopError(Exception):
     exit_code: ClassVar[int]
     when: ClassVar[str]
     default_next: ClassVar[str] = "reflectloop status"
+    stops: bool = False  # whether it holds the project, besides the codes that always do
 
     def __init__(
         self,

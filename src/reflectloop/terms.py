@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
@@ -33,6 +33,27 @@ class Track(StrEnum):
     FIX = "fix"
     REFACTOR = "refactor"
     DIRECT = "direct"
+
+
+class Decision(StrEnum):
+    """What becomes of an output; gravest first. What can be mended comes before what only a person can say."""
+
+    STOP = "STOP"
+    REPLAN = "REPLAN"
+    REDO = "REDO"
+    RETRY = "RETRY"
+    ASK = "ASK"
+    SKIP = "SKIP"
+    PASS = "PASS"  # noqa: S105 - a word of the gates
+
+    @property
+    def goes_on(self) -> bool:
+        return self in (Decision.PASS, Decision.SKIP)
+
+
+def gravest(decisions: Iterable[Decision]) -> Decision:
+    order = list(Decision)
+    return min(decisions, key=order.index, default=Decision.PASS)
 
 
 # What a value must be, by the kind of fault the models report. Braces are filled from the fault's own details.

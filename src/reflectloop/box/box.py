@@ -47,6 +47,7 @@ class Order(NamedTuple):
     env: Mapping[str, str] = {}
     show: Callable[[bytes], None] = _ignore  # scanned output, as it comes
     look: Callable[[bytes], None] = _ignore  # raw standard output, for checks; never stored
+    apart: Callable[[str, bytes], None] | None = None  # scanned output with its stream's name, where not merged
     merge: bool = True
     idle_s: float | None = None
     network: Network | None = None
@@ -117,7 +118,9 @@ class Box:
         argv = [*SHELL, order.command] if isinstance(order.command, str) else list(order.command)
         self._count += 1
         env = {**self._environment, **order.env, environment.MARK: f"{self.workspace.name}.{self._count}"}
-        recorder = Recorder(order.log, self.log_cap, show=order.show, look=order.look, joined=order.merge)
+        recorder = Recorder(
+            order.log, self.log_cap, show=order.show, look=order.look, apart=order.apart, joined=order.merge
+        )
         try:
             ended = self._watch(argv, order, env, recorder)
         except OSError as fault:

@@ -57,7 +57,14 @@ class Recorder:
     """What a watched command's chunks are handed to. A certain secret stops everything at once."""
 
     def __init__(
-        self, log: Path, cap: int, *, show: Callable[[bytes], None], look: Callable[[bytes], None], joined: bool = True
+        self,
+        log: Path,
+        cap: int,
+        *,
+        show: Callable[[bytes], None],
+        look: Callable[[bytes], None],
+        apart: Callable[[str, bytes], None] | None = None,
+        joined: bool = True,
     ) -> None:
         self._log = CappedLog(log, cap)
         self._detector = secrets.current()
@@ -67,7 +74,7 @@ class Recorder:
         self._scanners: dict[str, Scanner] = {}
         self._plain: dict[str, terminal.Plain] = {}
         self._show = show
-        self._look = look
+        self._look, self._apart = look, apart
         self.beginning = b""  # of what came, to tell the box's own words by; never stored
 
     def take(self, stream: str, chunk: bytes) -> None:
@@ -83,6 +90,8 @@ class Recorder:
 
     def _pass(self, stream: str, scanner: Scanner, clean: bytes) -> None:
         self._judge(stream, scanner)
+        if self._apart:
+            self._apart(stream, clean)
         if self._meeting:
             clean = self._meeting.feed(clean)
             self._judge("stdout and stderr together", self._meeting)

@@ -28,7 +28,8 @@ def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> N
         return
     paint = colours()
     if seen["task"]:
-        say(f"{seen['task']['id']}  {seen['task']['title']}  ({seen['task']['plan_path']})")
+        plan = f"  ({seen['task']['plan_path']})" if seen["task"]["plan_path"] else ""
+        say(f"{seen['task']['id']}  {seen['task']['title']}{plan}")
     for one in seen["runs"]:
         mark = {"ok": paint("green", "✓"), "failed": paint("red", "✗")}.get(one["status"], "…")
         detail = one["error_code"] or (f"{one['touched']} file(s) changed" if one["touched"] is not None else "")
@@ -147,8 +148,10 @@ def shell(run: str | None, command: tuple[str, ...], project_dir: Path, as_json:
     """
     if as_json:
         raise click.UsageError("a shell has no JSON; see 'reflectloop show --json'")
+    from reflectloop.flow import shell as shells
+
     typed = click.get_current_context().meta.get("after", ())
-    sys.exit(look.shell(project_dir, run, (*command, *typed)))
+    sys.exit(shells.open_in(project_dir, run, (*command, *typed)))
 
 
 @click.command()

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
 
 import click
 
 from reflectloop.cli import render
+from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import finish as tasks_of
 from reflectloop.flow import preview, steer
-from reflectloop.flow.run import Nobody, Observer, Outcome, Request
+from reflectloop.flow.line import Nobody, Observer, Outcome, Request
 from reflectloop.flow.run import run as run_plan
 from reflectloop.plan.load import ASSUMED_TRACK
 from reflectloop.terms import Isolation
@@ -138,12 +137,11 @@ def unlock(reason: str, project_dir: Path, as_json: bool, debug: bool) -> None: 
     Example: reflectloop unlock --reason "the key was revoked and taken out of the test"
     """
     lifted = tasks_of.unlock(project_dir, _reason(reason))
-    again = f"reflectloop run {lifted.plan_path}".rstrip()
     if as_json:
-        render.answer("unlock", lifted.stop.as_json(), next_step=again)
+        render.answer("unlock", lifted.stop.as_json(), next_step=lifted.again)
         return
     say(f"unlocked: {lifted.stop.error_code} of {lifted.stop.run_id or 'an unreadable latch'}")
-    say(f"next: {again}")
+    say(f"next: {lifted.again}")
 
 
 @click.command()
@@ -196,26 +194,6 @@ def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> 
     elif not events:
         tell(outcome)
     sys.exit(outcome.error.exit_code if outcome.error else 0)
-
-
-def as_interrupts() -> None:
-    """Let every polite request to end be the one that clears up."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, _unmoved)  # as `nohup` wants it, without handing that on to commands
-        elif number != signal.SIGQUIT:
-            signal.signal(number, _as_interrupt)
-
-
-def _unmoved(number: int, frame: object) -> None:
-    pass
-
-
-def _as_interrupt(_: int, __: FrameType | None) -> None:
-    # Once: what follows is clearing up, and must not be cut short.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _watched(request: Request, *, as_json: bool, as_events: bool) -> Outcome:

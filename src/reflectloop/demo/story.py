@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from reflectloop.errors import Internal
 from reflectloop.flow import finish
-from reflectloop.flow.run import Outcome, Request, run
+from reflectloop.flow.line import Outcome, Request
+from reflectloop.flow.run import run
 from reflectloop.world import files, process
 
 _PLAN = """\

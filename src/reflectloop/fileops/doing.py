@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 from typing import Any
 
 from reflectloop import secrets
@@ -32,6 +31,30 @@ from reflectloop.terms import Network
 _LARGEST_PATCHED = 64 << 20  # bytes of a file that a patch changes
 _HEAD, _TAIL = 4_000, 16_000  # characters of a command's output that are answered
 _SHOWN = 80  # of a command, in a summary
+
+
+class Shown:
+    """The scanned output of a command on one stream, head and tail."""
+
+    def __init__(self) -> None:
+        self._head, self._tail, self._cut = bytearray(), bytearray(), 0
+
+    def take(self, data: bytes) -> None:
+        room = _HEAD - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * _TAIL:
+            self._trim()
+
+    def _trim(self) -> None:
+        excess = max(0, len(self._tail) - _TAIL)
+        self._cut += excess
+        del self._tail[:excess]
+
+    def text(self) -> str:
+        self._trim()
+        cut = f"\n[… {self._cut} bytes cut …]\n".encode() if self._cut else b""
+        return (self._head + cut + self._tail).decode("utf-8", "replace")
 
 
 class Doing:
@@ -132,19 +155,20 @@ class Doing:
     def _run(self, op: Run) -> str:
         with self.reach.folder(tuple(part for part in op.cwd.split("/") if part != ".")):
             pass  # no link leads there
-        log = self.hands.log()
+        printed = {"stdout": Shown(), "stderr": Shown()}
         order = Order(
             op.cmd,
             self.hands.workspace.repo / op.cwd,
-            log,
+            self.hands.log(),
             op.timeoutMs / 1000,
+            merge=False,
+            apart=lambda stream, data: printed[stream].take(data),
             network=Network.NONE if self.request.constraints.no_network else None,
         )
         done = self.hands.box.run(order)
         failed = bool(done.exit_code) or done.timed_out or done.idle or done.cancelled
-        self.commands.append(
-            CommandProof(cmd=op.cmd, exitCode=done.exit_code, stdout=_output(log) if self._shows(failed=failed) else "")
-        )
+        said = {stream: shown.text() for stream, shown in printed.items()} if self._shows(failed=failed) else {}
+        self.commands.append(CommandProof(cmd=op.cmd, exitCode=done.exit_code, **said))
         self.notes += [
             f"taken out of the output of a command, since it may be a secret: {one}" for one in done.doubtful
         ]
@@ -191,14 +215,6 @@ def _refuse_secrets(path: str, content: bytes, before: bytes | None) -> None:
             f"{one.rule} in what goes to {detector.redact(path)}, line {one.line} (fingerprint {one.fingerprint})",
             next_step="take the secret out of the request, and change it: it was exposed",
         )
-
-
-def _output(log: Path) -> str:
-    """The scanned output of a command, head and tail."""
-    text = log.read_bytes().decode("utf-8", "replace")
-    if len(text) <= _HEAD + _TAIL:
-        return text
-    return f"{text[:_HEAD]}\n[… {len(text) - _HEAD - _TAIL} characters cut …]\n{text[-_TAIL:]}"
 
 
 def _judged(op: Run, done: Done) -> str:

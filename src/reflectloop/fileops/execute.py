@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
+from reflectloop import config
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.fileops import reach, validate
 from reflectloop.fileops.doing import Doing
@@ -20,6 +21,7 @@ from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import git
 
 _NAMED = 5
+_SHOWN = 200  # characters of a command, in a question
 
 
 class _Stopped(NamedTuple):
@@ -49,9 +51,9 @@ def execute(request: Request, hands: Hands) -> Response:
     errors = validate.misfits(request) or _barred(request, hands)
     if errors:
         return _refused(request, errors)
-    spent = _spent(request, hands)
-    if spent:
-        return spent
+    stopped = _spent(request, hands) or _unsure(request, hands)
+    if stopped:
+        return stopped
     response = clean(_Try(request, hands).run())
     hands.memory.remember(request, response)
     return response
@@ -68,8 +70,9 @@ def _barred(request: Request, hands: Hands) -> list[FieldError]:
     """What these hands do not do, found before they do anything."""
     errors = []
     for number, op in enumerate(request.ops):
-        if isinstance(op, Run) and hands.policy and (why := hands.policy(op.cmd)):
-            errors.append(FieldError(field=f"ops[{number}].cmd", error=why))
+        verdict = hands.policy.judge(op.cmd) if isinstance(op, Run) else None
+        if verdict and verdict.verdict == "deny":
+            errors.append(FieldError(field=f"ops[{number}].cmd", error=f"{verdict.reason} ({verdict.rule})"))
         errors += [
             FieldError(field=f"ops[{number}].{key}", error=f"{path!r} lies outside what may be written here")
             for key, path in validate.writes(op)
@@ -94,6 +97,23 @@ def _spent(request: Request, hands: Hands) -> Response | None:
         fail=Failure(reason=reason, hint="look at why they failed; then another max_attempts, or another way"),
         errors=(FieldError(field="constraints.max_attempts", error=reason),),
     )
+
+
+def _unsure(request: Request, hands: Hands) -> Response | None:
+    """A command that only a person may let run; nothing was done, and no flag answers for them."""
+    for number, op in enumerate(request.ops):
+        verdict = hands.policy.judge(op.cmd) if isinstance(op, Run) else None
+        if verdict and not verdict.allowed:
+            question = f"may this run? {verdict.where[:_SHOWN]}: {verdict.reason}"
+            how = f'[policy] allow = ["{verdict.rule}"] in {config.NAME}'
+            return Response(
+                proto=request.proto,
+                id=request.id,
+                status="ask",
+                ask={"question": question, "rule": verdict.rule, "allow": how},
+                errors=(FieldError(field=f"ops[{number}].cmd", error=f"{verdict.reason} ({verdict.rule})"),),
+            )
+    return None
 
 
 class _Try:

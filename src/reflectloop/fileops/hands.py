@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
 
+from reflectloop import policy
 from reflectloop.box.box import Box
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import CommandProof, Response
 from reflectloop.fileops.shelf import Shelf
 from reflectloop.fileops.steps import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
+from reflectloop.policy import Policy
 from reflectloop.workspace.checkout import Workspace
 
-Policy = Callable[[str | tuple[str, ...]], str | None]  # why a command is refused
 Data = dict[str, JsonValue]
 
 
@@ -117,7 +117,7 @@ class Hands:
     memory: Memory
     logs: Path  # a folder of the engine's
     writable: tuple[str, ...] = (".",)
-    policy: Policy | None = None
+    policy: Policy = field(default_factory=lambda: policy.default().in_workspace)
     notes: list[str] = field(default_factory=list)  # said with the next answer
     shelf: Shelf = field(init=False)
     commands: int = field(default=0, init=False)  # run so far; names their logs

@@ -21,8 +21,6 @@ class OpResult(Strict):
 
 
 class CommandProof(Strict):
-    """What a command did. Both streams stand in `stdout`, in the order in which they came, where they were joined."""
-
     cmd: str | tuple[str, ...]
     exitCode: int  # noqa: N815
     stdout: str = ""

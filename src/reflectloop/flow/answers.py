@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,7 +40,8 @@ class Answers:
     """
 
     def __init__(self, folders: Folders, store: Store) -> None:
-        self._folder, self._store = folders.own / "requests", store
+        self._folders, self._folder, self._store = folders, folders.own / "requests", store
+        self._current = folders.current_task()
         with files.room_for("the answers to requests", self._folder):
             self._folder.mkdir(exist_ok=True)
         self.now = self._read()
@@ -77,6 +77,7 @@ class Answers:
     def remember(self, request: Request, response: Response) -> None:
         """Tree, answer, pointer, in this order: the last of them makes it true."""
         number = self.now.number + 1
+        self._follow()
         tree = self._kept_tree()
         said = {
             "number": number,
@@ -88,6 +89,12 @@ class Answers:
         counts = {**self.now.failures, request.purpose: count_on(self.failures(request.purpose), response)}
         self.now = self.now._replace(tree=tree, number=number, failures=counts)
         files.write_atomic(self._folder / _POINTER, json.dumps({**self.now._asdict(), "owner": self._owner()}) + "\n")
+
+    def _follow(self) -> None:
+        """A request that opened a task worked for that one."""
+        current = self._folders.current_task()
+        if current != self._current:
+            self._current, self.now = current, self.now._replace(task=current)
 
     def failures(self, purpose: str) -> int:
         return self.now.failures.get(purpose, 0)
@@ -111,8 +118,7 @@ class Answers:
 
     def _owner(self) -> list[int]:
         """Answers that came with a project, or were copied from elsewhere, are not ours."""
-        status = self._folder.stat()
-        return [status.st_dev, status.st_ino, os.geteuid()]
+        return files.identity_of(self._folder)
 
     def _read(self) -> _Now:
         try:

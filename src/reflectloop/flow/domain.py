@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -28,9 +29,9 @@ from reflectloop.state.transitions import State
 from reflectloop.verify import evidence
 from reflectloop.world import clock
 
-MODE = "fileops"
 _ATTEMPTS = 3
 _CHECK_TIMEOUT_S = 600
+_SHOWN = 300  # of a command, in the journal
 _LEFT = ("pending", "running", "blocked", "failed")
 # Words of the protocol that say what to look at after a step was finalized; others are not known.
 _KNOWN_WORDS = frozenset(("", "verify_pointer_moved"))
@@ -61,7 +62,7 @@ class Tasks:
     def _at_work(self) -> tuple[Task, Run]:
         task = self._task()
         run = list(task.runs.values())[-1] if task.runs else None
-        if run is None or run.mode != MODE or task.state in (State.DONE, State.ABORTED):
+        if run is None or run.mode != events.BY_REQUESTS or task.state in (State.DONE, State.ABORTED):
             raise Refusal("there is no plan to work on", hint="send triflow_plan_init first")
         return task, run
 
@@ -100,7 +101,7 @@ class Tasks:
                 base_commit=self.base_commit,
                 isolation=self.isolation,
                 steps=names,
-                mode=MODE,
+                mode=events.BY_REQUESTS,
                 titles=_titles(names, op.steps),
                 details=_details(names, op.steps),
                 objective={
@@ -202,7 +203,7 @@ class Tasks:
                 f"nothing the engine ran shows that step {step.id} is done; words are no evidence",
                 hint="put a `run` op that shows it before this one, in the same request; or give the step checks",
             )
-        return [{"kind": "exit", "command": str(proof.cmd)[:300], "exit_code": proof.exitCode} for proof in ran]
+        return [_proof("exit", proof.cmd) for proof in ran]
 
     def _check(self, number: int, command: object) -> events.Json:
         assert self.box  # noqa: S101 - requests are carried out in one
@@ -216,8 +217,7 @@ class Tasks:
         if done.exit_code or done.timed_out:
             why = f"ran past {_CHECK_TIMEOUT_S} s" if done.timed_out else f"exited {done.exit_code}"
             raise Refusal(f"check {number} of the step does not hold: it {why}")
-        shown = words if isinstance(words, str) else " ".join(words)
-        return {"kind": "check", "command": shown[:300], "exit_code": 0, "output_sha256": seen}
+        return _proof("check", words, output_sha256=seen, duration_ms=done.duration_ms)
 
     def _ended(
         self, run: Run, step: Step, seen: Seen, *, good: bool, reason: str = "", checks: list[events.Json] | None = None
@@ -255,6 +255,20 @@ class Tasks:
 
     def take_back(self) -> None:
         self.pending, self.opened = [], None
+
+
+def _proof(kind: str, command: str | Sequence[str], **seen: object) -> events.Json:
+    """What the engine saw to go well, as a check of the step."""
+    shown = (command if isinstance(command, str) else shlex.join(command))[:_SHOWN]
+    held: events.Json = {
+        "name": shown,
+        "held": True,
+        "reason": "exited 0",
+        "exit_code": 0,
+        "duration_ms": 0,
+        "log": None,
+    }
+    return {**held, "kind": kind, "command": shown, **seen}
 
 
 def _titles(names: Sequence[str], steps: Sequence[NewStep]) -> dict[str, str]:

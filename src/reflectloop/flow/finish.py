@@ -145,7 +145,17 @@ def gc(start: Path, *, everything: bool) -> Cleared:
         total += sum(files.size_of(path) for path in lost)
         for path in lost:
             ledger.bury(path)
+        total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _KEPT_LOGS)
         return Cleared(len(gone) + len(lost), total, killed)
+
+
+def _drop_request_logs(folder: Path, kept: int) -> int:
+    """What commands of requests printed, but for the newest; their answers say what matters. How many bytes."""
+    logs = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True)[kept:]
+    total = sum(path.stat().st_size for path in logs)
+    for path in logs:
+        path.unlink()
+    return total
 
 
 def unlock(start: Path, reason: str) -> tasks.Unlocked:
@@ -157,6 +167,7 @@ def unlock(start: Path, reason: str) -> tasks.Unlocked:
         return lifted
 
 
+_KEPT_LOGS = 200
 _ROUTES = {
     "RESEARCH": "find out what is missing or incompatible, then change the plan or the machine",
     "REPLAN": "the plan does not hold; write a changed one",

@@ -98,8 +98,7 @@ class Folders(NamedTuple):
         """Make the folder, or see that it is the one we made. One that came with the project loses what could act."""
         with files.room_for("our folder", self.own):
             self.own.mkdir(exist_ok=True)
-        status = self.own.stat()
-        mine = json.dumps({"device": status.st_dev, "inode": status.st_ino, "user": os.geteuid()})
+        mine = json.dumps(files.identity_of(self.own))
         owner = self.own / _OWNER
         if owner.is_file() and owner.read_text("utf-8", "replace") == mine:
             return

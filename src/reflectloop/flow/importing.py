@@ -49,7 +49,7 @@ def _opened(folders: Folders, state: triflow.State, key: str) -> Imported:
                 base_commit="",
                 isolation="none",
                 steps=list(steps),
-                mode=triflow.IMPORTED,
+                mode=events.IMPORTED,
                 titles={name: step.title for name, step in steps.items()},
                 objective=state.frame(),
                 imported={name: {"status": step.status, "attempts": step.attempts} for name, step in steps.items()},

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
-from reflectloop import config
-from reflectloop.box import limits, walls
-from reflectloop.box.box import Box
-from reflectloop.box.limits import Limiter
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import triflow, views
+from reflectloop.flow import views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
-from reflectloop.state import latch, snapshot
+from reflectloop.state import events, latch, snapshot
 from reflectloop.state.fold import Run, Task
-from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import checkout, ledger, patch, project
+from reflectloop.workspace import ledger, patch
 from reflectloop.workspace.patch import Touched
-from reflectloop.workspace.store import Store, open_for
+from reflectloop.workspace.store import Store
 from reflectloop.world import clock, files
 from reflectloop.world.git import Git, GitFailed
 
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
 _TURN_S = 0.2
 _GONE = "its engine is gone"
+_BY_REQUESTS = "worked on by requests"
+_LAST_WORD = "every step is done; the last word is open"
 
 
 def tasks(folders: Folders, load: Callable[[Path], Task] = snapshot.whole) -> list[Task]:
@@ -90,8 +81,11 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
 
 def _run(folders: Folders, run: Run) -> dict[str, Any]:
     note = "applied" if run.applied else ""
-    if run.mode == triflow.IMPORTED:
-        note = triflow.IMPORTED
+    if run.mode == events.IMPORTED:
+        note = events.IMPORTED
+    elif run.mode == events.BY_REQUESTS and run.status == "running":
+        left = any(step.status not in ("done", "skipped") for step in run.steps.values())
+        note = _BY_REQUESTS if left else _LAST_WORD
     elif run.status == "running":
         place = _at_work(folders, run.id)
         note = f"running in {place}" if place else _GONE
@@ -117,12 +111,14 @@ def _touched(folders: Folders, run: Run) -> int | None:
 
 
 def _next(runs: list[dict[str, Any]]) -> str:
-    if not runs or runs[-1]["note"] == triflow.IMPORTED:
+    if not runs or runs[-1]["note"] == events.IMPORTED:
         return "reflectloop run PLAN"
     last = runs[-1]
     if last["note"].startswith("running"):
         return f"reflectloop log {last['run_id']}"
-    if last["note"] == _GONE:
+    if last["note"] == _BY_REQUESTS:
+        return "reflectloop fileops REQUEST.json"
+    if last["note"] in (_GONE, _LAST_WORD):
         return "reflectloop resume"
     if last["status"] == "ok":
         return (
@@ -137,7 +133,7 @@ def _at_work(folders: Folders, run_id: str) -> Path | None:
     return entry.folder / "repo" if entry and entry.fate == "at work" and entry.alive else None
 
 
-def _refuse_running(folders: Folders, folder: RunFolder) -> None:
+def refuse_running(folders: Folders, folder: RunFolder) -> None:
     place = _at_work(folders, folder.run_id)
     if place is None:
         return
@@ -152,8 +148,11 @@ def _refuse_running(folders: Folders, folder: RunFolder) -> None:
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - only for who reads an artifact back; most look at the journal alone
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        value: dict[str, Any] = yaml.load(path.read_bytes(), Loader=_Loader)  # noqa: S506 - a safe loader
+        value: dict[str, Any] = yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 - a safe loader
     except FileNotFoundError as fault:
         raise NothingToDo(f"{path.parent.name} left no {path.name}: its engine was killed") from fault
     return value
@@ -163,7 +162,7 @@ def result(start: Path, name: str | None) -> dict[str, Any]:
     folders = folders_at(start)
     folder = folders.find_run(name)
     if not folder.result.exists():
-        _refuse_running(folders, folder)
+        refuse_running(folders, folder)
     found = _read_yaml(folder.result)
     if folder.blocker.exists():
         found["blocker"] = _read_yaml(folder.blocker)
@@ -174,7 +173,7 @@ def summary(start: Path, name: str | None) -> str:
     folders = folders_at(start)
     folder = folders.find_run(name)
     if not folder.summary.exists():
-        _refuse_running(folders, folder)
+        refuse_running(folders, folder)
         raise NothingToDo(
             f"{folder.run_id} left no summary: its engine was killed",
             next_step=f"reflectloop log {folder.run_id}",
@@ -223,36 +222,6 @@ def _newest(folders: Folders) -> RunFolder:
     return RunFolder(folders.own / "runs" / list(task.runs)[-1])
 
 
-def shell(start: Path, name: str | None, command: tuple[str, ...]) -> int:
-    """Hand the terminal to a shell in the workspace that was kept of a run."""
-    folders = folders_at(start)
-    folder = folders.find_run(name)
-    entry = ledger.find(folders.own, folder.run_id)
-    _refuse_running(folders, folder)
-    if entry is None or entry.fate != "kept" or not (entry.folder / "repo").is_dir():
-        raise NothingToDo(
-            f"the workspace of {folder.run_id} was not kept; the last failed ones are", next_step="reflectloop status"
-        )
-    settings = config.load(folders.root)
-    wall = walls.reach(Isolation.NONE, settings.box.strongest)
-    found = project.open_at(folders.root)
-    space = checkout.reopen(found, open_for(found, settings.workspace), entry, settings.workspace)
-    limiter = Limiter(f"{space.name}-shell", limits.wanted(settings.box)) if wall.level is Isolation.FULL else None
-    box = Box(
-        space,
-        dict(os.environ),
-        wall,
-        readable=settings.box.read,
-        env_allow=settings.run.env_allow,
-        limiter=limiter,
-    )
-    try:
-        return box.interact(list(command) or [os.environ.get("SHELL", "bash")])
-    finally:
-        if limiter:
-            limiter.close()
-
-
 def base_is_gone(run_id: str) -> InvalidInput:
     return InvalidInput(
         f"the repository no longer holds the tree {run_id} began with (git gc took it)",
@@ -280,7 +249,7 @@ def change(start: Path, name: str | None) -> Changed:
     folder = folders.find_run(name)
     found = find_run(folders, folder)
     if found is None or found[1].end_tree is None:
-        _refuse_running(folders, folder)
+        refuse_running(folders, folder)
         raise NothingToDo(f"{folder.run_id} changed nothing", next_step=f"reflectloop show {folder.run_id}")
     run = found[1]
     if run.error_code == "SECRET_LEAK":

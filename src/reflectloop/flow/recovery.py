@@ -13,7 +13,7 @@ from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.steps import StepResult
 from reflectloop.plan.model import Plan
 from reflectloop.state import journal
-from reflectloop.state.events import Json, StepFinished
+from reflectloop.state.events import BY_REQUESTS, IMPORTED, Json, StepFinished
 from reflectloop.state.fold import Run, Task, fold
 from reflectloop.state.transitions import State
 from reflectloop.verify.checks import CheckResult
@@ -31,7 +31,7 @@ class Point(NamedTuple):
     task: Task
     run: Run
     folder: RunFolder
-    plan: Path  # as it was when the run began
+    plan: Path | None  # as it was when the run began; None: it is in the journal
 
     @property
     def half_done(self) -> list[str]:
@@ -45,7 +45,7 @@ def find(folders: Folders) -> Point:
     run = list(task.runs.values())[-1] if task.runs else None
     if run is None:
         raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
-    if run.mode == "imported":
+    if run.mode == IMPORTED:
         raise NothingToDo(f"task {task.id} was imported and has no commands", next_step="reflectloop run PLAN")
     folder = RunFolder(folders.own / "runs" / run.id)
     if run.status != "running" and folder.envelope.exists():
@@ -55,6 +55,11 @@ def find(folders: Folders) -> Point:
         )
     if task.state is State.ABORTED:
         raise NothingToDo(f"task {task.id} is aborted", next_step="reflectloop run PLAN")
+    if run.mode == BY_REQUESTS:
+        from reflectloop.flow import concluding  # noqa: PLC0415 - most runs are no requests
+
+        concluding.refuse_open(task, run)
+        return Point(task, run, folder if folder.logs.is_dir() else folders.open_run(run.id), None)
     return Point(task, run, folder, plan_of(folder))
 
 

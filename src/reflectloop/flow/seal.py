@@ -20,6 +20,11 @@ def is_asked(plan: Plan) -> bool:
     return plan.settled_track is not Track.DIRECT or bool(final_checks(plan))
 
 
+def is_judged(plan: Plan) -> bool:
+    """Whether the gates have anything to look at: what is to be proven, or a boundary."""
+    return is_asked(plan) or bool(plan.may_change or plan.must_not_change)
+
+
 def final_checks(plan: Plan) -> dict[str, Check]:
     """The named checks that must hold in the end: not those last wanted red, nor what speaks of a step's output."""
     order = sequence({step.id: step.depends_on for step in plan.steps})

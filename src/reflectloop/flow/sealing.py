@@ -26,26 +26,33 @@ _KINDS = {
 }
 
 
-def judge(stage: Stage, plan: Plan, base: str, end: str, chain: Chain, commit: str) -> Verdict:
-    """What comes of a plan's change."""
+def judge(stage: Stage, plan: Plan, base: str, end: str, chain: Chain, commit: str, *, whole: bool = False) -> Verdict:
+    """What comes of a plan's change; `whole` asks for all checks that the project has, whatever the plan says."""
     tree = verifying.seen_by_detector(stage.trees, base)
     found = verifying.known_checks(stage.settings, tree, stage.project.root, stage.caller)
-    return verifying.judge(stage, _case(plan, base, end, found, stage.settings), chain, commit, plan.hash)
+    return verifying.judge(
+        stage,
+        _case(plan, base, end, found if whole else _wanted(plan, found), stage.settings),
+        chain,
+        commit,
+        plan.hash,
+    )
 
 
-def _kinds(plan: Plan) -> Sequence[str]:
+def _wanted(plan: Plan, found: Sequence[Detected]) -> list[Detected]:
     """Of the checks that the project itself has; a direct plan that names its own needs no others."""
     if plan.verification:
-        return _KINDS[plan.verification.mode]
-    return () if plan.settled_track is Track.DIRECT else _KINDS[None]
+        kinds: Sequence[str] = _KINDS[plan.verification.mode]
+    else:
+        kinds = () if plan.settled_track is Track.DIRECT else _KINDS[None]
+    return [check for check in found if check.kind in kinds]
 
 
 def _case(plan: Plan, base: str, head: str, found: Sequence[Detected], settings: config.Config) -> Case:
-    wanted = _kinds(plan)
     return Case(
         base,
         head,
-        [check for check in found if check.kind in wanted],
+        found,
         plan.settled_track if plan.settled_track is not Track.DIRECT else None,
         lifted=plan.may_change_protected,
         protect=settings.verify.protect,

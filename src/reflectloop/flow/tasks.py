@@ -20,6 +20,9 @@ from reflectloop.world import clock, files
 STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES"))
 
 
+GATE = "gate:"  # begins the key of a task that no plan made
+
+
 def plan_key(folders: Folders, path: Path) -> str:
     """A plan's path as tasks know it: from the top of the project where it lies inside."""
     full = path.resolve()
@@ -40,9 +43,9 @@ def find_open(folders: Folders, key: str) -> Task | None:
 
 
 def open_journal(
-    folders: Folders, task: Task | None, key: str, title: str, at: datetime, tell: OnEvent
+    folders: Folders, task: Task | None, key: str, title: str, at: datetime, tell: OnEvent, *, current: bool = True
 ) -> tuple[Journal, Task]:
-    """The journal to write to: the open task's, or a new one's."""
+    """The journal to write to: the open task's, or a new one's. `current` makes it the task that commands are about."""
     if task is None:
         task = Task(clock.task_id(at), key, title)
         book = Journal(folders.journal(task.id), tell)
@@ -50,7 +53,8 @@ def open_journal(
         files.write_atomic(_pointer(folders, key), task.id + "\n")
     else:
         book = Journal(folders.journal(task.id), tell)
-    folders.set_current_task(task.id)
+    if current:
+        folders.set_current_task(task.id)
     return book, task
 
 
@@ -94,10 +98,10 @@ class Place(NamedTuple):
 
 def set_latch(folders: Folders, book: Journal, error: ReflectloopError, place: Place) -> latch.Stop | None:
     """A failure of the work holds the task; a stop holds the project."""
-    if error.code not in COUNTED:
+    if error.code not in COUNTED and not error.stops:
         return None
     stop = _made(error, place)
-    grade = "stop" if error.code in STOPPING else "failure"
+    grade = "stop" if stops(error) else "failure"
     book.append(
         events.LatchSet(id=stop.id, grade=grade, reason=stop.reason, error_code=stop.error_code, **place._asdict())
     )
@@ -109,6 +113,11 @@ def set_latch(folders: Folders, book: Journal, error: ReflectloopError, place: P
 def stop_project(folders: Folders, error: ReflectloopError, place: Place) -> None:
     """For what is found before the run has a journal to say it in."""
     latch.set_stop(folders.own, _made(error, place))
+
+
+def stops(error: ReflectloopError) -> bool:
+    """Whether it holds the whole project, not only its task."""
+    return error.stops or error.code in STOPPING
 
 
 def _made(error: ReflectloopError, place: Place) -> latch.Stop:
@@ -140,6 +149,12 @@ def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
 class Unlocked(NamedTuple):
     stop: latch.Stop
     plan_path: str  # of the task that was stopped; empty where no task is known
+
+    @property
+    def again(self) -> str:
+        """The command that goes on with it."""
+        by_gate = self.plan_path.startswith(GATE)
+        return "reflectloop gate --contract FILE" if by_gate else f"reflectloop run {self.plan_path}".rstrip()
 
 
 def unlock(folders: Folders, reason: str) -> Unlocked:

@@ -12,11 +12,11 @@ from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan.model import Plan
+from reflectloop.state import events
 from reflectloop.state.fold import Run, Step, Task
 from reflectloop.terms import wrong_shape
 from reflectloop.workspace.published import GENERATED_BY
 
-IMPORTED = "imported"  # the mode of a run that is nothing but somebody else's word
 _LARGEST = 16 << 20
 _STATUS = {"pending": "todo", "running": "doing", "done": "done", "failed": "blocked", "skipped": "done"}
 
@@ -128,7 +128,7 @@ def titles(run: Run, plan: Plan | None) -> dict[str, str]:
 
 def _steps(run: Run, plan: Plan | None) -> list[dict[str, Any]]:
     named = titles(run, plan)
-    if run.mode != IMPORTED:
+    if run.mode != events.IMPORTED:
         return [
             _step(number, step, named.get(step.id, step.id)) | {"substeps": []}
             for number, step in enumerate(run.steps.values(), 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -12,18 +12,18 @@ from reflectloop import config, secrets
 from reflectloop.box import editable, walls
 from reflectloop.box.walls import Wall
 from reflectloop.errors import (
-    GateRejected,
     InvalidInput,
     NothingToDo,
     ReflectloopError,
     SandboxEscape,
     SecretLeak,
     UnsupportedRepository,
-    VerificationFailed,
 )
 from reflectloop.flow import exchange, tasks
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.gates import decisions
+from reflectloop.gates.decisions import Gate
 from reflectloop.state import latch, lock
 from reflectloop.terms import Isolation, Track
 from reflectloop.verify import detect, evidence, setup, surroundings
@@ -33,7 +33,7 @@ from reflectloop.verify.result import Detected
 from reflectloop.verify.runs import Runs, Told
 from reflectloop.verify.sealed import Case, Sealed
 from reflectloop.verify.trees import Trees
-from reflectloop.verify.verdict import Decision, Verdict
+from reflectloop.verify.verdict import Verdict
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, patch, project, snapshot
 from reflectloop.workspace.project import Project
@@ -42,7 +42,7 @@ from reflectloop.workspace.store import open_for
 from reflectloop.world import cgroup, clock, files
 from reflectloop.world.git import Git
 
-_PATCH = "changes.patch"
+PATCH = "changes.patch"
 
 
 class Observer(Protocol):
@@ -74,13 +74,13 @@ class Outcome(NamedTuple):
     error: ReflectloopError | None
 
 
-class _Sides(NamedTuple):
+class Sides(NamedTuple):
     base: str  # a tree
     head: str
     commit: str  # what HEAD says where checks run
 
 
-def verify(request: Request, observer: Observer) -> Outcome:
+def verify(request: Request, observer: Observer, line: Callable[..., Line] | None = None) -> Outcome:
     """What is wrong with the input is raised; what is wrong with the change is an outcome."""
     folders = folders_at(request.start)
     folders.claim()
@@ -90,7 +90,7 @@ def verify(request: Request, observer: Observer) -> Outcome:
         with files.room_for("the verification's folder", folder):
             (folder / "logs").mkdir(parents=True)
         try:
-            return _Line(request, folders, run_id, folder, observer).walk()
+            return (line or Line)(request, folders, run_id, folder, observer).walk()
         except BaseException:
             _forget_if_empty(folder)
             raise
@@ -102,7 +102,11 @@ def _forget_if_empty(folder: Path) -> None:
         files.remove_tree(folder)
 
 
-class _Line:
+class Line:
+    """One change from its two sides to what is decided about it."""
+
+    command = "verify"
+
     def __init__(self, request: Request, folders: Folders, run_id: str, folder: Path, observer: Observer) -> None:
         self.request, self.folders, self.run_id, self.folder = request, folders, run_id, folder
         self.observer = observer
@@ -128,7 +132,7 @@ class _Line:
         self.trees = Trees(self.store, self.folders.scratch, self.objects)
         self.objects.mkdir()
         try:
-            return self._judge(self._sides())
+            return self.judge(self._sides())
         except (SecretLeak, SandboxEscape) as fault:
             place = tasks.Place(self.run_id, None, "", "")
             tasks.stop_project(self.folders, fault, place)
@@ -141,7 +145,7 @@ class _Line:
 
     # What is compared with what --------------------------------------------------------------------------------
 
-    def _sides(self) -> _Sides:
+    def _sides(self) -> Sides:
         git = self.project.git()
         asked = self.request
         head_commit = _commit(git, asked.branch) if asked.branch else self.project.head
@@ -157,7 +161,7 @@ class _Line:
             self.warnings += taken.warnings
             head = taken.tree
         self._refuse_strange(base, head)
-        return _Sides(base, head, base_commit)
+        return Sides(base, head, base_commit)
 
     def _base(self, git: Git, head_commit: str) -> str:
         """What the user names, at the point where the change left it: what others did since is not part of it."""
@@ -197,7 +201,7 @@ class _Line:
             patch.refuse_large(git, base, head, self.config.workspace.largest_change_mb * 10**6)
         except Unrecordable as fault:
             raise InvalidInput(str(fault), next_step="[workspace] largest_change_mb in reflectloop.toml") from fault
-        doubtful = patch.write(git, base, head, self.folder / _PATCH)
+        doubtful = patch.write(git, base, head, self.folder / PATCH)
         self.doubts = tuple(
             f"{one.path}:{one.line}: may be a secret ({one.finding.rule}, fingerprint {one.finding.fingerprint})"
             for one in doubtful
@@ -205,9 +209,16 @@ class _Line:
 
     # Judging ---------------------------------------------------------------------------------------------------
 
-    def _judge(self, sides: _Sides) -> Outcome:
-        checks = self._checks(sides.base)
-        stage = Stage(
+    def judge(self, sides: Sides) -> Outcome:
+        chain = Chain(self.folder / evidence.FILE)
+        found = judge(self.stage(), self.case(sides), chain, sides.commit)
+        error = as_error(found, self.run_id)
+        envelope = self._envelope(found, error)
+        self._write(found, chain, envelope)
+        return Outcome(envelope, found, self.folder, error)
+
+    def stage(self) -> Stage:
+        return Stage(
             self.run_id,
             self.project,
             self.trees,
@@ -219,22 +230,18 @@ class _Line:
             self.folder / "logs",
             Told(self.observer.check, self.observer.output),
         )
-        case = Case(
+
+    def case(self, sides: Sides) -> Case:
+        return Case(
             sides.base,
             sides.head,
-            checks,
+            self._checks(sides.base),
             self.request.track,
             protect=self.config.verify.protect,
             required=frozenset(self.request.only) | {one.name for one in self.config.verify.checks},
             has_setup=bool(self.config.verify.setup),
             doubts=self.doubts,
         )
-        chain = Chain(self.folder / evidence.FILE)
-        found = judge(stage, case, chain, sides.commit)
-        error = as_error(found, self.run_id)
-        envelope = self._envelope(found, error)
-        self._write(found, chain, envelope)
-        return Outcome(envelope, found, self.folder, error)
 
     def _checks(self, base: str) -> list[Detected]:
         found = known_checks(self.config, seen_by_detector(self.trees, base), self.project.root, self.request.caller)
@@ -246,30 +253,36 @@ class _Line:
         return [check for check in found if not wanted or check.name in wanted or check.kind == "build"]
 
     def _envelope(self, found: Verdict, error: ReflectloopError | None) -> Envelope:
-        stamp = clock.stamp(self.started)
-        plain = of_error("verify", stamp, error) if error else Envelope(command="verify", timestamp=stamp, status="OK")
+        written = (evidence.RECEIPT, evidence.FILE, PATCH, "verdict.json")
+        self.warnings += found.notes
+        return self.envelope(error, found.base_tree, found.level, written)
+
+    def envelope(
+        self, error: ReflectloopError | None, base: str, level: str | None, written: Sequence[str]
+    ) -> Envelope:
+        stamp, name = clock.stamp(self.started), self.command
+        plain = of_error(name, stamp, error) if error else Envelope(command=name, timestamp=stamp, status="OK")
         return plain.model_copy(
             update={
                 "artifacts_written": [
-                    os.fspath((self.folder / name).relative_to(self.folders.root))
-                    for name in (evidence.RECEIPT, evidence.FILE, _PATCH, "verdict.json")
+                    os.fspath((self.folder / name).relative_to(self.folders.root)) for name in written
                 ],
                 "next": error.next_step if error else f"reflectloop receipt verify {self.run_id}",
                 "run_id": self.run_id,
-                "base_tree": found.base_tree,
+                "base_tree": base,
                 "isolation": str(self.wall.level),
                 "isolation_by": self.wall.by,
                 "sandbox_mode": "git",
-                "evidence_level": found.level,
+                "evidence_level": level,
                 "duration_ms": round((clock.monotonic() - self.clock) * 1000),
-                "warnings": [*dict.fromkeys([*self.warnings, *found.notes])],
+                "warnings": [*dict.fromkeys(self.warnings)],
             }
         )
 
     def _write(self, found: Verdict, chain: Chain, envelope: Envelope) -> None:
         said = exchange.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(found)})
         files.write_atomic(self.folder / "verdict.json", said)
-        evidence.write_receipt(self.folder, chain, about(found, self.run_id, None), [_PATCH, "verdict.json"])
+        evidence.write_receipt(self.folder, chain, about(found, self.run_id, None), [PATCH, "verdict.json"])
 
     def _clear_away(self) -> None:
         for entry in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
@@ -373,17 +386,10 @@ def detected(start: Path, caller: Mapping[str, str]) -> list[Detected]:
     return known_checks(config.load(root), detect.Tree.of_folder(root), root, caller)
 
 
-_CODES = {Decision.RETRY: VerificationFailed, Decision.REDO: GateRejected, Decision.ASK: GateRejected}
-
-
 def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:
     """What a verdict that is no PASS stops with."""
-    if found.decision is Decision.PASS:
-        return None
-    first = next(reason for reason in found.reasons if reason.decision is found.decision)
-    more = len(found.reasons) - 1
-    words = f"{found.decision}: {first.text}" + (f" (and {more} more)" if more else "")
-    return _CODES[found.decision](words, next_step=f"reflectloop receipt show {run_id}")
+    said = [decisions.Reason(one.decision, "sealed", one.text) for one in found.reasons]
+    return decisions.as_error(decisions.settle(Gate.PROOF, said), f"reflectloop receipt show {run_id}")
 
 
 def as_data(found: Verdict) -> dict[str, Any]:

@@ -12,9 +12,8 @@ from reflectloop import config, secrets
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow import recovery, triflow
 from reflectloop.flow.folders import Folders, RunFolder
-from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
-from reflectloop.state import snapshot
+from reflectloop.state import events, snapshot
 from reflectloop.state.fold import Run, Step, Task
 from reflectloop.state.transitions import State
 from reflectloop.workspace import published
@@ -164,7 +163,7 @@ def _publish(folders: Folders, task: Task, plan: Plan | None, log: bytes) -> lis
     """The same at the top of the project, in TriFlow's shape; what lies there and is not ours stays."""
     state, run = triflow.shape(task, plan), _last(task)
     steps = list(run.steps.values()) if run else []
-    imported = run is not None and run.mode == triflow.IMPORTED
+    imported = run is not None and run.mode == events.IMPORTED
     reasons = {step.id if imported else str(number): step.reason for number, step in enumerate(steps, 1)}
     made = {
         published.STATE: _clean(triflow.text(state)),
@@ -184,8 +183,10 @@ def _publish(folders: Folders, task: Task, plan: Plan | None, log: bytes) -> lis
 def _plan(folders: Folders, task: Task) -> Plan | None:
     """As it was when the last run began; None where it cannot be read any more, and steps go by their ids."""
     run = _last(task)
-    if run is None or run.mode == triflow.IMPORTED:
+    if run is None or run.mode == events.IMPORTED:
         return None
+    from reflectloop.plan import load as plans  # noqa: PLC0415 - who only reads a state needs no YAML
+
     try:
         return plans.load(recovery.plan_of(RunFolder(folders.own / "runs" / run.id))).plan
     except ReflectloopError:

@@ -45,6 +45,7 @@ class Work:
     skipped: frozenset[str] = frozenset()
     starts: Mapping[str, str] = field(default_factory=dict)  # of what an earlier engine did: the tree it began with
     stop_asked: Callable[[], str | None] = lambda: None  # why the run is to stop before the next step
+    between: Callable[[list[str], str, str], None] = lambda _steps, _before, _after: None  # the quick gate; may raise
 
     def run(self, jobs: int) -> None:
         """Fill `results`; the first failure in plan order is for the caller to find there."""
@@ -146,13 +147,24 @@ class _Batches:
                 for group in groups:
                     self.work.refuse_if_asked()
                     ready = [step for step in group if not self.work.blocked(step) and step.id not in self.work.skipped]
+                    before = self.tree
                     self._run_batch(pool, ready)
                     if not self.work.keep_going and any(not result.success for result in self.work.results):
                         return
+                    if self.tree != before:
+                        self._gate([step.id for step in ready], before)
             except BaseException:
                 self.cancel.set()  # before the pool waits for what is still running
                 raise
         self.work.main.reset_to(self.tree)
+
+    def _gate(self, steps: list[str], before: str) -> None:
+        """The next batch stands on this one: what is broken is found here, and lies there to be looked at."""
+        try:
+            self.work.between(steps, before, self.tree)
+        except BaseException:
+            self.work.main.reset_to(self.tree)
+            raise
 
     def _run_batch(self, pool: ThreadPoolExecutor, steps: list[Step]) -> None:
         base = self.tree

@@ -6,6 +6,8 @@ import dataclasses
 from typing import ClassVar
 
 Json = dict[str, object]
+BY_REQUESTS = "fileops"  # the mode of a run whose steps are done by requests
+IMPORTED = "imported"  # the mode of a run that is nothing but somebody else's word
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +172,23 @@ class Judged(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GateDecided(Event):
+    """What the gates said of an output: of a whole change, or of the batch or step that `subject` names."""
+
+    kind = "gate_decided"
+    run_id: str
+    subject: str
+    gate: str
+    decision: str
+    level: str | None = None
+    reasons: list[str] = dataclasses.field(default_factory=list)
+    rules: list[str] = dataclasses.field(default_factory=list)
+    backtracks: list[Json] = dataclasses.field(default_factory=list)
+    insight: bool = False  # whether 慧 looked at it
+    cause: str = ""  # the root cause of the failures before, as it was said when this output was made
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
     kind = "run_finished"
     run_id: str
@@ -225,6 +244,7 @@ KINDS: dict[str, type[Event]] = {
         RunResumed,
         Aborted,
         Judged,
+        GateDecided,
         RunFinished,
         Applied,
         LatchSet,

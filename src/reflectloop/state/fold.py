@@ -10,6 +10,7 @@ from reflectloop.errors import StateDamaged
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
 from reflectloop.state.transitions import State, allowed
+from reflectloop.terms import Decision
 
 StepStatus = Literal["pending", "running", "done", "failed", "blocked", "skipped"]
 RunStatus = Literal["running", "ok", "failed"]
@@ -90,6 +91,7 @@ class Task:
     forgiven: int = 0  # failed runs that a person's unlock has put behind
     state: State = State.IDLE
     left: State | None = None  # what a pause will go back to
+    gated: list[events.Json] = dataclasses.field(default_factory=list)  # what gates said since a person last unlocked
 
     @property
     def passed(self) -> bool:
@@ -135,8 +137,22 @@ def advance(task: Task, entry: Entry) -> None:
             _turn_run(task, turned, entry)
         case events.Judged(decision=decision):
             _running(task, entry).decision = decision
+        case events.GateDecided() as said:
+            _running(task, entry)
+            task.gated.append(said.payload())
+            _judge(task, said, entry)
         case other:
             _turn_step(task, _running(task, entry), other, entry)
+
+
+def _judge(task: Task, said: events.GateDecided, entry: Entry) -> None:
+    """A change that no steps made is executed, and then judged; what steps made is judged in its final review."""
+    if said.subject or task.state is not State.EXECUTING:
+        return
+    _move(task, entry, State.VERIFYING)
+    if said.decision == Decision.PASS:
+        looked = (State.INSIGHT,) if said.insight else ()
+        _move(task, entry, *looked, State.STORING, State.FINAL_REVIEW)
 
 
 def _turn_run(
@@ -341,6 +357,7 @@ def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry:
     if isinstance(event, events.LatchCleared):
         task.latch = None
         task.forgiven += len(task.failures) if event.how == "unlock" else 0
+        task.gated = [] if event.how == "unlock" else task.gated
         if event.how == "unlock" and task.state is State.LATCHED:
             _move(task, entry, State.PLANNING)
     else:

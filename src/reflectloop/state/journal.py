@@ -108,11 +108,15 @@ class Journal:
         self._lock = threading.Lock()
         with files.room_for("the journal", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
+            anew = not path.exists()
             self.entries = read(path)
             self._seq = len(self.entries)
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.ftruncate(self._file, self._sound_length())
             os.lseek(self._file, 0, os.SEEK_END)
+            if anew:
+                files.sync_folder(path.parent)
+                files.sync_folder(path.parent.parent)
 
     def _sound_length(self) -> int:
         raw = self.path.read_bytes()

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from reflectloop.errors import Locked, StateDamaged
 from reflectloop.world import clock, files
 
 
-@contextmanager
+@contextlib.contextmanager
 def hold(folder: Path, purpose: str, *, wait: Callable[[str], None] | None = None) -> Iterator[None]:
     """LOCKED says who holds it; with `wait`, that is told who holds it, and we wait until it is free."""
     path = folder / "lock"
@@ -23,19 +23,28 @@ def hold(folder: Path, purpose: str, *, wait: Callable[[str], None] | None = Non
         if os.path.lexists(path) and not path.is_file():
             raise StateDamaged(f"{path} is no file", next_step=f"look at it and remove {path}")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        # Whoever removes the file lets nobody in: the folder is held too.
+        around = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as fault:
-            who = f"another engine works here: {owner(path)}"
-            if wait is None:
-                raise Locked(who, next_step="wait for it (reflectloop run --wait), or stop it") from fault
-            wait(who)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _take(descriptor, path, wait)
+        with contextlib.suppress(OSError):  # some network file systems lock files only
+            _take(around, path, wait)
         _sign(descriptor, purpose)
         yield
     finally:
+        os.close(around)
         os.close(descriptor)
+
+
+def _take(descriptor: int, path: Path, wait: Callable[[str], None] | None) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as fault:
+        who = f"another engine works here: {owner(path)}"
+        if wait is None:
+            raise Locked(who, next_step="wait for it (reflectloop run --wait), or stop it") from fault
+        wait(who)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _sign(descriptor: int, purpose: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import reflectloop
 from reflectloop import secrets
 from reflectloop.box.box import Box, Order
 from reflectloop.box.view import TEMP
-from reflectloop.verify import evidence, reports, runners
+from reflectloop.verify import detect, evidence, reports, runners
 from reflectloop.verify.ground import Ground
 from reflectloop.verify.result import Detected, Reading, VerificationResult
 from reflectloop.verify.runners import Prepared
@@ -112,6 +113,8 @@ class Runs:
         inside = (TEMP if box.view else box.workspace.tmp) / name
         (box.workspace.tmp / name).mkdir()
         prepared = runners.prepare(check, report=inside / "report", only=only)
+        if prepared.stand_in:
+            shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
         log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
         started = clock.stamp(clock.now())
         order = Order(
@@ -119,7 +122,7 @@ class Runs:
             box.workspace.resolve(check.cwd),
             log,
             self.ground.settings.verify.timeout_s,
-            env=prepared.env,
+            env={**self._own_tools(box, check), **prepared.env},
             show=lambda data: self.told.output(check.name, data),
         )
         done = box.run(order)
@@ -141,6 +144,15 @@ class Runs:
         return Ran(
             result, tree, evidence.digest_of(log), self._stamp(), started, restricted=bool(only) and prepared.restricted
         )
+
+    def _own_tools(self, box: Box, check: Detected) -> dict[str, str]:
+        """A script that calls `python` or `jest` means the project's own, as it would after `activate`."""
+        root = self.ground.project.root
+        top = root if box.wall.mounted else box.workspace.repo
+        kept = detect.beside([check], root)
+        own = [top / name / (".bin" if name.endswith("node_modules") else "bin") for name in kept]
+        usual = self.ground.caller.get("PATH", os.defpath)
+        return {"PATH": os.pathsep.join([*map(os.fspath, own), usual])} if own else {}
 
     def _read(self, box: Box, check: Detected, prepared: Prepared, name: str, log_text: str) -> Reading | None:
         """What the tool wrote for machines; its words only where it has nothing of the kind."""

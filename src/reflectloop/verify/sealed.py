@@ -9,7 +9,7 @@ from typing import Any
 from reflectloop import secrets
 from reflectloop.plan.globs import named as is_named
 from reflectloop.plan.model import Check
-from reflectloop.terms import Track
+from reflectloop.terms import Decision, Track
 from reflectloop.verify import checks as plan_checks
 from reflectloop.verify import compare, evidence, protected, runners, verdict, weakening
 from reflectloop.verify.compare import Comparison
@@ -17,7 +17,7 @@ from reflectloop.verify.evidence import Chain, Level, Record
 from reflectloop.verify.owning import collects
 from reflectloop.verify.result import Change, Detected, Finding, VerificationResult
 from reflectloop.verify.runs import Ran, Runs
-from reflectloop.verify.verdict import Decision, Judged, Named, Own, Reason, Verdict
+from reflectloop.verify.verdict import Judged, Named, Own, Reason, Verdict
 from reflectloop.world import clock
 
 _TRIES = 2  # of a newly failing test, before it counts
@@ -65,7 +65,7 @@ class Sealed:
             *verdict.of_own(own),
             *verdict.of_named(named),
             *(verdict.of_fix(proven) if self.case.track is Track.FIX else []),
-            *self._of_criteria(named),
+            *self._of_criteria(verdict.held(checks, own, named)),
             *self._of_dependencies(),
             *(Reason(Decision.ASK, doubt) for doubt in self.case.doubts),
         ]
@@ -271,16 +271,16 @@ class Sealed:
         again = self._again(green, judged.check, "green on base + patch, once more", kept)
         return [name for name in kept if again.tests.get(name) == "passed"]
 
-    def _of_criteria(self, named: Sequence[Named]) -> list[Reason]:
-        held = {one.name for one in named if one.held}
+    def _of_criteria(self, held: Mapping[str, bool]) -> list[Reason]:
         out = []
         for text, check in self.case.criteria.items():
             if check is None and self.case.track is Track.FEATURE:
                 out.append(
                     Reason(Decision.RETRY, f"acceptance {text!r} names no check, so nothing shows that it is met")
                 )
-            elif check is not None and check not in held:
-                out.append(Reason(Decision.RETRY, f"acceptance {text!r} is not met: check {check} does not hold"))
+            elif check is not None and not held.get(check):
+                why = "does not hold" if check in held else f"is not known; known: {verdict.shown(list(held))}"
+                out.append(Reason(Decision.RETRY, f"acceptance {text!r} is not met: check {check} {why}"))
         return out
 
     def _of_dependencies(self) -> list[Reason]:

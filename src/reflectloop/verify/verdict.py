@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import StrEnum
 from typing import NamedTuple
 
-from reflectloop.terms import Track
+from reflectloop import terms
+from reflectloop.terms import Decision, Track
 from reflectloop.verify.compare import NO_ANSWER, Comparison
 from reflectloop.verify.evidence import Level
 from reflectloop.verify.result import Detected, Finding, VerificationResult
 
 _SHOWN = 5  # of many names, in a reason
-
-
-class Decision(StrEnum):
-    """Gravest first."""
-
-    STOP = "STOP"
-    REDO = "REDO"
-    RETRY = "RETRY"
-    ASK = "ASK"
-    PASS = "PASS"  # noqa: S105 - a word of the gates
 
 
 class Reason(NamedTuple):
@@ -169,9 +159,29 @@ def of_fix(proven: Iterable[str]) -> list[Reason]:
     return [Reason(Decision.RETRY, "nothing that was red on base is green now, so nothing shows that it was fixed")]
 
 
+def held(checks: Iterable[Judged], own: Iterable[Own], named: Iterable[Named]) -> dict[str, bool]:
+    """Every check and every test by name, and whether it was seen to hold."""
+    out: dict[str, bool] = {}
+    for one in checks:
+        if not one.left_out:
+            out |= _tests(one.sealed) | {one.check.name: one.sealed.ok}
+    for mine in own:
+        out |= _tests(mine.on_patch)
+    return out | {one.name: one.held for one in named}
+
+
+def _tests(result: VerificationResult) -> dict[str, bool]:
+    return {known: came == "passed" for name, came in result.tests.items() for known in spellings(name)}
+
+
+def spellings(test: str) -> tuple[str, ...]:
+    """A test as its runner prints it, and as people name it: `test_a (pkg.Case.test_a)` is `pkg.Case.test_a`."""
+    inner = test.partition(" (")[2]
+    return (test, inner[:-1]) if inner.endswith(")") else (test,)
+
+
 def gravest(reasons: Iterable[Reason]) -> Decision:
-    order = list(Decision)
-    return min((reason.decision for reason in reasons), key=order.index, default=Decision.PASS)
+    return terms.gravest(reason.decision for reason in reasons)
 
 
 def shown(names: Sequence[str]) -> str:

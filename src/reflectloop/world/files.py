@@ -75,6 +75,21 @@ def _replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:
             raise
 
 
+def identity_of(folder: Path) -> list[int]:
+    """Which folder this is, and whose we are: another one after a copy, the same after a reboot."""
+    # Not the device: its number may be another one tomorrow.
+    return [os.statvfs(folder).f_fsid, folder.stat().st_ino, os.geteuid()]
+
+
+def sync_folder(path: Path) -> None:
+    """What was made or renamed in it is there after a power loss too."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
 def make_private(path: Path) -> None:
     """Create a folder only its owner may enter; refuse one that somebody else put there."""
     try:

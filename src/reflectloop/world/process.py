@@ -152,15 +152,22 @@ class Conversation:
             _signal(pid, signal.SIGKILL)
 
 
+_detached: list[subprocess.Popen[bytes]] = []
+
+
 def detach(argv: Sequence[str]) -> None:
     """Start a trusted tool that may outlive us, tied to none of our streams."""
-    subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-        cwd="/",
+    # An engine that serves for long would collect the dead ones otherwise.
+    _detached[:] = [one for one in _detached if one.poll() is None]
+    _detached.append(
+        subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+        )
     )
 
 

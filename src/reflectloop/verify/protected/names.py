@@ -73,10 +73,10 @@ TEST_FILES = words(
     "*.spec.[cm][jt]s *.test-d.ts *.test.vue *.test.svelte *.cy.[jt]s *.cy.[jt]sx *-test.[jt]s *-test.[cm]js "
     "*_test.[jt]s *_test.tsx test-*.[jt]s test-*.[cm]js test.[jt]s test.[cm]js *_test.go *_test.rs *test.java "
     "*tests.java *testcase.java *it.java *test.kt *tests.kt *test.scala *spec.scala *suite.scala *test.groovy "
-    "*spec.groovy *_test.c *_test.cc *_test.cpp *_test.cxx *_tests.cc *_tests.cpp *_unittest.cc *_unittest.cpp "
-    "test_*.c test_*.cc test_*.cpp *_spec.rb *_test.rb test_*.rb *test.php *.phpt *.bats *test.cs *tests.cs "
+    "*spec.groovy *_test.c *_test.cc *_test.cpp *_test.cxx *_tests.c *_tests.cc *_tests.cpp *_unittest.cc "
+    "*_unittest.cpp test_*.c test_*.cc test_*.cpp *_spec.rb *_test.rb test_*.rb *test.php *.phpt *.bats *test.cs "
     "*_test.exs *_test.dart *_test.zig *tests.swift *test.swift *_test.lua *_spec.lua *_test.clj *.t *_test.sh "
-    "test_*.sh"
+    "test_*.sh *tests.cs"
 )
 # `*it.java` and kin must not catch `Unit.java`: for these the case of the name decides.
 CAPITAL_FILES = words("*IT.java *Test.* *Tests.* *TestCase.* *Spec.* *Suite.*")

@@ -84,7 +84,7 @@ def _outcome(node: Node) -> tuple[Outcome, Node | None]:
 def _left_out(mark: Node) -> Outcome:
     if mark.get("message").startswith("Unable to find executable"):  # CTest could not start it, and calls that skipped
         return "error"
-    return "xfailed" if mark.get("type") == "pytest.xfail" else "skipped"
+    return "xfailed" if mark.get("type") in {"pytest.xfail", "xfail"} else "skipped"
 
 
 def _name(node: Node, path: list[Node], *, pytest: bool) -> str:

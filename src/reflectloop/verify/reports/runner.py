@@ -26,6 +26,7 @@ class Runner(NamedTuple):
     marks: tuple[str, ...]  # one of these must occur for the runner to be considered at all
     sums: str  # the text with the numbers
     way: Literal["last", "all", "joined"] = "last"  # one sum; one for each part; one in several lines
+    folded: tuple[str, str] = ("", "")  # what is written over two lines, and how it is read as one
     cases: tuple[tuple[str, Outcome], ...] = ()
     scope: str = ""  # a line that says in what the tests after it lie
     flat: bool = False  # such a line holds until the next, however it is indented
@@ -58,6 +59,8 @@ def read(runner: Runner, shown: str, lines: list[str]) -> Said | None:
     if not sums and not empty and not unloaded:
         return None
     noted = Tally(runner.name)
+    if runner.folded[0]:
+        lines = _compiled(runner.folded[0]).sub(runner.folded[1], shown).splitlines()
     _cases(runner, lines, noted)
     for problem in _named(_blocks(runner, lines), noted):
         noted.issue(problem)

@@ -11,8 +11,9 @@ RUNNERS = (
         "unittest",
         ("Ran ",),
         r"^Ran \d+ tests? in [\d.]+s\n+(?:OK|FAILED|NO TESTS RAN)(?: \(.*\))?$",
+        folded=(r"^(\w+ \([\w.]+\))\n(?!\w+ \([\w.]+\)).+ \.\.\. (ok|skipped|expected failure)\b", r"\1 ... \2"),
         cases=(
-            (r"^(?P<test>\w+ \([\w.]+(?: \[.*\])?\))(?:\n.*)? \.\.\. ok$", "passed"),
+            (r"^(?P<test>\w+ \([\w.]+\)) \.\.\. ok$", "passed"),
             (r"^(?P<test>\w+ \([\w.]+\)) \.\.\. skipped\b", "skipped"),
             (r"^(?P<test>\w+ \([\w.]+\)) \.\.\. expected failure$", "xfailed"),
             (r"^FAIL: (?P<test>.+)$", "failed"),

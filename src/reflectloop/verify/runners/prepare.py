@@ -23,6 +23,7 @@ class Prepared(NamedTuple):
     report: Path | None = None
     format: str | None = None  # None: words
     restricted: bool = False  # True where only what was asked for runs
+    stand_in: Path | None = None  # a file of ours that must lie beside the report
 
 
 def selection(check: Detected, tests: Sequence[str]) -> tuple[str, ...] | None:
@@ -45,6 +46,8 @@ def prepare(check: Detected, *, report: Path, only: Sequence[str] = ()) -> Prepa
     seen = call(check.command)
     if seen is None or seen.tool != check.tool:
         return Prepared(check.command, tool.env)
+    if tool.stand_in:
+        return _by_stand_in(seen, tool, asked, chosen, report)
     argv = _joined(seen, tool, asked, chosen, replaces=bool(chosen) and SELECTORS[check.tool].replaces)
     return Prepared(argv, tool.env, _place(tool, report), tool.format, restricted=bool(chosen))
 
@@ -87,6 +90,23 @@ def _joined(
     if chosen[:1] == ("--",):
         return (*seen.lead, *own, *(after or ("--",)), *chosen[1:])
     return (*seen.lead, *own, *chosen, *after)
+
+
+def _by_stand_in(seen: Call, tool: Tool, asked: tuple[str, ...], chosen: tuple[str, ...], report: Path) -> Prepared:
+    """In the place of `-m MODULE`; where something else runs the module, its words have to do."""
+    argv = _joined(seen, tool, asked, chosen, replaces=False)
+    at = len(seen.lead) - 2
+    if "-m" in seen.lead[:at]:
+        return Prepared(argv, tool.env, restricted=bool(chosen))
+    ours = (f"{report.parent / tool.stand_in}", f"{report}")
+    return Prepared(
+        (*argv[:at], *ours, *argv[at + 2 :]),
+        tool.env,
+        report,
+        tool.format,
+        restricted=bool(chosen),
+        stand_in=Path(__file__).with_name(tool.stand_in),
+    )
 
 
 def _at_dashes(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -20,6 +20,7 @@ class Tool(NamedTuple):
     arguments: tuple[str, ...] = ()
     own: str = ""  # the name or pattern of what the tool names itself
     env: Mapping[str, str] = {}
+    stand_in: str = ""  # the file beside this one that runs the tool's module and leaves the report it has not
     leading: bool = False  # its options must stand before what it is given
     valued: frozenset[str] = frozenset()  # options whose value is the next word
 
@@ -51,7 +52,14 @@ TOOLS: dict[str, Tool] = {
         ),
         valued=_words("-k -m -c -p -o -n -W -r --rootdir --confcutdir --ignore --deselect --cov --maxfail --tb"),
     ),
-    "unittest": Tool("test", arguments=("-v",), valued=_words("-s -t -p -k --start-directory --pattern")),
+    "unittest": Tool(
+        "test",
+        "junit",
+        "file",
+        ("-v",),
+        stand_in="unittest_report.py",
+        valued=_words("-s -t -p -k --start-directory --pattern"),
+    ),
     "django": Tool("test", arguments=("--verbosity=2", "--noinput"), valued=_words("-v -k -p -t --settings --tag")),
     "tox": Tool("test", valued=_words("-e -c")),
     "nox": Tool("test", valued=_words("-s -f")),

@@ -45,6 +45,10 @@ def _lost(
             yield Finding("doctest-removed", path, line, f"the example `{source[:60]}` of {name} is gone", "suspect")
 
 
+def all_examples(data: bytes | None) -> list[Example]:
+    return [each for _, found in _examples(data).values() for each in found] if data and b">>>" in data else []
+
+
 def _examples(data: bytes) -> dict[str, tuple[int, list[Example]]]:
     module = parsed(data)
     found: dict[str, tuple[int, list[Example]]] = {}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from reflectloop.verify.protected import guard, is_test
 from reflectloop.verify.protected.fixtures import parsed
 from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.weakening.examples import all_examples
 
 _PLAIN = ("None", "True", "False", "0", "1", "-1", "2", "''", "b''", "[]", "()", "{}")
 _LEAST = 2
@@ -18,9 +19,10 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Fi
     tests = [data for path, data in context.items() if is_test(path) and path.endswith(".py")]
     tests += [data for change in changes if is_test(change.path) for data in (change.before, change.after) if data]
     sources = [each for each in changes if each.path.endswith(".py") and guard(each.path) is None and each.after]
-    if not sources or not tests:
+    if not sources:
         return
     rows = frozenset(row for data in tests for row in _rows(data))
+    rows |= frozenset(row for each in sources for pair in all_examples(each.before) for row in _shown(*pair))
     for change in sources:
         old = {words for _, words, _ in _answers(change.before)}
         for line, words, pairs in _answers(change.after):
@@ -50,6 +52,11 @@ def _rows(data: bytes) -> Iterator[frozenset[str]]:
             yield from _asked(node.args[1], node.args[0])
         elif isinstance(node, ast.Tuple):
             yield frozenset(ast.unparse(each) for each in ast.walk(node) if _is_value(each))
+
+
+def _shown(question: str, answer: str) -> Iterator[frozenset[str]]:
+    """An example of a docstring, as the assertion that doctest makes of it."""
+    yield from _rows(f"({question}) == ({answer})".encode(errors="replace"))
 
 
 def _asked(question: ast.expr, answer: ast.expr) -> Iterator[frozenset[str]]:

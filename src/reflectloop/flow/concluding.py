@@ -1,0 +1,56 @@
+"""The last word on a task that requests worked on: its plan is in the journal, its change in the tree they left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reflectloop.errors import NothingToDo
+from reflectloop.flow.answers import Answers
+from reflectloop.flow.folders import Folders
+from reflectloop.plan.load import Loaded
+from reflectloop.plan.model import Check, Plan, Step
+from reflectloop.state.fold import Run, Task
+from reflectloop.terms import Track
+from reflectloop.workspace.store import Store
+
+FORM = "fileops"
+
+
+def refuse_open(task: Task, run: Run) -> None:
+    """What still has a step left is gone on with by requests, not by us."""
+    left = [step for step in run.steps.values() if step.status not in ("done", "skipped")]
+    if not left:
+        return
+    step = left[0]
+    blocked = step.status == "blocked"
+    raise NothingToDo(
+        f"step {step.id} of task {task.id} is {step.status}; its steps are done by requests",
+        next_step=f"reflectloop answer {step.id} TEXT" if blocked else "reflectloop fileops REQUEST.json",
+    )
+
+
+def plan_of(folders: Folders, task: Task, run: Run) -> Loaded:
+    """The plan that `triflow_plan_init` gave, and every step's own checks by name."""
+    plan = Plan(
+        title=task.title,
+        track=Track.DIRECT,
+        checks=dict(_checks(run)),
+        steps=tuple(Step(id=name, title=run.titles.get(name, "")) for name in run.steps),
+    )
+    return Loaded(plan, folders.journal(task.id), FORM, "", (), {})
+
+
+def _checks(run: Run) -> Iterator[tuple[str, Check]]:
+    for step in run.steps.values():
+        wanted = run.details.get(step.id, {}).get("checks") if step.status == "done" else None
+        for number, command in enumerate(wanted if isinstance(wanted, list) else (), 1):
+            yield f"step-{step.id}.{number}", Check(run=command)
+
+
+def tree_of(folders: Folders, store: Store, task: Task, run: Run) -> str:
+    """What the last request left; where its pointer is lost, what the last finished step left."""
+    answers = Answers(folders, store)
+    if answers.now.task == task.id and answers.has(answers.now.tree):
+        return answers.now.tree
+    trees = [run.steps[name].tree for name in run.order if run.steps[name].status == "done"]
+    return next((tree for tree in reversed(trees) if tree), run.base_tree)

@@ -1,0 +1,98 @@
+"""The public interface of Python modules before and after a change, compared without running them."""
+
+from __future__ import annotations
+
+import ast
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import Any
+
+from reflectloop.verify import protected
+from reflectloop.verify.result import Change
+
+_ROOTS = ("src", "lib", "python")  # folders that are no part of a module's name
+_ASIDE = frozenset(("docs", "doc", "examples", "scripts", "tools", "benchmarks", "bench"))
+_NO_LIBRARY = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "manage.py"))
+
+
+def breaks(changes: Sequence[Change]) -> tuple[str, ...]:
+    """What callers would notice, in words: names that are gone, parameters that changed; as far as it can be told."""
+    modules = {name: change for change in changes if (name := module(change.path))}
+    parsed = {name: change for name, change in modules.items() if _readable(change)}
+    if not any(change.before for change in parsed.values()):
+        return ()
+    return tuple(dict.fromkeys(words for name in parsed for words in _of_module(name, parsed)))
+
+
+def module(path: str) -> str | None:
+    """The dotted name of a public module that others may import; None for anything else."""
+    place = PurePosixPath(path)
+    if place.suffix != ".py" or protected.is_test(path) or place.name in _NO_LIBRARY:
+        return None
+    parts = [*place.parts[:-1], place.stem]
+    if parts[0] in _ROOTS and len(parts) > 1:
+        parts = parts[1:]
+    if parts[0] in _ASIDE or any(part.startswith("_") and part != "__init__" for part in parts):
+        return None
+    return ".".join(part for part in parts if part != "__init__") or None
+
+
+def _readable(change: Change) -> bool:
+    """What does not parse is for the checks to say."""
+    try:
+        return all(ast.parse(side) is not None for side in (change.before, change.after) if side is not None)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+
+
+def _of_module(name: str, modules: dict[str, Change]) -> Iterator[str]:
+    change = modules[name]
+    if change.before is None:
+        return
+    if change.after is None:
+        if _public(_visit(name, change.before)):
+            yield f"{name}: the module is gone"
+        return
+    # Here, and not above: it takes a quarter of a second to load, and only refactorings need it.
+    import griffe  # noqa: PLC0415
+
+    old, new = _visit(name, change.before), _visit(name, change.after)
+    level = logging.getLogger("griffe").level
+    logging.getLogger("griffe").setLevel(
+        logging.CRITICAL
+    )  # it tells of names it cannot follow; we judge those ourselves
+    try:
+        for breakage in griffe.find_breaking_changes(old, new):
+            if not _reexported(breakage, new):
+                yield _words(name, breakage)
+    finally:
+        logging.getLogger("griffe").setLevel(level)
+
+
+def _visit(name: str, source: bytes) -> Any:  # noqa: ANN401 - griffe's module
+    from pathlib import Path  # noqa: PLC0415
+
+    import griffe  # noqa: PLC0415
+
+    return griffe.visit(
+        name.rsplit(".", 1)[-1], Path(f"{name.replace('.', '/')}.py"), source.decode("utf-8", "replace")
+    )
+
+
+def _public(visited: Any) -> bool:  # noqa: ANN401
+    return any(member.is_public and not member.is_alias for member in visited.members.values())
+
+
+def _reexported(breakage: Any, new: Any) -> bool:  # noqa: ANN401
+    """A name that moved elsewhere and is imported back is still there for its callers."""
+    top = breakage.obj.path.split(".")[1:2]
+    found = new.members.get(top[0]) if top else None
+    return found is not None and found.is_alias
+
+
+def _words(name: str, breakage: Any) -> str:  # noqa: ANN401
+    kind = str(breakage.kind.value).lower()
+    inner = breakage.obj.path.partition(".")[2] or breakage.obj.path
+    about = next((value.name for value in (breakage.new_value, breakage.old_value) if hasattr(value, "name")), "")
+    return f"{name}.{inner}: {kind}" + (f" ({about})" if about and about != inner.rsplit(".", 1)[-1] else "")

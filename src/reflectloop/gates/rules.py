@@ -1,0 +1,116 @@
+"""戒: contract, boundaries and security. Cheap, first, without a model; what does not pass here is not even run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from reflectloop.gates import contract as contracts
+from reflectloop.gates import lines
+from reflectloop.gates.contract import IDLE, Read
+from reflectloop.gates.decisions import Gate, Reason, Ruling, settle
+from reflectloop.plan.globs import named
+from reflectloop.terms import Decision
+from reflectloop.verify.result import Change
+
+_SHOWN = 5
+
+
+class Breach(NamedTuple):
+    """What a security rule says of a line, a path or a command."""
+
+    denied: bool  # else a person may allow it
+    rule: str
+    reason: str
+
+
+class Judges(NamedTuple):
+    """Who knows what is dangerous: of a line that a patch adds, of a path alone (line 0), and of a command."""
+
+    line: Callable[[str, int, str], Breach | None]
+    command: Callable[[str | tuple[str, ...]], Breach | None]
+
+
+class Output(NamedTuple):
+    """What comes before the gates."""
+
+    said: Read
+    changes: Sequence[Change]
+    start: str  # the tree the work began with
+    lifted: Sequence[str] = ()  # protected paths that a user-confirmed plan frees
+    doubts: Sequence[str] = ()  # what may be a secret, in words
+
+    @property
+    def paths(self) -> list[str]:
+        return [change.path for change in self.changes]
+
+
+def examine(output: Output, judges: Judges) -> Ruling:
+    """Every fault at once."""
+    reasons = [
+        *contracts.complete(output.said),
+        *contracts.claims(output.said, output.paths),
+        *boundaries(output),
+        *permissions(output),
+        *security(output, judges),
+    ]
+    return settle(Gate.RULES, reasons, output.start)
+
+
+def boundaries(output: Output) -> list[Reason]:
+    contract = output.said.contract
+    free, barred = contract.may_change or ("**",), contract.must_not_change or ()
+    outside = [path for path in output.paths if not named(path, (*free, *output.lifted))]
+    against = [path for path in output.paths if named(path, barred)]
+    out = []
+    if outside:
+        text = f"changed outside may_change ({', '.join(free)}): {_shown(outside)}"
+        out.append(Reason(Decision.REDO, "boundary.outside", text, "leave it alone, or ask for a wider may_change"))
+    if against:
+        text = f"changed though must_not_change names it: {_shown(against)}"
+        out.append(Reason(Decision.REDO, "boundary.barred", text, "leave it alone"))
+    return out
+
+
+def permissions(output: Output) -> list[Reason]:
+    role = output.said.contract.role
+    if role not in IDLE or not output.changes:
+        return []
+    text = f"a {role.replace('_', ' ')} changes nothing, and this one changed {_shown(output.paths)}"
+    return [Reason(Decision.REDO, "role.wrote", text, "let an executor make the change")]
+
+
+def security(output: Output, judges: Judges) -> list[Reason]:
+    found = [
+        _breach(breach, f"{change.path}:{line.number}" if line.number else change.path)
+        for change in output.changes
+        for line in (lines.Line(0, ""), *lines.added(change))
+        if (breach := judges.line(change.path, line.number, line.text))
+    ]
+    for run in output.said.contract.tests_run or ():
+        breach = judges.command(run.command)
+        if breach:
+            found.append(_breach(breach, f"command {_spoken(run.command)!r}"))
+    doubted = [
+        Reason(Decision.ASK, "security.secret", doubt, "take it out; or name its fingerprint in the baseline")
+        for doubt in output.doubts
+    ]
+    return [*dict.fromkeys(found), *doubted]
+
+
+def _breach(breach: Breach, place: str) -> Reason:
+    if breach.denied:
+        return Reason(
+            Decision.STOP, f"security.{breach.rule}", f"{place}: {breach.reason} ({breach.rule})", "take it out"
+        )
+    mend = f'take it out, or allow it: [policy] allow = ["{breach.rule}"]'
+    return Reason(Decision.ASK, f"security.{breach.rule}", f"{place}: {breach.reason} ({breach.rule})", mend)
+
+
+def _spoken(command: str | tuple[str, ...]) -> str:
+    return command if isinstance(command, str) else " ".join(command)
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

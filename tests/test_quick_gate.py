@@ -1,0 +1,105 @@
+"""The quick gate between batches: what is broken is found before anything is built on it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gating import changed
+from reflectloop.gates import quick
+from reflectloop.terms import Decision
+from support import Repo
+
+PROJECT = {"src/pkg/__init__.py": 0, "src/pkg/core.py": 0, "src/pkg/sub/__init__.py": 0, "app.py": 0}
+
+
+def looked(path: str, after: str | None, before: str | None = None, **more: Any) -> str:
+    ruling = quick.look([changed(path, before, after)], PROJECT, **{"has_contract": True, **more})
+    return " | ".join(str(one) for one in ruling.reasons)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "words"),
+    [
+        ("a.py", "def f(:\n", "a.py:1: does not parse"),
+        ("a.json", '{"a": 1,}', "a.json:1: does not parse"),
+        ("a.toml", "a = \n", "a.toml: does not parse"),
+        ("a.yaml", "a: [1\nb: 2\n", "a.yaml:"),
+        ("a.yml", "a: {\n", "does not parse"),
+        ("a.svg", "<svg><g></svg>", "does not parse"),
+        ("a.py", "", "a.py: is empty"),
+        ("a.go", "  \n", "a.go: is empty"),
+        ("a.json", "", "a.json: is empty"),
+    ],
+)
+def test_a_file_that_is_empty_or_does_not_parse_is_named_with_its_line(path: str, text: str, words: str) -> None:
+    assert words in looked(path, text)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.py", "x = 1\n"),
+        ("pkg/__init__.py", ""),
+        ("marker", ""),
+        ("notes.txt", ""),
+        ("tsconfig.json", "// comments are allowed here\n{}"),
+        ("a.yaml", "a: 1\n---\nb: !custom 2\n"),
+        ("a.py", None),
+        ("data.bin", "\0\1"),
+    ],
+)
+def test_what_may_be_so_is_let_through(path: str, text: str | None) -> None:
+    assert looked(path, text) == ""
+
+
+def test_what_did_not_parse_before_is_not_this_batches() -> None:
+    assert looked("template.py", "{{ name }} = 2\n", before="{{ name }} = 1 1\n") == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "lost"),
+    [
+        ("src/pkg/new.py", "from pkg.missing import x\n", "pkg.missing"),
+        ("src/pkg/new.py", "import pkg.sub.gone\n", "pkg.sub.gone"),
+        ("src/pkg/new.py", "from .missing import x\n", "missing"),
+        ("src/pkg/sub/new.py", "from ..gone import x\n", "gone"),
+        (
+            "src/pkg/new.py",
+            "from pkg.core import x\nfrom . import core\nfrom .core import y\n",
+            "",
+        ),
+        ("src/pkg/new.py", "import os\nimport numpy.linalg\nfrom app import main\n", ""),
+        ("src/pkg/new.py", "try:\n    import pkg.fast\nexcept ImportError:\n    pass\n", ""),
+    ],
+)
+def test_an_import_of_a_module_that_the_project_does_not_have_is_named(path: str, text: str, lost: str) -> None:
+    found = looked(path, text)
+    assert f"imports {lost}, which is not in the project" in found if lost else found == ""
+
+
+def test_a_batch_without_a_contract_does_not_pass() -> None:
+    assert "no contract" in looked("a.py", "x = 1\n", has_contract=False)
+    assert quick.look([], PROJECT, has_contract=False).decision is Decision.RETRY
+
+
+def plan(repo: Repo, broken: str) -> Any:
+    steps = [
+        {"id": "left", "commands": [f"printf '{broken}' > left.py"]},
+        {"id": "right", "commands": ["echo 'y = 2' > right.py"]},
+        {"id": "after", "commands": ["echo ran > after.txt"], "depends_on": ["left", "right"]},
+    ]
+    return repo.plan(json.dumps({"plan": {"title": "Batches", "track": "direct", "jobs": 2, "steps": steps}}))
+
+
+def test_the_next_batch_waits_until_a_broken_one_is_mended(repo: Repo) -> None:
+    done = repo.run("run", "--json", plan(repo, "def f(:"))
+    assert done.code == 32, done.stdout
+    assert "batch left,right: RETRY: left.py:1: does not parse" in done.envelope["message"]
+    assert [one["id"] for one in done.json["data"]["steps"]] == ["left", "right"]
+    [journal] = (repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
+    told = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [one["subject"] for one in told if one["kind"] == "gate_decided"] == ["batch left,right"]
+    assert repo.run("run", plan(repo, "x = 1")).code == 0

@@ -1,0 +1,307 @@
+"""What a change does to tests of other languages is found; honest work on them is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from weaker import bad, found
+
+JEST = """\
+describe('price', () => {
+  it('is right', () => {
+    expect(price(3)).toBe(30);
+    expect(price(4)).toEqual(40);
+  });
+
+  test("refuses", () => {
+    expect(() => price(1000)).toThrow('too many');
+  });
+});
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [
+        ("it('is right'", "it.skip('is right'", "skip-added"),
+        ("it('is right'", "xit('is right'", "skip-added"),
+        ("it('is right'", "it.only('is right'", "focus-added"),
+        ("describe('price'", "describe.skip('price'", "skip-added"),
+        ("it('is right', ", "it('is right', { skip: true }, ", "skip-added"),
+        ("it('is right', ", "it('is right', { timeout: 5, skip: !process.env.SLOW }, ", "skip-added"),
+        ("it('is right'", "test.todo('is right'", "skip-added"),
+        ("it('is right'", "it['skip']('is right'", "skip-added"),
+        ("    expect(price(3)).toBe(30);\n", "", "assert-removed"),
+        ("toBe(30)", "toBeTruthy()", "assert-weaker"),
+        ("toBe(30)", "toBe(31)", "expected-changed"),
+        ("expect(price(3)).toBe(30)", "expect(true).toBe(true)", "assert-always-true"),
+        ("    expect(price(3))", "    return;\n    expect(price(3))", "early-return"),
+        (JEST[JEST.index("  test(") : JEST.index("});\n", JEST.index("too many")) + 4], "", "test-deleted"),
+    ],
+)
+def test_a_javascript_test_made_weaker_is_named(old: str, new: str, rule: str) -> None:
+    assert old in JEST
+    findings = [each for each in found("src/price.test.ts", JEST, JEST.replace(old, new)) if each.grade != "note"]
+    assert rule in {each.rule for each in findings}
+    assert None not in {each.line for each in findings}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("  test(", "  it('is new', () => {\n    expect(1 + price(1)).toBe(11);\n  });\n\n  test("),
+        ("'is right'", "'costs what it should'"),
+        ("expect(price(3)).toBe(30);", "expect(\n      price(3),\n    ).toBe(30); // three"),
+        ("'too many'", '"too many"'),
+        ("    expect(price(3))", "    expect(price(5)).toBe(50);\n    expect(price(3))"),
+        ("it('is right', ", "it('is right', { timeout: 5 }, "),
+        ("    expect(price(3))", "    page({ skip: 10, limit: 5 });\n    expect(price(3))"),
+    ],
+)
+def test_honest_work_on_a_javascript_test_is_left_alone(old: str, new: str) -> None:
+    assert bad(found("src/price.test.ts", JEST, JEST.replace(old, new))) == []
+
+
+SHORT = """\
+test('one', () => expect(price(1)).toBe(10));
+test('two', async ({ page }) => {
+  expect(page(`/(
+`)).toBe(20);
+});
+test('three', { timeout: 5 }, () => {
+  expect(price(3).replace(/[)}]/, '')).toBe(30);
+});
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [("10)", "11)", 1), ("20)", "21)", 3), ("30)", "31)", 7)])
+def test_a_javascript_test_is_read_to_the_end_of_its_call(old: str, new: str, line: int) -> None:
+    (finding,) = found("price.test.js", SHORT, SHORT.replace(old, new))
+    assert (finding.rule, finding.line) == ("expected-changed", line)
+
+
+def test_a_formatter_of_javascript_and_c_changes_nothing() -> None:
+    before = (
+        "it('b', () => {\n  expect(f.map(x => x)).toEqual({'a': 1, b: 'it\\'s'})\n  expect(g(0XAB, .5)).toBe(1)\n})\n"
+    )
+    after = 'it("b", () => {\n  expect(f.map((x) => x)).toEqual({ a: 1, b: "it\'s" });\n  expect(g(0xab, 0.5)).toBe(1);\n});\n'
+    assert bad(found("a.test.js", before, after)) == []
+    before = 'TEST(A, B) {\n  EXPECT_EQ(f("long text"), 1);\n}\n'
+    assert bad(found("a_test.cc", before, before.replace("long text", 'long "\n    "text'))) == []
+    before, after = "f( process.env.CI )\n", "f(process.env.CI);\n"
+    assert found("a.js", before, after) == []
+    assert found("tests/data/a.json", '{"a":1,"b":[1,2]}', '{\n  "a": 1,\n  "b": [1, 2]\n}\n') == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rule"),
+    [
+        ("node_modules/.bin/node", "#!/bin/sh\nexit 0\n", "tool-shadowed"),
+        ("tools/mocha", "#!/bin/sh\nexit 0\n", "tool-shadowed"),
+        (".npmrc", "script-shell=./shell.sh\n", "runner-narrowed"),
+        (".npmrc", "node-options=--require ./hook.js\n", "runner-narrowed"),
+        (".yarnrc.yml", "yarnPath: ./yarn.js\n", "runner-narrowed"),
+    ],
+)
+def test_what_stands_before_the_runner_of_javascript_is_a_weakening_with_a_line(
+    name: str, content: str, rule: str
+) -> None:
+    (finding,) = found(name, None, content, "100755" if "/" in name else "100644")
+    assert (finding.rule, finding.grade, finding.line) == (rule, "weakening", 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "rule"),
+    [
+        (
+            "a_test.go",
+            'func TestA(t *testing.T) {\n\tif f() != 1 {\n\t\tt.Fatal("x")\n\t}\n}\n',
+            'func TestA(t *testing.T) {\n\tt.Skip("x")\n\tif f() != 1 {\n\t\tt.Fatal("x")\n\t}\n}\n',
+            "skip-added",
+        ),
+        (
+            "a_test.go",
+            'func TestA(t *testing.T) {\n\tif f() != 1 {\n\t\tt.Fatal("x")\n\t}\n}\n',
+            "func TestA(t *testing.T) {\n\tf()\n}\n",
+            "assert-removed",
+        ),
+        (
+            "src/lib.rs",
+            "#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() {\n        assert_eq!(f(), 1);\n    }\n}\n",
+            "#[cfg(test)]\nmod tests {\n    #[test]\n    #[ignore]\n    fn a() {\n        assert_eq!(f(), 1);\n    }\n}\n",
+            "skip-added",
+        ),
+        (
+            "src/lib.rs",
+            "#[test]\nfn a() {\n    assert_eq!(f(), 1);\n}\n",
+            "#[test]\nfn a() {\n    assert!(f() > 0);\n}\n",
+            "assert-weaker",
+        ),
+        (
+            "src/test/java/ATest.java",
+            "class ATest {\n  @Test\n  void a() {\n    assertEquals(1, f());\n  }\n}\n",
+            "class ATest {\n  @Disabled\n  @Test\n  void a() {\n    assertEquals(1, f());\n  }\n}\n",
+            "skip-added",
+        ),
+        (
+            "src/test/java/ATest.java",
+            "class ATest {\n  @Test\n  void a() {\n    assertEquals(1, f());\n  }\n}\n",
+            "class ATest {\n  @Test\n  void a() {\n    assertNotNull(f());\n  }\n}\n",
+            "assert-weaker",
+        ),
+        (
+            "spec/a_spec.rb",
+            "describe A do\n  it 'works' do\n    expect(f).to eq(1)\n  end\nend\n",
+            "describe A do\n  it 'works' do\n    pending\n    expect(f).to eq(1)\n  end\nend\n",
+            "skip-added",
+        ),
+        (
+            "spec/a_spec.rb",
+            "describe A do\n  it 'works' do\n    expect(f).to eq(1)\n  end\nend\n",
+            "describe A do\n  it 'works' do\n    expect(f).to be_truthy\n  end\nend\n",
+            "assert-weaker",
+        ),
+        (
+            "tests/ATest.php",
+            "class ATest {\n  function testA() {\n    $this->assertSame(1, f());\n  }\n}\n",
+            "class ATest {\n  function testA() {\n    $this->markTestSkipped();\n    $this->assertSame(1, f());\n  }\n}\n",
+            "skip-added",
+        ),
+        (
+            "a_test.cc",
+            "TEST(A, B) {\n  EXPECT_EQ(f(), 1);\n}\n",
+            "TEST(A, B) {\n  GTEST_SKIP();\n  EXPECT_EQ(f(), 1);\n}\n",
+            "skip-added",
+        ),
+        (
+            "A.Tests/ATests.cs",
+            "class A {\n  [Fact]\n  public void B() {\n    Assert.Equal(1, F());\n  }\n}\n",
+            'class A {\n  [Fact(Skip = "x")]\n  public void B() {\n    Assert.Equal(1, F());\n  }\n}\n',
+            "skip-added",
+        ),
+        ("a_test.go", "package a\n", "//go:build never\n\npackage a\n", "skip-added"),
+        (
+            "a_test.go",
+            "func TestA(t *testing.T) {\n\tall := []int{\n\t\t{1, 2},\n\t\t{3, 4},\n\t}\n}\n",
+            "func TestA(t *testing.T) {\n\tall := []int{\n\t\t{1, 2},\n\t}\n}\n",
+            "cases-removed",
+        ),
+        (
+            "tests/a.rs",
+            "#[test]\nfn a() {\n    assert_eq!(f(), 1);\n}\n",
+            "#[test]\n#[should_panic]\nfn a() {\n    assert_eq!(f(), 1);\n}\n",
+            "skip-added",
+        ),
+        ("src/a.test.ts", "test('a', () => {});\n", "jest.mock('./a');\ntest('a', () => {});\n", "code-mocked"),
+        (
+            "noxfile.py",
+            "def tests(s):\n    s.run('pytest')\n",
+            "def tests(s):\n    s.run('pytest', '-k', 'x')\n",
+            "runner-narrowed",
+        ),
+        (
+            "package.json",
+            '{"scripts": {"test": "jest"}}',
+            '{"scripts": {"test": "jest", "pretest": "rm -r test"}}',
+            "runner-narrowed",
+        ),
+        (".pre-commit-config.yaml", "- id: ruff\n", "- id: ruff\n  exclude: src\n", "hook-changed"),
+        (
+            "test/a.bats",
+            '@test "a" {\n  run f\n  [ "$status" -eq 0 ]\n}\n',
+            '@test "a" {\n  skip\n  run f\n  [ "$status" -eq 0 ]\n}\n',
+            "skip-added",
+        ),
+    ],
+)
+def test_tests_of_other_languages_and_other_files_made_weaker_are_named(
+    path: str, before: str, after: str, rule: str
+) -> None:
+    assert rule in {name for name, _ in bad(found(path, before, after))}
+
+
+UNITY = """\
+#include "unity.h"
+
+static void helper(int n) { use(n); }
+
+void test_price(void) {
+  TEST_ASSERT_EQUAL_INT(30, price(3));
+  TEST_ASSERT_TRUE(price(1) > 0);
+}
+
+void
+test_zero(void)
+{
+  assert(price(0) == 0);
+}
+
+int main(void) {
+  UNITY_BEGIN();
+  RUN_TEST(test_price);
+  test_zero();
+  return UNITY_END();
+}
+"""
+
+
+@pytest.mark.parametrize("path", ["test_shop.c", "tests/shop.c"])
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line"),
+    [
+        ("  TEST_ASSERT_EQUAL_INT(30", "  TEST_IGNORE();\n  TEST_ASSERT_EQUAL_INT(30", "skip-added", 6),
+        ("  TEST_ASSERT_EQUAL_INT(30, price(3));\n", "", "assert-removed", 5),
+        ("EQUAL_INT(30,", "EQUAL_INT(31,", "expected-changed", 6),
+        ("TEST_ASSERT_EQUAL_INT(30, price(3))", "TEST_ASSERT_TRUE(price(3))", "assert-weaker", 6),
+        ("TEST_ASSERT_EQUAL_INT(30, price(3))", "TEST_ASSERT_EQUAL_INT(30, 30)", "assert-always-true", 6),
+        ("  assert(price(0) == 0);", "  assert(1);", "assert-always-true", 13),
+        ("  assert(price(0) == 0);\n", "", "test-emptied", 10),
+        ("  assert(price(0) == 0);", "  return;\n  assert(price(0) == 0);", "early-return", 10),
+        ("  RUN_TEST(test_price);\n", "", "test-uncollected", 18),
+        ("  RUN_TEST(test_price);\n", "  // RUN_TEST(test_price);\n", "test-uncollected", 18),
+        ("  test_zero();\n", "", "test-uncollected", 19),
+        ("  return UNITY_END();", "  UNITY_END();\n  return 0;", "assert-removed", 16),
+        ("void\ntest_zero", "#if 0\nvoid\ntest_zero", "skip-added", 10),
+        ('#include "unity.h"', '#define NDEBUG\n#include "unity.h"', "patches-the-runner", 1),
+        ('#include "unity.h"', '#define TEST_ASSERT_TRUE(a)\n#include "unity.h"', "patches-the-runner", 1),
+    ],
+)
+def test_a_test_in_c_made_weaker_is_named_with_its_line(path: str, old: str, new: str, rule: str, line: int) -> None:
+    assert old in UNITY
+    findings = found(path, UNITY, UNITY.replace(old, new))
+    assert (rule, line) in {(each.rule, each.line) for each in findings if each.grade != "note"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("int main", "void test_new(void) {\n  assert(price(9) == 90);\n}\n\nint main"),
+        ("  test_zero();", "  test_zero();\n  RUN_TEST(test_new);"),
+        ("static void helper(int n) { use(n); }\n", ""),
+        ("test_zero", "test_nothing"),
+        ("{\n  assert(price(0) == 0);\n}", "{ assert( price( 0 )==0 ); }"),
+    ],
+)
+def test_honest_work_on_a_test_in_c_is_left_alone(old: str, new: str) -> None:
+    assert old in UNITY
+    assert bad(found("tests/shop.c", UNITY, UNITY.replace(old, new))) == []
+
+
+CATCH = 'TEST(Shop, Price) {\n  EXPECT_EQ(price(3), 30);\n}\n\nTEST_CASE("zero", "[shop]") {\n  REQUIRE(price(0) == 0);\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "rule", "line"),
+    [
+        ("Shop, Price", "Shop, DISABLED_Price", "skip-added", 1),
+        ("  EXPECT_EQ", "  GTEST_SKIP();\n  EXPECT_EQ", "skip-added", 2),
+        ('"[shop]"', '"[shop][.]"', "skip-added", 5),
+        ('"[shop]"', '"[shop][!mayfail]"', "skip-added", 5),
+        ("REQUIRE(price(0) == 0)", "CHECK(true)", "assert-always-true", 6),
+        ("REQUIRE(price(0) == 0)", "WARN(price(0) == 0)", "assert-removed", 5),
+        ("  REQUIRE(price(0) == 0);\n", "", "test-emptied", 5),
+    ],
+)
+def test_a_test_in_cplusplus_made_weaker_is_named_with_its_line(old: str, new: str, rule: str, line: int) -> None:
+    findings = found("tests/shop.cpp", CATCH, CATCH.replace(old, new))
+    assert (rule, line, "weakening") in {(each.rule, each.line, each.grade) for each in findings}
