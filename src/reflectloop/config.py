@@ -119,6 +119,12 @@ class VerifyConfig(Section):
     protect: tuple[str, ...] = Field(default=(), description="more that a patch may not change, as globs")
 
 
+class ReflectConfig(Section):
+    rules: Path | None = Field(
+        default=None, description="a file of rules of diagnosis and policies of your own, before the shipped ones"
+    )
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
@@ -128,6 +134,7 @@ class Config(Section):
     secrets: SecretsConfig = SecretsConfig()
     policy: PolicyConfig = PolicyConfig()
     verify: VerifyConfig = VerifyConfig()
+    reflect: ReflectConfig = ReflectConfig()
 
 
 def load(project_root: Path) -> Config:
