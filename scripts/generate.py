@@ -15,6 +15,7 @@ from reflectloop.flow.envelope import Envelope
 from reflectloop.gates import contract
 from reflectloop.plan.schema import plan_schema
 from reflectloop.policy import shipped as policy_rules
+from reflectloop.reflect import requirements
 from reflectloop.secrets import shipped
 from reflectloop.state import snapshot
 
@@ -60,6 +61,7 @@ GENERATED = {
     "schemas/fileops-request.json": lambda: schema(request_schema()),
     "schemas/fileops-response.json": lambda: schema(response_schema()),
     "schemas/contract.json": lambda: schema(contract.schema()),
+    "schemas/requirements.json": lambda: schema(requirements.schema()),
     "schemas/state.json": lambda: schema(snapshot.schema()),
     "src/reflectloop/secrets/rules/index.json": shipped.index,
     "src/reflectloop/policy/rules/index.json": policy_rules.index,

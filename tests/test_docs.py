@@ -12,7 +12,8 @@ import pytest
 from reflectloop.box import walls
 from reflectloop.cli.main import COMMANDS
 from reflectloop.errors import published
-from reflectloop.plan import load
+from reflectloop.plan import load, strict_yaml
+from reflectloop.reflect import requirements
 from support import Repo
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +46,11 @@ def test_the_plan_in_the_reference_loads() -> None:
     assert load.parse(plan.encode())[1] == []
 
 
+def test_the_requirements_in_the_reference_can_be_used() -> None:
+    (needs,) = blocks("docs/reflection.md", "yaml")
+    assert requirements.read(strict_yaml.parse(needs.encode()), "needs.yaml").min_items == {"papers": 5}
+
+
 def test_readme_names_the_two_commands_and_make_has_them() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for name in ("demo", "test"):
@@ -52,7 +58,9 @@ def test_readme_names_the_two_commands_and_make_has_them() -> None:
         assert re.search(rf"^{name}:", makefile, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "docs/plan.md", "docs/safety.md", "docs/gates.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "ARCHITECTURE.md", "docs/plan.md", "docs/safety.md", "docs/gates.md", "docs/reflection.md"]
+)
 def test_links_lead_somewhere(name: str) -> None:
     text = (ROOT / name).read_text()
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):

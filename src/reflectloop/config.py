@@ -65,6 +65,9 @@ class BoxConfig(Section):
 class PublishConfig(Section):
     claude: bool = Field(default=False, description="also write results, logs and blockers under .claude/state")
     claude_home: bool = Field(default=False, description="also write the stop latch to ~/.claude/latch.lock")
+    research: bool = Field(
+        default=False, description="also write reflections and revised outputs under research_data and knowledge"
+    )
     triflow: bool = Field(default=False, description="also write state.json, todo.md and plan_log.md as TriFlow does")
 
 

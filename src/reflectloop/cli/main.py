@@ -46,6 +46,8 @@ COMMANDS = {
     "policy": ("policy", "Judge a command before it runs; list and explain the rules."),
     "scan": ("scan", "Look for secrets in files, a stream, or commits."),
     "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
+    "critic": ("reflect", "Judge an output by its requirements; what falls short gets a ticket."),
+    "reflect": ("reflect", "Reflect on a ticket or a failed run in six steps; try a repair."),
     "call": ("call", "Run a command as a tool: failures are diagnosed, retried where safe, never silent."),
     "detect": ("detect", "Say which checks the project has, and by what sign."),
     "gc": ("finish", "Take away workspaces that are not needed any more."),

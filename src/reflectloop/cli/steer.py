@@ -19,6 +19,8 @@ def _tell(command: str, done: Steered, *, as_json: bool) -> None:
         render.answer(command, done._asdict(), next_step=done.next_step)
         return
     say(done.said)
+    if done.ticket:
+        say(f"why it came to this: reflectloop reflect {done.ticket}")
     say(f"next: {done.next_step}")
 
 
@@ -63,12 +65,12 @@ def skip(step: str, reason: str, project_dir: Path, as_json: bool, debug: bool) 
 @_WHY
 @common
 def redo(step: str, reason: str, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Do STEP of the current run again, and everything that built on it.
+    """Do STEP of the current run again, and everything that built on it; a ticket says why.
 
     \b
     Example: reflectloop redo P-2 --reason "the wrong file was changed"
     """
-    _tell("redo", steer.again(project_dir, step, "redo", reason), as_json=as_json)
+    _tell("redo", steer.again(project_dir, step, steer.REDO, reason), as_json=as_json)
 
 
 @click.command()

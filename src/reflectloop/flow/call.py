@@ -49,6 +49,8 @@ def call(order: Order, start: Path, *, show: Show, tell: Callable[[ToolReport], 
 
     def note(report: ToolReport) -> None:
         written.append(_write(Folders(root), report))
+        if settings.publish.research:
+            _publish(Folders(root), written[-1])
         tell(report)
 
     first, *others = commands
@@ -113,6 +115,12 @@ def _write(folders: Folders, report: ToolReport) -> Path:
     text = json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False)
     files.write_atomic(path, secrets.current().redact(text) + "\n")
     return path
+
+
+def _publish(folders: Folders, written: Path) -> None:
+    from reflectloop.flow import research  # noqa: PLC0415 - few ask for it
+
+    research.publish_tool_failure(folders, written)
 
 
 def as_data(done: Done) -> dict[str, Any]:

@@ -98,6 +98,7 @@ class Folders(NamedTuple):
         """Make the folder, or see that it is the one we made. One that came with the project loses what could act."""
         with files.room_for("our folder", self.own):
             self.own.mkdir(exist_ok=True)
+        self._ignore()
         mine = json.dumps(files.identity_of(self.own))
         owner = self.own / _OWNER
         if owner.is_file() and owner.read_text("utf-8", "replace") == mine:
@@ -120,10 +121,13 @@ class Folders(NamedTuple):
         folder = RunFolder(self.own / "runs" / run_id)
         with files.room_for("the run's folder", folder.path):
             folder.logs.mkdir(parents=True)
-            ignore = self.own / ".gitignore"
-            if not ignore.exists():
-                files.write_atomic(ignore, "*\n")
+            self._ignore()
         return folder
+
+    def _ignore(self) -> None:
+        ignore = self.own / ".gitignore"
+        if not ignore.exists():
+            files.write_atomic(ignore, "*\n")
 
     def set_latest(self, run_id: str) -> None:
         files.write_atomic(self.own / "latest", run_id + "\n")

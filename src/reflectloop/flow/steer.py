@@ -24,6 +24,7 @@ from reflectloop.workspace import leaks
 from reflectloop.world import clock, files
 
 _ASKED = "asked"
+REDO = "redo"
 
 
 class Steered(NamedTuple):
@@ -34,6 +35,7 @@ class Steered(NamedTuple):
     said: str
     next_step: str
     steps: tuple[str, ...] = ()
+    ticket: str | None = None  # for a reflection on why it is done again
 
 
 class _Hold(NamedTuple):
@@ -154,7 +156,14 @@ def again(start: Path, step_id: str, how: str, reason: str) -> Steered:
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=name))
         hold.book.append(events.StepsReset(run_id=hold.run.id, steps=list(reset), how=how, reason=reason))
         said = f"step(s) {', '.join(reset)} will be done again"
-        return Steered(hold.task.id, hold.run.id, said, "reflectloop resume", tuple(reset))
+        ticket = _open_ticket(hold, step_id, reason) if how == REDO else None
+        return Steered(hold.task.id, hold.run.id, said, "reflectloop resume", tuple(reset), ticket)
+
+
+def _open_ticket(hold: _Hold, step_id: str, reason: str) -> str:
+    from reflectloop.flow import tickets  # noqa: PLC0415 - a run asks this module whether to pause, and needs no tickets
+
+    return tickets.open_for_redo(hold.folders, hold.task.id, hold.run.id, step_id, reason).ticket_id
 
 
 def _open_again(hold: _Hold) -> None:

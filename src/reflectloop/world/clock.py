@@ -27,5 +27,17 @@ def task_id(at: datetime) -> str:
     return f"T-{at:%Y%m%d}-{secrets.token_hex(3)}"
 
 
+def ticket_id(at: datetime) -> str:
+    return f"rewind_{at:%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+
+
+def evaluation_id(at: datetime) -> str:
+    return f"eval_{at:%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+
+
+def reflection_id(at: datetime) -> str:
+    return f"ref_{at:%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
+
+
 def wait(seconds: float) -> None:
     time.sleep(seconds)

@@ -1,0 +1,69 @@
+"""The ticket of a failed run, from the card that the run left."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from reflectloop.errors import NothingToDo, StateDamaged
+from reflectloop.flow import tickets
+from reflectloop.flow.folders import Folders, RunFolder
+from reflectloop.flow.tickets import Context, Opened
+from reflectloop.reflect import ticket as making
+from reflectloop.reflect.record import FailureRecord, class_of
+from reflectloop.world import clock
+
+_MOST_CARDS = 50
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def ticket_of(folders: Folders, name: str) -> Opened:
+    """The ticket of a run that failed: the one there is, or a new one from its card."""
+    run = folders.find_run(name)
+    card = _card(run)
+    known = tickets.of_run(folders, run.run_id)
+    if known:
+        return known
+    try:
+        failure = FailureRecord.model_validate(card["failure"])
+    except (KeyError, ValidationError) as fault:
+        raise StateDamaged(f"{run.blocker} has no usable record of a failure") from fault
+    times = _times(folders, failure.signature)
+    kind = class_of(failure.category, code=failure.code, times_seen=times)
+    failure = failure.model_copy(update={"error_class": kind})
+    fixes = tuple(str(one) for one in card.get("known_fixes") or ())
+    said = str(card.get("summary") or failure.code)
+    ticket = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=run.run_id, said=said, fixes=fixes)
+    context = Context(
+        trigger="step_failure",
+        agent="executor",
+        signature=failure.signature,
+        problem=said,
+        failure=failure,
+        known_fixes=fixes,
+    )
+    shelf = tickets.shelf(folders)
+    tickets.open_ticket(shelf, ticket, context)
+    return Opened(shelf, ticket, context)
+
+
+def _card(run: RunFolder) -> dict[str, Any]:
+    try:
+        card = yaml.load(run.blocker.read_bytes(), Loader=_Loader)  # noqa: S506 - a safe loader, the fast one
+    except FileNotFoundError as fault:
+        raise NothingToDo(
+            f"{run.run_id} did not fail; there is nothing to reflect on", next_step=f"reflectloop show {run.run_id}"
+        ) from fault
+    except (OSError, yaml.YAMLError) as fault:
+        raise StateDamaged(f"{run.blocker} cannot be read: {fault}") from fault
+    if not isinstance(card, dict):
+        raise StateDamaged(f"{run.blocker} is no card")
+    return card
+
+
+def _times(folders: Folders, name: str) -> int:
+    """How many of the last runs failed of the same."""
+    cards = sorted((folders.own / "runs").glob("RLOP-*/blocker.yaml"), key=lambda path: path.stat().st_mtime_ns)
+    return sum(name.encode() in path.read_bytes() for path in cards[-_MOST_CARDS:])

@@ -1,0 +1,208 @@
+"""An output as its form makes it readable: its items, its parts, and what is plainly wrong with it; pure."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import PurePath
+from typing import Any, NamedTuple
+
+from reflectloop.reflect.requirements import Form
+
+_FORMS: dict[str, Form] = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".txt": "text", ".rst": "text"}
+_ITEM = re.compile(r"(?:[-*+]|\d{1,6}[.)])[ \t]+(\S.*)")
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
+_NUMBERING = re.compile(r"^[\d.]+[.)]?\s+")
+_FENCE = re.compile(r"[ \t]*(?:```|~~~)")
+_DEFINED = re.compile(r"(?m)^[ \t]*(?:async +|export +|pub +|public +|static +)*(?:def|class|func|function|fn) +(\w+)")
+_LEFT_OPEN = re.compile(r"(?i)\b(?:TODO|TBD|FIXME|XXX|lorem ipsum|coming soon)\b|待补充|待完善")
+_DID_NOT_KNOW = re.compile(
+    r"(?i)\bI (?:do not|don['’]t) know\b|\bno (?:results|information|data)(?: \w+){0,3} (?:found|available)\b|"
+    r"\b(?:could|can)(?:not| not|n['’]t) find any\b|不知道|搜索结果为空|没有找到(?:任何)?(?:相关)?(?:结果|信息|内容)"
+)
+_EACH = "[]"
+
+
+class Section(NamedTuple):
+    """A part of a Markdown document, with everything below its heading."""
+
+    level: int
+    title: str
+    lines: tuple[str, ...]
+
+
+class Output(NamedTuple):
+    name: str
+    text: str
+    form: Form
+    value: Any = None  # of JSON
+    fault: str | None = None  # why it is not what its form says
+
+    @property
+    def empty(self) -> bool:
+        return not self.text.strip()
+
+    @property
+    def left_open(self) -> list[str]:
+        return list(dict.fromkeys(found.group() for found in _LEFT_OPEN.finditer(self.text)))
+
+    @property
+    def did_not_know(self) -> bool:
+        return bool(_DID_NOT_KNOW.search(self.text))
+
+
+def read(name: str, raw: bytes, form: Form | None = None) -> Output:
+    chosen = form or _FORMS.get(PurePath(name).suffix.lower(), "code")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        return Output(name, raw.decode("utf-8", "replace"), chosen, fault=f"byte {fault.start} is not UTF-8 text")
+    plain = Output(name, text, chosen)
+    if plain.empty:
+        return plain._replace(fault="it is empty")
+    try:
+        return plain._replace(value=_parsed(plain))
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as fault:
+        return plain._replace(fault=f"it cannot be read as {_tongue(plain)}: {fault}")
+
+
+def _tongue(output: Output) -> str:
+    return output.form if output.form != "code" else PurePath(output.name).suffix.lstrip(".") or "code"
+
+
+def _parsed(output: Output) -> Any:  # noqa: ANN401 - any JSON
+    if output.form == "json":
+        return json.loads(output.text, parse_constant=_no_number)
+    suffix = PurePath(output.name).suffix
+    if output.form == "code" and suffix == ".py":
+        ast.parse(output.text)
+    elif output.form == "code" and suffix == ".toml":
+        tomllib.loads(output.text)
+    return None
+
+
+def _no_number(word: str) -> float:
+    raise ValueError(f"{word} is no JSON")
+
+
+# Items ------------------------------------------------------------------------------------------------------------
+
+
+def items(output: Output, place: str) -> list[str]:
+    """What is counted at a place, each as text; nothing where there is no such place."""
+    if output.fault:
+        return []
+    if output.form == "json":
+        return _of_json(output.value, place)
+    if output.form == "markdown":
+        return [item for lines in _under(output.text, place) for item in _listed(lines)]
+    if output.form == "code":
+        return [name for name in _DEFINED.findall(output.text) if name.startswith(place)]
+    return [line.strip() for line in output.text.splitlines() if line.strip()]
+
+
+def _of_json(value: Any, place: str) -> list[str]:  # noqa: ANN401 - any JSON
+    found = list(_at(value, place.split("."))) if place else [_only_list(value)]
+    many = [one for group in found for one in (group if isinstance(group, list) else _pairs(group))]
+    return [json.dumps(one, sort_keys=True, ensure_ascii=False) for one in many if not _nothing(one)]
+
+
+def _pairs(value: Any) -> list[Any]:  # noqa: ANN401 - any JSON
+    return [[key, one] for key, one in value.items()] if isinstance(value, dict) else []
+
+
+def _only_list(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """The list itself, or the longest one that a mapping holds."""
+    if not isinstance(value, dict):
+        return value
+    return max((one for one in value.values() if isinstance(one, list)), key=len, default=[])
+
+
+def _at(value: Any, path: list[str]) -> Iterator[Any]:  # noqa: ANN401 - any JSON
+    """What stands at a path; `papers[]` means each of the papers."""
+    if not path:
+        yield value
+        return
+    name, each = path[0].removesuffix(_EACH), path[0].endswith(_EACH)
+    found = value.get(name) if isinstance(value, dict) and name else value if not name else None
+    if not each:
+        yield from _at(found, path[1:])
+    elif isinstance(found, list) and found:
+        for one in found:
+            yield from _at(one, path[1:])
+    else:
+        yield None
+
+
+def _nothing(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
+
+
+# Parts ------------------------------------------------------------------------------------------------------------
+
+
+def has(output: Output, part: str) -> bool:
+    """Whether a part is there and is not empty: a path in JSON, a section of Markdown, else words."""
+    if output.fault:
+        return False
+    if output.form == "json":
+        found = list(_at(output.value, part.split(".")))
+        return bool(found) and not any(_nothing(one) for one in found)
+    titled = [one for one in sections(output.text) if _same_title(one.title, part)]
+    if output.form == "markdown" and titled:
+        return any(line.strip() for one in titled for line in one.lines)
+    return mentions(output, part)
+
+
+def mentions(output: Output, words: str) -> bool:
+    return words.casefold() in output.text.casefold()
+
+
+def sections(text: str) -> list[Section]:
+    """Every section with all that lies below it; what stands in fences is no heading."""
+    lines, fenced = text.splitlines(), False
+    heads: list[tuple[int, int, str]] = []
+    for number, line in enumerate(lines):
+        fenced ^= bool(_FENCE.match(line))
+        found = None if fenced else _HEADING.match(line)
+        if found:
+            heads.append((number, len(found[1]), found[2].strip()))
+    ends = [
+        next((later for later, depth, _ in heads[at + 1 :] if depth <= level), len(lines))
+        for at, (_, level, _) in enumerate(heads)
+    ]
+    return [
+        Section(level, title, tuple(lines[number + 1 : end]))
+        for (number, level, title), end in zip(heads, ends, strict=True)
+    ]
+
+
+def bare_sections(output: Output) -> list[str]:
+    """Headings below which nothing stands."""
+    if output.form != "markdown":
+        return []
+    return [one.title for one in sections(output.text) if not any(line.strip() for line in one.lines)]
+
+
+def _same_title(title: str, asked: str) -> bool:
+    wanted = asked.lstrip("# ").casefold()
+    return wanted in (title.casefold(), _NUMBERING.sub("", title).casefold())
+
+
+def _under(text: str, place: str) -> list[tuple[str, ...]]:
+    if not place:
+        return [tuple(text.splitlines())]
+    return [one.lines for one in sections(text) if _same_title(one.title, place)]
+
+
+def _listed(lines: tuple[str, ...]) -> Iterator[str]:
+    """Entries of lists, but not the entries below entries."""
+    fenced = False
+    for line in lines:
+        fenced ^= bool(_FENCE.match(line))
+        found = None if fenced else _ITEM.match(line)
+        if found:
+            yield found[1].strip()

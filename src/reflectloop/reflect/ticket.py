@@ -1,0 +1,97 @@
+"""The rewind ticket: what is wrong with an output or a step, and what is to be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from reflectloop.reflect import signature
+from reflectloop.reflect.record import FailureRecord
+
+Category = Literal["completeness", "correctness", "direction"]
+Severity = Literal["high", "medium", "low"]
+_GRAVITY: tuple[Severity, ...] = ("high", "medium", "low")
+_MOST = 40  # steps of a repair plan
+
+
+class Verdict(StrEnum):
+    PASS = "PASS"  # noqa: S105 - a word of the protocol
+    REVISE = "REVISE"
+    REJECT = "REJECT"
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Issue(_Value):
+    category: Category
+    severity: Severity
+    description: str
+    suggested_fix: str = ""
+
+
+class Ticket(_Value):
+    ticket_id: str
+    verdict: Verdict
+    quality_score: float | None  # null: a person or a failure opened it, and nothing was scored
+    issues: Annotated[tuple[Issue, ...], Field(min_length=1)]
+    repair_plan: tuple[str, ...]
+    context_needed: tuple[str, ...] = ()
+    target: str | None = None
+    target_step: str | None = None
+
+    @property
+    def signature(self) -> str:
+        """The same for the same mistakes, however far they went this time."""
+        return signature.of(f"{one.category} {one.description}" for one in self.issues)
+
+
+def gravest_first(issues: Iterable[Issue]) -> tuple[Issue, ...]:
+    return tuple(sorted(issues, key=lambda one: _GRAVITY.index(one.severity)))
+
+
+def repair_plan(issues: Iterable[Issue]) -> tuple[str, ...]:
+    """What to do, gravest first, each thing once."""
+    steps = [one.suggested_fix or f"mend: {one.description}" for one in gravest_first(issues)]
+    return tuple(dict.fromkeys(steps))[:_MOST]
+
+
+def of_failure(failure: FailureRecord, ticket_id: str, *, run_id: str, said: str, fixes: Sequence[str] = ()) -> Ticket:
+    """For a run that failed: what its record knows."""
+    known = failure.diagnosis
+    issue = Issue(
+        category="correctness",
+        severity="high",
+        description=said,
+        suggested_fix=(known.suggestion if known else "") or "look at the last lines of the log",
+    )
+    command = (f"run: {known.next_command}",) if known and known.next_command else ()
+    return Ticket(
+        ticket_id=ticket_id,
+        verdict=Verdict.REVISE,
+        quality_score=None,
+        issues=(issue,),
+        repair_plan=tuple(dict.fromkeys((*fixes, *repair_plan((issue,)), *command))),
+        context_needed=(f"the log: reflectloop log {run_id}", f"the card: .reflectloop/runs/{run_id}/blocker.yaml"),
+        target=run_id,
+        target_step=failure.step,
+    )
+
+
+def of_request(reason: str, ticket_id: str, *, run_id: str, step_id: str) -> Ticket:
+    """For a step that a person wants done again."""
+    issue = Issue(category="direction", severity="medium", description=reason, suggested_fix=f"do {step_id} again")
+    return Ticket(
+        ticket_id=ticket_id,
+        verdict=Verdict.REVISE,
+        quality_score=None,
+        issues=(issue,),
+        repair_plan=(f"do step {step_id} again, so that this no longer holds: {reason}",),
+        context_needed=(f"the plan of {run_id}", f"the log: reflectloop log {run_id}"),
+        target=run_id,
+        target_step=step_id,
+    )
