@@ -141,6 +141,16 @@ def test_markdown_is_asked_for_sections_and_entries() -> None:
     assert any("'Sources'" in one.description for one in report.completeness.issues)
 
 
+def test_a_section_goes_on_to_the_next_heading_of_its_level() -> None:
+    text = "# A\na\n### C\nc\n## B\nb\n# D\nd\n"
+    assert [(one.title, "".join(one.lines)) for one in output.sections(text)] == [
+        ("A", "a### Cc## Bb"),
+        ("C", "c"),
+        ("B", "b"),
+        ("D", "d"),
+    ]
+
+
 def test_code_is_asked_for_definitions_and_must_parse() -> None:
     good = "def test_a():\n    pass\n\n\ndef test_b():\n    pass\n"
     assert judged("t.py", good, min_items={"test_": 2}, must_have=["test_a"]).verdict == Verdict.PASS
@@ -267,6 +277,14 @@ def test_an_output_outside_of_the_project_can_be_judged_but_not_checked(repo: Re
     assert ask(repo, target, "min_items: 2\n").error is None
     with pytest.raises(InvalidInput, match="lies outside"):
         ask(repo, target, "checks: {a: {run: [sh]}}\n")
+
+
+def test_what_a_link_leads_to_is_judged_and_no_check_follows_it_out(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("[1, 2]")
+    (repo.path / "out.json").symlink_to(tmp_path / "real.json")
+    with pytest.raises(InvalidInput, match="lies outside"):
+        ask(repo, "out.json", "checks: {a: {run: [sh]}}\n")
+    assert ask(repo, "out.json", "min_items: 2\n").report.target == str(tmp_path / "real.json")
 
 
 def test_a_secret_in_an_output_is_not_written_into_a_report(repo: Repo) -> None:

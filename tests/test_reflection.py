@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput, MaxRetries, NothingToDo, StateDamaged
 from reflectloop.flow import critic, reflection
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.reflection import Asked, Outcome
-from reflectloop.reflect import trace
+from reflectloop.reflect import critic as judging
+from reflectloop.reflect import output, trace
+from reflectloop.reflect import reflection as walking
+from reflectloop.reflect.critic import Identity
+from reflectloop.reflect.explain import Case
+from reflectloop.reflect.explored import Explored
 from reflectloop.reflect.handling import HANDLING, handle
-from reflectloop.reflect.record import ErrorClass
-from reflectloop.reflect.reflection import MOST_ROUNDS, Repaired, RepairPlan, RepairResult
+from reflectloop.reflect.record import ErrorClass, Facts
+from reflectloop.reflect.reflection import MOST_ROUNDS, Hands, Repaired, RepairPlan, RepairResult
+from reflectloop.reflect.requirements import Requirements
 from reflectloop.reflect.ticket import Ticket
 from reflectloop.reflect.trace import Reflection
 from support import Repo
+from tasks import opened
 
 REPORT_FIELDS = {
     "reflection_id",
@@ -282,7 +293,7 @@ def test_a_failed_run_is_reflected_on_from_its_record(chain: Repo) -> None:
     asked = reflection.reflect(Asked(chain.path, ticket))
     assert asked.rounds[-1].report.trigger == "director_request"
     assert asked.ticket.target_step == "b"
-    assert asked.ticket.issues[0].description == "the wrong file was changed"
+    assert asked.ticket.issues[0].description.endswith("the wrong file was changed")
 
 
 def test_a_run_that_went_well_leaves_nothing_to_reflect_on(repo: Repo) -> None:
@@ -446,3 +457,73 @@ def test_a_task_keeps_its_own_reflections_and_the_rest_lie_in_our_folder(chain: 
     task = Folders(chain.path).current_task()
     assert (own(chain) / "tickets" / f"{outside}.json").is_file()
     assert (own(chain) / "tasks" / str(task) / "tickets" / f"{inside}.json").is_file()
+
+
+def test_an_output_of_a_run_that_was_broken_off_is_a_matter_of_the_pipeline(chain: Repo) -> None:
+    Folders(chain.path).claim()
+    book = opened(own(chain) / "tasks" / "T-20260101-aaaaaa", "a", "b")
+    book.close()
+    Folders(chain.path).set_current_task("T-20260101-aaaaaa")
+    ticket = ticket_for(chain, papers(1))
+    done = reflection.reflect(Asked(chain.path, ticket))
+    assert done.rounds[-1].report.error_classification.type == ErrorClass.PIPELINE
+    assert "resume" in dict(done.handled.measures)
+
+
+def test_another_ticket_that_is_damaged_stands_in_nobodys_way(repo: Repo) -> None:
+    damaged, whole = ticket_for(repo, papers(1)), ticket_for(repo, papers(1), target="b.json")
+    (own(repo) / "tickets" / f"{damaged}.context.json").write_text("{")
+    assert reflection.reflect(Asked(repo.path, whole)).rounds
+
+
+def test_no_command_is_run_on_what_lies_outside_of_the_project(repo: Repo) -> None:
+    ticket = ticket_for(repo, papers(1), target="../outside.json")
+    with pytest.raises(InvalidInput, match="lies outside"):
+        reflection.reflect(Asked(repo.path, ticket, fixes=("true",)))
+    assert not (own(repo) / "latch.json").exists()
+    done = hand_in(repo, ticket, papers(5))
+    assert done.rounds[-1].submission.revised_output_file == ".reflectloop/outputs/outside_v2.json"
+
+
+def test_a_known_fix_comes_first_in_the_plan_of_a_failed_run(chain: Repo) -> None:
+    chain.run("run", chain.path.parent / "plan.yaml")
+    card = own(chain) / "runs" / (own(chain) / "latest").read_text().strip() / "blocker.yaml"
+    fixes = "known_fixes:\n- commands: [make clean, make]\n- fix: look twice\n"
+    card.write_text(card.read_text().replace("known_fixes: []\n", fixes))
+    done = reflection.reflect(Asked(chain.path, "latest"))
+    assert done.ticket.repair_plan[:2] == ("make clean; make", "look twice")
+    assert done.rounds[-1].report.repair_actions[0].action == "make clean; make"
+
+
+@given(
+    st.text(max_size=80),
+    st.sampled_from(["a.json", "a.md", "a.py"]),
+    st.text(min_size=1, max_size=8),
+    st.integers(1, 4),
+)
+def test_what_the_rules_write_always_passes_the_checklist(text: str, name: str, part: str, times: int) -> None:
+    asked = Requirements.model_validate({"must_have": [part], "min_items": 2, "min_quality": 1.0})
+    seen = output.read(name, text.encode("utf-8", "surrogatepass"))
+    report = judging.evaluate(seen, asked, (), Identity("e", "rewind_1", "2026-01-01T00:00:00Z"))
+    if report.rewind_ticket is None:
+        return
+    ticket, facts = report.rewind_ticket, Facts(times_seen=times, did_not_know=seen.did_not_know)
+    case = Case(ticket, "critic_evaluation", "executor", facts, Explored(ticket_id="t", target=name), evaluation=report)
+    kept: dict[str, Any] = {}
+    hands = Hands(
+        keep=lambda _, step, value: kept.update({step: value}),
+        now=lambda: "2026-01-01T00:00:00Z",
+        new_id=lambda: "ref_1",
+        explore=lambda _: case.seen,
+    )
+    ended = walking.walk(case, hands)
+    assert list(kept) == list(walking.STEPS)
+    assert ended.rounds[0].notes == ()
+    assert trace.faults_of(ended.rounds[0].report.model_dump(mode="json")) == []
+
+
+def test_a_run_loads_nothing_of_this_until_it_is_asked_for() -> None:
+    heavy = ["reflectloop.reflect.critic", "reflectloop.flow.tickets", "reflectloop.flow.bench"]
+    code = f"import reflectloop.flow.run, sys; sys.exit(str([one for one in {heavy} if one in sys.modules] or ''))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""

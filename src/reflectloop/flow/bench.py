@@ -11,8 +11,9 @@ from reflectloop import policy
 from reflectloop.box import walls
 from reflectloop.box.box import Box, Order
 from reflectloop.config import NAME, Config
-from reflectloop.errors import GateRejected, SandboxEscape, SecretLeak
+from reflectloop.errors import GateRejected, InvalidInput, SandboxEscape, SecretLeak
 from reflectloop.flow import tasks
+from reflectloop.flow.critic import LARGEST
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.steps import last_lines
 from reflectloop.plan.model import Check, Command
@@ -99,7 +100,10 @@ class Bench:
 def _put(box: Box, target: str, content: bytes) -> Path:
     place: Path = box.workspace.resolve(target)
     place.parent.mkdir(parents=True, exist_ok=True)
+    mode = place.stat().st_mode & 0o777 if place.is_file() else 0o644
+    place.unlink(missing_ok=True)  # a new file: what was there may have another name, too
     place.write_bytes(content)
+    place.chmod(mode)
     return place
 
 
@@ -108,7 +112,10 @@ def _read_back(place: Path) -> bytes | None:
     if place.is_symlink() or not place.is_file():
         return None
     with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
-        return file.read()
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise InvalidInput(f"the fix left more than {LARGEST >> 20} MB in {place.name}", next_step="write less")
+    return content
 
 
 def _checked(name: str, check: Check, box: Box, log: Path) -> Checked:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from reflectloop import config, secrets
 from reflectloop.config import Config
@@ -23,11 +23,12 @@ from reflectloop.reflect.critic import CriticReport, Identity
 from reflectloop.reflect.output import Output
 from reflectloop.reflect.requirements import Requirements
 from reflectloop.reflect.ticket import Verdict
-from reflectloop.state import lock
+from reflectloop.state import events, journal, lock
+from reflectloop.state.fold import fold
 from reflectloop.workspace import leaks
 from reflectloop.world import clock
 
-_LARGEST = 32 << 20  # bytes of an output
+LARGEST = 32 << 20  # bytes of an output
 _LARGEST_REQUIREMENTS = 1 << 20
 
 
@@ -38,6 +39,7 @@ class Asked:
     requirements: Path
     agent: str = "executor"  # who made the output
     step: str | None = None
+    trigger: Literal["critic_evaluation", "self_check"] = "critic_evaluation"
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -78,6 +80,8 @@ def judge(asked: Asked) -> Judged:
     folders = folders_at(asked.start)
     settings = config.load(folders.root)
     secrets.use(secrets.of(settings.secrets, folders.root))
+    if not asked.agent.strip():
+        raise InvalidInput("an output without anybody who made it", next_step="--agent NAME")
     content = read_output(asked.target)
     target = name_in(folders.root, asked.target)
     leaks.refuse_words(f"{asked.agent} {asked.step or ''}", "who made the output")
@@ -101,15 +105,23 @@ def _keep(folders: Folders, judging: Judge, report: CriticReport, asked: Asked, 
     if ticket is None:
         return (path,)
     context = Context(
-        trigger="critic_evaluation",
+        trigger=asked.trigger,
         agent=asked.agent,
         signature=ticket.signature,
         problem=judging.asked.goal or "",
         requirements=str(judging.source.resolve()),
         did_not_know=seen.did_not_know,
+        interrupted=_interrupted(folders),
         evaluation=report,
     )
     return (path, tickets.open_ticket(shelf, ticket, context))
+
+
+def _interrupted(folders: Folders) -> bool:
+    """Whether the task's last run was broken off; we hold the lock, so nobody is at work on it."""
+    current = folders.current_task()
+    runs = list(fold(journal.read(folders.journal(current))).runs.values()) if current else []
+    return bool(runs) and runs[-1].status == "running" and runs[-1].mode not in (events.BY_REQUESTS, events.IMPORTED)
 
 
 def as_error(report: CriticReport) -> ReflectloopError | None:
@@ -129,13 +141,12 @@ def as_error(report: CriticReport) -> ReflectloopError | None:
 
 def name_in(root: Path, path: Path) -> str:
     """From the top of the project where it lies inside."""
-    full = Path(os.path.normpath(path.absolute()))
-    real = full.parent.resolve() / full.name
+    real = path.resolve()  # where a link leads is what is judged
     return str(real.relative_to(root)) if real.is_relative_to(root) else str(real)
 
 
 def read_output(path: Path) -> bytes:
-    return _read(path, "output", _LARGEST)
+    return _read(path, "output", LARGEST)
 
 
 def _read(path: Path, what: str, most: int) -> bytes:

@@ -53,6 +53,7 @@ class Desk:
         context, evaluation = self.context, self.context.evaluation
         facts = Facts(
             finished=bool(evaluation and evaluation.completeness.requirements_met),
+            interrupted=context.interrupted,
             did_not_know=context.did_not_know,
             times_seen=tickets.times_seen(self.folders, context.agent, context.signature),
         )

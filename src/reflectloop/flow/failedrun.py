@@ -33,7 +33,7 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     times = _times(folders, failure.signature)
     kind = class_of(failure.category, code=failure.code, times_seen=times)
     failure = failure.model_copy(update={"error_class": kind})
-    fixes = tuple(str(one) for one in card.get("known_fixes") or ())
+    fixes = tuple(filter(None, map(_fix, card.get("known_fixes") or ())))
     said = str(card.get("summary") or failure.code)
     ticket = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=run.run_id, said=said, fixes=fixes)
     context = Context(
@@ -61,6 +61,14 @@ def _card(run: RunFolder) -> dict[str, Any]:
     if not isinstance(card, dict):
         raise StateDamaged(f"{run.blocker} is no card")
     return card
+
+
+def _fix(one: object) -> str:
+    """A known fix in words: its commands, else what is said of it."""
+    if not isinstance(one, dict):
+        return str(one)
+    commands = one.get("commands") or ()
+    return "; ".join(map(str, commands)) or str(one.get("fix") or one.get("title") or "")
 
 
 def _times(folders: Folders, name: str) -> int:

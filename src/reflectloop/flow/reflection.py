@@ -151,8 +151,9 @@ class _Work:
         from reflectloop.flow.bench import Bench  # noqa: PLC0415 - loads a lot
 
         before = self.desk.present()
-        if before is None:
-            raise InvalidInput(f"{self.ticket.target} is not there any more", next_step="name --revised FILE")
+        if before is None or Path(self.desk.target).is_absolute():
+            where = "is not there any more" if before is None else "lies outside of the project, where nothing is run"
+            raise InvalidInput(f"{self.ticket.target} {where}", next_step="name --revised FILE")
         bench = Bench(self.desk.folders, self.desk.settings, self.asked.caller)
         results, content = bench.mend(self.desk.target, before, self.asked.fixes)
         return Repaired(tuple(results), content if content != before else None)

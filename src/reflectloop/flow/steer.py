@@ -151,12 +151,12 @@ def again(start: Path, step_id: str, how: str, reason: str) -> Steered:
         if step is None or step.status not in ("done", "failed", "skipped"):
             raise _no_such(hold.run, step_id, "have been done, failed or skipped", step.status if step else None)
         reset = _built_on(hold.plan(), hold.run, step_id)
+        ticket = _open_ticket(hold, step_id, reason) if how == REDO else None
         _open_again(hold)
         for name in [one.id for one in hold.run.steps.values() if one.status == "running"]:
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=name))
         hold.book.append(events.StepsReset(run_id=hold.run.id, steps=list(reset), how=how, reason=reason))
         said = f"step(s) {', '.join(reset)} will be done again"
-        ticket = _open_ticket(hold, step_id, reason) if how == REDO else None
         return Steered(hold.task.id, hold.run.id, said, "reflectloop resume", tuple(reset), ticket)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ class Context(BaseModel):
     problem: str = ""
     requirements: str | None = None  # the file, for the critic's next look
     did_not_know: bool = False
+    interrupted: bool = False
     evaluation: CriticReport | None = None
     failure: FailureRecord | None = None
     known_fixes: tuple[str, ...] = ()
@@ -157,19 +159,21 @@ def find(folders: Folders, ticket_id: str) -> Opened:
 def of_run(folders: Folders, run_id: str) -> Opened | None:
     """The ticket that was opened for a failed run, if one was."""
     for path in _all(folders):
-        ticket = read(path, Ticket)
-        if ticket.target == run_id:
-            found = find(folders, ticket.ticket_id)
-            if found.context.trigger == "step_failure":
+        if run_id.encode() in path.read_bytes():
+            found = find(folders, path.stem)
+            if found.ticket.target == run_id and found.context.trigger == "step_failure":
                 return found
     return None
 
 
 def times_seen(folders: Folders, agent: str, signature: str) -> int:
-    """How often the same worker got a ticket for the same mistakes."""
-    contexts = [path.with_name(path.name.removesuffix(".json") + _CONTEXT) for path in _all(folders)]
-    found = [read(path, Context) for path in contexts if path.is_file()]
-    return sum(one.agent == agent and one.signature == signature for one in found)
+    """How often the same worker got a ticket for the same mistakes; one that is damaged counts for nothing."""
+    times = 0
+    for path in _all(folders):
+        with contextlib.suppress(StateDamaged):
+            one = read(path.with_name(path.stem + _CONTEXT), Context)
+            times += one.agent == agent and one.signature == signature
+    return times
 
 
 def _all(folders: Folders) -> Iterator[Path]:

@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
@@ -75,7 +76,9 @@ def _tongue(output: Output) -> str:
 
 def _parsed(output: Output) -> Any:  # noqa: ANN401 - any JSON
     if output.form == "json":
-        return json.loads(output.text, parse_constant=_no_number)
+        value = json.loads(output.text, parse_constant=_no_number)
+        json.dumps(value)  # what is nested too deeply to be written is refused here, not later
+        return value
     suffix = PurePath(output.name).suffix
     if output.form == "code" and suffix == ".py":
         ast.parse(output.text)
@@ -151,8 +154,8 @@ def has(output: Output, part: str) -> bool:
     if output.form == "json":
         found = list(_at(output.value, part.split(".")))
         return bool(found) and not any(_nothing(one) for one in found)
-    titled = [one for one in sections(output.text) if _same_title(one.title, part)]
-    if output.form == "markdown" and titled:
+    titled = _titled(output.text, part) if output.form == "markdown" else []
+    if titled:
         return any(line.strip() for one in titled for line in one.lines)
     return mentions(output, part)
 
@@ -161,7 +164,8 @@ def mentions(output: Output, words: str) -> bool:
     return words.casefold() in output.text.casefold()
 
 
-def sections(text: str) -> list[Section]:
+@lru_cache(maxsize=2)
+def sections(text: str) -> tuple[Section, ...]:
     """Every section with all that lies below it; what stands in fences is no heading."""
     lines, fenced = text.splitlines(), False
     heads: list[tuple[int, int, str]] = []
@@ -170,14 +174,12 @@ def sections(text: str) -> list[Section]:
         found = None if fenced else _HEADING.match(line)
         if found:
             heads.append((number, len(found[1]), found[2].strip()))
-    ends = [
-        next((later for later, depth, _ in heads[at + 1 :] if depth <= level), len(lines))
-        for at, (_, level, _) in enumerate(heads)
-    ]
-    return [
-        Section(level, title, tuple(lines[number + 1 : end]))
-        for (number, level, title), end in zip(heads, ends, strict=True)
-    ]
+    out: list[Section] = []
+    next_at = dict.fromkeys(range(1, 7), len(lines))  # by level, where the next heading of it or above stands
+    for number, level, title in reversed(heads):
+        out.append(Section(level, title, tuple(lines[number + 1 : next_at[level]])))
+        next_at |= dict.fromkeys(range(level, 7), number)
+    return tuple(reversed(out))
 
 
 def bare_sections(output: Output) -> list[str]:
@@ -185,6 +187,10 @@ def bare_sections(output: Output) -> list[str]:
     if output.form != "markdown":
         return []
     return [one.title for one in sections(output.text) if not any(line.strip() for line in one.lines)]
+
+
+def _titled(text: str, title: str) -> list[Section]:
+    return [one for one in sections(text) if _same_title(one.title, title)]
 
 
 def _same_title(title: str, asked: str) -> bool:
@@ -195,7 +201,7 @@ def _same_title(title: str, asked: str) -> bool:
 def _under(text: str, place: str) -> list[tuple[str, ...]]:
     if not place:
         return [tuple(text.splitlines())]
-    return [one.lines for one in sections(text) if _same_title(one.title, place)]
+    return [one.lines for one in _titled(text, place)]
 
 
 def _listed(lines: tuple[str, ...]) -> Iterator[str]:

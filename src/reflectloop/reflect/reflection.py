@@ -193,7 +193,7 @@ def _written(
         anti_pattern=explain.anti_pattern(case, kind.type),
     )
     if hands.analyse is None:
-        return facts, ()
+        return facts, tuple(trace.faults_of(facts.model_dump(mode="json")))
     said = hands.analyse(facts)
     faults = trace.faults_of(said) or trace.contradictions(written := Reflection.model_validate(said), facts)
     if faults:

@@ -84,7 +84,8 @@ def of_failure(failure: FailureRecord, ticket_id: str, *, run_id: str, said: str
 
 def of_request(reason: str, ticket_id: str, *, run_id: str, step_id: str) -> Ticket:
     """For a step that a person wants done again."""
-    issue = Issue(category="direction", severity="medium", description=reason, suggested_fix=f"do {step_id} again")
+    said = f"a person wants {step_id} done again: {reason}"
+    issue = Issue(category="direction", severity="medium", description=said, suggested_fix=f"do {step_id} again")
     return Ticket(
         ticket_id=ticket_id,
         verdict=Verdict.REVISE,
