@@ -175,10 +175,10 @@ def sections(text: str) -> tuple[Section, ...]:
         if found:
             heads.append((number, len(found[1]), found[2].strip()))
     out: list[Section] = []
-    next_at = dict.fromkeys(range(1, 7), len(lines))  # by level, where the next heading of it or above stands
+    next_at = [len(lines)] * 7  # by level, where the next heading of it or above stands
     for number, level, title in reversed(heads):
         out.append(Section(level, title, tuple(lines[number + 1 : next_at[level]])))
-        next_at |= dict.fromkeys(range(level, 7), number)
+        next_at[level:] = [number] * (7 - level)
     return tuple(reversed(out))
 
 
@@ -186,7 +186,8 @@ def bare_sections(output: Output) -> list[str]:
     """Headings below which nothing stands."""
     if output.form != "markdown":
         return []
-    return [one.title for one in sections(output.text) if not any(line.strip() for line in one.lines)]
+    bare = (one.title for one in sections(output.text) if not any(line.strip() for line in one.lines))
+    return list(dict.fromkeys(bare))
 
 
 def _titled(text: str, title: str) -> list[Section]:
