@@ -10,7 +10,21 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import machine, parallel, patch, removal, sandbox, scan, start, state, step, table, verify, workspace
+from bench import (
+    lessons,
+    machine,
+    parallel,
+    patch,
+    removal,
+    sandbox,
+    scan,
+    start,
+    state,
+    step,
+    table,
+    verify,
+    workspace,
+)
 from bench.ground import Ground, prepared
 from bench.table import Section
 
@@ -26,6 +40,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "scan": scan.measure,
     "verify": verify.measure,
     "state": state.measure,
+    "lessons": lessons.measure,
 }
 _PREFACE = """\
 # Benchmarks

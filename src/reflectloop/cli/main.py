@@ -46,6 +46,7 @@ COMMANDS = {
     "scan": ("scan", "Look for secrets in files, a stream, or commits."),
     "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
     "detect": ("detect", "Say which checks the project has, and by what sign."),
+    "lessons": ("lessons", "Keep and find what earlier work taught."),
     "gc": ("finish", "Take away workspaces that are not needed any more."),
 }
 
