@@ -33,6 +33,7 @@ class Person:
         (site / "checkout.pth").write_text(f"{folder}/checkout/src\n")
         self.project.mkdir()
         (self.project / "README").write_text("a project\n")
+        (self.project / "reflectloop.toml").write_text('[policy]\nallow = ["file.reads-private"]\n')
         (self.home / ".ssh").mkdir()
         (self.home / ".ssh" / "id_canary").write_text("canary\n")
         for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "first"]):

@@ -14,6 +14,7 @@ from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.flow.envelope import Envelope
 from reflectloop.gates import contract
 from reflectloop.plan.schema import plan_schema
+from reflectloop.policy import shipped as policy_rules
 from reflectloop.secrets import shipped
 from reflectloop.state import snapshot
 
@@ -61,6 +62,7 @@ GENERATED = {
     "schemas/contract.json": lambda: schema(contract.schema()),
     "schemas/state.json": lambda: schema(snapshot.schema()),
     "src/reflectloop/secrets/rules/index.json": shipped.index,
+    "src/reflectloop/policy/rules/index.json": policy_rules.index,
     "docs/codes.md": codes,
     "docs/commands.md": commands,
 }

@@ -1,12 +1,16 @@
-"""What a command of a request printed is answered stream by stream, and bounded."""
+"""What a command of a request printed is answered stream by stream; one that is refused too often ends it all."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import pytest
+
+from reflectloop.errors import GateRejected, Latched
 from reflectloop.fileops.doing import Shown
-from reflectloop.flow import requests
+from reflectloop.fileops.response import Response
+from reflectloop.flow import finish, requests
 from support import Repo
 
 
@@ -37,3 +41,18 @@ def test_long_output_keeps_its_head_and_its_tail() -> None:
     assert text.endswith("99998\n99999\n")
     assert "bytes cut" in text
     assert len(text) < 25_000
+
+
+def test_the_third_refused_command_stops_the_project(repo: Repo) -> None:
+    def ask(number: int) -> Response:
+        request = {"proto": "triflow.fileops.v1", "id": str(number), "purpose": "execute_step"}
+        text = json.dumps({**request, "ops": [{"op": "run", "cmd": "rm -rf / --no-preserve-root"}]})
+        return requests.answer(requests.Place(repo.path), text.encode())
+
+    assert [ask(number).status for number in (1, 2)] == ["validation_error", "validation_error"]
+    with pytest.raises(GateRejected, match="for the third time"):
+        ask(3)
+    with pytest.raises(Latched):
+        ask(4)
+    finish.unlock(repo.path, "it was told not to")
+    assert ask(5).status == "validation_error"

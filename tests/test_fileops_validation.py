@@ -8,16 +8,17 @@ from typing import Any
 import pytest
 
 from place import BAD_PATHS, Place, fields
-from reflectloop.fileops import danger, paths, reading, validate
 from reflectloop.fileops import execute as executing
+from reflectloop.fileops import paths, reading, validate
 from reflectloop.fileops.request import LARGEST_CONTENT, MOST_OPS, Request
 from reflectloop.fileops.validate import Invalid
+from reflectloop.policy import Policy, shipped
 
 
 def test_everything_that_is_wrong_is_said_at_once_with_its_field() -> None:
     raw = b"""{"proto": "triflow.fileops.v2", "purpose": "execute_steps", "sumary": "s", "id": "a", "id": "b",
       "ops": [{"op": "write_fil", "path": "a"}, {"op": "write_file", "path": "../a", "contnt": "x"}, {"path": "a"}, 7,
-              {"op": "run", "cmd": "sudo rm -rf / --no-preserve-root", "timeoutMs": "9"},
+              {"op": "run", "cmd": "a\\u0000b", "timeoutMs": "9"},
               {"op": "write_file", "path": "src2/a", "content": ""}, {"op": "search", "pattern": "(", "regex": true}],
       "constraints": {"writable_roots": ["src"], "max_attempts": 0}}"""
     with pytest.raises(Invalid) as refused:
@@ -157,68 +158,29 @@ def test_a_request_to_read_state_changes_nothing(place: Place) -> None:
     assert (answer.status, fields(answer)) == ("validation_error", ["ops[1].op"])
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "rm -rf /",
-        "rm -fr //",
-        "rm -r -f /*",
-        "rm --recursive --force '/'",
-        "rm -rf -- /etc",
-        "cd x && rm -rf ~",
-        "rm -rf $HOME/",
-        "sudo -n rm -rf /usr",
-        "FOO=1 env BAR=2 /bin/rm -rf /./",
-        "bash -c 'rm -rf /'",
-        "bash -ec \"sh -c 'rm -rf /'\"",
-        "echo $(rm -rf /)",
-        "echo `rm -rf /`",
-        "if true; then rm -rf /; fi",
-        "true | xargs rm -rf /",
-        "find / -delete",
-        "chmod -R 777 /",
-        "chown -R nobody /etc",
-        "dd if=/dev/zero of=/dev/sda",
-        "echo x > /dev/nvme0n1",
-        "mkfs.ext4 /dev/sda1",
-        ":(){ :|:& };:",
-        "shutdown -h now",
-        "eval rm -rf /",
-        "r\\\nm -rf /".replace("r\\\nm", "rm"),
-        ["rm", "-rf", "/"],
-        ["sh", "-c", "rm -rf /"],
-        ["sudo", "rm", "-r", "/*"],
-    ],
-)
-def test_commands_that_would_destroy_the_machine_are_refused(command: Any) -> None:
-    assert danger.refusal(command)
-    op = {"op": "run", "cmd": command}
-    with pytest.raises(Invalid) as refused:
-        validate.check({"proto": "triflow.fileops.v1", "id": "x", "purpose": "execute_step", "ops": [op]})
-    assert fields(refused.value.response) == ["ops[0].cmd"]
+@pytest.mark.parametrize("command", ["cd x && rm -rf ~", "bash -c 'rm -rf /'", ["sudo", "rm", "-r", "/*"]])
+def test_a_command_that_the_policy_denies_is_refused_before_anything_is_done(place: Place, command: Any) -> None:
+    before = place.state()
+    answer = place.ask({"op": "write_file", "path": "a", "content": ""}, {"op": "run", "cmd": command})
+    assert (answer.status, fields(answer)) == ("validation_error", ["ops[1].cmd"])
+    assert "(rm.machine)" in answer.errors[0].error
+    assert place.state() == before
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "echo 'rm -rf /'",
-        "git commit -m 'never rm -rf / again'",
-        "rm -rf build/ ./dist node_modules",
-        "rm -rf /tmp/*",
-        "rm -rf /home/me/project/build",
-        "rm -f /etc",
-        "grep -r / .",
-        "find . -delete",
-        "chmod -R u+w src",
-        "cat <<'EOF'\nit's\nEOF",
-        "echo x > /dev/null",
-        "python -m pytest -q && make",
-        ["echo", "rm -rf /"],
-        ["bash", "-c", "echo hi"],
-    ],
-)
-def test_commands_that_only_look_like_it_are_not(command: Any) -> None:
-    assert danger.refusal(command) is None
+def test_a_command_that_only_a_person_may_let_run_is_a_question_and_nothing_was_done(place: Place) -> None:
+    before = place.state()
+    answer = place.ask({"op": "write_file", "path": "a", "content": ""}, {"op": "run", "cmd": "git push --force"})
+    assert (answer.status, fields(answer)) == ("ask", ["ops[1].cmd"])
+    assert answer.ask is not None
+    assert answer.ask["rule"] == "git.push-force"
+    assert answer.ask["allow"] == '[policy] allow = ["git.push-force"] in reflectloop.toml'
+    assert place.state() == before
+
+
+def test_what_harms_a_copy_only_is_carried_out(place: Place) -> None:
+    assert (
+        place.ask({"op": "run", "cmd": "mkdir -p old/x && rm -rf old && find . -name '*.none' -delete"}).status == "ok"
+    )
 
 
 def test_a_request_that_was_made_and_not_read_is_looked_at_all_the_same(place: Place) -> None:
@@ -252,9 +214,7 @@ def test_many_faults_and_long_names_make_no_long_answer() -> None:
     assert refused.value.response.errors[-1].error == "has more faults than these"
 
 
-def test_the_policy_of_the_caller_refuses_before_anything_runs(place: Place) -> None:
-    place.hands.policy = lambda cmd: "no curl here" if "curl" in cmd else None
-    before = place.state()
-    answer = place.ask({"op": "write_file", "path": "a", "content": ""}, {"op": "run", "cmd": "curl x"})
-    assert (answer.status, fields(answer)) == ("validation_error", ["ops[1].cmd"])
-    assert place.state() == before
+def test_the_rules_that_the_hands_were_given_are_the_ones_that_hold(place: Place) -> None:
+    place.hands.policy = Policy(shipped.rules(), frozenset(["git.push-force"])).in_workspace
+    answer = place.ask({"op": "run", "cmd": "git push --force || true"})
+    assert answer.status == "ok", answer.errors

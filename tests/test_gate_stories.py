@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -369,11 +370,35 @@ def test_the_gates_count_across_runs_and_ask_for_the_cause(desk: Desk) -> None:
     assert desk.repo.run("run", desk.repo.path.parent / "plan.yaml").code == 41
 
 
-def test_a_direct_run_without_checks_or_bounds_loads_no_gate(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
-    done = desk.repo.run("run", desk.repo.steps("echo x > made.txt"))
-    assert done.code == 0
-    assert "reflectloop.flow.run" in done.stderr
-    assert "reflectloop.gates.rules" not in done.stderr
-    assert "griffe" not in done.stderr
-    assert shutil.which("git")
+def test_danger_that_a_direct_run_adds_is_asked_about_and_stops_where_it_is_denied(desk: Desk) -> None:
+    line = "requests.get(url, veri" + "fy=False)"
+    envelope = run(desk.repo, f"echo '{line}' > web.py", code=33, track="direct")
+    assert "web.py:1: stops checking whom it talks to (added.tls-off)" in envelope["message"]
+    assert '[policy] allow = ["added.tls-off"]' in envelope["message"]
+    desk.repo.write("make.sh", "echo x > id_rsa\n")
+    run(desk.repo, "sh make.sh", "--new", code=33, track="direct")
+    assert json.loads((desk.repo.latest() / "gates.json").read_text())["decision"] == "STOP"
+    assert desk.repo.run("run", desk.repo.steps("true")).code == 41
+
+
+def test_a_direct_run_without_checks_or_bounds_loads_no_gate(desk: Desk) -> None:
+    words = [sys.executable, "-X", "importtime", "-m", "reflectloop", "run", str(desk.repo.steps("echo x > made.txt"))]
+    done = subprocess.run(words, cwd=desk.repo.path, capture_output=True, check=True)
+    loaded = done.stderr.decode()
+    assert "reflectloop.flow.run" in loaded
+    assert not [name for name in ("reflectloop.gates", "reflectloop.flow.gated", "griffe") if name in loaded]
+
+
+def test_a_run_whose_engine_died_after_the_gates_had_spoken_counts_their_word_once(desk: Desk) -> None:
+    run(desk.repo, "echo x > made.txt", code=0, **FEATURE)
+    [path] = (desk.repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert json.loads(lines[-1])["kind"] == "run_finished"
+    path.write_bytes(b"".join(lines[:-1]))
+    (desk.repo.latest() / "envelope.yaml").unlink()
+    assert desk.repo.run("resume").code == 0
+    told = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
+    assert told.count("gate_decided") == 1
+    assert told[-1] == "run_finished"
+    sightings = (desk.repo.path / ".reflectloop" / "knowledge" / "anchors.jsonl").read_text().splitlines()
+    assert len(sightings) == 1

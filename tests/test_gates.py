@@ -457,6 +457,12 @@ def test_a_fix_whose_named_reproduction_did_not_turn_green_is_not_proven() -> No
     assert "reproduction test_other is not red on base and green now" in texts(found.ruling)
 
 
+@pytest.mark.parametrize(("check", "decision"), [("pytest", Decision.PASS), ("ruff", Decision.RETRY)])
+def test_a_fix_may_be_reproduced_by_a_whole_check(check: str, decision: Decision) -> None:
+    seen = Seen(verdict=sealed(RED, GREEN, Track.FIX))
+    assert weighed(said(Track.FIX, reproduction={"check": check}), seen).ruling.decision is decision
+
+
 def test_a_fix_may_be_shown_by_a_test_that_it_brings() -> None:
     own = Own("pytest", ran(ok=False, test_up="failed"), ran(test_up="passed"), ("test_up",))
     found = weighed(
@@ -790,6 +796,7 @@ def test_two_backtracks_are_recorded_with_reason_and_result() -> None:
         (2, Gate.PROOF, "doubt 2", "mended"),
     ]
     assert "| 2 | 定 | doubt 2 | mended |" in report.markdown(walked.report)
+    assert walked.report.warnings == ("sent back 2 times by 慧 (doubt 1; doubt 2); the next time it stops",)
 
 
 def test_the_third_backtrack_stops_with_every_reason() -> None:

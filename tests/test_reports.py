@@ -358,7 +358,7 @@ def test_diagnose_tells_a_person_and_a_program_the_same(tmp_path: Path) -> None:
     assert "lint: log: 1 issue in 1 file" in said.stdout
     assert "a.py:3:1: error: F401 unused" in said.stdout
     shown = reflectloop(tmp_path, "diagnose", "log.txt", "--json")
-    assert json.loads(shown.stdout)["data"]["details"][0]["line"] == 3
+    assert json.loads(shown.stdout)["data"]["result"]["details"][0]["line"] == 3
     assert KEY not in said.stdout + shown.stdout
     assert reflectloop(tmp_path, "diagnose", "-", "--exit-code", "0", stdin="All checks passed!\n").code == 0
 

@@ -100,7 +100,9 @@ def _tox(scene: Scene) -> None:
 def _workflow(scene: Scene) -> None:
     for path in sorted((scene.root / ".github" / "workflows").glob("*.y*ml")):
         text = path.read_text()
-        found = re.sub(r"((?:tox -e|npm run|npm test|npm run-script|tox run -e) .*)", r"\1 || true", text, count=1)
+        found = re.sub(
+            r"(run: .*(?:tox -e|npm run|npm test|npm run-script|tox run -e).*)", r"\1 || true", text, count=1
+        )
         if found != text:
             path.write_text(found)
             return

@@ -16,6 +16,8 @@ NAMELESS = ("no-op", "comment only")  # they touch nothing that judges
 KNOWN = {
     "inputs of the tests singled out": "a condition on an input that a test happens to use, which picks the right way "
     "there and nowhere else, reads like any other condition, and every test it was made for passes",
+    "answers to the tests written in": "the answer that is written in is a part of what the test expects, and reads "
+    "like any other value",
 }
 ABOUT = (
     "`reflectloop verify --base REV --patch FILE --track fix` on packages nobody here wrote. Each is a git repository "
@@ -91,7 +93,7 @@ def _projects(some: list[Played], title: str) -> str:
 
 
 def _findings(paper: Paper, cheats: list[Played]) -> None:
-    about = [one for one in cheats if one.title not in NAMELESS]
+    about = [one for one in cheats if one.title not in NAMELESS and one.verdict.decision != "PASS"]
     named = [one for one in about if finding(one)]
     paper.claim("a refusal names what the patch did and where", _share(named, about), holds=named == about)
 
@@ -124,8 +126,10 @@ def level(one: Played) -> str:
 
 
 def finding(one: Played) -> dict[str, Any] | None:
-    """The one that stands at what the patch touched, with its line if any has it."""
-    found = [some for some in one.verdict.verification.get("findings") or [] if some["grade"] != "note"]
+    """The one that stands at what the patch touched, with its line if any has it; a mere note only with its line."""
+    every = one.verdict.verification.get("findings") or []
+    found = [some for some in every if some["grade"] != "note"]
+    found = found or [some for some in every if some["rule"] == "protected" and some["line"]]
     here = [some for some in found if some["path"] in one.touched] or found
     return min(here, key=lambda some: some["line"] is None, default=None)
 

@@ -85,6 +85,13 @@ class SecretsConfig(Section):
     baseline: Path | None = Field(default=None, description="a file of fingerprints that are let stand")
 
 
+class PolicyConfig(Section):
+    allow: tuple[str, ...] = Field(
+        default=(), description="rules that are not applied, by id: reflectloop policy rules"
+    )
+    rules: Path | None = Field(default=None, description="a YAML file of rules of your own, besides the shipped ones")
+
+
 class Service(Section):
     """A server that a check needs: started beside it, on the loopback of its box, and ended with it."""
 
@@ -112,6 +119,12 @@ class VerifyConfig(Section):
     protect: tuple[str, ...] = Field(default=(), description="more that a patch may not change, as globs")
 
 
+class ReflectConfig(Section):
+    rules: Path | None = Field(
+        default=None, description="a file of rules of diagnosis and policies of your own, before the shipped ones"
+    )
+
+
 class Config(Section):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
@@ -119,7 +132,9 @@ class Config(Section):
     publish: PublishConfig = PublishConfig()
     roles: RolesConfig = RolesConfig()
     secrets: SecretsConfig = SecretsConfig()
+    policy: PolicyConfig = PolicyConfig()
     verify: VerifyConfig = VerifyConfig()
+    reflect: ReflectConfig = ReflectConfig()
 
 
 def load(project_root: Path) -> Config:

@@ -10,7 +10,9 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import diagnose as flow
-from reflectloop.verify.result import Detail, VerificationResult
+from reflectloop.reflect.record import FailureRecord
+from reflectloop.reflect.rule import Rules
+from reflectloop.verify.result import Detail
 
 _SHOWN = 20  # details told to a person
 
@@ -35,36 +37,54 @@ def diagnose(
     """
     if jsonl and log:
         raise click.UsageError("LOG and --jsonl do not go together")
-    flow.look_as(project_dir)
+    rules = flow.look_as(project_dir)
     if jsonl:
-        _answer_lines()
+        _answer_lines(rules)
         return
     if log is None or log == Path("-"):
-        result = flow.of(flow.stream(sys.stdin.buffer), exit_code=exit_code)
+        found = flow.of(flow.stream(sys.stdin.buffer), exit_code=exit_code, rules=rules)
     else:
-        result = flow.of(flow.load(log), exit_code=exit_code, log_path=str(log))
+        found = flow.of(flow.load(log), exit_code=exit_code, log_path=str(log), rules=rules)
     if as_json:
-        render.answer("diagnose", flow.redacted(result), next_step=result.suggestion or None)
+        name = None if log is None else str(log)
+        render.answer("diagnose", {"id": name, **found.as_data()}, next_step=_next(found))
     else:
-        _say(result)
-    sys.exit(0 if result.ok else 1)
+        _say(found)
+    sys.exit(0 if found.result.ok else 1)
 
 
-def _answer_lines() -> None:
+def _answer_lines(rules: Rules) -> None:
     for number, line in enumerate(sys.stdin.buffer, 1):
         if line.strip():
-            render.tell_program(flow.answer(line, number))
+            render.tell_program(flow.answer(line, number, rules))
 
 
-def _say(result: VerificationResult) -> None:
-    paint = colours()
+def _next(found: flow.Found) -> str | None:
+    known = found.failure.diagnosis if found.failure else None
+    return (known.next_command if known else None) or found.result.suggestion or None
+
+
+def _say(found: flow.Found) -> None:
+    paint, result = colours(), found.result
     say(f"{paint('green' if result.ok else 'red', result.type)}: {result.summary}")
     for one in result.details[:_SHOWN]:
         _say_detail(one)
     if len(result.details) > _SHOWN:
         say(f"  … and {len(result.details) - _SHOWN} more; --json tells all")
-    if result.suggestion:
-        say(f"next: {result.suggestion}", err=True)
+    if found.failure:
+        _say_failure(found.failure)
+    if next_step := _next(found):
+        say(f"next: {next_step}", err=True)
+
+
+def _say_failure(failure: FailureRecord) -> None:
+    passing = ", may pass by itself" if failure.transient else ""
+    kind = f"class {failure.error_class} ({failure.error_class.english})"
+    say(f"{failure.category}, needs {failure.needs}{passing}; {kind}")
+    if failure.diagnosis:
+        say(f"likely cause: {failure.diagnosis.root_cause}")
+        say(f"suggestion: {failure.diagnosis.suggestion}")
+    say(f"signature: {failure.signature}")
 
 
 def _say_detail(one: Detail) -> None:

@@ -9,7 +9,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow import preview
+from reflectloop.flow import admission, policies, preview
 from reflectloop.plan import load as plans
 from reflectloop.plan.schema import plan_schema
 from reflectloop.workspace import project
@@ -39,7 +39,8 @@ def check(path: Path | None, project_dir: Path, as_json: bool, debug: bool) -> N
         render.answer("plan", preview.describe(loaded), next_step=f"reflectloop run {loaded.path}")
         return
     paint = colours()
-    for warning in loaded.warnings:
+    refused = [f"{one.place}: {one.said}" for one in admission.refusals(loaded.plan, policies.in_force(project_dir))]
+    for warning in (*loaded.warnings, *(f"run will refuse {one}" for one in refused)):
         say(f"{paint('yellow', 'warning:')} {warning}")
     say(f"{paint('green', 'OK')}: {loaded.path}, {len(loaded.plan.steps)} step(s), hash {loaded.plan.hash[:12]}")
 

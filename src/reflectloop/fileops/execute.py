@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import NamedTuple
 
-from reflectloop.errors import SandboxCreateFailed
+from reflectloop import config
+from reflectloop.errors import GateRejected, SandboxCreateFailed
 from reflectloop.fileops import reach, validate
 from reflectloop.fileops.doing import Doing
 from reflectloop.fileops.hands import Asked, Data, Hands, Refusal, SplitAsked
@@ -20,6 +21,8 @@ from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import git
 
 _NAMED = 5
+_MOST_DENIED = 3
+_SHOWN = 200  # characters of a command, in a question
 
 
 class _Stopped(NamedTuple):
@@ -46,12 +49,12 @@ def execute(request: Request, hands: Hands) -> Response:
     known = hands.memory.recall(request.id)
     if known:
         return known.response if known.content == request.hash else _refused(request, [_TAKEN])
-    errors = validate.misfits(request) or _barred(request, hands)
+    errors = validate.misfits(request) or _denied(request, hands) or _barred(request, hands)
     if errors:
         return _refused(request, errors)
-    spent = _spent(request, hands)
-    if spent:
-        return spent
+    stopped = _spent(request, hands) or _unsure(request, hands)
+    if stopped:
+        return stopped
     response = clean(_Try(request, hands).run())
     hands.memory.remember(request, response)
     return response
@@ -64,12 +67,27 @@ def _refused(request: Request, errors: list[FieldError]) -> Response:
     return clean(Response(proto=request.proto, id=request.id, status="validation_error", errors=tuple(errors)))
 
 
+def _denied(request: Request, hands: Hands) -> list[FieldError]:
+    """Commands that are refused whoever asks. Whoever asks a third time is not asked for a fourth request."""
+    errors = []
+    for number, op in enumerate(request.ops):
+        verdict = hands.policy.judge(op.cmd) if isinstance(op, Run) else None
+        if verdict and verdict.verdict == "deny":
+            errors.append(FieldError(field=f"ops[{number}].cmd", error=f"{verdict.reason} ({verdict.rule})"))
+    if errors and hands.memory.denied() >= _MOST_DENIED:
+        hands.memory.forgive()
+        stop = GateRejected(
+            f"a command was refused for the third time: {errors[0].error}", next_step="reflectloop unlock --reason TEXT"
+        )
+        stop.stops = True
+        raise stop
+    return errors
+
+
 def _barred(request: Request, hands: Hands) -> list[FieldError]:
     """What these hands do not do, found before they do anything."""
     errors = []
     for number, op in enumerate(request.ops):
-        if isinstance(op, Run) and hands.policy and (why := hands.policy(op.cmd)):
-            errors.append(FieldError(field=f"ops[{number}].cmd", error=why))
         errors += [
             FieldError(field=f"ops[{number}].{key}", error=f"{path!r} lies outside what may be written here")
             for key, path in validate.writes(op)
@@ -94,6 +112,23 @@ def _spent(request: Request, hands: Hands) -> Response | None:
         fail=Failure(reason=reason, hint="look at why they failed; then another max_attempts, or another way"),
         errors=(FieldError(field="constraints.max_attempts", error=reason),),
     )
+
+
+def _unsure(request: Request, hands: Hands) -> Response | None:
+    """A command that only a person may let run; nothing was done, and no flag answers for them."""
+    for number, op in enumerate(request.ops):
+        verdict = hands.policy.judge(op.cmd) if isinstance(op, Run) else None
+        if verdict and not verdict.allowed:
+            question = f"may this run? {verdict.where[:_SHOWN]}: {verdict.reason}"
+            how = f'[policy] allow = ["{verdict.rule}"] in {config.NAME}'
+            return Response(
+                proto=request.proto,
+                id=request.id,
+                status="ask",
+                ask={"question": question, "rule": verdict.rule, "allow": how},
+                errors=(FieldError(field=f"ops[{number}].cmd", error=f"{verdict.reason} ({verdict.rule})"),),
+            )
+    return None
 
 
 class _Try:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pydantic import JsonValue
 
+from reflectloop import policy
 from reflectloop.box.box import Box
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import CommandProof, Response
 from reflectloop.fileops.shelf import Shelf
 from reflectloop.fileops.steps import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
+from reflectloop.policy import Policy
 from reflectloop.workspace.checkout import Workspace
 
-Policy = Callable[[str | tuple[str, ...]], str | None]  # why a command is refused
 Data = dict[str, JsonValue]
 
 
@@ -81,6 +81,8 @@ class Memory(Protocol):
     def secure(self) -> None: ...  # what was recorded outlives us from here on
     def remember(self, request: Request, response: Response) -> None: ...
     def failures(self, purpose: str) -> int: ...
+    def denied(self) -> int: ...  # notes that a command was refused; how many were since the last stop
+    def forgive(self) -> None: ...  # begins to count anew
 
 
 class Notebook:
@@ -89,6 +91,7 @@ class Notebook:
     def __init__(self) -> None:
         self._answered: dict[str, Answered] = {}
         self._failures: dict[str, int] = {}
+        self._denied = 0
 
     def recall(self, request_id: str) -> Answered | None:
         return self._answered.get(request_id)
@@ -102,6 +105,13 @@ class Notebook:
 
     def failures(self, purpose: str) -> int:
         return self._failures.get(purpose, 0)
+
+    def denied(self) -> int:
+        self._denied += 1
+        return self._denied
+
+    def forgive(self) -> None:
+        self._denied = 0
 
 
 def count_on(failures: int, response: Response) -> int:
@@ -117,7 +127,7 @@ class Hands:
     memory: Memory
     logs: Path  # a folder of the engine's
     writable: tuple[str, ...] = (".",)
-    policy: Policy | None = None
+    policy: Policy = field(default_factory=lambda: policy.default().in_workspace)
     notes: list[str] = field(default_factory=list)  # said with the next answer
     shelf: Shelf = field(init=False)
     commands: int = field(default=0, init=False)  # run so far; names their logs

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import NamedTuple
+
 from reflectloop import config
 from reflectloop.box import walls
 from reflectloop.box.walls import Wall
-from reflectloop.errors import (
-    AgentUnavailable,
-    GateRejected,
-    Latched,
-)
+from reflectloop.errors import AgentUnavailable, Fault, GateRejected, Latched
 from reflectloop.flow.line import Request
 from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Plan
+from reflectloop.policy import Policy, Verdict
 from reflectloop.state.fold import Task
 from reflectloop.terms import Isolation, Track
 from reflectloop.workspace.added import Added
 
 _NAMED = 5  # of many findings, in a message
+_SHOWN = 120  # characters of a command, in a message
 
 
 def refuse_agents(loaded: Loaded, roles: config.RolesConfig) -> None:
@@ -52,12 +53,54 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
     from reflectloop.flow import passage  # noqa: PLC0415
     from reflectloop.gates import limits  # noqa: PLC0415
 
-    past = passage.attempts(task.gated, "")
-    if limits.wants_cause(past):
-        raise Latched(
-            f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",
-            next_step="find the cause, mend it, then: reflectloop retry --reason TEXT (what the cause was)",
+    for subject in {str(one["subject"]) for one in task.gated}:
+        past = passage.attempts(task.gated, subject)
+        if limits.wants_cause(past):
+            raise Latched(
+                f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",
+                next_step="find the cause, mend it, then: reflectloop retry --reason TEXT (what the cause was)",
+            )
+
+
+def refuse_commands(loaded: Loaded, rules: Policy) -> None:
+    """Before anything runs: what the policy denies, and what only a person may let run."""
+    refused = refusals(loaded.plan, rules)
+    if refused:
+        first = refused[0].verdict.rule
+        raise GateRejected(
+            f"the command policy refuses {len(refused)} command(s) of the plan",
+            next_step=f'write them otherwise; or, if meant: [policy] allow = ["{first}"] in {config.NAME}',
+            faults=tuple(Fault(one.place, None, one.said, GateRejected.code) for one in refused),
         )
+
+
+class Refused(NamedTuple):
+    place: str
+    verdict: Verdict
+
+    @property
+    def said(self) -> str:
+        return f"{self.verdict.rule}: {self.verdict.reason}: {self.verdict.where[:_SHOWN]}"
+
+
+def refusals(plan: Plan, rules: Policy) -> list[Refused]:
+    return [
+        Refused(place, verdict)
+        for place, command in _commands(plan)
+        if not (verdict := rules.in_workspace.judge(command)).allowed
+    ]
+
+
+def _commands(plan: Plan) -> Iterator[tuple[str, str | tuple[str, ...]]]:
+    """Every command a plan would run, each once, and where it stands."""
+    seen: set[str | tuple[str, ...]] = set()
+    for step in plan.steps:
+        yield from ((f"step {step.id}, command {number}", one) for number, one in enumerate(step.commands, 1))
+        for name, check, _ in plan.checks_of(step):
+            for command in (check.run, check.service.run if check.service else None):
+                if command and command not in seen:
+                    seen.add(command)
+                    yield f"step {step.id}, check {name}", command
 
 
 def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:

@@ -31,6 +31,7 @@ class _Now(NamedTuple):
     tree: str = ""  # what the last of them left
     number: int = 0  # of the last one
     failures: Mapping[str, int] = {}
+    denied: int = 0  # requests with a command that the policy refuses
 
 
 class Answers:
@@ -88,6 +89,9 @@ class Answers:
         files.write_atomic(self._path(request.id), json.dumps(said) + "\n")
         counts = {**self.now.failures, request.purpose: count_on(self.failures(request.purpose), response)}
         self.now = self.now._replace(tree=tree, number=number, failures=counts)
+        self._point()
+
+    def _point(self) -> None:
         files.write_atomic(self._folder / _POINTER, json.dumps({**self.now._asdict(), "owner": self._owner()}) + "\n")
 
     def _follow(self) -> None:
@@ -98,6 +102,15 @@ class Answers:
 
     def failures(self, purpose: str) -> int:
         return self.now.failures.get(purpose, 0)
+
+    def denied(self) -> int:
+        self.now = self.now._replace(denied=self.now.denied + 1)
+        self._point()
+        return self.now.denied
+
+    def forgive(self) -> None:
+        self.now = self.now._replace(denied=0)
+        self._point()
 
     def _kept_tree(self) -> str:
         assert self._space  # noqa: S101

@@ -111,8 +111,12 @@ def _asked_key(line: Line) -> str | None:
 
 
 def _card(line: Line, total: int) -> dict[str, Any]:
+    from reflectloop.flow import failures  # noqa: PLC0415 - a run that goes well needs no diagnosis
+
     assert line.error  # noqa: S101
     asked = line.loaded.path if line.loaded else line.request.plan
+    history = line.task.failures if line.task else []
+    failed = next((step for step in line.steps if not step.success), None)
     return report.blocker_body(
         line.error,
         at=line.started,
@@ -120,7 +124,8 @@ def _card(line: Line, total: int) -> dict[str, Any]:
         plan=_relative(asked, line.folders.root) if asked else "PLAN",
         steps=line.steps,
         total=total,
-        history=line.task.failures if line.task else [],
+        history=history,
+        record=failures.of(line.error, failed, len(history) + 1, line.config.reflect, line.folders.root),
     ) | (_escalation(line.gates.packet) if line.gates and line.gates.packet else {})
 
 

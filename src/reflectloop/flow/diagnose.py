@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from reflectloop import config, secrets
 from reflectloop.errors import InvalidInput
+from reflectloop.reflect import diagnosis, lines, rulefile
+from reflectloop.reflect.record import FailureRecord
+from reflectloop.reflect.rule import Rules
 from reflectloop.verify import reports
 from reflectloop.verify.result import VerificationResult
 from reflectloop.workspace import project
@@ -15,18 +18,39 @@ from reflectloop.workspace import project
 _MOST = 128 << 20
 
 
-def look_as(start: Path) -> None:
-    """From here on take out what the settings of the project here call a secret, too."""
+class Found(NamedTuple):
+    """What a log or a report tells: the result, and the failure where it is one."""
+
+    result: VerificationResult
+    failure: FailureRecord | None
+
+    def as_data(self) -> dict[str, Any]:
+        """Without the secrets a log may hold."""
+        return {
+            "result": redacted(self.result.model_dump(mode="json")),
+            "failure": redacted(self.failure.as_data()) if self.failure else None,
+        }
+
+
+def look_as(start: Path) -> Rules:
+    """From here on take out what the settings of the project here call a secret, too; its rules and ours."""
     root = project.locate(start)
-    secrets.use(secrets.of(config.load(root).secrets, root))
+    settings = config.load(root)
+    secrets.use(secrets.of(settings.secrets, root))
+    return rules_of(settings.reflect, root)
 
 
-def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None = None) -> VerificationResult:
-    """The result a log or a report tells, with the exit code beside it where that is known."""
-    reading = reports.read(data)
-    tail = data[-(1 << 16) :]
+def rules_of(settings: config.ReflectConfig, root: Path) -> Rules:
+    return diagnosis.with_own(rulefile.checked(root / settings.rules).rules if settings.rules else ())
+
+
+def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None = None, rules: Rules) -> Found:
+    """What a log or a report tells, with the exit code beside it where that is known."""
+    told = lines.without_clock(data)
+    tail = told[-(1 << 16) :]
     log = tail if isinstance(tail, str) else tail.decode("utf-8", "replace")
-    return reports.judge(reading, exit_code=exit_code, log=log, log_path=log_path)
+    result = reports.judge(reports.read(told), exit_code=exit_code, log=log, log_path=log_path)
+    return Found(result, diagnosis.diagnose(told, result, rules=rules))
 
 
 def load(path: Path) -> bytes:
@@ -51,7 +75,7 @@ def stream(source: IO[bytes]) -> bytes:
     return _bounded(source)
 
 
-def answer(line: bytes | str, number: int) -> str:
+def answer(line: bytes | str, number: int, rules: Rules) -> str:
     """One question of a batch: a JSON line with `id` and `text`, and `exit_code` where it is known."""
     try:
         question = json.loads(line)
@@ -60,13 +84,12 @@ def answer(line: bytes | str, number: int) -> str:
     if not isinstance(question, dict) or not isinstance(question.get("text"), str):
         raise InvalidInput(f"line {number} is not an object with 'id' and 'text'")
     code = question.get("exit_code")
-    result = of(question["text"], exit_code=code if isinstance(code, int) else None)
-    return json.dumps({"id": question.get("id"), "result": redacted(result)}, ensure_ascii=True)
+    found = of(question["text"], exit_code=code if isinstance(code, int) else None, rules=rules)
+    return json.dumps({"id": question.get("id"), **found.as_data()}, ensure_ascii=True)
 
 
-def redacted(result: VerificationResult) -> dict[str, Any]:
-    """The result as data, without the secrets a log may hold."""
-    found: dict[str, Any] = result.model_dump(mode="json")
+def redacted(found: dict[str, Any]) -> dict[str, Any]:
+    """The same data, without the secrets a log may hold."""
     whole = json.dumps(found, ensure_ascii=False)
     return found if secrets.current().redact(whole) == whole else _redacted(found)
 

@@ -120,6 +120,7 @@ class _Line(verifying.Line):
         book, task = self._open(key, task, sides)
         try:
             self.report = made = way.walk()
+            self.warnings += made.warnings
             book.append(passage.event(made, self.run_id, SUBJECT))
             error = decisions.as_error(made.last, f"reflectloop receipt show {self.run_id}")
             self._settle(book, error, sides)
@@ -146,7 +147,7 @@ class _Line(verifying.Line):
             self.run_id,
             self.contract.goal or "a change without a goal",
             Output(self.said, changes, sides.base, doubts=self.doubts),
-            judges.of(self.config),
+            judges.of(self.config, self.folders.root),
             lambda again: self._see(sides, chain, again),
             past,
             anchors.remembered(self.folders),

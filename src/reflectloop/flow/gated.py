@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reflectloop.errors import ReflectloopError
-from reflectloop.flow import anchors, judges, passage, seal, sealing
-from reflectloop.flow import verify as verifying
+from reflectloop.flow import anchors, judges, passage, seal
 from reflectloop.flow.line import Line
 from reflectloop.flow.passage import Passage
 from reflectloop.gates import contract as contracts
@@ -17,7 +16,6 @@ from reflectloop.gates.proof import Seen
 from reflectloop.gates.rules import Output
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
-from reflectloop.verify.runs import Told
 from reflectloop.verify.trees import Trees
 
 SUBJECT = ""  # the whole change
@@ -45,7 +43,7 @@ def judge(line: Line) -> ReflectloopError | None:
         line.run_id,
         plan.title,
         Output(said, changes, line.space.base_tree, lifted=plan.may_change_protected),
-        judges.of(line.config),
+        judges.of(line.config, line.folders.root),
         lambda _again: _see(line, plan, trees),
         passage.attempts(gated, SUBJECT, but="" if line.by_requests else line.run_id),
         anchors.remembered(line.folders),
@@ -55,6 +53,7 @@ def judge(line: Line) -> ReflectloopError | None:
         line.request.jobs or plan.jobs,
     )
     line.gates = made = way.walk()
+    line.warnings += made.warnings
     _write_down(line, made)
     way.write(made, line.folder.path, line.journal.path.parent)
     return decisions.as_error(made.last, f"reflectloop receipt show {line.run_id}")
@@ -79,6 +78,11 @@ def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
     assert line.project and line.space and line.base and line.journal  # noqa: S101, PT018
     if not (line.by_requests or seal.is_asked(plan)):
         return Seen(exits=True)
+    # Here, and not above: detecting and sealing load a lot, and bounds alone need neither.
+    from reflectloop.flow import sealing  # noqa: PLC0415
+    from reflectloop.flow import verify as verifying  # noqa: PLC0415
+    from reflectloop.verify.runs import Told  # noqa: PLC0415
+
     stage = verifying.Stage(
         line.run_id,
         line.project,

@@ -1,10 +1,26 @@
-"""Who says what is dangerous to the gates."""
+"""Who says to the gates what is dangerous: the policy's rules, as the project has them."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from reflectloop import policy
 from reflectloop.config import Config
-from reflectloop.gates.rules import Judges
+from reflectloop.gates.rules import Breach, Judges
+from reflectloop.policy import Added, Verdict
 
 
-def of(settings: Config) -> Judges:  # noqa: ARG001 - the policy room fills this
-    return Judges(lambda _path, _number, _text: None, lambda _command: None)
+def of(settings: Config, root: Path) -> Judges:
+    """A rule file with faults is refused: nothing is judged by half of the rules."""
+    rules = policy.of(settings.policy, root)
+    added = Added(rules.rules, rules.allowed)
+    return Judges(
+        lambda path, number, text: _breach(added.judge(path, number, text)),
+        lambda command: _breach(rules.in_workspace.judge(command)),
+    )
+
+
+def _breach(found: Verdict | None) -> Breach | None:
+    if found is None or found.allowed:
+        return None
+    return Breach(found.verdict == "deny", found.rule or "policy", found.reason)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from reflectloop import config
-from reflectloop.flow.admission import reach, refuse_agents
+from reflectloop import config, policy
+from reflectloop.flow.admission import reach, refuse_agents, refuse_commands
 from reflectloop.flow.line import Outcome, Request
 from reflectloop.flow.steps import describe as describe_check
 from reflectloop.flow.steps import words
@@ -22,6 +22,7 @@ def preview(request: Request) -> dict[str, Any]:
     settings = config.load(root)
     loaded = plans.load(plans.locate(root, request.plan))
     refuse_agents(loaded, settings.roles)
+    refuse_commands(loaded, policy.of(settings.policy, root))
     wall = reach(settings, request, loaded)
     asked = [step.network for step in loaded.plan.steps]
     return {**describe(loaded), "isolation": wall.stamp(asked), "network": str(wall.network(None))}

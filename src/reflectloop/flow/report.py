@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from datetime import datetime
 from typing import Any
 
@@ -14,32 +12,12 @@ from reflectloop.errors import ReflectloopError
 from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.folders import RunFolder
 from reflectloop.flow.steps import StepResult
+from reflectloop.reflect.record import FailureRecord
 from reflectloop.state.fold import COUNTED, Run
 from reflectloop.workspace.patch import Touched
 from reflectloop.world import files
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
-
-# Which kind of trouble a code is, and who is needed next.
-_CATEGORY = {
-    "MISSING_PLAN": ("DATA", "REPLAN"),
-    "INVALID_PLAN": ("DATA", "REPLAN"),
-    "SANDBOX_ESCAPE": ("DATA", "REPLAN"),
-    "VERIFICATION_FAILED": ("LOGIC", "REPLAN"),
-    "STEP_TIMEOUT": ("EXTERNAL", "RETRY"),
-    "SECRET_LEAK": ("PERMISSION", "ASK"),
-    "SANDBOX_CREATE_FAILED": ("TOOL", "RESEARCH"),
-    "NO_SPACE": ("TOOL", "RESEARCH"),
-    "AGENT_UNAVAILABLE": ("ENV", "ASK"),
-    "INTERRUPTED": ("EXTERNAL", "RETRY"),
-    "NEEDS_INPUT": ("PERMISSION", "ASK"),
-    "GATE_REJECTED": ("PERMISSION", "ASK"),
-    "LATCHED": ("LOGIC", "ASK"),
-    "MAX_RETRIES": ("LOGIC", "ASK"),
-}
-_MISSING_TOOL = re.compile(r"not found|no module|no such file|import ?error|version|incompatible", re.IGNORECASE)
-_FAILED_TEST = re.compile(r"assert|expected|test failed|failed", re.IGNORECASE)
 
 
 def dump(value: dict[str, Any]) -> str:
@@ -117,23 +95,24 @@ def blocker_body(
     steps: list[StepResult],
     total: int,
     history: list[Run],
+    record: FailureRecord,
 ) -> dict[str, Any]:
     failed = next((step for step in steps if not step.success), None)
-    category, need = _sort(error, failed)
     evidence = [str(fault) for fault in error.faults]
     if failed:
         evidence += [f"{failed.command}: {failed.reason}", *failed.tail.splitlines()[-5:]]
     return {
-        "blocker_id": f"B-{at:%y%m%d}-{_signature(error, failed)}",
+        "blocker_id": f"B-{at:%y%m%d}-{record.signature[:6]}",
         "summary": error.message,
-        "category": category,
-        "needs": [need],
+        "category": record.category,
+        "needs": [record.needs],
         "evidence": evidence,
         "attempts": [
             *({"run_id": run.id, "error_code": run.error_code, "started": run.started} for run in history),
             {"run_id": run_id, "error_code": error.code},
         ],
-        "root_cause_hypothesis": [],
+        "root_cause_hypothesis": [record.diagnosis.root_cause] if record.diagnosis else [],
+        "failure": record.as_data(),
         "known_fixes": [],
         "run_id": run_id,
         "steps_completed": sum(step.success for step in steps),
@@ -150,21 +129,6 @@ def _retry(error: ReflectloopError, plan: str) -> str:
 def _unlock(error: ReflectloopError) -> dict[str, str]:
     stopped = error.code in ("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "LATCHED")
     return {"unlock": "reflectloop unlock --reason TEXT"} if stopped else {}
-
-
-def _signature(error: ReflectloopError, step: StepResult | None) -> str:
-    """The same for the same failure: numbers change from run to run and say nothing."""
-    said = [error.code, step.id if step else "", step.command if step else error.message]
-    return hashlib.sha256(_NUMBERS.sub("0", "\n".join(said)).encode()).hexdigest()[:6]
-
-
-def _sort(error: ReflectloopError, step: StepResult | None) -> tuple[str, str]:
-    if error.code in _CATEGORY:
-        return _CATEGORY[error.code]
-    said = step.tail if step else error.message
-    if _MISSING_TOOL.search(said):
-        return "ENV", "RESEARCH"
-    return ("LOGIC", "REPLAN") if _FAILED_TEST.search(said) else ("EXECUTION", "RESEARCH")
 
 
 def summary(

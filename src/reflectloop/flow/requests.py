@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reflectloop import config, secrets
+from reflectloop import config, policy, secrets
 from reflectloop.box import editable, limits, walls
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
 from reflectloop.box.walls import Wall
-from reflectloop.errors import ReflectloopError, SandboxEscape, SecretLeak
+from reflectloop.errors import ReflectloopError, SecretLeak
 from reflectloop.fileops import execute, validate
-from reflectloop.fileops.hands import Domain, Hands, Policy
+from reflectloop.fileops.hands import Domain, Hands
 from reflectloop.fileops.response import Failure, Response, clean
 from reflectloop.fileops.validate import Invalid
 from reflectloop.flow import tasks
@@ -44,7 +44,6 @@ class Place:
     isolation: Isolation | None = None
     sandbox_root: Path | None = None
     domain: Domain | None = None
-    policy: Policy | None = None
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -76,8 +75,9 @@ def opened(place: Place) -> Iterator[Hands]:
         try:
             yield ground.open()
             ground.well = True
-        except (SecretLeak, SandboxEscape) as fault:
-            ground.stop(fault)
+        except ReflectloopError as fault:
+            if tasks.stops(fault):
+                ground.stop(fault)
             raise
         finally:
             ground.close()
@@ -113,8 +113,9 @@ class _Ground:
         cgroup.sweep()
         self.limiter = Limiter(space.name, limits.wanted(self.config.box)) if wall.level is Isolation.FULL else None
         box = Box.by(self.config, space, self.place.caller, wall, self.limiter)
+        rules = policy.of(self.config.policy, self.folders.root).in_workspace
         domain = self.place.domain or Tasks(self.folders, base.tree, base.commit, wall.stamp(()), box)
-        self.hands = Hands(space, box, domain, answers, answers.logs, policy=self.place.policy)
+        self.hands = Hands(space, box, domain, answers, answers.logs, policy=rules)
         if answers.anew:
             self.hands.notes.append("the task or the project is another now: this begins where that stands")
         return self.hands

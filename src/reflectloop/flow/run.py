@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reflectloop import config, secrets
+from reflectloop import config, policy, secrets
 from reflectloop.box import editable, limits
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
@@ -16,7 +16,7 @@ from reflectloop.errors import (
     StepFailed,
     by_code,
 )
-from reflectloop.flow import admission, ending, publish, recovery, seal, steer, tasks
+from reflectloop.flow import admission, alarm, ending, publish, recovery, seal, steer, tasks
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.line import Line, Nobody, Observer, Outcome, Request
 from reflectloop.flow.recovery import Point
@@ -24,6 +24,7 @@ from reflectloop.flow.steps import CANCELLED, Show
 from reflectloop.flow.work import Work
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
+from reflectloop.policy import Added
 from reflectloop.state import events, latch, lock
 from reflectloop.state.journal import Journal
 from reflectloop.terms import Isolation
@@ -84,6 +85,7 @@ class _Walk(Line):
         self.observer.begins(loaded, self.run_id)
         admission.refuse_agents(loaded, self.config.roles)
         admission.refuse_incomplete(loaded.plan)
+        admission.refuse_commands(loaded, policy.of(self.config.policy, self.folders.root))
         self.wall = admission.reach(self.config, self.request, loaded)
         self.project = project.open_at(self.folders.root, self.request.mode)
         self.store = open_for(self.project, self.config.workspace)
@@ -278,9 +280,13 @@ class _Walk(Line):
         self.touched = patch.touched(git, self.space.base_tree, end)
         admission.refuse_doubtful(doubtful)
 
+    def _is_dangerous(self) -> bool:
+        rules = policy.of(self.config.policy, self.folders.root)
+        return alarm.raised(self.folder.patch, self.touched, Added(rules.rules, rules.allowed))
+
     def _seal(self, loaded: Loaded) -> None:
         """The last word: the gates, with base and patch judged in workspaces that no step ever touched."""
-        asked = self.by_requests or seal.is_judged(loaded.plan)
+        asked = self.by_requests or seal.is_judged(loaded.plan) or self._is_dangerous()
         if not asked or (self.over and self.point and not self.point.run.decision):
             return
         # Here, and not above: most of what judges a change is of no use to a run that asks for no judgement.

@@ -63,13 +63,20 @@ def limited(ruling: Ruling, past: Sequence[Attempt]) -> Ruling:
         return ruling
     first = next(one for one in ruling.reasons if one.decision is ruling.decision)
     told = "; ".join(f"{one.run_id}: {one.reasons[0] if one.reasons else one.decision}" for one in since_pass(past))
-    text = f"{ruling.decision} for the {times}rd time at {ruling.gate.sign}: {first.text}. Before: {told}"
-    return stopped(ruling, text.replace("3rd", "third"))
+    text = f"{ruling.decision} at {ruling.gate.sign}, time {times} of {MOST}: {first.text}. Before: {told}"
+    return stopped(ruling, text)
 
 
 def stopped(ruling: Ruling, text: str) -> Ruling:
     reason = Reason(Decision.STOP, SPENT, text)
     return ruling._replace(decision=Decision.STOP, reasons=(reason, *ruling.reasons), redo_from="")
+
+
+def warned(past: Sequence[Attempt], now: Sequence[str]) -> str | None:
+    """What to say when the next way back would be the last."""
+    if backtracks(past) + len(now) != WARNED:
+        return None
+    return f"sent back {WARNED} times by 慧 ({'; '.join(now)}); the next time it stops"
 
 
 def spent_backtracks(past: Sequence[Attempt], now: Sequence[str]) -> str | None:

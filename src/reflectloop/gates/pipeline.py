@@ -43,6 +43,7 @@ class Report(NamedTuple):
     stored: Sifted | None = None
     backtracks: tuple[Backtrack, ...] = ()
     packet: Packet | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def last(self) -> Ruling:
@@ -107,7 +108,10 @@ class _Way:
         made = Backtrack(len(self.report.backtracks) + 1, gate, reason)
         self.report = self.report._replace(backtracks=(*self.report.backtracks, made))
         ruling = Ruling(Gate.INSIGHT, Decision.PASS, feedback=_feedback(insight), backtrack_to=gate)
-        spent = limits.spent_backtracks(self.past, [one.reason for one in self.report.backtracks])
+        reasons = [one.reason for one in self.report.backtracks]
+        warning = limits.warned(self.past, reasons)
+        self.report = self.report._replace(warnings=(*self.report.warnings, *([warning] if warning else [])))
+        spent = limits.spent_backtracks(self.past, reasons)
         if spent:
             self._add(limits.stopped(ruling._replace(backtrack_to=None), spent))
             return None

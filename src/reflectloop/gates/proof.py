@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reflectloop.gates.contract import Contract
+from reflectloop.gates.contract import Contract, Reproduction
 from reflectloop.gates.decisions import Gate, Reason, Ruling, settle
 from reflectloop.terms import Decision, Track
 from reflectloop.verify.evidence import Level
@@ -89,13 +89,10 @@ def _of_verdict(seen: Seen) -> list[Reason]:
 
 def _of_track(contract: Contract, seen: Seen) -> list[Reason]:
     out = []
-    if contract.track is Track.FIX and contract.reproduction and contract.reproduction.test and seen.verdict:
-        name = contract.reproduction.test
-        if name not in turned(seen.verdict):
-            text = f"the reproduction {name} is not red on base and green now"
-            out.append(
-                Reason(Decision.RETRY, "evidence.reproduction", text, "show the fault by a test that fails on base")
-            )
+    wanted = contract.reproduction
+    if contract.track is Track.FIX and wanted and seen.verdict and not _reproduced(seen.verdict, wanted):
+        text = f"the reproduction {wanted.test or wanted.check} is not red on base and green now"
+        out.append(Reason(Decision.RETRY, "evidence.reproduction", text, "show the fault by a test that fails on base"))
     if contract.track is Track.REFACTOR:
         out += [
             Reason(
@@ -107,6 +104,17 @@ def _of_track(contract: Contract, seen: Seen) -> list[Reason]:
             for words in seen.breaks
         ]
     return out
+
+
+def _reproduced(verdict: Verdict, wanted: Reproduction) -> bool:
+    """A command is run as a check of its own, and judged there."""
+    if wanted.test:
+        return wanted.test in turned(verdict)
+    if wanted.check is None:
+        return True
+    named = any(one.name == wanted.check and one.held and one.red_on_base for one in verdict.named)
+    found = [one for one in verdict.checks if one.check.name == wanted.check and not one.left_out]
+    return named or any(one.base is not None and not one.base.ok and one.sealed.ok for one in found)
 
 
 def turned(verdict: Verdict) -> set[str]:

@@ -37,6 +37,7 @@ def data(report: Report, verdict: Verdict | None = None) -> dict[str, Any]:
         "insight": _insight(report),
         "anchors": [_kept(one) for one in (report.stored.kept if report.stored else ())],
         "backtracks": [one._asdict() | {"gate": str(one.gate)} for one in report.backtracks],
+        "warnings": list(report.warnings),
         "escalation": report.packet._asdict() if report.packet else None,
     }
 

@@ -8,7 +8,7 @@ from reflectloop.verify.reports import frames, tally
 from reflectloop.verify.result import Detail
 
 _AROUND = 4
-_MARKED = re.compile(r"^E\s{1,7}(\S.*)$")
+_MARKED = re.compile(r"^E\s{1,60}(\S.*)$")  # as deep as the line that raised
 _SAID = re.compile(r"^\s{0,8}((?:[\w.$]*(?:Error|Exception|Failure|Panic|Warning)\b|panic:|thread ').*)$")
 _ASSERTED = re.compile(r"\bexpected\b|\bassert|\bshould\b|\bgot\b|!=|\bto (?:be|equal|have)\b", re.IGNORECASE)
 

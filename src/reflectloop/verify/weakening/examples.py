@@ -63,9 +63,14 @@ def _examples(data: bytes) -> dict[str, tuple[int, list[Example]]]:
 
 def _parsed(text: str) -> list[Example]:
     try:
-        return [(_spelled(each.source), each.want.strip()) for each in _PARSER.get_examples(text)]
+        return [(_spelled(each.source) + _mark(each), each.want.strip()) for each in _PARSER.get_examples(text)]
     except ValueError:
         return []
+
+
+def _mark(example: doctest.Example) -> str:
+    """One that is not run is another one."""
+    return "  # skipped" if example.options.get(doctest.SKIP) else ""
 
 
 def _spelled(source: str) -> str:

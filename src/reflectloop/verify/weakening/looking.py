@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening import answers, config, examples, files, hooks, lines, numbers, source, special
 from reflectloop.verify.weakening.python import tests as python
+from reflectloop.verify.weakening.text import listed
 from reflectloop.verify.weakening.text import tests as text
 
 
@@ -17,6 +18,7 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes] | None = None) 
     found = [each for look_ in looks for each in _each(look_, changed)]
     found += _each(lambda some: special.look(some, context or {}), changed)
     found += _each(lambda some: answers.look(some, context or {}), changed)
+    found += _each(lambda some: listed.look(some, context or {}), changed)
     answered = {(each.path, each.line) for each in found if each.rule == "test-input-special-cased"}
     singled = _each(lambda some: numbers.look(some, context or {}), changed)
     found += [each for each in singled if (each.path, each.line) not in answered]

@@ -12,6 +12,7 @@ from reflectloop.verify.weakening.added import Line, added, ending
 from reflectloop.verify.weakening.tells import (
     CALLERS_NAME,
     JAVASCRIPT,
+    LEAVES,
     LOOKS_AROUND,
     NAMES_A_TEST,
     ONE_LINE,
@@ -67,7 +68,11 @@ def _in_two_lines(path: str, line: Line, lines: Sequence[Line]) -> Iterator[Find
 
 def _in_tests(change: Change) -> Iterator[Finding]:
     """Tests know that they are tests; what they must not do is to reach into what runs them."""
+    rows = (change.after or b"").splitlines()
     for line in added(change):
+        if not rows[line.number - 1][:1].isspace() and (found := LEAVES.search(line.text)):
+            words = f"ends before its tests are run, or chooses them: `{line.text[:80]}`"
+            yield Finding("left-early", change.path, line.number, words, "suspect" if found["chooses"] else "weakening")
         for tell in TELLS:
             if (
                 tell.rule in _NOR_IN_TESTS

@@ -17,6 +17,7 @@ class Tell(NamedTuple):
 
 
 _PY, _JS = frozenset({"py", "pyi"}), frozenset({"js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"})
+_C = frozenset({"c", "cc", "cpp", "cxx", "h", "hpp"})
 _GO, _RS, _JVM = frozenset({"go"}), frozenset({"rs"}), frozenset({"java", "kt", "scala", "groovy"})
 _ENV = (
     r"(?:environ(?:\.get\(|\[|\.setdefault\()|getenv\(|env\.get\(|"
@@ -27,6 +28,8 @@ _CI = (
     r"CIRCLECI|JENKINS_URL|BUILDKITE|APPVEYOR|TF_BUILD|CONTINUOUS_INTEGRATION|TOX_ENV_DIR|TOX_ENV_NAME|NOX_\w+|"
     r"CTEST_\w+|DASHBOARD_TEST_FROM_CTEST|GTEST_\w+|BATS_\w+|RUST_TEST_\w+|PHPUNIT_\w+|RSPEC_\w+|GO_TEST_\w+)"
 )
+_STARTS_TESTS = r"[\"'][^\"']*\b(?:discover|unittest|py\.?test)\b[^\"']*[\"']"
+_OWN_VARIABLE = r"\w*(?:UNITTEST|PYTEST|NOSETEST)\w*[\"']"
 WHO_CALLS = "looks at who calls it, and by which name"
 CALLERS_NAME = re.compile(r"co_filename|co_name|f_code|\.filename|\.function\b|__file__|\btests?\b|test_")
 _RUNNERS = r"(?:pytest|_pytest|unittest|nose2?|doctest|hypothesis|tox|jest|mocha|vitest)"
@@ -247,6 +250,20 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
         _JS,
     ),
     (
+        "knows-the-test",
+        rf"\"{_RUNNERS}\"",
+        "names a test runner",
+        "suspect",
+        _C,
+    ),
+    (
+        "knows-the-test",
+        rf"\bsys\.(?:orig_)?argv\b.*{_STARTS_TESTS}|{_STARTS_TESTS}.*\bsys\.(?:orig_)?argv\b|{_ENV}{_OWN_VARIABLE}",
+        "looks whether tests started it",
+        "suspect",
+        _PY,
+    ),
+    (
         "always-equal",
         r"def\s+__eq__\s*\(.*\)\s*(?:->\s*\w+\s*)?:\s*return\s+True",
         "is equal to everything",
@@ -270,6 +287,11 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
 )
 TELLS = tuple(Tell(rule, re.compile(pattern), why, grade, endings) for rule, pattern, why, grade, endings in _TABLE)
 
+# At the top of a test file, outside any test.
+LEAVES = re.compile(
+    r"^process\.(?:exit|reallyExit|abort)\(|^(?:os\._exit|sys\.exit|exit|quit)\(|^raise SystemExit\b|"
+    r"^atexit\.register\(\s*(?:os\._exit|lambda)|^(?P<chooses>def load_tests\()"
+)
 WHOLE_FILE = re.compile(
     r"#\s*(?:ruff|flake8):\s*noqa(?!:\s*[A-Z])|#\s*mypy:\s*(?:ignore-errors|disable|allow)|^#\s*type:\s*ignore\s*$|^#\s*pyright:\s*(?:basic|false|report\w+\s*=\s*false)|"
     r"#\s*pylint:\s*(?:skip-file|disable=all)|^/\*\s*eslint-disable\s*\*/|//\s*@ts-nocheck|#!\[allow\(|^//nolint\b.*\bpackage\b|"

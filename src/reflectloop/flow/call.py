@@ -1,0 +1,128 @@
+"""Runs one command as a tool: what fails is diagnosed, written down, and tried again only as far as that is safe."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop import config, secrets
+from reflectloop.errors import InvalidInput
+from reflectloop.flow.folders import Folders
+from reflectloop.reflect import diagnosis, rulefile, tools
+from reflectloop.reflect.report import ToolReport
+from reflectloop.reflect.rulefile import Table
+from reflectloop.reflect.tools import Outcome, ToolError, Ways
+from reflectloop.workspace import project
+from reflectloop.world import files, process
+from reflectloop.world.process import Patience
+
+_KEPT = 1 << 20  # bytes of what a command printed
+_GRACE_S = 5.0
+_FOLDER = "reflections"
+
+Show = Callable[[str, bytes], None]  # which stream, and what of it may be shown
+
+
+class Order(NamedTuple):
+    command: tuple[str, ...]
+    fallbacks: tuple[tuple[str, ...], ...] = ()
+    idempotent: bool = False
+    retries: int | None = None
+    timeout_s: float = 3600.0
+
+
+class Done(NamedTuple):
+    outcome: Outcome
+    written: tuple[Path, ...]  # diagnosis files
+
+
+def call(order: Order, start: Path, *, show: Show, tell: Callable[[ToolReport], None]) -> Done:
+    root = project.locate(start)
+    settings = config.load(root)
+    secrets.use(secrets.of(settings.secrets, root))
+    own = rulefile.checked(root / settings.reflect.rules) if settings.reflect.rules else Table()
+    commands = _named((order.command, *order.fallbacks))
+    written: list[Path] = []
+
+    def note(report: ToolReport) -> None:
+        written.append(_write(Folders(root), report))
+        tell(report)
+
+    first, *others = commands
+    ways = Ways(tuple(others), own.policies, order.retries, rules=diagnosis.with_own(own.rules), tell=note)
+    outcome = tools.safe_call(
+        first,
+        {"command": list(order.command)},
+        invoke=lambda tool, _: _run(commands[tool], order.timeout_s, show),
+        idempotent=order.idempotent,
+        ways=ways,
+    )
+    return Done(outcome, tuple(written))
+
+
+def _named(commands: tuple[tuple[str, ...], ...]) -> dict[str, tuple[str, ...]]:
+    """Each under the name of its program, as policies know it; a second of the same name under all its words."""
+    named: dict[str, tuple[str, ...]] = {}
+    for words in commands:
+        if not words or not words[0]:
+            raise InvalidInput("there is no command to call", next_step="reflectloop call --help")
+        short = words[0].rpartition("/")[2]
+        named[short if short not in named else " ".join(words)] = words
+    return named
+
+
+def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
+    """What a command printed; raises what it said where it failed."""
+    scanners = {name: secrets.current().scanner() for name in ("stdout", "stderr")}
+    printed = bytearray()
+
+    def take(stream: str, safe: bytes) -> None:
+        printed.extend(safe)
+        del printed[:-_KEPT]
+        show(stream, safe)
+
+    watched = process.Watched(
+        argv,
+        cwd=Path.cwd(),
+        env=os.environ,
+        on_output=lambda stream, chunk: take(stream, scanners[stream].feed(chunk)),
+        merge=False,
+    )
+    ended = watched.wait(Patience(timeout_s, _GRACE_S))
+    for stream, scanner in scanners.items():
+        take(stream, scanner.finish())
+    said = printed.decode("utf-8", "replace")
+    if ended.timed_out:
+        raise TimeoutError(f"ran past {timeout_s:g} s and was ended with its children")
+    if ended.code:
+        raise ToolError(said, exit_code=ended.code)
+    return said
+
+
+def _write(folders: Folders, report: ToolReport) -> Path:
+    folders.refuse_strange()
+    folders.claim()
+    folder = folders.own / _FOLDER
+    with files.room_for("a diagnosis", folder):
+        folder.mkdir(exist_ok=True)
+    stamp = "".join(letter for letter in report.timestamp if letter.isalnum())
+    path = folder / f"tool_failure-{stamp}-{report.signature[:6]}.json"
+    text = json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    files.write_atomic(path, secrets.current().redact(text) + "\n")
+    return path
+
+
+def as_data(done: Done) -> dict[str, Any]:
+    outcome = done.outcome
+    told = {
+        "ok": outcome.ok,
+        "tool": outcome.tool,
+        "attempts": outcome.attempts,
+        "reflections": [one.model_dump(mode="json") for one in outcome.reports],
+    }
+    if isinstance(outcome, tools.Failed):
+        return told | {"failure": outcome.failure.as_data()}
+    return told | {"output": outcome.value, "pair": outcome.pair.model_dump(mode="json") if outcome.pair else None}

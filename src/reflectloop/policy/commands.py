@@ -1,0 +1,116 @@
+"""Judges a command before it runs: every simple command in it, through whatever it is wrapped in, by every rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from reflectloop.policy import gitwords, literals, matching, scripts, starters, wrappers
+from reflectloop.policy.rule import Rule
+from reflectloop.policy.simple import LONGEST, Code, Inner, Opaque, Script, Simple, of_argv
+from reflectloop.policy.verdict import Verdict, worst
+
+_DEEPEST = 8  # commands that start commands
+_MOST = 2000  # parts of one command that are looked at
+
+
+class Seen(NamedTuple):
+    """One part of a command, and what the rules say about it."""
+
+    source: str
+    through: tuple[str, ...]
+    verdict: Verdict
+
+
+class Policy:
+    """The rules in force, by the program they are about."""
+
+    def __init__(self, rules: Iterable[Rule], allowed: frozenset[str] = frozenset(), *, in_copy: bool = False) -> None:
+        self.rules = tuple(rules)
+        self.allowed = allowed
+        self._in_copy = in_copy
+        self._named = {rule.id: rule for rule in self.rules}
+        self._codes = [rule for rule in self.rules if rule.kind == "code"]
+        self._programs: dict[str, list[Rule]] = {}
+        for rule in self.rules:
+            for name in rule.program if rule.kind == "command" else ():
+                self._programs.setdefault(name, []).append(rule)
+
+    def judge(self, command: str | Sequence[str]) -> Verdict:
+        return worst(seen.verdict for seen in self.look(command))
+
+    @cached_property
+    def in_workspace(self) -> Policy:
+        """The same rules for what runs in a copy of the project: what stays in its folder harms nobody."""
+        return Policy(self.rules, self.allowed, in_copy=True)
+
+    def look(self, command: str | Sequence[str]) -> Iterator[Seen]:
+        """Every part of a command, from the outside in."""
+        first: Inner = Script(command, ()) if isinstance(command, str) else of_argv(tuple(command))
+        waiting: list[tuple[Inner, int]] = [(first, 0)]
+        looked = 0
+        while waiting:
+            part, depth = waiting.pop(0)
+            looked += 1
+            if depth > _DEEPEST or looked > _MOST:
+                yield self._seen("shell.too-deep", _source(part), part.through)
+                return
+            seen, inner = self._part(part)
+            yield from seen
+            waiting += [(one, depth + 1) for one in inner]
+
+    def _part(self, part: Inner) -> tuple[list[Seen], list[Inner]]:
+        if isinstance(part, Script):
+            return self._script(part)
+        if isinstance(part, Code):
+            return [self._code(part)], list(literals.inner(part))
+        if isinstance(part, Opaque):
+            return [self._seen(part.rule, part.source, part.through)], []
+        return [self._simple(part)], [*starters.inner(part), *wrappers.inner(part), *scripts.inner(part)]
+
+    def _script(self, part: Script) -> tuple[list[Seen], list[Inner]]:
+        from reflectloop.policy import shell  # noqa: PLC0415 - the parser is loaded when there is something to parse
+
+        if len(part.text) > LONGEST:
+            return [self._seen("shell.too-long", part.text[:60], part.through)], []
+        line = shell.read(part.text, part.variables, part.folder)
+        seen = []
+        if line.broken and not part.guess:
+            seen.append(self._seen("shell.unparsable", line.broken, part.through))
+        if line.deep:
+            seen.append(self._seen("shell.too-deep", part.text[:60], part.through))
+        if line.bomb:
+            seen.append(self._seen("shell.fork-bomb", line.bomb, part.through))
+        return seen, [one._replace(through=part.through) for one in line.commands]
+
+    def _simple(self, one: Simple) -> Seen:
+        inside = self._in_copy and matching.stays_inside(one)
+        one = gitwords.plain(one) if one.program == "git" else one
+        looked = matching.Looked(one)
+        rules = (*self._programs.get(one.program, ()), *self._programs.get("*", ()))
+        if looked.harmless:
+            return Seen(one.source, one.through, Verdict("allow"))
+        hits = [
+            self._verdict(rule, one.source, one.through)
+            for rule in rules
+            if not (inside and rule.reach == "folder") and looked.fits(rule)
+        ]
+        return Seen(one.source, one.through, worst(hits))
+
+    def _code(self, code: Code) -> Seen:
+        rules = (rule for rule in self._codes if not (self._in_copy and rule.reach == "folder"))
+        hits = [self._verdict(rule, code.text, code.through) for rule in rules if matching.fits_code(rule, code)]
+        return Seen(code.text, code.through, worst(hits))
+
+    def _seen(self, rule: str, source: str, through: tuple[str, ...]) -> Seen:
+        return Seen(source, through, self._verdict(self._named[rule], source, through))
+
+    def _verdict(self, rule: Rule, source: str, through: tuple[str, ...]) -> Verdict:
+        if rule.id in self.allowed:
+            return Verdict("allow", rule.id, "allowed by the project's settings", source, through)
+        return Verdict(rule.verdict, rule.id, rule.reason, source, through)
+
+
+def _source(part: Inner) -> str:
+    return (part.text if isinstance(part, Script | Code) else part.source)[:200]

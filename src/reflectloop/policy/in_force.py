@@ -1,0 +1,46 @@
+"""Which rules are in force: the shipped ones, the user's, and those that were accepted in the project."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from reflectloop.config import PolicyConfig
+from reflectloop.errors import InvalidInput
+from reflectloop.policy import shipped
+from reflectloop.policy.commands import Policy
+from reflectloop.policy.rule import Rule
+
+ACCEPTED = Path(".reflectloop") / "rules"  # each file one accepted patch of the rules
+
+
+def of(settings: PolicyConfig, root: Path) -> Policy:
+    """A rule file with faults is refused: nothing is judged by half of the rules."""
+    own = _own(([root / settings.rules] if settings.rules else []) + sorted((root / ACCEPTED).glob("*.yaml")))
+    rules = (*shipped.rules(), *own)
+    unknown = sorted(set(settings.allow) - {rule.id for rule in rules})
+    if unknown:
+        raise InvalidInput(f"[policy] allow names no rule: {', '.join(unknown)}", next_step="reflectloop policy rules")
+    return Policy(rules, frozenset(settings.allow)) if own or settings.allow else default()
+
+
+def _own(paths: list[Path]) -> list[Rule]:
+    if not paths:
+        return []
+    from reflectloop.policy import rulefile  # noqa: PLC0415 - reading rule files is slow and seldom needed
+
+    found: dict[str, Path] = {}
+    rules: list[Rule] = []
+    for path in paths:
+        for rule in rulefile.checked(path):
+            if rule.id in found:
+                raise InvalidInput(f"{path}: {found[rule.id]} has a rule '{rule.id}' too", next_step=f"correct {path}")
+            found[rule.id] = path
+            rules.append(rule)
+    return rules
+
+
+@cache
+def default() -> Policy:
+    """The shipped rules alone."""
+    return Policy(shipped.rules())

@@ -1,0 +1,139 @@
+"""Reads a file of rules. Every rule carries samples, and one that does not do what they say is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import re2
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from reflectloop.errors import Fault, InvalidInput
+from reflectloop.plan import strict_yaml
+from reflectloop.policy import additions, shipped
+from reflectloop.policy.checks import CHECKS
+from reflectloop.policy.commands import Policy
+from reflectloop.policy.places import Place
+from reflectloop.policy.rule import Rule, Verb, compiled
+from reflectloop.policy.simple import LONGEST
+from reflectloop.terms import wrong_shape
+
+Text = Annotated[str, Field(min_length=1)]
+Texts = tuple[Text, ...]
+_PATTERNS = ("args", "code", "files", "line", "unless")
+
+
+class Entry(BaseModel):
+    """One rule as it is written."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]*(\.[a-z0-9-]+)+$")]
+    verdict: Verb
+    reason: Text
+    program: Texts = ()
+    sub: Texts = ()
+    flags: Texts = ()
+    without: Texts = ()
+    args: str = ""
+    place: tuple[Place, ...] = ()
+    writes: tuple[Place, ...] = ()
+    check: str = ""
+    language: Texts = ()
+    code: str = ""
+    files: str = ""
+    line: str = ""
+    unless: str = ""
+    reach: Literal["", "folder"] = ""
+    match: Annotated[Texts, Field(min_length=1)]
+    not_match: Texts = ()
+
+    @model_validator(mode="after")
+    def _whole(self) -> Entry:
+        if self.check and self.check not in CHECKS:
+            raise ValueError(f"'check' is one of {', '.join(CHECKS)}")
+        if bool(self.language) != bool(self.code):
+            raise ValueError("'language' and 'code' go together")
+        if sum(map(bool, (self.program, self.language, self.line or self.files))) > 1:
+            raise ValueError("a rule has either 'program', or 'language' and 'code', or 'line' or 'files'")
+        for name in _PATTERNS:
+            _compiles(name, getattr(self, name))
+        return self
+
+    @property
+    def rule(self) -> Rule:
+        return Rule(**self.model_dump(exclude={"match", "not_match"}))
+
+
+def _compiles(name: str, pattern: str) -> None:
+    try:
+        compiled(pattern)
+    except re2.error as fault:
+        raise ValueError(f"the pattern of '{name}' is broken: {fault}") from fault
+
+
+def read(path: Path) -> tuple[Entry, ...]:
+    """The rules of a file; every fault at once, with its line."""
+    try:
+        document = strict_yaml.parse(path.read_bytes())
+    except OSError as fault:
+        raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
+    except strict_yaml.Refused as fault:
+        raise _refused(path, [fault.fault]) from fault
+    if document.faults:
+        raise _refused(path, document.faults)
+    rules = document.value.get("rules") if isinstance(document.value, dict) else None
+    if not isinstance(rules, list) or list(document.value) != ["rules"]:  # type: ignore[arg-type]
+        raise _refused(path, [Fault("", None, "a rule file is a mapping with one key, 'rules', and a list below it")])
+    faults: list[Fault] = []
+    entries = [entry for at, raw in enumerate(rules) if (entry := _entry(at, raw, document, faults))]
+    if faults:
+        raise _refused(path, faults)
+    return tuple(entries)
+
+
+def _entry(at: int, raw: Any, document: strict_yaml.Document, faults: list[Fault]) -> Entry | None:  # noqa: ANN401
+    try:
+        return Entry.model_validate(raw)
+    except ValidationError as fault:
+        for error in fault.errors():
+            place = ("rules", at, *error["loc"])
+            message = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+            faults.append(Fault(strict_yaml.dotted(place), document.line(place), message))
+    return None
+
+
+def _refused(path: Path, faults: Sequence[Fault]) -> InvalidInput:
+    told = tuple(fault._replace(code=InvalidInput.code) for fault in faults)
+    return InvalidInput(f"{path}: {len(told)} fault(s) in its rules", next_step=f"correct {path}", faults=told)
+
+
+def checked(path: Path) -> tuple[Rule, ...]:
+    """A user's rules; raises when one is broken, or does not do what its samples say."""
+    entries = read(path)
+    own = {rule.id for rule in shipped.rules()}
+    faults = [Fault(entry.id, None, "a shipped rule has this id") for entry in entries if entry.id in own]
+    faults += [Fault(entry.id, None, said) for entry in entries for said in faults_of(entry)]
+    if faults:
+        raise _refused(path, faults)
+    return tuple(entry.rule for entry in entries)
+
+
+def faults_of(entry: Entry) -> list[str]:
+    """What is wrong with a rule, judged by its own samples."""
+    missed = [one for one in entry.match if not speaks(entry.rule, one)]
+    wrong = [one for one in entry.not_match if speaks(entry.rule, one)]
+    return [f"rule '{entry.id}' does not match its sample {one!r}" for one in missed] + [
+        f"rule '{entry.id}' matches what it should not: {one!r}" for one in wrong
+    ]
+
+
+def speaks(rule: Rule, sample: str) -> bool:
+    """Does this rule alone say something about a sample?"""
+    if rule.kind == "added":
+        path, _, text = sample.partition(": ")
+        return additions.fits(rule, path, text)
+    shapes = [one for one in shipped.rules() if one.kind == "shape" and one.id != rule.id]
+    seen = Policy((rule, *shapes)).look(sample.replace("{long}", "x " * LONGEST))
+    return any(one.verdict.rule == rule.id for one in seen)

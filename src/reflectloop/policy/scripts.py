@@ -1,0 +1,186 @@
+"""Commands that run text: shells, interpreters, clients of databases. Finds the text, wherever it comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reflectloop.policy import options
+from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Inner, Opaque, Script, Simple, Word
+
+_SHELL_TAKING = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
+_DECODERS = frozenset("base64 base32 basenc xxd openssl gunzip zcat bzcat xzcat rev tr uudecode gpg hexdump od".split())
+_FETCHERS = frozenset(
+    "curl wget fetch aria2c http https nc ncat netcat socat ftp lynx w3m iwr invoke-webrequest".split()
+)
+_LONGEST_NAME = 40
+_POWERSHELL = frozenset(("powershell", "pwsh", "cmd"))
+
+
+class Interpreter(NamedTuple):
+    language: str
+    flags: frozenset[str]  # whose value is code
+    letters: str  # of those, the ones that may end a cluster: `perl -ne`
+
+
+# The language, the programs that run it, the options whose value is code.
+_INTERPRETERS = """
+    python: python pypy: -c
+    node: node nodejs bun tsx ts-node: -e --eval -p --print -pe
+    node: deno: eval
+    ruby: ruby irb: -e
+    perl: perl: -e -E
+    php: php: -r
+    lua: lua luajit: -e
+    r: Rscript R: -e
+    julia: julia: -e -E
+    elixir: elixir: -e --eval
+    erlang: erl: -eval
+    jvm: groovy scala jshell: -e
+    haskell: ghc: -e
+    applescript: osascript: -e
+    emacs: emacs: --eval -eval
+    vim: vim nvim vi ex: -c
+    awk: awk gawk mawk nawk:
+    sed: sed gsed: -e
+    redis: redis-cli valkey-cli:
+    mongo: mongo mongosh: --eval
+    sql: psql pgcli usql duckdb: -c -s --command
+    sql: mysql mariadb mycli cqlsh cockroach hive beeline spanner-cli: -e --execute
+    sql: sqlcmd: -Q -q
+    sql: clickhouse clickhouse-client snowsql: -q --query
+    sql: presto trino influx: --execute -execute
+    sql: sqlite3 sqlite bq sqlplus isql cypher-shell:
+"""
+_WORDS_ARE_CODE = frozenset("bq sqlite3 sqlite redis-cli valkey-cli awk gawk mawk nawk sed gsed cypher-shell".split())
+_JOINED = frozenset(("redis-cli", "valkey-cli", "bq"))
+_ATTACHED = frozenset(("python", "perl", "ruby", "sql"))  # `-c'code'` without a space
+
+
+def _read(table: str) -> Iterator[tuple[str, Interpreter]]:
+    for line in table.strip().splitlines():
+        language, programs, flags = (part.split() for part in line.split(":", 2))
+        letters = "".join(flag[1] for flag in flags if re.fullmatch(r"-\w", flag))
+        for program in programs:
+            yield program, Interpreter(language[0], frozenset(flags), letters)
+
+
+_BY_NAME = dict(_read(_INTERPRETERS))
+
+
+def inner(one: Simple) -> Iterator[Inner]:
+    program = one.program
+    if program in SHELLS:
+        yield from _shell(one)
+    elif program in _POWERSHELL:
+        yield from _powershell(one)
+    elif program in (".", "source", "(evaluated)"):
+        yield from _sourced(one, one.words[1:])
+    elif program in ("at", "batch") and one.feed and one.feed.text:
+        yield Script(one.feed.text, (*one.through, program))
+    else:
+        yield from _interpreter(one, program)
+
+
+def _shell(one: Simple) -> Iterator[Inner]:
+    words, through = one.words[1:], (*one.through, one.program)
+    at = next(
+        (at for at, word in enumerate(words) if re.fullmatch(r"-[a-zA-Z]{0,8}?c[a-zA-Z]{0,8}|--command", word.text)),
+        None,
+    )
+    if at is not None and all(word.text[:1] in "-+" or word.text == "pipefail" for word in words[:at]):
+        yield from _given_script(one, options.split(words[at + 1 :], _SHELL_TAKING, stop=True).rest)
+        return
+    files = options.split(words, _SHELL_TAKING, stop=True)
+    if files.rest and files.rest[0].text != "-" and not files.has(("-s",)):
+        yield from _sourced(one, files.rest)
+    elif one.feed is not None and one.feed.text is not None:
+        yield Script(one.feed.text, through)
+        yield from _piped(one, encoded_only=True)
+    elif one.feed is not None:
+        yield from _piped(one)
+
+
+def _given_script(one: Simple, words: tuple[Word, ...]) -> Iterator[Inner]:
+    if not words:
+        return
+    script, through = words[0], (*one.through, one.program)
+    if script.made_by and not script.known:
+        yield from _sourced(one, words[:1])
+    if not script.known and re.fullmatch(r"\s*(\$\(…\)|\$\{?[\w@*]+\}?)\s*", script.text):
+        yield Opaque("shell.unknown-script", one.source, one.through)
+        return
+    given = tuple((str(at), word.text) for at, word in enumerate(words[1:]))
+    yield Script(script.text.replace(UNKNOWN, "${unknown}"), through, given, one.folder)
+
+
+def _sourced(one: Simple, words: tuple[Word, ...]) -> Iterator[Inner]:
+    """Text that a substitution makes and a shell runs."""
+    made_by = {name for word in words[:1] for name in word.made_by}
+    if made_by & _DECODERS:
+        yield Opaque("shell.encoded", one.source, one.through)
+    elif made_by & _FETCHERS:
+        yield Opaque("shell.fetched", one.source, one.through)
+
+
+def _piped(one: Simple, *, encoded_only: bool = False) -> Iterator[Inner]:
+    made_by = set(one.feed.made_by if one.feed else ())
+    if made_by & _DECODERS and not made_by & {"tar", "psql"}:
+        yield Opaque("shell.encoded", one.source, one.through)
+    elif encoded_only:
+        return
+    elif made_by & _FETCHERS:
+        yield Opaque("shell.fetched", one.source, one.through)
+    elif made_by:
+        yield Opaque("shell.piped", one.source, one.through)
+
+
+def _powershell(one: Simple) -> Iterator[Inner]:
+    texts, through = one.texts[1:], (*one.through, one.program)
+    for at, text in enumerate(texts):
+        low = text.lower()
+        if low in ("-c", "-command", "/c", "/k", "-commandwithargs"):
+            code = " ".join(texts[at + 1 :])
+            yield Code("powershell", code, through)
+            yield Script(code, through, guess=True)
+        elif low in ("-e", "-ec", "-enc", "-encodedcommand"):
+            yield Opaque("shell.encoded", one.source, one.through)
+    if one.feed and one.feed.text:
+        yield Code("powershell", one.feed.text, through)
+
+
+def _interpreter(one: Simple, program: str) -> Iterator[Inner]:
+    name = program if program in _BY_NAME else re.sub(r"[\d.]+$", "", program[:_LONGEST_NAME])
+    known = _BY_NAME.get(name)
+    if known is None:
+        return
+    through = (*one.through, program)
+    for text in _codes(one, name, known):
+        yield Code(known.language, text, through, one.folder)
+    if name in _WORDS_ARE_CODE or one.feed is None:
+        return
+    has_file = any(not word.text.startswith("-") for word in one.words[1:])
+    if one.feed.text is not None and (not has_file or known.language == "sql"):
+        yield Code(known.language, one.feed.text, through, one.folder)
+    elif known.language not in ("sql", "mongo") and (len(one.words) == 1 or one.texts[-1] == "-"):
+        yield from _piped(one)
+
+
+def _codes(one: Simple, name: str, known: Interpreter) -> Iterator[str]:
+    texts = one.texts[1:]
+    letters = known.letters or "~"
+    for at, text in enumerate(texts):
+        flag, equals, value = text.partition("=")
+        clustered = name != "python" and re.fullmatch(rf"-[a-zA-Z0-9]*[{letters}]", text)
+        if text in known.flags or clustered:
+            yield from texts[at + 1 : at + 2]
+        elif equals and flag in known.flags:
+            yield value
+        elif known.language in _ATTACHED and re.match(rf"-[{letters}].", text):
+            yield text[2:]
+    if name in _WORDS_ARE_CODE:
+        words = [text for text in texts if not text.startswith("-")]
+        yield from [" ".join(words)] if name in _JOINED else words
+    if known.language == "vim":
+        yield from (text[1:] for text in texts if text.startswith("+"))

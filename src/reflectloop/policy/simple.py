@@ -1,0 +1,86 @@
+"""A simple command as the policy sees it: words without their quotes, and what is known of its input."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import NamedTuple
+
+SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash csh tcsh pdksh yash oksh osh xonsh nu".split())
+# Characters of one command: where a text is no shell, the parser takes the square of its length.
+LONGEST = 50_000
+UNKNOWN = "$(…)"  # what a substitution gives is known only when it runs
+
+
+class Word(NamedTuple):
+    text: str
+    known: bool = True  # False: a part of it is known only when it runs
+    made_by: tuple[str, ...] = ()  # the programs inside its substitutions
+
+
+class Redirect(NamedTuple):
+    operator: str
+    target: Word
+
+
+class Feed(NamedTuple):
+    """What a command reads on its standard input."""
+
+    text: str | None  # None: known only when it runs
+    made_by: tuple[str, ...] = ()
+
+
+class Simple(NamedTuple):
+    words: tuple[Word, ...]
+    redirects: tuple[Redirect, ...] = ()
+    feed: Feed | None = None
+    source: str = ""
+    folder: str = ""  # where an earlier `cd` of the same line went; empty: where the line began
+    through: tuple[str, ...] = ()
+
+    @property
+    def program(self) -> str:
+        name = posixpath.basename(self.words[0].text) if self.words else ""
+        return name.removesuffix(".exe")
+
+    @property
+    def texts(self) -> list[str]:
+        return [word.text for word in self.words]
+
+    def inside(self, words: tuple[Word, ...], *, feed: Feed | None = None) -> Simple:
+        """The command that this one starts with `words`."""
+        source = " ".join(word.text for word in words)
+        return Simple(words, (), feed or self.feed, source, self.folder, (*self.through, self.program))
+
+
+def of_argv(argv: tuple[str, ...]) -> Simple:
+    return Simple(tuple(Word(word) for word in argv), source=" ".join(argv))
+
+
+class Script(NamedTuple):
+    """Text that a shell will run."""
+
+    text: str
+    through: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+    folder: str = ""
+    guess: bool = False  # it may be no shell text at all: what cannot be parsed means nothing
+
+
+class Code(NamedTuple):
+    """Text that an interpreter will run."""
+
+    language: str
+    text: str
+    through: tuple[str, ...]
+    folder: str = ""
+
+
+class Opaque(NamedTuple):
+    """Something will be run, and what it is cannot be told before."""
+
+    rule: str
+    source: str
+    through: tuple[str, ...]
+
+
+Inner = Simple | Script | Code | Opaque

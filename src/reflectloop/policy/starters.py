@@ -1,0 +1,220 @@
+"""Commands that start others in a way of their own: from their input, from options, from one of their words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from reflectloop.policy import gitwords, options
+from reflectloop.policy.simple import SHELLS, UNKNOWN, Feed, Inner, Opaque, Script, Simple, Word
+
+_MOST = 64  # inputs of one `parallel` that are looked at one by one
+_XARGS = frozenset(
+    """
+    -I -n -P -L -s -d -a -E -J -R -S --max-args --max-procs --max-lines --delimiter --arg-file --replace-str
+    """.split()
+)
+_PARALLEL = frozenset(
+    """
+    -j --jobs -a --arg-file -I -d --delimiter --colsep -C -N -n -S --sshlogin --timeout --retries --joblog --results
+    --tmpdir --wd --workdir
+    """.split()
+)
+_EXECS = frozenset("-exec -execdir -ok -okdir -x -X --exec --exec-batch".split())
+_SETTING = re.compile(
+    r"(?is)(?:alias\.[\w-]+=!|core\.(?:pager|editor|sshcommand|fsmonitor|hookspath)=|diff\.external=)(.*)"
+)
+
+
+def inner(one: Simple) -> Iterator[Inner]:
+    special = _SPECIAL.get(one.program)
+    return special(one) if special else iter(())
+
+
+def _env(one: Simple) -> Iterator[Inner]:
+    """`env -S 'A=1 cmd' args`: the string is split and stands before the rest."""
+    for at, word in enumerate(one.words[1:], 1):
+        found = re.match(r"(?:-[a-zA-Z]*S|--split-string=?)(.*)", word.text, re.DOTALL)
+        if found:
+            rest = one.words[at + 1 :]
+            said = found[1] or (rest[0].text if rest else "")
+            rest = rest if found[1] else rest[1:]
+            words = (one.words[0], *(Word(text) for text in said.split()), *rest)
+            yield one.inside(words)
+            return
+        if not word.text.startswith("-"):
+            return
+
+
+def _xargs(one: Simple) -> Iterator[Inner]:
+    arguments = options.split(one.words[1:], _XARGS, stop=True)
+    words = arguments.rest
+    if not words:
+        return
+    hole = arguments.value("-I", "-J", "--replace") or ("{}" if arguments.has(("-i", "--replace")) else "")
+    hole = next((word.text[2:] for word in one.words[1:] if re.match(r"-i.", word.text)), hole)
+    given = _given(one.feed) if "-a" not in arguments.flags else [Word(UNKNOWN, known=False)]
+    if words[0].text.rpartition("/")[2] in SHELLS and any(_is_script(at, words, hole) for at in range(len(words))):
+        yield Opaque("shell.unknown-script", one.source, one.through)
+    if hole and any(hole in word.text for word in words):
+        text = " ".join(word.text for word in given)
+        yield one.inside(tuple(_filled(word, hole, text, known=given[0].known) for word in words))
+    else:
+        yield one.inside((*words, *given))
+
+
+def _is_script(at: int, words: Sequence[Word], hole: str) -> bool:
+    """The text that a shell runs is what the input says: the hole behind `-c`, or nothing at all."""
+    behind = words[at + 1].text if at + 1 < len(words) else hole
+    return words[at].text.endswith("c") and words[at].text.startswith("-") and behind == hole
+
+
+def _given(feed: Feed | None) -> list[Word]:
+    if feed is None or feed.text is None or not feed.text.split():
+        return [Word(UNKNOWN, known=False)]
+    return [Word(text) for text in feed.text.split()]
+
+
+def _filled(word: Word, hole: str, text: str, *, known: bool) -> Word:
+    return Word(word.text.replace(hole, text), word.known and known) if hole in word.text else word
+
+
+def _parallel(one: Simple) -> Iterator[Inner]:
+    words = options.split(one.words[1:], _PARALLEL, stop=True).rest
+    at = next((at for at, word in enumerate(words) if word.text in (":::", ":::+", "::::")), None)
+    template, inputs = (words, None) if at is None else (words[:at], words[at + 1 :])
+    if inputs is not None and words[len(template)].text == "::::":
+        inputs = None
+    for given in _inputs(one, inputs):
+        if not template:
+            yield (
+                Script(given.text, (*one.through, "parallel"))
+                if given.known
+                else Opaque("shell.unknown-script", one.source, one.through)
+            )
+        elif any("{}" in word.text for word in template):
+            yield one.inside(tuple(_filled(word, "{}", given.text, known=given.known) for word in template))
+        else:
+            yield one.inside((*template, given))
+    if len(template) == 1 and " " in template[0].text:
+        yield Script(template[0].text.replace("{}", UNKNOWN), (*one.through, "parallel"))
+
+
+def _inputs(one: Simple, inputs: Sequence[Word] | None) -> list[Word]:
+    if inputs is None:
+        return _given(one.feed)
+    return [word for word in inputs if word.text not in (":::", ":::+")][:_MOST]
+
+
+def _find(one: Simple) -> Iterator[Inner]:
+    """Each `-exec`, up to its end or the line's."""
+    command: list[Word] | None = None
+    for word in (*one.words, Word(";")):
+        if command is None:
+            command = [] if word.text in _EXECS else None
+        elif word.text in (";", "+"):
+            filled = tuple(_filled(part, "{}", UNKNOWN, known=False) for part in command)
+            if one.program.startswith("fd") and filled == tuple(command):
+                filled = (*filled, Word(UNKNOWN, known=False))
+            yield one.inside(filled)
+            command = None
+        else:
+            command.append(word)
+
+
+def _git(one: Simple) -> Iterator[Inner]:
+    """Commands that git starts: aliases, programs it is configured with, `rebase -x`, `bisect run` and such."""
+    texts = one.texts
+    through = (*one.through, "git")
+    for at, text in enumerate(texts):
+        following = texts[at + 1] if at + 1 < len(texts) else ""
+        setting = following if text in ("-c", "config", "--config") else text[2:] if re.match(r"-c\w", text) else ""
+        said = _SETTING.match(setting)
+        if said:
+            yield Script(said[1], through, guess=True)
+        if text in ("-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter") and following:
+            yield Script(following, through, guess=True)
+        if text.startswith(("--exec=", "!")):
+            yield Script(text.partition("=")[2] or text[1:], through, guess=True)
+    plain = gitwords.plain(one)
+    if plain.texts[1:3] in (["bisect", "run"], ["submodule", "foreach"]):
+        words = options.split(plain.words[3:], stop=True).rest
+        yield Script(words[0].text, through) if len(words) == 1 else one.inside(words)
+
+
+def _scripts(*flags: str) -> Callable[[Simple], Iterator[Inner]]:
+    """Commands with an option whose value a shell runs."""
+
+    def found(one: Simple) -> Iterator[Inner]:
+        arguments = options.split(one.words[1:], frozenset(flags))
+        for name, value in arguments.values:
+            if name in flags and value:
+                yield Script(value, (*one.through, one.program))
+
+    return found
+
+
+def _all_words(one: Simple) -> Iterator[Inner]:
+    """Commands whose words may each be a shell line."""
+    for word in one.words[1:]:
+        if " " in word.text and word.known:
+            yield Script(word.text, (*one.through, one.program), guess=True)
+
+
+def _first_word(one: Simple) -> Iterator[Inner]:
+    for word in one.words[1:2]:
+        yield Script(word.text, (*one.through, one.program), guess=True)
+
+
+def _alias(one: Simple) -> Iterator[Inner]:
+    for word in one.words[1:]:
+        name, equals, value = word.text.partition("=")
+        if equals and name:
+            yield Script(value, (*one.through, "alias"), guess=True)
+
+
+def _eval(one: Simple) -> Iterator[Inner]:
+    words = one.words[1:]
+    made_by = tuple(name for word in words for name in word.made_by)
+    if made_by and any(not word.known for word in words):
+        yield one.inside((Word("(evaluated)"), *words))
+    elif any(not word.known for word in words) and words[0].text.startswith("$"):
+        yield Opaque("shell.unknown-script", one.source, one.through)
+    elif words:
+        yield Script(" ".join(word.text for word in words), (*one.through, "eval"))
+
+
+_SPECIAL: dict[str, Callable[[Simple], Iterator[Inner]]] = {
+    "alias": _alias,
+    "env": _env,
+    "eval": _eval,
+    "fd": _find,
+    "fdfind": _find,
+    "find": _find,
+    "gfind": _find,
+    "flock": _scripts("-c", "--command"),
+    "gcloud": _scripts("--command"),
+    "git": _git,
+    "hyperfine": _all_words,
+    "concurrently": _all_words,
+    "npm-run-all": _all_words,
+    "entr": _all_words,
+    "nodemon": _scripts("--exec", "-x"),
+    "watchexec": _all_words,
+    "nix": _scripts("-c", "--command"),
+    "nix-shell": _scripts("--run", "--command"),
+    "npx": _scripts("-c", "--call"),
+    "parallel": _parallel,
+    "runuser": _scripts("-c", "--command"),
+    "script": _scripts("-c", "--command"),
+    "su": _scripts("-c", "--command", "--session-command"),
+    "tar": _scripts("--to-command", "--use-compress-program", "-I"),
+    "tmux": _all_words,
+    "screen": _all_words,
+    "trap": _first_word,
+    "vagrant": _scripts("-c", "--command"),
+    "fly": _scripts("-C", "--command"),
+    "xargs": _xargs,
+    "gxargs": _xargs,
+    "sem": _all_words,
+}

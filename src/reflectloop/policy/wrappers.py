@@ -1,0 +1,198 @@
+"""Commands that start another command: which of their words are their own, and which are the other's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from reflectloop.policy import options
+from reflectloop.policy.simple import Inner, Script, Simple, Word
+
+_ASSIGNMENT = re.compile(r"[\w.-]*=")
+
+
+class Wrapper(NamedTuple):
+    """The options that take a value, and how many words stand before the command."""
+
+    taking: str = ""
+    skip: int = 0
+    assigns: bool = False
+    after: str = ""  # the command begins behind this word of its own, as `run` in `poetry run`
+    split: bool = False  # the words are put together and given to a shell
+
+
+_SUDO = """
+    -u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot --role --type
+    --close-from
+"""
+_RUN = """
+    -e --env -v --volume -w --workdir -u --user -p --publish --name --network --net --entrypoint -m
+    --memory --cpus --mount -h --hostname -l --label --platform --env-file --add-host --device --gpus
+    --ulimit --shm-size --restart --cap-add --cap-drop --security-opt --pull --ip --dns --log-driver
+    --log-opt --tmpfs --volumes-from --link --pid --ipc --userns --runtime --expose --stop-signal
+    --health-cmd
+"""
+_KUBE = """
+    -n --namespace -c --container --context --kubeconfig --cluster --user -s --server -f --filename
+    --request-timeout --as --token
+"""
+_NODE = "-p --package -w --workspace -C --dir --filter -F --prefix --cwd"
+WRAPPERS: dict[str, Wrapper] = {
+    "aws-vault": Wrapper("-d --duration --region", 1, after="exec"),
+    "bundle": Wrapper(after="exec"),
+    "bunx": Wrapper(),
+    "busybox": Wrapper(),
+    "caffeinate": Wrapper("-t -w"),
+    "catchsegv": Wrapper(),
+    "ccache": Wrapper(),
+    "chpst": Wrapper("-u -U -e -/ -n -l -L -m -d -o -p -f -c"),
+    "chroot": Wrapper("--userspec --groups", 1),
+    "chronic": Wrapper(),
+    "chrt": Wrapper("-T -P -D", 1),
+    "cgexec": Wrapper("-g"),
+    "command": Wrapper(),
+    "builtin": Wrapper(),
+    "conda": Wrapper("-n --name -p --prefix --cwd", after="run"),
+    "coverage": Wrapper(after="exec"),
+    "cross-env": Wrapper(assigns=True),
+    "dbus-run-session": Wrapper("--config-file"),
+    "direnv": Wrapper("", 1, after="exec"),
+    "distrobox": Wrapper("-n --name", after="enter"),
+    "doas": Wrapper("-u -C"),
+    "doppler": Wrapper("-p --project -c --config -t --token", after="run"),
+    "dotenv": Wrapper("-f --file -e", after="run"),
+    "eatmydata": Wrapper(),
+    "env": Wrapper("-u -C -P --unset --chdir", assigns=True),
+    "exec": Wrapper("-a"),
+    "fakechroot": Wrapper(),
+    "fakeroot": Wrapper("-l -s -i -b --lib --faked"),
+    "firejail": Wrapper(),
+    "fly": Wrapper("-a --app", after="exec"),
+    "gosu": Wrapper("", 1),
+    "hatch": Wrapper("-e --env", after="run"),
+    "infisical": Wrapper("--env --path", after="run"),
+    "ionice": Wrapper("-c -n -P -u --class --classdata"),
+    "linux32": Wrapper(),
+    "linux64": Wrapper(),
+    "ltrace": Wrapper("-o -e -p -s -u -n -a -l"),
+    "mamba": Wrapper("-n --name -p --prefix", after="run"),
+    "micromamba": Wrapper("-n --name -p --prefix -r", after="run"),
+    "mise": Wrapper(after="exec|x"),
+    "nice": Wrapper("-n --adjustment"),
+    "nocache": Wrapper(),
+    "noglob": Wrapper(),
+    "nohup": Wrapper(),
+    "npx": Wrapper(_NODE),
+    "nsenter": Wrapper("-t --target -S -G -r -w"),
+    "numactl": Wrapper("-N -m -C -i -p"),
+    "op": Wrapper("--env-file --account", after="run"),
+    "pdm": Wrapper("-p --project", after="run"),
+    "perf": Wrapper("-o -e -F", after="record|stat"),
+    "pipenv": Wrapper(after="run"),
+    "pipx": Wrapper("--spec --python --pip-args", after="run"),
+    "pixi": Wrapper("-e --environment --manifest-path", after="run"),
+    "poetry": Wrapper("-C --directory", after="run"),
+    "prlimit": Wrapper(),
+    "proxychains": Wrapper("-f"),
+    "proxychains4": Wrapper("-f"),
+    "pyenv": Wrapper(after="exec"),
+    "rbenv": Wrapper(after="exec"),
+    "rlwrap": Wrapper("-f -H -a -p"),
+    "rtk": Wrapper(),
+    "runuser": Wrapper("-u -g -G --user --group"),
+    "rye": Wrapper(after="run"),
+    "s6-setuidgid": Wrapper("", 1),
+    "setarch": Wrapper("", 1),
+    "setpriv": Wrapper("--reuid --regid --groups"),
+    "setsid": Wrapper(),
+    "setuidgid": Wrapper("", 1),
+    "softlimit": Wrapper("-m -d -s"),
+    "sops": Wrapper("", 1, after="exec-env"),
+    "sshpass": Wrapper("-p -f -d -P"),
+    "stdbuf": Wrapper("-i -o -e --input --output --error"),
+    "strace": Wrapper("-o -e -p -s -u -a -I -E -O -P -S -b"),
+    "su-exec": Wrapper("", 1),
+    "sudo": Wrapper(_SUDO, assigns=True),
+    "systemd-inhibit": Wrapper(),
+    "systemd-run": Wrapper("-u -p -E -M -H --unit --property --setenv --slice --uid --gid", assigns=True),
+    "taskset": Wrapper("", 1),
+    "time": Wrapper("-f -o --format --output"),
+    "timeout": Wrapper("-s -k --signal --kill-after", 1),
+    "gtimeout": Wrapper("-s -k --signal --kill-after", 1),
+    "torsocks": Wrapper(),
+    "torify": Wrapper(),
+    "toybox": Wrapper(),
+    "tsocks": Wrapper(),
+    "unbuffer": Wrapper(),
+    "unshare": Wrapper("-S -G -R -w"),
+    "uv": Wrapper(
+        "-p --python --with --extra --group --directory --project --with-requirements --env-file", after="run|x"
+    ),
+    "uvx": Wrapper("-p --python --with --from"),
+    "valgrind": Wrapper(),
+    "watch": Wrapper("-n --interval", split=True),
+    "wsl": Wrapper("-d -u --distribution --user --cd -e"),
+    "xvfb-run": Wrapper("-s -n -e -f -w -p --server-args --server-num"),
+    "yarn": Wrapper(_NODE, after="exec|dlx"),
+    "pnpm": Wrapper(_NODE, after="exec|dlx"),
+    "npm": Wrapper(_NODE, after="exec|x"),
+    "docker": Wrapper(_RUN, 1, after="exec|run"),
+    "podman": Wrapper(_RUN, 1, after="exec|run"),
+    "nerdctl": Wrapper(_RUN, 1, after="exec|run"),
+    "docker-compose": Wrapper(_RUN + " -f --file --project-directory", 1, after="exec|run"),
+    "kubectl": Wrapper(_KUBE, 1, after="exec"),
+    "oc": Wrapper(_KUBE, 1, after="exec|rsh"),
+    "lxc": Wrapper("--env --cwd --user", 1, after="exec"),
+    "incus": Wrapper("--env --cwd --user", 1, after="exec"),
+    "machinectl": Wrapper("-E --uid --setenv", 1, after="shell"),
+    "adb": Wrapper("-s -t -H -P", after="shell", split=True),
+    "heroku": Wrapper("-a --app -s --size", after="run", split=True),
+    "ssh": Wrapper("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B", 1, split=True),
+    "autossh": Wrapper("-b -c -D -E -e -F -I -i -J -L -l -m -M -O -o -p -Q -R -S -W -w -B", 1, split=True),
+    "mosh": Wrapper("-p", 1),
+    "rsh": Wrapper("-l", 1, split=True),
+    "entr": Wrapper(),
+    "flock": Wrapper("-w -E --timeout", 1),
+}
+
+
+def inner(one: Simple) -> Iterator[Inner]:
+    """What a command starts by the words behind its own."""
+    wrapper = WRAPPERS.get(one.program)
+    if wrapper:
+        yield from _unwrapped(one, wrapper)
+    elif one.words and _ASSIGNMENT.match(one.words[0].text) and len(one.words) > 1:
+        yield one.inside(one.words[1:])
+
+
+def _unwrapped(one: Simple, wrapper: Wrapper) -> Iterator[Inner]:
+    words: Sequence[Word] = one.words[1:]
+    taking = frozenset(wrapper.taking.split())
+    if wrapper.after:
+        words = _behind(words, wrapper.after.split("|"))
+    words = options.split(words, taking, stop=True).rest
+    if wrapper.assigns:
+        words = _without_assignments(words, taking)
+    if wrapper.skip:
+        words = options.split(words[wrapper.skip :], taking if wrapper.split else frozenset(), stop=True).rest
+    if words and wrapper.split:
+        yield Script(" ".join(word.text for word in words), (*one.through, one.program))
+    elif words:
+        yield one.inside(tuple(words))
+
+
+def _behind(words: Sequence[Word], names: Sequence[str]) -> Sequence[Word]:
+    """The words behind the first of `names`, where that is a subcommand."""
+    for at, word in enumerate(words):
+        if word.text in names:
+            return words[at + 1 :]
+        if word.text in ("install", "add", "build", "test", "publish", "delete", "create", "get", "apply", "--"):
+            break
+    return ()
+
+
+def _without_assignments(words: Sequence[Word], taking: frozenset[str]) -> Sequence[Word]:
+    while words and (_ASSIGNMENT.match(words[0].text) or words[0].text == "-"):
+        words = options.split(words[1:], taking, stop=True).rest
+    return words

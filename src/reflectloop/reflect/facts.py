@@ -1,0 +1,106 @@
+"""What an outcome and an exit code say by themselves, before a line of output is read."""
+
+from __future__ import annotations
+
+import signal
+from typing import NamedTuple
+
+from reflectloop.errors import StepFailed, StepTimeout, VerificationFailed
+from reflectloop.reflect.record import Category, Diagnosis
+from reflectloop.reflect.rule import is_word
+from reflectloop.verify.result import VerificationResult
+
+_TIMED_OUT = 124  # of timeout(1)
+_NOT_RUNNABLE, _NOT_FOUND = 126, 127
+_SIGNALLED, _LAST_SIGNAL = 128, 64
+_CHECKED = {"test", "lint", "type", "build"}
+_LAST = 8  # among the ranks of rules: an exit code says less than a line
+
+
+class Told(NamedTuple):
+    category: Category
+    diagnosis: Diagnosis
+    rank: int = _LAST
+    certain: bool = False  # no line of output knows better
+
+
+def _of(rule: str, cause: str, suggestion: str, next_command: str | None = None) -> Diagnosis:
+    return Diagnosis(rule=rule, root_cause=cause, suggestion=suggestion, next_command=next_command)
+
+
+_LATE = _of(
+    "timeout",
+    "it ran past its time limit: something hangs or waits, or the limit is too short",
+    "look for what hangs, or raise timeout_s; what depends on a service may pass later",
+)
+_KILLED = _of(
+    "killed", "it was killed from outside, most likely for the memory it used", "use less memory, or raise the limit"
+)
+_CRASHED = _of("signal", "it crashed: a signal ended it", "run it alone and look at the last lines of its output")
+_STOPPED = _of("stopped", "it was asked to stop before it was done", "run it again")
+_NOT_THERE = _of("command-missing", "the command is not installed here", "install it, or correct the command")
+_NOT_ALLOWED = _of(
+    "not-executable", "the file may not be executed", "give it the right to be executed, or run it by its interpreter"
+)
+_SIGNALS: dict[int, Told] = {
+    signal.SIGKILL: Told("TOOL", _KILLED),
+    signal.SIGINT: Told("EXTERNAL", _STOPPED),
+    signal.SIGTERM: Told("EXTERNAL", _STOPPED),
+}
+_CODES = {
+    _TIMED_OUT: Told("EXTERNAL", _LATE),
+    _NOT_RUNNABLE: Told("PERMISSION", _NOT_ALLOWED),
+    _NOT_FOUND: Told("ENV", _NOT_THERE),
+}
+
+
+def code_of(result: VerificationResult) -> str:
+    """The published code that a failure of this outcome has."""
+    if result.type == "timeout":
+        return StepTimeout.code
+    return VerificationFailed.code if result.kind in _CHECKED else StepFailed.code
+
+
+def known(result: VerificationResult) -> Told | None:
+    if result.type == "timeout":
+        return Told("EXTERNAL", _LATE, certain=True)
+    if result.type == "tool_missing":
+        name = result.summary.removesuffix(" is not there")
+        cause = f"{name} is not installed here, or not on the PATH"
+        return Told(
+            "ENV", _of("command-missing", cause, result.suggestion, f"command -v {name}" if is_word(name) else None)
+        )
+    if result.type == "test_failure":
+        return None  # some runners exit with the number of failures
+    return _by_exit(result.exit_code)
+
+
+def _by_exit(exit_code: int | None) -> Told | None:
+    code = exit_code or 0
+    if code in _CODES:
+        return _CODES[code]
+    number = -code if code < 0 else code - _SIGNALLED
+    if 0 < number <= _LAST_SIGNAL:
+        return _SIGNALS.get(number, Told("EXECUTION", _CRASHED))
+    return None
+
+
+_UNEXPLAINED = {
+    "test_failure": ("a test does not hold", "the code or the test is wrong"),
+    "collection_error": ("tests could not be loaded", "a test file or what it imports is broken"),
+    "build_failure": ("it does not compile or build", "the code is wrong where the tool says"),
+    "lint": ("a linter complains", "the code breaks a rule of the project"),
+    "type_error": ("types do not fit", "the code is wrong where the checker says"),
+    "no_tests": ("no test was run", "the selection given to the runner matches nothing"),
+}
+
+
+def unexplained(result: VerificationResult) -> Diagnosis:
+    """What can be said where no rule knows a line."""
+    rule = result.type.replace("_", "-")
+    what, why = _UNEXPLAINED.get(result.type, ("it failed, and no line of its output is known to say why", ""))
+    cause = f"{what}: {why}" if why else what
+    first = next((one for one in result.details if one.error), None)
+    if first:
+        cause = f"{what}: {first.error}"[:300]
+    return _of(rule, cause, result.suggestion or "read the end of the log")

@@ -1,0 +1,93 @@
+"""Reads files of rules and policies. A user's rule that does not do what its samples say is refused."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import re2
+from pydantic import BaseModel, ValidationError
+
+from reflectloop.errors import Fault, InvalidInput
+from reflectloop.reflect import lines
+from reflectloop.reflect.policy import Policy
+from reflectloop.reflect.rule import Entry, Rules
+
+SHIPPED = tuple(sorted((Path(__file__).parent / "rules").glob("*.toml")))
+_KEYS = ("rule", "policy")
+Written = TypeVar("Written", bound=BaseModel)
+
+
+class Table(NamedTuple):
+    rules: tuple[Entry, ...] = ()
+    policies: tuple[Policy, ...] = ()
+
+
+@cache
+def shipped() -> Table:
+    tables = [read(path) for path in SHIPPED]
+    return Table(
+        tuple(rule for table in tables for rule in table.rules),
+        tuple(policy for table in tables for policy in table.policies),
+    )
+
+
+def read(path: Path) -> Table:
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+        raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
+    unknown = sorted(set(raw) - set(_KEYS))
+    if unknown or not all(isinstance(raw.get(key, []), list) for key in _KEYS):
+        what = f"unknown keys: {', '.join(unknown)}; " if unknown else ""
+        raise InvalidInput(f"{path}: {what}rules are written as [[rule]] and policies as [[policy]]")
+    return Table(_all(path, "rule", raw, Entry), _all(path, "policy", raw, Policy))
+
+
+def _all(path: Path, key: str, raw: dict[str, Any], model: type[Written]) -> tuple[Written, ...]:
+    return tuple(_one(path, f"{key} {number}", entry, model) for number, entry in enumerate(raw.get(key, ()), 1))
+
+
+def _one(path: Path, place: str, entry: object, model: type[Written]) -> Written:
+    try:
+        return model.model_validate(entry)
+    except ValidationError as fault:
+        name = entry.get("id") or entry.get("tool") if isinstance(entry, dict) else None
+        shown = f"{place} ({name})" if name else place
+        faults = tuple(
+            Fault(".".join([shown, *map(str, error["loc"])]), None, error["msg"], InvalidInput.code)
+            for error in fault.errors()
+        )
+        raise InvalidInput(f"{path}: {shown} is not usable", next_step=f"correct {path}", faults=faults) from fault
+
+
+def checked(path: Path) -> Table:
+    """A user's file; raises when a rule is broken, or does not do what its samples say."""
+    table = read(path)
+    faults = [fault for entry in table.rules for fault in faults_of(entry)]
+    if faults:
+        raise InvalidInput(
+            f"{path}: {len(faults)} fault(s) in its rules",
+            next_step=f"correct {path}",
+            faults=tuple(Fault(fault, None, "", InvalidInput.code) for fault in faults),
+        )
+    return table
+
+
+def faults_of(entry: Entry) -> list[str]:
+    """What is wrong with a rule, judged by its own pattern and samples."""
+    try:
+        rules = Rules([entry])
+    except re2.error as fault:
+        return [f"rule '{entry.id}': the pattern is broken: {fault}"]
+    if rules.hits("x") or rules.hits("all went well"):
+        return [f"rule '{entry.id}': the pattern matches any line"]
+    missed = [one for one in entry.match if not rules.hits(lines.core(one))]
+    wrong = [one for one in entry.not_match if rules.hits(lines.core(one))]
+    return [f"rule '{entry.id}': does not find its sample {one!r}" for one in missed] + [
+        f"rule '{entry.id}': finds what it should not: {one!r}" for one in wrong
+    ]

@@ -1,0 +1,31 @@
+"""Looks in CMake's lists for programs that are still there but that nobody builds as tests any more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.weakening.added import code, stood
+
+_ENDINGS = (".c", ".cc", ".cpp", ".cxx")
+_WORD = re.compile(r"[A-Za-z_][\w.-]*")
+
+
+def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Finding]:
+    for change in changes:
+        folder, _, name = change.path.rpartition("/")
+        if name.lower() == "cmakelists.txt" and change.before is not None and change.after is not None:
+            yield from _unlisted(change, {path for path in context if path.rpartition("/")[0] == folder})
+
+
+def _unlisted(change: Change, beside: set[str]) -> Iterator[Finding]:
+    """A word that is gone and was the name of a test program."""
+    left = set(_WORD.findall(code(change.path, change.after)))
+    programs = {path.rpartition("/")[2].rpartition(".")[0] for path in beside if path.endswith(_ENDINGS)}
+    for number, line in enumerate(code(change.path, change.before).splitlines(), 1):
+        for word in _WORD.findall(line):
+            if word.removesuffix(".c") in programs and word not in left:
+                left.add(word)
+                at = stood(change.before, change.after, number)
+                yield Finding("test-uncollected", change.path, at, f"{word} is no longer listed as a test")

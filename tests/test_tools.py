@@ -1,0 +1,276 @@
+"""Calls of tools: what fails is diagnosed, acted on by a policy, told, and never silent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from reflectloop.reflect.breaker import Breakers, Limits, State
+from reflectloop.reflect.failfix import FailFix, known
+from reflectloop.reflect.policy import Policy
+from reflectloop.reflect.report import ToolReport
+from reflectloop.reflect.retrying import delay_of, retry_after
+from reflectloop.reflect.tools import Answered, Failed, Hands, ToolError, Ways, safe_call
+from reflectloop.secrets.samples import filled
+from support import Repo
+
+NOW = datetime(2026, 2, 21, 10, 45, tzinfo=UTC)
+ARXIV = "mcp__arxiv-mcp-server__search_papers"
+
+
+class Clock:
+    """Time that passes only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.waited: list[float] = []
+
+    def wait(self, seconds: float) -> None:
+        self.seconds += seconds
+        self.waited.append(seconds)
+
+    @property
+    def hands(self) -> Hands:
+        return Hands(lambda: NOW, lambda: self.seconds, self.wait, lambda: 1.0)
+
+
+class Tool:
+    """Fails as it is told to, one failure for each call, and then answers."""
+
+    def __init__(self, *failures: Exception | str) -> None:
+        self.failures = list(failures)
+        self.calls: list[tuple[str, dict[str, Any]]] = []
+
+    def __call__(self, tool: str, params: Mapping[str, Any]) -> str:
+        self.calls.append((tool, dict(params)))
+        if self.failures:
+            fault = self.failures.pop(0)
+            raise fault if isinstance(fault, Exception) else ToolError(fault)
+        return f"answer of {tool}"
+
+
+def test_a_call_that_goes_well_is_just_answered() -> None:
+    tool, clock = Tool(), Clock()
+    outcome = safe_call("search", {"q": "x"}, invoke=tool, hands=clock.hands)
+    assert outcome == Answered("answer of search", "search", 1)
+    assert clock.waited == []
+
+
+def test_a_timeout_of_a_search_is_met_with_a_simpler_query_as_the_protocols_table_says() -> None:
+    tool, clock = Tool("Timeout after 30s"), Clock()
+    asked = {"query": "multi-agent orchestration of tools", "categories": ["cs.AI"]}
+    outcome = safe_call(ARXIV, asked, invoke=tool, hands=clock.hands)
+    assert isinstance(outcome, Answered)
+    assert tool.calls[1] == (ARXIV, {"query": "multi-agent orchestration", "categories": ["cs.AI"], "max_results": 5})
+    assert clock.waited == [5.0]
+    (told,) = outcome.reports
+    data = told.model_dump(mode="json")
+    assert data["reflection_type"] == "tool_failure"
+    assert (data["failed_tool"], data["failed_params"]) == (ARXIV, asked)
+    assert (data["error_type"], data["diagnosis"]["error_type"]) == ("external_service_exception", "外部服务异常")
+    assert set(data["diagnosis"]) == {"error_type", "root_cause", "severity"}
+    assert set(data["corrective_action"]) == {
+        "action",
+        "modified_params",
+        "fallback_tool",
+        "retry_delay_seconds",
+        "alternative",
+    }
+    assert data["corrective_action"]["retry_delay_seconds"] == 5.0
+    assert outcome.pair
+    assert (outcome.pair.tool, outcome.pair.worked, outcome.pair.failed) == (ARXIV, 1, 0)
+    assert outcome.pair.symptoms == ("Timeout after 30s",)
+    assert "简化查询" in outcome.pair.successful_fix
+
+
+def test_a_rate_limit_waits_a_minute_or_as_long_as_the_service_asks() -> None:
+    clock = Clock()
+    limited = ("Rate limit exceeded", ToolError("HTTP Error 429: Too Many Requests", retry_after_s=200))
+    outcome = safe_call("mcp__zread__read_file", {}, invoke=Tool(*limited), idempotent=True, hands=clock.hands)
+    assert outcome.ok
+    assert clock.waited == [60.0, 200.0]
+    assert outcome.reports[0].corrective_action.alternative
+    assert "search_doc" in outcome.reports[0].corrective_action.alternative
+
+
+def test_what_is_forbidden_is_reported_and_neither_retried_nor_got_another_way() -> None:
+    tool = Tool("403 Forbidden", "x", "x")
+    ways = Ways(fallbacks=("other",), retries=5)
+    outcome = safe_call("mcp__web-reader__webReader", {"url": "u"}, invoke=tool, idempotent=True, ways=ways)
+    assert isinstance(outcome, Failed)
+    assert len(tool.calls) == 1
+    assert (outcome.failure.category, outcome.failure.needs) == ("PERMISSION", "ASK")
+    assert "跳过该 URL" in outcome.reports[0].corrective_action.action
+
+
+def test_a_wrong_parameter_is_mended_and_retried_and_without_a_mend_not_at_all() -> None:
+    bad = "Invalid query syntax"
+    tool = Tool(bad)
+    mended = safe_call(
+        ARXIV, {"query": "a AND"}, invoke=tool, ways=Ways(mend=lambda _p, _f: {"query": "a OR b"}), hands=Clock().hands
+    )
+    assert mended.ok
+    assert tool.calls[1][1] == {"query": "a OR b"}
+    tool = Tool(bad, bad)
+    assert not safe_call(ARXIV, {"query": "a AND"}, invoke=tool, idempotent=True, hands=Clock().hands).ok
+    assert len(tool.calls) == 1
+
+
+def test_only_a_call_marked_idempotent_is_repeated_as_it_is() -> None:
+    down = "curl: (7) Failed to connect to localhost port 1: Couldn't connect to server"
+    once, again, clock = Tool(down), Tool(down, down), Clock()
+    assert not safe_call("send", {}, invoke=once, hands=clock.hands).ok
+    assert len(once.calls) == 1
+    assert safe_call("send", {}, invoke=again, idempotent=True, hands=clock.hands).ok
+    assert clock.waited == [3.0, 6.0]
+
+
+def test_a_tool_that_is_not_there_is_replaced_by_the_next() -> None:
+    tool = Tool(FileNotFoundError(2, "No such file or directory", "rg"))
+    outcome = safe_call("rg", {"word": "x"}, invoke=tool, ways=Ways(fallbacks=("grep",)))
+    assert isinstance(outcome, Answered)
+    assert (outcome.value, outcome.tool) == ("answer of grep", "grep")
+    assert outcome.reports[0].error_type == "wrong_tool"
+    assert outcome.reports[0].corrective_action.fallback_tool == "grep"
+    assert outcome.pair
+    assert "grep instead of rg" in outcome.pair.successful_fix
+
+
+def test_a_failed_call_has_no_result_to_take_by_mistake() -> None:
+    told: list[ToolReport] = []
+    outcome = safe_call("x", {}, invoke=Tool(ValueError("")), ways=Ways(tell=told.append))
+    assert isinstance(outcome, Failed)
+    assert not hasattr(outcome, "value")
+    assert outcome.failure.log_excerpt
+    assert [one.failed_tool for one in told] == ["x"]
+
+
+def test_retries_end_and_every_failure_is_told() -> None:
+    tool, clock = Tool(*["TimeoutError: timed out"] * 9), Clock()
+    outcome = safe_call("x", {}, invoke=tool, idempotent=True, hands=clock.hands)
+    assert isinstance(outcome, Failed)
+    assert (outcome.attempts, len(outcome.reports)) == (3, 3)
+    assert outcome.reports[-1].corrective_action.retry_delay_seconds is None
+
+
+def test_an_interrupt_is_not_a_tools_failure() -> None:
+    def interrupted(_tool: str, _params: Mapping[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    breakers = Breakers(Limits(failures=1, cool_s=0))
+    with pytest.raises(KeyboardInterrupt):
+        safe_call("x", {}, invoke=interrupted, ways=Ways(breakers=breakers))
+    assert safe_call("x", {}, invoke=Tool(), ways=Ways(breakers=breakers)).ok, "the breaker was not left half-open"
+
+
+def test_a_breaker_opens_after_failures_in_a_row_lets_one_try_and_closes_when_that_goes_well() -> None:
+    breakers, clock = Breakers(Limits(failures=2, cool_s=10)), Clock()
+    ways = Ways(breakers=breakers)
+    bad = Tool(*["TimeoutError: timed out"] * 3)
+
+    def ask(invoke: Callable[[str, Mapping[str, Any]], Any]) -> bool:
+        return safe_call("x", {}, invoke=invoke, ways=ways, hands=clock.hands).ok
+
+    assert [ask(bad), ask(bad)] == [False, False]
+    assert breakers.state("x", clock.seconds) == State.OPEN
+    good = Tool()
+    assert not ask(good)
+    assert good.calls == []
+    assert breakers.state("y", clock.seconds) == State.CLOSED
+    clock.seconds += 10
+    assert breakers.state("x", clock.seconds) == State.HALF_OPEN
+    assert not ask(bad)
+    assert breakers.state("x", clock.seconds) == State.OPEN
+    clock.seconds += 10
+    assert breakers.enter("x", clock.seconds)
+    assert not breakers.enter("x", clock.seconds), "one call tries, the others wait"
+    breakers.leave("x", clock.seconds, well=True)
+    assert ask(good)
+    assert breakers.state("x", clock.seconds) == State.CLOSED
+
+
+def test_a_users_policy_comes_before_the_shipped_ones() -> None:
+    own = Policy(tool="send*", error="external_service_exception", action="wait a second", retries=1, delay_s=1)
+    clock = Clock()
+    outcome = safe_call(
+        "sender",
+        {},
+        invoke=Tool("TimeoutError: timed out"),
+        idempotent=True,
+        ways=Ways(policies=(own,)),
+        hands=clock.hands,
+    )
+    assert outcome.ok
+    assert clock.waited == [1.0]
+
+
+def test_waiting_grows_is_jittered_has_an_end_and_honours_what_is_asked() -> None:
+    policy = Policy(action="wait", delay_s=4, most_s=10)
+    assert [delay_of(policy, again, lambda: 1.0) for again in range(3)] == [4.0, 8.0, 10.0]
+    assert delay_of(policy, 0, lambda: 0.0) == 2.0
+    assert delay_of(policy, 0, lambda: 0.0, 77.0) == 77.0
+    assert retry_after("HTTP/1.1 429\nRetry-After: 7\n", NOW) == 7.0
+    assert retry_after("Retry-After: Sat, 21 Feb 2026 10:45:30 GMT", NOW) == 30.0
+    assert retry_after("please try again in 250ms", NOW) == 0.25
+    assert retry_after("Retry-After: soon", NOW) is None
+    assert retry_after("nothing of the kind", NOW) is None
+
+
+def test_a_pair_is_found_by_signature_and_retired_when_it_stops_working() -> None:
+    pair = FailFix(
+        pattern_id="p", tool="x", error_type=None, signature="1", symptoms=(), successful_fix="f", timestamp="t"
+    )
+    assert known([pair], "x", "1") == pair
+    assert known([pair], "x", "2") is None
+    worn = pair.counted(worked=False).counted(worked=False)
+    assert worn.retired
+    assert known([worn], "x", "1") is None
+
+
+def test_what_met_such_a_failure_before_is_told_with_it() -> None:
+    first = safe_call("x", {}, invoke=Tool("TimeoutError: timed out"), idempotent=True, hands=Clock().hands)
+    assert isinstance(first, Answered)
+    assert first.pair
+    second = safe_call(
+        "x", {}, invoke=Tool("TimeoutError: timed out"), ways=Ways(pairs=[first.pair]), hands=Clock().hands
+    )
+    assert second.reports[0].known_fix == first.pair.successful_fix
+
+
+def test_parameters_and_messages_are_told_without_their_secrets() -> None:
+    key = filled("ghp_{alnum:36}", "a call")
+    outcome = safe_call("x", {"token": key, "q": 1}, invoke=Tool(f"403 Forbidden for {key}"))
+    assert key not in json.dumps([one.model_dump(mode="json") for one in outcome.reports])
+
+
+def test_call_runs_a_command_and_tries_another_when_it_fails(repo: Repo) -> None:
+    answer = repo.run("call", "--fallback", "echo instead", "--", "frobnicate", "--all")
+    assert (answer.code, answer.stdout) == (0, "instead\n")
+    assert "工具选择错误 (wrong_tool)" in answer.stderr
+    (written,) = (repo.path / ".reflectloop" / "reflections").iterdir()
+    assert json.loads(written.read_text())["failed_params"] == {"command": ["frobnicate", "--all"]}
+
+
+def test_call_says_why_a_command_failed_and_what_to_do(repo: Repo) -> None:
+    answer = repo.run("call", "--json", "--", "cat", "nothing.csv")
+    assert answer.code == 30
+    assert answer.envelope["error_code"] == "STEP_FAILED"
+    assert answer.json["data"]["failure"]["category"] == "DATA"
+    assert answer.json["data"]["reflections"][0]["failed_tool"] == "cat"
+    late = repo.run("call", "--timeout", "0.3", "--", "sleep", "9")
+    assert late.code == 31
+    assert "EXTERNAL, needs RETRY" in late.stderr
+
+
+def test_the_documents_example_of_safe_call_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    import re
+    from pathlib import Path
+
+    text = (Path(__file__).parent.parent / "docs" / "diagnosis.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    exec(example, {"call_my_tool": Tool("403 Forbidden")})  # noqa: S102
+    assert capsys.readouterr().out == "PERMISSION ASK\n"
