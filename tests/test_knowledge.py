@@ -15,6 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput, Locked, NothingToDo, SecretLeak
+from reflectloop.flow import anchors, lessons
+from reflectloop.flow.folders import Folders
+from reflectloop.gates.insight import Anchor
 from reflectloop.knowledge import advice, exchange, index, library, pages, words
 from reflectloop.knowledge import shelf as shelves
 from reflectloop.knowledge.fold import fold
@@ -313,6 +316,21 @@ def test_opposite_lessons_of_two_branches_are_in_conflict_after_the_merge(repo: 
         repo.commit(branch)
     repo.git("merge", "-q", "--no-edit", "left")
     assert [lesson.status for lesson in library.read(shelf).lessons] == ["conflict", "conflict"]
+
+
+def test_a_number_that_two_branches_gave_stays_with_the_elder(tmp_path: Path) -> None:
+    folders = Folders(tmp_path)
+    shelf = lessons.project_shelf(folders)
+    for day, title in ((2, "younger"), (1, "elder")):
+        page = Page(kind="decision", title=title, reusable=True)
+        seen = Sighting(lesson=page.id, at=f"2026-01-0{day}", run=title, name="D001")
+        library.keep(shelf, [Draft(page, seen)], title)
+    memory = anchors.remembered(folders)
+    assert [(kept.id, kept.anchor.text, kept.why) for kept in memory.kept()] == [
+        ("D001", "elder", "reusable"),
+        ("D002", "younger", "reusable"),
+    ]
+    assert memory.counts("elder")[Anchor("D", "elder").signature] == 0
 
 
 # Searching --------------------------------------------------------------------------------------------------------

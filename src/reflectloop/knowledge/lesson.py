@@ -75,6 +75,12 @@ class Page(BaseModel):
         return self.signature or words.signature(f"{self.kind} {self.title}")
 
     @property
+    def words(self) -> str:
+        """All that somebody said in it."""
+        marks = (self.signature, self.same_as, *self.contradicts)
+        return "\n".join((self.title, *marks, *self.keywords, self.fix, *self.commands, self.body))
+
+    @property
     def remedy(self) -> str:
         """One failure can have several fixes, each with its own luck."""
         return json.dumps([self.fix, *self.commands]) if self.kind == "failfix" else ""
@@ -104,6 +110,10 @@ class Sighting(BaseModel):
     note: Words = ""
     name: str = ""  # what a page of the gates calls it: D001
     times: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+
+    @property
+    def words(self) -> str:
+        return "\n".join((self.note, self.run, self.step, self.ticket, self.name, self.lesson, *self.refs))
 
 
 class Evidence(NamedTuple):

@@ -37,6 +37,8 @@ class Kept(NamedTuple):
 
 
 def read(shelf: Shelf) -> Library:
+    if not shelf.folder.is_dir():
+        return Library((), ())
     from reflectloop.knowledge import index  # noqa: PLC0415 - it brings sqlite3
 
     def all_of_it(found: index.Index) -> Library:
@@ -109,8 +111,8 @@ def keep(shelf: Shelf, drafts: Sequence[Draft], sitting: str) -> list[Kept]:
     """Write down what is new, and count what was known. All of it is looked at for secrets before any is written."""
     _refuse_odd(sitting)
     for page, sighting in drafts:
-        shelves.refuse_secret(page.model_dump_json(), f"the lesson {page.title!r}")
-        shelves.refuse_secret(sighting.model_dump_json(), f"what was seen of {page.title!r}")
+        shelves.refuse_secret(page.words, f"the lesson {page.title!r}")
+        shelves.refuse_secret(sighting.words, f"what was seen of {page.title!r}")
     with shelves.writing(shelf, "lessons"):
         known = _Known(read(shelf).lessons)
         kept: list[Kept] = []
@@ -153,7 +155,9 @@ def take_in(shelf: Shelf, incoming: Incoming, sitting: str) -> int:
     """Pages and sightings as they are: they become one with those here as they do after a merge of git."""
     _refuse_odd(sitting)
     for page in incoming.pages:
-        shelves.refuse_secret(page.model_dump_json(), f"the lesson {page.title!r}")
+        shelves.refuse_secret(page.words, f"the lesson {page.title!r}")
+    for one in incoming.sightings:
+        shelves.refuse_secret(one.words, f"what was seen of {one.lesson}")
     with shelves.writing(shelf, "lessons import"):
         held = stock(shelf)
         before, seen = {pages.name(page) for page in held.pages.values()}, set(held.sightings)

@@ -153,7 +153,6 @@ def note(shelf: Shelf, sitting: str, sightings: Sequence[Sighting]) -> None:
     if not sightings:
         return
     lines = "".join(one.model_dump_json(exclude_defaults=True) + "\n" for one in sightings)
-    refuse_secret(lines, "what was seen of a lesson")
     _refuse_link(shelf, SIGHTINGS)
     path = shelf.folder / SIGHTINGS / f"{sitting}.jsonl"
     before = path.read_bytes() if path.exists() else b""
@@ -168,8 +167,7 @@ def _refuse_link(shelf: Shelf, folder: str) -> None:
 
 def refuse_secret(text: str, what: str) -> None:
     """Lessons are committed and shown to agents: nothing that may be a secret is kept in one."""
-    # JSON writes a line break as two characters, and a secret ends where its line does.
-    for one in secrets.current().scan(text.replace("\\n", "\n").encode("utf-8", "replace")):
+    for one in secrets.current().scan(text.encode("utf-8", "replace")):
         found = f"{one.rule}, fingerprint {one.fingerprint}"
         raise SecretLeak(
             f"{secrets.current().redact(what)} holds what looks like a secret ({found}); it was not kept",
