@@ -156,6 +156,10 @@ def test_the_word_of_a_person_in_the_file_holds(shelf: Shelf) -> None:
     library.retire(shelf, found, Sighting(lesson=found.id, what="retired"), "S-x")
     assert "# a comment" in path.read_text()
     assert one(shelf, found.id).status == "retired"
+    path.write_text('---\nkind: pattern\ntitle: Ask first\n"status": active\n---\n')
+    with pytest.raises(InvalidInput, match="duplicate key"):
+        library.retire(shelf, one(shelf, found.id), Sighting(lesson=found.id, what="retired"), "S-y")
+    assert '"status": active' in path.read_text()
 
 
 @given(st.permutations(range(6)))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import lessons
+from reflectloop.flow import call, lessons
 from reflectloop.knowledge.lesson import KINDS, STATUSES
 from reflectloop.knowledge.library import LIVING
 from support import Repo, reflectloop
@@ -50,6 +50,9 @@ def test_lessons_are_carried_from_one_project_to_the_user(repo: Repo, tmp_path: 
     assert "Short functions" in page.read_text()
     found = lessons.listed(lessons.room_at(repo.path), KINDS, LIVING).lessons
     assert {(one.id, one.scope) for one in found} == {(kept.id, "project"), (kept.id, "user")}
+    assert lessons.shown(lessons.room_at(repo.path), kept.id).scope == "project"
+    lessons.retired(lessons.room_at(repo.path, "user"), kept.id, "changed my mind")
+    assert lessons.shown(lessons.room_at(repo.path), kept.id).status == "candidate"
 
 
 def test_the_users_lessons_lie_where_the_settings_say(
@@ -116,6 +119,25 @@ def test_committed_lessons_stay_when_a_run_is_applied_and_travel_with_a_clone(re
     found = lessons.listed(lessons.room_at(copy.path), KINDS, STATUSES).lessons
     assert [one.title for one in found] == ["Ask first"]
     assert copy.git("status", "--porcelain") == ""
+
+
+def test_what_mended_a_tool_is_known_the_next_time_and_retired_when_it_stops_helping(repo: Repo) -> None:
+    def called(other: str) -> str | None:
+        order = call.Order(("no-such-tool",), ((other,),))
+        done = call.call(order, repo.path, show=lambda _, __: None, tell=lambda _: None)
+        assert done.outcome.ok == (other == "true")
+        return done.outcome.reports[0].known_fix
+
+    assert called("false") is None
+    assert called("true") is None
+    assert "true instead of no-such-tool" in (called("true") or "")
+    room = lessons.room_at(repo.path)
+    [found] = lessons.listed(room, ["failfix"], LIVING).lessons
+    assert (found.worked, found.failed, found.status, found.evidence.level) == (2, 0, "active", "L2")
+    assert all("true instead of no-such-tool" in (called("false") or "") for _ in range(3))
+    [found] = lessons.listed(room, ["failfix"], STATUSES).lessons
+    assert (found.worked, found.failed, found.status) == (2, 3, "retired")
+    assert called("false") is None
 
 
 def test_looking_at_lessons_where_there_are_none_leaves_nothing(repo: Repo) -> None:

@@ -214,27 +214,43 @@ def lessons_add(
 @lessons.command("merge")
 @click.argument("into", metavar="ID")
 @click.argument("others", metavar="OTHER…", nargs=-1, required=True)
+@_scoped
 @common
-def lessons_merge(into: str, others: tuple[str, ...], project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+def lessons_merge(
+    into: str,
+    others: tuple[str, ...],
+    scope: Scope | None,
+    project_dir: Path,
+    as_json: bool,
+    debug: bool,  # noqa: ARG001
+) -> None:
     """Say that OTHERs are the same lesson as ID in other words; they are counted together.
 
     \b
     Example: reflectloop lessons merge L-3f2a L-90bc
     """
-    _changed(flow.merged(flow.room_at(project_dir), into, others), as_json=as_json)
+    _changed(flow.merged(flow.room_at(project_dir, scope), into, others), as_json=as_json)
 
 
 @lessons.command("retire")
 @click.argument("lesson", metavar="ID")
 @click.option("--reason", required=True, help="Why it holds no more.")
+@_scoped
 @common
-def lessons_retire(lesson: str, reason: str, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+def lessons_retire(
+    lesson: str,
+    reason: str,
+    scope: Scope | None,
+    project_dir: Path,
+    as_json: bool,
+    debug: bool,  # noqa: ARG001
+) -> None:
     """Let a lesson advise nobody any more; it is kept, and shown with --all.
 
     \b
     Example: reflectloop lessons retire L-3f2a --reason "the cache is gone"
     """
-    _changed(flow.retired(flow.room_at(project_dir), lesson, reason), as_json=as_json)
+    _changed(flow.retired(flow.room_at(project_dir, scope), lesson, reason), as_json=as_json)
 
 
 def _changed(one: Lesson, *, as_json: bool) -> None:

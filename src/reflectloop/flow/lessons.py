@@ -99,7 +99,7 @@ def added(room: Room, fields: dict[str, Any], *, level: Level = "L0", refs: Iter
         raise NothingToDo(f"there is no lesson {unknown[0]!r}", next_step="reflectloop lessons list --all")
     shelf = room.writable(room.shelves[0].scope)
     sighting = Sighting(lesson=page.id, at=clock.stamp(clock.now()), level=level, refs=tuple(refs))
-    (kept,) = library.keep(shelf, [Draft(page, sighting)], _sitting())
+    (kept,) = library.keep(shelf, [Draft(page, sighting)], sitting())
     return kept
 
 
@@ -117,7 +117,7 @@ def _fault(error: dict[str, Any]) -> Fault:
     return Fault(".".join(map(str, error["loc"])), None, words, InvalidInput.code)
 
 
-def _sitting() -> str:
+def sitting() -> str:
     """A name that no other branch or machine gives to a file of its own."""
     return clock.run_id(clock.now()).replace("RLOP", "S")
 
@@ -143,7 +143,7 @@ def retired(room: Room, name: str, reason: str) -> Lesson:
     one = library.pick(room.read().lessons, name)
     shelf = room.writable(one.scope)
     why = Sighting(lesson=one.id, what="retired", at=clock.stamp(clock.now()), note=reason)
-    library.retire(shelf, one, why, _sitting())
+    library.retire(shelf, one, why, sitting())
     return library.pick(library.read(shelf).lessons, one.id)
 
 
@@ -169,4 +169,4 @@ def imported(room: Room, lines: Iterable[bytes], name: str) -> Imported:
     if not incoming.pages:
         raise NothingToDo(f"{name} holds no lesson", next_step="reflectloop lessons export")
     shelf = room.writable(room.shelves[0].scope)
-    return Imported(len(incoming.pages), library.take_in(shelf, incoming, _sitting()))
+    return Imported(len(incoming.pages), library.take_in(shelf, incoming, sitting()))

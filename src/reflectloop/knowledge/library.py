@@ -97,7 +97,7 @@ def pick(lessons: Iterable[Lesson], name: str) -> Lesson:
     every = list(lessons)
     whole = [one for one in every if name in (one.id, one.title, *one.aliases)]
     found = whole or [one for one in every if usable and one.id.startswith(wanted)]
-    if len(found) > 1:
+    if len({one.id for one in found}) > 1:  # the same in two scopes is the project's
         raise InvalidInput(f"{name!r} fits {len(found)} lessons", next_step="name it by its whole id")
     if not found:
         raise NothingToDo(f"there is no lesson {name!r}", next_step="reflectloop lessons list --all")

@@ -145,7 +145,14 @@ def put(shelf: Shelf, page: Page) -> str:
 
 def amend(shelf: Shelf, name: str, field: str, value: str) -> None:
     path = shelf.folder / name
-    files.write_atomic(path, pages.with_field(path.read_text("utf-8"), field, value))
+    new = pages.with_field(path.read_text("utf-8"), field, value)
+    try:
+        pages.read(new.encode())
+    except pages.Damaged as damaged:
+        raise InvalidInput(
+            f"{path} cannot be changed: {damaged}", next_step=f"write {field}: {value} yourself"
+        ) from None
+    files.write_atomic(path, new)
 
 
 def note(shelf: Shelf, sitting: str, sightings: Sequence[Sighting]) -> None:
