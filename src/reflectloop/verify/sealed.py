@@ -87,7 +87,7 @@ class Sealed:
             self.case.head,
             self.tree,
             tuple(self.restored),
-            tuple(f"{one.check.name}: {one.left_out}" for one in checks if one.left_out),
+            (*(f"{one.check.name}: {one.left_out}" for one in checks if one.left_out), *sorted(self.runs.notes)),
         )
 
     # The trees -----------------------------------------------------------------------------------------------
