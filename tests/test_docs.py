@@ -15,6 +15,7 @@ from reflectloop.errors import published
 from reflectloop.plan import load
 from support import Repo
 
+LESSONS = ["list", "show", "search", "add", "merge", "retire", "export", "import"]
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -52,7 +53,9 @@ def test_readme_names_the_two_commands_and_make_has_them() -> None:
         assert re.search(rf"^{name}:", makefile, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "docs/plan.md", "docs/safety.md", "docs/gates.md"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "ARCHITECTURE.md", "docs/plan.md", "docs/safety.md", "docs/gates.md", "docs/lessons.md"]
+)
 def test_links_lead_somewhere(name: str) -> None:
     text = (ROOT / name).read_text()
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", text):
@@ -81,7 +84,7 @@ def test_every_code_and_command_is_in_the_reference() -> None:
 
 def test_every_command_has_json_project_and_an_example(repo: Repo) -> None:
     for name in COMMANDS:
-        below = {"plan": ["check", "show"], "receipt": ["show", "verify"]}.get(name, [])
+        below = {"plan": ["check", "show"], "receipt": ["show", "verify"], "lessons": LESSONS}.get(name, [])
         for words in [[name, one] for one in below] or [[name]]:
             text = repo.run(*words, "--help").stdout
             assert "--json" in text

@@ -48,6 +48,7 @@ COMMANDS = {
     "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
     "call": ("call", "Run a command as a tool: failures are diagnosed, retried where safe, never silent."),
     "detect": ("detect", "Say which checks the project has, and by what sign."),
+    "lessons": ("lessons", "Keep and find what earlier work taught."),
     "gc": ("finish", "Take away workspaces that are not needed any more."),
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.workspace import project
+from reflectloop.workspace import project, store
 from reflectloop.workspace.project import OWN_FOLDER
 from reflectloop.world import files
 
@@ -108,6 +108,7 @@ class Folders(NamedTuple):
         for path in self.own.glob("copy-*.index"):
             files.remove_tree(path)
         files.write_atomic(owner, mine)
+        store.hide(self.own)
 
     @property
     def scratch(self) -> Path:
@@ -120,9 +121,7 @@ class Folders(NamedTuple):
         folder = RunFolder(self.own / "runs" / run_id)
         with files.room_for("the run's folder", folder.path):
             folder.logs.mkdir(parents=True)
-            ignore = self.own / ".gitignore"
-            if not ignore.exists():
-                files.write_atomic(ignore, "*\n")
+            store.hide(self.own)
         return folder
 
     def set_latest(self, run_id: str) -> None:
