@@ -37,7 +37,7 @@ def policy(words: tuple[str, ...], jsonl: bool, project_dir: Path, as_json: bool
     rules = flow.in_force(project_dir)
     if jsonl:
         render.answer_lines(lambda question, number: flow.answer(rules, question, number))
-    elif not words:
+    elif not words or words == ("explain",):
         raise click.UsageError("COMMAND is missing; see 'reflectloop policy --help'")
     elif words == ("rules",):
         _list(rules, as_json=as_json)

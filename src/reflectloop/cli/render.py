@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from reflectloop import secrets
-from reflectloop.errors import Internal, InvalidInput, ReflectloopError
+from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.world import clock, terminal
 
@@ -59,8 +60,10 @@ def tell_program(line: str) -> None:
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):  # a closed pipe, a full disk, no standard output at all
+    except (OSError, ValueError, AttributeError) as fault:  # a closed pipe, a full disk, no standard output at all
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - so that leaving does not fail on it again
+        if isinstance(fault, OSError) and fault.errno == errno.ENOSPC:
+            raise NoSpace("the answer could not be written: no space is left where it goes") from fault
 
 
 def answer_lines(answer: Callable[[dict[str, Any], int], dict[str, Any]]) -> None:
