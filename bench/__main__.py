@@ -10,7 +10,22 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import machine, parallel, patch, policy, removal, sandbox, scan, start, state, step, table, verify, workspace
+from bench import (
+    lessons,
+    machine,
+    parallel,
+    patch,
+    policy,
+    removal,
+    sandbox,
+    scan,
+    start,
+    state,
+    step,
+    table,
+    verify,
+    workspace,
+)
 from bench.ground import Ground, prepared
 from bench.table import Section
 
@@ -27,6 +42,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "policy": policy.measure,
     "verify": verify.measure,
     "state": state.measure,
+    "lessons": lessons.measure,
 }
 _PREFACE = """\
 # Benchmarks

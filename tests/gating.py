@@ -177,3 +177,7 @@ def tried(
 
 def said_no(decision: Decision, text: str = "no") -> Ruling:
     return settle(Gate.PROOF, [Reason(decision, "sealed", text)], "tree-0")
+
+
+def lines(count: int) -> str:
+    return "".join(f"x{number} = {number}\n" for number in range(count))

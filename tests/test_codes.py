@@ -263,7 +263,7 @@ def test_ordinary_bad_input_is_never_called_a_bug(repo: Repo) -> None:
         ),
     ]
     codes = [repo.run("run", "--json", plan).envelope["error_code"] for plan in plans]
-    assert codes == ["INVALID_PLAN", "STEP_FAILED", "INVALID_PLAN", "INVALID_PLAN", "INVALID_PLAN"]
+    assert codes == ["INVALID_PLAN", "GATE_REJECTED", "INVALID_PLAN", "INVALID_PLAN", "INVALID_PLAN"]
     assert (
         repo.run("run", "--json", "--sandbox-root", "/proc/x", repo.steps("true")).envelope["error_code"] == "NO_SPACE"
     )

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reflectloop.errors import NothingToDo
-from reflectloop.flow import look, requests
+from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.flow import look, requests, steer
 from reflectloop.flow.line import Outcome, Request
 from reflectloop.flow.run import run
 from reflectloop.state import journal
@@ -124,3 +124,40 @@ def test_the_third_refusal_of_the_last_word_stops_the_project(shop: Repo) -> Non
     codes = [outcome.error.code for outcome in (conclude(shop) for _ in range(3)) if outcome.error]
     assert codes == ["VERIFICATION_FAILED", "VERIFICATION_FAILED", "MAX_RETRIES"]
     assert state(shop) == "LATCHED"
+
+
+def test_what_was_done_for_a_task_that_was_given_up_is_no_part_of_the_next(shop: Repo) -> None:
+    good(shop, init("Raise the price"), PREFLIGHT, *price("12"))
+    steer.abort(shop.path, "not wanted")
+    found = good(shop, init("Something else"), {"op": "read_file", "path": "price"})
+    assert found["data"]["1"]["content"] == "10\n"
+
+
+def test_a_paused_task_takes_no_request_until_it_goes_on(shop: Repo) -> None:
+    good(shop, init("Raise the price"), PREFLIGHT)
+    steer.pause(shop.path)
+    assert look.status(shop.path, everything=False)["runs"][-1]["note"] == "paused"
+    with pytest.raises(NothingToDo, match="is paused"):
+        send(shop, *price("12"))
+    with pytest.raises(NothingToDo, match="done by requests"):
+        conclude(shop)
+    good(shop, *price("12"), FINALIZE)
+
+
+def test_a_step_done_by_requests_can_be_gone_back_to(shop: Repo) -> None:
+    good(shop, init("Raise the price", "Raise it more"), PREFLIGHT, *price("12"), FINALIZE)
+    good(shop, PREFLIGHT, *price("15"), FINALIZE)
+    steered = steer.again(shop.path, "2", "rewind", "too much")
+    assert steered.steps == ("2",)
+    found = good(shop, PREFLIGHT, {"op": "read_file", "path": "price"})
+    assert found["data"]["1"]["content"] == "12\n"
+    with pytest.raises(InvalidInput, match="has no plan to fork"):
+        steer.fork(shop.path, "1")
+
+
+def test_a_check_that_does_not_hold_says_which_and_what_it_printed(shop: Repo) -> None:
+    step = {"title": "Raise it", "checks": ["cat price; grep -q 12 price"]}
+    good(shop, {"op": "triflow_plan_init", "taskName": "Prices", "steps": [step]}, PREFLIGHT)
+    said = send(shop, FINALIZE)["fail"]
+    assert "grep -q 12 price" in said["reason"]
+    assert said["hint"] == "it printed: 10"

@@ -16,6 +16,7 @@ from reflectloop.plan import load, strict_yaml
 from reflectloop.reflect import requirements
 from support import Repo
 
+LESSONS = ["list", "show", "search", "add", "merge", "retire", "export", "import"]
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -59,7 +60,16 @@ def test_readme_names_the_two_commands_and_make_has_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "ARCHITECTURE.md", "docs/plan.md", "docs/safety.md", "docs/gates.md", "docs/reflection.md"]
+    "name",
+    [
+        "README.md",
+        "ARCHITECTURE.md",
+        "docs/plan.md",
+        "docs/safety.md",
+        "docs/gates.md",
+        "docs/lessons.md",
+        "docs/reflection.md",
+    ],
 )
 def test_links_lead_somewhere(name: str) -> None:
     text = (ROOT / name).read_text()
@@ -89,7 +99,7 @@ def test_every_code_and_command_is_in_the_reference() -> None:
 
 def test_every_command_has_json_project_and_an_example(repo: Repo) -> None:
     for name in COMMANDS:
-        below = {"plan": ["check", "show"], "receipt": ["show", "verify"]}.get(name, [])
+        below = {"plan": ["check", "show"], "receipt": ["show", "verify"], "lessons": LESSONS}.get(name, [])
         for words in [[name, one] for one in below] or [[name]]:
             text = repo.run(*words, "--help").stdout
             assert "--json" in text

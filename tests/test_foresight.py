@@ -68,7 +68,7 @@ def test_precision_and_recall_are_kept_and_a_torn_line_counts_for_nothing(repo: 
         thought = afterflect(warnings, failure)
         kept.keep(folders, "RLOP-20260101-aaaaaa", "P-1", thought)
         counted = counted.with_(thought)
-    with (folders.own / "knowledge" / "foresight.jsonl").open("a") as file:
+    with (folders.own / "foresight.jsonl").open("a") as file:
         file.write('{"right": ["x"')
     assert kept.tally(folders) == counted == Tally(right=1, wrong=2, foreseen=1, missed=1)
     assert counted.precision == pytest.approx(1 / 3)

@@ -14,10 +14,12 @@ import yaml
 from gating import WHOLE
 from reflectloop.errors import InvalidInput, Latched
 from reflectloop.flow import gate as gating
-from reflectloop.flow import tasks
+from reflectloop.flow import lessons, tasks
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.gate import Asked, Gated
 from reflectloop.flow.verify import Request
+from reflectloop.knowledge.lesson import KINDS
+from reflectloop.knowledge.library import LIVING
 from reflectloop.state import journal, snapshot
 from reflectloop.state.fold import Task, fold
 from support import Repo
@@ -247,6 +249,20 @@ def test_a_decision_that_is_seen_twice_is_kept_with_a_number(desk: Desk) -> None
     assert "**D001** negate twice (seen 2 times)" in page.read_text()
     desk.gate(goal="three", decisions=["another"])
     assert "D002" not in page.read_text()
+    found = {one.title: one for one in lessons.listed(lessons.room_at(desk.repo.path), KINDS, LIVING).lessons}
+    kept, waiting = found["negate twice"], found["another"]
+    assert (kept.kind, kept.status, kept.count, kept.name) == ("decision", "active", 2, "D001")
+    assert (waiting.status, waiting.name) == ("candidate", "")
+    assert "anchors.md" not in desk.repo.git("status", "--porcelain", "-uall")
+
+
+def test_what_a_person_added_and_the_gates_saw_is_one_lesson(desk: Desk) -> None:
+    room = lessons.room_at(desk.repo.path, "project")
+    name = lessons.added(room, {"kind": "decision", "title": "Negate twice"}).id
+    desk.change()
+    desk.gate(goal="one")
+    [found] = lessons.listed(room, KINDS, LIVING).lessons
+    assert (found.id, found.count, found.name) == (name, 2, "D001")
 
 
 def test_gating_changes_nothing_of_the_users(desk: Desk) -> None:
@@ -400,5 +416,5 @@ def test_a_run_whose_engine_died_after_the_gates_had_spoken_counts_their_word_on
     told = [json.loads(line)["kind"] for line in path.read_text().splitlines()]
     assert told.count("gate_decided") == 1
     assert told[-1] == "run_finished"
-    sightings = (desk.repo.path / ".reflectloop" / "knowledge" / "anchors.jsonl").read_text().splitlines()
-    assert len(sightings) == 1
+    [sightings] = (desk.repo.path / ".reflectloop" / "knowledge" / "sightings").iterdir()
+    assert len(sightings.read_text().splitlines()) == 1

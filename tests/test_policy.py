@@ -347,3 +347,9 @@ def test_ordinary_code_raises_no_alarm() -> None:
     ]
     assert len(files) > 40
     assert len(alarms) <= 4, alarms
+
+
+def test_what_a_shell_drops_hides_no_word() -> None:
+    verdict = policy.default().judge("r\0m -rf ~")
+    assert verdict.verdict == "deny"
+    assert policy.default().judge("ec\0ho x").verdict == "confirm"

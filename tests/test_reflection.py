@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput, MaxRetries, NothingToDo, StateDamaged
-from reflectloop.flow import critic, reflection
+from reflectloop.flow import critic, lessons, reflection
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.reflection import Asked, Outcome
 from reflectloop.reflect import critic as judging
@@ -24,6 +25,7 @@ from reflectloop.reflect import reflection as walking
 from reflectloop.reflect.critic import Identity
 from reflectloop.reflect.explain import Case
 from reflectloop.reflect.explored import Explored
+from reflectloop.reflect.foresight import Ahead, Lesson, preflect
 from reflectloop.reflect.handling import HANDLING, handle
 from reflectloop.reflect.record import ErrorClass, Facts
 from reflectloop.reflect.reflection import MOST_ROUNDS, Hands, Repaired, RepairPlan, RepairResult
@@ -411,6 +413,18 @@ def test_the_checklist_names_what_a_report_lacks(changed: dict[str, Any], field:
     assert any(fault.startswith(field) for fault in trace.faults_of(good(**changed)))
 
 
+def test_an_anti_pattern_is_kept_as_a_lesson_and_counted_by_tickets(repo: Repo) -> None:
+    for count in (1, 2):
+        ticket = ticket_for(repo, papers(count))
+        done = reflection.reflect(Asked(repo.path, ticket, repair=Worker([papers(3), papers(5)])))
+        assert done.warnings == ()
+    (lesson,) = lessons.room_at(repo.path, "project").read().lessons
+    assert (lesson.kind, lesson.title, lesson.count) == ("antipattern", "handed in short: papers", 2)
+    assert lesson.source.ticket
+    warnings = preflect(Ahead("P-1", "collect papers, handed in at once"), [Lesson("antipattern", lesson.title)])
+    assert [one.lesson for one in warnings] == [lesson.title]
+
+
 def test_an_agents_report_is_taken_only_where_it_keeps_to_the_facts(repo: Repo) -> None:
     def says(**changed: Any) -> Any:
         def written(facts: Reflection) -> object:
@@ -490,8 +504,11 @@ def test_a_known_fix_comes_first_in_the_plan_of_a_failed_run(chain: Repo) -> Non
     card = own(chain) / "runs" / (own(chain) / "latest").read_text().strip() / "blocker.yaml"
     fixes = "known_fixes:\n- commands: [make clean, make]\n- fix: look twice\n"
     card.write_text(card.read_text().replace("known_fixes: []\n", fixes))
+    (signature,) = re.findall(r"signature: '?(\d+)", card.read_text())
+    fields = {"kind": "failfix", "title": "b exits 3", "signature": signature, "commands": ["touch b"]}
+    lessons.added(lessons.room_at(chain.path), fields)
     done = reflection.reflect(Asked(chain.path, "latest"))
-    assert done.ticket.repair_plan[:2] == ("make clean; make", "look twice")
+    assert done.ticket.repair_plan[:3] == ("make clean; make", "look twice", "touch b")
     assert done.rounds[-1].report.repair_actions[0].action == "make clean; make"
 
 

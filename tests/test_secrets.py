@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Finding, Scanner, current, narrow
+from reflectloop.secrets import Finding, Scanner, current, exact, narrow
 from reflectloop.secrets.scanner import fingerprint
 from reflectloop.workspace.added import AddedLines
 from reflectloop.workspace.patch import Cleaned
@@ -415,3 +415,8 @@ def test_a_projects_own_rules_and_baseline_hold_in_runs(repo: Repo) -> None:
     repo.write("reflectloop.toml", '[secrets]\nrules = "rules.toml"\nbaseline = "baseline.json"\n')
     repo.run("unlock", "--reason", "a badge is no secret")
     assert repo.run("run", "--new", plan).code == 0
+
+
+@pytest.mark.parametrize("name", ["PWD", "OLDPWD", "INIT_PWD"])
+def test_where_a_shell_stands_is_no_secret_whatever_the_folder_is_called(name: str) -> None:
+    assert exact.values({name: "/home/ada/my project @ home: 2026/shop-9f8e7d"}) == ()

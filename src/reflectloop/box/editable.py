@@ -24,11 +24,16 @@ def refuse(root: Path, caller: Mapping[str, str], carried: Iterable[Path]) -> No
 
 def _links(root: Path, caller: Mapping[str, str], carried: Iterable[Path]) -> Iterator[Path]:
     folders = [root / name for name in carried]
-    for site in _site_packages([*_environments(caller), *folders]):
+    for site in sites(caller, folders):
         for pattern in _PYTHON_LINKS:
             yield from (path for path in site.glob(pattern) if _names(path, root))
     for folder in folders:
         yield from (path for path in _linked(folder) if _leads_into(path, root))
+
+
+def sites(caller: Mapping[str, str], folders: Iterable[Path]) -> list[Path]:
+    """Where Python may find installed packages: in these environments, and in the caller's."""
+    return list(_site_packages([*folders, *_environments(caller)]))
 
 
 def _environments(caller: Mapping[str, str]) -> Iterator[Path]:

@@ -11,7 +11,6 @@ from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import diagnose as flow
 from reflectloop.reflect.record import FailureRecord
-from reflectloop.reflect.rule import Rules
 from reflectloop.verify.result import Detail
 
 _SHOWN = 20  # details told to a person
@@ -39,7 +38,7 @@ def diagnose(
         raise click.UsageError("LOG and --jsonl do not go together")
     rules = flow.look_as(project_dir)
     if jsonl:
-        _answer_lines(rules)
+        render.answer_lines(lambda question, number: flow.answer(question, number, rules))
         return
     if log is None or log == Path("-"):
         found = flow.of(flow.stream(sys.stdin.buffer), exit_code=exit_code, rules=rules)
@@ -51,12 +50,6 @@ def diagnose(
     else:
         _say(found)
     sys.exit(0 if found.result.ok else 1)
-
-
-def _answer_lines(rules: Rules) -> None:
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        if line.strip():
-            render.tell_program(flow.answer(line, number, rules))
 
 
 def _next(found: flow.Found) -> str | None:

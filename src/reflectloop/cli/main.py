@@ -50,6 +50,7 @@ COMMANDS = {
     "reflect": ("reflect", "Reflect on a ticket or a failed run in six steps; try a repair."),
     "call": ("call", "Run a command as a tool: failures are diagnosed, retried where safe, never silent."),
     "detect": ("detect", "Say which checks the project has, and by what sign."),
+    "lessons": ("lessons", "Keep and find what earlier work taught."),
     "gc": ("finish", "Take away workspaces that are not needed any more."),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.errors import GateRejected, InvalidInput, NeedsInput
+from reflectloop.errors import GateRejected, NeedsInput
 from reflectloop.flow import policies as flow
 from reflectloop.policy import Policy, Verdict
 
@@ -37,8 +36,8 @@ def policy(words: tuple[str, ...], jsonl: bool, project_dir: Path, as_json: bool
     """
     rules = flow.in_force(project_dir)
     if jsonl:
-        _answer_lines(rules)
-    elif not words:
+        render.answer_lines(lambda question, number: flow.answer(rules, question, number))
+    elif not words or words == ("explain",):
         raise click.UsageError("COMMAND is missing; see 'reflectloop policy --help'")
     elif words == ("rules",):
         _list(rules, as_json=as_json)
@@ -114,16 +113,3 @@ def _list(rules: Policy, *, as_json: bool) -> None:
     for row in rows:
         word = "allow" if row["allowed"] else row["verdict"]
         say(f"{paint(_COLOURS[word], word):8} {row['id']}  ({row['about']}) {row['reason']}")
-
-
-def _answer_lines(rules: Policy) -> None:
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        if not line.strip():
-            continue
-        try:
-            question = json.loads(line)
-        except ValueError as fault:
-            raise InvalidInput(f"line {number} is not JSON: {fault}") from fault
-        if not isinstance(question, dict):
-            raise InvalidInput(f"line {number} is not an object")
-        render.tell_program(json.dumps(flow.answer(rules, question, number)))

@@ -50,7 +50,8 @@ def receipt_show(name: str | None, project_dir: Path, as_json: bool, debug: bool
         return
     told = found.verified.receipt
     say(
-        f"{told['run_id']}: {told['decision']} at {told['level']}"
+        f"{told['run_id']}: {told['decision']}"
+        + (f" at {told['level']}" if told["level"] else "")
         + (f", track {told['track']}" if told["track"] else "")
     )
     for reason in told["reasons"]:

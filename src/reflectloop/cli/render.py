@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from reflectloop import secrets
-from reflectloop.errors import Internal, ReflectloopError
+from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.world import clock, terminal
 
@@ -59,8 +60,24 @@ def tell_program(line: str) -> None:
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):  # a closed pipe, a full disk, no standard output at all
+    except (OSError, ValueError, AttributeError) as fault:  # a closed pipe, a full disk, no standard output at all
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - so that leaving does not fail on it again
+        if isinstance(fault, OSError) and fault.errno == errno.ENOSPC:
+            raise NoSpace("the answer could not be written: no space is left where it goes") from fault
+
+
+def answer_lines(answer: Callable[[dict[str, Any], int], dict[str, Any]]) -> None:
+    """One JSON object for each that stands on a line of the standard input; `answer` is also told the line's number."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip():
+            continue
+        try:
+            question = json.loads(line)
+        except ValueError as fault:
+            raise InvalidInput(f"line {number} is not JSON: {fault}") from fault
+        if not isinstance(question, dict):
+            raise InvalidInput(f"line {number} is not an object")
+        tell_program(json.dumps(answer(question, number)))
 
 
 def usage_as_json(message: str, arguments: list[str]) -> None:

@@ -11,7 +11,6 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.errors import InvalidInput
 from reflectloop.flow import scan as flow
 
 Format = Literal["text", "json", "sarif"]
@@ -45,7 +44,7 @@ def scan(
         raise click.UsageError("PATH, --range, --staged and --jsonl do not go together")
     here = flow.ground(project_dir, with_baseline=not write)
     if jsonl:
-        _answer_lines(here)
+        render.answer_lines(lambda question, _: flow.answer(here.detector, question))
         return
     report = _report(here, paths, asked, staged=staged)
     if write:
@@ -63,19 +62,6 @@ def _report(here: flow.Ground, paths: tuple[Path, ...], asked: str | None, *, st
     if paths == (Path("-"),):
         return flow.stream(here.detector, sys.stdin.buffer, "(standard input)")
     return flow.tree(here, paths or (here.root,))
-
-
-def _answer_lines(here: flow.Ground) -> None:
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        if not line.strip():
-            continue
-        try:
-            question = json.loads(line)
-        except ValueError as fault:
-            raise InvalidInput(f"line {number} is not JSON: {fault}") from fault
-        if not isinstance(question, dict):
-            raise InvalidInput(f"line {number} is not an object")
-        render.tell_program(json.dumps(flow.answer(here.detector, question)))
 
 
 def _write(here: flow.Ground, report: flow.Report, *, as_json: bool) -> None:

@@ -103,6 +103,10 @@ class Answers:
     def failures(self, purpose: str) -> int:
         return self.now.failures.get(purpose, 0)
 
+    def go_back(self, tree: str) -> None:
+        self.now = self.now._replace(tree=tree)
+        self._point()
+
     def denied(self) -> int:
         self.now = self.now._replace(denied=self.now.denied + 1)
         self._point()

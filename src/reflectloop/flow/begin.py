@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from reflectloop import config
 from reflectloop.flow.folders import folders_at
 from reflectloop.plan.schema import plan_schema
-from reflectloop.workspace import project
+from reflectloop.workspace import project, store
 from reflectloop.world import files
 
 _FIRST_PLAN = """\
@@ -67,7 +67,7 @@ def init(start: Path, *, triflow: bool = False) -> Made:
     folders = folders_at(start)
     wanted = {
         folders.root / config.NAME: settings_text(triflow=triflow),
-        folders.own / ".gitignore": "*\n",
+        folders.own / ".gitignore": store.HIDDEN,
         folders.own / "plan.yaml": _FIRST_PLAN,
         folders.own / "plan.schema.json": json.dumps(plan_schema(), indent=2) + "\n",
     }

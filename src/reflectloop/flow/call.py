@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from reflectloop import config, secrets
 from reflectloop.errors import InvalidInput
+from reflectloop.flow import lessons
+from reflectloop.flow.fixes import Fixes
 from reflectloop.flow.folders import Folders
 from reflectloop.reflect import diagnosis, rulefile, tools
 from reflectloop.reflect.report import ToolReport
@@ -54,7 +56,8 @@ def call(order: Order, start: Path, *, show: Show, tell: Callable[[ToolReport], 
         tell(report)
 
     first, *others = commands
-    ways = Ways(tuple(others), own.policies, order.retries, rules=diagnosis.with_own(own.rules), tell=note)
+    fixes = Fixes((lessons.project_shelf(Folders(root)), lessons.user_shelf()))
+    ways = Ways(tuple(others), own.policies, order.retries, None, fixes, diagnosis.with_own(own.rules), tell=note)
     outcome = tools.safe_call(
         first,
         {"command": list(order.command)},
@@ -62,6 +65,7 @@ def call(order: Order, start: Path, *, show: Show, tell: Callable[[ToolReport], 
         idempotent=order.idempotent,
         ways=ways,
     )
+    fixes.learn(outcome)
     return Done(outcome, tuple(written))
 
 

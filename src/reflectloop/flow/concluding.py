@@ -5,28 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reflectloop.errors import NothingToDo
+from reflectloop.flow import views
 from reflectloop.flow.answers import Answers
 from reflectloop.flow.folders import Folders
 from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Check, Plan, Step
+from reflectloop.state import events
 from reflectloop.state.fold import Run, Task
+from reflectloop.state.journal import Journal
+from reflectloop.state.transitions import State
 from reflectloop.terms import Track
 from reflectloop.workspace.store import Store
 
 FORM = "fileops"
 
 
-def refuse_open(task: Task, run: Run) -> None:
-    """What still has a step left is gone on with by requests, not by us."""
+def refuse_open(folders: Folders, task: Task, run: Run) -> None:
+    """What still has a step left is gone on with by requests, not by us; a pause ends here all the same."""
     left = [step for step in run.steps.values() if step.status not in ("done", "skipped")]
     if not left:
         return
+    if task.state is State.PAUSED:
+        _end_pause(folders, task, run)
     step = left[0]
     blocked = step.status == "blocked"
     raise NothingToDo(
         f"step {step.id} of task {task.id} is {step.status}; its steps are done by requests",
         next_step=f"reflectloop answer {step.id} TEXT" if blocked else "reflectloop fileops REQUEST.json",
     )
+
+
+def _end_pause(folders: Folders, task: Task, run: Run) -> None:
+    book = Journal(folders.journal(task.id))
+    try:
+        book.append(events.RunResumed(run_id=run.id))
+    finally:
+        book.close()
+    views.refresh(book.path.parent)
 
 
 def plan_of(folders: Folders, task: Task, run: Run) -> Loaded:

@@ -8,7 +8,7 @@ from typing import Any
 
 from reflectloop import config
 from reflectloop.errors import InvalidInput
-from reflectloop.flow import critic, research, tickets
+from reflectloop.flow import critic, learnt, research, tickets
 from reflectloop.flow.critic import Judge
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.tickets import Opened
@@ -125,8 +125,10 @@ class Desk:
         path = self.shelf.report(self.ticket.ticket_id, number)
         tickets.write(path, value["reflection_report"])
         self.written += [latest, path]
+        report = self.round(number).report
+        if report.anti_pattern and number == 1:  # the same ticket's next round is no new sighting
+            self.warnings += learnt.keep(self.folders, self.ticket, self.context.signature, report.anti_pattern)
         if self.settings.publish.research:
-            report = self.round(number).report
             self.warnings += research.publish(self.folders, self.ticket.ticket_id, number, report, self.revised)
 
     def put(self, content: bytes) -> str:

@@ -75,17 +75,13 @@ def stream(source: IO[bytes]) -> bytes:
     return _bounded(source)
 
 
-def answer(line: bytes | str, number: int, rules: Rules) -> str:
-    """One question of a batch: a JSON line with `id` and `text`, and `exit_code` where it is known."""
-    try:
-        question = json.loads(line)
-    except ValueError as fault:
-        raise InvalidInput(f"line {number} is not JSON: {fault}") from fault
-    if not isinstance(question, dict) or not isinstance(question.get("text"), str):
+def answer(question: dict[str, Any], number: int, rules: Rules) -> dict[str, Any]:
+    """One question of a batch: `id` and `text`, and `exit_code` where it is known."""
+    if not isinstance(question.get("text"), str):
         raise InvalidInput(f"line {number} is not an object with 'id' and 'text'")
     code = question.get("exit_code")
     found = of(question["text"], exit_code=code if isinstance(code, int) else None, rules=rules)
-    return json.dumps({"id": question.get("id"), **found.as_data()}, ensure_ascii=True)
+    return {"id": question.get("id"), **found.as_data()}
 
 
 def redacted(found: dict[str, Any]) -> dict[str, Any]:

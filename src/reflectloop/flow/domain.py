@@ -212,11 +212,16 @@ class Tasks:
         try:
             done = self.box.run(Order(words, self.box.workspace.resolve("."), log, _CHECK_TIMEOUT_S))
             seen = evidence.digest_of(log)
+            printed = log.read_bytes()[-_SHOWN:].decode("utf-8", "replace")
         finally:
             log.unlink(missing_ok=True)
         if done.exit_code or done.timed_out:
             why = f"ran past {_CHECK_TIMEOUT_S} s" if done.timed_out else f"exited {done.exit_code}"
-            raise Refusal(f"check {number} of the step does not hold: it {why}")
+            said = words if isinstance(words, str) else shlex.join(words)
+            raise Refusal(
+                f"check {number} of the step does not hold: {said[:_SHOWN]}: it {why}",
+                hint=f"it printed: {printed.strip()}" if printed.strip() else "it printed nothing",
+            )
         return _proof("check", words, output_sha256=seen, duration_ms=done.duration_ms)
 
     def _ended(

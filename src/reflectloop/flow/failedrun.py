@@ -8,7 +8,7 @@ import yaml
 from pydantic import ValidationError
 
 from reflectloop.errors import NothingToDo, StateDamaged
-from reflectloop.flow import tickets
+from reflectloop.flow import learnt, tickets
 from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.tickets import Context, Opened
 from reflectloop.reflect import ticket as making
@@ -33,7 +33,8 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     times = _times(folders, failure.signature)
     kind = class_of(failure.category, code=failure.code, times_seen=times)
     failure = failure.model_copy(update={"error_class": kind})
-    fixes = tuple(filter(None, map(_fix, card.get("known_fixes") or ())))
+    told = filter(None, map(_fix, card.get("known_fixes") or ()))
+    fixes = tuple(dict.fromkeys((*told, *learnt.fixes(folders, failure.signature))))
     said = str(card.get("summary") or failure.code)
     ticket = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=run.run_id, said=said, fixes=fixes)
     context = Context(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.workspace import project
+from reflectloop.workspace import project, store
 from reflectloop.workspace.project import OWN_FOLDER
 from reflectloop.world import files
 
@@ -98,7 +98,7 @@ class Folders(NamedTuple):
         """Make the folder, or see that it is the one we made. One that came with the project loses what could act."""
         with files.room_for("our folder", self.own):
             self.own.mkdir(exist_ok=True)
-        self._ignore()
+        store.hide(self.own)
         mine = json.dumps(files.identity_of(self.own))
         owner = self.own / _OWNER
         if owner.is_file() and owner.read_text("utf-8", "replace") == mine:
@@ -109,6 +109,7 @@ class Folders(NamedTuple):
         for path in self.own.glob("copy-*.index"):
             files.remove_tree(path)
         files.write_atomic(owner, mine)
+        store.hide(self.own)
 
     @property
     def scratch(self) -> Path:
@@ -121,13 +122,8 @@ class Folders(NamedTuple):
         folder = RunFolder(self.own / "runs" / run_id)
         with files.room_for("the run's folder", folder.path):
             folder.logs.mkdir(parents=True)
-            self._ignore()
+            store.hide(self.own)
         return folder
-
-    def _ignore(self) -> None:
-        ignore = self.own / ".gitignore"
-        if not ignore.exists():
-            files.write_atomic(ignore, "*\n")
 
     def set_latest(self, run_id: str) -> None:
         files.write_atomic(self.own / "latest", run_id + "\n")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 from reflectloop import secrets
 from reflectloop.flow.folders import Folders
 from reflectloop.reflect.foresight import Afterthought, Tally
 from reflectloop.world import clock, files
 
-_FILE = Path("knowledge/foresight.jsonl")
+_FILE = "foresight.jsonl"
 
 
 def keep(folders: Folders, run_id: str, step_id: str, thought: Afterthought) -> None:

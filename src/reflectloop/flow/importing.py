@@ -10,7 +10,7 @@ from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.state import events, lock
 from reflectloop.state.journal import Journal
 from reflectloop.workspace import leaks
-from reflectloop.world import clock, files
+from reflectloop.world import clock
 
 
 class Imported(NamedTuple):
@@ -29,8 +29,6 @@ def import_state(start: Path, path: Path) -> Imported:
     folders = folders_at(start)
     folders.claim()
     with lock.hold(folders.own, "import-state"):
-        if not (folders.own / ".gitignore").exists():
-            files.write_atomic(folders.own / ".gitignore", "*\n")
         return _opened(folders, state, tasks.plan_key(folders, path))
 
 

@@ -11,6 +11,7 @@ from reflectloop.flow import views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.state import events, latch, snapshot
 from reflectloop.state.fold import Run, Task
+from reflectloop.state.transitions import State
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import ledger, patch
 from reflectloop.workspace.patch import Touched
@@ -20,6 +21,7 @@ from reflectloop.world.git import Git, GitFailed
 
 _TURN_S = 0.2
 _GONE = "its engine is gone"
+_PAUSED = "paused"
 _BY_REQUESTS = "worked on by requests"
 _LAST_WORD = "every step is done; the last word is open"
 
@@ -65,7 +67,7 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     if current and not everything:
         known = [snapshot.load(folders.journal(current).parent)]
     task = next((one for one in known if one.id == current), None)
-    runs = [_run(folders, run) for one in known for run in one.runs.values()]
+    runs = [_run(folders, run, paused=one.state is State.PAUSED) for one in known for run in one.runs.values()]
     spaces = ledger.entries(folders.own)
     stop = latch.read_stop(folders.own)
     return {
@@ -79,10 +81,12 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     }
 
 
-def _run(folders: Folders, run: Run) -> dict[str, Any]:
+def _run(folders: Folders, run: Run, *, paused: bool = False) -> dict[str, Any]:
     note = "applied" if run.applied else ""
     if run.mode == events.IMPORTED:
         note = events.IMPORTED
+    elif paused and run.status == "running":
+        note = _PAUSED
     elif run.mode == events.BY_REQUESTS and run.status == "running":
         left = any(step.status not in ("done", "skipped") for step in run.steps.values())
         note = _BY_REQUESTS if left else _LAST_WORD
@@ -94,7 +98,7 @@ def _run(folders: Folders, run: Run) -> dict[str, Any]:
         "status": run.status,
         "started": run.started,
         "error_code": run.error_code,
-        "steps_done": run.count("done"),
+        "steps_done": run.count("done") + run.count("skipped"),
         "steps_total": len(run.steps),
         "touched": _touched(folders, run) if run.status == "ok" else None,
         "applied": bool(run.applied),
@@ -118,7 +122,7 @@ def _next(runs: list[dict[str, Any]]) -> str:
         return f"reflectloop log {last['run_id']}"
     if last["note"] == _BY_REQUESTS:
         return "reflectloop fileops REQUEST.json"
-    if last["note"] in (_GONE, _LAST_WORD):
+    if last["note"] in (_GONE, _LAST_WORD, _PAUSED):
         return "reflectloop resume"
     if last["status"] == "ok":
         return (

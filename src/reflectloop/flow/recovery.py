@@ -58,7 +58,7 @@ def find(folders: Folders) -> Point:
     if run.mode == BY_REQUESTS:
         from reflectloop.flow import concluding  # noqa: PLC0415 - most runs are no requests
 
-        concluding.refuse_open(task, run)
+        concluding.refuse_open(folders, task, run)
         return Point(task, run, folder if folder.logs.is_dir() else folders.open_run(run.id), None)
     return Point(task, run, folder, plan_of(folder))
 

@@ -13,7 +13,7 @@ from reflectloop.box import editable, limits, walls
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
 from reflectloop.box.walls import Wall
-from reflectloop.errors import ReflectloopError, SecretLeak
+from reflectloop.errors import NothingToDo, ReflectloopError, SecretLeak
 from reflectloop.fileops import execute, validate
 from reflectloop.fileops.hands import Domain, Hands
 from reflectloop.fileops.response import Failure, Response, clean
@@ -24,6 +24,7 @@ from reflectloop.flow.domain import Tasks
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.state import journal, latch, lock
 from reflectloop.state.fold import fold
+from reflectloop.state.transitions import State
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, project, snapshot
@@ -141,8 +142,10 @@ class _Ground:
         if name is None or not self.folders.journal(name).is_file():
             return None, None
         task = fold(journal.read(self.folders.journal(name)))
-        if task.passed:
-            return None, None
+        if task.passed or task.state is State.ABORTED:
+            return None, None  # what was done for it is nothing that a new task begins with
+        if task.state is State.PAUSED:
+            raise NothingToDo(f"task {task.id} is paused", next_step="reflectloop resume")
         ends = [run.end_tree for run in task.runs.values() if run.end_tree]
         return name, ends[-1] if ends else None
 

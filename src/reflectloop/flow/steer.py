@@ -21,6 +21,7 @@ from reflectloop.state.fold import Run, Task, fold
 from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
 from reflectloop.workspace import leaks
+from reflectloop.workspace.store import Store
 from reflectloop.world import clock, files
 
 _ASKED = "asked"
@@ -46,6 +47,10 @@ class _Hold(NamedTuple):
 
     def plan(self) -> Plan:
         """As it was when the run began."""
+        if self.run.mode == events.BY_REQUESTS:
+            from reflectloop.flow import concluding  # noqa: PLC0415 - most tasks are not worked on by requests
+
+            return concluding.plan_of(self.folders, self.task, self.run).plan
         return plans.load(recovery.plan_of(RunFolder(self.folders.own / "runs" / self.run.id))).plan
 
 
@@ -156,6 +161,8 @@ def again(start: Path, step_id: str, how: str, reason: str) -> Steered:
         for name in [one.id for one in hold.run.steps.values() if one.status == "running"]:
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=name))
         hold.book.append(events.StepsReset(run_id=hold.run.id, steps=list(reset), how=how, reason=reason))
+        if hold.run.mode == events.BY_REQUESTS:
+            _go_back(hold, reset[0])
         said = f"step(s) {', '.join(reset)} will be done again"
         return Steered(hold.task.id, hold.run.id, said, "reflectloop resume", tuple(reset), ticket)
 
@@ -164,6 +171,15 @@ def _open_ticket(hold: _Hold, step_id: str, reason: str) -> str:
     from reflectloop.flow import tickets  # noqa: PLC0415 - a run asks this module whether to pause, and needs no tickets
 
     return tickets.open_for_redo(hold.folders, hold.task.id, hold.run.id, step_id, reason).ticket_id
+
+
+def _go_back(hold: _Hold, step_id: str) -> None:
+    """The next request begins with the tree that stood before the step."""
+    from reflectloop.flow.answers import Answers  # noqa: PLC0415
+
+    Answers(hold.folders, Store(hold.folders.own / "git", "")).go_back(
+        hold.run.steps[step_id].start or hold.run.base_tree
+    )
 
 
 def _open_again(hold: _Hold) -> None:
@@ -207,6 +223,11 @@ def fork(start: Path, step_id: str) -> Steered:
             raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
         if step_id not in run.steps:
             raise _no_such(run, step_id, "", None)
+        if run.mode == events.BY_REQUESTS:
+            raise InvalidInput(
+                f"task {task.id} is worked on by requests, and has no plan to fork",
+                next_step=f"reflectloop rewind {step_id}",
+            )
         old = RunFolder(folders.own / "runs" / run.id)
         plan = recovery.plan_of(old)
         dropped = (

@@ -43,6 +43,7 @@ from reflectloop.world import cgroup, clock, files
 from reflectloop.world.git import Git
 
 PATCH = "changes.patch"
+_ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
 
 
 class Observer(Protocol):
@@ -159,9 +160,21 @@ class Line:
         else:
             taken = snapshot.take(self.project, self.store, self.folders.scratch)
             self.warnings += taken.warnings
-            head = taken.tree
+            head = self._without_environments(base, taken.tree)
         self._refuse_strange(base, head)
         return Sides(base, head, base_commit)
+
+    def _without_environments(self, base: str, head: str) -> str:
+        """What is installed beside the project is no part of the change, also where git is not told to ignore it."""
+        before = self.trees.listing(base)
+        strange: dict[str, list[str]] = {}
+        for path in self.trees.listing(head):
+            folder = _environment(path)
+            if folder and path not in before:
+                strange.setdefault(folder, []).append(path)
+        own = {folder: paths for folder, paths in strange.items() if not any(one.startswith(folder) for one in before)}
+        self.warnings += [f"{folder} is not ignored by git; it is left out of the change" for folder in own]
+        return self.trees.laid_over(head, base, [path for paths in own.values() for path in paths])
 
     def _base(self, git: Git, head_commit: str) -> str:
         """What the user names, at the point where the change left it: what others did since is not part of it."""
@@ -287,6 +300,13 @@ class Line:
     def _clear_away(self) -> None:
         for entry in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
             ledger.remove(entry)
+
+
+def _environment(path: str) -> str:
+    """The folder of installed packages that a path lies in, with a slash; empty where it lies in none."""
+    parts = path.split("/")
+    at = next((at for at, part in enumerate(parts[:-1]) if part in _ENVIRONMENTS), None)
+    return "" if at is None else "/".join(parts[: at + 1]) + "/"
 
 
 def _commit(git: Git, name: str) -> str:

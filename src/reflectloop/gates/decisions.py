@@ -72,10 +72,15 @@ class Ruling(NamedTuple):
 
 def settle(gate: Gate, reasons: Iterable[Reason], start: str = "") -> Ruling:
     """The gravest of what a gate has to say; with nothing to say it lets pass."""
-    said = tuple(reasons)
+    said = tuple(one._replace(text=_on_one_line(one.text)) for one in reasons)
     decision = gravest(one.decision for one in said)
     redo_from = {Decision.REDO: start, Decision.REPLAN: "plan"}.get(decision, "")
     return Ruling(gate, decision, said, redo_from=redo_from)
+
+
+def _on_one_line(text: str) -> str:
+    """A file's name may hold a line break, and must not print a line of its own."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 # What others say, in our words ------------------------------------------------------------------------------------

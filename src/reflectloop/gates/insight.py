@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from reflectloop.gates.contract import IDLE, Contract
 from reflectloop.gates.decisions import Gate
 from reflectloop.gates.limits import Attempt
 from reflectloop.gates.proof import Proof, turned
+from reflectloop.knowledge.words import signature
 from reflectloop.plan.globs import named
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import batches
@@ -25,7 +25,6 @@ from reflectloop.verify.verdict import Verdict, held
 SMALL_FIX = 20  # changed lines; a fix of so many is no small one any more
 _WIDE = ("**", "*", ".", "./")
 _WORTH_MS = 2_000  # what could be saved, before it is worth a word
-_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 _EDGES = re.compile(
     r"edge|empty|none|zero|boundary|limit|large|long|negative|odd|last|first|unicode|single", re.IGNORECASE
 )
@@ -99,11 +98,6 @@ class Insight(NamedTuple):
     unproven: tuple[str, ...]
     feedback: tuple[str, ...]
     backtrack: Remark | None = None
-
-
-def signature(text: str) -> str:
-    """The same for the same thing: numbers change from run to run and say nothing."""
-    return hashlib.sha256(_NUMBERS.sub("0", " ".join(text.lower().split())).encode()).hexdigest()[:16]
 
 
 # Whether it is looked at all --------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from reflectloop.gates.insight import Anchor, Insight
+from reflectloop.knowledge.fold import OFTEN
 
-OFTEN = 2
 _NAMES = {"D": "Decisions", "C": "Constraints", "I": "Interfaces", "P": "Problems", "M": "Patterns"}
 
 
@@ -44,13 +44,13 @@ def sift(found: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[str,
         if not why:
             waiting.append(anchor)
             continue
-        name = known.get(anchor.signature) or _next(anchor.kind, ids)
+        name = known.get(anchor.signature) or next_name(anchor.kind, ids)
         ids.append(name)
         kept.append(Kept(name, anchor, seen, why))
     return Sifted(tuple(kept), tuple(waiting))
 
 
-def _next(kind: str, ids: Sequence[str]) -> str:
+def next_name(kind: str, ids: Sequence[str]) -> str:
     taken = [int(name[1:]) for name in ids if name.startswith(kind) and name[1:].isdigit()]
     return f"{kind}{max(taken, default=0) + 1:03d}"
 

@@ -72,7 +72,7 @@ class Check(Strict):
     file_unchanged: str | None = None
     output_contains: str | None = None  # of the step's own commands
     commands_exit: Annotated[StrictInt, Field(ge=0, le=255)] | None = None  # of the step's own last command
-    kind: Literal["lint", "build", "test", "e2e", "custom"] = "custom"
+    kind: Literal["lint", "build", "test", "e2e", "benchmark", "custom"] = "custom"
     red_on_base: StrictBool = False
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
     service: Service | None = None

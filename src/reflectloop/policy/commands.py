@@ -74,8 +74,11 @@ class Policy:
 
         if len(part.text) > LONGEST:
             return [self._seen("shell.too-long", part.text[:60], part.through)], []
-        line = shell.read(part.text, part.variables, part.folder)
+        # A shell drops what no text holds, and runs what is left.
+        line = shell.read(part.text.replace("\0", ""), part.variables, part.folder)
         seen = []
+        if "\0" in part.text:
+            seen.append(self._seen("shell.unparsable", "a NUL in it", part.through))
         if line.broken and not part.guess:
             seen.append(self._seen("shell.unparsable", line.broken, part.through))
         if line.deep:

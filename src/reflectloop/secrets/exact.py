@@ -21,6 +21,7 @@ _ENDINGS = ("token", "secret", "password", "passwd", "apikey")
 _NOT_SECRET = frozenset(
     "public pub fingerprint id name names file path dir url uri sock socket host port user type".split()
 )
+_PLACES = (["pwd"], ["oldpwd"], ["init", "pwd"])  # where a shell or a package manager stands
 _HARMLESS = re.compile(
     r"(?:[/~.]|[A-Za-z]:[\\/])[^\s:@]*(?::[/~.][^\s@]*)*\Z|https?://[^@\s]*\Z|[\d\s.,:-]*\Z|(.)\1*\Z"
 )
@@ -42,7 +43,7 @@ def values(environment: Mapping[str, str]) -> tuple[bytes, ...]:
 def _promise(name: str) -> int:
     """2 for a name that promises a secret, 1 for one that may hold one, 0 for any other."""
     words = [word for word in re.split(r"[^a-z0-9]+", name.lower()) if word]
-    if not words or words[-1] in _NOT_SECRET or "public" in words:
+    if not words or words[-1] in _NOT_SECRET or "public" in words or words in _PLACES:
         return 0
     if any(word in _STRONG or word.endswith(_ENDINGS) for word in words):
         return 2

@@ -42,7 +42,9 @@ def _take(descriptor: int, path: Path, wait: Callable[[str], None] | None) -> No
     except BlockingIOError as fault:
         who = f"another engine works here: {owner(path)}"
         if wait is None:
-            raise Locked(who, next_step="wait for it (reflectloop run --wait), or stop it") from fault
+            raise Locked(
+                who, next_step="wait for it (run, resume and verify take --wait), or stop it; reflectloop status"
+            ) from fault
         wait(who)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
 

@@ -16,9 +16,10 @@ from pydantic import ValidationError
 
 import reflectloop
 from reflectloop import secrets
+from reflectloop.box import editable
 from reflectloop.box.box import Box, Order
 from reflectloop.box.view import TEMP
-from reflectloop.verify import detect, evidence, reports, runners
+from reflectloop.verify import copies, detect, evidence, reports, runners
 from reflectloop.verify.ground import Ground
 from reflectloop.verify.result import Detected, Reading, VerificationResult
 from reflectloop.verify.runners import Prepared
@@ -65,6 +66,7 @@ class Runs:
     base_tree: str
     told: Told
     carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, what its set-up made
+    notes: set[str] = field(default_factory=set)  # what whoever reads the verdict should know
     _logs: int = 0
 
     def on(
@@ -122,7 +124,7 @@ class Runs:
             box.workspace.resolve(check.cwd),
             log,
             self.ground.settings.verify.timeout_s,
-            env={**self._own_tools(box, check), **prepared.env},
+            env={**self._own_tools(box, check), **self._own_modules(box, tree, check), **prepared.env},
             show=lambda data: self.told.output(check.name, data),
         )
         done = box.run(order)
@@ -153,6 +155,17 @@ class Runs:
         own = [top / name / (".bin" if name.endswith("node_modules") else "bin") for name in kept]
         usual = self.ground.caller.get("PATH", os.defpath)
         return {"PATH": os.pathsep.join([*map(os.fspath, own), usual])} if own else {}
+
+    def _own_modules(self, box: Box, tree: str, check: Detected) -> dict[str, str]:
+        """Where the project is installed as a copy, its sources come first: the copy is not what is judged."""
+        root = self.ground.project.root
+        folders = [*(self.carried.get(tree) or {}).values(), *(root / name for name in detect.beside([check], root))]
+        copied = copies.found(self.ground.trees.listing(tree), editable.sites(self.ground.caller, folders))
+        if not copied:
+            return {}
+        self.notes |= {f"{one.module} is also installed in {one.site}: the workspace's comes first" for one in copied}
+        top = root if box.wall.mounted else box.workspace.repo
+        return {"PYTHONPATH": os.pathsep.join(os.path.normpath(top / one.folder) for one in copied)}
 
     def _read(self, box: Box, check: Detected, prepared: Prepared, name: str, log_text: str) -> Reading | None:
         """What the tool wrote for machines; its words only where it has nothing of the kind."""

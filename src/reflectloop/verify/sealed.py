@@ -10,15 +10,14 @@ from reflectloop import secrets
 from reflectloop.plan.globs import named as is_named
 from reflectloop.plan.model import Check
 from reflectloop.terms import Decision, Track
-from reflectloop.verify import checks as plan_checks
-from reflectloop.verify import compare, evidence, protected, runners, verdict, weakening
+from reflectloop.verify import compare, protected, runners, verdict, weakening
 from reflectloop.verify.compare import Comparison
 from reflectloop.verify.evidence import Chain, Level, Record
+from reflectloop.verify.named import NamedChecks
 from reflectloop.verify.owning import collects
 from reflectloop.verify.result import Change, Detected, Finding, VerificationResult
 from reflectloop.verify.runs import Ran, Runs
 from reflectloop.verify.verdict import Judged, Named, Own, Reason, Verdict
-from reflectloop.world import clock
 
 _TRIES = 2  # of a newly failing test, before it counts
 _MOST_FLAKES = 50  # so many tests do not turn red by chance
@@ -57,7 +56,8 @@ class Sealed:
         self._lay_out()
         checks = self._suite()
         own = self._own_tests(checks)
-        named = self._named_checks()
+        asked = NamedChecks(self.runs, self.case.base, self.base_with_tests, self.with_tests, self._write_down)
+        named = asked.judge(self.case.named, timed=self.case.track is Track.REFACTOR)
         proven = self._proven(checks, own, named)
         reasons = [
             *verdict.of_findings(self.findings, self.freed),
@@ -87,7 +87,7 @@ class Sealed:
             self.case.head,
             self.tree,
             tuple(self.restored),
-            tuple(f"{one.check.name}: {one.left_out}" for one in checks if one.left_out),
+            (*(f"{one.check.name}: {one.left_out}" for one in checks if one.left_out), *sorted(self.runs.notes)),
         )
 
     # The trees -----------------------------------------------------------------------------------------------
@@ -207,41 +207,6 @@ class Sealed:
         turned = [name for name in green if before.tests.get(name) in _RED]
         return Own(check.name, before, now, tuple(sorted(turned)), tuple(sorted(failing)))
 
-    # What the plan names ---------------------------------------------------------------------------------------
-
-    def _named_checks(self) -> list[Named]:
-        if not self.case.named:
-            return []
-        after = self._hold(self.with_tests, self.case.named, "base + patch")
-        red = {name: check for name, check in self.case.named.items() if check.red_on_base}
-        before = self._hold(self.base_with_tests, red, "base") if red else {}
-        return [
-            Named(name, *after[name], red_on_base=not before[name][0] if name in before else None)
-            for name in self.case.named
-        ]
-
-    def _hold(self, tree: str, wanted: Mapping[str, Check], words: str) -> dict[str, tuple[bool, str]]:
-        out = {}
-        with self.runs.ground.open(tree, self.case.base, self.runs.carried.get(tree)) as box:
-            for name, check in wanted.items():
-                self.runs.told.check(name, f"on {words}, sealed")
-                log = self.runs.logs / f"verify.{words.replace(' ', '')}.{name}.log"
-                done = plan_checks.run(
-                    name,
-                    check,
-                    box,
-                    must_fail=False,
-                    log=log,
-                    cwd=box.workspace.resolve("."),
-                    env={},
-                    printed=lambda _: True,  # said of a step's own commands, which do not run here
-                    exited=check.commands_exit or 0,
-                    show=lambda data, name=name: self.runs.told.output(name, data),  # type: ignore[misc]
-                )
-                out[name] = (done.held, done.reason)
-                self._note_named(name, check, tree, done)
-        return out
-
     # What it comes to ------------------------------------------------------------------------------------------
 
     def _proven(self, checks: Sequence[Judged], own: Sequence[Own], named: Sequence[Named]) -> list[str]:
@@ -325,20 +290,6 @@ class Sealed:
             isolation=ran.isolation,
             started=ran.started,
             duration_ms=ran.result.duration_ms,
-        )
-
-    def _note_named(self, name: str, check: Check, tree: str, done: plan_checks.CheckResult) -> None:
-        self._write_down(
-            claim=f"check {name}: {done.reason}",
-            level="L3" if done.held and tree == self.with_tests else "L2",
-            kind=check.kind,
-            command=(check.run,) if isinstance(check.run, str) else check.run or (),
-            exit_code=done.exit_code,
-            tree=tree,
-            output_sha256=evidence.digest_of(done.log) if done.log else None,
-            isolation=self.runs.ground.wall.stamp(()),
-            started=clock.stamp(clock.now()),
-            duration_ms=done.duration_ms,
         )
 
     def _write_down(self, *, claim: str, **seen: Any) -> None:  # noqa: ANN401 - the fields of a record

@@ -83,15 +83,24 @@ class Store:
             path.replace(target)
 
 
+# Everything of ours but the lessons, which a team reviews and commits; the page made from them is ours again.
+HIDDEN = "*\n!/knowledge/\n!/knowledge/**\n/knowledge/*.md\n*.part\n"
+
+
+def hide(folder: Path) -> None:
+    """Keep our folder out of the user's git."""
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        files.write_atomic(ignore, HIDDEN)
+
+
 def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store:
     """Create the store, or bring an existing one up to date with where the user's objects lie now."""
     store = Store(project.folder / "git", project.object_format, project.mode == "copy")
     settings = settings or WorkspaceConfig()
     with files.room_for("the engine's store", project.folder):
         project.folder.mkdir(exist_ok=True)
-        ignore = project.folder / ".gitignore"
-        if not ignore.exists():
-            files.write_atomic(ignore, "*\n")
+        hide(project.folder)
         alternates = [project.objects] if project.objects else []
         write_git_dir(
             store.path,

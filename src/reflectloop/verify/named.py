@@ -1,0 +1,108 @@
+"""The checks that a plan names, sealed: whether they hold, are red on base, and, of a refactoring, got no slower."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from reflectloop.box.box import Box
+from reflectloop.plan.model import Check
+from reflectloop.verify import checks as plan_checks
+from reflectloop.verify import evidence
+from reflectloop.verify.checks import CheckResult
+from reflectloop.verify.runs import Runs
+from reflectloop.verify.verdict import Named
+from reflectloop.world import clock
+
+_ROUNDS = 3  # of a benchmark, on each side in turn: the best of them counts
+_SLOWER = 1.25
+_NOISE_MS = 100  # less than so much more is no loss anybody could tell
+
+
+@dataclass(frozen=True)
+class NamedChecks:
+    """`base` and `patch` are trees with the patch's own tests; `origin` is the base itself."""
+
+    runs: Runs
+    origin: str
+    base: str
+    patch: str
+    write_down: Callable[..., None]
+
+    def judge(self, wanted: Mapping[str, Check], *, timed: bool) -> list[Named]:
+        """`timed` asks of benchmarks that they take no longer than on base."""
+        if not wanted:
+            return []
+        after = self._on(self.patch, wanted, "base + patch")
+        red = {name: check for name, check in wanted.items() if check.red_on_base}
+        before = self._on(self.base, red, "base") if red else {}
+        slow = self._slow({name: one for name, one in wanted.items() if timed and one.kind == "benchmark"})
+        return [
+            Named(
+                name,
+                after[name].held and name not in slow,
+                slow.get(name) or after[name].reason,
+                red_on_base=not before[name].held if name in before else None,
+            )
+            for name in wanted
+        ]
+
+    def _on(self, tree: str, wanted: Mapping[str, Check], words: str) -> dict[str, CheckResult]:
+        out = {}
+        with self.runs.ground.open(tree, self.origin, self.runs.carried.get(tree)) as box:
+            for name, check in wanted.items():
+                out[name] = done = self._run(box, name, check, words)
+                self._note(name, check, tree, done)
+        return out
+
+    def _run(self, box: Box, name: str, check: Check, words: str) -> CheckResult:
+        self.runs.told.check(name, f"on {words}, sealed")
+        return plan_checks.run(
+            name,
+            check,
+            box,
+            must_fail=False,
+            log=self.runs.logs / f"verify.{words.replace(' ', '')}.{name}.log",
+            cwd=box.workspace.resolve("."),
+            env={},
+            printed=lambda _: True,  # said of a step's own commands, which do not run here
+            exited=check.commands_exit or 0,
+            show=lambda data: self.runs.told.output(name, data),
+        )
+
+    def _slow(self, wanted: Mapping[str, Check]) -> dict[str, str]:
+        """Those that take longer than on base, and how long."""
+        if not wanted:
+            return {}
+        ground, carried = self.runs.ground, self.runs.carried
+        best: dict[tuple[str, str], int] = {}
+        with (
+            ground.open(self.base, self.origin, carried.get(self.base)) as old,
+            ground.open(self.patch, self.origin, carried.get(self.patch)) as new,
+        ):
+            for _ in range(_ROUNDS):
+                for name, check in wanted.items():
+                    for side, box in (("base", old), ("base + patch", new)):
+                        took = self._run(box, name, check, side).duration_ms
+                        best[name, side] = min(took, best.get((name, side), took))
+        return {name: words for name in wanted if (words := _loss(best[name, "base"], best[name, "base + patch"]))}
+
+    def _note(self, name: str, check: Check, tree: str, done: CheckResult) -> None:
+        self.write_down(
+            claim=f"check {name}: {done.reason}",
+            level="L3" if done.held and tree == self.patch else "L2",
+            kind=check.kind,
+            command=(check.run,) if isinstance(check.run, str) else check.run or (),
+            exit_code=done.exit_code,
+            tree=tree,
+            output_sha256=evidence.digest_of(done.log) if done.log else None,
+            isolation=self.runs.ground.wall.stamp(()),
+            started=clock.stamp(clock.now()),
+            duration_ms=done.duration_ms,
+        )
+
+
+def _loss(before_ms: int, after_ms: int) -> str:
+    if after_ms <= before_ms * _SLOWER or after_ms - before_ms < _NOISE_MS:
+        return ""
+    return f"got slower: {after_ms / 1000:.2f} s instead of {before_ms / 1000:.2f} s on base, the best of {_ROUNDS}"

@@ -1,0 +1,68 @@
+"""Where the project is installed as a copy, it is still the change that is judged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reflectloop.flow.verify import Request, verify
+from reflectloop.verify import copies
+from support import Repo
+from test_own_tools import Nobody
+
+CHECK = '[[verify.checks]]\nname = "price"\nkind = "custom"\nrun = ["python", "-c", "import shop; assert shop.PRICE == 10"]\n'
+
+
+def site_of(environment: Path) -> Path:
+    (site,) = environment.glob("lib/python3*/site-packages")
+    return site
+
+
+@pytest.mark.parametrize("folder", ["src/", ""])
+def test_a_copy_of_the_project_in_its_environment_hides_no_change(repo: Repo, folder: str) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", repo.path / ".venv"], check=True)
+    repo.write(".gitignore", ".venv\n")
+    repo.write("reflectloop.toml", CHECK)
+    repo.write(f"{folder}shop/__init__.py", "PRICE = 10\n")
+    repo.commit("a shop")
+    copy = site_of(repo.path / ".venv") / "shop"
+    copy.mkdir()
+    (copy / "__init__.py").write_text("PRICE = 10\n")
+    repo.write(f"{folder}shop/__init__.py", "PRICE = 9\n")
+
+    found = verify(Request(repo.path), Nobody())
+
+    assert found.error is not None
+    assert found.error.code == "VERIFICATION_FAILED"
+    assert any("shop is also installed in" in note for note in found.envelope.warnings)
+
+
+def test_only_modules_of_the_project_count(tmp_path: Path) -> None:
+    for name in ("shop", "tests", "ns/part"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "__init__.py").touch()
+    (tmp_path / "alone.py").touch()
+    paths = ["src/shop/__init__.py", "src/shop/cart/__init__.py", "tests/__init__.py", "setup.py"]
+    assert copies.found(paths, [tmp_path]) == [copies.Copy("src", "shop", tmp_path)]
+    assert copies.found(["alone.py", "lib/ns/part/__init__.py"], [tmp_path]) == [
+        copies.Copy(".", "alone", tmp_path),
+        copies.Copy("lib", "ns/part", tmp_path),
+    ]
+    assert copies.found(["src/other/__init__.py", "docs/shop/__init__.py"], [tmp_path]) == []
+
+
+def test_an_environment_that_git_does_not_ignore_is_no_part_of_the_change(repo: Repo) -> None:
+    repo.write("reflectloop.toml", CHECK)
+    repo.write("shop/__init__.py", "PRICE = 10\n")
+    repo.commit("a shop")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", repo.path / ".venv"], check=True)
+    repo.write("shop/__init__.py", "PRICE = 10  # euros\n")
+
+    found = verify(Request(repo.path), Nobody())
+
+    assert found.error is None
+    assert "+++ b/.venv" not in (found.folder / "changes.patch").read_text()
+    assert any(".venv/ is not ignored by git" in note for note in found.envelope.warnings)

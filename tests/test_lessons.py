@@ -1,0 +1,151 @@
+"""`lessons` through the program, and lessons that a project has committed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.flow import call, lessons
+from reflectloop.knowledge.lesson import KINDS, STATUSES
+from reflectloop.knowledge.library import LIVING
+from support import Repo, reflectloop
+
+
+def test_a_lesson_is_added_counted_found_shown_merged_and_retired(repo: Repo) -> None:
+    add = ("lessons", "add", "--kind", "constraint")
+    assert "candidate" in repo.run(*add, "Never edit generated files", "--body", "run the generator").stdout
+    again = repo.run(*add, "never edit generated files", "--json")
+    assert (again.json["data"]["new"], again.json["data"]["status"], again.json["data"]["count"]) == (
+        False,
+        "active",
+        2,
+    )
+    name = again.json["data"]["id"]
+    other = repo.run(*add, "Generators write those files", "--json").json["data"]["id"]
+    assert [one.id for one in lessons.searched(lessons.room_at(repo.path), "editing generated", KINDS, LIVING, 1)] == [
+        name
+    ]
+    read_back = repo.run("lessons", "search", "generated", "--moment", "step").stdout
+    assert "nothing in it is an order" in read_back
+    assert "> Never edit generated files" in read_back
+    assert repo.run("lessons", "merge", name, other, "--json").json["data"]["count"] == 3
+    assert "> run the generator" in repo.run("lessons", "show", name[:7]).stdout
+    assert repo.run("lessons", "retire", name, "--reason", "no generator any more").code == 0
+    assert "retired" in repo.run("lessons", "list", "--all").stdout
+
+
+def test_lessons_are_carried_from_one_project_to_the_user(repo: Repo, tmp_path: Path) -> None:
+    room = lessons.room_at(repo.path, "project")
+    kept = lessons.added(room, {"kind": "preference", "title": "Short functions"})
+    lines = repo.run("lessons", "export").stdout
+    assert json.loads(lines)["id"] == kept.id
+    taken = reflectloop(repo.path, "lessons", "import", "-", "--scope", "user", "--json", stdin=lines)
+    assert taken.json["data"] == {"lines": 1, "new": 1}
+    page = next((tmp_path / "home" / ".config" / "reflectloop" / "knowledge" / "preference").iterdir())
+    assert "Short functions" in page.read_text()
+    found = lessons.listed(lessons.room_at(repo.path), KINDS, LIVING).lessons
+    assert {(one.id, one.scope) for one in found} == {(kept.id, "project"), (kept.id, "user")}
+    assert lessons.shown(lessons.room_at(repo.path), kept.id).scope == "project"
+    lessons.retired(lessons.room_at(repo.path, "user"), kept.id, "changed my mind")
+    assert lessons.shown(lessons.room_at(repo.path), kept.id).status == "candidate"
+
+
+def test_the_users_lessons_lie_where_the_settings_say(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
+    lessons.added(lessons.room_at(repo.path, "user"), {"kind": "preference", "title": "Short functions"})
+    assert (tmp_path / "settings" / "reflectloop" / "knowledge" / "preference").is_dir()
+    assert not (repo.path / ".reflectloop").exists()
+
+
+def test_damaged_files_are_named_on_the_side_and_the_rest_is_listed(repo: Repo) -> None:
+    lessons.added(lessons.room_at(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
+    repo.write(".reflectloop/knowledge/pattern/bad.md", "---\nkind: pattern\ntitle: a\ncolour: red\n---\n")
+    answer = repo.run("lessons", "list")
+    assert answer.code == 0
+    assert "Ask first" in answer.stdout
+    assert "knowledge/pattern/bad.md:4: colour: unknown field" in answer.stderr
+
+
+def test_bad_input_is_refused_with_a_code_and_the_next_command(repo: Repo) -> None:
+    room = lessons.room_at(repo.path, "project")
+    with pytest.raises(InvalidInput) as refused:
+        lessons.added(room, {"kind": "pattern", "title": " \n "})
+    assert "must not be empty" in str(refused.value.faults[0])
+    with pytest.raises(NothingToDo):
+        lessons.added(room, {"kind": "pattern", "title": "t", "contradicts": ["L-none"]})
+    with pytest.raises(InvalidInput, match=r"1 fault\(s\); nothing was taken"):
+        lessons.imported(room, [b'{"kind": "pattern", "title": "t"}', b"{"], "x.jsonl")
+    with pytest.raises(NothingToDo):
+        lessons.imported(room, [], "x.jsonl")
+    assert not (repo.path / ".reflectloop" / "knowledge").exists()
+    token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+    leak = repo.run("lessons", "add", "--kind", "pattern", f"log in with {token}", "--json")
+    assert (leak.code, leak.envelope["error_code"]) == (99, "SECRET_LEAK")
+    assert token not in leak.stdout + leak.stderr
+    kept = lessons.added(room, {"kind": "pattern", "title": "one"})
+    with pytest.raises(InvalidInput, match="is L-"):
+        lessons.merged(room, kept.id, [kept.id])
+
+
+def test_the_lessons_can_be_committed_and_nothing_else_of_ours(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo hi > new.txt")).code == 0
+    assert repo.git("status", "--porcelain") == ""
+    lessons.added(lessons.room_at(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
+    listed = repo.git("status", "--porcelain", "-uall").split()[1::2]
+    assert [name.rsplit("/", 1)[0] for name in listed] == [
+        ".reflectloop/knowledge/pattern",
+        ".reflectloop/knowledge/sightings",
+    ]
+
+
+def test_committed_lessons_stay_when_a_run_is_applied_and_travel_with_a_clone(repo: Repo, tmp_path: Path) -> None:
+    lessons.added(lessons.room_at(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
+    head = repo.commit("lessons")
+    assert repo.run("run", repo.steps("echo hi > new.txt; test ! -e .reflectloop")).code == 0
+    assert repo.git("status", "--porcelain") == ""
+    assert repo.run("apply", "--branch", "topic").code == 0
+    assert repo.git("diff", "--name-only", head, "topic").split() == ["new.txt"]
+    assert repo.run("apply", "--commit", "--yes").code == 0
+    assert repo.git("diff", "--name-only", head, "HEAD").split() == ["new.txt"]
+    copy = Repo(tmp_path / "copy")
+    repo.git("clone", "-q", str(repo.path), str(copy.path))
+    found = lessons.listed(lessons.room_at(copy.path), KINDS, STATUSES).lessons
+    assert [one.title for one in found] == ["Ask first"]
+    assert copy.git("status", "--porcelain") == ""
+
+
+def test_what_mended_a_tool_is_known_the_next_time_and_retired_when_it_stops_helping(repo: Repo) -> None:
+    def called(other: str) -> str | None:
+        order = call.Order(("no-such-tool",), ((other,),))
+        done = call.call(order, repo.path, show=lambda _, __: None, tell=lambda _: None)
+        assert done.outcome.ok == (other == "true")
+        return done.outcome.reports[0].known_fix
+
+    assert called("false") is None
+    assert called("true") is None
+    assert "true instead of no-such-tool" in (called("true") or "")
+    room = lessons.room_at(repo.path)
+    [found] = lessons.listed(room, ["failfix"], LIVING).lessons
+    assert (found.worked, found.failed, found.status, found.evidence.level) == (2, 0, "active", "L2")
+    assert all("true instead of no-such-tool" in (called("false") or "") for _ in range(3))
+    [found] = lessons.listed(room, ["failfix"], STATUSES).lessons
+    assert (found.worked, found.failed, found.status) == (2, 3, "retired")
+    assert called("false") is None
+
+
+def test_looking_at_lessons_where_there_are_none_leaves_nothing(repo: Repo) -> None:
+    assert lessons.listed(lessons.room_at(repo.path), KINDS, STATUSES).lessons == ()
+    assert not (repo.path / ".reflectloop").exists()
+
+
+def test_the_help_brings_no_database(tmp_path: Path) -> None:
+    code = "import sys; from reflectloop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+    code += "assert not {'sqlite3', 'reflectloop.knowledge'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)
