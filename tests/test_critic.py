@@ -85,11 +85,21 @@ def test_an_output_that_has_all_passes_and_gets_no_ticket() -> None:
     assert (report.verdict, report.quality_score, report.rewind_ticket) == (Verdict.PASS, 1.0, None)
 
 
-@pytest.mark.parametrize("text", ["", "   \n", "{not json", '{"papers": NaN}', "[" * 100_000])
-def test_what_cannot_be_read_is_rejected(text: str) -> None:
+@pytest.mark.parametrize("text", [b"", b"   \n", b"\xff\xfe\x00"])
+@pytest.mark.parametrize("name", ["out.json", "out.md", "out.py", "out.txt"])
+def test_what_holds_nothing_is_rejected(name: str, text: bytes) -> None:
+    report = judged(name, text, min_items={"papers": 5}, must_have=["summary"])
+    assert (report.verdict, report.quality_score) == (Verdict.REJECT, 0.0)
+
+
+@pytest.mark.parametrize("text", ["{not json", '{"papers": NaN}', "[" * 100_000])
+def test_json_that_is_broken_has_none_of_its_parts_and_is_to_be_mended(text: str) -> None:
     report = judged("out.json", text, min_items={"papers": 5}, must_have=["summary"])
-    assert report.verdict == Verdict.REJECT
-    assert report.quality_score == 0.0
+    assert (report.verdict, report.quality_score) == (Verdict.REVISE, 0.3)
+    worse = judged(
+        "out.json", text, (Checked("valid", held=False, reason="exit code 1, not 0"),), must_have=["summary"]
+    )
+    assert worse.verdict == Verdict.REJECT
 
 
 def test_an_output_about_something_else_is_rejected_however_complete_it_is() -> None:
@@ -155,7 +165,7 @@ def test_code_is_asked_for_definitions_and_must_parse() -> None:
     good = "def test_a():\n    pass\n\n\ndef test_b():\n    pass\n"
     assert judged("t.py", good, min_items={"test_": 2}, must_have=["test_a"]).verdict == Verdict.PASS
     broken = judged("t.py", good + "def (:\n", min_items={"test_": 2})
-    assert broken.verdict == Verdict.REJECT
+    assert (broken.verdict, broken.quality_score) == (Verdict.REVISE, 0.8)
     assert "cannot be read as py" in broken.correctness.issues[0].description
 
 

@@ -295,6 +295,8 @@ def test_a_failed_run_is_reflected_on_from_its_record(chain: Repo) -> None:
     asked = reflection.reflect(Asked(chain.path, ticket))
     assert asked.rounds[-1].report.trigger == "director_request"
     assert asked.ticket.target_step == "b"
+    assert asked.rounds[-1].report.anti_pattern
+    assert asked.rounds[-1].report.anti_pattern.pattern_name == "went astray: b"
     assert asked.ticket.issues[0].description.endswith("the wrong file was changed")
 
 

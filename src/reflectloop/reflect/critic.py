@@ -95,8 +95,8 @@ def evaluate(output: Output, asked: Requirements, checked: Sequence[Checked], ab
         issues=(*missing, *_astray(output, asked)),
         details=Details(required=len(found), met=sum(one.met for one in found), each=found),
     )
-    # What cannot be read is not known to be right.
-    correctness = Correctness(score=0.0 if output.fault else _score(1.0, wrong), issues=wrong)
+    # Of what holds nothing, nothing is known to be right.
+    correctness = Correctness(score=0.0 if output.hollow else _score(1.0, wrong), issues=wrong)
     quality = round((completeness.score + correctness.score) / 2, 3)
     report = CriticReport(
         evaluation_id=about.evaluation_id,
@@ -229,7 +229,7 @@ def _issue(severity: Severity, description: str, fix: str) -> Issue:
 def _astray(output: Output, asked: Requirements) -> Iterator[Issue]:
     """What no amount of mending makes good: it is another work than was asked for."""
     said = []
-    if asked.about and not output.empty and not any(outputs.mentions(output, words) for words in asked.about):
+    if asked.about and not output.hollow and not any(outputs.mentions(output, words) for words in asked.about):
         said.append(f"it is not about what was asked: none of {', '.join(asked.about)} occurs")
     if asked.may_change and not named(output.name, asked.may_change):
         said.append(f"{output.name} is outside of what may be changed")

@@ -15,11 +15,17 @@ from reflectloop.reflect.ticket import Category, Issue, Ticket
 from reflectloop.reflect.trace import AntiPattern, ErrorAnalysis, ErrorClassification, Trigger
 
 _SHOWN = 6
+_LONGEST = 160  # of a name
 _WITH_PATTERN = {ErrorClass.CAPABILITY, ErrorClass.DECISION}
 _CAUSES: dict[Category, str] = {
     "completeness": "the work was ended before what was asked for was there: nothing on the way compared the two",
     "correctness": "the output was handed in without having been put to its own checks",
     "direction": "the goal was taken for another one than was meant, and nobody asked before the work began",
+}
+_NAMES: dict[Category, str] = {
+    "completeness": "handed in short",
+    "correctness": "handed in wrong",
+    "direction": "went astray",
 }
 _QUESTIONS: dict[Category, tuple[str, ...]] = {
     "completeness": ("was it looked for widely enough?", "was the time used up?", "was it counted on the way?"),
@@ -170,15 +176,22 @@ def learning(case: Case) -> str:
     return f"{_NOTES[case.main.category]}; here: {expected(case)}"
 
 
+def _pattern_name(case: Case) -> str:
+    """What keeps two patterns apart: lessons of one name are one lesson."""
+    if case.failure:
+        known = case.failure.diagnosis
+        return f"fails again: {(known.line or known.rule) if known else case.main.description}"[:_LONGEST]
+    where = case.ticket.target_step or case.ticket.target or case.main.category
+    about = next((one.requirement for one in case.unmet if one.requirement in case.main.description), where)
+    return f"{_NAMES[case.main.category]}: {about}"[:_LONGEST]
+
+
 def anti_pattern(case: Case, kind: ErrorClass) -> AntiPattern | None:
     """Of what was decided wrongly or keeps coming back; a service that was down is no pattern of anybody's."""
     if kind not in _WITH_PATTERN:
         return None
-    known = case.failure.diagnosis if case.failure else None
-    about = known.rule if known else case.unmet[0].requirement if case.unmet else case.main.category
-    what = "fails again" if case.failure else "handed in short" if case.unmet else "handed in wrong"
     return AntiPattern(
-        pattern_name=f"{what}: {about}",
+        pattern_name=_pattern_name(case),
         symptoms=tuple(one.description for one in case.ticket.issues[:_SHOWN]),
         prevention=learning(case),
         error_type=kind,

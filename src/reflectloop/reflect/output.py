@@ -41,10 +41,12 @@ class Output(NamedTuple):
     form: Form
     value: Any = None  # of JSON
     fault: str | None = None  # why it is not what its form says
+    hollow: bool = False  # empty, or no text at all: nothing can be said of it
 
     @property
-    def empty(self) -> bool:
-        return not self.text.strip()
+    def unknown(self) -> bool:
+        """Whether its items and parts cannot be told; of code and text that is broken they still can."""
+        return self.hollow or (self.form == "json" and self.fault is not None)
 
     @property
     def left_open(self) -> list[str]:
@@ -60,10 +62,10 @@ def read(name: str, raw: bytes, form: Form | None = None) -> Output:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
-        return Output(name, raw.decode("utf-8", "replace"), chosen, fault=f"byte {fault.start} is not UTF-8 text")
+        return Output(name, raw.decode("utf-8", "replace"), chosen, None, f"byte {fault.start} is no text", hollow=True)
     plain = Output(name, text, chosen)
-    if plain.empty:
-        return plain._replace(fault="it is empty")
+    if not text.strip():
+        return plain._replace(fault="it is empty", hollow=True)
     try:
         return plain._replace(value=_parsed(plain))
     except (ValueError, SyntaxError, RecursionError, MemoryError) as fault:
@@ -96,7 +98,7 @@ def _no_number(word: str) -> float:
 
 def items(output: Output, place: str) -> list[str]:
     """What is counted at a place, each as text; nothing where there is no such place."""
-    if output.fault:
+    if output.unknown:
         return []
     if output.form == "json":
         return _of_json(output.value, place)
@@ -149,7 +151,7 @@ def _nothing(value: Any) -> bool:  # noqa: ANN401 - any JSON
 
 def has(output: Output, part: str) -> bool:
     """Whether a part is there and is not empty: a path in JSON, a section of Markdown, else words."""
-    if output.fault:
+    if output.unknown:
         return False
     if output.form == "json":
         found = list(_at(output.value, part.split(".")))
