@@ -142,3 +142,13 @@ def test_no_workspace_of_a_verification_is_left(pager: Repo) -> None:
     run(pager, FIX, code=0, track="fix")
     assert pager.workspaces() == []
     assert not list(Path(pager.path / ".reflectloop" / "tmp").glob("*.index"))
+
+
+def test_a_direct_plan_that_empties_a_test_is_thrown_away_though_it_names_no_check(repo: Repo) -> None:
+    repo.write("tests/test_app.py", "def test_app():\n    assert 1 + 1 == 2\n")
+    repo.commit("a test")
+    answer = repo.run("run", repo.steps("printf 'def test_app():\\n    pass\\n' > tests/test_app.py"), "--json")
+    assert answer.envelope["error_code"] == "GATE_REJECTED"
+    assert "tests/test_app.py" in answer.envelope["message"]
+    honest = repo.steps("printf '\\n\\ndef test_more():\\n    assert 2 + 2 == 4\\n' >> tests/test_app.py")
+    assert repo.run("run", honest, "--new").code == 0

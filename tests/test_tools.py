@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from reflectloop.errors import ReflectloopError
+from reflectloop.flow import call as calling
 from reflectloop.reflect.breaker import Breakers, Limits, State
 from reflectloop.reflect.failfix import FailFix, known
 from reflectloop.reflect.policy import Policy
@@ -274,3 +276,23 @@ def test_the_documents_example_of_safe_call_runs(capsys: pytest.CaptureFixture[s
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     exec(example, {"call_my_tool": Tool("403 Forbidden")})  # noqa: S102
     assert capsys.readouterr().out == "PERMISSION ASK\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "fallbacks", "code"),
+    [
+        (("git", "push", "--force"), (), "NEEDS_INPUT"),
+        (("chmod", "-R", "777", "/"), (), "GATE_REJECTED"),
+        (("false",), (("git", "reset", "--hard"),), "NEEDS_INPUT"),
+    ],
+)
+def test_what_only_a_person_may_let_run_is_not_called(
+    repo: Repo, command: tuple[str, ...], fallbacks: tuple[tuple[str, ...], ...], code: str
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError
+
+    with pytest.raises(ReflectloopError) as refused:
+        calling.call(calling.Order(command, fallbacks), repo.path, show=never, tell=never)
+    assert refused.value.code == code
+    assert "[policy] allow" in refused.value.next_step

@@ -35,6 +35,7 @@ def check(path: Path | None, project_dir: Path, as_json: bool, debug: bool) -> N
     Example: reflectloop plan check plan.yaml
     """
     loaded = _load(path, project_dir)
+    admission.refuse_incomplete(loaded.plan)
     if as_json:
         render.answer("plan", preview.describe(loaded), next_step=f"reflectloop run {loaded.path}")
         return

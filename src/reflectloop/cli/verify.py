@@ -120,7 +120,8 @@ def _tell(outcome: Outcome) -> None:
         say(_line(one), err=True)
     for own in found.own:
         say(f"  {own.check}, tests of the patch: {own.on_patch.summary}; on base: {own.on_base.summary}", err=True)
-    for finding in found.findings[:_SHOWN]:
+    said = " ".join(reason.text for reason in found.reasons)
+    for finding in [one for one in found.findings if f"{one.what} ({one.rule})" not in said][:_SHOWN]:
         place = f"{finding.path}:{finding.line}" if finding.line else finding.path
         say(f"  {paint(_MARKS[finding.grade], finding.grade)} {place}: {finding.what} ({finding.rule})", err=True)
     for warning in (one for one in outcome.envelope.warnings if one not in found.notes):

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reflectloop import config, secrets
-from reflectloop.errors import InvalidInput
+from reflectloop import config, policy, secrets
+from reflectloop.errors import GateRejected, InvalidInput, NeedsInput
 from reflectloop.flow import lessons
 from reflectloop.flow.fixes import Fixes
 from reflectloop.flow.folders import Folders
+from reflectloop.policy import Verdict
 from reflectloop.reflect import diagnosis, rulefile, tools
 from reflectloop.reflect.report import ToolReport
 from reflectloop.reflect.rulefile import Table
@@ -45,6 +46,8 @@ def call(order: Order, start: Path, *, show: Show, tell: Callable[[ToolReport], 
     root = project.locate(start)
     settings = config.load(root)
     secrets.use(secrets.of(settings.secrets, root))
+    for command in (order.command, *order.fallbacks):
+        refuse(policy.of(settings.policy, root).judge(command))
     own = rulefile.checked(root / settings.reflect.rules) if settings.reflect.rules else Table()
     commands = _named((order.command, *order.fallbacks))
     written: list[Path] = []
@@ -67,6 +70,17 @@ def call(order: Order, start: Path, *, show: Show, tell: Callable[[ToolReport], 
     )
     fixes.learn(outcome)
     return Done(outcome, tuple(written))
+
+
+def refuse(verdict: Verdict) -> None:
+    """What is called runs on this machine and not in a copy: whatever only a person may let run does not."""
+    if verdict.allowed:
+        return
+    kind = GateRejected if verdict.verdict == "deny" else NeedsInput
+    raise kind(
+        f"{verdict.where}: {verdict.reason} ({verdict.rule})",
+        next_step=f'if it is meant: [policy] allow = ["{verdict.rule}"] in {config.NAME}',
+    )
 
 
 def _named(commands: tuple[tuple[str, ...], ...]) -> dict[str, tuple[str, ...]]:

@@ -122,4 +122,6 @@ def _project(start: Path) -> Finding:
         found = project.open_at(start)
     except ReflectloopError as fault:
         return Finding("repository", "weak", fault.message, fault.next_step)
+    if found.mode != "git":
+        return Finding("repository", "ok", f"{found.root} is no git repository; it is taken by copy")
     return Finding("repository", "ok", f"{found.root} on {found.branch or 'a detached HEAD'}")

@@ -9,6 +9,7 @@ from reflectloop.errors import (
     Interrupted,
     Latched,
     NoSpace,
+    NothingToDo,
     ReflectloopError,
     SandboxEscape,
     SecretLeak,
@@ -38,7 +39,7 @@ def finish(line: Line) -> Outcome:
         with line.tidying("what the run held open"):
             close()
     _clear_away(line)
-    if not isinstance(line.error, Latched):
+    if not isinstance(line.error, Latched | NothingToDo):
         line.folders.set_latest(line.run_id)  # what was refused leaves the last failure in sight
     envelope = artifacts.envelope_of(line).model_copy(update={"limits_by": bound_by})
     artifacts.write(line, envelope)

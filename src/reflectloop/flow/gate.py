@@ -166,7 +166,7 @@ class _Line(verifying.Line):
         )
         case = self.case(sides)
         if self.contract.track is Track.DIRECT and not case.named:
-            return seen
+            return seen._replace(weakened=passage.weakened(self.trees.changes(sides.base, sides.head)))
         found = verifying.judge(self.stage(), case, chain, sides.commit)
         self.warnings += found.notes
         return seen._replace(verdict=found)

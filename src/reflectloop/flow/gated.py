@@ -16,6 +16,7 @@ from reflectloop.gates.proof import Seen
 from reflectloop.gates.rules import Output
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
+from reflectloop.verify.result import Change
 from reflectloop.verify.trees import Trees
 
 SUBJECT = ""  # the whole change
@@ -33,7 +34,7 @@ def judge(line: Line) -> ReflectloopError | None:
     """All four gates; what does not pass leaves no patch to apply."""
     assert line.loaded and line.space and line.journal and line.base  # noqa: S101, PT018
     plan, trees = line.loaded.plan, _trees(line)
-    changes = trees.changes(line.space.base_tree, line.space.tree)
+    changes = _changes(line, trees)
     said = contracts.of_plan(plan, [change.path for change in changes])
     if line.request.retry_reason:
         cause = {"root_cause": line.request.retry_reason}
@@ -59,6 +60,11 @@ def judge(line: Line) -> ReflectloopError | None:
     return decisions.as_error(made.last, f"reflectloop receipt show {line.run_id}")
 
 
+def _changes(line: Line, trees: Trees) -> list[Change]:
+    assert line.space  # noqa: S101
+    return trees.changes(line.space.base_tree, line.space.tree)
+
+
 def _trees(line: Line) -> Trees:
     assert line.store and line.space  # noqa: S101, PT018
     return Trees(line.store, line.folders.scratch, line.space.quarantine)
@@ -77,7 +83,7 @@ def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
     """What the steps showed, and, where the plan asks for it, base and patch in workspaces no step ever touched."""
     assert line.project and line.space and line.base and line.journal  # noqa: S101, PT018
     if not (line.by_requests or seal.is_asked(plan)):
-        return Seen(exits=True)
+        return Seen(exits=True, weakened=passage.weakened(_changes(line, trees), plan.may_change_protected))
     # Here, and not above: detecting and sealing load a lot, and bounds alone need neither.
     from reflectloop.flow import sealing  # noqa: PLC0415
     from reflectloop.flow import verify as verifying  # noqa: PLC0415
@@ -95,7 +101,7 @@ def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
         line.folder.logs,
         Told(lambda name, words: line.observer.command("verify", f"{name} {words}"), line.observer.output),
     )
-    line.verdict = verdict = sealing.judge(
+    line.verdict = found = sealing.judge(
         stage,
         plan,
         line.space.base_tree,
@@ -104,18 +110,18 @@ def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
         line.base.commit,
         whole=line.by_requests,
     )
-    line.warnings += verdict.notes
+    line.warnings += found.notes
     if line.by_requests or not (line.point and line.point.run.decision):
         line.journal.append(
             events.Judged(
                 run_id=line.run_id,
-                decision=str(verdict.decision),
-                level=verdict.level,
-                tree=verdict.tree,
-                sealed_tree=verdict.sealed_tree,
+                decision=str(found.decision),
+                level=found.level,
+                tree=found.tree,
+                sealed_tree=found.sealed_tree,
             )
         )
-    return Seen(verdict=verdict, exits=True)
+    return Seen(verdict=found, exits=True)
 
 
 def between(line: Line, steps: Sequence[str], before: str, after: str) -> None:

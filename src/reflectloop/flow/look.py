@@ -70,14 +70,15 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     runs = [_run(folders, run, paused=one.state is State.PAUSED) for one in known for run in one.runs.values()]
     spaces = ledger.entries(folders.own)
     stop = latch.read_stop(folders.own)
+    torn = applying.was_killed(folders.own / "tmp")
     return {
         "stop": stop.as_json() if stop else None,
-        "torn_apply": applying.was_killed(folders.own / "tmp"),
+        "torn_apply": torn,
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
         "warnings": views.edited(folders.journal(current).parent) if current else [],
-        "next": "reflectloop unlock --reason TEXT" if stop else _next(runs),
+        "next": "reflectloop unlock --reason TEXT" if stop else "reflectloop apply" if torn else _next(runs),
     }
 
 

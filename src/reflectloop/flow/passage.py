@@ -12,17 +12,21 @@ from reflectloop.flow import anchors, exchange
 from reflectloop.flow.anchors import COMPACT, Memory
 from reflectloop.gates import insight, pipeline, proof, report, rules, store
 from reflectloop.gates.contract import Citation, Contract
+from reflectloop.gates.decisions import Reason
 from reflectloop.gates.insight import Background, Insight
 from reflectloop.gates.limits import Attempt
 from reflectloop.gates.pipeline import Report, Stations
 from reflectloop.gates.proof import Proof, Seen
 from reflectloop.gates.rules import Judges, Output
 from reflectloop.gates.store import Sifted
+from reflectloop.plan.globs import named as is_named
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
 from reflectloop.state.events import Json
 from reflectloop.terms import Track
+from reflectloop.verify import verdict, weakening
 from reflectloop.verify.evidence import Record
+from reflectloop.verify.result import Change
 from reflectloop.workspace.published import HEAD
 from reflectloop.world import files
 
@@ -148,6 +152,13 @@ def event(made: Report, run_id: str, subject: str) -> events.GateDecided:
         insight=made.insight is not None,
         cause=clean(tried.cause),
     )
+
+
+def weakened(changes: Sequence[Change], lifted: Sequence[str] = ()) -> list[Reason]:
+    """A direct change need not be proven; what it does to tests and their settings is looked at all the same."""
+    found = weakening.look(changes)
+    freed = [one.path for one in found if is_named(one.path, lifted)]
+    return [Reason(one.decision, "weakening", one.text) for one in verdict.of_findings(found, freed)]
 
 
 def says_so(citation: Citation, read: Callable[[str], bytes | None]) -> bool:

@@ -284,9 +284,17 @@ class _Walk(Line):
         rules = policy.of(self.config.policy, self.folders.root)
         return alarm.raised(self.folder.patch, self.touched, Added(rules.rules, rules.allowed))
 
+    def _touches_judges(self) -> bool:
+        """Whether what judges later changes is among what was changed."""
+        if not self.touched:
+            return False
+        from reflectloop.verify import protected  # noqa: PLC0415 - knows many names
+
+        return any(protected.guard(change.path) for change in self.touched)
+
     def _seal(self, loaded: Loaded) -> None:
         """The last word: the gates, with base and patch judged in workspaces that no step ever touched."""
-        asked = self.by_requests or seal.is_judged(loaded.plan) or self._is_dangerous()
+        asked = self.by_requests or seal.is_judged(loaded.plan) or self._touches_judges() or self._is_dangerous()
         if not asked or (self.over and self.point and not self.point.run.decision):
             return
         # Here, and not above: most of what judges a change is of no use to a run that asks for no judgement.

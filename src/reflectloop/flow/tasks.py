@@ -129,10 +129,11 @@ def close(folders: Folders, task: Task) -> None:
 
 
 def latched_task(folders: Folders) -> Task:
-    """The task that `retry` is about: the current one, if a failure holds it."""
+    """The task that `retry` is about: the current one, if its last run failed."""
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
-    if task.latch is None or task.passed:
+    last = list(task.runs.values())[-1:] if task.runs else []
+    if task.passed or not (task.latch or any(run.status == "failed" for run in last)):
         raise NothingToDo("no failed task is waiting here", next_step="reflectloop run PLAN")
     return task
 

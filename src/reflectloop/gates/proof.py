@@ -27,6 +27,7 @@ class Seen(NamedTuple):
     """What there is to go by. Only the engine fills it."""
 
     verdict: Verdict | None = None  # of sealed runs
+    weakened: Sequence[Reason] = ()  # what was done to the judges of later changes, where nothing was run sealed
     exits: bool = False  # whether the engine saw every command of the steps exit as it should
     cited: Sequence[bool] = ()  # for each citation, whether the place exists and says so
     claim_held: bool = False  # whether the files that are said to be changed are
@@ -42,7 +43,7 @@ class Proof(NamedTuple):
 
 def weigh(contract: Contract, seen: Seen, start: str = "") -> Proof:
     level, why = graded(contract.track, seen)
-    reasons = [*_of_level(contract.track, level, why), *_of_verdict(seen), *_of_track(contract, seen)]
+    reasons = [*_of_level(contract.track, level, why), *seen.weakened, *_of_verdict(seen), *_of_track(contract, seen)]
     return Proof(settle(Gate.PROOF, reasons, start), level, why)
 
 

@@ -67,14 +67,17 @@ class Verdict(NamedTuple):
 
 def of_findings(findings: Iterable[Finding], lifted: Iterable[str]) -> list[Reason]:
     """What weakens the judge throws the change away, unless a person confirmed that this file may change."""
+    from reflectloop.verify import protected  # noqa: PLC0415 - a run that asks for no verdict has no use for it
+
     free = set(lifted)
     out = []
     for one in findings:
         place = f"{one.path}:{one.line}" if one.line else one.path
         if one.grade == "weakening":
             out.append(Reason(Decision.ASK if one.path in free else Decision.REDO, f"{place}: {one.what} ({one.rule})"))
-        elif one.grade == "suspect":
-            out.append(Reason(Decision.ASK, f"{place}: {one.what} ({one.rule})"))
+        elif one.grade == "suspect" and one.path not in free:
+            how = "; may_change_protected in the plan lets it stand" if protected.guard(one.path) else ""
+            out.append(Reason(Decision.ASK, f"{place}: {one.what} ({one.rule}){how}"))
     return out
 
 

@@ -35,7 +35,7 @@ def _started(change: Change) -> Iterator[Finding]:
                 "conftest-beyond-fixtures", change.path, line, f"conftest.py {what}", "weakening" if grave else "note"
             )
     elif (found := guard(change.path)) and found.kind == "hook" and change.before is None:
-        yield Finding("hook-added", change.path, 1, f"{name} is started by itself", "suspect")
+        yield Finding("hook-added", change.path, 1, f"{name} is new: {found.why}", "suspect")
 
 
 def _module(path: str) -> str | None:
