@@ -53,7 +53,8 @@ class Scene(NamedTuple):
 
 def play(say: Say) -> None:
     """Raises Internal when anything came out otherwise than told."""
-    with tempfile.TemporaryDirectory(prefix="reflectloop-demo-") as name:
+    # Workspaces are deleted behind our back, so some of what is to be removed may be gone already.
+    with tempfile.TemporaryDirectory(prefix="reflectloop-demo-", ignore_cleanup_errors=True) as name:
         stage = Path(name).resolve()
         project = _lay_out(stage / "pager")
         # Made up here and now, so that no secret-looking text stands in the program.

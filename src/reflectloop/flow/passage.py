@@ -155,8 +155,8 @@ def event(made: Report, run_id: str, subject: str) -> events.GateDecided:
 
 
 def weakened(changes: Sequence[Change], lifted: Sequence[str] = ()) -> list[Reason]:
-    """A direct change need not be proven; what it does to tests and their settings is looked at all the same."""
-    found = weakening.look(changes)
+    """A direct change need not be proven; where it weakens tests or their settings, it is thrown away all the same."""
+    found = [one for one in weakening.look(changes) if one.grade == "weakening"]
     freed = [one.path for one in found if is_named(one.path, lifted)]
     return [Reason(one.decision, "weakening", one.text) for one in verdict.of_findings(found, freed)]
 
