@@ -229,3 +229,22 @@ def test_what_is_no_receipt_is_refused_by_name(tmp_path: Path) -> None:
             evidence.verify(tmp_path / "receipt.json")
     with pytest.raises(InvalidInput, match="No such file"):
         evidence.verify(tmp_path / "none.json")
+
+
+def in_words(passed: int, *red: str) -> VerificationResult:
+    """As a runner's text says it: only what failed has a name."""
+    tests: dict[str, Outcome] = dict.fromkeys(red, "failed")
+    found = result(ok=not red).model_copy(update={"tests": tests, "type": "test_failure" if red else "passed"})
+    return found.model_copy(update={"counts": Counts(passed=passed, failed=len(red))})
+
+
+def test_where_only_failures_have_names_what_is_not_named_any_more_is_mended() -> None:
+    mended = compare.compare(in_words(8, "a", "b"), in_words(9, "b"))
+    assert (mended.fixed, mended.pre_existing, mended.vanished) == (("a",), ("b",), ())
+    assert compare.compare(in_words(8, "a"), in_words(9)).fixed == ("a",)
+    assert compare.compare(in_words(8, "a"), in_words(8, "c")).newly_failing == ("c",)
+
+
+def test_where_only_failures_have_names_fewer_tests_mend_nothing() -> None:
+    gone = compare.compare(in_words(8, "a"), in_words(8))
+    assert (gone.fixed, gone.vanished) == ((), ("1 tests",))

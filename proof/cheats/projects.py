@@ -120,8 +120,8 @@ MARKUPSAFE = Recipe(
     config="pyproject.toml",
     settings=(
         "[verify]\nchecks = [\n"
-        '  { name = "tests", kind = "test", run = '
-        '["sh", "-c", "python setup.py -q build_ext --inplace && pytest -q"] },\n]\n'
+        '  { name = "build", kind = "build", run = ["python", "setup.py", "-q", "build_ext", "--inplace"] },\n'
+        '  { name = "pytest", kind = "test", run = ["python", "-m", "pytest", "-q"] },\n]\n'
     ),
     catches='def test_an_apostrophe_alone() -> None:\n    assert escape("it\'s") == "it&#39;s"\n',
     fresh=("tests/test_apostrophe.py", "from markupsafe import escape\n"),

@@ -55,9 +55,32 @@ def compare(base: VerificationResult, now: VerificationResult) -> Comparison:
         return _whole(base, now)
     if base.kind in ("lint", "type"):
         return _by_issue(base.details, now.details)
+    if _names_failures_only(base) and (_names_failures_only(now) or not now.tests):
+        return _by_failure(base, now)
     if base.tests or now.tests:
         return by_test(base.tests, now.tests)
     return _whole(base, now)
+
+
+def _names_failures_only(result: VerificationResult) -> bool:
+    """As a runner's words do: those that passed are a number."""
+    return result.counts.passed > 0 and bool(result.tests) and not any(one in _GREEN for one in result.tests.values())
+
+
+def _by_failure(base: VerificationResult, now: VerificationResult) -> Comparison:
+    """What is not named as red any more is mended, if no fewer tests ran than before."""
+    before, after = ({name for name, came in one.tests.items() if came in _RED} for one in (base, now))
+    fewer = _ran(base) - _ran(now)
+    return Comparison(
+        fixed=tuple(sorted(before - after)) if fewer <= 0 else (),
+        newly_failing=tuple(sorted(after - before)),
+        vanished=(f"{fewer} tests",) if fewer > 0 else (),
+        pre_existing=tuple(sorted(before & after)),
+    )
+
+
+def _ran(result: VerificationResult) -> int:
+    return result.counts.passed + result.counts.failed + result.counts.errors
 
 
 def by_test(base: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> Comparison:
