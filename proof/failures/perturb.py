@@ -21,7 +21,7 @@ def _numbered(text: str, pattern: str, dice: random.Random, low: int, high: int)
 
 def paths(log: Log, dice: random.Random) -> str:
     word = "".join(dice.choices("abcdefgh", k=6))
-    text = log.text.replace(log.folder, f"/home/{word}/work/{word}-project")
+    text = log.text.replace(log.folder, f"/home/{word}/code/{word}-project")
     root = log.folder.rpartition("/")[0]
     return text.replace(root, f"/srv/{word}").replace(str(Path(sys.base_prefix).parent), f"/opt/{word}")
 

@@ -67,8 +67,19 @@ def _toml(raw: bytes) -> None:
 def _yaml(raw: bytes) -> None:
     import yaml  # noqa: PLC0415 - only where there is one to look at
 
-    for _ in yaml.parse(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
-        pass
+    try:
+        for _ in yaml.parse(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            pass
+    except yaml.YAMLError as fault:
+        raise _NotYaml(str(fault), getattr(fault, "problem_mark", None)) from fault
+
+
+class _NotYaml(ValueError):
+    """The library is imported where it is used, so its own errors cannot be named further down."""
+
+    def __init__(self, words: str, mark: object) -> None:
+        super().__init__(words)
+        self.problem_mark = mark
 
 
 _PARSERS: Mapping[str, Callable[[bytes], object]] = {
@@ -81,6 +92,7 @@ _PARSERS: Mapping[str, Callable[[bytes], object]] = {
     ".svg": ET.fromstring,
     ".xml": ET.fromstring,
 }
+_FAULTS = (SyntaxError, ValueError)  # of every parser here; XML's and Python's are of the first kind
 _COMMENTED = frozenset(
     ("tsconfig.json", "jsconfig.json", ".eslintrc.json", "settings.json", "launch.json")
 )  # JSON with comments
@@ -97,7 +109,7 @@ def _unparsed(change: Change, ending: str) -> Broken | None:
         parse(change.after)
     except RecursionError:
         return None
-    except Exception as fault:  # noqa: BLE001 - every parser has errors of its own
+    except _FAULTS as fault:
         return Broken(change.path, _line_of(fault), f"does not parse: {str(fault).splitlines()[0]}")
     return None
 
@@ -105,7 +117,7 @@ def _unparsed(change: Change, ending: str) -> Broken | None:
 def _parses(parse: Callable[[bytes], object], raw: bytes) -> bool:
     try:
         parse(raw)
-    except Exception:  # noqa: BLE001
+    except (*_FAULTS, RecursionError):
         return False
     return True
 

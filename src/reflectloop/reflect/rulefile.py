@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -14,6 +13,7 @@ from reflectloop.errors import Fault, InvalidInput
 from reflectloop.reflect import lines
 from reflectloop.reflect.policy import Policy
 from reflectloop.reflect.rule import Entry, Rules
+from reflectloop.secrets.rulefile import written
 
 SHIPPED = tuple(sorted((Path(__file__).parent / "rules").glob("*.toml")))
 _KEYS = ("rule", "policy")
@@ -35,12 +35,7 @@ def shipped() -> Table:
 
 
 def read(path: Path) -> Table:
-    try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
+    raw = written(path)
     unknown = sorted(set(raw) - set(_KEYS))
     if unknown or not all(isinstance(raw.get(key, []), list) for key in _KEYS):
         what = f"unknown keys: {', '.join(unknown)}; " if unknown else ""

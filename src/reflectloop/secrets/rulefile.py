@@ -61,13 +61,18 @@ class RuleFile(NamedTuple):
         return tuple(entry.rule for entry in self.entries)
 
 
-def read(path: Path) -> RuleFile:
+def written(path: Path) -> dict[str, Any]:
+    """A file of rules as TOML says it."""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as fault:
         raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
+
+
+def read(path: Path) -> RuleFile:
+    raw = written(path)
     unknown = sorted(set(raw) - {"rule"})
     if unknown:
         raise InvalidInput(f"{path} has unknown keys: {', '.join(unknown)}; rules are written as [[rule]]")
