@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
@@ -26,11 +26,8 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     known = tickets.of_run(folders, run.run_id)
     if known:
         return known
-    try:
-        failure = FailureRecord.model_validate(card["failure"])
-    except (KeyError, ValidationError) as fault:
-        raise StateDamaged(f"{run.blocker} has no usable record of a failure") from fault
-    times = _times(folders, failure.signature)
+    failure = _record(run, card)
+    times = len(same(folders, failure.signature, _MOST_CARDS))
     kind = class_of(failure.category, code=failure.code, times_seen=times)
     failure = failure.model_copy(update={"error_class": kind})
     told = filter(None, map(_fix, card.get("known_fixes") or ()))
@@ -48,6 +45,27 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     shelf = tickets.shelf(folders)
     tickets.open_ticket(shelf, ticket, context)
     return Opened(shelf, ticket, context)
+
+
+class Told(NamedTuple):
+    """What the card of a failed run says."""
+
+    run_id: str
+    summary: str
+    failure: FailureRecord
+
+
+def told(folders: Folders, name: str) -> Told:
+    run = folders.find_run(name)
+    card = _card(run)
+    return Told(run.run_id, str(card.get("summary") or ""), _record(run, card))
+
+
+def _record(run: RunFolder, card: dict[str, Any]) -> FailureRecord:
+    try:
+        return FailureRecord.model_validate(card["failure"])
+    except (KeyError, ValidationError) as fault:
+        raise StateDamaged(f"{run.blocker} has no usable record of a failure") from fault
 
 
 def _card(run: RunFolder) -> dict[str, Any]:
@@ -72,7 +90,8 @@ def _fix(one: object) -> str:
     return "; ".join(map(str, commands)) or str(one.get("fix") or one.get("title") or "")
 
 
-def _times(folders: Folders, name: str) -> int:
-    """How many of the last runs failed of the same."""
+def same(folders: Folders, name: str, most: int | None = None) -> list[str]:
+    """The runs that failed of the same, among the last `most` or all of them; the oldest first."""
     cards = sorted((folders.own / "runs").glob("RLOP-*/blocker.yaml"), key=lambda path: path.stat().st_mtime_ns)
-    return sum(name.encode() in path.read_bytes() for path in cards[-_MOST_CARDS:])
+    looked_at = cards[-most:] if most else cards
+    return [path.parent.name for path in looked_at if name.encode() in path.read_bytes()]
