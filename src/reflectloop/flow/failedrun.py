@@ -53,12 +53,21 @@ class Told(NamedTuple):
     run_id: str
     summary: str
     failure: FailureRecord
+    plan: str = "PLAN"
+    again: str = ""  # the command that runs it once more
+    advised: str = ""  # the command that its error named
 
 
 def told(folders: Folders, name: str) -> Told:
     run = folders.find_run(name)
     card = _card(run)
-    return Told(run.run_id, str(card.get("summary") or ""), _record(run, card))
+    commands = card.get("commands")
+    named = {key: str(value) for key, value in commands.items()} if isinstance(commands, dict) else {}
+    envelope = card.get("envelope")
+    read = envelope.get("artifacts_read") if isinstance(envelope, dict) else None
+    plan = str(read[0]) if isinstance(read, list) and read else "PLAN"
+    again, advised = named.get("retry", ""), named.get("next", "")
+    return Told(run.run_id, str(card.get("summary") or ""), _record(run, card), plan, again, advised)
 
 
 def _record(run: RunFolder, card: dict[str, Any]) -> FailureRecord:

@@ -22,6 +22,12 @@ def fixes(folders: Folders, signature: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys("; ".join(one.commands) or one.fix or one.title for one in found))
 
 
+def commands(folders: Folders, signature: str) -> tuple[str, ...]:
+    """Those of them that can be typed as they are."""
+    found = advice.known_fixes([lessons.project_shelf(folders), lessons.user_shelf()], signature)
+    return tuple(dict.fromkeys("; ".join(one.commands) for one in found if one.commands))
+
+
 def keep(folders: Folders, ticket: Ticket, signature: str, pattern: AntiPattern) -> list[str]:
     """The anti-pattern as a lesson, seen once more; what stands in the way is said, and changes nothing else."""
     redact = secrets.current().redact
