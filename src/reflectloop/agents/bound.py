@@ -1,0 +1,25 @@
+"""From the name in the settings to the agent behind it; each kind is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import cast
+
+from reflectloop.agents.backend import Backend
+from reflectloop.config import Config
+from reflectloop.errors import AgentUnavailable
+
+
+def bind(name: str, settings: Config, caller: Mapping[str, str]) -> Backend:
+    """Each kind is a module with a function `make(name, agent, caller)`."""
+    agent = settings.agent(name)
+    try:
+        module = importlib.import_module(f"reflectloop.agents.{agent.kind}")
+    except ModuleNotFoundError as fault:
+        raise AgentUnavailable(
+            f"agent {name} ({agent.kind}) needs {fault.name}, which is not installed",
+            next_step=f"pip install 'reflectloop[{agent.kind}]'",
+            missing=(f"package:{fault.name}",),
+        ) from fault
+    return cast("Backend", module.make(name, agent, caller))
