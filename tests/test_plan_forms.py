@@ -155,7 +155,10 @@ def test_a_role_can_be_bound_and_the_missing_backend_is_still_said(repo: Repo) -
     repo.write("reflectloop.toml", '[roles]\nexecutor = "cloud"\n')
     answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
     assert answer.code == 12
-    assert "must be one of script, command, claude" in answer.envelope["faults"][0]["message"]
+    assert (
+        "roles.executor is bound to 'cloud', which is no agent; known: script, command, claude"
+        in (answer.envelope["faults"][0]["message"])
+    )
 
 
 @pytest.mark.parametrize(
