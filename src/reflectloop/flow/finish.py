@@ -12,6 +12,7 @@ from reflectloop.box import environment
 from reflectloop.errors import NothingToDo
 from reflectloop.flow import look, publish, tasks, views
 from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.patience import patiently
 from reflectloop.state import events, latch, lock
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
@@ -69,7 +70,7 @@ def apply(
         leaks.refuse_words(message or "", "the message of the commit")
         text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
         wanted = commit or branch is not None
-        pending = committing.prepare(home, store, change, branch=branch, message=text) if wanted else None
+        pending = _prepared(home, store, change, branch, text) if wanted else None
         git = store.git()
         offer = Offer(
             run.id, patch.touched(git, before, after), lambda take: patch.stream(git, before, after, take, exact=False)
@@ -82,6 +83,10 @@ def apply(
         return Applied(run.id, offer.touched, made, ref)
 
 
+def _prepared(home: project.Project, store: Store, change: Change, branch: str | None, text: str) -> committing.Pending:
+    return patiently(lambda: committing.prepare(home, store, change, branch=branch, message=text))
+
+
 def _carry_out(
     home: project.Project,
     store: Store,
@@ -91,7 +96,7 @@ def _carry_out(
 ) -> None:
     def then() -> None:
         if pending:
-            committing.publish(home, pending)
+            patiently(lambda: committing.publish(home, pending))
 
     if prepared:
         applying.to_work_tree(home, store, prepared, scratch, then)
