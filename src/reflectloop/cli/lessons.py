@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from reflectloop.cli import render
+from reflectloop.cli import render, rulepatches
 from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.flow import lessons as flow
@@ -314,3 +314,7 @@ def _content(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as fault:
         raise InvalidInput(f"{file} cannot be read: {fault.strerror}") from fault
+
+
+for _command in (rulepatches.propose, rulepatches.replay, rulepatches.accept, rulepatches.reject):
+    lessons.add_command(_command)

@@ -152,12 +152,16 @@ def route(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG00
     \b
     Example: reflectloop route --json
     """
-    found = tasks_of.route(project_dir)
+    from reflectloop.flow import routing
+
+    found = routing.route(project_dir)
     if as_json:
-        render.answer("route", found, next_step=found["command"])
+        render.answer("route", found.as_data(), next_step=found.command)
         return
-    say(f"{found['route']}: {found['why']}")
-    say(f"next: {found['command']}")
+    say(f"{found.route}: {found.why}")
+    say(f"next: {found.command}")
+    if found.then:
+        say(f"then: {found.then}")
 
 
 def _reason(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
@@ -29,7 +29,7 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     if known:
         return known
     failure = _record(run, card)
-    times = _times(folders, failure.signature)
+    times = len(same(folders, failure.signature, _MOST_CARDS))
     kind = class_of(failure.category, code=failure.code, times_seen=times)
     failure = failure.model_copy(update={"error_class": kind})
     told = filter(None, map(_fix, card.get("known_fixes") or ()))
@@ -72,6 +72,29 @@ def lesson_of(folders: Folders, name: str, said: dict[str, Any]) -> dict[str, An
     return {**made, **{field: value for field, value in said.items() if value}}
 
 
+class Told(NamedTuple):
+    """What the card of a failed run says."""
+
+    run_id: str
+    summary: str
+    failure: FailureRecord
+    plan: str = "PLAN"
+    again: str = ""  # the command that runs it once more
+    advised: str = ""  # the command that its error named
+
+
+def told(folders: Folders, name: str) -> Told:
+    run = folders.find_run(name)
+    card = _card(run)
+    commands = card.get("commands")
+    named = {key: str(value) for key, value in commands.items()} if isinstance(commands, dict) else {}
+    envelope = card.get("envelope")
+    read = envelope.get("artifacts_read") if isinstance(envelope, dict) else None
+    plan = str(read[0]) if isinstance(read, list) and read else "PLAN"
+    again, advised = named.get("retry", ""), named.get("next", "")
+    return Told(run.run_id, str(card.get("summary") or ""), _record(run, card), plan, again, advised)
+
+
 def _record(run: RunFolder, card: dict[str, Any]) -> FailureRecord:
     try:
         return FailureRecord.model_validate(card["failure"])
@@ -101,7 +124,8 @@ def _fix(one: object) -> str:
     return "; ".join(map(str, commands)) or str(one.get("fix") or one.get("title") or "")
 
 
-def _times(folders: Folders, name: str) -> int:
-    """How many of the last runs failed of the same."""
+def same(folders: Folders, name: str, most: int | None = None) -> list[str]:
+    """The runs that failed of the same, among the last `most` or all of them; the oldest first."""
     cards = sorted((folders.own / "runs").glob("RLOP-*/blocker.yaml"), key=lambda path: path.stat().st_mtime_ns)
-    return sum(name.encode() in path.read_bytes() for path in cards[-_MOST_CARDS:])
+    looked_at = cards[-most:] if most else cards
+    return [path.parent.name for path in looked_at if name.encode() in path.read_bytes()]

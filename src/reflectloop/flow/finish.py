@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reflectloop import config
 from reflectloop.box import environment
@@ -13,7 +13,7 @@ from reflectloop.errors import NothingToDo
 from reflectloop.flow import look, publish, tasks, views
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.patience import patiently
-from reflectloop.state import events, latch, lock
+from reflectloop.state import events, lock
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
 from reflectloop.workspace import apply as applying
@@ -173,36 +173,3 @@ def unlock(start: Path, reason: str) -> tasks.Unlocked:
 
 
 _KEPT_LOGS = 200
-_ROUTES = {
-    "RESEARCH": "find out what is missing or incompatible, then change the plan or the machine",
-    "REPLAN": "the plan does not hold; write a changed one",
-    "ASK": "a person must decide",
-    "RETRY": "something outside failed; run it again when it is mended",
-}
-
-
-def route(start: Path) -> dict[str, Any]:
-    """What stands between the last run and success, and the one command that helps."""
-    folders = folders_at(start)
-    stop = latch.read_stop(folders.own)
-    if stop:
-        command = "reflectloop unlock --reason TEXT"
-        return {
-            "route": "unlock",
-            "why": f"{stop.error_code}: {stop.reason}",
-            "command": command,
-            "run_id": stop.run_id,
-        }
-    run_folder = folders.find_run(None)
-    if not run_folder.blocker.exists():
-        raise NothingToDo(f"{run_folder.run_id} left no blocker", next_step="reflectloop status")
-    card = look.result(start, run_folder.run_id)["blocker"]
-    need = str(card["needs"][0])
-    command = "reflectloop retry --reason TEXT" if need == "RETRY" else str(card["commands"]["look"])
-    return {
-        "route": need.lower(),
-        "why": f"{card['summary']}; {_ROUTES.get(need, 'look into it')}",
-        "command": command,
-        "run_id": card["run_id"],
-        "blocker_id": card["blocker_id"],
-    }

@@ -17,6 +17,7 @@ from reflectloop.knowledge.advice import Advice, Moment
 from reflectloop.knowledge.lesson import Kind, Lesson, Level, Page, Scope, Sighting, Status
 from reflectloop.knowledge.library import Draft, Kept, Library
 from reflectloop.knowledge.shelf import Shelf
+from reflectloop.policy.in_force import ACCEPTED
 from reflectloop.terms import wrong_shape
 from reflectloop.world import clock
 
@@ -140,8 +141,15 @@ def retired(room: Room, name: str, reason: str) -> Lesson:
     one = library.pick(room.read().lessons, name)
     shelf = room.writable(one.scope)
     why = Sighting(lesson=one.id, what="retired", at=clock.stamp(clock.now()), note=reason)
-    library.retire(shelf, one, why, sitting())
+    if one.kind == "rule_patch":
+        rule_file(room.folders, one).unlink(missing_ok=True)
+    library.settle(shelf, one, "retired", why, sitting())
     return library.pick(library.read(shelf).lessons, one.id)
+
+
+def rule_file(folders: Folders, one: Lesson) -> Path:
+    """Where the rule of an accepted proposal lies, and acts."""
+    return folders.root / ACCEPTED / f"{one.id}.yaml"
 
 
 # Carrying ---------------------------------------------------------------------------------------------------------
