@@ -1,56 +1,43 @@
-"""Hands for the stories of agents: a call of one in a real workspace, with a model that says what a script says."""
+"""A call of an agent on a real workspace, in a real box, for what is told of backends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from model import Line, Model
 from place import Place
-from reflectloop.agents.backend import Act, Asking, Bounds, Reply
-from reflectloop.agents.http import Http
-from reflectloop.agents.loop.engine import AGAIN
-from reflectloop.config import AgentConfig
-from reflectloop.fileops.response import Response
+from reflectloop.agents.backend import Asking, Bounds
 from reflectloop.terms import Role
-
-KEY = "key-" + "zq7" * 9  # looks like nobody's
-QUICK = AGAIN.model_copy(update={"delay_s": 0.01, "most_s": 0.02})
 
 
 class Verdict(BaseModel):
-    """A shape to answer in."""
+    """A shape that an answer must have."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(extra="forbid")
 
     verdict: str
-    score: int
+    reason: str
 
 
-def hands(place: Place) -> Act:
-    """Ops through FileOps on the real workspace, as the flow does it."""
-
-    def act(ops: Sequence[Mapping[str, Any]]) -> Response:
-        return place.ask(*(dict(one) for one in ops), report={"commandOutputs": "always"})
-
-    return act
-
-
-def asking(place: Place, folder: Path, **more: Any) -> Asking:
-    bounds = Bounds(more.pop("turns", 20), more.pop("timeout_s", 60.0), more.pop("tokens", None), more.pop("usd", None))
-    said: dict[str, Any] = {"role": Role.EXECUTOR, "prompt": "Do the step."}
-    return Asking(**{**said, **more}, box=place.hands.box, folder=folder, bounds=bounds)
-
-
-def backend(url: str, *, caller: Mapping[str, str] | None = None, **more: Any) -> Http:
-    agent = AgentConfig(kind="http", base_url=url, **{"model": "claude-sonnet-4-5", **more})
-    return Http("here", agent, {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY} if caller is None else caller, QUICK)
+def asking(place: Place, tmp_path: Path, role: Role = Role.EXECUTOR, **more: Any) -> Asking:
+    """As the flow asks: a box that is read-only for who only looks, a HOME of the agent's own, hands for executors."""
+    home = tmp_path / "agent"
+    home.mkdir(exist_ok=True)
+    said = {
+        "prompt": "Do it.",
+        "box": place.hands.box.for_agent(home, read_only=role.looks_only),
+        "folder": tmp_path / "agent-logs",
+        "bounds": Bounds(5, 60.0),
+        "act": None if role.looks_only else lambda ops: place.ask(*ops),
+    }
+    return Asking(role, **{**said, **more})
 
 
-def told(script: Iterable[Line], ask: Asking, **agent: Any) -> tuple[Reply, Model]:
-    """What an agent with that script comes to, and what its model was asked."""
-    with Model(script) as model:
-        return backend(model.url, **agent).run(ask), model
+def python(place: Place, name: str, text: str) -> tuple[str, ...]:
+    """A program of the project's own, written in Python, as words to start it with."""
+    (place.repo / name).write_text(text)
+    return (os.path.realpath(sys.executable), name)

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from asking import KEY, Verdict, asking, backend, hands, told
 from model import Call, Model, Tokens, Turn, call, say
 from place import Place
 from reflectloop.agents.backend import Usage
 from reflectloop.config import AgentConfig
 from reflectloop.terms import Role
 from reflectloop.world import process
+from talking import KEY, Verdict, asking, backend, hands, told
 
 PROTOCOLS = ["anthropic", "openai"]
 

@@ -351,6 +351,10 @@ class Watched:
                 if self._stop != "over":
                     self._ask_to_stop()
                     self._read_until(time.monotonic() + patience.grace_s)
+        except BaseException:  # whoever takes the output wants no more of it
+            for stream in self._streams().values():
+                stream.close()
+            raise
         finally:
             self._end()
         self._drain()

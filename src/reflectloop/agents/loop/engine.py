@@ -35,6 +35,7 @@ from reflectloop.reflect.retrying import delay_of
 from reflectloop.world import clock
 
 MONOLOGUE = 3
+CORRECTIONS = 1  # of an end that is not what was asked for
 _MOST_RESULT = 60_000  # characters of one tool's answer
 _LEAST_ROOM = 200  # tokens for a history to be worth sending
 _LEFT_OUT = "\n\n[{count} earlier messages of this work were left out for lack of room]"
@@ -70,8 +71,10 @@ class Loop:
         self._ops = frozenset(one.name for one in own)
         self._tools: tuple[Tool, ...] = (*own, *self._goal.tools)
         self._system = around.clean(prompt.system(asking, self._goal))
-        self._fixed = tokens(self._system) + tokens(json.dumps([one.schema for one in self._tools]))
-        self._history = [Message("user", around.clean(asking.prompt))]
+        self._fixed = tokens(self._system) + tokens(json.dumps([one._asdict() for one in self._tools]))
+        self._history: list[Message] = []
+        self._sizes: list[int] = []
+        self._add(Message("user", around.clean(asking.prompt)))
         self._progress = Progress()
         self._ratio = 1.0  # what the model's maker counts for what we count
         self._wordy = 0
@@ -79,6 +82,10 @@ class Loop:
         self.budget = Budget(asking.bounds, model.price, model.name)
         self.denials: list[str] = []
         self.turns: list[AgentTurn] = []
+
+    def _add(self, message: Message) -> None:
+        self._history.append(message)
+        self._sizes.append(message.tokens)
 
     def run(self) -> Ending:
         state = self._goal.begins
@@ -138,11 +145,11 @@ class Loop:
 
     def _talk(self) -> tuple[Talk, int]:
         """What is sent, and how many tokens that is at most."""
-        room = int((self._model.window - self._model.reply_tokens) / self._ratio) - self._fixed
+        room = int((self._model.window - self._model.reply_tokens) / self._ratio) - self._fixed - tokens(_LEFT_OUT)
         if room < _LEAST_ROOM:
             words = f"a window of {self._model.window:,} tokens has no room beside {self._fixed:,} of tools and rules"
             raise Unanswered(StopReason.FAILED, f"{words}; set the agent's window or reply_tokens")
-        kept = trim_history(self._history, room)
+        kept = trim_history(self._history, room, self._sizes)
         messages = kept.messages
         if kept.dropped:
             brief = messages[0]
@@ -150,7 +157,7 @@ class Loop:
             messages = (noted, *messages[1:])
         forced = goals.ANSWER if self._goal.names == {goals.ANSWER} and not self._ops else None
         talk = Talk(self._model.name, self._system, messages, self._tools, self._model.reply_tokens, forced)
-        return talk, round((self._fixed + sum(one.tokens for one in messages)) * self._ratio)
+        return talk, round((self._fixed + kept.tokens + bool(kept.dropped) * tokens(_LEFT_OUT)) * self._ratio)
 
     def _weigh(self, used: Usage, expected: int) -> None:
         """A maker that counts more than we do is believed from then on."""
@@ -161,7 +168,7 @@ class Loop:
 
     def _after(self, turn: AgentTurn) -> Ending | None:
         said = turn.message
-        self._history.append(said if said.text.strip() or said.calls else said._replace(text="(nothing)"))
+        self._add(said if said.text.strip() or said.calls else said._replace(text="(nothing)"))
         if turn.stop_reason is StopReason.REFUSED:
             return stopped(StopReason.FAILED, "the model refused to answer", turn.text)
         return self._called(turn) if turn.calls else self._worded(turn)
@@ -177,17 +184,17 @@ class Loop:
         if self._wordy > MONOLOGUE:
             why = f"{self._wordy} replies in a row called no tool and gave no control word"
             return stopped(StopReason.MONOLOGUE, why, turn.text)
-        self._history.append(Message("user", prompt.SAY_SOMETHING if self._wordy == MONOLOGUE else prompt.GO_ON))
+        self._add(Message("user", prompt.SAY_SOMETHING if self._wordy == MONOLOGUE else prompt.GO_ON))
         return None
 
     def _judged(self, found: Found, turn: AgentTurn, answer: Callable[[str], Message]) -> Ending | None:
         if not found.faults:
             return Ending(found.state, turn.stop_reason, turn.text, found.data or None)
         self._faulty += 1
-        if self._goal.corrections is not None and self._faulty > self._goal.corrections:
+        if self._faulty > CORRECTIONS:
             why = f"it was asked for twice, and still: {'; '.join(found.faults)}"
             return stopped(self._goal.when_spent, why, turn.text)
-        self._history.append(answer(prompt.correction(found.faults, self._goal)))
+        self._add(answer(prompt.correction(found.faults, self._goal)))
         return None
 
     def _called(self, turn: AgentTurn) -> Ending | None:
@@ -208,12 +215,13 @@ class Loop:
         """The calls are done; an end asked for beside them holds only if all of them went well."""
         ends = [call for call in turn.calls if call.name in self._goal.names]
         if not ends:
-            self._history.append(Message("user", results=tuple(results)))
+            self._faulty = 0
+            self._add(Message("user", results=tuple(results)))
             return None
         first, rest = ends[0], [ops.wrong(call, "one end at a time; only the first was looked at") for call in ends[1:]]
         if any(one.is_error for one in results):
             failed = ops.wrong(first, "not taken: another call of the same reply failed; see its result first")
-            self._history.append(Message("user", results=_ordered(turn, [*results, failed, *rest])))
+            self._add(Message("user", results=_ordered(turn, [*results, failed, *rest])))
             return None
 
         def answer(words: str) -> Message:

@@ -9,6 +9,7 @@ from reflectloop.agents import planform
 from reflectloop.agents.backend import Asking
 from reflectloop.agents.loop import control
 from reflectloop.agents.loop.states import State
+from reflectloop.agents.shapes import Outcome
 from reflectloop.agents.talk import Call, Json, StopReason, Tool
 from reflectloop.fileops import reading
 from reflectloop.terms import Role
@@ -30,7 +31,6 @@ class Goal(NamedTuple):
     of_call: Callable[[Call], Found]
     tools: tuple[Tool, ...] = ()
     in_words: str = ""  # what the model is told of how to end
-    corrections: int | None = 1  # tries that may be faulty; None: as many as turns
     when_spent: StopReason = StopReason.INVALID_ANSWER
 
     @property
@@ -39,11 +39,14 @@ class Goal(NamedTuple):
 
 
 def of(asking: Asking) -> Goal:
+    acts = asking.act is not None and not asking.role.looks_only
+    if acts and asking.answer in (None, Outcome):
+        return _CONTROL
     if asking.answer is not None:
         return _shape(asking)
     if asking.role in (Role.PLANNER, Role.SECOND_PLANNER):
         return _PLAN
-    return _WORDS if asking.act is None or asking.role.looks_only else _CONTROL
+    return _WORDS
 
 
 def _no_call(call: Call) -> Found:
@@ -131,5 +134,4 @@ _CONTROL = Goal(
         '{"control": "step_done", "summary": "…"}: step_done, replan, ask, split or fail. '
         "step_done only starts the engine's own verification."
     ),
-    corrections=None,
 )

@@ -14,35 +14,28 @@ _LEAST = 64  # characters that stay of a part, however small the window
 
 class Trimmed(NamedTuple):
     messages: tuple[Message, ...]
+    tokens: int
     dropped: int  # messages that were left out
-    cut: int  # parts that were shortened
+    cut: int  # messages that were shortened
 
 
-def trim_history(messages: Sequence[Message], room: int) -> Trimmed:
+def trim_history(messages: Sequence[Message], room: int, sizes: Sequence[int] | None = None) -> Trimmed:
     """The brief (the first message) stays, and the last exchange; what is left may only be cut in its middle."""
-    brief, exchanges = messages[:1], _exchanges(messages)
-    sizes = [sum(one.tokens for one in group) for group in exchanges]
-    left = room - sum(one.tokens for one in brief) - sum(sizes)
-    first = 0
-    while left < 0 and first < len(exchanges) - 1:
-        left += sizes[first]
-        first += 1
-    kept = [*brief, *(one for group in exchanges[first:] for one in group)]
+    weights = [one.tokens for one in messages] if sizes is None else sizes
+    total, first = sum(weights), 1
+    begins = [at for at in range(1, len(messages)) if messages[at].role == "assistant"]
+    for begin in begins:
+        if total <= room:
+            break
+        total -= sum(weights[first:begin])
+        first = begin
+    kept = (*messages[:1], *messages[first:])
     dropped = len(messages) - len(kept)
-    if left >= 0:
-        return Trimmed(tuple(kept), dropped, 0)
+    if total <= room or not kept:
+        return Trimmed(kept, total, dropped, 0)
     shorter = _shortened(kept, room)
-    return Trimmed(shorter, dropped, sum(one != other for one, other in zip(kept, shorter, strict=True)))
-
-
-def _exchanges(messages: Sequence[Message]) -> list[list[Message]]:
-    """What the model said, with all that was answered to it."""
-    groups: list[list[Message]] = []
-    for one in messages[1:]:
-        if one.role == "assistant" or not groups:
-            groups.append([])
-        groups[-1].append(one)
-    return groups
+    cut = sum(one != other for one, other in zip(kept, shorter, strict=True))
+    return Trimmed(shorter, sum(one.tokens for one in shorter), dropped, cut)
 
 
 def _shortened(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
