@@ -16,10 +16,11 @@ from reflectloop.errors import AgentUnavailable, InvalidInput
 from reflectloop.fileops.response import Response
 from reflectloop.flow.domain import ATTEMPTS, Proven, proof
 from reflectloop.flow.nine import briefs, context, designs, proving, reviews
+from reflectloop.flow.nine.acting import PROTO
 from reflectloop.flow.nine.briefs import Tried, Work
 from reflectloop.flow.nine.crew import Call
 from reflectloop.flow.nine.designs import Subject
-from reflectloop.flow.nine.desk import PROTO, Desk, Past, listed, words
+from reflectloop.flow.nine.desk import Desk, Past, listed, words
 from reflectloop.flow.nine.proving import Shown
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state import events
