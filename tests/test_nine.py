@@ -11,7 +11,7 @@ import pytest
 from reflectloop import config
 from reflectloop.agents import Asking, Probe, Reply
 from reflectloop.agents.shapes import Review
-from reflectloop.errors import AgentUnavailable, InvalidInput, NeedsInput, ReflectloopError, SecretLeak
+from reflectloop.errors import AgentFailed, AgentUnavailable, InvalidInput, NeedsInput, ReflectloopError, SecretLeak
 from reflectloop.flow import steer
 from reflectloop.flow.finish import apply
 from reflectloop.flow.folders import folders_at
