@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import string
 import subprocess
 import sys
 import time
@@ -151,6 +153,13 @@ def test_a_failed_check_is_met_with_its_fix_too(repo: Repo) -> None:
     assert "+x\n+x\n" not in outcome.folder.patch.read_text()  # the failed attempt's change was taken back
 
 
+def test_a_folder_that_a_step_wants_to_stand_in_can_be_what_a_fix_makes(repo: Repo) -> None:
+    steps = [{"id": "s", "commands": ["echo x > x.txt"], "cwd": "deep"}]
+    assert ran(repo, plan(repo, "one", steps=steps)).error
+    taught(repo, "mkdir deep; echo keep > deep/.keep")
+    assert ran(repo, plan(repo, "two", steps=steps)).error is None
+
+
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_steps_side_by_side_are_each_mended_in_their_own_workspace(repo: Repo, jobs: int) -> None:
     failed_once(repo)
@@ -227,6 +236,24 @@ def test_a_contradicted_fix_is_in_conflict_shown_and_not_tried(repo: Repo) -> No
     (shown,) = card(repo)["known_fixes"]
     assert (shown["id"], shown["status"], shown["executable"]) == (fix.id, "conflict", False)
     assert "in dispute" in repo.run("status").stdout
+
+
+def test_a_word_against_a_users_fix_in_the_project_holds_there(repo: Repo) -> None:
+    failed_once(repo)
+    fix = taught(repo, MAKE.format("a"), scope="user")
+    lessons.added(lessons.room_at(repo.path), {"kind": "constraint", "title": "not here", "contradicts": [fix.id]})
+    assert tried(ran(repo, plan(repo, "second", NEEDS.format("a")))) == []
+    assert [one["executable"] for one in card(repo)["known_fixes"]] == [False]
+
+
+def test_a_secret_that_a_fix_prints_stops_the_run_like_a_steps_own(repo: Repo) -> None:
+    failed_once(repo)
+    letters = "".join(random.Random(7).choices(string.ascii_letters + string.digits, k=36))
+    taught(repo, f"printf 'ghp_%s\\n' {letters}")
+    outcome = ran(repo, plan(repo, "second", NEEDS.format("a")))
+    assert outcome.error
+    assert outcome.error.code == "SECRET_LEAK"
+    assert letters not in "".join(path.read_text() for path in outcome.folder.logs.iterdir())
 
 
 def test_a_fix_that_the_policy_refuses_is_not_run_and_that_is_said(repo: Repo) -> None:

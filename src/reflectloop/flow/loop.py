@@ -53,12 +53,12 @@ class Loop:
         """A step that failed is met with what helped before."""
         if not self.knows or broken.result.error_code == CANCELLED:
             return broken.result
-        from reflectloop.flow import lessons, mending  # noqa: PLC0415 - most steps do not fail
+        from reflectloop.flow import mending  # noqa: PLC0415 - most steps do not fail
 
         first = self._failures[broken.step.id] = self._diagnosed(broken.result)
         root = self._in.folders.root
         means = mending.Means(
-            (lessons.project_shelf(self._in.folders), lessons.user_shelf()),
+            mending.shelves_of(self._in.folders),
             lambda: policy.of(self._in.config.policy, root),
             self._diagnosed,
             self._in.logs,
