@@ -119,6 +119,8 @@ def test_the_terminal_and_the_command_line_tell_the_same_story(repo: Repo) -> No
     assert repo.run("run", path).code == 30
     added = repo.run("lessons", "add", "--kind", "failfix", "--run", "latest", "--command", MAKE.format("a"))
     assert "made/a.txt: No such file or directory" in added.stdout
+    assert "next: reflectloop retry" in added.stdout
+    assert card(repo)["commands"]["teach"].startswith("reflectloop lessons add --kind failfix --run RLOP-")
     assert "known: L-" not in repo.run("status").stdout  # it was not known then
     again = repo.run("retry", "--reason", "a fix is known")
     assert again.code == 0
@@ -444,6 +446,7 @@ def test_a_project_without_lessons_pays_nothing_for_them(repo: Repo) -> None:
         "import sys; from pathlib import Path; from reflectloop.flow.run import run; from reflectloop.flow.line import "
         f"Request; done = run(Request(Path({str(repo.path)!r}), Path({str(path)!r}))); assert not done.error; "
         "print([name for name in sys.modules if name.startswith(('reflectloop.knowledge', 'reflectloop.reflect.diag', "
+        "'reflectloop.reflect.fore', "
         "'reflectloop.flow.mending', 'reflectloop.flow.foresight', 'sqlite3'))])"
     )
     said = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, check=True, timeout=60)
