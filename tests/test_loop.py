@@ -345,7 +345,7 @@ def test_killed_in_the_middle_of_a_fix_the_run_goes_on_and_the_fix_is_tried_anew
     assert (known(repo, fix).worked, known(repo, fix).failed) == (1, 0)
 
 
-def test_killed_after_any_event_a_fix_is_told_and_counted_once(repo: Repo) -> None:
+def test_killed_about_the_end_of_a_mended_step_its_fix_is_told_and_counted_once(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"))
     path = plan(repo, "second", NEEDS.format("a"), "true")
