@@ -44,7 +44,11 @@ class Transport:
     def __init__(self, wire: Wire, place: Place, now: Callable[[], datetime], cancel: int | None) -> None:
         self._wire, self._place, self._now, self._cancel = wire, place, now, cancel
         self._client = httpx.Client(
-            headers={**place.headers, "accept": "text/event-stream, application/json"},
+            headers={
+                **place.headers,
+                "content-type": "application/json",
+                "accept": "text/event-stream, application/json",
+            },
             timeout=httpx.Timeout(_SILENCE_S, connect=_CONNECT_S),
             trust_env=not place.loopback,  # no proxy stands between us and this machine
             verify=place.url.startswith("https"),
@@ -132,7 +136,7 @@ class Transport:
         try:
             if kind == "text/event-stream":
                 return self._streamed(response, reading)
-            return self._whole(response)
+            return whole(self._wire, b"".join(_bytes(response)))
         except Malformed as fault:
             raise Unanswered(StopReason.FAILED, f"{self._host} says: {fault}", received=reading.length) from fault
         except TooLarge as fault:
@@ -142,28 +146,12 @@ class Transport:
         for data in sse.events(_lines(response)):
             if data.strip() == sse.END:
                 break
-            _take(reading, data)
+            take(reading, data)
             if reading.length > LARGEST:
                 raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB; it was not read to its end")
-        turn = reading.turn
+        turn = ended(reading)
         if turn is None:
             raise self._broken(f"the answer of {self._host} ended before its last event", reading)
-        return turn
-
-    def _whole(self, response: httpx.Response) -> AgentTurn:
-        raw = b"".join(_bytes(response))
-        if not raw.strip():
-            raise Malformed("nothing: the answer is empty")
-        try:
-            document = json.loads(raw)
-        except (ValueError, RecursionError) as fault:
-            raise Malformed(f"something that is not JSON ({str(fault)[:200]})") from fault
-        try:
-            turn = self._wire.whole(document)
-        except _WRONG_SHAPE as fault:
-            raise Malformed(f"JSON of another shape than the protocol's ({type(fault).__name__})") from fault
-        if turn.message.tokens > LARGEST:
-            raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB")
         return turn
 
     def _refusal(self, response: httpx.Response, kind: str) -> Unanswered:
@@ -193,12 +181,40 @@ class Transport:
         return f"{self._host} answered with a web page{named}, as a proxy or a wrong base_url does"
 
 
-def _take(reading: Reading, data: str) -> None:
+def _encoded(body: Json) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def take(reading: Reading, data: str) -> None:
     try:
         event = json.loads(data)
         reading.take(event)
     except _WRONG_SHAPE as fault:
         raise Malformed(f"an event that is not the protocol's ({type(fault).__name__})") from fault
+
+
+def ended(reading: Reading) -> AgentTurn | None:
+    try:
+        return reading.turn
+    except _WRONG_SHAPE as fault:
+        raise Malformed(f"events that are not the protocol's ({type(fault).__name__})") from fault
+
+
+def whole(wire: Wire, raw: bytes) -> AgentTurn:
+    """An answer that came as one document."""
+    if not raw.strip():
+        raise Malformed("nothing: the answer is empty")
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as fault:
+        raise Malformed(f"something that is not JSON ({str(fault)[:200]})") from fault
+    try:
+        turn = wire.whole(document)
+    except _WRONG_SHAPE as fault:
+        raise Malformed(f"JSON of another shape than the protocol's ({type(fault).__name__})") from fault
+    if len(turn.text) + sum(len(str(one.arguments)) for one in turn.calls) > LARGEST:
+        raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB")
+    return turn
 
 
 def _bytes(response: httpx.Response) -> Iterator[bytes]:
