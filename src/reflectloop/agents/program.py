@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +14,8 @@ from reflectloop import secrets
 from reflectloop.agents.backend import Asking, Reply, Status
 from reflectloop.box.box import NOT_FOUND, NOT_RUNNABLE, Box, Done, Order
 from reflectloop.config import AgentConfig
-from reflectloop.errors import AgentUnavailable
-from reflectloop.fileops import reading
+from reflectloop.errors import AgentUnavailable, SandboxEscape
+from reflectloop.fileops import reach, reading
 from reflectloop.fileops.response import redacted
 from reflectloop.terms import Network
 from reflectloop.world import process
@@ -78,13 +79,15 @@ def run(asking: Asking, call: Call) -> Heard:
     """One program in the box that was given for it, to its end or ours."""
     log = _log(asking)
     box = seeing(asking.box, call.argv)
+    began = time.monotonic()
     with tempfile.TemporaryFile() as told:
         told.write(call.stdin)
         told.seek(0)
         try:
             return Heard(box.run(order(asking, call, log, told.fileno())), log)
         except Enough as fault:
-            return Heard(Done(0, timed_out=False, duration_ms=0), log, fault.words)
+            took_ms = round((time.monotonic() - began) * 1000)
+            return Heard(Done(0, timed_out=False, duration_ms=took_ms), log, fault.words)
 
 
 def order(asking: Asking, call: Call, log: Path, stdin: int) -> Order:
@@ -165,8 +168,18 @@ def version_of(words: Sequence[str], caller: Mapping[str, str]) -> str | None:
     return found.group() if found and said.code == 0 else None
 
 
-def is_older(version: str, minimum: tuple[int, ...]) -> bool:
-    return tuple(map(int, version.split("."))) < minimum
+def refuse_old(name: str, version: str | None, minimum: tuple[int, ...], how: str) -> None:
+    """What it prints and which flags it takes is known from there on only."""
+    least = ".".join(map(str, minimum))
+    if version is None:
+        said = "does not say its version"
+    elif tuple(map(int, version.split("."))) < minimum:
+        said = f"is version {version}"
+    else:
+        return
+    raise AgentUnavailable(
+        f"agent {name} {said}; {least} or newer is needed", next_step=how, missing=(f"{name}>={least}",)
+    )
 
 
 def passed_on(agent: AgentConfig, caller: Mapping[str, str]) -> dict[str, str]:
@@ -210,3 +223,25 @@ def clean(reply: Reply) -> Reply:
         denials=tuple(redact(one) for one in reply.denials),
         data=redacted(reply.data),
     )
+
+
+def own_home(box: Box) -> Path:
+    """The agent's HOME, from the engine's side."""
+    return box.home or box.workspace.home
+
+
+def home_inside(box: Box) -> Path:
+    """The same as the program sees it."""
+    return box.view.home if box.view else own_home(box)
+
+
+def lay(box: Box, name: str, text: str, *, executable: bool = False) -> None:
+    """A file of ours in the agent's HOME, where an agent before may have left anything at all: no link is followed."""
+    try:
+        with reach.opened(own_home(box)) as files:
+            files.write(name, text.encode(), executable)
+    except reach.Barred as fault:
+        raise SandboxEscape(
+            f"an agent put something in the way of a file in its HOME: {fault}",
+            next_step="reflectloop unlock --reason TEXT",
+        ) from fault
