@@ -25,6 +25,8 @@ _SILENCE_S = 300.0  # a model may think for long before it says anything
 _MOST_READ = 64 << 20  # bytes, with all the protocol wraps around an answer
 _MOST_ERROR = 1 << 16
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
+# Servers have no code for it, only words.
+_TOO_LONG = re.compile(r"(?i)too long|context.{0,20}(?:length|window|size)|maximum.{0,40}tokens|exceed.{0,40}context")
 _WRONG_SHAPE = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
 _TRANSIENT = frozenset((408, 409, 425, 429))
 
@@ -159,9 +161,12 @@ class Transport:
         said = self._page(raw) if kind == "text/html" else _said(raw)
         asked = response.headers.get("retry-after")
         asked_s = retry_after(f"Retry-After: {asked}", self._now()) if asked else None
-        transient = status in _TRANSIENT or status >= 500  # noqa: PLR2004 - HTTP's own number
         return Unanswered(
-            StopReason.FAILED, f"HTTP {status}: {self._meaning(status)}{said}", transient=transient, asked_s=asked_s
+            StopReason.FAILED,
+            f"HTTP {status}: {self._meaning(status)}{said}",
+            transient=status in _TRANSIENT or status >= 500,  # noqa: PLR2004 - HTTP's own number
+            asked_s=asked_s,
+            too_long=status == 413 or (status == 400 and _TOO_LONG.search(said) is not None),  # noqa: PLR2004
         )
 
     def _meaning(self, status: int) -> str:
