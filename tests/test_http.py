@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from model import Call, Model, Tokens, Turn, call, say
-from place import ROOT, Place
+from place import ROOT, TOKEN, Place
 from reflectloop.agents import prices
 from reflectloop.agents.backend import Usage
 from reflectloop.agents.bound import bind
 from reflectloop.config import AgentConfig, Config
-from reflectloop.errors import AgentUnavailable
+from reflectloop.errors import AgentUnavailable, SecretLeak
 from reflectloop.terms import Role
 from reflectloop.world import process
 from talking import KEY, Verdict, asking, backend, hands, told
@@ -113,6 +113,7 @@ def test_what_does_not_pass_is_said_in_words_and_not_tried_again(place: Place, t
         (Turn(status=401, error=f"no such key {KEY}"), "HTTP 401: ", f"the key in {named}"),
         (Turn(status=404, error="model not found"), "HTTP 404: ", "model not found"),
         (Turn(status=400, error="bad"), "HTTP 400: bad", ""),
+        (Turn(status=307, error="gone"), "HTTP 307: the server sends elsewhere", "correct base_url"),
         (say("x", fault="html"), "answered with a web page ('Sign in'), as a proxy", ""),
         (say("x", fault="html", status=407), "HTTP 407: a proxy wants to know who asks", "'Sign in'"),
         (say("x", fault="malformed"), "not the protocol's", ""),
@@ -207,6 +208,16 @@ def test_a_key_reaches_no_log_no_prompt_and_no_answer(place: Place, tmp_path: Pa
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
     lines = [json.loads(line) for line in reply.raw_log.read_text().splitlines()]
     assert lines[-1]["state"] == "VERIFYING"
+
+
+def test_a_leak_by_the_model_stops_everything_and_is_in_no_log(place: Place, tmp_path: Path) -> None:
+    ask = asking(place, tmp_path / "raw", act=hands(place))
+    with pytest.raises(SecretLeak):
+        told([call("write_file", path="a.txt", content=f"token = '{TOKEN}'\n"), call("step_done")], ask)
+    (log,) = (tmp_path / "raw").iterdir()
+    assert "REDACTED" in log.read_text()
+    assert TOKEN not in log.read_text()
+    assert not (place.repo / "a.txt").exists()
 
 
 def test_an_agent_of_the_settings_is_bound_with_the_projects_own_prices(place: Place, tmp_path: Path) -> None:

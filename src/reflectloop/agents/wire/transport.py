@@ -145,7 +145,7 @@ class Transport:
             raise Unanswered(StopReason.FAILED, str(fault), received=LARGEST) from fault
 
     def _streamed(self, response: httpx.Response, reading: Reading) -> AgentTurn:
-        for data in sse.events(_lines(response)):
+        for data in sse.events(sse.lines(_bytes(response))):
             if data.strip() == sse.END:
                 break
             take(reading, data)
@@ -173,6 +173,8 @@ class Transport:
         if status in (401, 403):
             held = f"the key in {self._place.key_env}" if self._place.headers else "a request without a key"
             return f"{self._host} does not accept {held}; set {self._place.key_env} to one that is valid. "
+        if 300 <= status < 400:  # noqa: PLR2004 - HTTP's own numbers
+            return "the server sends elsewhere, where no key is sent on its word; correct base_url. "
         return {
             404: f"nothing answers at {self._place.url}, or there is no such model; check base_url and model. ",
             407: "a proxy wants to know who asks; check HTTPS_PROXY. ",
@@ -229,18 +231,6 @@ def _bytes(response: httpx.Response) -> Iterator[bytes]:
         if read > _MOST_READ:
             raise TooLarge(f"more than {_MOST_READ >> 20} MB came; the answer was not read to its end")
         yield chunk
-
-
-def _lines(response: httpx.Response) -> Iterator[str]:
-    """Lines end by CR, LF or both, and by nothing else: answers hold every other kind of break as text."""
-    held: list[bytes] = []
-    for chunk in _bytes(response):
-        *whole, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in whole:
-            yield b"".join([*held, line]).decode("utf-8", "replace")
-            held = []
-        held.append(rest)
-    yield b"".join(held).decode("utf-8", "replace")
 
 
 def _beginning(response: httpx.Response) -> bytes:
