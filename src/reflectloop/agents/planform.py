@@ -75,6 +75,8 @@ def _checked(value: Any, faults: list[str]) -> Read:  # noqa: ANN401 - any JSON 
         words = [
             f"{reading.dotted(one['loc'])}: {wrong_shape(one['type'], one.get('ctx', {}), one['msg'])}"
             for one in fault.errors()
+            # A list whose items are faulty is also called too short, which would only confuse.
+            if one["type"] != "too_short" or not one["input"]
         ]
         return Read(None, (*faults, *words))
     faults = [*faults, *_of_meaning(plan)]

@@ -18,10 +18,10 @@ class Transcript:
         folder.mkdir(parents=True, exist_ok=True)
         self._known = [one.encode() for one in known if one]
         self.path = _unused(folder, name)
-        self._file = self.path.open("x", encoding="utf-8", errors="surrogateescape")
+        self._file = self.path.open("x", encoding="utf-8")
 
     def line(self, said: dict[str, Any]) -> None:
-        text = json.dumps(said, ensure_ascii=False)
+        text = json.dumps(said, ensure_ascii=False).encode("utf-8", "replace").decode()
         self._file.write(secrets.current().redact(text, self._known).replace("\n", " ") + "\n")
         self._file.flush()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from reflectloop.agents.backend import Usage
-from reflectloop.agents.talk import AgentTurn, Call, Json, Message, StopReason, Talk
-from reflectloop.agents.wire.protocol import Malformed, call, told
+from reflectloop.agents.talk import AgentTurn, Json, Message, StopReason, Talk
+from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
 
 _VERSION = "2023-06-01"
 _REASONS = {
@@ -53,9 +51,9 @@ class Anthropic:
         if document.get("type") == "error" or "content" not in document:
             raise Malformed(told(document) or "an answer without content")
         blocks = [one for one in document["content"] if isinstance(one, dict)]
-        text = "".join(str(one.get("text", "")) for one in blocks if one.get("type") == "text")
-        calls = tuple(_called(one) for one in blocks if one.get("type") == "tool_use")
-        return AgentTurn(text, calls, _reason(document.get("stop_reason")), _usage(document.get("usage") or {}))
+        said = text(str(one.get("text", "")) for one in blocks if one.get("type") == "text")
+        calls = tuple(call(one.get("id"), one.get("name"), one.get("input")) for one in blocks if _is_call(one))
+        return AgentTurn(said, calls, _reason(document.get("stop_reason")), _usage(document.get("usage") or {}))
 
 
 def _blocks(message: Message) -> list[Json]:
@@ -68,15 +66,13 @@ def _blocks(message: Message) -> list[Json]:
         }
         for one in message.results
     ]
-    text: list[Json] = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    words: list[Json] = [{"type": "text", "text": message.text}] if message.text.strip() else []
     calls = [{"type": "tool_use", "id": one.id, "name": one.name, "input": one.arguments} for one in message.calls]
-    return [*results, *text, *calls]
+    return [*results, *words, *calls]
 
 
-def _called(block: Json) -> Call:
-    value = block.get("input")
-    name, tool = str(block.get("id")), str(block.get("name"))
-    return Call(name, tool, value) if isinstance(value, dict) else call(name, tool, str(value))
+def _is_call(block: Json) -> bool:
+    return block.get("type") == "tool_use"
 
 
 def _reason(word: object) -> StopReason:
@@ -85,10 +81,10 @@ def _reason(word: object) -> StopReason:
 
 def _usage(told: Json) -> Usage:
     return Usage(
-        input_tokens=told.get("input_tokens") or 0,
-        output_tokens=told.get("output_tokens") or 0,
-        cache_read_tokens=told.get("cache_read_input_tokens") or 0,
-        cache_write_tokens=told.get("cache_creation_input_tokens") or 0,
+        input_tokens=count(told.get("input_tokens")),
+        output_tokens=count(told.get("output_tokens")),
+        cache_read_tokens=count(told.get("cache_read_input_tokens")),
+        cache_write_tokens=count(told.get("cache_creation_input_tokens")),
         turns=1,
     )
 
@@ -128,14 +124,14 @@ class Reading:
         if not self._ended:
             return None
         blocks = [(block, self._said(index)) for index, block in sorted(self._blocks.items())]
-        text = "".join(said for block, said in blocks if block.get("type") == "text")
-        calls = tuple(_finished(block, said) for block, said in blocks if block.get("type") == "tool_use")
-        return AgentTurn(text, calls, _reason(self._reason), _usage(self._usage))
+        words = text(said for block, said in blocks if block.get("type") == "text")
+        # Some servers send the arguments whole at the start, and no pieces.
+        calls = tuple(
+            call(block.get("id"), block.get("name"), said or block.get("input"))
+            for block, said in blocks
+            if _is_call(block)
+        )
+        return AgentTurn(words, calls, _reason(self._reason), _usage(self._usage))
 
     def _said(self, index: int) -> str:
         return "".join(self._parts.get(index, ()))
-
-
-def _finished(block: dict[str, Any], said: str) -> Call:
-    """Some servers send the arguments whole at the start, and no pieces."""
-    return call(str(block.get("id")), str(block.get("name")), said) if said else _called(block)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from reflectloop.agents.backend import Usage
-from reflectloop.agents.talk import AgentTurn, Call, Json, Message, StopReason, Talk
-from reflectloop.agents.wire.protocol import Malformed, call, told
+from reflectloop.agents.talk import AgentTurn, Json, Message, StopReason, Talk
+from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
 
 _REASONS = {
     "stop": StopReason.END_TURN,
@@ -64,12 +64,12 @@ class OpenAI:
             raise Malformed(told(document) or "an answer without choices")
         message = choices[0]["message"]
         calls = [
-            (str(one.get("id") or f"call_{number}"), one.get("function") or {})
+            (one.get("id") or f"call_{number}", one.get("function") or {})
             for number, one in enumerate(message.get("tool_calls") or [])
         ]
         return AgentTurn(
-            str(message.get("content") or ""),
-            tuple(_called(name, str(function.get("name")), function.get("arguments")) for name, function in calls),
+            text([str(message.get("content") or "")]),
+            tuple(call(name, function.get("name"), function.get("arguments") or {}) for name, function in calls),
             _reason(choices[0].get("finish_reason"), called=bool(calls)),
             _usage(document.get("usage") or {}),
         )
@@ -88,20 +88,15 @@ def _messages(message: Message) -> Iterator[Json]:
         yield {"role": message.role, "content": message.text}
 
 
-def _called(name: str, tool: str, arguments: object) -> Call:
-    """Some servers send the arguments as an object instead of text."""
-    return Call(name, tool, arguments) if isinstance(arguments, dict) else call(name, tool, str(arguments or ""))
-
-
 def _reason(word: object, *, called: bool) -> StopReason:
     # Some servers say "stop" though they call.
     return StopReason.TOOL_USE if called and word == "stop" else _REASONS.get(str(word), StopReason.OTHER)
 
 
 def _usage(told: Json) -> Usage:
-    cached = (told.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
-    sent = told.get("prompt_tokens") or 0
-    return Usage(max(0, sent - cached), told.get("completion_tokens") or 0, cached, 0, turns=1)
+    cached = count((told.get("prompt_tokens_details") or {}).get("cached_tokens"))
+    sent = count(told.get("prompt_tokens"))
+    return Usage(max(0, sent - cached), count(told.get("completion_tokens")), cached, 0, turns=1)
 
 
 class Reading:
@@ -143,4 +138,4 @@ class Reading:
             return None
         held = [self._calls[number] for number in sorted(self._calls)]
         calls = tuple(call(one["id"], one["name"], "".join(one["parts"])) for one in held)
-        return AgentTurn("".join(self._text), calls, _reason(self._reason, called=bool(calls)), _usage(self._usage))
+        return AgentTurn(text(self._text), calls, _reason(self._reason, called=bool(calls)), _usage(self._usage))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Protocol
+import re
+from collections.abc import Iterable
+from typing import Any, NoReturn, Protocol
 
 from reflectloop.agents.talk import AgentTurn, Call, Json, Talk
 
+_LONE = re.compile("[\ud800-\udfff]")
 LARGEST = 4 << 20  # characters of an answer, far more than any reply_tokens
 
 
@@ -41,15 +44,33 @@ class Wire(Protocol):
     def whole(self, document: Json) -> AgentTurn: ...
 
 
-def call(name: str, tool: str, text: str) -> Call:
-    """A call whose arguments came as text; what is no JSON object is told to the model, not to us."""
-    try:
-        value = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError) as fault:
-        return Call(name, tool, {}, f"the arguments are not JSON: {str(fault)[:200]}")
+def call(name: object, tool: object, arguments: object) -> Call:
+    """A call, its arguments as text or as an object; what is no JSON object is told to the model, not to us."""
+    value: object = arguments
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments, parse_constant=_no_number) if arguments.strip() else {}
+        except (ValueError, RecursionError) as fault:
+            return Call(str(name), str(tool), {}, f"the arguments are not JSON: {str(fault)[:200]}")
     if not isinstance(value, dict):
-        return Call(name, tool, {}, "the arguments must be a JSON object")
-    return Call(name, tool, value)
+        return Call(str(name), str(tool), {}, "the arguments must be a JSON object")
+    if _LONE.search(json.dumps(value, ensure_ascii=False)):
+        return Call(str(name), str(tool), {}, "the arguments hold half of a surrogate pair, which is no text")
+    return Call(str(name), str(tool), value)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def text(pieces: Iterable[str]) -> str:
+    """What was said, as text that can be written down."""
+    return "".join(pieces).encode("utf-8", "replace").decode()
+
+
+def count(value: object) -> int:
+    """A number of tokens; whoever says something else says nothing."""
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def told(error: Any) -> str:  # noqa: ANN401 - any JSON value

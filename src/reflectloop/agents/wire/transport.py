@@ -25,6 +25,8 @@ _SILENCE_S = 300.0  # a model may think for long before it says anything
 _MOST_READ = 64 << 20  # bytes, with all the protocol wraps around an answer
 _MOST_ERROR = 1 << 16
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
+# Servers have no code for it, only words.
+_TOO_LONG = re.compile(r"(?i)too long|context.{0,20}(?:length|window|size)|maximum.{0,40}tokens|exceed.{0,40}context")
 _WRONG_SHAPE = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
 _TRANSIENT = frozenset((408, 409, 425, 429))
 
@@ -44,7 +46,11 @@ class Transport:
     def __init__(self, wire: Wire, place: Place, now: Callable[[], datetime], cancel: int | None) -> None:
         self._wire, self._place, self._now, self._cancel = wire, place, now, cancel
         self._client = httpx.Client(
-            headers={**place.headers, "accept": "text/event-stream, application/json"},
+            headers={
+                **place.headers,
+                "content-type": "application/json",
+                "accept": "text/event-stream, application/json",
+            },
             timeout=httpx.Timeout(_SILENCE_S, connect=_CONNECT_S),
             trust_env=not place.loopback,  # no proxy stands between us and this machine
             verify=place.url.startswith("https"),
@@ -132,38 +138,22 @@ class Transport:
         try:
             if kind == "text/event-stream":
                 return self._streamed(response, reading)
-            return self._whole(response)
+            return whole(self._wire, b"".join(_bytes(response)))
         except Malformed as fault:
             raise Unanswered(StopReason.FAILED, f"{self._host} says: {fault}", received=reading.length) from fault
         except TooLarge as fault:
             raise Unanswered(StopReason.FAILED, str(fault), received=LARGEST) from fault
 
     def _streamed(self, response: httpx.Response, reading: Reading) -> AgentTurn:
-        for data in sse.events(_lines(response)):
+        for data in sse.events(sse.lines(_bytes(response))):
             if data.strip() == sse.END:
                 break
-            _take(reading, data)
+            take(reading, data)
             if reading.length > LARGEST:
                 raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB; it was not read to its end")
-        turn = reading.turn
+        turn = ended(reading)
         if turn is None:
             raise self._broken(f"the answer of {self._host} ended before its last event", reading)
-        return turn
-
-    def _whole(self, response: httpx.Response) -> AgentTurn:
-        raw = b"".join(_bytes(response))
-        if not raw.strip():
-            raise Malformed("nothing: the answer is empty")
-        try:
-            document = json.loads(raw)
-        except (ValueError, RecursionError) as fault:
-            raise Malformed(f"something that is not JSON ({str(fault)[:200]})") from fault
-        try:
-            turn = self._wire.whole(document)
-        except _WRONG_SHAPE as fault:
-            raise Malformed(f"JSON of another shape than the protocol's ({type(fault).__name__})") from fault
-        if turn.message.tokens > LARGEST:
-            raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB")
         return turn
 
     def _refusal(self, response: httpx.Response, kind: str) -> Unanswered:
@@ -171,15 +161,20 @@ class Transport:
         said = self._page(raw) if kind == "text/html" else _said(raw)
         asked = response.headers.get("retry-after")
         asked_s = retry_after(f"Retry-After: {asked}", self._now()) if asked else None
-        transient = status in _TRANSIENT or status >= 500  # noqa: PLR2004 - HTTP's own number
         return Unanswered(
-            StopReason.FAILED, f"HTTP {status}: {self._meaning(status)}{said}", transient=transient, asked_s=asked_s
+            StopReason.FAILED,
+            f"HTTP {status}: {self._meaning(status)}{said}",
+            transient=status in _TRANSIENT or status >= 500,  # noqa: PLR2004 - HTTP's own number
+            asked_s=asked_s,
+            too_long=status == 413 or (status == 400 and _TOO_LONG.search(said) is not None),  # noqa: PLR2004
         )
 
     def _meaning(self, status: int) -> str:
         if status in (401, 403):
             held = f"the key in {self._place.key_env}" if self._place.headers else "a request without a key"
             return f"{self._host} does not accept {held}; set {self._place.key_env} to one that is valid. "
+        if 300 <= status < 400:  # noqa: PLR2004 - HTTP's own numbers
+            return "the server sends elsewhere, where no key is sent on its word; correct base_url. "
         return {
             404: f"nothing answers at {self._place.url}, or there is no such model; check base_url and model. ",
             407: "a proxy wants to know who asks; check HTTPS_PROXY. ",
@@ -193,12 +188,40 @@ class Transport:
         return f"{self._host} answered with a web page{named}, as a proxy or a wrong base_url does"
 
 
-def _take(reading: Reading, data: str) -> None:
+def _encoded(body: Json) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def take(reading: Reading, data: str) -> None:
     try:
         event = json.loads(data)
         reading.take(event)
     except _WRONG_SHAPE as fault:
         raise Malformed(f"an event that is not the protocol's ({type(fault).__name__})") from fault
+
+
+def ended(reading: Reading) -> AgentTurn | None:
+    try:
+        return reading.turn
+    except _WRONG_SHAPE as fault:
+        raise Malformed(f"events that are not the protocol's ({type(fault).__name__})") from fault
+
+
+def whole(wire: Wire, raw: bytes) -> AgentTurn:
+    """An answer that came as one document."""
+    if not raw.strip():
+        raise Malformed("nothing: the answer is empty")
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as fault:
+        raise Malformed(f"something that is not JSON ({str(fault)[:200]})") from fault
+    try:
+        turn = wire.whole(document)
+    except _WRONG_SHAPE as fault:
+        raise Malformed(f"JSON of another shape than the protocol's ({type(fault).__name__})") from fault
+    if len(turn.text) + sum(len(str(one.arguments)) for one in turn.calls) > LARGEST:
+        raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB")
+    return turn
 
 
 def _bytes(response: httpx.Response) -> Iterator[bytes]:
@@ -208,18 +231,6 @@ def _bytes(response: httpx.Response) -> Iterator[bytes]:
         if read > _MOST_READ:
             raise TooLarge(f"more than {_MOST_READ >> 20} MB came; the answer was not read to its end")
         yield chunk
-
-
-def _lines(response: httpx.Response) -> Iterator[str]:
-    """Lines end by CR, LF or both, and by nothing else: answers hold every other kind of break as text."""
-    held: list[bytes] = []
-    for chunk in _bytes(response):
-        *whole, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in whole:
-            yield b"".join([*held, line]).decode("utf-8", "replace")
-            held = []
-        held.append(rest)
-    yield b"".join(held).decode("utf-8", "replace")
 
 
 def _beginning(response: httpx.Response) -> bytes:
