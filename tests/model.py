@@ -146,7 +146,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(turn.status, b"", "application/json")
         elif turn.status != 200:
             self._refuse(turn)
-        elif asked.get("stream"):
+        elif asked.get("stream") and not turn.whole:
             self._stream(wire, turn, turns.events(wire, turn, str(asked.get("model")), number))
         else:
             self._document(turn, turns.whole(wire, turn, str(asked.get("model")), number))

@@ -14,7 +14,7 @@ from player import player, recorded, told
 from reflectloop.agents import Bounds, Reply, bind
 from reflectloop.agents.backend import Backend
 from reflectloop.agents.claude import ClaudeBackend
-from reflectloop.agents.transcripts import Context
+from reflectloop.agents.sessions import Context
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SandboxEscape
 from reflectloop.terms import Isolation, Role
@@ -26,7 +26,7 @@ CALLER = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": KEY}
 
 def backend(run: tuple[str, ...], caller: dict[str, str] | None = None, **more: Any) -> Backend:
     agent = AgentConfig(kind="claude", run=run, **more)
-    return bind("claude", Config(agents={"claude": agent}), CALLER if caller is None else caller)
+    return bind("claude", Config(agents={"claude": agent}), Path("/"), CALLER if caller is None else caller)
 
 
 def played(place: Place, tmp_path: Path, name: str, role: Role = Role.EXECUTOR, **more: Any) -> Reply:
@@ -185,6 +185,8 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
         (backend(mute), "does not say its version", "npm install"),
         (backend(fine, {"PATH": "/usr/bin:/bin"}), "has no key: ANTHROPIC_API_KEY", "export ANTHROPIC_API_KEY="),
         (backend(fine, key_env="MINE"), "has no key: MINE", "export MINE="),
+        (backend(fine, base_url="http://models.example"), "without encryption", "https"),
+        (backend(fine, base_url="ftp://models.example"), "no http address", "base_url"),
     ):
         probe = agent.probe()
         assert probe.problem

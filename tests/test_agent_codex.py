@@ -16,7 +16,7 @@ from place import Place, place_in
 from player import player, recorded, told
 from reflectloop.agents import Bounds, Reply, bind, codex, strict_schema
 from reflectloop.agents.backend import Backend
-from reflectloop.agents.transcripts import Context
+from reflectloop.agents.sessions import Context
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable
 from reflectloop.terms import Isolation, Role
@@ -34,7 +34,7 @@ class Loose(BaseModel):
 
 def backend(run: tuple[str, ...], caller: dict[str, str] | None = None, **more: Any) -> Backend:
     agent = AgentConfig(kind="codex", run=run, **more)
-    return bind("codex", Config(agents={"codex": agent}), CALLER if caller is None else caller)
+    return bind("codex", Config(agents={"codex": agent}), Path("/"), CALLER if caller is None else caller)
 
 
 def played(place: Place, tmp_path: Path, name: str, role: Role = Role.EXECUTOR, **more: Any) -> Reply:

@@ -50,6 +50,7 @@ class Turn(NamedTuple):
     fault: Fault | None = None
     wait_s: float = 0.0  # before anything is said
     drip_s: float = 0.0  # before each event
+    whole: bool = False  # one document, though a stream was asked for
     stop: str | None = None  # instead of the reason to stop that fits
 
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import cast
 
+from reflectloop.agents import prices
 from reflectloop.agents.backend import Backend
 from reflectloop.config import Config
 from reflectloop.errors import AgentUnavailable
 
 
-def bind(name: str, settings: Config, caller: Mapping[str, str]) -> Backend:
-    """Each kind is a module with a function `make(name, agent, caller)`."""
+def bind(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -> Backend:
+    """Each kind is a module with a function `make(name, agent, caller)`. `root` is what its files are named from."""
+    prices.use(prices.of(settings.cost, root))
     agent = settings.agent(name)
+    if agent.file:
+        agent = agent.model_copy(update={"file": root / agent.file})
     try:
         module = importlib.import_module(f"reflectloop.agents.{agent.kind}")
     except ModuleNotFoundError as fault:

@@ -17,7 +17,7 @@ from reflectloop.state.journal import Journal, OnEvent
 from reflectloop.world import clock, files
 
 # What stops the whole project, whoever comes next.
-STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES"))
+STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "BUDGET_SPENT"))
 
 
 GATE = "gate:"  # begins the key of a task that no plan made

@@ -189,6 +189,28 @@ class GateDecided(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAsked(Event):
+    """An agent was asked and answered, or did not; what it used."""
+
+    kind = "agent_asked"
+    run_id: str
+    step_id: str  # empty: the whole task
+    role: str
+    agent: str
+    status: str
+    attempt: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    turns: int = 0
+    cost_usd: float | None = None  # None: unknown
+    duration_ms: int = 0
+    reason: str = ""
+    changed: list[str] = dataclasses.field(default_factory=list)  # by one who was to look only
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
     kind = "run_finished"
     run_id: str
@@ -245,6 +267,7 @@ KINDS: dict[str, type[Event]] = {
         Aborted,
         Judged,
         GateDecided,
+        AgentAsked,
         RunFinished,
         Applied,
         LatchSet,
