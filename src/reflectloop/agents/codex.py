@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from reflectloop.agents import address, codex_stream, program, strict_schema, sessions
+from reflectloop.agents import address, codex_stream, program, sessions, strict_schema
 from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
 from reflectloop.agents.codex_stream import Stream
 from reflectloop.agents.program import Call
