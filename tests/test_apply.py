@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from reflectloop.flow import finish
 from support import PROGRAM, Repo, start, wait_until
 
 
@@ -223,6 +225,20 @@ def test_a_commit_that_cannot_be_made_changes_nothing(repo: Repo) -> None:
         assert (repo.path / "src/app.py").read_text() == "print('hello')\n", name
         assert not (repo.path / "new").exists()
     assert repo.run("apply", "--yes", "--commit", "-m", "café \udce9").code == 0
+
+
+@pytest.mark.parametrize("name", ["refs/heads/main.lock", "index.lock"])
+def test_another_git_that_is_done_in_a_moment_is_waited_for(repo: Repo, name: str) -> None:
+    assert repo.run("run", repo.steps("echo n > new")).code == 0
+    lock = repo.path / ".git" / name
+    lock.touch()
+    other = threading.Timer(0.5, lock.unlink)
+    other.start()
+    done = finish.apply(repo.path, None, commit=True, branch=None, message="New", agree=lambda _: True)
+    other.join()
+    assert done
+    assert repo.git("log", "-1", "--format=%s").strip() == "New"
+    assert repo.git("status", "--porcelain") == ""
 
 
 def test_an_empty_branch_name_is_no_branch(repo: Repo) -> None:

@@ -123,7 +123,9 @@ def test_lessons_that_say_the_opposite_are_both_in_conflict_until_one_is_retired
     first, second = keep(shelf, left, reusable=True), keep(shelf, right, reusable=True)
     assert one(shelf, first).status == one(shelf, second).status == "conflict"
     assert one(shelf, first).contradicts == (second,)
-    library.retire(shelf, one(shelf, first), Sighting(lesson=first, what="retired", note="we changed"), "S-x")
+    library.settle(
+        shelf, one(shelf, first), "retired", Sighting(lesson=first, what="retired", note="we changed"), "S-x"
+    )
     assert (one(shelf, first).status, one(shelf, second).status) == ("retired", "active")
     assert "we changed" in one(shelf, first).notes
 
@@ -153,12 +155,12 @@ def test_the_word_of_a_person_in_the_file_holds(shelf: Shelf) -> None:
     path.write_text("---\nkind: pattern\ntitle: Ask first   # a comment\nstatus: active\n---\nBefore a release.\n")
     (found,) = library.read(shelf).lessons
     assert (found.status, found.body, found.count) == ("active", "Before a release.", 1)
-    library.retire(shelf, found, Sighting(lesson=found.id, what="retired"), "S-x")
+    library.settle(shelf, found, "retired", Sighting(lesson=found.id, what="retired"), "S-x")
     assert "# a comment" in path.read_text()
     assert one(shelf, found.id).status == "retired"
     path.write_text('---\nkind: pattern\ntitle: Ask first\n"status": active\n---\n')
     with pytest.raises(InvalidInput, match="duplicate key"):
-        library.retire(shelf, one(shelf, found.id), Sighting(lesson=found.id, what="retired"), "S-y")
+        library.settle(shelf, one(shelf, found.id), "retired", Sighting(lesson=found.id, what="retired"), "S-y")
     assert '"status": active' in path.read_text()
 
 
@@ -295,7 +297,7 @@ def test_two_branches_that_saw_the_same_lessons_merge_without_conflict(repo: Rep
         keep(shelf, f"Only on {branch}", run=branch)
         if branch == "left":
             before = one(shelf, "Known before")
-            library.retire(shelf, before, Sighting(lesson=before.id, what="retired", run=branch), "S-left")
+            library.settle(shelf, before, "retired", Sighting(lesson=before.id, what="retired", run=branch), "S-left")
         repo.commit(branch)
     repo.git("merge", "-q", "--no-edit", "left")
     found = {lesson.title: lesson for lesson in library.read(shelf).lessons}
@@ -379,7 +381,7 @@ def test_what_has_every_word_comes_before_what_has_one_and_titles_before_bodies(
 def test_search_leaves_out_other_kinds_and_what_is_retired(shelf: Shelf) -> None:
     name = keep(shelf, "Retry the network", "decision")
     assert titles(shelf, "network", kinds=["problem"]) == []
-    library.retire(shelf, one(shelf, name), Sighting(lesson=name, what="retired"), "S-x")
+    library.settle(shelf, one(shelf, name), "retired", Sighting(lesson=name, what="retired"), "S-x")
     assert titles(shelf, "network") == []
     assert titles(shelf, "network", statuses=["retired"]) == ["Retry the network"]
 

@@ -203,12 +203,17 @@ def test_a_command_at_work_is_not_taken_for_a_prompt(repo: Repo, command: str) -
 
 
 def test_route_says_what_is_needed_and_the_command(repo: Repo) -> None:
-    assert repo.run("route").code == 14
+    answer = repo.run("route")
+    assert (answer.code, "nothing has run here yet" in answer.stderr) == (14, True)
     repo.run("run", repo.steps("no-such-command-here"))
     told = repo.run("route", "--json").json["data"]
-    assert told["route"] == "research"
+    assert (told["route"], told["thinking"]) == ("research", "/thingking_web")
+    assert told["command"] == "command -v no-such-command-here"
+    assert told["then"] == "reflectloop retry --reason TEXT"
     repo.run("run", repo.steps("echo 'AssertionError: expected 1'; exit 1"))
-    assert repo.run("route", "--json").json["data"]["route"] == "replan"
+    told = repo.run("route", "--json").json["data"]
+    assert (told["route"], told["needs"], told["class"]) == ("replan", "REPLAN", "3.3.2")
+    assert told["command"] == f"reflectloop reflect {told['run_id']}"
     repo.run("run", repo.steps("exit 9"))
     told = repo.run("route", "--json").json["data"]
     assert told["route"] == "unlock"

@@ -136,7 +136,7 @@ def test_each_of_the_six_steps_leaves_its_output(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(3))
     reflection.reflect(Asked(repo.path, ticket))
     folder = own(repo) / "reflections" / ticket
-    assert sorted(path.name for path in folder.iterdir()) == STEPS
+    assert sorted(path.name for path in folder.iterdir()) == [*STEPS, "handling.json"]
     explored, reflected, classified, planned, executed, submitted = (load(folder / name) for name in STEPS)
     assert explored["target_exists"] is True
     assert explored["target_bytes"] == len(papers(3))

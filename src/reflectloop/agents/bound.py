@@ -13,7 +13,7 @@ from reflectloop.config import Config
 from reflectloop.errors import AgentUnavailable
 
 
-def bind(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -> Backend:
+def bind(name: str, settings: Config, caller: Mapping[str, str], root: Path = Path()) -> Backend:
     """Each kind is a module with a function `make(name, agent, caller)`. `root` is what its files are named from."""
     prices.use(prices.of(settings.cost, root))
     agent = settings.agent(name)

@@ -52,9 +52,13 @@ def critic(
     as_interrupts()
     done = judging.judge(judging.Asked(project_dir, file, requirements, agent, step))
     if as_json:
-        render.as_json(_envelope("critic", done.error, done.written), done.report.model_dump(mode="json"))
+        envelope = _envelope("critic", done.error, done.written)
+        told = envelope.model_copy(update={"warnings": [f"checkpoint: {one}" for one in done.checkpoints]})
+        render.as_json(told, done.report.model_dump(mode="json"))
     else:
         _tell_report(done.report)
+        for one in done.checkpoints:
+            say(f"  {colours()('yellow', 'checkpoint')}: {one}")
         _tell_end(done.error)
     sys.exit(done.error.exit_code if done.error else 0)
 
@@ -63,6 +67,7 @@ def critic(
 @click.argument("name", metavar="TICKET|RUN")
 @click.option("--revised", type=_FILE, metavar="FILE", help="The output as somebody has mended it: judged, and kept.")
 @click.option("--fix", "fixes", multiple=True, metavar="CMD", help="A command that mends the output; run in the box.")
+@click.option("--answer", metavar="TEXT", help="What was not known: kept as a lesson for the next time.")
 @click.option(
     "--yes", "unattended", is_flag=True, help="Nobody is there to be asked: what is rejected needs a new plan."
 )
@@ -71,6 +76,7 @@ def reflect(
     name: str,
     revised: Path | None,
     fixes: tuple[str, ...],
+    answer: str | None,
     unattended: bool,
     project_dir: Path,
     as_json: bool,
@@ -84,7 +90,7 @@ def reflect(
     Example: reflectloop reflect RLOP-20261115-1f0c2a
     """
     as_interrupts()
-    done = reflection.reflect(reflection.Asked(project_dir, name, revised, fixes, unattended=unattended))
+    done = reflection.reflect(reflection.Asked(project_dir, name, revised, fixes, answer=answer, unattended=unattended))
     if as_json:
         envelope = _envelope("reflect", done.error, done.written, next_step=_take_over(done))
         render.as_json(envelope.model_copy(update={"warnings": list(done.warnings)}), done.as_data())
@@ -129,6 +135,8 @@ def _tell_reflection(done: reflection.Outcome) -> None:
         for action in one.report.repair_actions[:_SHOWN]:
             say(f"  {action.status}: {action.action}")
         say(f"  {one.submission.status}")
+    for act in done.acted:
+        say(f"  {act.state}: {act.measure.replace('_', ' ')}: {act.about}  ({act.trace})")
     for warning in done.warnings:
         say(f"{paint('yellow', 'warning:')} {warning}", err=True)
 

@@ -152,12 +152,16 @@ def route(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG00
     \b
     Example: reflectloop route --json
     """
-    found = tasks_of.route(project_dir)
+    from reflectloop.flow import routing
+
+    found = routing.route(project_dir)
     if as_json:
-        render.answer("route", found, next_step=found["command"])
+        render.answer("route", found.as_data(), next_step=found.command)
         return
-    say(f"{found['route']}: {found['why']}")
-    say(f"next: {found['command']}")
+    say(f"{found.route}: {found.why}")
+    say(f"next: {found.command}")
+    if found.then:
+        say(f"then: {found.then}")
 
 
 def _reason(text: str) -> str:
@@ -242,6 +246,8 @@ def tell(outcome: Outcome) -> None:
         say(f"{paint('yellow', 'warning:')} {warning}", err=True)
     if outcome.error:
         render.explain(outcome.error)
+        for one in outcome.known_fixes:
+            say(f"{paint('dim', 'known:')} {render.known_fix(one)}", err=True)
         say(f"{paint('dim', 'card:')} {envelope.artifacts_written[-1]}", err=True)
         return
     count = len(outcome.touched)

@@ -86,12 +86,12 @@ class Refused(NamedTuple):
 def refusals(plan: Plan, rules: Policy) -> list[Refused]:
     return [
         Refused(place, verdict)
-        for place, command in _commands(plan)
+        for place, command in commands(plan)
         if not (verdict := rules.in_workspace.judge(command)).allowed
     ]
 
 
-def _commands(plan: Plan) -> Iterator[tuple[str, str | tuple[str, ...]]]:
+def commands(plan: Plan) -> Iterator[tuple[str, str | tuple[str, ...]]]:
     """Every command a plan would run, each once, and where it stands."""
     seen: set[str | tuple[str, ...]] = set()
     for step in plan.steps:

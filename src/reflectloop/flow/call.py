@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable
@@ -15,9 +16,10 @@ from reflectloop.flow.fixes import Fixes
 from reflectloop.flow.folders import Folders
 from reflectloop.policy import Verdict
 from reflectloop.reflect import diagnosis, rulefile, tools
+from reflectloop.reflect.record import ErrorClass
 from reflectloop.reflect.report import ToolReport
 from reflectloop.reflect.rulefile import Table
-from reflectloop.reflect.tools import Outcome, ToolError, Ways
+from reflectloop.reflect.tools import Hands, Invoke, Outcome, Params, ToolError, Ways
 from reflectloop.workspace import project
 from reflectloop.world import files, process
 from reflectloop.world.process import Patience
@@ -27,6 +29,7 @@ _GRACE_S = 5.0
 _FOLDER = "reflections"
 
 Show = Callable[[str, bytes], None]  # which stream, and what of it may be shown
+Tell = Callable[[ToolReport], None]
 
 
 class Order(NamedTuple):
@@ -42,34 +45,63 @@ class Done(NamedTuple):
     written: tuple[Path, ...]  # diagnosis files
 
 
-def call(order: Order, start: Path, *, show: Show, tell: Callable[[ToolReport], None]) -> Done:
-    root = project.locate(start)
-    settings = config.load(root)
-    secrets.use(secrets.of(settings.secrets, root))
+def call(order: Order, start: Path, *, show: Show, tell: Tell) -> Done:
+    """A command as a tool."""
+    desk = _Desk(start, tell)
     for command in (order.command, *order.fallbacks):
-        refuse(policy.of(settings.policy, root).judge(command))
-    own = rulefile.checked(root / settings.reflect.rules) if settings.reflect.rules else Table()
+        refuse(policy.of(desk.settings.policy, desk.folders.root).judge(command))
     commands = _named((order.command, *order.fallbacks))
-    written: list[Path] = []
-
-    def note(report: ToolReport) -> None:
-        written.append(_write(Folders(root), report))
-        if settings.publish.research:
-            _publish(Folders(root), written[-1])
-        tell(report)
-
     first, *others = commands
-    fixes = Fixes((lessons.project_shelf(Folders(root)), lessons.user_shelf()))
-    ways = Ways(tuple(others), own.policies, order.retries, None, fixes, diagnosis.with_own(own.rules), tell=note)
-    outcome = tools.safe_call(
-        first,
-        {"command": list(order.command)},
-        invoke=lambda tool, _: _run(commands[tool], order.timeout_s, show),
-        idempotent=order.idempotent,
-        ways=ways,
-    )
-    fixes.learn(outcome)
-    return Done(outcome, tuple(written))
+
+    def run(tool: str, _: Params) -> str:
+        return _run(commands[tool], order.timeout_s, show)
+
+    ways = Ways(tuple(others), retries=order.retries)
+    return desk.call(first, {"command": list(order.command)}, run, ways, idempotent=order.idempotent)
+
+
+def call_tool(
+    start: Path,
+    tool: str,
+    params: Params,
+    *,
+    invoke: Invoke,
+    idempotent: bool = False,
+    ways: Ways | None = None,
+    hands: Hands | None = None,
+) -> Done:
+    """Any tool, by a function that invokes it: with the project's policies, lessons and records. For Python."""
+    return _Desk(start, lambda _: None).call(tool, params, invoke, ways or Ways(), idempotent=idempotent, hands=hands)
+
+
+class _Desk:
+    """A project's side of a call: its rules and policies, what it knows, and where it writes things down."""
+
+    def __init__(self, start: Path, tell: Tell) -> None:
+        self.folders = Folders(project.locate(start))
+        self.settings = config.load(self.folders.root)
+        secrets.use(secrets.of(self.settings.secrets, self.folders.root))
+        self._tell = tell
+        self._written: list[Path] = []
+
+    def call(
+        self, tool: str, params: Params, invoke: Invoke, ways: Ways, *, idempotent: bool, hands: Hands | None = None
+    ) -> Done:
+        rules = self.settings.reflect.rules
+        own = rulefile.checked(self.folders.root / rules) if rules else Table()
+        fixes = Fixes((lessons.project_shelf(self.folders), lessons.user_shelf()))
+        known = ways._replace(
+            policies=(*ways.policies, *own.policies), pairs=fixes, rules=diagnosis.with_own(own.rules), tell=self._note
+        )
+        outcome = tools.safe_call(tool, params, invoke=invoke, idempotent=idempotent, ways=known, hands=hands)
+        fixes.learn(outcome)
+        return Done(outcome, tuple(self._written))
+
+    def _note(self, report: ToolReport) -> None:
+        self._written.append(_write(self.folders, report))
+        if self.settings.publish.research:
+            _publish(self.folders, self._written[-1])
+        self._tell(report)
 
 
 def refuse(verdict: Verdict) -> None:
@@ -129,7 +161,9 @@ def _write(folders: Folders, report: ToolReport) -> Path:
     with files.room_for("a diagnosis", folder):
         folder.mkdir(exist_ok=True)
     stamp = "".join(letter for letter in report.timestamp if letter.isalnum())
-    path = folder / f"tool_failure-{stamp}-{report.signature[:6]}.json"
+    name = f"tool_failure-{stamp}-{report.signature[:6]}"
+    names = (f"{name}{f'-{number}' if number > 1 else ''}.json" for number in itertools.count(1))
+    path = next(folder / one for one in names if not (folder / one).exists())  # several fail within a second
     text = json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False)
     files.write_atomic(path, secrets.current().redact(text) + "\n")
     return path
@@ -151,4 +185,5 @@ def as_data(done: Done) -> dict[str, Any]:
     }
     if isinstance(outcome, tools.Failed):
         return told | {"failure": outcome.failure.as_data()}
-    return told | {"output": outcome.value, "pair": outcome.pair.model_dump(mode="json") if outcome.pair else None}
+    pair = outcome.pair.model_dump(mode="json") if outcome.pair else None
+    return told | {"output": outcome.value, "pair": pair, "class": str(ErrorClass.ITERATION) if pair else None}

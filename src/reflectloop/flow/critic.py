@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from reflectloop import config, secrets
 from reflectloop.config import Config
 from reflectloop.errors import Fault, GateRejected, InvalidInput, ReflectloopError, VerificationFailed
-from reflectloop.flow import tickets
+from reflectloop.flow import learnt, tickets
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.tickets import Context
 from reflectloop.gates import contract as contracts
@@ -47,6 +47,7 @@ class Judged(NamedTuple):
     report: CriticReport
     written: tuple[Path, ...]
     error: ReflectloopError | None
+    checkpoints: tuple[str, ...] = ()  # that earlier reflections on the same output left
 
 
 class Judge:
@@ -95,7 +96,7 @@ def judge(asked: Asked) -> Judged:
     with lock.hold(folders.own, "critic"):
         report = judging.judge(target, content, asked.step)
         written = _keep(folders, judging, report, asked, judging.output(target, content))
-    return Judged(report, written, as_error(report))
+    return Judged(report, written, as_error(report), tickets.checkpoints(tickets.shelf(folders), target))
 
 
 def _keep(folders: Folders, judging: Judge, report: CriticReport, asked: Asked, seen: Output) -> tuple[Path, ...]:
@@ -113,6 +114,7 @@ def _keep(folders: Folders, judging: Judge, report: CriticReport, asked: Asked, 
         did_not_know=seen.did_not_know,
         interrupted=_interrupted(folders),
         evaluation=report,
+        known_fixes=learnt.fixes(folders, ticket.signature),
     )
     return (path, tickets.open_ticket(shelf, ticket, context))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
 
+from reflectloop import secrets
 from reflectloop.errors import NothingToDo, StateDamaged
 from reflectloop.flow import learnt, tickets
 from reflectloop.flow.folders import Folders, RunFolder
@@ -16,6 +17,7 @@ from reflectloop.reflect.record import FailureRecord, class_of
 from reflectloop.world import clock
 
 _MOST_CARDS = 50
+_LONGEST = 200  # of a title
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -26,11 +28,8 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     known = tickets.of_run(folders, run.run_id)
     if known:
         return known
-    try:
-        failure = FailureRecord.model_validate(card["failure"])
-    except (KeyError, ValidationError) as fault:
-        raise StateDamaged(f"{run.blocker} has no usable record of a failure") from fault
-    times = _times(folders, failure.signature)
+    failure = _record(run, card)
+    times = len(same(folders, failure.signature, _MOST_CARDS))
     kind = class_of(failure.category, code=failure.code, times_seen=times)
     failure = failure.model_copy(update={"error_class": kind})
     told = filter(None, map(_fix, card.get("known_fixes") or ()))
@@ -48,6 +47,59 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     shelf = tickets.shelf(folders)
     tickets.open_ticket(shelf, ticket, context)
     return Opened(shelf, ticket, context)
+
+
+def record_of(run: RunFolder) -> FailureRecord:
+    """How a run failed."""
+    return _record(run, _card(run))
+
+
+def named(record: FailureRecord) -> str:
+    """A failure in a line: what the tool said, else what most likely caused it."""
+    told = record.diagnosis
+    said = (told.line or told.root_cause) if told else record.log_excerpt
+    return secrets.current().redact(said or record.code)[:_LONGEST]
+
+
+def lesson_of(folders: Folders, name: str, said: dict[str, Any]) -> dict[str, Any]:
+    """What a person says of a failed run as a lesson: the failure by its signature, and what to run is tried next time.
+
+    Every field that was said stands; the title is the likely cause where none was.
+    """
+    run = folders.find_run(name)
+    record = record_of(run)
+    made = {"title": named(record), "signature": record.signature, "status": "active" if said["commands"] else None}
+    return {**made, **{field: value for field, value in said.items() if value}}
+
+
+class Told(NamedTuple):
+    """What the card of a failed run says."""
+
+    run_id: str
+    summary: str
+    failure: FailureRecord
+    plan: str = "PLAN"
+    again: str = ""  # the command that runs it once more
+    advised: str = ""  # the command that its error named
+
+
+def told(folders: Folders, name: str) -> Told:
+    run = folders.find_run(name)
+    card = _card(run)
+    commands = card.get("commands")
+    named = {key: str(value) for key, value in commands.items()} if isinstance(commands, dict) else {}
+    envelope = card.get("envelope")
+    read = envelope.get("artifacts_read") if isinstance(envelope, dict) else None
+    plan = str(read[0]) if isinstance(read, list) and read else "PLAN"
+    again, advised = named.get("retry", ""), named.get("next", "")
+    return Told(run.run_id, str(card.get("summary") or ""), _record(run, card), plan, again, advised)
+
+
+def _record(run: RunFolder, card: dict[str, Any]) -> FailureRecord:
+    try:
+        return FailureRecord.model_validate(card["failure"])
+    except (KeyError, ValidationError) as fault:
+        raise StateDamaged(f"{run.blocker} has no usable record of a failure") from fault
 
 
 def _card(run: RunFolder) -> dict[str, Any]:
@@ -72,7 +124,8 @@ def _fix(one: object) -> str:
     return "; ".join(map(str, commands)) or str(one.get("fix") or one.get("title") or "")
 
 
-def _times(folders: Folders, name: str) -> int:
-    """How many of the last runs failed of the same."""
+def same(folders: Folders, name: str, most: int | None = None) -> list[str]:
+    """The runs that failed of the same, among the last `most` or all of them; the oldest first."""
     cards = sorted((folders.own / "runs").glob("RLOP-*/blocker.yaml"), key=lambda path: path.stat().st_mtime_ns)
-    return sum(name.encode() in path.read_bytes() for path in cards[-_MOST_CARDS:])
+    looked_at = cards[-most:] if most else cards
+    return [path.parent.name for path in looked_at if name.encode() in path.read_bytes()]

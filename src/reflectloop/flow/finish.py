@@ -5,14 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reflectloop import config
 from reflectloop.box import environment
 from reflectloop.errors import NothingToDo
 from reflectloop.flow import look, publish, tasks, views
 from reflectloop.flow.folders import Folders, folders_at
-from reflectloop.state import events, latch, lock
+from reflectloop.flow.patience import patiently
+from reflectloop.state import events, lock
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
 from reflectloop.workspace import apply as applying
@@ -69,7 +70,7 @@ def apply(
         leaks.refuse_words(message or "", "the message of the commit")
         text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
         wanted = commit or branch is not None
-        pending = committing.prepare(home, store, change, branch=branch, message=text) if wanted else None
+        pending = _prepared(home, store, change, branch, text) if wanted else None
         git = store.git()
         offer = Offer(
             run.id, patch.touched(git, before, after), lambda take: patch.stream(git, before, after, take, exact=False)
@@ -82,6 +83,10 @@ def apply(
         return Applied(run.id, offer.touched, made, ref)
 
 
+def _prepared(home: project.Project, store: Store, change: Change, branch: str | None, text: str) -> committing.Pending:
+    return patiently(lambda: committing.prepare(home, store, change, branch=branch, message=text))
+
+
 def _carry_out(
     home: project.Project,
     store: Store,
@@ -91,7 +96,7 @@ def _carry_out(
 ) -> None:
     def then() -> None:
         if pending:
-            committing.publish(home, pending)
+            patiently(lambda: committing.publish(home, pending))
 
     if prepared:
         applying.to_work_tree(home, store, prepared, scratch, then)
@@ -168,36 +173,3 @@ def unlock(start: Path, reason: str) -> tasks.Unlocked:
 
 
 _KEPT_LOGS = 200
-_ROUTES = {
-    "RESEARCH": "find out what is missing or incompatible, then change the plan or the machine",
-    "REPLAN": "the plan does not hold; write a changed one",
-    "ASK": "a person must decide",
-    "RETRY": "something outside failed; run it again when it is mended",
-}
-
-
-def route(start: Path) -> dict[str, Any]:
-    """What stands between the last run and success, and the one command that helps."""
-    folders = folders_at(start)
-    stop = latch.read_stop(folders.own)
-    if stop:
-        command = "reflectloop unlock --reason TEXT"
-        return {
-            "route": "unlock",
-            "why": f"{stop.error_code}: {stop.reason}",
-            "command": command,
-            "run_id": stop.run_id,
-        }
-    run_folder = folders.find_run(None)
-    if not run_folder.blocker.exists():
-        raise NothingToDo(f"{run_folder.run_id} left no blocker", next_step="reflectloop status")
-    card = look.result(start, run_folder.run_id)["blocker"]
-    need = str(card["needs"][0])
-    command = "reflectloop retry --reason TEXT" if need == "RETRY" else str(card["commands"]["look"])
-    return {
-        "route": need.lower(),
-        "why": f"{card['summary']}; {_ROUTES.get(need, 'look into it')}",
-        "command": command,
-        "run_id": card["run_id"],
-        "blocker_id": card["blocker_id"],
-    }

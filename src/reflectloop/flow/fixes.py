@@ -11,11 +11,14 @@ from reflectloop.knowledge.lesson import Lesson, Page, Sighting, What
 from reflectloop.knowledge.library import Draft
 from reflectloop.knowledge.shelf import Shelf
 from reflectloop.reflect.failfix import FailFix
+from reflectloop.reflect.record import ErrorClass
 from reflectloop.reflect.report import ToolReport
 from reflectloop.reflect.tools import Answered, Outcome
 from reflectloop.world import clock
 
 _LONGEST = 200  # of a title
+_KIND = ErrorClass.ITERATION
+_AFTERWARDS = f"{_KIND} {_KIND.english} ({_KIND.chinese}): it passed after a changed attempt"
 
 
 class Fixes:
@@ -59,7 +62,7 @@ def _page(pair: FailFix) -> Page:
         signature=pair.signature,
         keywords=(pair.tool[:_LONGEST], *([str(pair.error_type)] if pair.error_type else [])),
         fix=secrets.current().redact(pair.successful_fix),
-        body=secrets.current().redact("\n".join(pair.symptoms)),
+        body=secrets.current().redact("\n".join((*pair.symptoms, _AFTERWARDS))),
     )
 
 

@@ -11,26 +11,24 @@ from pydantic import ValidationError
 
 from reflectloop import config, secrets
 from reflectloop.errors import Fault, InvalidInput, NothingToDo
-from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.folders import Folders, folders_at, user_knowledge
 from reflectloop.knowledge import advice, exchange, library
 from reflectloop.knowledge.advice import Advice, Moment
 from reflectloop.knowledge.lesson import Kind, Lesson, Level, Page, Scope, Sighting, Status
 from reflectloop.knowledge.library import Draft, Kept, Library
 from reflectloop.knowledge.shelf import Shelf
+from reflectloop.policy.in_force import ACCEPTED
 from reflectloop.terms import wrong_shape
 from reflectloop.world import clock
 
-FOLDER = "knowledge"
-
 
 def project_shelf(folders: Folders) -> Shelf:
-    return Shelf(folders.own / FOLDER, folders.own / "cache" / "lessons")
+    return Shelf(folders.knowledge, folders.own / "cache" / "lessons")
 
 
 def user_shelf() -> Shelf:
-    settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Shelf(settings / "reflectloop" / FOLDER, cache / "reflectloop" / "lessons", "user")
+    return Shelf(user_knowledge(), cache / "reflectloop" / "lessons", "user")
 
 
 class Room(NamedTuple):
@@ -143,8 +141,15 @@ def retired(room: Room, name: str, reason: str) -> Lesson:
     one = library.pick(room.read().lessons, name)
     shelf = room.writable(one.scope)
     why = Sighting(lesson=one.id, what="retired", at=clock.stamp(clock.now()), note=reason)
-    library.retire(shelf, one, why, sitting())
+    if one.kind == "rule_patch":
+        rule_file(room.folders, one).unlink(missing_ok=True)
+    library.settle(shelf, one, "retired", why, sitting())
     return library.pick(library.read(shelf).lessons, one.id)
+
+
+def rule_file(folders: Folders, one: Lesson) -> Path:
+    """Where the rule of an accepted proposal lies, and acts."""
+    return folders.root / ACCEPTED / f"{one.id}.yaml"
 
 
 # Carrying ---------------------------------------------------------------------------------------------------------

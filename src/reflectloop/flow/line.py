@@ -22,6 +22,7 @@ from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.recovery import Point
 from reflectloop.flow.steps import StepResult
 from reflectloop.plan.load import Loaded
+from reflectloop.reflect.record import FailureRecord
 from reflectloop.state.fold import Task
 from reflectloop.state.journal import Entry, Journal
 from reflectloop.terms import Isolation
@@ -44,6 +45,7 @@ class Observer(Protocol):
     def happened(self, entry: Entry) -> None: ...
     def command(self, step_id: str, words: str) -> None: ...
     def output(self, step_id: str, data: bytes) -> None: ...
+    def warning(self, step_id: str, words: str) -> None: ...
 
 
 class Nobody:
@@ -60,6 +62,9 @@ class Nobody:
         pass
 
     def output(self, step_id: str, data: bytes) -> None:
+        pass
+
+    def warning(self, step_id: str, words: str) -> None:
         pass
 
 
@@ -86,6 +91,7 @@ class Outcome(NamedTuple):
     steps: list[StepResult]
     touched: tuple[Touched, ...]
     error: ReflectloopError | None
+    known_fixes: tuple[dict[str, object], ...] = ()  # of that
 
 
 class Line:
@@ -110,6 +116,8 @@ class Line:
         self.touched: tuple[Touched, ...] = ()
         self.warnings: list[str] = []
         self.error: ReflectloopError | None = None
+        self.failure: FailureRecord | None = None  # the record of that
+        self.known_fixes: list[dict[str, object]] = []  # as the card carries them
         self.begun = False
         self.wall = Wall(Isolation.NONE, "nothing")
         self.limiters: dict[str, Limiter] = {}

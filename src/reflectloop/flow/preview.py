@@ -74,11 +74,13 @@ def outcome_data(outcome: Outcome) -> dict[str, Any]:
                 "duration_ms": step.duration_ms,
                 "tree": step.tree,
                 "checks": [{"name": check.name, "held": check.held, "reason": check.reason} for check in step.checks],
+                "fixes": [fix._asdict() for fix in step.fixes],
             }
             for step in outcome.steps
         ],
         "touched_files": [
             {"path": change.path, "change": change.change, "from": change.source} for change in outcome.touched
         ],
+        "known_fixes": list(outcome.known_fixes),
         "patch": str(outcome.folder.patch) if not outcome.error else None,
     }

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from reflectloop import config, secrets
 from reflectloop.errors import GateRejected, InvalidInput, MaxRetries, NothingToDo, ReflectloopError, VerificationFailed
-from reflectloop.flow import critic, failedrun, tickets
+from reflectloop.flow import critic, failedrun, measures, tickets
 from reflectloop.flow.critic import Judge
 from reflectloop.flow.desk import Desk
 from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.measures import Acted
 from reflectloop.flow.tickets import TICKET_ID, Opened
 from reflectloop.reflect import reflection, signature
 from reflectloop.reflect.explain import Case, expected
@@ -22,6 +23,7 @@ from reflectloop.reflect.reflection import MOST_ROUNDS, Ended, Hands, Repair, Re
 from reflectloop.reflect.ticket import Ticket, Verdict
 from reflectloop.reflect.trace import Reflection
 from reflectloop.state import lock
+from reflectloop.workspace import leaks
 from reflectloop.world import clock
 
 
@@ -35,6 +37,7 @@ class Asked:
     fixes: tuple[str, ...] = ()  # commands that mend it, run in the box
     repair: Repair | None = None
     analyse: Callable[[Reflection], object] | None = None
+    answer: str | None = None  # to what was not known
     unattended: bool = False
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -50,9 +53,11 @@ class Outcome(NamedTuple):
     error: ReflectloopError | None
     written: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
+    acted: tuple[Acted, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         measures = [{"measure": name, "about": about} for name, about in self.handled.measures]
+        measures = [one._asdict() for one in self.acted] or measures
         return {
             "ticket": self.ticket.model_dump(mode="json"),
             "rounds": [_round_data(one) for one in self.rounds],
@@ -76,6 +81,7 @@ def reflect(asked: Asked) -> Outcome:
     secrets.use(secrets.of(settings.secrets, folders.root))
     if asked.revised and asked.fixes:
         raise InvalidInput("an output that is mended already needs no fix", next_step="name --revised or --fix")
+    leaks.refuse_words(asked.answer or "", "the answer")
     folders.claim()
     with lock.hold(folders.own, "reflect"):
         known = TICKET_ID.fullmatch(asked.name)
@@ -105,15 +111,20 @@ class _Work:
         case = self.desk.case()
         if before and not self.asked.mends:  # looking again costs nothing, and changes nothing
             ended = Ended((before[-1],), case.ticket.verdict, stopped=tried >= MOST_ROUNDS)
-            return Outcome(self.ticket, ended.rounds, self._handled(case, ended), self._error(ended))
+            return self._outcome(case, ended, act=self.asked.answer is not None)
         if case.ticket.verdict == Verdict.PASS:
             raise NothingToDo(f"the critic let {self.ticket.target} pass already", next_step="reflectloop status")
         if tried >= MOST_ROUNDS:
             raise self._spent()
         most = MOST_ROUNDS if self.asked.repair else 1
         ended = reflection.walk(case, self._hands(), done=len(before), tried=tried, most=most)
+        return self._outcome(case, ended, act=True)
+
+    def _outcome(self, case: Case, ended: Ended, *, act: bool) -> Outcome:
+        handled = self._handled(case, ended)
+        acted = measures.act(self.desk, handled, ended.rounds[-1], self.asked.answer) if act else ()
         written, warnings = tuple(self.desk.written), tuple(self.desk.warnings)
-        return Outcome(self.ticket, ended.rounds, self._handled(case, ended), self._error(ended), written, warnings)
+        return Outcome(self.ticket, ended.rounds, handled, self._error(ended), written, warnings, acted)
 
     def _hands(self) -> Hands:
         return Hands(

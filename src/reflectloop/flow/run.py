@@ -19,6 +19,7 @@ from reflectloop.errors import (
 from reflectloop.flow import admission, alarm, ending, publish, recovery, seal, steer, tasks
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.line import Line, Nobody, Observer, Outcome, Request
+from reflectloop.flow.loop import Loop, Setting
 from reflectloop.flow.recovery import Point
 from reflectloop.flow.steps import CANCELLED, Show
 from reflectloop.flow.work import Work
@@ -217,10 +218,11 @@ class _Walk(Line):
             loaded.plan,
             self.journal,
             self.folder.logs,
-            Show(self.observer.command, self.observer.output),
+            self._show(),
             self.space,
             self._box,
             self._open_space,
+            Loop(self._setting(loaded)),
             keep_going=self.request.keep_going,
             results=self.steps,
             skipped=frozenset(self._skipped()),
@@ -232,6 +234,14 @@ class _Walk(Line):
         for result in self.steps:
             self.warnings += [_LEFT_OUT.format(name) for name in result.nested]
             self.warnings += [f"step {result.id}: redacted what may be a secret: {one}" for one in result.doubtful]
+
+    def _show(self) -> Show:
+        return Show(self.observer.command, self.observer.output, self.observer.warning)
+
+    def _setting(self, loaded: Loaded) -> Setting:
+        met = self.task.met if self.task else {}
+        attempts = loaded.plan.limits.step_attempts
+        return Setting(self.folders, self.config, self.run_id, self.folder.logs, self._show(), attempts, met)
 
     def _between(self, steps: list[str], before: str, after: str) -> None:
         from reflectloop.flow import gated  # noqa: PLC0415 - only batches need it

@@ -96,14 +96,23 @@ class Place(NamedTuple):
     base_tree: str
 
 
-def set_latch(folders: Folders, book: Journal, error: ReflectloopError, place: Place) -> latch.Stop | None:
+def set_latch(
+    folders: Folders, book: Journal, error: ReflectloopError, place: Place, signature: str = ""
+) -> latch.Stop | None:
     """A failure of the work holds the task; a stop holds the project."""
     if error.code not in COUNTED and not error.stops:
         return None
     stop = _made(error, place)
     grade = "stop" if stops(error) else "failure"
     book.append(
-        events.LatchSet(id=stop.id, grade=grade, reason=stop.reason, error_code=stop.error_code, **place._asdict())
+        events.LatchSet(
+            id=stop.id,
+            grade=grade,
+            reason=stop.reason,
+            error_code=stop.error_code,
+            signature=signature,
+            **place._asdict(),
+        )
     )
     if grade == "stop":
         latch.set_stop(folders.own, stop)

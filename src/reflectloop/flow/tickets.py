@@ -22,6 +22,7 @@ from reflectloop.reflect.trace import Trigger
 from reflectloop.world import clock, files
 
 TICKET_ID = re.compile(r"rewind_\d{8}_\d{6}_[0-9a-f]{6}")
+CHECKPOINTS = "checkpoints.jsonl"
 _CONTEXT = ".context.json"
 _VERSION = re.compile(r"_v(\d{1,6})$")
 _MOST = 500  # tickets that are looked back at
@@ -181,6 +182,23 @@ def _all(folders: Folders) -> Iterator[Path]:
     places = (folders.own / "tickets", *(folders.own / "tasks").glob("*/tickets"))
     found = [path for place in places for path in place.glob("*.json") if TICKET_ID.fullmatch(path.stem)]
     yield from sorted(found, key=lambda path: path.name, reverse=True)[:_MOST]
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """The notes that reflections left in a file; a line that is none is left behind."""
+    found: list[dict[str, Any]] = []
+    with contextlib.suppress(OSError):
+        for raw in path.read_text("utf-8", "replace").splitlines():
+            with contextlib.suppress(ValueError):
+                said = json.loads(raw)
+                found += [said] if isinstance(said, dict) and {"about", "target"} <= said.keys() else []
+    return found
+
+
+def checkpoints(place: Shelf, target: str) -> tuple[str, ...]:
+    """What is to be looked at on the way to this output, as reflections on it left it."""
+    noted = (one for one in lines(place.folder / CHECKPOINTS) if one["target"] == target)
+    return tuple(dict.fromkeys(str(one["about"]) for one in noted))
 
 
 def read(path: Path, model: type[_Written]) -> _Written:

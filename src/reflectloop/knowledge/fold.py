@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from reflectloop.knowledge import words
-from reflectloop.knowledge.lesson import Evidence, Kind, Lesson, Page, Scope, Sighting, Source, Status
+from reflectloop.knowledge.lesson import RULINGS, Evidence, Kind, Lesson, Page, Scope, Sighting, Source, Status
 
 OFTEN = 2
 _MOST_REFS, _MOST_NOTES = 20, 20
@@ -109,8 +109,8 @@ def _lesson(known: Known, scope: Scope) -> Lesson:
 
 def _met(sightings: Sequence[Sighting]) -> int:
     """How often it was met: once a run, however often that run was judged."""
-    in_runs = {one.run for one in sightings if one.run and one.what != "retired"}
-    return len(in_runs) + sum(one.times for one in sightings if not one.run and one.what != "retired")
+    met = [one for one in sightings if one.what not in RULINGS]
+    return len({one.run for one in met if one.run}) + sum(one.times for one in met if not one.run)
 
 
 def _evidence(sightings: Sequence[Sighting]) -> Evidence:
@@ -129,6 +129,8 @@ def _status(known: Known, count: int, worked: int, failed: int, *, great: bool) 
         return "retired"
     if failed > worked and known.page.kind == "failfix":
         return "retired"
+    if known.page.kind == "rule_patch":  # how often it was proposed makes no rule of it: a person accepts it
+        return "active" if "active" in said else "candidate"
     return "active" if "active" in said or count >= OFTEN or great or worked else "candidate"
 
 

@@ -20,7 +20,7 @@ from reflectloop.world import clock, files
 
 T = TypeVar("T")
 NAME = "index.sqlite"
-_VERSION = 1  # of the tables and of what `fold` and `words` put into them
+_VERSION = 2  # of the tables and of what `fold` and `words` put into them
 _WAIT_S = 1.0
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _TABLES = """

@@ -25,7 +25,8 @@ Kind = Literal[
 Status = Literal["candidate", "active", "retired", "conflict"]
 Scope = Literal["project", "user"]
 Level = Literal["L0", "L1", "L2", "L3"]
-What = Literal["seen", "worked", "failed", "retired"]
+What = Literal["seen", "worked", "failed", "retired", "accepted", "rejected"]
+RULINGS: frozenset[What] = frozenset(("retired", "accepted", "rejected"))  # a person's; nothing was met by them
 KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
 STATUSES: tuple[Status, ...] = Status.__args__  # type: ignore[attr-defined]
 
@@ -82,7 +83,9 @@ class Page(BaseModel):
 
     @property
     def remedy(self) -> str:
-        """One failure can have several fixes, each with its own luck."""
+        """One failure can have several fixes, each with its own luck, and several rules, each judged by itself."""
+        if self.kind == "rule_patch":
+            return self.body.strip()
         return json.dumps([self.fix, *self.commands]) if self.kind == "failfix" else ""
 
     @cached_property

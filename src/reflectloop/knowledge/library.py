@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from reflectloop.errors import Fault, InvalidInput, NothingToDo
 from reflectloop.knowledge import pages
@@ -136,7 +136,14 @@ class _Known:
     def __init__(self, lessons: Iterable[Lesson]) -> None:
         self._by_key: dict[object, Lesson | None] = {}
         for one in lessons:
-            page = Page(kind=one.kind, title=one.title, signature=one.signature, fix=one.fix, commands=one.commands)
+            page = Page(
+                kind=one.kind,
+                title=one.title,
+                signature=one.signature,
+                fix=one.fix,
+                commands=one.commands,
+                body=one.body,
+            )
             self._by_key |= dict.fromkeys((page.heading, *one.aliases, one.id), one)
 
     def find(self, page: Page) -> Lesson | None:
@@ -179,11 +186,11 @@ def merge(shelf: Shelf, into: Lesson, others: Sequence[Lesson]) -> None:
             shelves.amend(shelf, name, "same_as", into.id)
 
 
-def retire(shelf: Shelf, lesson: Lesson, reason: Sighting, sitting: str) -> None:
-    """It is kept and found with --all, and advises nobody any more."""
+def settle(shelf: Shelf, lesson: Lesson, status: Literal["active", "retired"], why: Sighting, sitting: str) -> None:
+    """A person's word on it. What is retired is kept and found with --all, and advises nobody any more."""
     _refuse_odd(sitting)
-    shelves.refuse_secret(reason.note, "the reason")
-    with shelves.writing(shelf, "lessons retire"):
+    shelves.refuse_secret(why.note, "the reason")
+    with shelves.writing(shelf, "lessons"):
         for name in lesson.files:
-            shelves.amend(shelf, name, "status", "retired")
-        shelves.note(shelf, sitting, [reason])
+            shelves.amend(shelf, name, "status", status)
+        shelves.note(shelf, sitting, [why])

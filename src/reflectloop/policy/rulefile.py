@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import re2
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reflectloop.errors import Fault, InvalidInput
@@ -22,6 +23,7 @@ from reflectloop.terms import wrong_shape
 Text = Annotated[str, Field(min_length=1)]
 Texts = tuple[Text, ...]
 _PATTERNS = ("args", "code", "files", "line", "unless")
+_WIDTH = 110
 
 
 class Entry(BaseModel):
@@ -76,21 +78,35 @@ def _compiles(name: str, pattern: str) -> None:
 def read(path: Path) -> tuple[Entry, ...]:
     """The rules of a file; every fault at once, with its line."""
     try:
-        document = strict_yaml.parse(path.read_bytes())
+        raw = path.read_bytes()
     except OSError as fault:
         raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
+    return parse(raw, str(path))
+
+
+def parse(raw: bytes, name: str) -> tuple[Entry, ...]:
+    """The same of a text, which is called `name` where it is refused."""
+    try:
+        document = strict_yaml.parse(raw)
     except strict_yaml.Refused as fault:
-        raise _refused(path, [fault.fault]) from fault
+        raise refused(name, [fault.fault]) from fault
     if document.faults:
-        raise _refused(path, document.faults)
+        raise refused(name, document.faults)
     rules = document.value.get("rules") if isinstance(document.value, dict) else None
     if not isinstance(rules, list) or list(document.value) != ["rules"]:  # type: ignore[arg-type]
-        raise _refused(path, [Fault("", None, "a rule file is a mapping with one key, 'rules', and a list below it")])
+        raise refused(name, [Fault("", None, "a rule file is a mapping with one key, 'rules', and a list below it")])
     faults: list[Fault] = []
-    entries = [entry for at, raw in enumerate(rules) if (entry := _entry(at, raw, document, faults))]
+    entries = [entry for at, one in enumerate(rules) if (entry := _entry(at, one, document, faults))]
     if faults:
-        raise _refused(path, faults)
+        raise refused(name, faults)
     return tuple(entries)
+
+
+def text(entry: Entry) -> str:
+    """A rule as a file of its own; the same rule gives the same text."""
+    said = entry.model_dump(mode="json", exclude_defaults=True)
+    written: str = yaml.safe_dump({"rules": [said]}, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    return written
 
 
 def _entry(at: int, raw: Any, document: strict_yaml.Document, faults: list[Fault]) -> Entry | None:  # noqa: ANN401
@@ -104,9 +120,9 @@ def _entry(at: int, raw: Any, document: strict_yaml.Document, faults: list[Fault
     return None
 
 
-def _refused(path: Path, faults: Sequence[Fault]) -> InvalidInput:
+def refused(name: str, faults: Sequence[Fault]) -> InvalidInput:
     told = tuple(fault._replace(code=InvalidInput.code) for fault in faults)
-    return InvalidInput(f"{path}: {len(told)} fault(s) in its rules", next_step=f"correct {path}", faults=told)
+    return InvalidInput(f"{name}: {len(told)} fault(s) in its rules", next_step=f"correct {name}", faults=told)
 
 
 def checked(path: Path) -> tuple[Rule, ...]:
@@ -116,7 +132,7 @@ def checked(path: Path) -> tuple[Rule, ...]:
     faults = [Fault(entry.id, None, "a shipped rule has this id") for entry in entries if entry.id in own]
     faults += [Fault(entry.id, None, said) for entry in entries for said in faults_of(entry)]
     if faults:
-        raise _refused(path, faults)
+        raise refused(str(path), faults)
     return tuple(entry.rule for entry in entries)
 
 
@@ -132,8 +148,29 @@ def faults_of(entry: Entry) -> list[str]:
 def speaks(rule: Rule, sample: str) -> bool:
     """Does this rule alone say something about a sample?"""
     if rule.kind == "added":
-        path, _, text = sample.partition(": ")
-        return additions.fits(rule, path, text)
-    shapes = [one for one in shipped.rules() if one.kind == "shape" and one.id != rule.id]
-    seen = Policy((rule, *shapes)).look(sample.replace("{long}", "x " * LONGEST))
-    return any(one.verdict.rule == rule.id for one in seen)
+        path, _, line = sample.partition(": ")
+        return additions.fits(rule, path, line)
+    return bool(Alone(rule).part(sample.replace("{long}", "x " * LONGEST)))
+
+
+class Alone:
+    """A rule without its neighbours."""
+
+    def __init__(self, rule: Rule) -> None:
+        shapes = [one for one in shipped.rules() if one.kind == "shape" and one.id != rule.id]
+        self.rule = rule
+        self._policy = Policy((rule, *shapes))
+
+    @property
+    def in_workspace(self) -> Alone:
+        """The same for what runs in a copy of the project."""
+        inside = Alone(self.rule)
+        inside._policy = self._policy.in_workspace
+        return inside
+
+    def part(self, command: str | Sequence[str]) -> str:
+        """The part of a command that it speaks about; empty where it is silent."""
+        if self.rule.kind == "added":
+            return ""
+        seen = self._policy.look(command)
+        return next((one.source or "it" for one in seen if one.verdict.rule == self.rule.id), "")

@@ -11,7 +11,7 @@ from reflectloop.verify.result import Detail, Type
 
 Category = Literal["DATA", "ENV", "LOGIC", "PERMISSION", "EXTERNAL", "TOOL", "EXECUTION"]
 Needs = Literal["REPLAN", "RESEARCH", "ASK", "RETRY"]
-_TOO_OFTEN = 3  # from so many times of one signature on, it is no single wrong decision any more
+TOO_OFTEN = 3  # from so many times of one signature on, it is no single wrong decision any more
 
 
 class ErrorClass(StrEnum):
@@ -171,7 +171,7 @@ def classify(facts: Facts) -> ErrorClass:
         return ErrorClass.PIPELINE
     if facts.did_not_know:
         return ErrorClass.KNOWLEDGE
-    return ErrorClass.CAPABILITY if facts.times_seen >= _TOO_OFTEN else ErrorClass.DECISION
+    return ErrorClass.CAPABILITY if facts.times_seen >= TOO_OFTEN else ErrorClass.DECISION
 
 
 def class_of(category: Category, *, code: str = "", times_seen: int = 1) -> ErrorClass:

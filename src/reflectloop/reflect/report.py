@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from reflectloop import secrets
 from reflectloop.reflect.policy import Policy, Severity
-from reflectloop.reflect.record import FailureRecord
+from reflectloop.reflect.record import ErrorClass, FailureRecord
 
 _UNKNOWN = "unknown"
 
@@ -40,6 +40,7 @@ class ToolReport(_Value):
     failed_params: dict[str, Any]
     error_message: str
     error_type: str
+    error_class: ErrorClass
     diagnosis: ToolDiagnosis
     corrective_action: CorrectiveAction
     signature: str
@@ -66,6 +67,7 @@ def report(
         failed_params=_told(params),
         error_message=failure.log_excerpt,
         error_type=kind.value if kind else _UNKNOWN,
+        error_class=failure.error_class,
         diagnosis=ToolDiagnosis(
             error_type=kind.chinese if kind else "未知", root_cause=cause, severity=policy.severity
         ),

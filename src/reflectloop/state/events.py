@@ -67,6 +67,26 @@ class StepFinished(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FixTried(Event):
+    """A fix that lessons hold for how this step failed, and what came of it; said before the step comes to its end."""
+
+    kind = "fix_tried"
+    run_id: str
+    step_id: str
+    lesson: str
+    outcome: str  # worked | failed | other | refused
+    title: str = ""
+    scope: str = "project"
+    signature: str = ""  # of the failure it was tried against
+    fix: str = ""
+    commands: list[str] = dataclasses.field(default_factory=list)
+    changed: list[str] = dataclasses.field(default_factory=list)  # files, by the fix itself
+    reason: str = ""
+    log: str = ""
+    tried: str = ""  # when
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepInterrupted(Event):
     """The engine died in the middle of a step: what it did is dropped, and it does not count as an attempt."""
 
@@ -239,6 +259,7 @@ class LatchSet(Event):
     step_id: str | None
     plan_hash: str
     base_tree: str
+    signature: str = ""  # of the failure
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,6 +276,7 @@ KINDS: dict[str, type[Event]] = {
         RunStarted,
         StepStarted,
         StepFinished,
+        FixTried,
         StepInterrupted,
         StepSkipped,
         StepBlocked,

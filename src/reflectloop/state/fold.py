@@ -64,6 +64,7 @@ class Run:
     titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that no plan describes
     details: dict[str, events.Json] = dataclasses.field(default_factory=dict)
     objective: events.Json = dataclasses.field(default_factory=dict)
+    fixes: list[events.Json] = dataclasses.field(default_factory=list)  # that were tried, of each step's last attempt
 
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
@@ -116,6 +117,7 @@ class Task:
     gated: list[events.Json] = dataclasses.field(default_factory=list)  # what gates said since a person last unlocked
     spent: dict[str, dict[str, Spent]] = dataclasses.field(default_factory=dict)  # by step, then by role
     granted: Spent = Spent()  # what was spent when a person last unlocked
+    met: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # failures by signature: the step of each time
 
     @property
     def passed(self) -> bool:
@@ -286,6 +288,7 @@ def _go_back(task: Task) -> None:
 _WANTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
     events.StepStarted: ("pending",),
     events.StepFinished: ("running",),
+    events.FixTried: ("running",),
     events.StepInterrupted: ("running",),
     events.StepSkipped: ("pending", "failed", "blocked"),
     events.StepBlocked: ("pending", "running"),
@@ -307,10 +310,19 @@ def _turn_step(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
     step = run.steps.get(name)
     if step is None or step.status not in (wanted or ()):
         raise _refused(entry, f"step {name} is {step.status if step else 'not known'}")
+    _note_fix(run, event)
     run.steps[name] = turned = _turned(step, event)
     if turned.status in ("done", "failed", "skipped"):
         run.order.append(name)
     _follow(task, run, event, entry)
+
+
+def _note_fix(run: Run, event: events.Event) -> None:
+    """What was tried in an attempt that was dropped is dropped with it."""
+    if isinstance(event, events.FixTried):
+        run.fixes.append(event.payload())
+    elif run.fixes and isinstance(event, events.StepStarted):
+        run.fixes = [one for one in run.fixes if one["step_id"] != event.step_id]
 
 
 def _add(task: Task, run: Run, event: events.StepsAdded, entry: Entry) -> None:
@@ -373,7 +385,7 @@ def _turned(step: Step, event: events.Event) -> Step:
 def _follow(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
     """What a step's turn means for its task."""
     match event:
-        case events.StepStarted() | events.StepInterrupted():
+        case events.StepStarted() | events.StepInterrupted() | events.FixTried():
             _be(task, entry, State.EXECUTING)
         case events.StepFinished(success=False):
             _be(task, entry, State.RECOVERING)
@@ -399,6 +411,8 @@ def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry:
     else:
         if event.grade == "stop" and task.state not in (State.LATCHED, State.DONE):
             _move(task, entry, State.LATCHED)
+        if event.signature:
+            task.met.setdefault(event.signature, []).append(event.step_id or "")
         task.latch = Latch(
             event.grade, event.reason, event.error_code, event.run_id, event.step_id, event.plan_hash, event.base_tree
         )

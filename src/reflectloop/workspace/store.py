@@ -15,6 +15,7 @@ from reflectloop.world import files
 from reflectloop.world.git import Git
 from reflectloop.world.shield import Shield
 
+_SMALL = 1000  # bytes
 _CONFIG = """\
 [core]
 	repositoryformatversion = {version}
@@ -83,14 +84,16 @@ class Store:
             path.replace(target)
 
 
-# Everything of ours but the lessons, which a team reviews and commits; the page made from them is ours again.
-HIDDEN = "*\n!/knowledge/\n!/knowledge/**\n/knowledge/*.md\n*.part\n"
+_KNOWLEDGE = "*\n!/knowledge/\n!/knowledge/**\n/knowledge/*.md\n*.part\n"
+# All of ours but lessons and accepted rules, which a team reviews and commits; the page made from lessons is ours.
+HIDDEN = f"{_KNOWLEDGE}!/rules/\n!/rules/*.yaml\n"
+_OLDER = frozenset(text.encode() for text in ("*", "*\n", _KNOWLEDGE))  # as earlier versions wrote it, not a person
 
 
 def hide(folder: Path) -> None:
     """Keep our folder out of the user's git."""
     ignore = folder / ".gitignore"
-    if not ignore.exists():
+    if not ignore.exists() or (ignore.is_file() and ignore.stat().st_size < _SMALL and ignore.read_bytes() in _OLDER):
         files.write_atomic(ignore, HIDDEN)
 
 

@@ -128,7 +128,7 @@ class Crew:
 
     def _backend(self, name: str) -> Backend:
         if name not in self._bound:
-            backend = bind(name, self.settings, self.root, self.caller)
+            backend = bind(name, self.settings, self.caller, self.root)
             found = backend.probe()
             if found.problem:
                 raise AgentUnavailable(

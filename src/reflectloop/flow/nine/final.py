@@ -134,6 +134,16 @@ def costs(task: Task) -> list[str]:
     return [*head, *(_row(*row) for row in [*rows, ("all", "", task.spent_in_all)])]
 
 
+def cost_data(task: Task) -> dict[str, Any]:
+    """The same as plain data."""
+
+    def plain(one: Spent) -> dict[str, Any]:
+        return {name: getattr(one, name) for name in Spent.__dataclass_fields__}
+
+    steps = {step: {role: plain(one) for role, one in roles.items()} for step, roles in task.spent.items()}
+    return {"in_all": plain(task.spent_in_all), "by_step": steps}
+
+
 def _row(step: str, role: str, one: Spent) -> str:
     usd = f"{one.usd:.4f}" + (f" and {one.unpriced} unpriced" if one.unpriced else "")
     return f"| {step} | {role} | {one.calls} | {one.turns} | {one.tokens} | {usd} | {one.wall_ms / 1000:.1f} |"

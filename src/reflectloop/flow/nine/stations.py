@@ -86,7 +86,7 @@ def preflight(turn: Turn) -> Ended | None:
         return Ended("blocked", step.id, step.reason, f"reflectloop answer {step.id} TEXT")
     if step.attempts - step.forgiven >= ATTEMPTS:
         return _spent(turn)
-    if step.status == "running" and step.tree == desk.space.tree:
+    if step.status == "running" and step.tree == desk.space.tree and desk.past.step != step.id:
         # An engine died at it, and what it did died with its workspace: that was no attempt.
         desk.crew.note(events.StepInterrupted(run_id=turn.run.id, step_id=step.id))
     op = {"op": "triflow_state_preflight", "step": step.id, "reason": desk.why}

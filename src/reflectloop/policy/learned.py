@@ -1,0 +1,101 @@
+"""Rules proposed from a failure: what is refused, and drafts from what the failed work ran or added. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from reflectloop.policy.options import split
+from reflectloop.policy.rulefile import Entry, faults_of, speaks
+from reflectloop.policy.simple import Simple, of_argv
+
+Command = str | tuple[str, ...]
+PREFIX = "learned"
+# What every project does; a rule that speaks about all of it stops work as such.
+_ORDINARY = ("true", "ls", "git status", "make test", "python3 -m pytest -q", "npm test", "cat README.md", "echo done")
+_ORDINARY_LINES = ("README.md: # A title", "src/app.py: import os", "src/index.js: const a = 1;", "docs/a.txt: words")
+# Programs that only set the scene for the next one.
+_SCENERY = frozenset(": true false cd echo printf export set unset source . test [ [[ mkdir sleep".split())
+_WORD = re.compile(r"[^\s|*$`]+")
+_LONGEST = 200  # of a line that a draft is made from
+_SHORTEST = 4
+_MOST_SAMPLES = 5
+
+
+def faults(entry: Entry) -> list[str]:
+    """Why a rule cannot even be proposed."""
+    if not entry.not_match:
+        return [f"rule '{entry.id}' has no 'not_match': it does not say what it lets pass"]
+    broken = faults_of(entry)
+    ordinary = _ORDINARY_LINES if entry.rule.kind == "added" else _ORDINARY
+    if not broken and all(speaks(entry.rule, sample) for sample in ordinary):
+        return [f"rule '{entry.id}' stops everything, also {ordinary[0]!r}"]
+    return broken
+
+
+# Drafts -----------------------------------------------------------------------------------------------------------
+
+
+def of_command(command: Command) -> Iterator[dict[str, Any]]:
+    """What could tell this command from others, the closest first: fields of a rule, without its samples."""
+    for simple in _simple(command):
+        if simple.program and simple.program not in _SCENERY:
+            yield from _drafts(simple)
+
+
+def _simple(command: Command) -> Sequence[Simple]:
+    if not isinstance(command, str):
+        return [of_argv(command)]
+    from reflectloop.policy import shell  # noqa: PLC0415 - the parser is loaded when there is something to parse
+
+    return shell.read(command).commands
+
+
+def _drafts(simple: Simple) -> Iterator[dict[str, Any]]:
+    program = {"program": (simple.program,)}
+    given = split(simple.words[1:])
+    words = [word.text for word in given.rest if word.known and _WORD.fullmatch(word.text)]
+    sub = {"sub": (words[0],)} if words and given.rest[0].text == words[0] else {}
+    whole = dict.fromkeys(text.partition("=")[0] for text in simple.texts[1:] if text.startswith("-"))
+    flags = {"flags": tuple(flag for flag in whole if _WORD.fullmatch(flag))} if whole else {}
+    if sub and flags:
+        yield {**program, **sub, **flags}
+    yield from ({**program, **part} for part in (sub, flags) if part)
+    yield from ({**program, "args": f"^{_escaped(word)}$"} for word in words)
+    if not words and not whole:
+        yield program
+
+
+def _escaped(text: str) -> str:
+    """As a pattern, with no more backslashes than it needs: people read it."""
+    return re.sub(r"[\\.^$*+?()\[\]{}|]", r"\\\g<0>", text)
+
+
+def of_addition(path: str, text: str) -> Iterator[dict[str, Any]]:
+    """What could tell an added line, or where `text` is empty a path, from others."""
+    if not text:
+        yield {"files": f"^{_escaped(path)}$"}
+    elif _SHORTEST <= len(text.strip()) <= _LONGEST:
+        ending = posixpath.splitext(path)[1]
+        files = {"files": f"{_escaped(ending)}$"} if ending else {}
+        yield {**files, "line": rf"^\s*{_escaped(text.strip())}\s*$"}
+
+
+def entry(fields: dict[str, Any], *, id_: str, reason: str, match: Iterable[str], not_match: Iterable[str]) -> Entry:
+    """A draft as a rule: a person may let it pass, since one failure proves no more."""
+    kept = tuple(dict.fromkeys(not_match))[:_MOST_SAMPLES]
+    samples = {"match": tuple(dict.fromkeys(match))[:_MOST_SAMPLES], "not_match": kept or (_harmless(fields),)}
+    return Entry(id=id_, verdict="confirm", reason=reason, **fields, **samples)
+
+
+def _harmless(fields: dict[str, Any]) -> str:
+    return f"{fields['program'][0]} --help" if "program" in fields else "README.md: words"
+
+
+def name(fields: dict[str, Any], mark: str) -> str:
+    """An id that says what it is about."""
+    said = [*fields.get("program", ()), *fields.get("sub", ()), *([fields["files"]] if "files" in fields else [])]
+    plain = "-".join(re.findall(r"[a-z0-9]+", " ".join(said).lower()))[:40].strip("-")
+    return f"{PREFIX}.{plain or 'change'}-{mark[:6]}"
