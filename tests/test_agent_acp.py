@@ -26,7 +26,7 @@ PROGRAM = Path(__file__).parent / "acp_agent.py"
 def asked(place: Place, tmp_path: Path, what: str, role: Role = Role.EXECUTOR, **more: Any) -> Reply:
     run = (sys.executable, str(PROGRAM), what)
     agent = AgentConfig(kind="acp", run=run, network=Network.NONE)
-    return bind("mine", Config(agents={"mine": agent}), Path("/"), {"PATH": "/usr/bin:/bin"}).run(
+    return bind("mine", Config(agents={"mine": agent}), {"PATH": "/usr/bin:/bin"}).run(
         asking(place, tmp_path, role, **more)
     )
 
@@ -152,9 +152,7 @@ def test_a_session_is_gone_on_with_and_its_past_is_not_its_answer(place: Place, 
 
 
 def test_without_its_program_it_says_so() -> None:
-    agent = bind(
-        "mine", Config(agents={"mine": AgentConfig(kind="acp", run=("no-such-agent",))}), Path("/"), {"PATH": "/bin"}
-    )
+    agent = bind("mine", Config(agents={"mine": AgentConfig(kind="acp", run=("no-such-agent",))}), {"PATH": "/bin"})
     problem = agent.probe().problem
     assert problem
     assert "no-such-agent" in problem

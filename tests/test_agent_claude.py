@@ -26,7 +26,7 @@ CALLER = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": KEY}
 
 def backend(run: tuple[str, ...], caller: dict[str, str] | None = None, **more: Any) -> Backend:
     agent = AgentConfig(kind="claude", run=run, **more)
-    return bind("claude", Config(agents={"claude": agent}), Path("/"), CALLER if caller is None else caller)
+    return bind("claude", Config(agents={"claude": agent}), CALLER if caller is None else caller)
 
 
 def played(place: Place, tmp_path: Path, name: str, role: Role = Role.EXECUTOR, **more: Any) -> Reply:

@@ -34,7 +34,7 @@ class Loose(BaseModel):
 
 def backend(run: tuple[str, ...], caller: dict[str, str] | None = None, **more: Any) -> Backend:
     agent = AgentConfig(kind="codex", run=run, **more)
-    return bind("codex", Config(agents={"codex": agent}), Path("/"), CALLER if caller is None else caller)
+    return bind("codex", Config(agents={"codex": agent}), CALLER if caller is None else caller)
 
 
 def played(place: Place, tmp_path: Path, name: str, role: Role = Role.EXECUTOR, **more: Any) -> Reply:

@@ -28,7 +28,7 @@ def asked(place: Place, tmp_path: Path, code: str, role: Role = Role.EXECUTOR, *
     own = {name: more.pop(name) for name in ("env", "key_env", "network") if name in more}
     caller = more.pop("caller", {"PATH": "/usr/bin:/bin"})
     agent = AgentConfig(kind="command", run=python(place, "agent.py", code), **own)
-    return bind("mine", Config(agents={"mine": agent}), Path("/"), caller).run(asking(place, tmp_path, role, **more))
+    return bind("mine", Config(agents={"mine": agent}), caller).run(asking(place, tmp_path, role, **more))
 
 
 SAY = "import json, sys; request = json.load(sys.stdin); print(json.dumps({}))"
@@ -211,9 +211,7 @@ def test_what_may_be_a_secret_does_not_go_on_into_the_flow(place: Place, tmp_pat
 
 @pytest.mark.parametrize(("run", "named"), [((), "has no program"), (("no-such-program",), "no-such-program")])
 def test_without_its_program_it_says_so(run: tuple[str, ...], named: str) -> None:
-    agent = bind(
-        "mine", Config(agents={"mine": AgentConfig(kind="command", run=run)}), Path("/"), {"PATH": "/usr/bin:/bin"}
-    )
+    agent = bind("mine", Config(agents={"mine": AgentConfig(kind="command", run=run)}), {"PATH": "/usr/bin:/bin"})
     problem = agent.probe().problem
     assert problem
     assert named in problem

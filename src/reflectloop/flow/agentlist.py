@@ -131,7 +131,7 @@ def _variables(agent: AgentConfig) -> tuple[str, ...]:
 
 def _probe(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -> Probe:
     try:
-        return agents.bind(name, settings, root, caller).probe()
+        return agents.bind(name, settings, caller, root).probe()
     except ReflectloopError as fault:
         return Probe(problem=fault.message, next_step=fault.next_step)
 
@@ -141,7 +141,7 @@ def _tried(row: Row, settings: Config, root: Path, caller: Mapping[str, str], ca
     if row.state != "ready" or row.kind == "script":
         return row
     try:
-        return row._replace(tried=_ask(agents.bind(row.name, settings, root, caller), settings, caller, cancel))
+        return row._replace(tried=_ask(agents.bind(row.name, settings, caller, root), settings, caller, cancel))
     except ReflectloopError as fault:
         return row._replace(tried=Reply("error", reason=fault.message))
 
