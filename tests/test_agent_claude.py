@@ -112,7 +112,7 @@ def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
     words = " ".join(seen["argv"])
     for part in (
         "-p --output-format stream-json --verbose",
-        "--setting-sources user --strict-mcp-config",
+        "--setting-sources  --strict-mcp-config",
         "--max-turns 7",
         "--permission-mode acceptEdits --allowedTools Bash",
         "--model some-model",

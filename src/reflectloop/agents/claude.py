@@ -98,9 +98,9 @@ class ClaudeBackend:
 
 
 def argv(words: tuple[str, ...], agent: AgentConfig, asking: Asking) -> tuple[str, ...]:
-    """Print mode, every event, and nothing of the project's that could order it about: settings, hooks, servers."""
+    """Print mode, every event, and no settings, hooks or servers of anybody's: an earlier call can have left some."""
     out = [*words, "-p", "--output-format", "stream-json", "--verbose"]
-    out += ["--setting-sources", "user", "--strict-mcp-config"]
+    out += ["--setting-sources", "", "--strict-mcp-config"]
     out += ["--max-turns", str(asking.bounds.turns)]
     if asking.role.looks_only:
         out += ["--permission-mode", "plan"]

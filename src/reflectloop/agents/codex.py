@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from reflectloop.agents import address, codex_stream, program, sessions, strict_schema
+from reflectloop.agents import address, codex_stream, prices, program, sessions, strict_schema
 from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
 from reflectloop.agents.codex_stream import Stream
 from reflectloop.agents.program import Call
@@ -72,7 +72,14 @@ class CodexBackend:
         own = program.own_home(asking.box)
         before = sessions.total_of_codex(own, asking.session) if asking.session else None
         reply = codex_stream.judge(stream, program.run(asking, call), asking)
-        return program.clean(reply._replace(usage=_used(stream, own, before)))
+        used = _used(stream, own, before)
+        known = stream.completed or reply.status == "denied"  # of what was broken off, the last request is not
+        return program.clean(reply._replace(usage=used, cost_usd=self._cost(used) if known else None))
+
+    def _cost(self, used: Usage) -> float | None:
+        """It does not tell what it cost."""
+        price = prices.current().of(self._agent.model) if self._agent.model else None
+        return price.cost(used) if price else None
 
     def context(self, home: Path, session: str) -> Context | None:
         """How full its context is, by the transcript it keeps in its HOME."""
