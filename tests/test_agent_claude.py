@@ -14,7 +14,7 @@ from player import player, recorded, told
 from reflectloop.agents import Bounds, Reply, bind
 from reflectloop.agents.backend import Backend
 from reflectloop.agents.claude import ClaudeBackend
-from reflectloop.agents.transcripts import Context
+from reflectloop.agents.sessions import Context
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SandboxEscape
 from reflectloop.terms import Isolation, Role
@@ -112,7 +112,7 @@ def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
     words = " ".join(seen["argv"])
     for part in (
         "-p --output-format stream-json --verbose",
-        "--setting-sources user --strict-mcp-config",
+        "--setting-sources  --strict-mcp-config",
         "--max-turns 7",
         "--permission-mode acceptEdits --allowedTools Bash",
         "--model some-model",
@@ -185,6 +185,8 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
         (backend(mute), "does not say its version", "npm install"),
         (backend(fine, {"PATH": "/usr/bin:/bin"}), "has no key: ANTHROPIC_API_KEY", "export ANTHROPIC_API_KEY="),
         (backend(fine, key_env="MINE"), "has no key: MINE", "export MINE="),
+        (backend(fine, base_url="http://models.example"), "without encryption", "https"),
+        (backend(fine, base_url="ftp://models.example"), "no http address", "base_url"),
     ):
         probe = agent.probe()
         assert probe.problem

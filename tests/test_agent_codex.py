@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from asking import Verdict, asking
 from place import Place, place_in
 from player import player, recorded, told
-from reflectloop.agents import Bounds, Reply, bind, codex, strict_schema
+from reflectloop.agents import Bounds, Reply, bind, codex, prices, strict_schema
 from reflectloop.agents.backend import Backend
-from reflectloop.agents.transcripts import Context
+from reflectloop.agents.sessions import Context
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable
 from reflectloop.terms import Isolation, Role
@@ -59,6 +59,18 @@ def test_what_it_said_did_and_used_is_read_from_its_stream(place: Place, tmp_pat
     assert (reply.status, reply.text, reply.session_id) == ("ok", "Fixed.", session_of("codex-executor"))
     assert reply.usage == (5000, 80, 6000, 0, 2)
     assert reply.cost_usd is None
+
+
+def test_what_it_cost_is_known_by_its_models_price(place: Place, tmp_path: Path) -> None:
+    run = player(tmp_path, "codex", recorded("codex-executor"))
+    reply = backend(run, model="gpt-5").run(asking(place, tmp_path))
+    price = prices.shipped().of("gpt-5")
+    assert price
+    assert reply.cost_usd == pytest.approx(price.cost(reply.usage))
+    assert reply.cost_usd
+    assert backend(run, model="nobody-knows").run(asking(place, tmp_path)).cost_usd is None
+    broken = player(tmp_path, "codex", recorded("codex-timeout"), code=143)
+    assert backend(broken, model="gpt-5").run(asking(place, tmp_path)).cost_usd is None
 
 
 def test_a_session_gone_on_with_used_what_this_call_used(place: Place, tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ class AgentUnavailable(MachineFault):
     code, exit_code, when = (
         "AGENT_UNAVAILABLE",
         61,
-        "a step needs an agent and no backend is bound to its role",
+        "a role is bound to no agent, or to one that is not installed, too old, or has no key",
     )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from reflectloop.agents import claude_stream, program, transcripts
+from reflectloop.agents import address, claude_stream, program, sessions
 from reflectloop.agents.backend import Asking, Probe, Reply
 from reflectloop.agents.claude_stream import Stream
 from reflectloop.agents.program import Call
-from reflectloop.agents.transcripts import Context
+from reflectloop.agents.sessions import Context
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 
@@ -61,7 +61,7 @@ class ClaudeBackend:
 
     def context(self, home: Path, session: str) -> Context | None:
         """How full its context is, by the transcript it keeps in its HOME."""
-        found = transcripts.of_claude(home, session)
+        found = sessions.of_claude(home, session)
         return found._replace(window=found.window or self._agent.window) if found else None
 
     @cached_property
@@ -79,6 +79,7 @@ class ClaudeBackend:
         program.refuse_old(self.name, self._version, MINIMUM, HOW)
 
     def _key(self) -> dict[str, str]:
+        address.refuse(self.name, self._agent)
         names = (self._agent.key_env,) if self._agent.key_env else KEYS
         found = next((name for name in names if self._caller.get(name)), None)
         if found:
@@ -97,9 +98,9 @@ class ClaudeBackend:
 
 
 def argv(words: tuple[str, ...], agent: AgentConfig, asking: Asking) -> tuple[str, ...]:
-    """Print mode, every event, and nothing of the project's that could order it about: settings, hooks, servers."""
+    """Print mode, every event, and no settings, hooks or servers of anybody's: an earlier call can have left some."""
     out = [*words, "-p", "--output-format", "stream-json", "--verbose"]
-    out += ["--setting-sources", "user", "--strict-mcp-config"]
+    out += ["--setting-sources", "", "--strict-mcp-config"]
     out += ["--max-turns", str(asking.bounds.turns)]
     if asking.role.looks_only:
         out += ["--permission-mode", "plan"]

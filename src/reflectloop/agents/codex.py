@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 
-from reflectloop.agents import codex_stream, program, strict_schema, transcripts
+from reflectloop.agents import address, codex_stream, prices, program, sessions, strict_schema
 from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
 from reflectloop.agents.codex_stream import Stream
 from reflectloop.agents.program import Call
-from reflectloop.agents.transcripts import Context
+from reflectloop.agents.sessions import Context
 from reflectloop.box.box import Box
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
@@ -70,13 +70,20 @@ class CodexBackend:
         env |= program.passed_on(self._agent, self._caller) | ({key: self._caller[key]} if key else {})
         call = Call(command, program.lines(stream.take), prompt_of(asking).encode(), env)
         own = program.own_home(asking.box)
-        before = transcripts.total_of_codex(own, asking.session) if asking.session else None
+        before = sessions.total_of_codex(own, asking.session) if asking.session else None
         reply = codex_stream.judge(stream, program.run(asking, call), asking)
-        return program.clean(reply._replace(usage=_used(stream, own, before)))
+        used = _used(stream, own, before)
+        known = stream.completed or reply.status == "denied"  # of what was broken off, the last request is not
+        return program.clean(reply._replace(usage=used, cost_usd=self._cost(used) if known else None))
+
+    def _cost(self, used: Usage) -> float | None:
+        """It does not tell what it cost."""
+        price = prices.current().of(self._agent.model) if self._agent.model else None
+        return price.cost(used) if price else None
 
     def context(self, home: Path, session: str) -> Context | None:
         """How full its context is, by the transcript it keeps in its HOME."""
-        return transcripts.of_codex(home, session)
+        return sessions.of_codex(home, session)
 
     @cached_property
     def _words(self) -> tuple[str, ...]:
@@ -94,6 +101,7 @@ class CodexBackend:
 
     def _key(self) -> str | None:
         """The variable that holds it; None where a server of the user's own asks for none."""
+        address.refuse(self.name, self._agent)
         names = (self._agent.key_env,) if self._agent.key_env else KEYS
         found = next((name for name in names if self._caller.get(name)), None)
         if found is None and (self._agent.key_env or not self._agent.base_url):
@@ -109,7 +117,7 @@ class CodexBackend:
 
 def _used(stream: Stream, home: Path, before: Json | None) -> Usage:
     """Of this call alone: what is told is of the whole session. Where it was broken off, its transcript knows."""
-    total = stream.total or (transcripts.total_of_codex(home, stream.session_id) if stream.session_id else None)
+    total = stream.total or (sessions.total_of_codex(home, stream.session_id) if stream.session_id else None)
     earlier = codex_stream.usage_of(before, 0)
     now = codex_stream.usage_of(total, stream.turns)
     return Usage(*(max(mine - theirs, 0) for mine, theirs in zip(now, earlier, strict=True)))

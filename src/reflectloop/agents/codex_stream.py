@@ -9,7 +9,6 @@ import re
 from reflectloop.agents import program
 from reflectloop.agents.backend import Asking, Json, Reply, Usage
 from reflectloop.agents.program import Enough, Heard
-from reflectloop.fileops import reading
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search")
 _KEY_REFUSED = re.compile(r"\b(401|403)\b")
@@ -108,12 +107,4 @@ def _ended(stream: Stream, heard: Heard, asking: Asking) -> Reply:
         return heard.reply("no_output", "said nothing")
     if asking.answer is None:
         return heard.reply("ok", "")
-    return _shaped(stream.text, heard, asking)
-
-
-def _shaped(text: str, heard: Heard, asking: Asking) -> Reply:
-    data = program.answer_in(asking, text)
-    if isinstance(data, reading.Fault):
-        return heard.reply("no_output", f"gave no answer of the shape that was asked for: {data.words}")
-    faults = asking.faults_of(data)
-    return heard.reply("error" if faults else "ok", "; ".join(faults))._replace(data=data)
+    return program.shaped(heard, asking, stream.text)

@@ -77,20 +77,23 @@ class Heard(NamedTuple):
 
 def run(asking: Asking, call: Call) -> Heard:
     """One program in the box that was given for it, to its end or ours."""
-    log = _log(asking)
-    box = seeing(asking.box, call.argv)
-    began = time.monotonic()
     with tempfile.TemporaryFile() as told:
         told.write(call.stdin)
         told.seek(0)
-        try:
-            return Heard(box.run(order(asking, call, log, told.fileno())), log)
-        except Enough as fault:
-            took_ms = round((time.monotonic() - began) * 1000)
-            return Heard(Done(0, timed_out=False, duration_ms=took_ms), log, fault.words)
+        return run_reading(asking, call, told.fileno())
 
 
-def order(asking: Asking, call: Call, log: Path, stdin: int) -> Order:
+def run_reading(asking: Asking, call: Call, stdin: int) -> Heard:
+    """The same where what it is told comes from a descriptor."""
+    log, began = _log(asking), time.monotonic()
+    try:
+        return Heard(seeing(asking.box, call.argv).run(_order(asking, call, log, stdin)), log)
+    except Enough as fault:
+        took_ms = round((time.monotonic() - began) * 1000)
+        return Heard(Done(0, timed_out=False, duration_ms=took_ms), log, fault.words)
+
+
+def _order(asking: Asking, call: Call, log: Path, stdin: int) -> Order:
     return Order(
         call.argv,
         asking.box.workspace.repo,
@@ -204,14 +207,15 @@ def no_key(name: str, variables: Sequence[str]) -> AgentUnavailable:
     )
 
 
-def answer_in(asking: Asking, text: str) -> reading.Fault | dict[str, object]:
-    """The object that was asked for, found in what was said; or what is wrong with it."""
+def shaped(heard: Heard, asking: Asking, text: str) -> Reply:
+    """For who can only say it: the object that was asked for, found in what was said."""
     marks = frozenset((asking.schema or {}).get("properties", {}))
     try:
-        data, faults = reading.read(text.encode("utf-8", "surrogateescape"), marks)
+        data, unsound = reading.read(text.encode("utf-8", "surrogateescape"), marks)
     except reading.Unread as fault:
-        return reading.Fault(fault.place, f"the answer {fault.words}")
-    return faults[0] if faults else data
+        return heard.reply("no_output", f"gave no answer of the shape that was asked for: it {fault.words}")
+    faults = [f"{reading.dotted(one.place)} {one.words}" for one in unsound] or asking.faults_of(data)
+    return heard.reply("error" if faults else "ok", "; ".join(faults))._replace(data=data)
 
 
 def clean(reply: Reply) -> Reply:

@@ -15,6 +15,7 @@ COMMANDS = {
     "init": ("begin", "Write reflectloop.toml and a first plan."),
     "demo": ("demo", "Play the main story on a bundled sample project."),
     "doctor": ("begin", "Say what this machine has, lacks and reaches."),
+    "agents": ("agents", "List the agents: bound, installed, what each can do and lacks."),
     "config": ("begin", "Show the settings in force and where each comes from."),
     "plan": ("plan", "Check or show a plan; print its JSON Schema."),
     "tp": ("nine", "Make a plan of a goal, with agents that plan."),

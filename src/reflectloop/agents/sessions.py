@@ -1,4 +1,4 @@
-"""What the transcripts that CLIs keep in their HOME say about how full a session's context is. Reads only."""
+"""What CLIs keep of their sessions in their HOME, and how full a session's context is by it. Reads only."""
 
 from __future__ import annotations
 
