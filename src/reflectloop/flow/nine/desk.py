@@ -96,8 +96,9 @@ class Desk:
         made.mkdir(parents=True, exist_ok=True)
         return made
 
-    def act(self, *, writable: bool) -> Act:
-        return acting.by(self.hands, writable=writable)
+    def act(self) -> Act:
+        """Hands for an executor that has none."""
+        return acting.by(self.hands, writable=True)
 
 
 def at_work(folders: Folders) -> tuple[Task, Run]:
@@ -134,6 +135,7 @@ def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
         run_id,
         lambda event: note(folders, event),
         Purse(Allowance.of(settings), since(task)),
+        acting.by(hands, writable=False),
     )
     return Desk(folders, hands, crew, tell)
 

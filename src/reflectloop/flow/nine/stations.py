@@ -213,7 +213,7 @@ def execute(turn: Turn) -> Ended | None:
 
 
 def _by_commands(turn: Turn) -> Outcome:
-    response = turn.desk.act(writable=True)(turn.request["ops"])
+    response = turn.desk.act()(turn.request["ops"])
     turn.keep("res.json", response)
     if response.status == "ok":
         held = [proof("exit", one.cmd) for one in response.proof.commands]
@@ -235,7 +235,7 @@ def _by_agent(turn: Turn) -> Outcome:
     prompt = briefs.execute(
         turn.work, turn.design.approach, turn.request, past.tried, f"{past.asked}\n\n{advice}".strip()
     )
-    act = desk.act(writable=True)
+    act = desk.act()
     reply = desk.crew.ask(
         Call(Role.EXECUTOR, prompt, Outcome, turn.folder, turn.step.id, turn.attempt, act),
     )
