@@ -11,7 +11,15 @@ import pytest
 from reflectloop import config
 from reflectloop.agents import Asking, Probe, Reply
 from reflectloop.agents.shapes import Review
-from reflectloop.errors import AgentFailed, AgentUnavailable, InvalidInput, NeedsInput, ReflectloopError, SecretLeak
+from reflectloop.errors import (
+    AgentFailed,
+    AgentUnavailable,
+    InvalidInput,
+    NeedsInput,
+    ReflectloopError,
+    SandboxCreateFailed,
+    SecretLeak,
+)
 from reflectloop.flow import lessons, steer
 from reflectloop.flow.finish import apply
 from reflectloop.flow.folders import folders_at
@@ -505,6 +513,17 @@ def test_settings_that_bind_a_role_to_nobody_known_are_refused(crew: Crew) -> No
     with pytest.raises(InvalidInput) as told:
         config.load(crew.repo.path)
     assert "oracle" in str(told.value.faults[0])
+
+
+def test_an_agent_that_needs_the_network_is_refused_where_none_was_promised(crew: Crew) -> None:
+    settings = '[box]\nisolation = "full"\n[agents.far]\nkind = "command"\nrun = ["true"]\n'
+    crew.plays(settings=settings)
+    text = (crew.repo.path / "reflectloop.toml").read_text()
+    crew.repo.write("reflectloop.toml", text.replace('reviewer = "script"', 'reviewer = "far"'))
+    with pytest.raises(SandboxCreateFailed, match="agent far as reviewer"):
+        crew.plan()
+    crew.repo.write("reflectloop.toml", text.replace('run = ["true"]', 'run = ["true"]\nnetwork = "none"'))
+    assert crew.plan().task_id
 
 
 @pytest.fixture(autouse=True)
