@@ -178,7 +178,7 @@ class Crew:
 
     def _once(self, backend: Backend, call: Call, prompt: str) -> Reply:
         space = self.box.workspace
-        home = space.folder / "agents" / backend.name
+        home = space.folder / "agents" / f"{backend.name}-{call.role}"  # an executor leaves a reviewer nothing
         home.mkdir(parents=True, exist_ok=True)
         before = space.record().tree if call.role.looks_only else None
         asking = Asking(
