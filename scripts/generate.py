@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from reflectloop import errors
+from reflectloop.agents import command
 from reflectloop.cli.main import COMMANDS, cli
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.flow.envelope import Envelope
@@ -60,6 +61,8 @@ GENERATED = {
     "schemas/envelope.json": lambda: schema(Envelope.model_json_schema()),
     "schemas/fileops-request.json": lambda: schema(request_schema()),
     "schemas/fileops-response.json": lambda: schema(response_schema()),
+    "schemas/agent-request.json": lambda: schema(command.request_schema()),
+    "schemas/agent-result.json": lambda: schema(command.result_schema()),
     "schemas/contract.json": lambda: schema(contract.schema()),
     "schemas/requirements.json": lambda: schema(requirements.schema()),
     "schemas/state.json": lambda: schema(snapshot.schema()),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from reflectloop.flow import finish
 from support import PROGRAM, Repo, start, wait_until
 
 
@@ -225,6 +227,20 @@ def test_a_commit_that_cannot_be_made_changes_nothing(repo: Repo) -> None:
     assert repo.run("apply", "--yes", "--commit", "-m", "café \udce9").code == 0
 
 
+@pytest.mark.parametrize("name", ["refs/heads/main.lock", "index.lock"])
+def test_another_git_that_is_done_in_a_moment_is_waited_for(repo: Repo, name: str) -> None:
+    assert repo.run("run", repo.steps("echo n > new")).code == 0
+    lock = repo.path / ".git" / name
+    lock.touch()
+    other = threading.Timer(0.5, lock.unlink)
+    other.start()
+    done = finish.apply(repo.path, None, commit=True, branch=None, message="New", agree=lambda _: True)
+    other.join()
+    assert done
+    assert repo.git("log", "-1", "--format=%s").strip() == "New"
+    assert repo.git("status", "--porcelain") == ""
+
+
 def test_an_empty_branch_name_is_no_branch(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo n > new")).code == 0
     assert repo.run("apply", "--branch", "").code == 2
@@ -305,3 +321,21 @@ def test_a_folder_put_where_a_file_was_is_put_back_too(repo: Repo) -> None:
     assert repo.git("status", "--porcelain") == ""
     assert repo.run("apply", "--yes", "--commit").code == 0
     assert (repo.path / "plain" / "inside").read_text() == "x\n"
+
+
+def test_each_step_can_be_a_commit_of_its_own(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo one > one.txt", "true", "echo two > two.txt")).code == 0
+    before = repo.state()
+    assert repo.run("apply", "--yes", "--branch", "by-step", "--each-step").code == 0
+    assert repo.state()["head"] == before["head"]
+    said = repo.git("log", "--format=%s", "main..by-step").split()
+    assert said == ["P-3", "P-1"]
+    assert repo.git("show", "--name-only", "--format=", "by-step~1").split() == ["one.txt"]
+    assert repo.git("show", "--name-only", "--format=", "by-step").split() == ["two.txt"]
+
+
+def test_steps_that_ran_side_by_side_are_one_commit(repo: Repo) -> None:
+    assert repo.run("run", "--jobs", "2", repo.steps("echo one > one.txt", "echo two > two.txt")).code == 0
+    answer = repo.run("apply", "--yes", "--json", "--commit", "--each-step")
+    assert answer.envelope["error_code"] == "INVALID_INPUT"
+    assert "side by side" in answer.envelope["message"]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.resources
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from reflectloop.box import walls
 from reflectloop.cli.main import COMMANDS
+from reflectloop.config import Config
 from reflectloop.errors import published
 from reflectloop.plan import load, strict_yaml
 from reflectloop.reflect import requirements
@@ -66,6 +68,7 @@ def test_readme_names_the_two_commands_and_make_has_them() -> None:
         "ARCHITECTURE.md",
         "docs/plan.md",
         "docs/safety.md",
+        "docs/agents.md",
         "docs/gates.md",
         "docs/lessons.md",
         "docs/reflection.md",
@@ -157,6 +160,14 @@ def test_the_demo_keeps_its_promises(repo: Repo) -> None:
         "SECRET_LEAK, exit 99",
         "LATCHED, exit 41",
         "OK, exit 0",
+        "tried: worked; it changed VERSION",
         "every outcome above was checked",
     ):
         assert line in answer.stdout
+
+
+def test_the_settings_in_the_page_on_agents_are_settings() -> None:
+    found = blocks("docs/agents.md", "toml")
+    assert len(found) >= 3
+    for text in found:
+        Config.model_validate(tomllib.loads(text))

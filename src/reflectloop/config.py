@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.terms import Isolation, wrong_shape
+from reflectloop.terms import Isolation, Network, Role, wrong_shape
 
 NAME = "reflectloop.toml"
 
@@ -71,16 +71,55 @@ class PublishConfig(Section):
     triflow: bool = Field(default=False, description="also write state.json, todo.md and plan_log.md as TriFlow does")
 
 
-Backend = Literal["script", "command", "claude", "codex", "http", "acp"]
-_BACKEND = "the backend that plays it; this version ships none"
+BackendKind = Literal["script", "command", "claude", "codex", "http", "acp"]
+KINDS: tuple[str, ...] = get_args(BackendKind)
+_BACKEND = "the agent that plays it: a kind, or the name of an [agents.NAME] table"
+_VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
 class RolesConfig(Section):
-    planner: Backend | None = Field(default=None, description=_BACKEND)
-    executor: Backend | None = Field(default=None, description=_BACKEND)
-    reviewer: Backend | None = Field(default=None, description=_BACKEND)
-    critic: Backend | None = Field(default=None, description=_BACKEND)
-    researcher: Backend | None = Field(default=None, description=_BACKEND)
+    planner: str | None = Field(default=None, description=_BACKEND)
+    second_planner: str | None = Field(default=None, description=_BACKEND)
+    executor: str | None = Field(default=None, description=_BACKEND)
+    reviewer: str | None = Field(default=None, description=_BACKEND)
+    critic: str | None = Field(default=None, description=_BACKEND)
+    researcher: str | None = Field(default=None, description=_BACKEND)
+
+    def bound_to(self, role: Role) -> str | None:
+        return cast("str | None", getattr(self, role.value))
+
+
+class AgentConfig(Section):
+    kind: BackendKind | None = Field(default=None, description="what drives it; default: the table's own name")
+    run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
+        default=(), description="the program and its first words; default for claude and codex: found on PATH"
+    )
+    file: Path | None = Field(default=None, description="script: the YAML or Python file it plays")
+    model: str | None = Field(default=None, description="which model is asked for")
+    protocol: Literal["anthropic", "openai"] = Field(default="anthropic", description="http: what the server speaks")
+    base_url: str | None = Field(default=None, description="where the model's server is; default: the maker's own")
+    key_env: Annotated[str, Field(pattern=_VARIABLE)] | None = Field(
+        default=None, description="the variable of yours that holds its key; never the key itself"
+    )
+    env: tuple[Annotated[str, Field(pattern=_VARIABLE)], ...] = Field(
+        default=(), description="more variables of yours that its program may see"
+    )
+    network: Network = Field(default=Network.HOST, description="command and acp: what its program can reach")
+    window: Annotated[StrictInt, Field(ge=1000)] | None = Field(
+        default=None, description="tokens its model can hold; default: by the model's name"
+    )
+    reply_tokens: Annotated[StrictInt, Field(ge=16)] = Field(default=8192, description="http: the longest answer")
+    turns: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=20, description="turns it may take in a step")
+    timeout_s: Annotated[StrictInt, Field(ge=1)] = Field(default=1800, description="time it may take in a step")
+
+
+class CostConfig(Section):
+    prices: Path | None = Field(default=None, description="a TOML file of prices of your own, before the shipped ones")
+    tokens: Annotated[StrictInt, Field(ge=1)] | None = Field(default=None, description="all agents of a task together")
+    usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="all agents of a task together")
+    wall_s: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None, description="time all agents of a task take together"
+    )
 
 
 class SecretsConfig(Section):
@@ -134,10 +173,37 @@ class Config(Section):
     box: BoxConfig = BoxConfig()
     publish: PublishConfig = PublishConfig()
     roles: RolesConfig = RolesConfig()
+    agents: dict[str, AgentConfig] = Field(default={}, description="agents that roles can be bound to, by name")
+    cost: CostConfig = CostConfig()
     secrets: SecretsConfig = SecretsConfig()
     policy: PolicyConfig = PolicyConfig()
     verify: VerifyConfig = VerifyConfig()
     reflect: ReflectConfig = ReflectConfig()
+
+    @model_validator(mode="after")
+    def _roles_are_bound_to_agents(self) -> Config:
+        known = [*KINDS, *self.agents]
+        for role in Role:
+            name = self.roles.bound_to(role)
+            if name is not None and name not in known:
+                raise ValueError(f"roles.{role} is bound to {name!r}, which is no agent; known: {', '.join(known)}")
+        for name, agent in self.agents.items():
+            if agent.kind is None and name not in KINDS:
+                raise ValueError(f"agents.{name} needs a kind: one of {', '.join(KINDS)}")
+        return self
+
+    def network_of(self, role: Role) -> Network | None:
+        """What the program that plays a role can reach; None where it has none, or nobody plays it."""
+        name = self.roles.bound_to(role)
+        agent = self.agent(name) if name else None
+        if agent is None or agent.kind in ("script", "http"):
+            return None  # the engine itself asks, and its commands are steps' commands
+        return Network.HOST if agent.kind in ("claude", "codex") else agent.network
+
+    def agent(self, name: str) -> AgentConfig:
+        """The agent of that name, its kind settled."""
+        found = self.agents.get(name, AgentConfig())
+        return found.model_copy(update={"kind": found.kind or name})
 
 
 def load(project_root: Path) -> Config:
@@ -173,6 +239,8 @@ def _fault(error: ErrorDetails, raw: bytes) -> Fault:
 
 
 def _known(place: tuple[str | int, ...]) -> list[str]:
+    if place[:1] == ("agents",):
+        return list(AgentConfig.model_fields)
     model: type[BaseModel] = Config
     for part in place:
         model = model.model_fields[str(part)].annotation  # type: ignore[assignment]

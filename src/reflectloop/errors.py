@@ -20,10 +20,12 @@ ReflectloopError
 │   ├── Locked                 50
 │   ├── StateDamaged           51
 │   ├── NoSpace                52
+│   ├── AgentFailed            60
 │   └── AgentUnavailable       61
 ├── SafetyFault                a person acts; nothing goes on before
 │   ├── Latched                41
 │   ├── MaxRetries             42
+│   ├── BudgetSpent            43
 │   ├── SandboxEscape          98
 │   └── SecretLeak             99
 ├── Interrupted                130
@@ -164,11 +166,16 @@ class NoSpace(MachineFault):
     default_next = "df -h . ; reflectloop doctor"
 
 
+class AgentFailed(MachineFault):
+    code, exit_code, when = "AGENT_FAILED", 60, "an agent was asked and did not answer as it must, again and again"
+    default_next = "reflectloop agents --check"
+
+
 class AgentUnavailable(MachineFault):
     code, exit_code, when = (
         "AGENT_UNAVAILABLE",
         61,
-        "a step needs an agent and no backend is bound to its role",
+        "a role is bound to no agent, or to one that is not installed, too old, or has no key",
     )
 
 
@@ -186,6 +193,11 @@ class Latched(SafetyFault):
 
 class MaxRetries(SafetyFault):
     code, exit_code, when = "MAX_RETRIES", 42, "the task has failed as often as its limit allows; a person is needed"
+    default_next = "reflectloop unlock --reason TEXT"
+
+
+class BudgetSpent(SafetyFault):
+    code, exit_code, when = "BUDGET_SPENT", 43, "the agents of a task have used what they may: tokens, money or time"
     default_next = "reflectloop unlock --reason TEXT"
 
 

@@ -26,6 +26,21 @@ class Network(StrEnum):
     HOST = "host"
 
 
+class Role(StrEnum):
+    """Who an agent is asked to be. Only an executor may change anything."""
+
+    PLANNER = "planner"
+    SECOND_PLANNER = "second_planner"
+    EXECUTOR = "executor"
+    REVIEWER = "reviewer"
+    CRITIC = "critic"
+    RESEARCHER = "researcher"
+
+    @property
+    def looks_only(self) -> bool:
+        return self is not Role.EXECUTOR
+
+
 class Track(StrEnum):
     """What kind of change a plan makes, and so what must be proven."""
 

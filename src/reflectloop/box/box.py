@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
 from collections.abc import Callable, Mapping
@@ -51,6 +52,7 @@ class Order(NamedTuple):
     merge: bool = True
     idle_s: float | None = None
     network: Network | None = None
+    stdin: int = process.NOTHING  # a descriptor it reads from
 
 
 class Done(NamedTuple):
@@ -75,6 +77,8 @@ class Box:
     idle_s: float | None = None
     cancel: process.Cancel | None = None
     limiter: Limiter | None = None
+    read_only: bool = False  # whether commands may look at the workspace, and not change it
+    home: Path | None = None  # instead of the workspace's own
     _count: int = field(default=0, init=False)
 
     @classmethod
@@ -108,11 +112,17 @@ class Box:
     @cached_property
     def view(self) -> View | None:
         """What commands see; None where they see the machine as it is."""
-        return view.of(self.workspace, self.caller, self.readable) if self.wall.mounted else None
+        if not self.wall.mounted:
+            return None
+        return view.of(self.workspace, self.caller, self.readable, home=self.home, read_only=self.read_only)
+
+    def for_agent(self, home: Path, *, read_only: bool) -> Box:
+        """The same box for a program that keeps a HOME of its own, and may only look where it is to only look."""
+        return dataclasses.replace(self, home=home, read_only=read_only)
 
     @cached_property
     def _environment(self) -> dict[str, str]:
-        return environment.build(self.workspace, self.caller, self.view, self.env_allow)
+        return environment.build(self.workspace, self.caller, self.view, self.env_allow, self.home)
 
     def run(self, order: Order) -> Done:
         argv = [*SHELL, order.command] if isinstance(order.command, str) else list(order.command)
@@ -181,6 +191,7 @@ class Box:
             marker=f"{environment.MARK}={env[environment.MARK]}",
             cancel=self.cancel,
             start=start,
+            stdin=order.stdin,
         )
         return watched.wait(self._patience(order))
 
@@ -194,8 +205,8 @@ class Box:
         space = self.workspace
         return landlock.Thread(
             landlock.Walls(
-                read=tuple(view.readable(space, self.caller, self.readable)),
-                write=(space.repo, space.home, space.tmp, *_DEVICES),
+                read=(*view.readable(space, self.caller, self.readable), *((space.repo,) if self.read_only else ())),
+                write=(*(() if self.read_only else (space.repo,)), self.home or space.home, space.tmp, *_DEVICES),
                 network=network is Network.HOST,
             )
         )
@@ -227,6 +238,7 @@ class Box:
                 pass_fds=gate.inherited,
                 cancel=self.cancel,
                 start=self._start,
+                stdin=order.stdin,
             )
             self._let_go(gate, order.timeout_s)
             ended = watched.wait(self._patience(order))
@@ -252,7 +264,9 @@ class Box:
             self._refuse_links()
             return self._words
         seen = [word for pair in self.workspace.read_only for word in ("--ro-bind", *map(os.fspath, pair))]
-        return [*bubblewrap.WHOLE_MACHINE, *seen]
+        repo = os.fspath(self.workspace.repo)
+        shut = (["--bind", repo, repo], ["--remount-ro", repo]) if self.read_only else ([], [])
+        return [*bubblewrap.WHOLE_MACHINE, *shut[0], *seen, *shut[1]]
 
     @cached_property
     def _words(self) -> list[str]:

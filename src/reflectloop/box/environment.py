@@ -51,7 +51,13 @@ RUN = "REFLECTLOOP_RUN"
 _UNDER_HOME = {"PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nvm"}
 
 
-def build(workspace: Workspace, caller: Mapping[str, str], view: View | None, also: Sequence[str]) -> dict[str, str]:
+def build(
+    workspace: Workspace,
+    caller: Mapping[str, str],
+    view: View | None,
+    also: Sequence[str],
+    own_home: Path | None = None,
+) -> dict[str, str]:
     """What a command finds. With a view, HOME and the temp folder have their usual names."""
     env = {key: caller[key] for key in caller if key in ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
     env.setdefault("PATH", os.defpath)
@@ -60,7 +66,7 @@ def build(workspace: Workspace, caller: Mapping[str, str], view: View | None, al
         home = Path(caller.get("HOME") or "/")
         env |= {key: f"{home / name}" for key, name in _UNDER_HOME.items() if key not in env and (home / name).is_dir()}
     return env | {
-        "HOME": os.fspath(view.home if view else workspace.home),
+        "HOME": os.fspath(view.home if view else own_home or workspace.home),
         "TMPDIR": os.fspath(TEMP if view else workspace.tmp),
         RUN: workspace.name,
         "GIT_TERMINAL_PROMPT": "0",

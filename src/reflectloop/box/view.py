@@ -35,6 +35,7 @@ class View(NamedTuple):
     mounts: tuple[Mount, ...]
     home: Path
     root: Path  # where the project is seen
+    read_only: bool = False  # whether it may be changed there
 
     def points(self) -> Iterator[Path]:
         """Every folder outside that a mount point inside a writable one passes through."""
@@ -75,17 +76,26 @@ class View(NamedTuple):
         for name, target in _LINKED:
             if not any(mount.inside.is_relative_to(name) for mount in self.mounts):
                 yield from ("--symlink", target, name)
+        if self.read_only:  # last: the mounts inside it want their mount points made
+            yield from ("--remount-ro", os.fspath(self.root))
         yield from ("--remount-ro", "/")
 
 
-def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> View:
+def of(
+    space: Workspace,
+    caller: Mapping[str, str],
+    also: Sequence[Path],
+    *,
+    home: Path | None = None,
+    read_only: bool = False,
+) -> View:
     """The system and tools read-only, a HOME and a temp folder of its own, the workspace where the project is."""
     root = space.root
-    home = _home(caller, root)
+    own_home, home = home or space.home, _home(caller, root)
     mounts = list(_system())
     mounts += [Mount("mask", path, path) for path in toolchains.private(Path(caller.get("HOME") or "/"))]
     mounts.append(Mount("write", TEMP, space.tmp))
-    mounts.append(Mount("write", home, space.home))
+    mounts.append(Mount("write", home, own_home))
     for path in toolchains.found(caller, home, also, space.carried.values()):
         if not _covered(path, mounts) and not path.is_relative_to(root) and not root.is_relative_to(path):
             mounts.append(Mount("read", path, path))
@@ -98,7 +108,7 @@ def of(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> Vie
     mounts += [Mount("read", OBJECTS_INSIDE / str(number), path) for number, path in enumerate(space.borrowed)]
     if any(mount.inside.is_relative_to(_OTHER_TEMP) for mount in mounts):  # else it is a link
         mounts.insert(0, Mount("write", _OTHER_TEMP, space.tmp))
-    return View(tuple(mounts), home, root)
+    return View(tuple(mounts), home, root, read_only)
 
 
 def _home(caller: Mapping[str, str], root: Path) -> Path:

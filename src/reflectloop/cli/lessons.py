@@ -169,11 +169,12 @@ def _read_back(text: str, found: Iterable[Lesson], *, as_json: bool) -> None:
 
 
 @lessons.command("add")
-@click.argument("title")
+@click.argument("title", required=False)
 @click.option("--kind", type=click.Choice(KINDS), required=True, help="What it is.")
 @click.option("--body", default="", help="More of it.")
 @click.option("--keyword", "keywords", multiple=True, help="A word to find it by.")
 @click.option("--signature", default="", help="Of the failure that it is about.")
+@click.option("--run", "failed_run", metavar="RUN", help="The failed run it is about (an id, or `latest`).")
 @click.option("--fix", default="", help="What helps, in words (failfix).")
 @click.option("--command", "commands", multiple=True, help="What helps, as a shell line (failfix).")
 @click.option("--impact", is_flag=True, help="It bears on architecture, security, performance or several modules.")
@@ -184,7 +185,8 @@ def _read_back(text: str, found: Iterable[Lesson], *, as_json: bool) -> None:
 @_where
 @common
 def lessons_add(
-    title: str,
+    title: str | None,
+    failed_run: str | None,
     level: Level,
     refs: tuple[str, ...],
     scope: Scope,
@@ -195,18 +197,30 @@ def lessons_add(
 ) -> None:
     """Keep a lesson; one that is known already is counted instead.
 
+    With --run RUN the title may be left out, and a failfix with --command is tried the next time that a step fails so.
+
     \b
     Example: reflectloop lessons add --kind constraint "never edit generated files"
+    Example: reflectloop lessons add --kind failfix --run latest --command "make generate"
     """
     if level == "L1" and not refs:
         raise click.UsageError("--level L1 is cited: name the place with --ref")
+    if not title and not failed_run:
+        raise click.UsageError("Say what the lesson is: TITLE, or --run RUN for a failure.")
     room = flow.room_at(project_dir, scope)
-    kept = flow.added(room, {"title": title, **fields}, level=level, refs=refs)
+    said = {"title": title, **fields}
+    if failed_run:
+        from reflectloop.flow import failedrun
+
+        said = failedrun.lesson_of(room.folders, failed_run, said)
+    kept = flow.added(room, said, level=level, refs=refs)
     one = flow.shown(room, kept.id)
     if as_json:
         render.answer("lessons", {"new": kept.is_new, **one.record()}, next_step=f"reflectloop lessons show {one.id}")
         return
     _tell([one])
+    if failed_run and one.commands and one.status == "active":
+        say("it is tried when a step fails so again; next: reflectloop retry --reason TEXT")
     for other in one.contradicts:
         say(f"it contradicts {other}; next: reflectloop lessons retire ID --reason TEXT", err=True)
 

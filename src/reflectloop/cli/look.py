@@ -35,6 +35,8 @@ def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> N
         detail = one["error_code"] or (f"{one['touched']} file(s) changed" if one["touched"] is not None else "")
         done = f"{one['steps_done']}/{one['steps_total']} steps"
         say(f"  {mark} {one['run_id']}  {done}  {detail}  {one['note']}".rstrip())
+    for fix in seen["known_fixes"]:
+        say(f"{paint('dim', 'known:')} {render.known_fix(fix)}")
     for warning in seen["warnings"]:
         say(f"{paint('yellow', '!')} {warning}")
     if seen["torn_apply"]:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from reflectloop import secrets
 from reflectloop.cli.render import harmless, tell_program
+from reflectloop.flow import recovery
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
@@ -46,6 +47,9 @@ class Events:
     def output(self, step_id: str, data: bytes) -> None:
         pass
 
+    def warning(self, step_id: str, words: str) -> None:
+        pass
+
 
 class Plain:
     """One line when a step begins and one when it ends."""
@@ -72,6 +76,8 @@ class Plain:
         match entry.event:
             case events.StepStarted(step_id=name):
                 self.started(name)
+            case events.FixTried(step_id=name) as fix:
+                self.write(Text(f"  {name}  {recovery.tried(fix.payload())}", style="dim"))
             case events.StepFinished() as ended:
                 self.finished += 1
                 self.ended(ended)
@@ -92,6 +98,9 @@ class Plain:
 
     def output(self, step_id: str, data: bytes) -> None:
         pass
+
+    def warning(self, step_id: str, words: str) -> None:
+        self.write(Text.assemble(("! ", "yellow"), (f"{step_id}  {words.splitlines()[0]}", "dim")))
 
     def __enter__(self) -> Self:
         return self

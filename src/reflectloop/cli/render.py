@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -113,6 +113,13 @@ def explain(error: ReflectloopError) -> None:
     for fault in error.faults:
         say(f"  {fault}", err=True)
     say(f"{paint('dim', 'next:')} {error.next_step}", err=True)
+
+
+def known_fix(one: Mapping[str, Any]) -> str:
+    """A fix that lessons hold, as a card carries it: somebody's words."""
+    luck = f"worked {one['worked']} of {one['worked'] + one['failed']}"
+    how = "is tried by itself" if one["executable"] else "in dispute" if one["status"] == "conflict" else "advice"
+    return f"{one['id']} ({luck}, {how}): {one['fix'] or one['title']}"
 
 
 def colours() -> Callable[[str, str], str]:

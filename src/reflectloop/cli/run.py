@@ -246,6 +246,8 @@ def tell(outcome: Outcome) -> None:
         say(f"{paint('yellow', 'warning:')} {warning}", err=True)
     if outcome.error:
         render.explain(outcome.error)
+        for one in outcome.known_fixes:
+            say(f"{paint('dim', 'known:')} {render.known_fix(one)}", err=True)
         say(f"{paint('dim', 'card:')} {envelope.artifacts_written[-1]}", err=True)
         return
     count = len(outcome.touched)

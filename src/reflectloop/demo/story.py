@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop.demo import learning
 from reflectloop.errors import Internal
 from reflectloop.flow import finish
 from reflectloop.flow.line import Outcome, Request
@@ -103,6 +104,7 @@ def play(say: Say) -> None:
         if process.capture([sys.executable, "-m", "unittest", "-q"], cwd=project).code:
             raise Internal("demo: the applied patch does not pass the project's tests")
         say("moral", "the project's own tests now pass in your tree")
+        learning.play(project, stage, say)
         for entry in (stage / "sandbox").iterdir():
             files.remove_tree(entry)
 

@@ -63,14 +63,14 @@ class Response(Strict):
 
 def clean(response: Response) -> Response:
     """What an agent reads and a disk keeps: no secret in it, whatever file or command it came from."""
-    return Response.model_validate(_redacted(response.as_json()))
+    return Response.model_validate(redacted(response.as_json()))
 
 
-def _redacted(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def redacted(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, str):
         return secrets.current().redact(value) if value else value
     if isinstance(value, list):
-        return [_redacted(item) for item in value]
+        return [redacted(item) for item in value]
     if isinstance(value, dict):
-        return {key: _redacted(item) for key, item in value.items()}
+        return {key: redacted(item) for key, item in value.items()}
     return value

@@ -7,12 +7,12 @@ from typing import Any
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import Response
 
-_DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
 def request_schema() -> dict[str, Any]:
-    return {**_DIALECT, **Request.model_json_schema()}
+    return {**DIALECT, **Request.model_json_schema()}
 
 
 def response_schema() -> dict[str, Any]:
-    return {**_DIALECT, **Response.model_json_schema(mode="serialization")}
+    return {**DIALECT, **Response.model_json_schema(mode="serialization")}

@@ -9,6 +9,7 @@ from pydantic_core import CoreSchema
 
 from reflectloop.fileops import paths
 from reflectloop.plan.model import Command
+from reflectloop.terms import Track
 
 
 def _one_line(text: str) -> str:
@@ -76,6 +77,22 @@ class Context(Strict):
     background: Annotated[str, Field(max_length=20_000)] = ""
 
 
+class Criterion(Strict):
+    """What is to be true in the end, and the command that shows it."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+    text: Words
+    check: Command | None = None
+
+
+class Contract(Strict):
+    """What the whole change must prove, in the gates at its end."""
+
+    track: Track = Track.DIRECT
+    acceptance: tuple[Criterion, ...] = ()
+    may_change: tuple[Words, ...] = ()
+
+
 class PlanInit(Strict):
     """Makes the task: from a plan file of the workspace, or from the steps given here."""
 
@@ -87,6 +104,7 @@ class PlanInit(Strict):
     constraints: tuple[Words, ...] = ()
     steps: tuple[Step, ...] = ()
     finalDone: tuple[Words, ...] = ()  # noqa: N815
+    contract: Contract | None = None
 
 
 class Preflight(Strict):
@@ -94,6 +112,7 @@ class Preflight(Strict):
 
     op: Literal["triflow_state_preflight"]
     step: StepName | None = None  # which one the caller believes is next
+    reason: Annotated[str, Field(max_length=20_000)] = ""  # why the attempt before is given up
 
 
 class Finalize(Strict):

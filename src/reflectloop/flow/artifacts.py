@@ -8,11 +8,14 @@ from typing import Any
 
 from reflectloop import secrets
 from reflectloop.box import environment
-from reflectloop.errors import SecretLeak
+from reflectloop.errors import ReflectloopError, SecretLeak
 from reflectloop.flow import exchange, publish, report, tasks
 from reflectloop.flow.envelope import Envelope, of_error
+from reflectloop.flow.folders import user_knowledge
 from reflectloop.flow.line import Line
+from reflectloop.flow.steps import CANCELLED, StepResult
 from reflectloop.plan import load as plans
+from reflectloop.reflect.record import FailureRecord
 from reflectloop.verify import evidence
 from reflectloop.world import clock, files
 
@@ -110,13 +113,45 @@ def _asked_key(line: Line) -> str | None:
     return str(there[0]) if there else None
 
 
-def _card(line: Line, total: int) -> dict[str, Any]:
+def failure_of(line: Line) -> FailureRecord:
     from reflectloop.flow import failures  # noqa: PLC0415 - a run that goes well needs no diagnosis
 
     assert line.error  # noqa: S101
+    attempt = len(line.task.failures if line.task else []) + 1
+    found = failures.of(line.error, _failed(line), attempt, line.config.reflect, line.folders.root)
+    return failures.counted(found, _times_seen(line, found.signature))
+
+
+def _failed(line: Line) -> StepResult | None:
+    failed = [step for step in line.steps if not step.success]
+    return next((step for step in failed if step.error_code != CANCELLED), failed[0] if failed else None)
+
+
+def _times_seen(line: Line, signature: str) -> int:
+    """In this task, with this time."""
+    task = line.task
+    told = task is not None and task.latch is not None and task.latch.run_id == line.run_id
+    return len(task.met.get(signature, ()) if task else ()) + (not told)
+
+
+def _known_fixes(line: Line, record: FailureRecord) -> list[dict[str, object]]:
+    if not (line.folders.knowledge.is_dir() or user_knowledge().is_dir()):
+        return []
+    from reflectloop.flow import mending  # noqa: PLC0415
+
+    try:
+        return mending.known(line.folders, record)
+    except (ReflectloopError, OSError) as fault:
+        line.warnings.append(f"known fixes could not be looked up: {fault}")
+        return []
+
+
+def _card(line: Line, total: int) -> dict[str, Any]:
+    assert line.error  # noqa: S101
     asked = line.loaded.path if line.loaded else line.request.plan
     history = line.task.failures if line.task else []
-    failed = next((step for step in line.steps if not step.success), None)
+    record = line.failure or failure_of(line)
+    line.known_fixes = _known_fixes(line, record)
     return report.blocker_body(
         line.error,
         at=line.started,
@@ -125,7 +160,9 @@ def _card(line: Line, total: int) -> dict[str, Any]:
         steps=line.steps,
         total=total,
         history=history,
-        record=failures.of(line.error, failed, len(history) + 1, line.config.reflect, line.folders.root),
+        record=record,
+        times_seen=_times_seen(line, record.signature),
+        known_fixes=line.known_fixes,
     ) | (_escalation(line.gates.packet) if line.gates and line.gates.packet else {})
 
 

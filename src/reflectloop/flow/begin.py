@@ -30,6 +30,8 @@ plan:
         - tree-is-sound
 """
 
+_TABLES = "agents"  # as many as the user names
+
 
 def settings_text(*, triflow: bool = False) -> str:
     """Every setting with its default and what it means, commented out but for what was asked for."""
@@ -39,6 +41,9 @@ def settings_text(*, triflow: bool = False) -> str:
     ]
     for section, info in config.Config.model_fields.items():
         lines.append(f"[{section}]")
+        if section == _TABLES:
+            lines += ["# a table for each agent of your own, such as [agents.local]; see docs/agents.md", ""]
+            continue
         for name, setting in type(info.default).model_fields.items():
             lines += [f"# {setting.description}", f"# {name} = {_toml(setting.default)}"]
         lines.append("")
@@ -89,8 +94,9 @@ def settings(start: Path) -> list[dict[str, Any]]:
     root = project.locate(start)
     values = config.load(root)
     out = []
-    for section in config.Config.model_fields:
-        model = getattr(values, section)
+    named = {f"{_TABLES}.{name}": agent for name, agent in values.agents.items()}
+    plain = {name: getattr(values, name) for name in config.Config.model_fields if name != _TABLES}
+    for section, model in {**plain, **named}.items():
         for name in type(model).model_fields:
             value = model.model_dump(mode="json")[name]
             origin = config.NAME if name in model.model_fields_set else "default"

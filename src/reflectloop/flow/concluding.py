@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from reflectloop.errors import NothingToDo
+from reflectloop.fileops.steps import Contract
 from reflectloop.flow import views
 from reflectloop.flow.answers import Answers
 from reflectloop.flow.folders import Folders
 from reflectloop.plan.load import Loaded
-from reflectloop.plan.model import Check, Plan, Step
+from reflectloop.plan.model import Acceptance, Check, Objective, Plan, Step
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
-from reflectloop.terms import Track
 from reflectloop.workspace.store import Store
 
 FORM = "fileops"
@@ -46,13 +46,32 @@ def _end_pause(folders: Folders, task: Task, run: Run) -> None:
 
 def plan_of(folders: Folders, task: Task, run: Run) -> Loaded:
     """The plan that `triflow_plan_init` gave, and every step's own checks by name."""
+    contract = _contract(run)
+    met = {f"acceptance-{one.id}": Check(run=one.check) for one in contract.acceptance if one.check}
     plan = Plan(
         title=task.title,
-        track=Track.DIRECT,
-        checks=dict(_checks(run)),
+        objective=Objective(goal=_goal(run)),
+        track=contract.track,
+        acceptance=tuple(
+            Acceptance(id=one.id, text=one.text, check=f"acceptance-{one.id}" if one.check else None)
+            for one in contract.acceptance
+        ),
+        may_change=contract.may_change,
+        checks={**dict(_checks(run)), **met},
         steps=tuple(Step(id=name, title=run.titles.get(name, "")) for name in run.steps),
     )
     return Loaded(plan, folders.journal(task.id), FORM, "", (), {})
+
+
+def _contract(run: Run) -> Contract:
+    """What `triflow_plan_init` said; a task of before, or one that says nothing, owes nothing more."""
+    said = run.objective.get("contract")
+    return Contract.model_validate(said) if isinstance(said, dict) else Contract()
+
+
+def _goal(run: Run) -> str:
+    said = run.objective.get("objective")
+    return str(said.get("goal", "")) if isinstance(said, dict) else ""
 
 
 def _checks(run: Run) -> Iterator[tuple[str, Check]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pydantic import JsonValue
 
@@ -29,12 +30,19 @@ from reflectloop.state.transitions import State
 from reflectloop.verify import evidence
 from reflectloop.world import clock
 
-_ATTEMPTS = 3
+ATTEMPTS = 3
 _CHECK_TIMEOUT_S = 600
 _SHOWN = 300  # of a command, in the journal
 _LEFT = ("pending", "running", "blocked", "failed")
 # Words of the protocol that say what to look at after a step was finalized; others are not known.
 _KNOWN_WORDS = frozenset(("", "verify_pointer_moved"))
+
+
+class Proven(NamedTuple):
+    """What the engine ran on a tree, all of it well; on any other tree it shows nothing."""
+
+    tree: str
+    checks: list[events.Json]
 
 
 @dataclass
@@ -48,6 +56,7 @@ class Tasks:
     box: Box | None = None
     pending: list[events.Event] = field(default_factory=list)
     opened: str | None = None  # a task that this request opened
+    proven: Proven | None = None  # what the engine has already run
 
     # What stands --------------------------------------------------------------------------------------------------
 
@@ -109,6 +118,7 @@ class Tasks:
                     "context": op.context.model_dump(mode="json"),
                     "constraints": list(op.constraints),
                     "finalDone": list(op.finalDone),
+                    **({"contract": op.contract.model_dump(mode="json")} if op.contract else {}),
                 },
             )
         )
@@ -119,10 +129,10 @@ class Tasks:
         step = self._current(run, op.step)
         if step.status == "blocked":
             raise Refusal(f"step {step.id} is blocked: {step.reason}", hint=f"reflectloop answer {step.id} TEXT")
-        if step.attempts >= _ATTEMPTS:
-            raise Refusal(f"step {step.id} had its {_ATTEMPTS} attempts", hint="split it, or mark it blocked")
+        if step.attempts - step.forgiven >= ATTEMPTS:
+            raise Refusal(f"step {step.id} had its {ATTEMPTS} attempts", hint="split it, or mark it blocked")
         if step.status == "running":
-            self.pending.append(self._ended(run, step, seen, good=False, reason="begun again"))
+            self.pending.append(self._ended(run, step, seen, good=False, reason=op.reason or "begun again"))
         if step.status in ("running", "failed"):
             reason = "another attempt"
             self.pending.append(events.StepsReset(run_id=run.id, steps=[step.id], how="retry", reason=reason))
@@ -194,16 +204,18 @@ class Tasks:
 
     def _prove(self, run: Run, step: Step, seen: Seen) -> list[events.Json]:
         """By the step's own checks, run here and now; a step without any by what this request ran, all of it well."""
+        if self.proven and self.proven.tree == seen.tree and self.proven.checks:
+            return self.proven.checks
         wanted = run.details.get(step.id, {}).get("checks")
         if isinstance(wanted, list) and wanted:
             return [self._check(number, command) for number, command in enumerate(wanted, 1)]
-        ran = [proof for proof in seen.commands if proof.exitCode == 0]
+        ran = [one for one in seen.commands if one.exitCode == 0]
         if not ran or len(ran) != len(seen.commands):
             raise Refusal(
                 f"nothing the engine ran shows that step {step.id} is done; words are no evidence",
                 hint="put a `run` op that shows it before this one, in the same request; or give the step checks",
             )
-        return [_proof("exit", proof.cmd) for proof in ran]
+        return [proof("exit", one.cmd) for one in ran]
 
     def _check(self, number: int, command: object) -> events.Json:
         assert self.box  # noqa: S101 - requests are carried out in one
@@ -222,7 +234,7 @@ class Tasks:
                 f"check {number} of the step does not hold: {said[:_SHOWN]}: it {why}",
                 hint=f"it printed: {printed.strip()}" if printed.strip() else "it printed nothing",
             )
-        return _proof("check", words, output_sha256=seen, duration_ms=done.duration_ms)
+        return proof("check", words, output_sha256=seen, duration_ms=done.duration_ms)
 
     def _ended(
         self, run: Run, step: Step, seen: Seen, *, good: bool, reason: str = "", checks: list[events.Json] | None = None
@@ -262,7 +274,7 @@ class Tasks:
         self.pending, self.opened = [], None
 
 
-def _proof(kind: str, command: str | Sequence[str], **seen: object) -> events.Json:
+def proof(kind: str, command: str | Sequence[str], **seen: object) -> events.Json:
     """What the engine saw to go well, as a check of the step."""
     shown = (command if isinstance(command, str) else shlex.join(command))[:_SHOWN]
     held: events.Json = {

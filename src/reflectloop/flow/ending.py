@@ -33,6 +33,7 @@ def finish(line: Line) -> Outcome:
     if line.journal:
         line.journal.close()
         line.warnings += views.refresh(line.journal.path.parent)
+    _learn(line)
     bound_by = next((limiter.mechanism for limiter in line.limiters.values()), None)
     closing = [space.close for space in line.spaces] + [limiter.close for limiter in line.limiters.values()]
     for close in closing:
@@ -44,7 +45,7 @@ def finish(line: Line) -> Outcome:
     envelope = artifacts.envelope_of(line).model_copy(update={"limits_by": bound_by})
     artifacts.write(line, envelope)
     envelope = envelope.model_copy(update={"warnings": list(dict.fromkeys(line.warnings))})
-    return Outcome(envelope, line.folder, line.steps, line.touched, line.error)
+    return Outcome(envelope, line.folder, line.steps, line.touched, line.error, tuple(line.known_fixes))
 
 
 def _settle_task(line: Line) -> None:
@@ -63,7 +64,10 @@ def _settle_task(line: Line) -> None:
         return
     if line.error and not (line.task.latch and line.task.latch.run_id == line.run_id):
         failed = next((step.id for step in line.steps if step.error_code not in (None, CANCELLED)), None)
-        held = tasks.set_latch(line.folders, line.journal, line.error, _place(line, failed))
+        line.failure = artifacts.failure_of(line)
+        held = tasks.set_latch(
+            line.folders, line.journal, line.error, _place(line, failed), line.failure.signature if failed else ""
+        )
         if held:
             line.warnings += publish.set_home_latch(
                 line.folders, line.config.publish, held, "stop" if tasks.stops(line.error) else "failure"
@@ -78,6 +82,16 @@ def _settle_task(line: Line) -> None:
     if not line.error:
         tasks.close(line.folders, line.task)
         publish.remove_home_latch(line.folders, line.config.publish)
+
+
+def _learn(line: Line) -> None:
+    """How fixes did, and what changed where an earlier run had failed; for a run of which neither is true, nothing."""
+    mended = any(step.fixes for step in line.steps)
+    recovered = not line.error and line.task is not None and line.task.failures
+    if line.begun and (mended or recovered):
+        from reflectloop.flow import harvest  # noqa: PLC0415 - most runs teach nothing
+
+        line.warnings += harvest.keep(line)
 
 
 def _pause(line: Line) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import ValidationError
 
+from reflectloop import secrets
 from reflectloop.errors import NothingToDo, StateDamaged
 from reflectloop.flow import learnt, tickets
 from reflectloop.flow.folders import Folders, RunFolder
@@ -16,6 +17,7 @@ from reflectloop.reflect.record import FailureRecord, class_of
 from reflectloop.world import clock
 
 _MOST_CARDS = 50
+_LONGEST = 200  # of a title
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -45,6 +47,29 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     shelf = tickets.shelf(folders)
     tickets.open_ticket(shelf, ticket, context)
     return Opened(shelf, ticket, context)
+
+
+def record_of(run: RunFolder) -> FailureRecord:
+    """How a run failed."""
+    return _record(run, _card(run))
+
+
+def named(record: FailureRecord) -> str:
+    """A failure in a line: what the tool said, else what most likely caused it."""
+    told = record.diagnosis
+    said = (told.line or told.root_cause) if told else record.log_excerpt
+    return secrets.current().redact(said or record.code)[:_LONGEST]
+
+
+def lesson_of(folders: Folders, name: str, said: dict[str, Any]) -> dict[str, Any]:
+    """What a person says of a failed run as a lesson: the failure by its signature, and what to run is tried next time.
+
+    Every field that was said stands; the title is the likely cause where none was.
+    """
+    run = folders.find_run(name)
+    record = record_of(run)
+    made = {"title": named(record), "signature": record.signature, "status": "active" if said["commands"] else None}
+    return {**made, **{field: value for field, value in said.items() if value}}
 
 
 class Told(NamedTuple):

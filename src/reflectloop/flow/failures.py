@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflectloop.config import ReflectConfig
-from reflectloop.errors import InvalidInput, ReflectloopError
+from reflectloop.errors import Internal, InvalidInput, ReflectloopError, by_code
 from reflectloop.flow import diagnose, hugelog
 from reflectloop.flow.steps import StepResult
 from reflectloop.reflect import diagnosis
 from reflectloop.reflect.diagnosis import Attempt
-from reflectloop.reflect.record import FailureRecord
+from reflectloop.reflect.record import FailureRecord, class_of
 from reflectloop.reflect.rule import Rules
 from reflectloop.verify import reports
 
@@ -28,7 +28,22 @@ def of(
     log = printed.decode("utf-8", "replace")
     result = reports.judge(reports.read(printed), exit_code=step.exit_code or 1, log=log)
     found = diagnosis.diagnose(printed, result, rules=_rules(settings, root), about=about) if printed else None
-    return found or diagnosis.bare(step.reason or error.message, about)
+    if found:
+        return found
+    # By the step's own code: what a whole run ends with may be that this was one time too many.
+    named = diagnosis.bare(step.reason or error.message, about._replace(code=step.error_code))
+    return diagnosis.bare(step.reason or error.message, about).model_copy(update={"signature": named.signature})
+
+
+def of_step(step: StepResult, settings: ReflectConfig, root: Path) -> FailureRecord:
+    """The same while the run still goes on."""
+    return of(by_code(step.error_code or Internal.code)(step.reason or "failed"), step, 1, settings, root)
+
+
+def counted(record: FailureRecord, times: int) -> FailureRecord:
+    """With the class that so many times of one failure in a task make of it."""
+    kind = class_of(record.category, code=record.code, times_seen=times)
+    return record.model_copy(update={"error_class": kind})
 
 
 def _rules(settings: ReflectConfig, root: Path) -> Rules:

@@ -15,6 +15,7 @@ from reflectloop.world import files
 
 RUN_ID = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}")
 TASK_ID = re.compile(r"T-\d{8}-[0-9a-f]{6}")
+KNOWLEDGE = "knowledge"
 _OWNER = "owner.json"
 # What could make the engine act outside the project, were it not ours.
 _ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock", "cache", "requests", "asked")
@@ -146,6 +147,10 @@ class Folders(NamedTuple):
             raise NothingToDo("nothing has run here yet", next_step="reflectloop run PLAN")
         return RunFolder(self.own / "runs" / run_id)
 
+    @property
+    def knowledge(self) -> Path:
+        return self.own / KNOWLEDGE
+
     def journal(self, task_id: str) -> Path:
         return self.own / "tasks" / task_id / "journal.jsonl"
 
@@ -154,6 +159,11 @@ class Folders(NamedTuple):
 
     def set_current_task(self, task_id: str) -> None:
         files.write_atomic(self.own / "current", task_id + "\n")
+
+
+def user_knowledge() -> Path:
+    settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return settings / "reflectloop" / KNOWLEDGE
 
 
 def folders_at(start: Path, mode: project.Mode = "auto") -> Folders:

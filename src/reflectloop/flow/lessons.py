@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from reflectloop import config, secrets
 from reflectloop.errors import Fault, InvalidInput, NothingToDo
-from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.folders import Folders, folders_at, user_knowledge
 from reflectloop.knowledge import advice, exchange, library
 from reflectloop.knowledge.advice import Advice, Moment
 from reflectloop.knowledge.lesson import Kind, Lesson, Level, Page, Scope, Sighting, Status
@@ -21,17 +21,14 @@ from reflectloop.policy.in_force import ACCEPTED
 from reflectloop.terms import wrong_shape
 from reflectloop.world import clock
 
-FOLDER = "knowledge"
-
 
 def project_shelf(folders: Folders) -> Shelf:
-    return Shelf(folders.own / FOLDER, folders.own / "cache" / "lessons")
+    return Shelf(folders.knowledge, folders.own / "cache" / "lessons")
 
 
 def user_shelf() -> Shelf:
-    settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Shelf(settings / "reflectloop" / FOLDER, cache / "reflectloop" / "lessons", "user")
+    return Shelf(user_knowledge(), cache / "reflectloop" / "lessons", "user")
 
 
 class Room(NamedTuple):

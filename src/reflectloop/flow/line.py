@@ -22,9 +22,10 @@ from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.recovery import Point
 from reflectloop.flow.steps import StepResult
 from reflectloop.plan.load import Loaded
+from reflectloop.reflect.record import FailureRecord
 from reflectloop.state.fold import Task
 from reflectloop.state.journal import Entry, Journal
-from reflectloop.terms import Isolation
+from reflectloop.terms import Isolation, Role
 from reflectloop.verify import evidence
 from reflectloop.verify.evidence import Chain
 from reflectloop.verify.verdict import Verdict
@@ -44,6 +45,7 @@ class Observer(Protocol):
     def happened(self, entry: Entry) -> None: ...
     def command(self, step_id: str, words: str) -> None: ...
     def output(self, step_id: str, data: bytes) -> None: ...
+    def warning(self, step_id: str, words: str) -> None: ...
 
 
 class Nobody:
@@ -60,6 +62,9 @@ class Nobody:
         pass
 
     def output(self, step_id: str, data: bytes) -> None:
+        pass
+
+    def warning(self, step_id: str, words: str) -> None:
         pass
 
 
@@ -86,6 +91,7 @@ class Outcome(NamedTuple):
     steps: list[StepResult]
     touched: tuple[Touched, ...]
     error: ReflectloopError | None
+    known_fixes: tuple[dict[str, object], ...] = ()  # of that
 
 
 class Line:
@@ -110,6 +116,8 @@ class Line:
         self.touched: tuple[Touched, ...] = ()
         self.warnings: list[str] = []
         self.error: ReflectloopError | None = None
+        self.failure: FailureRecord | None = None  # the record of that
+        self.known_fixes: list[dict[str, object]] = []  # as the card carries them
         self.begun = False
         self.wall = Wall(Isolation.NONE, "nothing")
         self.limiters: dict[str, Limiter] = {}
@@ -140,7 +148,10 @@ class Line:
         return self.again().split(" run", 1)[0] + " resume" if self.begun else self.again()
 
     def stamp(self) -> str:
-        return self.wall.stamp(step.network for step in self.loaded.plan.steps) if self.loaded else str(self.wall.level)
+        if self.loaded is None:
+            return str(self.wall.level)
+        agents = (self.config.network_of(Role(step.agent.role)) for step in self.loaded.plan.steps if step.agent)
+        return self.wall.stamp([*(step.network for step in self.loaded.plan.steps), *agents])
 
     def chain(self) -> Chain:
         """The evidence of this run; what its steps showed comes first."""

@@ -76,10 +76,20 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         "torn_apply": torn,
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
+        "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
         "warnings": views.edited(folders.journal(current).parent) if current else [],
         "next": "reflectloop unlock --reason TEXT" if stop else "reflectloop apply" if torn else _next(runs),
     }
+
+
+def _known_fixes(folders: Folders, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What helped against the failure that the last run ended with."""
+    if not runs or runs[-1]["status"] != "failed":
+        return []
+    card = RunFolder(folders.own / "runs" / runs[-1]["run_id"]).blocker
+    found = _read_yaml(card).get("known_fixes") if card.exists() else None
+    return [one for one in found or () if isinstance(one, dict) and "id" in one]
 
 
 def _run(folders: Folders, run: Run, *, paused: bool = False) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reflectloop import config, policy
-from reflectloop.flow.admission import reach, refuse_agents, refuse_commands
+from reflectloop.flow.admission import networks, reach, refuse_agents, refuse_commands
 from reflectloop.flow.line import Outcome, Request
 from reflectloop.flow.steps import describe as describe_check
 from reflectloop.flow.steps import words
@@ -21,10 +21,10 @@ def preview(request: Request) -> dict[str, Any]:
     root = project.locate(request.start, request.mode)
     settings = config.load(root)
     loaded = plans.load(plans.locate(root, request.plan))
-    refuse_agents(loaded, settings.roles)
+    refuse_agents(loaded, settings, request.caller, root)
     refuse_commands(loaded, policy.of(settings.policy, root))
     wall = reach(settings, request, loaded)
-    asked = [step.network for step in loaded.plan.steps]
+    asked = networks(settings, loaded.plan).values()
     return {**describe(loaded), "isolation": wall.stamp(asked), "network": str(wall.network(None))}
 
 
@@ -74,11 +74,13 @@ def outcome_data(outcome: Outcome) -> dict[str, Any]:
                 "duration_ms": step.duration_ms,
                 "tree": step.tree,
                 "checks": [{"name": check.name, "held": check.held, "reason": check.reason} for check in step.checks],
+                "fixes": [fix._asdict() for fix in step.fixes],
             }
             for step in outcome.steps
         ],
         "touched_files": [
             {"path": change.path, "change": change.change, "from": change.source} for change in outcome.touched
         ],
+        "known_fixes": list(outcome.known_fixes),
         "patch": str(outcome.folder.patch) if not outcome.error else None,
     }

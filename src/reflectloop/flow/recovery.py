@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.box import environment
 from reflectloop.errors import NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
 from reflectloop.flow.folders import Folders, RunFolder
-from reflectloop.flow.steps import StepResult
+from reflectloop.flow.steps import StepResult, Tried, last_lines
 from reflectloop.plan.model import Plan
 from reflectloop.state import journal
 from reflectloop.state.events import BY_REQUESTS, IMPORTED, Json, StepFinished
@@ -128,10 +128,26 @@ def results(plan: Plan, run: Run, logs: Path) -> list[StepResult]:
     """The steps that came to their end, as they were told when they did; in the order of the journal."""
     titles = {step.id: step.title for step in plan.steps}
     ended = [step.ended for step in map(run.steps.__getitem__, run.order) if step.ended]
-    return [_result(one, titles.get(one.step_id, ""), logs) for one in ended]
+    return [_result(one, titles.get(one.step_id, ""), logs, _fixes(run, one.step_id)) for one in ended]
 
 
-def _result(ended: StepFinished, title: str, logs: Path) -> StepResult:
+def _fixes(run: Run, step_id: str) -> tuple[Tried, ...]:
+    return tuple(tried(one) for one in run.fixes if one["step_id"] == step_id)
+
+
+def kept(fix: Tried) -> dict[str, Any]:
+    """A fix that was tried as the journal keeps it."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
+
+
+def tried(said: Json) -> Tried:
+    """Back from there."""
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    return Tried(**{name: fields[name] for name in Tried._fields})  # type: ignore[arg-type]
+
+
+def _result(ended: StepFinished, title: str, logs: Path, fixes: tuple[Tried, ...]) -> StepResult:
+    written = tuple(_logs_of(ended.step_id, logs))
     return StepResult(
         id=ended.step_id,
         title=title,
@@ -139,11 +155,13 @@ def _result(ended: StepFinished, title: str, logs: Path) -> StepResult:
         duration_ms=ended.duration_ms,
         tree=ended.tree,
         changed=ended.changed,
-        logs=tuple(_logs_of(ended.step_id, logs)),
+        logs=written,
         checks=tuple(_check(one, logs) for one in ended.checks),
         error_code=ended.error_code,
         reason=ended.reason,
         command=ended.command,
+        tail=last_lines(written[-1]) if written and ended.error_code and ended.command else "",
+        fixes=fixes,
     )
 
 

@@ -11,7 +11,7 @@ from reflectloop import secrets
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.folders import RunFolder
-from reflectloop.flow.steps import StepResult
+from reflectloop.flow.steps import StepResult, Tried
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state.fold import COUNTED, Run
 from reflectloop.workspace.patch import Touched
@@ -67,11 +67,17 @@ def _step(step: StepResult, folder: RunFolder) -> dict[str, Any]:
         "log_paths": logs,
         "duration_ms": step.duration_ms,
         "tree": step.tree,
+        "fixes": [_fix(fix) for fix in step.fixes],
         "checks": [
             {"name": check.name, "held": check.held, "reason": check.reason, "exit_code": check.exit_code}
             for check in step.checks
         ],
     }
+
+
+def _fix(fix: Tried) -> dict[str, Any]:
+    """A fix that was tried; what it changed is part of the step's tree."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
 
 
 def _failure(error: ReflectloopError, step: StepResult | None) -> dict[str, Any]:
@@ -96,6 +102,8 @@ def blocker_body(
     total: int,
     history: list[Run],
     record: FailureRecord,
+    times_seen: int,
+    known_fixes: list[dict[str, object]],
 ) -> dict[str, Any]:
     failed = next((step for step in steps if not step.success), None)
     evidence = [str(fault) for fault in error.faults]
@@ -113,12 +121,15 @@ def blocker_body(
         ],
         "root_cause_hypothesis": [record.diagnosis.root_cause] if record.diagnosis else [],
         "failure": record.as_data(),
-        "known_fixes": [],
+        "times_seen": times_seen,
+        "known_fixes": known_fixes,
+        "fixes_tried": [_fix(one) for step in steps for one in step.fixes],
         "run_id": run_id,
         "steps_completed": sum(step.success for step in steps),
         "steps_total": total,
         "commands": {"look": f"reflectloop log {run_id}", "retry": _retry(error, plan), "next": error.next_step}
-        | _unlock(error),
+        | _unlock(error)
+        | _teach(steps, run_id),
     }
 
 
@@ -126,9 +137,19 @@ def _retry(error: ReflectloopError, plan: str) -> str:
     return "reflectloop retry --reason TEXT" if error.code in COUNTED else f"reflectloop run {plan}"
 
 
+def _teach(steps: list[StepResult], run_id: str) -> dict[str, str]:
+    """How the next run that fails so is told what helps."""
+    failed = any(not step.success for step in steps)
+    return {"teach": f"reflectloop lessons add --kind failfix --run {run_id} --command CMD"} if failed else {}
+
+
 def _unlock(error: ReflectloopError) -> dict[str, str]:
     stopped = error.code in ("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "LATCHED")
     return {"unlock": "reflectloop unlock --reason TEXT"} if stopped else {}
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("`", "'")
 
 
 def summary(
@@ -155,6 +176,7 @@ def summary(
         outcome = "done" if step.success else f"**{step.error_code}**: {step.reason}"
         name = f"{step.id} {step.title}".strip().replace("|", "\\|")
         lines.append(f"| {name} | {outcome} | {step.duration_ms / 1000:.1f} s | {'yes' if step.changed else 'no'} |")
+        lines += [f"| · {_cell(str(fix))} | `{_cell('; '.join(fix.commands))}` | | |" for fix in step.fixes]
         lines += [
             f"| · check {check.name} | {check.reason} | {check.duration_ms / 1000:.1f} s | |" for check in step.checks
         ]

@@ -41,6 +41,16 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: 
     """What the engine saw while the steps ran: their commands' exit codes, and their checks. L2, since not sealed."""
     for step in steps:
         seen = {"tree": step.tree, "base_tree": base, "plan_hash": plan_hash, "isolation": isolation}
+        for fix in step.fixes:
+            _add(
+                chain,
+                f"step {step.id}: {fix}",
+                kind="fix",
+                exit_code=None,
+                duration_ms=0,
+                output_sha256=evidence.digest_of(step.logs[0].parent / fix.log) if fix.log and step.logs else None,
+                **seen,
+            )
         for check in step.checks:
             _add(
                 chain,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from reflectloop.box.box import Box, Order
 from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, VerificationFailed
@@ -16,6 +16,35 @@ from reflectloop.workspace.record import Unrecordable
 
 _TAIL_LINES = 12
 CANCELLED = "CANCELLED"  # of a step, never of a run
+
+
+class Tried(NamedTuple):
+    """A fix that lessons held for how a step failed, tried before the step was done again."""
+
+    lesson: str  # its id
+    outcome: Literal["worked", "failed", "other", "refused"]  # other: the failure went, and another came
+    title: str
+    scope: Literal["project", "user"]
+    signature: str  # of the failure it was tried against
+    fix: str
+    commands: tuple[str, ...]
+    changed: tuple[str, ...] = ()  # files, by the fix itself; they are part of the step's change
+    reason: str = ""
+    log: str = ""
+    tried: str = ""  # when
+
+    def __str__(self) -> str:
+        more = f" ({self.reason})" if self.reason else ""
+        files = f"; it changed {', '.join(self.changed)}" if self.changed else ""
+        return f"known fix {self.lesson} tried: {_CAME_OF_IT[self.outcome]}{more}{files}"
+
+
+_CAME_OF_IT = {
+    "worked": "worked",
+    "failed": "did not help",
+    "other": "the failure went, and another came",
+    "refused": "was refused and not run",
+}
 
 
 class StepResult(NamedTuple):
@@ -33,10 +62,21 @@ class StepResult(NamedTuple):
     tail: str = ""
     nested: tuple[str, ...] = ()
     doubtful: tuple[str, ...] = ()  # redacted from its output
+    fixes: tuple[Tried, ...] = ()
 
     @property
     def success(self) -> bool:
         return self.error_code is None
+
+
+class Broken(NamedTuple):
+    """A step that failed, where it did, and how it is done again."""
+
+    step: Step
+    box: Box
+    before: str  # the tree it began with
+    result: StepResult
+    again: Callable[[tuple[Path, ...]], StepResult]  # behind the logs there are
 
 
 class _Failure(NamedTuple):
@@ -52,6 +92,7 @@ class Show(NamedTuple):
 
     command: Callable[[str, str], None]
     output: Callable[[str, bytes], None]
+    warning: Callable[[str, str], None] = lambda _step, _words: None
 
 
 def words(command: Command) -> str:
@@ -69,10 +110,31 @@ def describe(check: Check) -> str:
     return "; ".join(said)
 
 
-def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> StepResult:
-    """Never raises for what a command did; that is a value. Escapes and leaks are raised."""
+class Unwell(NamedTuple):
+    """Why an agent's work on a step is not worth checking."""
+
+    code: str
+    reason: str
+
+
+def execute(
+    plan: Plan,
+    step: Step,
+    box: Box,
+    logs: Path,
+    show: Show,
+    earlier: tuple[Path, ...] = (),
+    acting: Callable[[], Unwell | None] = lambda: None,
+) -> StepResult:
+    """Never raises for what a command did; that is a value. Escapes and leaks are raised.
+
+    `earlier` logs are kept; `acting` is what an agent does before the commands and checks.
+    """
     work = _Work(plan, step, box, logs, show)
-    failure = work.commands() or work.verifications()
+    work.written += earlier
+    unwell = acting()
+    refused = _Failure(unwell.code, unwell.reason, 1, "", None) if unwell else None
+    failure = refused or work.commands() or work.verifications()
     try:
         now = box.workspace.record()
     except Unrecordable as fault:

@@ -17,7 +17,7 @@ from reflectloop.state.journal import Journal, OnEvent
 from reflectloop.world import clock, files
 
 # What stops the whole project, whoever comes next.
-STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES"))
+STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "BUDGET_SPENT"))
 
 
 GATE = "gate:"  # begins the key of a task that no plan made
@@ -96,14 +96,23 @@ class Place(NamedTuple):
     base_tree: str
 
 
-def set_latch(folders: Folders, book: Journal, error: ReflectloopError, place: Place) -> latch.Stop | None:
+def set_latch(
+    folders: Folders, book: Journal, error: ReflectloopError, place: Place, signature: str = ""
+) -> latch.Stop | None:
     """A failure of the work holds the task; a stop holds the project."""
     if error.code not in COUNTED and not error.stops:
         return None
     stop = _made(error, place)
     grade = "stop" if stops(error) else "failure"
     book.append(
-        events.LatchSet(id=stop.id, grade=grade, reason=stop.reason, error_code=stop.error_code, **place._asdict())
+        events.LatchSet(
+            id=stop.id,
+            grade=grade,
+            reason=stop.reason,
+            error_code=stop.error_code,
+            signature=signature,
+            **place._asdict(),
+        )
     )
     if grade == "stop":
         latch.set_stop(folders.own, stop)

@@ -13,7 +13,8 @@ from reflectloop import secrets
 from reflectloop.box.box import Box
 from reflectloop.errors import ApplyConflict, Interrupted, StepFailed
 from reflectloop.flow import recovery
-from reflectloop.flow.steps import Show, StepResult, execute
+from reflectloop.flow.loop import Loop
+from reflectloop.flow.steps import Broken, Show, StepResult, execute
 from reflectloop.plan.model import Plan, Step
 from reflectloop.plan.order import batches, sequence
 from reflectloop.state import events
@@ -39,6 +40,8 @@ class Work:
     main: Workspace
     make_box: Callable[[Workspace, Cancel], Box]
     open_space: Callable[[int], Workspace]
+    loop: Loop
+    agents: Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None = None  # does the steps that need one
     keep_going: bool = False
     results: list[StepResult] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
@@ -91,7 +94,21 @@ class Work:
     def perform(self, step: Step, box: Box) -> StepResult:
         before = box.workspace.tree
         self.journal.append(events.StepStarted(run_id=self.run_id, step_id=step.id, tree=before))
-        result = execute(self.plan, step, box, self.logs, self.show)
+        self.loop.warn(step)
+
+        def attempt(earlier: tuple[Path, ...]) -> StepResult:
+            return self._attempt(step, box, before, earlier)
+
+        result = attempt(())
+        if result.success or step.agent:  # an agent was told what is known, and has had its attempts
+            return result
+        return self.loop.mend(Broken(step, box, before, result, attempt))
+
+    def _attempt(self, step: Step, box: Box, before: str, earlier: tuple[Path, ...]) -> StepResult:
+        if step.agent and self.agents:
+            result = self.agents(step, box, before, earlier)
+        else:
+            result = execute(self.plan, step, box, self.logs, self.show, earlier)
         if step.read_only and result.success and result.tree != before:
             names = [change.path for change in patch.touched(box.workspace.git(), before, result.tree)]
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -103,6 +120,8 @@ class Work:
         self.results.append(result)
         if result.success:
             self.done.add(result.id)
+        for one in result.fixes:
+            self.journal.append(events.FixTried(run_id=self.run_id, step_id=result.id, **recovery.kept(one)))
         self.journal.append(
             events.StepFinished(
                 run_id=self.run_id,
@@ -118,6 +137,7 @@ class Work:
                 checks=[recovery.said(check) for check in result.checks],
             )
         )
+        self.loop.settle(result)
 
 
 @contextmanager

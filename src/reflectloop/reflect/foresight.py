@@ -9,7 +9,7 @@ from typing import NamedTuple
 from reflectloop.reflect.record import FailureRecord
 
 _MOST = 5  # warnings; more are not read
-_WARNING_KINDS = {"problem": 3, "antipattern": 3, "failfix": 3, "constraint": 2, "pattern": 1}
+WARNING_KINDS = {"problem": 3, "antipattern": 3, "failfix": 3, "constraint": 2, "pattern": 1}
 _WORD = re.compile(r"[a-z][a-z0-9]+|[\u4e00-\u9fff]{2}", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _COMMON = frozenset(
@@ -94,7 +94,7 @@ class Tally(NamedTuple):
 def preflect(step: Ahead, lessons: Iterable[Lesson], most: int = _MOST) -> tuple[Warned, ...]:
     """The lessons that speak of such a step, those first that speak of it most."""
     about = _words(" ".join((step.id, step.title, *step.commands, *step.paths)))
-    rated = [(_weight(one, about, step.signatures), one) for one in lessons if one.kind in _WARNING_KINDS]
+    rated = [(_weight(one, about, step.signatures), one) for one in lessons if one.kind in WARNING_KINDS]
     chosen = sorted(((weight, one) for weight, one in rated if weight), key=lambda pair: (-pair[0], pair[1].title))
     return tuple(_warning(one) for _, one in chosen[:most])
 
@@ -104,7 +104,7 @@ def _weight(lesson: Lesson, about: frozenset[str], signatures: Sequence[str]) ->
         return 1_000
     own = _words(" ".join((lesson.title, *lesson.keywords)))
     shared = len(own & about)
-    return shared * 10 + _WARNING_KINDS[lesson.kind] if shared >= min(_LEAST_SHARED, len(own)) and shared else 0
+    return shared * 10 + WARNING_KINDS[lesson.kind] if shared >= min(_LEAST_SHARED, len(own)) and shared else 0
 
 
 def _warning(lesson: Lesson) -> Warned:

@@ -91,6 +91,8 @@ _CODES: dict[str, tuple[Category, Needs]] = {
     "STATE_DAMAGED": ("TOOL", "RESEARCH"),
     "INTERNAL": ("TOOL", "RESEARCH"),
     "AGENT_UNAVAILABLE": ("ENV", "ASK"),
+    "AGENT_FAILED": ("TOOL", "RESEARCH"),
+    "BUDGET_SPENT": ("LOGIC", "ASK"),
     "INTERRUPTED": ("EXTERNAL", "RETRY"),
     "LOCKED": ("EXTERNAL", "RETRY"),
     "NEEDS_INPUT": ("PERMISSION", "ASK"),
@@ -98,7 +100,7 @@ _CODES: dict[str, tuple[Category, Needs]] = {
     "LATCHED": ("LOGIC", "ASK"),
     "MAX_RETRIES": ("LOGIC", "ASK"),
 }
-_SPENT = {"LATCHED", "MAX_RETRIES"}
+_SPENT = {"LATCHED", "MAX_RETRIES", "BUDGET_SPENT"}
 
 # What the outcome of a check says, where no line of its output says more.
 _OUTCOMES: dict[Type, Category] = {

@@ -67,6 +67,26 @@ class StepFinished(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FixTried(Event):
+    """A fix that lessons hold for how this step failed, and what came of it; said before the step comes to its end."""
+
+    kind = "fix_tried"
+    run_id: str
+    step_id: str
+    lesson: str
+    outcome: str  # worked | failed | other | refused
+    title: str = ""
+    scope: str = "project"
+    signature: str = ""  # of the failure it was tried against
+    fix: str = ""
+    commands: list[str] = dataclasses.field(default_factory=list)
+    changed: list[str] = dataclasses.field(default_factory=list)  # files, by the fix itself
+    reason: str = ""
+    log: str = ""
+    tried: str = ""  # when
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepInterrupted(Event):
     """The engine died in the middle of a step: what it did is dropped, and it does not count as an attempt."""
 
@@ -189,6 +209,28 @@ class GateDecided(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AgentAsked(Event):
+    """An agent was asked and answered, or did not; what it used."""
+
+    kind = "agent_asked"
+    run_id: str
+    step_id: str  # empty: the whole task
+    role: str
+    agent: str
+    status: str
+    attempt: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    turns: int = 0
+    cost_usd: float | None = None  # None: unknown
+    duration_ms: int = 0
+    reason: str = ""
+    changed: list[str] = dataclasses.field(default_factory=list)  # by one who was to look only
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished(Event):
     kind = "run_finished"
     run_id: str
@@ -217,6 +259,7 @@ class LatchSet(Event):
     step_id: str | None
     plan_hash: str
     base_tree: str
+    signature: str = ""  # of the failure
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,6 +276,7 @@ KINDS: dict[str, type[Event]] = {
         RunStarted,
         StepStarted,
         StepFinished,
+        FixTried,
         StepInterrupted,
         StepSkipped,
         StepBlocked,
@@ -245,6 +289,7 @@ KINDS: dict[str, type[Event]] = {
         Aborted,
         Judged,
         GateDecided,
+        AgentAsked,
         RunFinished,
         Applied,
         LatchSet,

@@ -41,6 +41,7 @@ class Step(NamedTuple):
     ended: events.StepFinished | None = None
     answer: str = ""  # of a person, while it was blocked
     reason: str = ""  # why it was skipped, why it failed, or on whose word it is done
+    forgiven: int = 0  # attempts that a person's answer has put behind
 
 
 @dataclasses.dataclass(slots=True)
@@ -63,6 +64,7 @@ class Run:
     titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that no plan describes
     details: dict[str, events.Json] = dataclasses.field(default_factory=dict)
     objective: events.Json = dataclasses.field(default_factory=dict)
+    fixes: list[events.Json] = dataclasses.field(default_factory=list)  # that were tried, of each step's last attempt
 
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
@@ -81,6 +83,27 @@ class Latch:
     base_tree: str
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spent:
+    """What agents have used; money that nobody knows is counted apart, and never as nothing."""
+
+    calls: int = 0
+    tokens: int = 0
+    turns: int = 0
+    wall_ms: int = 0
+    usd: float = 0.0
+    unpriced: int = 0  # calls of unknown price
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    @classmethod
+    def of(cls, asked: events.AgentAsked) -> Spent:
+        tokens = asked.input_tokens + asked.output_tokens + asked.cache_read_tokens + asked.cache_write_tokens
+        usd, unpriced = asked.cost_usd or 0.0, asked.cost_usd is None
+        return cls(1, tokens, asked.turns, asked.duration_ms, usd, int(unpriced))
+
+
 @dataclasses.dataclass(slots=True)
 class Task:
     id: str = ""
@@ -92,10 +115,20 @@ class Task:
     state: State = State.IDLE
     left: State | None = None  # what a pause will go back to
     gated: list[events.Json] = dataclasses.field(default_factory=list)  # what gates said since a person last unlocked
+    spent: dict[str, dict[str, Spent]] = dataclasses.field(default_factory=dict)  # by step, then by role
+    granted: Spent = Spent()  # what was spent when a person last unlocked
+    met: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # failures by signature: the step of each time
 
     @property
     def passed(self) -> bool:
         return any(run.status == "ok" for run in self.runs.values())
+
+    @property
+    def spent_in_all(self) -> Spent:
+        total = Spent()
+        for one in (spent for roles in self.spent.values() for spent in roles.values()):
+            total = total.plus(one)
+        return total
 
     @property
     def failures(self) -> list[Run]:
@@ -137,6 +170,10 @@ def advance(task: Task, entry: Entry) -> None:
             _turn_run(task, turned, entry)
         case events.Judged(decision=decision):
             _running(task, entry).decision = decision
+        case events.AgentAsked() as asked:
+            _running(task, entry)
+            roles = task.spent.setdefault(asked.step_id, {})
+            roles[asked.role] = roles.get(asked.role, Spent()).plus(Spent.of(asked))
         case events.GateDecided() as said:
             _running(task, entry)
             task.gated.append(said.payload())
@@ -251,6 +288,7 @@ def _go_back(task: Task) -> None:
 _WANTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
     events.StepStarted: ("pending",),
     events.StepFinished: ("running",),
+    events.FixTried: ("running",),
     events.StepInterrupted: ("running",),
     events.StepSkipped: ("pending", "failed", "blocked"),
     events.StepBlocked: ("pending", "running"),
@@ -272,10 +310,19 @@ def _turn_step(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
     step = run.steps.get(name)
     if step is None or step.status not in (wanted or ()):
         raise _refused(entry, f"step {name} is {step.status if step else 'not known'}")
+    _note_fix(run, event)
     run.steps[name] = turned = _turned(step, event)
     if turned.status in ("done", "failed", "skipped"):
         run.order.append(name)
     _follow(task, run, event, entry)
+
+
+def _note_fix(run: Run, event: events.Event) -> None:
+    """What was tried in an attempt that was dropped is dropped with it."""
+    if isinstance(event, events.FixTried):
+        run.fixes.append(event.payload())
+    elif run.fixes and isinstance(event, events.StepStarted):
+        run.fixes = [one for one in run.fixes if one["step_id"] != event.step_id]
 
 
 def _add(task: Task, run: Run, event: events.StepsAdded, entry: Entry) -> None:
@@ -302,7 +349,7 @@ def _reset(run: Run, event: events.StepsReset, entry: Entry) -> None:
     for name in event.steps:
         _expect(name in run.steps and run.steps[name].status != "running", entry, f"step {name} cannot be done again")
         old = run.steps[name]
-        run.steps[name] = Step(name, attempts=old.attempts)
+        run.steps[name] = Step(name, attempts=old.attempts, forgiven=old.forgiven, answer=old.answer)
     run.order = [name for name in run.order if name not in event.steps]
     run.decision = None
 
@@ -320,7 +367,7 @@ def _turned(step: Step, event: events.Event) -> Step:
         case events.StepBlocked(reason=reason, unblock=unblock):
             change = {"status": "blocked", "reason": f"{reason}; {unblock}"}
         case events.Answered(text=text):
-            change = {"status": "pending", "reason": "", "answer": text}
+            change = {"status": "pending", "reason": "", "answer": text, "forgiven": step.attempts}
         case events.StepFinished() as ended:
             change = {
                 "status": "done" if ended.success else "failed",
@@ -338,7 +385,7 @@ def _turned(step: Step, event: events.Event) -> Step:
 def _follow(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
     """What a step's turn means for its task."""
     match event:
-        case events.StepStarted() | events.StepInterrupted():
+        case events.StepStarted() | events.StepInterrupted() | events.FixTried():
             _be(task, entry, State.EXECUTING)
         case events.StepFinished(success=False):
             _be(task, entry, State.RECOVERING)
@@ -358,11 +405,14 @@ def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry:
         task.latch = None
         task.forgiven += len(task.failures) if event.how == "unlock" else 0
         task.gated = [] if event.how == "unlock" else task.gated
+        task.granted = task.spent_in_all if event.how == "unlock" else task.granted
         if event.how == "unlock" and task.state is State.LATCHED:
             _move(task, entry, State.PLANNING)
     else:
         if event.grade == "stop" and task.state not in (State.LATCHED, State.DONE):
             _move(task, entry, State.LATCHED)
+        if event.signature:
+            task.met.setdefault(event.signature, []).append(event.step_id or "")
         task.latch = Latch(
             event.grade, event.reason, event.error_code, event.run_id, event.step_id, event.plan_hash, event.base_tree
         )

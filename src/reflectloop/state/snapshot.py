@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal
-from reflectloop.state.fold import Latch, Run, Step, Task, advance, fold
+from reflectloop.state.fold import Latch, Run, Spent, Step, Task, advance, fold
 from reflectloop.state.transitions import State
 from reflectloop.world import files
 
@@ -101,13 +101,15 @@ def write(folder: Path, covered: Covered, views: Views) -> None:
     files.write_atomic(folder / NAME, journal.seal(document))
 
 
-def _fields(value: Task | Run | Latch) -> dict[str, Any]:
+def _fields(value: Task | Run | Latch | Spent) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def _of_task(task: Task) -> events.Json:
     runs = {name: _fields(run) | {"steps": _of_steps(run)} for name, run in task.runs.items()}
-    return _fields(task) | {"latch": _fields(task.latch) if task.latch else None, "runs": runs}
+    spent = {step: {role: _fields(one) for role, one in roles.items()} for step, roles in task.spent.items()}
+    latch = _fields(task.latch) if task.latch else None
+    return _fields(task) | {"latch": latch, "runs": runs, "spent": spent, "granted": _fields(task.granted)}
 
 
 def _of_steps(run: Run) -> events.Json:
@@ -168,6 +170,9 @@ def _task(said: Any) -> Task:  # noqa: ANN401 - whatever a file says
     said["left"] = State(said["left"]) if said["left"] else None
     said["latch"] = Latch(**said["latch"]) if said["latch"] else None
     said["runs"] = {name: _run(run) for name, run in said["runs"].items()}
+    for step, roles in said.get("spent", {}).items():
+        said["spent"][step] = {role: Spent(**one) for role, one in roles.items()}
+    said["granted"] = Spent(**said.get("granted", {}))
     return Task(**said)
 
 

@@ -39,5 +39,9 @@ def reflection_id(at: datetime) -> str:
     return f"ref_{at:%Y%m%d_%H%M%S}_{secrets.token_hex(3)}"
 
 
+def trace_id() -> str:
+    return secrets.token_hex(8)
+
+
 def wait(seconds: float) -> None:
     time.sleep(seconds)

@@ -18,6 +18,7 @@ from typing import IO, NamedTuple
 
 from reflectloop.world import tools
 
+NOTHING = subprocess.DEVNULL  # to read from
 READ_SIZE = 1 << 18
 _PIPE_SIZE = 1 << 20
 _F_SETPIPE_SZ = 1031
@@ -316,6 +317,7 @@ class Watched:
         pass_fds: Sequence[int] = (),
         cancel: Cancel | None = None,
         start: Callable[[Start], Started] = lambda start: start(),
+        stdin: int = NOTHING,
     ) -> None:
         self._on_output = on_output
         self._cancel = cancel
@@ -331,7 +333,7 @@ class Watched:
                     argv,
                     cwd=cwd,
                     env=env,
-                    stdin=subprocess.DEVNULL,
+                    stdin=stdin,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT if merge else subprocess.PIPE,
                     start_new_session=True,
@@ -349,6 +351,10 @@ class Watched:
                 if self._stop != "over":
                     self._ask_to_stop()
                     self._read_until(time.monotonic() + patience.grace_s)
+        except BaseException:  # whoever takes the output wants no more of it
+            for stream in self._streams().values():
+                stream.close()
+            raise
         finally:
             self._end()
         self._drain()

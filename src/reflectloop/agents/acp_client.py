@@ -1,0 +1,154 @@
+"""The engine's side of the Agent Client Protocol: what an agent may do, read and write, and what it says meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from acp import RequestError
+from acp.schema import (
+    AgentMessageChunk,
+    AllowedOutcome,
+    DeniedOutcome,
+    PermissionOption,
+    ReadTextFileResponse,
+    RequestPermissionResponse,
+    TextContentBlock,
+    ToolCallStart,
+    ToolCallUpdate,
+    UsageUpdate,
+    WriteTextFileResponse,
+)
+
+from reflectloop.agents.backend import Asking
+from reflectloop.fileops import paths, reach
+from reflectloop.policy import Policy
+
+_HARMLESS = ("read", "search", "think")
+_LARGEST_FILE = 8 << 20
+
+
+class Client:
+    """Answers what the agent asks. Whatever it refuses is kept, in words."""
+
+    def __init__(self, asking: Asking, policy: Policy) -> None:
+        self._asking, self._policy = asking, policy
+        self._root = asking.box.view.root if asking.box.view else asking.box.workspace.repo
+        self._said: list[str] = []
+        self.denials: list[str] = []
+        self.session: str | None = None
+        self.calls = 0
+        self.cost_usd: float | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self._said)
+
+    def begin(self, session: str) -> None:
+        """What was told so far is of a session that is gone on with, and was said before."""
+        self.session, self._said, self.calls = session, [], 0
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ANN401, ARG002
+        if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContentBlock):
+            self._said.append(update.content.text)
+        elif isinstance(update, ToolCallStart):
+            self.calls += 1
+        elif isinstance(update, UsageUpdate) and update.cost and update.cost.currency == "USD":
+            self.cost_usd = update.cost.amount
+
+    async def request_permission(
+        self,
+        session_id: str,  # noqa: ARG002
+        tool_call: ToolCallUpdate,
+        options: list[PermissionOption],
+        **_: Any,  # noqa: ANN401
+    ) -> RequestPermissionResponse:
+        refusal = self._against(tool_call)
+        if refusal:
+            self.denials.append(f"{tool_call.title or tool_call.kind}: {refusal}")
+        wanted = ("reject_once", "reject_always") if refusal else ("allow_once", "allow_always")
+        chosen = next((one for kind in wanted for one in options if one.kind == kind), None)
+        if chosen is None:
+            return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
+
+    def _against(self, call: ToolCallUpdate) -> str:
+        """Why it may not; nothing where it may. What it does not say what it is, it may not."""
+        if call.kind in _HARMLESS:
+            return ""
+        if self._asking.role.looks_only:
+            return f"{self._asking.role} may only look"
+        outside = [one.path for one in call.locations or [] if self._name(one.path) is None]
+        if outside:
+            return f"{outside[0]} is not in the workspace"
+        return self._against_command(call) if call.kind == "execute" else ""
+
+    def _against_command(self, call: ToolCallUpdate) -> str:
+        command = _command(call)
+        if command is None:
+            return "does not say which command"
+        verdict = self._policy.judge(command)
+        return "" if verdict.allowed else f"{verdict.rule}: {verdict.reason}"
+
+    def _name(self, path: str) -> str | None:
+        """A file's name in the workspace; None where it is none. Links are looked at where it is opened."""
+        plain = os.path.normpath(self._root / path)
+        name = os.path.relpath(plain, self._root)
+        return None if paths.fault_in(name) else name
+
+    def _named(self, path: str, what: str) -> str:
+        name = self._name(path)
+        if name is None:
+            raise self._refused(f"{what} {path}", "is not a file of the workspace")
+        return name
+
+    def _refused(self, what: str, why: str) -> RequestError:
+        self.denials.append(f"{what}: {why}")
+        return RequestError.invalid_params({"path": what, "reason": why})
+
+    async def read_text_file(
+        self,
+        session_id: str,  # noqa: ARG002
+        path: str,
+        line: int | None = None,
+        limit: int | None = None,
+        **_: Any,  # noqa: ANN401
+    ) -> ReadTextFileResponse:
+        name = self._named(path, "read")
+        try:
+            with reach.opened(self._asking.box.workspace.repo) as files:
+                text = files.read(name, _LARGEST_FILE).decode("utf-8", "replace")
+        except reach.NotThere as fault:
+            raise RequestError.resource_not_found(path) from fault
+        except reach.Barred as fault:
+            raise self._refused(f"read {path}", str(fault)) from fault
+        if line is None and limit is None:
+            return ReadTextFileResponse(content=text)
+        first = max((line or 1) - 1, 0)
+        wanted = text.splitlines(keepends=True)[first : None if limit is None else first + limit]
+        return ReadTextFileResponse(content="".join(wanted))
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> WriteTextFileResponse:  # noqa: ANN401, ARG002
+        name = self._named(path, "write")
+        if self._asking.act is None:
+            raise self._refused(f"write {path}", f"{self._asking.role} may only look")
+        response = self._asking.act([{"op": "write_file", "path": name, "content": content}])
+        if response.status != "ok":
+            raise self._refused(f"write {path}", response.fail.reason if response.fail else response.status)
+        return WriteTextFileResponse()
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
+        raise RequestError.method_not_found(method)
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Nothing of anybody's own is known here."""
+
+
+def _command(call: ToolCallUpdate) -> str | Sequence[str] | None:
+    """Agents put it where they like; a title is what a person would have been shown."""
+    given = call.raw_input
+    found = given.get("command") or given.get("cmd") if isinstance(given, dict) else given
+    if isinstance(found, str) or (isinstance(found, list) and all(isinstance(word, str) for word in found)):
+        return found or None
+    return call.title or None

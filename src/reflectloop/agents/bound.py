@@ -1,0 +1,30 @@
+"""From the name in the settings to the agent behind it; each kind is imported only when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+from reflectloop.agents import prices
+from reflectloop.agents.backend import Backend
+from reflectloop.config import Config
+from reflectloop.errors import AgentUnavailable
+
+
+def bind(name: str, settings: Config, caller: Mapping[str, str], root: Path = Path()) -> Backend:
+    """Each kind is a module with a function `make(name, agent, caller)`. `root` is what its files are named from."""
+    prices.use(prices.of(settings.cost, root))
+    agent = settings.agent(name)
+    if agent.file:
+        agent = agent.model_copy(update={"file": root / agent.file})
+    try:
+        module = importlib.import_module(f"reflectloop.agents.{agent.kind}")
+    except ModuleNotFoundError as fault:
+        raise AgentUnavailable(
+            f"agent {name} ({agent.kind}) needs {fault.name}, which is not installed",
+            next_step=f"pip install 'reflectloop[{agent.kind}]'",
+            missing=(f"package:{fault.name}",),
+        ) from fault
+    return cast("Backend", module.make(name, agent, caller))

@@ -1,0 +1,228 @@
+"""Any program as an agent: a request as JSON on its standard input, a result as JSON on its standard output."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from reflectloop.agents import program
+from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
+from reflectloop.agents.program import Call, Enough
+from reflectloop.config import AgentConfig
+from reflectloop.errors import AgentUnavailable
+from reflectloop.fileops import reading
+from reflectloop.fileops.response import Response
+from reflectloop.fileops.schema import DIALECT
+from reflectloop.fileops.steps import Strict
+from reflectloop.terms import Role
+
+PROTO: Literal["reflectloop.agent.v1"] = "reflectloop.agent.v1"
+LARGEST = 8 << 20  # bytes of a result
+_HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first words"
+
+
+class Limits(Strict):
+    """What the call may use; None: no limit of its own."""
+
+    turns: int
+    timeout_s: float
+    tokens: int | None = None
+    usd: float | None = None
+
+
+class Request(Strict):
+    """What the program reads."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", validate_by_name=True, json_schema_serialization_defaults_required=True
+    )
+
+    proto: Literal["reflectloop.agent.v1"] = PROTO
+    role: Role
+    prompt: str
+    system: str = ""
+    answer_schema: Json | None = Field(default=None, alias="schema", description="JSON Schema that `data` must satisfy")
+    step: str = ""
+    attempt: int = 1
+    turn: int = 1
+    bounds: Limits
+    session: str | None = Field(default=None, description="the session_id it gave earlier, where it is to go on")
+    response: Json | None = Field(default=None, description="what came of the ops of the turn before")
+
+
+class Tokens(Strict):
+    input_tokens: int = Field(default=0, ge=0)
+    output_tokens: int = Field(default=0, ge=0)
+    cache_read_tokens: int = Field(default=0, ge=0)
+    cache_write_tokens: int = Field(default=0, ge=0)
+
+
+class Result(Strict):
+    """What the program writes."""
+
+    status: Literal["ok", "error", "denied", "no_output"] = "ok"
+    text: str = ""
+    data: Json | None = None
+    ops: tuple[Json, ...] = Field(default=(), description="FileOps ops that the engine carries out, all or none")
+    more: bool = Field(default=False, description="whether it wants to be asked again, with what came of its ops")
+    session_id: str | None = None
+    usage: Tokens = Tokens()
+    cost_usd: float | None = Field(default=None, ge=0)
+    denials: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class _Turn(NamedTuple):
+    reply: Reply
+    result: Result | None = None  # whose ops are still to be carried out
+
+
+class CommandBackend:
+    def __init__(self, name: str, agent: AgentConfig, caller: Mapping[str, str]) -> None:
+        self.name = name
+        self._agent, self._caller = agent, caller
+
+    def probe(self) -> Probe:
+        try:
+            self._words()
+        except AgentUnavailable as fault:
+            return Probe(problem=fault.message, next_step=fault.next_step)
+        return Probe(version=None, schema_output=True, resume=True, usage=True)
+
+    def run(self, asking: Asking) -> Reply:
+        words, request = self._words(), _request(asking)
+        replies: list[Reply] = []
+        for number in range(1, asking.bounds.turns + 1):
+            turn = self._turn(_with_what_is_left(asking, replies), words, request.model_copy(update={"turn": number}))
+            replies.append(turn.reply)
+            if turn.result is None:
+                return _summed(replies)
+            if asking.act is None:
+                refusal = f"asked for {len(turn.result.ops)} op(s), and nothing may be done for {asking.role}"
+                return _summed(replies)._replace(status="denied", reason=refusal, denials=(refusal,))
+            response = asking.act(turn.result.ops)
+            if not turn.result.more:
+                return _judged(asking, _summed(replies), response)
+            session = turn.result.session_id or request.session
+            request = request.model_copy(update={"response": response.as_json(), "session": session})
+        return _summed(replies)._replace(status="error", reason=f"wanted more than {asking.bounds.turns} turns")
+
+    def _words(self) -> tuple[str, ...]:
+        if not self._agent.run:
+            raise AgentUnavailable(f"agent {self.name} has no program", next_step=_HOW.replace("NAME", self.name))
+        found = program.words_of(self._agent, self._caller)
+        if found is None:
+            raise program.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
+        return found
+
+    def _turn(self, asking: Asking, words: Sequence[str], request: Request) -> _Turn:
+        said = bytearray()
+
+        def hear(chunk: bytes) -> None:
+            said.extend(chunk)
+            if len(said) > LARGEST:
+                raise Enough(f"answered with more than {LARGEST >> 20} MB")
+
+        raw = request.model_dump_json(by_alias=True).encode()
+        heard = program.run(
+            asking,
+            Call(tuple(words), hear, raw, program.passed_on_with_key(self._agent, self._caller), self._agent.network),
+        )
+        if (broken := heard.broken_off()) is not None:
+            return _Turn(broken)
+        if heard.done.exit_code:
+            return _Turn(heard.reply("error", f"exit {heard.done.exit_code}: {heard.last_line}".rstrip(": ")))
+        if not said.strip():
+            return _Turn(heard.reply("no_output", "ended without a word"))
+        base = heard.reply("ok", "")
+        try:
+            return _turned(asking, base, read(bytes(said)))
+        except reading.Unread as fault:
+            return _Turn(base._replace(status="error", reason=f"its result {fault.words}"))
+
+
+def _turned(asking: Asking, base: Reply, result: Result) -> _Turn:
+    reply = base._replace(
+        status=result.status,
+        text=result.text,
+        data=result.data,
+        session_id=result.session_id,
+        usage=Usage(**result.usage.model_dump(), turns=1),
+        cost_usd=result.cost_usd,
+        denials=result.denials,
+        reason=result.reason,
+    )
+    if result.status != "ok":
+        return _Turn(reply._replace(reason=result.reason or f"it says {result.status}"))
+    return _Turn(reply, result) if result.ops else _Turn(_judged(asking, reply))
+
+
+def read(raw: bytes) -> Result:
+    """A result as it was written, prose and fences around it passed over, nothing in it guessed."""
+    value, faults = reading.read(raw, frozenset(Result.model_fields))
+    if faults:
+        raise reading.Unread(f"is faulty: {reading.dotted(faults[0].place)} {faults[0].words}")
+    try:
+        return Result.model_validate(value)
+    except ValidationError as fault:
+        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:5])
+        raise reading.Unread(f"is faulty: {told}") from fault
+
+
+def _judged(asking: Asking, reply: Reply, response: Response | None = None) -> Reply:
+    """`ok` is what says something, has the shape that was asked for, and whose ops were carried out."""
+    if response is not None and response.status != "ok":
+        why = response.fail.reason if response.fail else "; ".join(f"{e.field}: {e.error}" for e in response.errors)
+        return reply._replace(status="error", reason=f"its ops: {response.status} {why}".rstrip())
+    if asking.answer is not None:
+        if reply.data is None:
+            return reply._replace(status="no_output", reason="gave no data of the shape that was asked for")
+        if faults := asking.faults_of(reply.data):
+            return reply._replace(status="error", reason="; ".join(faults))
+    elif response is None and not reply.text.strip() and reply.data is None:
+        return reply._replace(status="no_output", reason="said nothing")
+    return reply
+
+
+def _summed(replies: Sequence[Reply]) -> Reply:
+    """The last one, with what all of them used; a cost that is unknown of one is unknown of all."""
+    costs = [one.cost_usd for one in replies if one.cost_usd is not None]
+    return program.clean(replies[-1])._replace(
+        usage=functools.reduce(Usage.plus, (one.usage for one in replies)),
+        cost_usd=sum(costs) if len(costs) == len(replies) else None,
+        duration_ms=sum(one.duration_ms for one in replies),
+    )
+
+
+def _with_what_is_left(asking: Asking, replies: Sequence[Reply]) -> Asking:
+    left = asking.bounds.timeout_s - sum(one.duration_ms for one in replies) / 1000
+    return dataclasses.replace(asking, bounds=asking.bounds._replace(timeout_s=max(left, 0.1)))
+
+
+def _request(asking: Asking) -> Request:
+    return Request(
+        role=asking.role,
+        prompt=asking.prompt,
+        system=asking.system,
+        answer_schema=asking.schema,
+        step=asking.step,
+        attempt=asking.attempt,
+        bounds=Limits(**asking.bounds._asdict()),
+        session=asking.session,
+    )
+
+
+def request_schema() -> Json:
+    return {**DIALECT, **Request.model_json_schema(mode="serialization")}
+
+
+def result_schema() -> Json:
+    return {**DIALECT, **Result.model_json_schema()}
+
+
+def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> CommandBackend:
+    return CommandBackend(name, agent, caller)

@@ -1,0 +1,181 @@
+"""An agent behind HTTP: Anthropic Messages or any OpenAI-compatible server, driven by the built-in loop."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import select
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from reflectloop import secrets
+from reflectloop.agents import prices
+from reflectloop.agents.backend import Asking, Probe, Reply, Status
+from reflectloop.agents.loop.engine import AGAIN, Loop, Model, Surroundings
+from reflectloop.agents.loop.states import Ending
+from reflectloop.agents.loop.stutter import Stutter
+from reflectloop.agents.talk import AgentTurn, StopReason, Talk, Unanswered
+from reflectloop.agents.transcript import Transcript
+from reflectloop.agents.wire.anthropic import Anthropic
+from reflectloop.agents.wire.openai import OpenAI
+from reflectloop.agents.wire.protocol import Wire
+from reflectloop.agents.wire.transport import Place, Transport
+from reflectloop.config import AgentConfig
+from reflectloop.reflect.policy import Policy
+from reflectloop.world import clock
+
+UNKNOWN_WINDOW = 32_768  # tokens, of a model nobody told us of
+_STATUSES: dict[StopReason, Status] = {StopReason.TIMEOUT: "timeout", StopReason.EMPTY: "no_output"}
+
+
+def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> Http:
+    return Http(name, agent, caller)
+
+
+@dataclass
+class Http:
+    name: str
+    agent: AgentConfig
+    caller: Mapping[str, str]
+    again: Policy = AGAIN
+    _counts: Counter[str] = field(default_factory=Counter, init=False)
+
+    def probe(self) -> Probe:
+        """What can be told without asking the server anything."""
+        about = f"{self.agent.protocol} {self.agent.model or '(no model)'}"
+        fault = self._fault()
+        return Probe(about, schema_output=True, usage=True, problem=fault[0] if fault else None, next_step=_next(fault))
+
+    def run(self, asking: Asking) -> Reply:
+        fault = self._fault()
+        if fault:
+            return Reply("error", reason=f"{fault[0]}; next: {fault[1]}")
+        begun = clock.monotonic()
+        name = f"{asking.role.value}-{asking.step or 'call'}-{asking.attempt}"
+        with Transcript(asking.folder, name, [self._key or ""]) as transcript:
+            reply = self._talked(asking, transcript, begun + asking.bounds.timeout_s)
+        return reply._replace(raw_log=transcript.path, duration_ms=round((clock.monotonic() - begun) * 1000))
+
+    def _talked(self, asking: Asking, transcript: Transcript, deadline: float) -> Reply:
+        wire, place = self._wire, self._place
+        cancel = asking.box.cancel
+        transport = Transport(wire, place, clock.now, cancel.reader if cancel else None)
+
+        def left_s() -> float:
+            return deadline - clock.monotonic()
+
+        def ask(talk: Talk) -> AgentTurn:
+            return transport.ask(wire.body(talk), left_s())._replace(trace_id=trace)
+
+        def wait(seconds: float) -> None:
+            if seconds >= left_s():
+                raise Unanswered(StopReason.TIMEOUT, f"the next try would be in {seconds:.0f} s, when no time is left")
+            if select.select([cancel.reader] if cancel else [], [], [], seconds)[0]:
+                raise Unanswered(StopReason.CANCELLED, "it was told to end")
+
+        trace = clock.trace_id()
+        around = Surroundings(
+            left_s,
+            wait=wait,
+            policy=self.again,
+            cancelled=lambda: cancel is not None and cancel.is_set,
+            record=transcript.line,
+            clean=self._clean,
+        )
+        with contextlib.closing(transport):
+            loop = Loop(asking, ask, self._model, around, Stutter(self._counts, asking.step))
+            ending = loop.run()
+        return self._reply(ending, loop, trace)
+
+    def _reply(self, ending: Ending, loop: Loop, trace: str) -> Reply:
+        return Reply(
+            "ok" if ending.whole else _STATUSES.get(ending.stop_reason, "error"),
+            text=self._clean(ending.text),
+            data=_cleaned(ending.data, self._clean),
+            session_id=trace,
+            usage=loop.budget.used,
+            cost_usd=loop.budget.cost_usd,
+            denials=tuple(self._clean(one) for one in loop.denials),
+            reason=self._clean(ending.reason),
+        )
+
+    def _clean(self, text: str) -> str:
+        """Without any secret, the key before all, whatever a server or a file put into it."""
+        return secrets.current().redact(text, [self._key.encode()] if self._key else []) if text else text
+
+    # What the settings say -------------------------------------------------------------------------------------------
+
+    @property
+    def _wire(self) -> Wire:
+        return OpenAI(self.agent.base_url) if self.agent.protocol == "openai" else Anthropic()
+
+    @property
+    def _base(self) -> str:
+        return (self.agent.base_url or self._wire.default_url).rstrip("/")
+
+    @property
+    def _key_env(self) -> str:
+        return self.agent.key_env or self._wire.default_key
+
+    @property
+    def _key(self) -> str | None:
+        return self.caller.get(self._key_env, "").strip() or None
+
+    @property
+    def _place(self) -> Place:
+        url = self._wire.url(self._base)
+        return Place(url, self._wire.headers(self._key), self._key_env, _is_loopback(self._base))
+
+    @property
+    def _model(self) -> Model:
+        name = self.agent.model or ""
+        price = prices.current().of(name)
+        window = self.agent.window or (price.window if price else None) or UNKNOWN_WINDOW
+        return Model(name, window, min(self.agent.reply_tokens, window // 2), price)
+
+    def _fault(self) -> tuple[str, str] | None:
+        """Why it cannot be asked, and what to do about it."""
+        if not self.agent.model:
+            return f"agent {self.name} has no model", f"set model in [agents.{self.name}] of reflectloop.toml"
+        url = urlsplit(self._base)
+        if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
+            return f"agent {self.name}: base_url is no http address without a user", "correct base_url"
+        return self._fault_of_key(url.scheme)
+
+    def _fault_of_key(self, scheme: str) -> tuple[str, str] | None:
+        if _is_loopback(self._base):
+            return None
+        set_it = f"export {self._key_env}=…"
+        if self._key is None:
+            return f"agent {self.name} has no key: {self._key_env} is not set", set_it
+        if not self._key.isascii() or not self._key.isprintable():
+            return f"{self._key_env} holds what no key can hold", set_it
+        if scheme == "http" and not self.agent.key_env:
+            why = f"agent {self.name}: {self._key_env} would be sent without encryption"
+            return why, "use https, or name the variable in key_env if that is meant"
+        return None
+
+
+def _next(fault: tuple[str, str] | None) -> str:
+    return fault[1] if fault else "reflectloop agents"
+
+
+def _is_loopback(base: str) -> bool:
+    host = urlsplit(base).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _cleaned(value: Any, clean: Any) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_cleaned(item, clean) for item in value]
+    return {key: _cleaned(item, clean) for key, item in value.items()} if isinstance(value, dict) else value

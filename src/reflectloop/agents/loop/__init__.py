@@ -1,0 +1,5 @@
+"""The built-in loop: the model talks, the engine acts, and breakers end what leads nowhere."""
+
+from reflectloop.agents.loop.states import Ending, State
+
+__all__ = ["Ending", "State"]

@@ -1,0 +1,42 @@
+"""What a call may still use: the most that the next exchange could cost must fit before it is made."""
+
+from __future__ import annotations
+
+from reflectloop.agents.backend import Bounds, Usage
+from reflectloop.agents.prices import Price
+
+
+class Budget:
+    def __init__(self, bounds: Bounds, price: Price | None, model: str) -> None:
+        self._bounds, self._price, self._model = bounds, price, model
+        self.used = Usage()
+
+    @property
+    def cost_usd(self) -> float | None:
+        return self._price.cost(self.used) if self._price else None
+
+    def spend(self, used: Usage) -> None:
+        self.used = self.used.plus(used)
+
+    def lacks(self, input_tokens: int, reply_tokens: int) -> str | None:
+        """Why an exchange that could use so much may not begin."""
+        return self._lacks_tokens(input_tokens + reply_tokens) or self._lacks_money(input_tokens, reply_tokens)
+
+    def _lacks_tokens(self, most: int) -> str | None:
+        if self._bounds.tokens is None or self.used.tokens + most <= self._bounds.tokens:
+            return None
+        spent = f"{self.used.tokens:,} of {self._bounds.tokens:,} tokens are used"
+        return f"{spent}, and the next call could take {most:,} more"
+
+    def _lacks_money(self, input_tokens: int, reply_tokens: int) -> str | None:
+        if self._bounds.usd is None:
+            return None
+        if self._price is None:
+            return (
+                f"the price of {self._model} is not known, so {self._bounds.usd:g} USD cannot be kept; "
+                "give it a price in the file that [cost] prices names"
+            )
+        spent, most = self._price.cost(self.used), self._price.most(input_tokens, reply_tokens)
+        if spent + most <= self._bounds.usd:
+            return None
+        return f"{spent:.4f} of {self._bounds.usd:g} USD are spent, and the next call could cost {most:.4f} more"

@@ -1,0 +1,142 @@
+"""A deterministic agent that plays a file: for demos, tests and dry runs. It remembers nothing between calls.
+
+    script:
+      - {role: planner, answer: {…}}
+      - role: executor
+        step: "1"
+        attempt: 1
+        says: "text that the prompt holds"
+        ops: [{op: write_file, path: a.txt, content: hello}]
+        run: sed -i s/a/b/ a.txt
+        answer: {control: step_done}
+
+The first entry that fits what is asked is played: its ops by the engine, its `run` by a shell in the box.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from reflectloop.agents.backend import Asking, Backend, Probe, Reply, Status, Usage
+from reflectloop.box.box import Order
+from reflectloop.config import AgentConfig
+from reflectloop.errors import AgentUnavailable
+from reflectloop.plan import strict_yaml
+from reflectloop.terms import Role
+from reflectloop.world import clock
+
+
+class Entry(BaseModel):
+    """When it is played, and what it does then."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Role | None = None
+    step: str | None = None
+    attempt: int | None = None
+    says: str = Field(default="", description="text that the prompt holds")
+    ops: tuple[dict[str, Any], ...] = ()
+    run: str = ""
+    wait_s: float = 0.0
+    status: Status = "ok"
+    answer: dict[str, Any] | None = None
+    text: str = ""
+    reason: str = ""
+    usage: dict[str, int] = {}
+    cost_usd: float | None = 0.0
+
+    def fits(self, asking: Asking) -> bool:
+        return (
+            self.role in (None, asking.role)
+            and self.step in (None, asking.step)
+            and self.attempt in (None, asking.attempt)
+            and self.says in asking.prompt
+        )
+
+
+class Script(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    script: tuple[Entry, ...]
+
+
+def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> Backend:
+    if agent.file and agent.file.suffix == ".py":
+        from reflectloop.agents import command  # noqa: PLC0415 - a program of its own
+
+        return command.make(name, agent.model_copy(update={"run": ("python3", str(agent.file))}), caller)
+    return _Player(name, agent.file)
+
+
+@dataclasses.dataclass
+class _Player:
+    name: str
+    file: Path | None
+
+    def probe(self) -> Probe:
+        try:
+            count = len(self._entries())
+        except AgentUnavailable as fault:
+            return Probe(problem=fault.message, next_step=fault.next_step)
+        return Probe(version=f"{count} entries", schema_output=True, usage=True)
+
+    def run(self, asking: Asking) -> Reply:
+        entry = next((one for one in self._entries() if one.fits(asking)), None)
+        log = asking.folder / "script.log"
+        if entry is None:
+            where = f"step {asking.step}, " if asking.step else ""
+            said = f"the script has nothing for the {asking.role}, {where}attempt {asking.attempt}"
+            return Reply("no_output", reason=said)
+        begun = clock.monotonic()
+        failed = self._play(entry, asking, log)
+        usage = Usage(**{"turns": 1, **entry.usage})
+        reply = Reply(entry.status, entry.text, entry.answer, None, usage, entry.cost_usd, raw_log=log)
+        reply = reply._replace(reason=entry.reason, duration_ms=round((clock.monotonic() - begun) * 1000))
+        return failed._replace(usage=usage, duration_ms=reply.duration_ms) if failed else _judged(asking, reply)
+
+    def _play(self, entry: Entry, asking: Asking, log: Path) -> Reply | None:
+        """None where everything went well. A refused op is the engine's no; the rest is not played."""
+        if entry.ops and asking.act:
+            answer = asking.act(entry.ops)
+            if answer.status != "ok":
+                why = "; ".join(one.error for one in answer.errors) or answer.status
+                return Reply("denied", reason=why, denials=(why,), raw_log=log)
+        if entry.wait_s:
+            clock.wait(min(entry.wait_s, asking.bounds.timeout_s))
+        if entry.run:
+            box = asking.box
+            done = box.run(Order(entry.run, box.workspace.resolve("."), log, asking.bounds.timeout_s))
+            if done.timed_out or done.idle:
+                return Reply("timeout", reason=f"took more than {asking.bounds.timeout_s:g} s", raw_log=log)
+            if done.exit_code:
+                return Reply("error", reason=f"its command exited {done.exit_code}", raw_log=log)
+        return None
+
+    def _entries(self) -> tuple[Entry, ...]:
+        if self.file is None:
+            raise AgentUnavailable(
+                f"agent {self.name} plays no file", next_step=f'file = "agent.yaml" under [agents.{self.name}]'
+            )
+        try:
+            read = strict_yaml.parse(self.file.read_bytes())
+            if not read.faults:
+                return Script.model_validate(read.value).script
+            why = str(read.faults[0])
+        except OSError as fault:
+            why = f"cannot be read: {fault.strerror}"
+        except strict_yaml.Refused as fault:
+            why = str(fault)
+        except ValidationError as fault:
+            first = fault.errors()[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        raise AgentUnavailable(f"the script {self.file} of agent {self.name}: {why}", next_step=f"correct {self.file}")
+
+
+def _judged(asking: Asking, reply: Reply) -> Reply:
+    faults = asking.faults_of(reply.data) if reply.ok else []
+    return reply._replace(status="error", reason="; ".join(faults)) if faults else reply

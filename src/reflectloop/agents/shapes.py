@@ -1,0 +1,102 @@
+"""The answers that agents are asked for, as strict shapes: designs, outcomes, reviews. Claims, all of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from reflectloop.terms import Track
+
+Line = Annotated[str, Field(min_length=1, max_length=300)]
+Text = Annotated[str, Field(max_length=20_000)]
+FEWEST, MOST = 3, 7  # parts that a step can be split into
+
+
+class Shape(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlannedStep(Shape):
+    """One step: what is to be done, when it is done, and the commands that show it."""
+
+    title: Line
+    details: Text = ""
+    done: tuple[Text, ...] = ()
+    commands: tuple[Text, ...] = Field(default=(), description="shell lines that do the step, where no agent is needed")
+    checks: tuple[Text, ...] = Field(default=(), description="shell lines that exit 0 once the step is done")
+
+
+class Criterion(Shape):
+    id: Line
+    text: Text
+    check: Text = Field(default="", description="a shell line that exits 0 once it is met")
+
+
+class PlanDesign(Shape):
+    """A whole plan for a goal."""
+
+    title: Line
+    goal: Text
+    track: Track = Track.DIRECT
+    non_goals: tuple[Text, ...] = ()
+    done_when: Text = ""
+    acceptance: tuple[Criterion, ...] = ()
+    may_change: tuple[Line, ...] = ()
+    key_files: tuple[Line, ...] = ()
+    risks: tuple[Text, ...] = ()
+    steps: Annotated[tuple[PlannedStep, ...], Field(min_length=1, max_length=50)]
+
+
+class StepDesign(Shape):
+    """How one step is to be done."""
+
+    approach: Annotated[str, Field(min_length=1, max_length=20_000)]
+    done: tuple[Text, ...] = ()
+    risks: tuple[Text, ...] = ()
+    needs_split: bool = False
+    substeps: Annotated[tuple[PlannedStep, ...], Field(max_length=MOST)] = ()
+
+
+class Agreement(Shape):
+    """Whether a merged design can be worked by; what stands against it, where not."""
+
+    agree: bool
+    objections: tuple[Text, ...] = ()
+
+
+Control = Literal["step_done", "replan", "ask", "split", "fail"]
+
+
+class Outcome(Shape):
+    """An executor's last word on a step. `step_done` only starts the verification."""
+
+    control: Control
+    approach: Text = Field(default="", description="how it was done, in a sentence; another one after a failed attempt")
+    summary: Text = ""
+    question: Text = Field(default="", description="with ask: what only a person can say")
+    reason: Text = Field(default="", description="with fail, replan and split: why")
+    substeps: Annotated[tuple[PlannedStep, ...], Field(max_length=MOST)] = ()
+
+
+class Item(Shape):
+    """One thing a reviewer wants changed."""
+
+    severity: Literal["high", "medium", "low"] = "medium"
+    file: Annotated[str, Field(max_length=1000)] = ""
+    line: Annotated[int, Field(ge=0)] = 0
+    problem: Annotated[str, Field(min_length=1, max_length=5_000)]
+    fix: Annotated[str, Field(max_length=5_000)] = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+
+
+class Review(Shape):
+    """What a reviewer found in a change. Extra tests are shell lines that must exit 0; the engine runs them."""
+
+    verdict: Literal["PASS", "RETRY", "BLOCKED"]
+    items: Annotated[tuple[Item, ...], Field(max_length=20)] = ()
+    extra_tests: Annotated[tuple[Text, ...], Field(max_length=5)] = ()
+    summary: Text = ""

@@ -1,0 +1,1 @@
+"""The protocols models speak: pure translation, and one module that opens connections."""

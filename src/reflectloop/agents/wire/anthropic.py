@@ -1,0 +1,137 @@
+"""Anthropic Messages: a talk as a request, and its events as a turn. Pure."""
+
+from __future__ import annotations
+
+from reflectloop.agents.backend import Usage
+from reflectloop.agents.talk import AgentTurn, Json, Message, StopReason, Talk
+from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
+
+_VERSION = "2023-06-01"
+_REASONS = {
+    "end_turn": StopReason.END_TURN,
+    "stop_sequence": StopReason.END_TURN,
+    "tool_use": StopReason.TOOL_USE,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": StopReason.MAX_TOKENS,
+    "refusal": StopReason.REFUSED,
+}
+_KEPT: Json = {"cache_control": {"type": "ephemeral"}}  # the maker may answer from its cache up to here
+
+
+class Anthropic:
+    default_url = "https://api.anthropic.com"
+    default_key = "ANTHROPIC_API_KEY"
+
+    def url(self, base: str) -> str:
+        return f"{base}/messages" if base.endswith("/v1") else f"{base}/v1/messages"
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        return {"anthropic-version": _VERSION, **({"x-api-key": key} if key else {})}
+
+    def body(self, talk: Talk) -> Json:
+        messages: list[Json] = [{"role": one.role, "content": _blocks(one)} for one in talk.messages]
+        if messages and messages[-1]["content"]:
+            messages[-1]["content"][-1] |= _KEPT
+        body: Json = {"model": talk.model, "max_tokens": talk.reply_tokens, "stream": True, "messages": messages}
+        if talk.system:
+            body["system"] = [{"type": "text", "text": talk.system, **_KEPT}]
+        if talk.tools:
+            body["tools"] = [
+                {"name": one.name, "description": one.description, "input_schema": one.schema} for one in talk.tools
+            ]
+        if talk.forced:
+            body["tool_choice"] = {"type": "tool", "name": talk.forced}
+        return body
+
+    def reading(self) -> Reading:
+        return Reading()
+
+    def whole(self, document: Json) -> AgentTurn:
+        """An answer that came as one document."""
+        if document.get("type") == "error" or "content" not in document:
+            raise Malformed(told(document) or "an answer without content")
+        blocks = [one for one in document["content"] if isinstance(one, dict)]
+        said = text(str(one.get("text", "")) for one in blocks if one.get("type") == "text")
+        calls = tuple(call(one.get("id"), one.get("name"), one.get("input")) for one in blocks if _is_call(one))
+        return AgentTurn(said, calls, _reason(document.get("stop_reason")), _usage(document.get("usage") or {}))
+
+
+def _blocks(message: Message) -> list[Json]:
+    results: list[Json] = [
+        {
+            "type": "tool_result",
+            "tool_use_id": one.call_id,
+            "content": [{"type": "text", "text": one.text}],
+            **({"is_error": True} if one.is_error else {}),
+        }
+        for one in message.results
+    ]
+    words: list[Json] = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    calls = [{"type": "tool_use", "id": one.id, "name": one.name, "input": one.arguments} for one in message.calls]
+    return [*results, *words, *calls]
+
+
+def _is_call(block: Json) -> bool:
+    return block.get("type") == "tool_use"
+
+
+def _reason(word: object) -> StopReason:
+    return _REASONS.get(str(word), StopReason.OTHER)
+
+
+def _usage(told: Json) -> Usage:
+    return Usage(
+        input_tokens=count(told.get("input_tokens")),
+        output_tokens=count(told.get("output_tokens")),
+        cache_read_tokens=count(told.get("cache_read_input_tokens")),
+        cache_write_tokens=count(told.get("cache_creation_input_tokens")),
+        turns=1,
+    )
+
+
+class Reading:
+    def __init__(self) -> None:
+        self._blocks: dict[int, Json] = {}
+        self._parts: dict[int, list[str]] = {}
+        self._usage: Json = {}
+        self._reason: object = None
+        self._ended = False
+        self.length = 0
+
+    def take(self, event: Json) -> None:
+        match event.get("type"):
+            case "message_start":
+                self._usage |= event["message"].get("usage") or {}
+            case "content_block_start":
+                self._blocks[event["index"]] = event["content_block"]
+            case "content_block_delta":
+                self._add(event["index"], event["delta"])
+            case "message_delta":
+                self._reason = event["delta"].get("stop_reason")
+                self._usage |= event.get("usage") or {}
+            case "message_stop":
+                self._ended = True
+            case "error":
+                raise Malformed(told(event))
+
+    def _add(self, index: int, delta: Json) -> None:
+        piece = delta.get("text") or delta.get("partial_json") or ""
+        self._parts.setdefault(index, []).append(piece)
+        self.length += len(piece)
+
+    @property
+    def turn(self) -> AgentTurn | None:
+        if not self._ended:
+            return None
+        blocks = [(block, self._said(index)) for index, block in sorted(self._blocks.items())]
+        words = text(said for block, said in blocks if block.get("type") == "text")
+        # Some servers send the arguments whole at the start, and no pieces.
+        calls = tuple(
+            call(block.get("id"), block.get("name"), said or block.get("input"))
+            for block, said in blocks
+            if _is_call(block)
+        )
+        return AgentTurn(words, calls, _reason(self._reason), _usage(self._usage))
+
+    def _said(self, index: int) -> str:
+        return "".join(self._parts.get(index, ()))

@@ -1,0 +1,141 @@
+"""OpenAI Chat Completions, as many servers speak it: a talk as a request, and its chunks as a turn. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from reflectloop.agents.backend import Usage
+from reflectloop.agents.talk import AgentTurn, Json, Message, StopReason, Talk
+from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
+
+_REASONS = {
+    "stop": StopReason.END_TURN,
+    "tool_calls": StopReason.TOOL_USE,
+    "function_call": StopReason.TOOL_USE,
+    "length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.REFUSED,
+}
+
+
+class OpenAI:
+    default_url = "https://api.openai.com/v1"
+    default_key = "OPENAI_API_KEY"
+
+    def __init__(self, base: str | None = None) -> None:
+        # The maker's own newer models take no `max_tokens`; other servers know no other word.
+        self._most = "max_tokens" if base else "max_completion_tokens"
+
+    def url(self, base: str) -> str:
+        return f"{base}/chat/completions" if urlsplit(base).path.strip("/") else f"{base}/v1/chat/completions"
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        return {"authorization": f"Bearer {key}"} if key else {}
+
+    def body(self, talk: Talk) -> Json:
+        system = [{"role": "system", "content": talk.system}] if talk.system else []
+        body: Json = {
+            "model": talk.model,
+            "messages": [*system, *(said for one in talk.messages for said in _messages(one))],
+            self._most: talk.reply_tokens,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if talk.tools:
+            body["tools"] = [
+                {
+                    "type": "function",
+                    "function": {"name": one.name, "description": one.description, "parameters": one.schema},
+                }
+                for one in talk.tools
+            ]
+        if talk.forced:
+            body["tool_choice"] = {"type": "function", "function": {"name": talk.forced}}
+        return body
+
+    def reading(self) -> Reading:
+        return Reading()
+
+    def whole(self, document: Json) -> AgentTurn:
+        """An answer that came as one document."""
+        choices = document.get("choices")
+        if not isinstance(choices, list) or not choices or not isinstance(choices[0].get("message"), dict):
+            raise Malformed(told(document) or "an answer without choices")
+        message = choices[0]["message"]
+        calls = [
+            (one.get("id") or f"call_{number}", one.get("function") or {})
+            for number, one in enumerate(message.get("tool_calls") or [])
+        ]
+        return AgentTurn(
+            text([str(message.get("content") or "")]),
+            tuple(call(name, function.get("name"), function.get("arguments") or {}) for name, function in calls),
+            _reason(choices[0].get("finish_reason"), called=bool(calls)),
+            _usage(document.get("usage") or {}),
+        )
+
+
+def _messages(message: Message) -> Iterator[Json]:
+    for one in message.results:
+        yield {"role": "tool", "tool_call_id": one.call_id, "content": one.text}
+    if message.calls:
+        calls = [
+            {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": json.dumps(one.arguments)}}
+            for one in message.calls
+        ]
+        yield {"role": message.role, "content": message.text or None, "tool_calls": calls}
+    elif message.text:
+        yield {"role": message.role, "content": message.text}
+
+
+def _reason(word: object, *, called: bool) -> StopReason:
+    # Some servers say "stop" though they call.
+    return StopReason.TOOL_USE if called and word == "stop" else _REASONS.get(str(word), StopReason.OTHER)
+
+
+def _usage(told: Json) -> Usage:
+    cached = count((told.get("prompt_tokens_details") or {}).get("cached_tokens"))
+    sent = count(told.get("prompt_tokens"))
+    return Usage(max(0, sent - cached), count(told.get("completion_tokens")), cached, 0, turns=1)
+
+
+class Reading:
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._calls: dict[int, Json] = {}
+        self._reason: object = None
+        self._usage: Json = {}
+        self.length = 0
+
+    def take(self, event: Json) -> None:
+        if "error" in event:
+            raise Malformed(told(event))
+        self._usage = event.get("usage") or self._usage
+        for choice in event.get("choices") or []:
+            delta = choice.get("delta") or {}
+            self._say(delta.get("content") or "")
+            for one in delta.get("tool_calls") or []:
+                self._call(one)
+            self._reason = choice.get("finish_reason") or self._reason
+
+    def _say(self, piece: str) -> None:
+        self._text.append(piece)
+        self.length += len(piece)
+
+    def _call(self, one: Json) -> None:
+        number = one.get("index", len(self._calls))
+        held = self._calls.setdefault(number, {"id": f"call_{number}", "name": "", "parts": []})
+        function = one.get("function") or {}
+        held["id"] = one.get("id") or held["id"]
+        held["name"] = function.get("name") or held["name"]
+        piece = function.get("arguments") or ""
+        held["parts"].append(piece if isinstance(piece, str) else json.dumps(piece))
+        self.length += len(held["parts"][-1])
+
+    @property
+    def turn(self) -> AgentTurn | None:
+        if self._reason is None:
+            return None
+        held = [self._calls[number] for number in sorted(self._calls)]
+        calls = tuple(call(one["id"], one["name"], "".join(one["parts"])) for one in held)
+        return AgentTurn(text(self._text), calls, _reason(self._reason, called=bool(calls)), _usage(self._usage))

@@ -1,0 +1,168 @@
+"""`agents`: which agents there are, what each can do, what it lacks; tried with one line where that is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reflectloop import agents, config, secrets
+from reflectloop.agents import Asking, Backend, Bounds, Probe, Reply, claude, codex
+from reflectloop.box import walls
+from reflectloop.box.box import Box
+from reflectloop.box.environment import status
+from reflectloop.config import KINDS, AgentConfig, Config
+from reflectloop.errors import AgentUnavailable, ReflectloopError
+from reflectloop.terms import Role
+from reflectloop.workspace import project
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.store import Store
+from reflectloop.world import process
+
+State = Literal["ready", "unavailable", "not set up"]
+_PROMPT = "This is a test of the connection. Use no tools. Answer with the one word: ready"
+_CHECK = Bounds(turns=3, timeout_s=90.0, usd=0.25)
+_PROGRAMS = ("claude", "codex")  # found on PATH, whether the settings name them or not
+_NEEDS = {"script": "file", "command": "run", "acp": "run", "http": "model"}
+_PACKAGES = {"acp": "acp", "http": "httpx"}
+_KEYS = {"claude": claude.KEYS, "codex": codex.KEYS, "anthropic": claude.KEYS[:1], "openai": codex.KEYS[:1]}
+
+
+class Row(NamedTuple):
+    """One agent. `keys` says of each variable whether it is set, never what it holds."""
+
+    name: str
+    kind: str
+    roles: tuple[str, ...]
+    state: State
+    probe: Probe
+    keys: Mapping[str, str]
+    tried: Reply | None = None
+
+    @property
+    def is_wanting(self) -> bool:
+        """Whether a role is bound to what cannot be asked, or did not answer."""
+        failed = self.tried is not None and not self.tried.ok
+        return bool(self.roles) and (self.state != "ready" or failed)
+
+
+class Listed(NamedTuple):
+    rows: list[Row]
+    free: tuple[str, ...]  # roles bound to nothing: rules do what they can, a person the rest
+
+    @property
+    def fault(self) -> AgentUnavailable | None:
+        wanting = [row for row in self.rows if row.is_wanting]
+        if not wanting:
+            return None
+        first = wanting[0]
+        why = first.probe.problem or (first.tried.reason if first.tried else "") or "is not set up"
+        return AgentUnavailable(
+            f"{', '.join(first.roles)} is bound to {first.name}: {why}",
+            next_step=first.probe.next_step if first.probe.problem else "reflectloop agents --check",
+            missing=tuple(f"agent:{row.name}" for row in wanting),
+        )
+
+
+def listed(start: Path, *, check: bool = False) -> Listed:
+    root = _root(start)
+    settings = config.load(root)
+    secrets.use(secrets.of(settings.secrets, root))
+    caller = dict(os.environ)
+    names = list(dict.fromkeys([*settings.agents, *KINDS]))
+    with ThreadPoolExecutor() as pool:
+        rows = list(pool.map(lambda name: _row(name, settings, root, caller), names))
+    if check:
+        rows = _all_tried(rows, settings, root, caller)
+    free = tuple(role.value for role in Role if settings.roles.bound_to(role) is None)
+    return Listed(rows, free)
+
+
+def _all_tried(rows: list[Row], settings: Config, root: Path, caller: Mapping[str, str]) -> list[Row]:
+    cancel = process.Cancel()
+    try:
+        with ThreadPoolExecutor() as pool:
+            waiting = [pool.submit(_tried, row, settings, root, caller, cancel) for row in rows]
+            try:
+                return [one.result() for one in waiting]
+            except BaseException:
+                cancel.set()
+                raise
+    finally:
+        cancel.close()
+
+
+def _root(start: Path) -> Path:
+    try:
+        return project.locate(start)
+    except ReflectloopError:  # agents can be looked at anywhere
+        return start
+
+
+def _row(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -> Row:
+    agent = settings.agent(name)
+    kind = str(agent.kind)
+    roles = tuple(role.value for role in Role if settings.roles.bound_to(role) == name)
+    keys = status(_variables(agent), caller)
+    if name not in settings.agents and not roles and kind not in _PROGRAMS:
+        return Row(name, kind, roles, "not set up", _lacking(kind), keys)
+    probe = _probe(name, settings, root, caller)
+    return Row(name, kind, roles, "unavailable" if probe.problem else "ready", probe, keys)
+
+
+def _lacking(kind: str) -> Probe:
+    """Without importing what it needs: some of it is slow."""
+    package = _PACKAGES.get(kind)
+    if package and importlib.util.find_spec(package) is None:
+        return Probe(problem=f"needs the package {package}", next_step=f"pip install 'reflectloop[{kind}]'")
+    return Probe(problem=f"needs {_NEEDS[kind]} in [agents.{kind}]", next_step=f"add [agents.{kind}] to {config.NAME}")
+
+
+def _variables(agent: AgentConfig) -> tuple[str, ...]:
+    if agent.key_env:
+        return (agent.key_env,)
+    return _KEYS.get(agent.protocol if agent.kind == "http" else str(agent.kind), ())
+
+
+def _probe(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -> Probe:
+    try:
+        return agents.bind(name, settings, caller, root).probe()
+    except ReflectloopError as fault:
+        return Probe(problem=fault.message, next_step=fault.next_step)
+
+
+def _tried(row: Row, settings: Config, root: Path, caller: Mapping[str, str], cancel: process.Cancel) -> Row:
+    """A script plays its own story; asking it anything else says nothing."""
+    if row.state != "ready" or row.kind == "script":
+        return row
+    try:
+        return row._replace(tried=_ask(agents.bind(row.name, settings, caller, root), settings, caller, cancel))
+    except ReflectloopError as fault:
+        return row._replace(tried=Reply("error", reason=fault.message))
+
+
+def _ask(agent: Backend, settings: Config, caller: Mapping[str, str], cancel: process.Cancel) -> Reply:
+    """In a folder with nothing of the project in it, as one who may only look."""
+    with _scratch() as (top, space):
+        wall = walls.reach(settings.box.isolation, settings.box.strongest)
+        home = top / "agent"
+        home.mkdir()
+        box = Box.by(settings, space, caller, wall, None, cancel).for_agent(home, read_only=True)
+        reply = agent.run(Asking(Role.RESEARCHER, _PROMPT, box, top / "logs", _CHECK))
+        return reply._replace(raw_log=None)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[tuple[Path, Workspace]]:
+    with tempfile.TemporaryDirectory(prefix="reflectloop-agents-", ignore_cleanup_errors=True) as name:
+        top = Path(name).resolve()
+        space = Workspace("RLOP-check", top / "box", top / "desk", Store(top / "desk", "sha1"), "", "", 0)
+        space.root = top / "project"
+        for path in (space.folder, space.repo, space.home, space.tmp, space.desk, space.root):
+            path.mkdir()
+        yield top, space

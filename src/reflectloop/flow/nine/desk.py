@@ -1,0 +1,188 @@
+"""What the nine steps share while one engine works: the workspace, the crew, the plan's state, what was tried."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from reflectloop.agents.backend import Act
+from reflectloop.agents.shapes import StepDesign
+from reflectloop.box import walls
+from reflectloop.errors import Interrupted, NothingToDo
+from reflectloop.fileops import execute
+from reflectloop.fileops.hands import Hands
+from reflectloop.fileops.request import Request
+from reflectloop.fileops.response import Response
+from reflectloop.flow import requests, steer, views
+from reflectloop.flow.domain import Tasks
+from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.nine import acting, briefs
+from reflectloop.flow.nine.briefs import Tried, Work
+from reflectloop.flow.nine.crew import Allowance, Crew, Purse
+from reflectloop.flow.requests import Place
+from reflectloop.state import events, journal
+from reflectloop.state.fold import Run, Spent, Step, Task, fold
+from reflectloop.state.journal import Journal
+from reflectloop.state.transitions import State
+from reflectloop.terms import Isolation, Network, Role
+from reflectloop.workspace import patch
+from reflectloop.workspace.checkout import Workspace
+
+_LARGEST_DIFF = 200_000  # characters that are kept of a diff for agents to read
+Tell = Callable[[str], None]
+
+
+class Past(NamedTuple):
+    """What was tried for the step at work; gone once it is done."""
+
+    step: str
+    tried: tuple[Tried, ...] = ()
+    trees: frozenset[str] = frozenset()  # that did not hold
+    asked: str = ""  # by a review, of the next attempt
+    design: StepDesign | None = None
+
+
+@dataclass
+class Desk:
+    folders: Folders
+    hands: Hands
+    crew: Crew
+    tell: Tell
+    past: Past = field(default_factory=lambda: Past(""))
+    why: str = ""  # the attempt before is given up
+
+    @property
+    def space(self) -> Workspace:
+        return self.hands.workspace
+
+    @property
+    def domain(self) -> Tasks:
+        return cast("Tasks", self.hands.domain)
+
+    def look(self) -> tuple[Task, Run]:
+        """The task as its journal says now."""
+        return at_work(self.folders)
+
+    def request(self, purpose: str, *ops: Mapping[str, Any], summary: str = "") -> Response:
+        """A request of the engine's own: all or nothing, journalled, remembered."""
+        said = {"proto": acting.PROTO, "id": acting.new_id(), "purpose": purpose, "summary": summary, "ops": list(ops)}
+        return execute.execute(Request.model_validate(said), self.hands)
+
+    def diff(self, begun: str, end: str) -> str:
+        """As people read it, and with its secrets taken out."""
+        out: list[bytes] = []
+        cleaned = patch.Cleaned(out.append)
+        patch.stream(self.space.git(), begun, end, cleaned.feed, exact=False)
+        cleaned.finish()
+        return briefs.cut(b"".join(out).decode("utf-8", "replace"), _LARGEST_DIFF)
+
+    def work(self, run: Run, step: Step) -> Work:
+        details = run.details.get(step.id, {})
+        objective = run.objective.get("objective")
+        return Work(
+            str(objective.get("goal", "")) if isinstance(objective, dict) else "",
+            step.id,
+            run.titles.get(step.id, ""),
+            str(details.get("details", "")),
+            texts(details.get("done")),
+            tuple(words(one) for one in listed(details.get("checks"))),
+            texts(run.objective.get("constraints")),
+            step.answer,
+        )
+
+    def folder(self, task: Task, step: str, attempt: int) -> Path:
+        made = self.folders.journal(task.id).parent / "steps" / step / str(attempt)
+        made.mkdir(parents=True, exist_ok=True)
+        return made
+
+    def act(self) -> Act:
+        """Hands for an executor that has none."""
+        return acting.by(self.hands, writable=True)
+
+
+def at_work(folders: Folders) -> tuple[Task, Run]:
+    current = folders.current_task()
+    task = fold(journal.read(folders.journal(current))) if current else Task()
+    run = list(task.runs.values())[-1] if task.runs else None
+    if run is None or task.state in (State.DONE, State.ABORTED):
+        raise NothingToDo("there is no plan to work on", next_step="reflectloop tp GOAL")
+    if run.mode != events.BY_REQUESTS:
+        raise NothingToDo(f"task {task.id} was made by `run`, and is gone on with by it", next_step="reflectloop run")
+    return task, run
+
+
+@contextlib.contextmanager
+def opened(place: Place, tell: Tell) -> Iterator[Desk]:
+    """A desk on the project's current task, or on none, with the lock held."""
+    with requests.opened(place) as hands:
+        folders = folders_at(place.start)
+        made = of(folders, hands, place, tell)
+        _settle_network(made, place)
+        yield made
+
+
+def _settle_network(desk: Desk, place: Place) -> None:
+    """A program that asks a model over the network lowers `full`, and is refused where that was promised."""
+    settings, wall = desk.crew.settings, desk.hands.box.wall
+    reached = {f"agent {settings.roles.bound_to(role)} as {role}": settings.network_of(role) for role in Role}
+    floor = max(settings.box.isolation, place.isolation or Isolation.NONE, key=lambda level: level.rank)
+    walls.refuse_network(wall, floor, {name: one for name, one in reached.items() if one is Network.HOST})
+    desk.domain.isolation = wall.stamp(reached.values())
+
+
+def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
+    from reflectloop import config  # noqa: PLC0415 - read again: a person may have changed it
+
+    settings = config.load(folders.root)
+    current = folders.current_task()
+    task = fold(journal.read(folders.journal(current))) if current else Task()
+    run_id = list(task.runs)[-1] if task.runs else ""
+    crew = Crew(
+        settings,
+        folders.root,
+        place.caller,
+        hands.box,
+        run_id,
+        lambda event: note(folders, event),
+        Purse(Allowance.of(settings), since(task)),
+        acting.by(hands, writable=False),
+    )
+    return Desk(folders, hands, crew, tell)
+
+
+def since(task: Task) -> Spent:
+    """What was spent since a person last gave leave."""
+    total, granted = task.spent_in_all, task.granted
+    return Spent(*(getattr(total, name) - getattr(granted, name) for name in Spent.__dataclass_fields__))
+
+
+def note(folders: Folders, event: events.Event) -> None:
+    current = folders.current_task()
+    assert current  # noqa: S101 - events belong to a task
+    book = Journal(folders.journal(current))
+    try:
+        book.append(event)
+    finally:
+        book.close()
+    views.refresh(book.path.parent)
+
+
+def refuse_if_asked(folders: Folders) -> None:
+    why = steer.asked(folders)
+    if why:
+        raise Interrupted(why, next_step="reflectloop tr --all")
+
+
+def listed(value: object) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+def texts(value: object) -> tuple[str, ...]:
+    return tuple(str(one) for one in listed(value))
+
+
+def words(command: object) -> str:
+    return command if isinstance(command, str) else " ".join(map(str, listed(command)))

@@ -1,0 +1,149 @@
+"""The ninth step: the whole change is reviewed, then judged by the gates; what small faults remain become steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop import secrets
+from reflectloop.agents.shapes import Item
+from reflectloop.flow.folders import Folders
+from reflectloop.flow.line import Outcome
+from reflectloop.flow.nine import reviews
+from reflectloop.flow.nine.briefs import Work, mending
+from reflectloop.flow.nine.desk import Desk
+from reflectloop.flow.nine.reviews import Found
+from reflectloop.state.fold import Run, Spent, Step, Task
+from reflectloop.world import clock, files
+
+MOST_APPENDED = 2  # rounds in which steps are appended; what is larger is a task of its own
+_SHOWN = 300
+
+
+class Last(NamedTuple):
+    """What came of the final review."""
+
+    found: Found
+    appended: tuple[str, ...] = ()
+
+
+def review(desk: Desk, appended: int) -> Last:
+    """By reviewers where any are bound; a small fault becomes a step, as often as that may be."""
+    task, run = desk.look()
+    folder = desk.folder(task, "final", appended + 1)
+    work = whole(task, run)
+    case = reviews.Case(work, run.base_tree, desk.space.tree, list(evidence(run)), folder, appended + 1, whole=True)
+    found = reviews.review(desk, case)
+    if found.verdict == "RETRY" and appended < MOST_APPENDED:
+        names = append(desk, "Mend what the final review found", mending(found.items))
+        return Last(found, names)
+    return Last(found)
+
+
+def append(desk: Desk, title: str, details: str) -> tuple[str, ...]:
+    """One step that mends; it is proven by the checks of all that was done before."""
+    _, run = desk.look()
+    checks = [check for step in run.steps.values() for check in _checks(run, step)]
+    step = {
+        "title": title,
+        "details": secrets.current().redact(details)[:15_000],
+        "checks": list(dict.fromkeys(checks)),
+    }
+    op = {"op": "triflow_state_append_steps", "steps": [step], "reason": title}
+    response = desk.request("execute_step", op)
+    said = response.data.get("0")
+    names = said.get("steps") if isinstance(said, dict) else None
+    return tuple(str(one) for one in names) if isinstance(names, list) else ()
+
+
+def _checks(run: Run, step: Step) -> list[Any]:
+    wanted = run.details.get(step.id, {}).get("checks") if step.status == "done" else None
+    return [one if isinstance(one, str) else tuple(one) for one in wanted] if isinstance(wanted, list) else []
+
+
+def whole(task: Task, run: Run) -> Work:
+    said = run.objective.get("objective")
+    goal = str(said.get("goal", "")) if isinstance(said, dict) else ""
+    titles = "\n".join(f"{name}. {run.titles.get(name, '')}" for name in run.steps)
+    return Work(goal, "all", task.title, titles)
+
+
+def evidence(run: Run) -> Iterator[str]:
+    for step in run.steps.values():
+        for check in step.ended.checks if step.ended else ():
+            yield f"step {step.id}: {check.get('command', check.get('name'))}: {check.get('reason')}"
+
+
+# The report -------------------------------------------------------------------------------------------------------
+
+
+class Told(NamedTuple):
+    """What the report is made of."""
+
+    task: Task
+    run: Run
+    last: Found | None
+    outcome: Outcome | None
+    follow_up: Sequence[Item] = ()
+
+
+def report(folders: Folders, told: Told) -> Path:
+    path = folders.own / "final" / f"{told.task.id}-report.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_atomic(path, secrets.current().redact("\n".join(_lines(told)) + "\n"))
+    return path
+
+
+def _lines(told: Told) -> Iterator[str]:
+    task, run = told.task, told.run
+    yield from (f"# {task.title}", "", f"Task {task.id}, {clock.stamp(clock.now())}: {task.state}.", "")
+    yield from _judged(told.outcome)
+    yield from ("", "## Steps", "")
+    for step in run.steps.values():
+        why = f": {step.reason[:_SHOWN]}" if step.reason else ""
+        yield f"- {step.id}. {run.titles.get(step.id, '')} ({step.status}, {step.attempts} attempt(s){why})"
+        for check in step.ended.checks if step.ended else ():
+            yield f"  - `{check.get('command', check.get('name'))}`: {check.get('reason')}"
+    if told.last:
+        yield from ("", "## Final review", "", f"{told.last.verdict} by {', '.join(told.last.by)}.")
+        yield from (f"- {one.severity}: {one.place}: {one.problem}" for one in told.last.items)
+    if told.follow_up:
+        yield from ("", "## For a follow-up task", "")
+        yield from (f"- {one.place}: {one.problem}" for one in told.follow_up)
+    yield from ("", "## Cost", "", *costs(task))
+
+
+def _judged(outcome: Outcome | None) -> Iterator[str]:
+    if outcome is None:
+        yield "The gates have not judged it."
+    elif outcome.error:
+        yield f"The gates: {outcome.error.code}: {outcome.error.message}"
+        yield f"Next: {outcome.error.next_step}"
+    else:
+        yield f"The gates let it through: {outcome.envelope.run_id}, {len(outcome.touched)} file(s) changed."
+        yield from (f"- {one}" for one in outcome.touched)
+
+
+def costs(task: Task) -> list[str]:
+    """By step and role, and in all."""
+    rows = [(step or "plan", role, one) for step, roles in task.spent.items() for role, one in roles.items()]
+    if not rows:
+        return ["No agent was asked."]
+    head = ["| step | role | calls | turns | tokens | USD | seconds |", "|---|---|---|---|---|---|---|"]
+    return [*head, *(_row(*row) for row in [*rows, ("all", "", task.spent_in_all)])]
+
+
+def cost_data(task: Task) -> dict[str, Any]:
+    """The same as plain data."""
+
+    def plain(one: Spent) -> dict[str, Any]:
+        return {name: getattr(one, name) for name in Spent.__dataclass_fields__}
+
+    steps = {step: {role: plain(one) for role, one in roles.items()} for step, roles in task.spent.items()}
+    return {"in_all": plain(task.spent_in_all), "by_step": steps}
+
+
+def _row(step: str, role: str, one: Spent) -> str:
+    usd = f"{one.usd:.4f}" + (f" and {one.unpriced} unpriced" if one.unpriced else "")
+    return f"| {step} | {role} | {one.calls} | {one.turns} | {one.tokens} | {usd} | {one.wall_ms / 1000:.1f} |"

@@ -1,0 +1,252 @@
+"""`tp`: a plan for a goal, by two planners who do not see each other's, shown to a person before anything is begun."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from reflectloop import policy
+from reflectloop.agents.shapes import Criterion, PlanDesign, PlannedStep
+from reflectloop.errors import AgentUnavailable, InvalidInput, InvalidPlan, NeedsInput
+from reflectloop.flow import views
+from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.nine import briefs, context, designs
+from reflectloop.flow.nine import desk as desks
+from reflectloop.flow.nine.designs import Settled, Subject
+from reflectloop.flow.nine.desk import Desk, Tell
+from reflectloop.flow.requests import Place
+from reflectloop.plan import load as plans
+from reflectloop.plan.model import Plan
+from reflectloop.state import journal
+from reflectloop.state.fold import Task, fold
+from reflectloop.state.journal import Journal
+from reflectloop.state.transitions import State
+from reflectloop.terms import Role, Track
+from reflectloop.workspace import leaks
+from reflectloop.world import clock, files
+
+_ENDED = (State.DONE, State.ABORTED)
+DESIGNS = "designs"
+
+
+class Planned(NamedTuple):
+    task_id: str | None  # None: the person did not agree
+    design: PlanDesign
+    rounds: int
+    folder: Path
+    warnings: tuple[str, ...] = ()
+
+
+class Wish(NamedTuple):
+    """What is to be planned: a goal, or a design that somebody made already."""
+
+    goal: str = ""
+    design: Path | None = None
+
+
+Agree = Callable[[PlanDesign], bool]
+
+
+def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
+    folders = folders_at(place.start)
+    leaks.refuse_words(wish.goal, "the goal")
+    _refuse_running(folders)
+    with desks.opened(place, tell) as desk:
+        asked: list[Any] = []
+        desk.crew.note = asked.append  # there is no task yet to write them to
+        folder = folders.own / DESIGNS / clock.run_id(clock.now()).replace("RLOP", "D")
+        folder.mkdir(parents=True, exist_ok=True)
+        settled = _given(wish.design) if wish.design else _designed(desk, wish.goal, folder)
+        design = _choose(settled, folder)
+        faults = refusals(desk, design)
+        if faults:
+            raise InvalidPlan(f"the design cannot be worked by: {faults[0]}", next_step=f"correct {folder}/design.json")
+        files.write_atomic(folder / "design.json", json.dumps(design.model_dump(mode="json"), indent=2) + "\n")
+        if not agree(design):
+            return Planned(None, design, settled.rounds, folder)
+        task_id = _open(desk, design, wish.goal or design.goal)
+        _tell_costs(folders, task_id, asked)
+        return Planned(task_id, design, settled.rounds, folder)
+
+
+def _refuse_running(folders: Folders) -> None:
+    """Before anybody is asked for money."""
+    current = folders.current_task()
+    task = fold(journal.read(folders.journal(current))) if current else Task()
+    if task.id and task.state not in _ENDED and not task.passed:
+        raise InvalidInput(
+            f"task {task.id} is {task.state}: a running plan is not overwritten",
+            next_step="reflectloop tr --all, or: reflectloop abort --reason TEXT",
+        )
+
+
+def _given(path: Path) -> Settled[PlanDesign]:
+    """A design as `tp` writes it, or a plan file of any form we read."""
+    try:
+        said = json.loads(path.read_bytes()) if path.suffix == ".json" else None
+        if said is not None and "plan" not in said:
+            return Settled(PlanDesign.model_validate(said))
+    except OSError as fault:
+        raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="reflectloop tp --from FILE") from fault
+    except ValueError as fault:
+        first = fault.errors()[0] if isinstance(fault, ValidationError) else None
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(fault)
+        raise InvalidInput(f"{path} is no design: {why}", next_step=f"correct {path}") from fault
+    return Settled(_of_plan(plans.load(path).plan))
+
+
+def _of_plan(read: Plan) -> PlanDesign:
+    def line(command: str | tuple[str, ...]) -> str:
+        return command if isinstance(command, str) else shlex.join(command)
+
+    return PlanDesign(
+        title=read.title,
+        goal=read.objective.goal or read.title,
+        track=read.settled_track,
+        non_goals=read.objective.non_goals,
+        done_when=read.objective.done_when,
+        acceptance=tuple(
+            Criterion(id=one.id, text=one.text, check=line(read.checks[one.check].run or "") if one.check else "")
+            for one in read.acceptance
+        ),
+        may_change=read.may_change,
+        steps=tuple(
+            PlannedStep(
+                title=one.title or one.id,
+                details=one.agent.prompt if one.agent else "",
+                commands=tuple(line(command) for command in one.commands),
+                checks=tuple(
+                    line(wanted.check.run)
+                    for wanted in read.checks_of(one)
+                    if wanted.check.run is not None and not wanted.must_fail
+                ),
+            )
+            for one in read.steps
+        ),
+    )
+
+
+def _designed(desk: Desk, goal: str, folder: Path) -> Settled[PlanDesign]:
+    if not desk.crew.has(Role.PLANNER):
+        raise AgentUnavailable(
+            "no agent is bound to the planner, and no rule makes a plan of a goal",
+            next_step='planner = "NAME" under [roles] in reflectloop.toml; or: reflectloop tp --from PLAN.yaml',
+            missing=("role:planner",),
+        )
+    near = context.of(desk.folders, desk.space, goal)
+    advice = context.advice(desk.folders.root, "design", goal)
+    settled = designs.settle(
+        desk.crew, PlanDesign, Subject("the goal", folder), lambda: briefs.plan(goal, near, advice)
+    )
+    faults = refusals(desk, settled.design) if settled.design else []
+    if not faults:
+        return settled
+    desk.tell(f"the plan cannot be worked by, and is asked for once more: {faults[0]}")
+    again = folder / "again"
+    prompt = briefs.plan(goal, near, advice, faults)
+    return designs.settle(desk.crew, PlanDesign, Subject("the goal", again), lambda: prompt)
+
+
+def _choose(settled: Settled[PlanDesign], folder: Path) -> PlanDesign:
+    if settled.design:
+        return settled.design
+    raise NeedsInput(
+        f"two planners do not agree after {settled.rounds} rounds: {'; '.join(settled.objections)}",
+        next_step=f"choose one: reflectloop tp --from {folder}/design-first.json (or -second, or -merged-3)",
+    )
+
+
+# Looking ---------------------------------------------------------------------------------------------------------
+
+
+def refusals(desk: Desk, design: PlanDesign) -> list[str]:
+    """What would stop this plan later, found before it is begun."""
+    return [*_unproven(desk, design), *_denied(desk, design), *_incomplete(design)]
+
+
+def _unproven(desk: Desk, design: PlanDesign) -> list[str]:
+    """A step that nothing can show to be done."""
+    bare = [number for number, one in enumerate(design.steps, 1) if not (one.checks or one.commands)]
+    if not bare:
+        return []
+    from reflectloop.flow.verify import detected  # noqa: PLC0415 - knows many ecosystems
+
+    if any(one.kind == "test" for one in detected(desk.folders.root, desk.crew.caller)):
+        return []  # the project's own tests are then run
+    return [f"steps[{number - 1}] names no checks, and the project has no tests that could show it" for number in bare]
+
+
+def _denied(desk: Desk, design: PlanDesign) -> list[str]:
+    rules = policy.of(desk.crew.settings.policy, desk.folders.root).in_workspace
+    named = [(f"steps[{i}].{what}", line) for i, one in enumerate(design.steps) for what, line in _lines(one)]
+    named += [(f"acceptance[{i}].check", one.check) for i, one in enumerate(design.acceptance) if one.check]
+    judged = ((place, line, rules.judge(line)) for place, line in named)
+    return [f"{place}: {said.reason} ({said.rule}): {line}" for place, line, said in judged if not said.allowed]
+
+
+def _lines(step: PlannedStep) -> list[tuple[str, str]]:
+    return [("commands", one) for one in step.commands] + [("checks", one) for one in step.checks]
+
+
+def _incomplete(design: PlanDesign) -> list[str]:
+    """What the gates will want to be said, by track."""
+    if design.track is Track.DIRECT:
+        return []
+    out = []
+    if design.track is Track.FEATURE:
+        out += [] if design.acceptance else ["acceptance: a feature names at least one criterion, with a check"]
+        out += [f"acceptance {one.id}: names no check" for one in design.acceptance if not one.check]
+    return out
+
+
+# Beginning -------------------------------------------------------------------------------------------------------
+
+
+def _open(desk: Desk, design: PlanDesign, goal: str) -> str:
+    op: dict[str, Any] = {
+        "op": "triflow_plan_init",
+        "taskName": design.title,
+        "objective": {"goal": goal, "nonGoals": design.non_goals, "doneWhen": design.done_when},
+        "context": {"keyFiles": [one for one in design.key_files if _is_file(desk, one)]},
+        "constraints": [f"risk: {one}" for one in design.risks if one],
+        "steps": [one.model_dump(mode="json") for one in design.steps],
+        "contract": {
+            "track": str(design.track),
+            "acceptance": [
+                {"id": f"AC-{number}", "text": one.text or one.id, "check": one.check or None}
+                for number, one in enumerate(design.acceptance, 1)
+            ],
+            "may_change": design.may_change,
+        },
+    }
+    response = desk.request("write_plan_files", op, summary=design.title)
+    if response.status != "ok":
+        why = "; ".join(f"{one.field}: {one.error}" for one in response.errors) or response.status
+        raise InvalidInput(f"the plan cannot be begun: {why}", next_step="reflectloop status")
+    task_id = desk.folders.current_task()
+    assert task_id  # noqa: S101 - just opened
+    return task_id
+
+
+def _is_file(desk: Desk, name: str) -> bool:
+    path = Path(name)
+    return not path.is_absolute() and ".." not in path.parts and (desk.space.repo / path).is_file()
+
+
+def _tell_costs(folders: Folders, task_id: str, asked: list[Any]) -> None:
+    """What planning used belongs to the task that came of it."""
+    path = folders.journal(task_id)
+    run_id = list(fold(journal.read(path)).runs)[-1]
+    book = Journal(path)
+    try:
+        for event in asked:
+            book.append(dataclasses.replace(event, run_id=run_id))
+    finally:
+        book.close()
+    views.refresh(path.parent)

@@ -1,0 +1,91 @@
+"""The review of a change: by rules, then by the other agents, in fresh context, on the real diff and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reflectloop.agents.shapes import Item, Review
+from reflectloop.flow.nine import briefs, proving
+from reflectloop.flow.nine.briefs import Work
+from reflectloop.flow.nine.crew import Call
+from reflectloop.flow.nine.desk import Desk
+from reflectloop.gates import quick
+from reflectloop.terms import Role
+from reflectloop.verify.trees import Trees
+
+MOST_ITEMS = 20
+_REVIEWERS = (Role.REVIEWER, Role.PLANNER)
+Verdict = Literal["PASS", "RETRY", "BLOCKED"]
+
+
+class Found(NamedTuple):
+    """What all reviewers say together: PASS only where each of them does."""
+
+    verdict: Verdict
+    items: tuple[Item, ...] = ()
+    by: tuple[str, ...] = ()  # who looked
+    summary: str = ""
+
+
+class Case(NamedTuple):
+    work: Work
+    begun: str  # the tree before the change
+    end: str
+    evidence: Sequence[str]
+    folder: Path
+    attempt: int = 1
+    whole: bool = False
+
+
+def review(desk: Desk, case: Case) -> Found:
+    """Rules first: what does not even parse is not worth anybody's time."""
+    broken = rules(desk, case)
+    if broken:
+        return Found("RETRY", broken, ("rules",))
+    diff = desk.diff(case.begun, case.end)
+    prompt = briefs.review(case.work, diff, case.evidence, whole=case.whole)
+    said = [_asked(desk, case, role, prompt) for role in _REVIEWERS if desk.crew.has(role)]
+    names = ("rules", *(str(role) for role in _REVIEWERS if desk.crew.has(role)))
+    return merged(said, names)
+
+
+def rules(desk: Desk, case: Case) -> tuple[Item, ...]:
+    """What the quick gate finds: empty files, files that do not parse, imports that lead nowhere."""
+    trees = Trees(desk.space.store, desk.folders.scratch, desk.space.quarantine)
+    changes = trees.changes(case.begun, case.end)
+    listing = trees.listing(case.end) if changes else {}
+    found = [one for change in changes for one in quick.faults(change, listing)]
+    return tuple(
+        Item(severity="high", file=one.path, line=one.line or 0, problem=one.what, fix="mend it")
+        for one in found[:MOST_ITEMS]
+    )
+
+
+def _asked(desk: Desk, case: Case, role: Role, prompt: str) -> Review:
+    """In a fresh context; extra tests it asks for are run by the engine, and what fails is one more thing to mend."""
+    step = "" if case.whole else case.work.step
+    reply = desk.crew.need(Call(role, prompt, Review, case.folder, step, case.attempt, label="review"))
+    said = Review.model_validate(reply.data)
+    failed = proving.asked_for(desk, said.extra_tests, case.folder, str(role)) if said.verdict == "PASS" else []
+    if not failed:
+        return said
+    items = tuple(Item(severity="high", problem=f"an extra test fails: {one}"[:5_000]) for one in failed)
+    return said.model_copy(update={"verdict": "RETRY", "items": (*said.items, *items)[:MOST_ITEMS]})
+
+
+def merged(said: Sequence[Review], by: tuple[str, ...]) -> Found:
+    """All items once, the gravest first. One who cannot judge stops; one who is not content has it done again."""
+    order = ("high", "medium", "low")
+    items = sorted(
+        dict.fromkeys(item for one in said for item in one.items), key=lambda item: order.index(item.severity)
+    )
+    words = "; ".join(one.summary for one in said if one.summary)
+    verdict: Verdict = "PASS"
+    if any(one.verdict == "BLOCKED" for one in said):
+        verdict = "BLOCKED"
+    elif any(one.verdict == "RETRY" for one in said):
+        verdict = "RETRY"
+        items = items or [Item(problem=words or "the review asks for another attempt, and does not say why")]
+    return Found(verdict, tuple(items[:MOST_ITEMS]), by, words)

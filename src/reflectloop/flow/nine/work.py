@@ -1,0 +1,131 @@
+"""`tr`: the nine steps, one step of the plan or all of them, to the gates' last word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.agents.shapes import Item
+from reflectloop.errors import (
+    GateRejected,
+    NeedsInput,
+    ReflectloopError,
+    VerificationFailed,
+)
+from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.line import Observer, Outcome, Request
+from reflectloop.flow.nine import desk as desks
+from reflectloop.flow.nine import final, reviews, stations
+from reflectloop.flow.nine.desk import Desk, Tell
+from reflectloop.flow.nine.reviews import Found
+from reflectloop.flow.nine.stations import Ended
+from reflectloop.flow.requests import Place
+from reflectloop.flow.run import run
+from reflectloop.state import journal
+from reflectloop.state.fold import Run, Task, fold
+
+_MENDABLE = (VerificationFailed, GateRejected)
+
+
+class Worked(NamedTuple):
+    """What came of it; `error` says what stands in the way, where something does."""
+
+    task: Task
+    run: Run
+    ended: tuple[Ended, ...]
+    outcome: Outcome | None = None  # of the gates
+    report: Path | None = None
+    error: ReflectloopError | None = None
+
+
+def work(place: Place, tell: Tell, observer: Observer | None = None, *, every: bool = False) -> Worked:
+    """Steps until one is done (all of them with `every`), one is blocked, or nothing is left but the last word."""
+    folders = folders_at(place.start)
+    ended: list[Ended] = []
+    appended, mended = 0, 0
+    while True:
+        with desks.opened(place, tell) as desk:
+            last, error = _steps(desk, ended, appended, every=every)
+        if error or last is None:
+            return _told(folders, ended, last, None, error)
+        if last.appended:
+            appended += 1
+            continue
+        outcome = run(Request(place.start, resume=True, isolation=place.isolation, caller=place.caller), observer)
+        if not _can_mend(outcome, mended):
+            return _told(folders, ended, last, outcome, outcome.error)
+        mended += 1
+        tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
+        with desks.opened(place, tell) as desk:
+            final.append(desk, "Mend what the gates refuse", _refused(outcome))
+
+
+def _steps(
+    desk: Desk, ended: list[Ended], appended: int, *, every: bool
+) -> tuple[final.Last | None, ReflectloopError | None]:
+    """None and None where steps are left and only one was asked for."""
+    while True:
+        desks.refuse_if_asked(desk.folders)
+        one = stations.walk(desk)
+        if one is None:
+            return _reviewed(desk, appended)
+        ended.append(one)
+        if one.how == "blocked":
+            return None, NeedsInput(f"step {one.step} is blocked: {one.said}", next_step=one.unblock)
+        if not every and one.how in ("done", "split") and stations.next_step(desk.look()[1]) is not None:
+            return None, None
+
+
+def _reviewed(desk: Desk, appended: int) -> tuple[final.Last | None, ReflectloopError | None]:
+    last = final.review(desk, appended)
+    if last.found.verdict == "PASS" or last.appended:
+        return last, None
+    said = "; ".join(one.problem for one in last.found.items) or last.found.summary
+    return last, NeedsInput(
+        f"the final review says {last.found.verdict}: {said}",
+        next_step="look at the report; then: reflectloop redo STEP --reason TEXT, or reflectloop abort --reason TEXT",
+    )
+
+
+def _can_mend(outcome: Outcome, mended: int) -> bool:
+    return isinstance(outcome.error, _MENDABLE) and not outcome.error.stops and mended < final.MOST_APPENDED
+
+
+def _refused(outcome: Outcome) -> str:
+    error = outcome.error
+    assert error  # noqa: S101
+    return "\n".join([f"{error.code}: {error.message}", *(str(fault) for fault in error.faults)])
+
+
+def _told(
+    folders: Folders,
+    ended: list[Ended],
+    last: final.Last | None,
+    outcome: Outcome | None,
+    error: ReflectloopError | None,
+) -> Worked:
+    task, done = _task(folders)
+    found = last.found if last else None
+    left: tuple[Item, ...] = found.items if found and found.verdict != "PASS" else ()
+    over = outcome is not None or error is not None
+    path = final.report(folders, final.Told(task, done, found, outcome, left)) if over else None
+    return Worked(task, done, tuple(ended), outcome, path, error)
+
+
+def _task(folders: Folders) -> tuple[Task, Run]:
+    current = folders.current_task()
+    assert current  # noqa: S101 - it was worked on
+    task = fold(journal.read(folders.journal(current)))
+    return task, list(task.runs.values())[-1]
+
+
+def reviewed(place: Place, tell: Tell, *, whole: bool) -> Found:
+    """`review`: the same look alone, at what the current task has come to; nothing is changed by it."""
+    with desks.opened(place, tell) as desk:
+        task, at = desk.look()
+        step = stations.next_step(at) or list(at.steps.values())[-1]
+        begun = at.base_tree if whole else stations.before(at, step.id)
+        about = final.whole(task, at) if whole else desk.work(at, step)
+        folder = desk.folder(task, "review", len(at.order) + 1)
+        case = reviews.Case(about, begun, desk.space.tree, list(final.evidence(at)), folder, whole=whole)
+        return reviews.review(desk, case)

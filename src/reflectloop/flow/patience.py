@@ -1,0 +1,47 @@
+"""Another git at work in the user's repository is waited for a little, as any tool's passing failure is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from reflectloop.errors import ApplyConflict
+
+T = TypeVar("T")
+_RETRIES, _DELAY_S = 3, 0.2
+_LOCK = ".lock"
+_SAID_BY_GIT = "Another git process seems to be running in this repository"
+
+
+def patiently(act: Callable[[], T]) -> T:
+    """What `act` gives. It changes nothing where it fails: only so can it be done again."""
+    try:
+        return act()
+    except ApplyConflict as fault:
+        if _LOCK not in fault.message:
+            raise
+    return _again(act)
+
+
+def _again(act: Callable[[], T]) -> T:
+    from reflectloop.reflect import tools  # noqa: PLC0415 - a lock is seldom met
+    from reflectloop.reflect.policy import Policy  # noqa: PLC0415
+
+    faults: list[Exception] = []
+
+    def invoke(_tool: str, _params: tools.Params) -> T:
+        try:
+            return act()
+        except Exception as fault:
+            faults.append(fault)
+            if isinstance(fault, ApplyConflict) and _LOCK in fault.message:
+                raise tools.ToolError(f"{_SAID_BY_GIT}: {fault.message}") from fault
+            raise
+
+    wait = Policy(tool="git", rule="locked", action="wait for the other git", retries=_RETRIES, delay_s=_DELAY_S)
+    no_more = Policy(tool="git", action="report")
+    outcome = tools.safe_call("git", {}, invoke=invoke, idempotent=True, ways=tools.Ways(policies=(wait, no_more)))
+    if isinstance(outcome, tools.Failed):
+        raise faults[-1]  # as it was: safe_call has only told it
+    made: T = outcome.value
+    return made

@@ -1,0 +1,160 @@
+"""Agents of the Agent Client Protocol: a real one, as a program in the box, and what it may and may not."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from asking import Verdict, asking
+from place import Place
+from reflectloop.agents import Bounds, Reply, bind
+from reflectloop.config import AgentConfig, Config
+from reflectloop.errors import AgentUnavailable
+from reflectloop.terms import Network, Role
+from reflectloop.world import process
+from support import wait_until
+
+PROGRAM = Path(__file__).parent / "acp_agent.py"
+
+
+def asked(place: Place, tmp_path: Path, what: str, role: Role = Role.EXECUTOR, **more: Any) -> Reply:
+    run = (sys.executable, str(PROGRAM), what)
+    agent = AgentConfig(kind="acp", run=run, network=Network.NONE)
+    return bind("mine", Config(agents={"mine": agent}), {"PATH": "/usr/bin:/bin"}).run(
+        asking(place, tmp_path, role, **more)
+    )
+
+
+def test_it_is_prompted_and_what_it_says_is_its_answer(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "echo", prompt="Look around.", system="You are careful.")
+    assert (reply.status, reply.text) == ("ok", "You are careful.\n\nLook around.")
+    assert reply.session_id == "s-1"
+    assert reply.usage == (100, 15, 5, 0, 1)
+    assert reply.cost_usd == 0.25
+    assert reply.raw_log
+    assert "Look around." in reply.raw_log.read_text()
+
+
+def test_an_answer_must_have_the_shape_that_was_asked_for(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "answer", Role.REVIEWER, answer=Verdict)
+    assert (reply.status, reply.data) == ("ok", {"verdict": "PASS", "reason": "it adds"})
+    reply = asked(place, tmp_path, "babbles", Role.REVIEWER, answer=Verdict)
+    assert reply.status == "no_output"
+
+
+def test_what_it_asks_for_is_answered_by_the_policy(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "ask")
+    assert json.loads(reply.text) == {
+        "read": "yes",
+        "edit": "yes",
+        "edit outside": "no",
+        "test": "yes",
+        "push": "no",
+        "silent": "no",
+    }
+    assert len(reply.denials) == 3
+    assert "/etc/passwd is not in the workspace" in reply.denials[0]
+
+
+def test_who_only_looks_may_only_look(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "ask", Role.PLANNER)
+    allowed = {name for name, said in json.loads(reply.text).items() if said == "yes"}
+    assert allowed == {"read"}
+    assert asked(place, tmp_path, "writes", Role.PLANNER).text == "Read-only file system"
+    assert not (place.repo / "evil.txt").exists()
+
+
+def test_files_are_served_inside_the_workspace_only(place: Place, tmp_path: Path) -> None:
+    said = json.loads(asked(place, tmp_path, "files").text)
+    assert said["can write"] is True
+    assert said["plain"] == "# sample\n"
+    assert said["lines"] == "line 2\nline 3\n"
+    assert [said[name] for name in ("outside", "etc", "git", "evil", "hook")] == ["refused -32602"] * 5
+    assert said["made"] == "done"
+    assert place.text("new.txt") == "hello\n"
+    assert not Path("/tmp/evil.txt").exists()
+
+
+def test_for_who_only_looks_nothing_is_written(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "files", Role.CRITIC)
+    said = json.loads(reply.text)
+    assert (said["can write"], said["plain"], said["made"]) == (False, "# sample\n", "refused -32602")
+    assert not (place.repo / "new.txt").exists()
+    assert any("may only look" in denial for denial in reply.denials)
+
+
+def test_a_link_in_the_workspace_is_not_read_through(place: Place, tmp_path: Path) -> None:
+    (place.repo / "README.md").unlink()
+    (place.repo / "README.md").symlink_to("/etc/hostname")
+    assert json.loads(asked(place, tmp_path, "files").text)["plain"] == "refused -32602"
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "reason"),
+    [
+        ("login", "denied", "Authentication required"),
+        ("refuses", "denied", "refused to answer"),
+        ("mute", "no_output", "said nothing"),
+        ("dies", "error", "(exit 3): out of luck"),
+        ("garbage", "error", "ended without an answer"),
+        ("no-such-scenario", "error", "Internal error"),
+    ],
+)
+def test_every_way_to_fail_has_its_status_and_reason(
+    place: Place, tmp_path: Path, what: str, status: str, reason: str
+) -> None:
+    reply = asked(place, tmp_path, what)
+    assert (reply.status, reason in reply.reason) == (status, True), reply
+
+
+def test_one_that_takes_too_many_turns_is_asked_to_stop(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "loops", bounds=Bounds(5, 60.0))
+    assert (reply.status, reply.reason) == ("error", "took more than 5 turns")
+    assert (tmp_path / "agent" / "cancelled").read_text() == "s-1"
+
+
+def test_a_cancel_is_passed_on_to_it(place: Place, tmp_path: Path) -> None:
+    cancel = process.Cancel()
+    place.hands.box.cancel = cancel
+
+    def stop() -> None:
+        wait_until((tmp_path / "agent" / "waiting").exists)
+        cancel.set()
+
+    timer = threading.Thread(target=stop)
+    timer.start()
+    try:
+        reply = asked(place, tmp_path, "waits")
+    finally:
+        timer.join()
+        cancel.close()
+    assert (reply.status, reply.reason) == ("error", "cancelled")
+    assert (tmp_path / "agent" / "cancelled").exists()
+
+
+def test_one_that_hangs_is_ended_in_time(place: Place, tmp_path: Path) -> None:
+    began = time.monotonic()
+    reply = asked(place, tmp_path, "hangs", bounds=Bounds(5, 2.0))
+    assert reply.status == "timeout"
+    assert time.monotonic() - began < 30
+
+
+def test_a_session_is_gone_on_with_and_its_past_is_not_its_answer(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "echo", session="s-7")
+    assert (reply.status, reply.text, reply.session_id) == ("ok", "Do it.", "s-7")
+    assert reply.cost_usd is None
+
+
+def test_without_its_program_it_says_so() -> None:
+    agent = bind("mine", Config(agents={"mine": AgentConfig(kind="acp", run=("no-such-agent",))}), {"PATH": "/bin"})
+    problem = agent.probe().problem
+    assert problem
+    assert "no-such-agent" in problem
+    with pytest.raises(AgentUnavailable):
+        agent.run(None)  # type: ignore[arg-type]

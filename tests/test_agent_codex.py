@@ -1,0 +1,239 @@
+"""Codex CLI as an agent: how it is started, and what is made of what it really printed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from asking import Verdict, asking
+from place import Place, place_in
+from player import player, recorded, told
+from reflectloop.agents import Bounds, Reply, bind, codex, prices, strict_schema
+from reflectloop.agents.backend import Backend
+from reflectloop.agents.sessions import Context
+from reflectloop.config import AgentConfig, Config
+from reflectloop.errors import AgentUnavailable
+from reflectloop.terms import Isolation, Role
+from support import Repo
+
+KEY = "dummy-" + "key-of-a-test"
+CALLER = {"PATH": "/usr/bin:/bin", "OPENAI_API_KEY": KEY}
+
+
+class Loose(BaseModel):
+    """A shape that no server can be held to."""
+
+    notes: dict[str, str]
+
+
+def backend(run: tuple[str, ...], caller: dict[str, str] | None = None, **more: Any) -> Backend:
+    agent = AgentConfig(kind="codex", run=run, **more)
+    return bind("codex", Config(agents={"codex": agent}), CALLER if caller is None else caller)
+
+
+def played(place: Place, tmp_path: Path, name: str, role: Role = Role.EXECUTOR, **more: Any) -> Reply:
+    run = player(tmp_path, "codex", recorded(name), code=more.pop("code", 0))
+    return backend(run).run(asking(place, tmp_path, role, **more))
+
+
+def session_of(name: str) -> str:
+    found: str = json.loads(recorded(name).splitlines()[0])["thread_id"]
+    return found
+
+
+def keep_rollout(home: Path, session: str, records: int) -> None:
+    folder = home / ".codex" / "sessions" / "2026" / "11" / "15"
+    folder.mkdir(parents=True)
+    lines = recorded("codex-rollout").splitlines(keepends=True)[:records]
+    (folder / f"rollout-2026-11-15T10-00-00-{session}.jsonl").write_text("".join(lines))
+
+
+def test_what_it_said_did_and_used_is_read_from_its_stream(place: Place, tmp_path: Path) -> None:
+    reply = played(place, tmp_path, "codex-executor")
+    assert (reply.status, reply.text, reply.session_id) == ("ok", "Fixed.", session_of("codex-executor"))
+    assert reply.usage == (5000, 80, 6000, 0, 2)
+    assert reply.cost_usd is None
+
+
+def test_what_it_cost_is_known_by_its_models_price(place: Place, tmp_path: Path) -> None:
+    run = player(tmp_path, "codex", recorded("codex-executor"))
+    reply = backend(run, model="gpt-5").run(asking(place, tmp_path))
+    price = prices.shipped().of("gpt-5")
+    assert price
+    assert reply.cost_usd == pytest.approx(price.cost(reply.usage))
+    assert reply.cost_usd
+    assert backend(run, model="nobody-knows").run(asking(place, tmp_path)).cost_usd is None
+    broken = player(tmp_path, "codex", recorded("codex-timeout"), code=143)
+    assert backend(broken, model="gpt-5").run(asking(place, tmp_path)).cost_usd is None
+
+
+def test_a_session_gone_on_with_used_what_this_call_used(place: Place, tmp_path: Path) -> None:
+    session = session_of("codex-resumed")
+    keep_rollout(tmp_path / "agent", session, 2)
+    reply = played(place, tmp_path, "codex-resumed", session=session)
+    assert reply.usage == (1200, 40, 0, 0, 1)
+
+
+def test_what_one_used_that_was_broken_off_is_known_from_its_transcript(place: Place, tmp_path: Path) -> None:
+    keep_rollout(tmp_path / "agent", session_of("codex-timeout"), 1)
+    reply = played(place, tmp_path, "codex-timeout", code=143)
+    assert (reply.status, reply.usage) == ("error", (4000, 30, 1000, 0, 1))
+    assert "without a result (exit 143)" in reply.reason
+
+
+def test_what_the_box_refused_is_told(place: Place, tmp_path: Path) -> None:
+    reply = played(place, tmp_path, "codex-planner", Role.PLANNER)
+    assert reply.ok
+    assert len(reply.denials) == 1
+    assert "EVIL.txt: Read-only file system" in reply.denials[0]
+
+
+def test_an_answer_must_have_the_shape_that_was_asked_for(place: Place, tmp_path: Path) -> None:
+    reply = played(place, tmp_path, "codex-schema", Role.REVIEWER, answer=Verdict)
+    assert (reply.status, reply.data) == ("ok", {"verdict": "PASS", "reason": "it adds"})
+    assert played(place, tmp_path, "codex-executor", Role.REVIEWER, answer=Verdict).status == "no_output"
+    wrong = player(tmp_path, "codex", recorded("codex-schema").replace("verdict", "word"))
+    reply = backend(wrong).run(asking(place, tmp_path, Role.REVIEWER, answer=Verdict))
+    assert (reply.status, "word" in reply.reason) == ("error", True)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "status", "reason"),
+    [
+        ("codex-401", 1, "denied", "401"),
+        ("codex-529", 1, "error", "529"),
+        ("codex-executor", 1, "error", "exit 1"),
+    ],
+)
+def test_every_way_to_fail_has_its_status_and_reason(
+    place: Place, tmp_path: Path, name: str, code: int, status: str, reason: str
+) -> None:
+    reply = played(place, tmp_path, name, code=code)
+    assert (reply.status, reason in reply.reason) == (status, True), reply
+
+
+def test_one_that_takes_too_many_turns_is_ended(place: Place, tmp_path: Path) -> None:
+    begun = '{"type":"item.started","item":{"id":"item_%d","type":"command_execution","command":"true"}}\n'
+    run = player(tmp_path, "codex", "".join(begun % number for number in range(9)), sleep_s=60)
+    reply = backend(run).run(asking(place, tmp_path, bounds=Bounds(3, 60.0)))
+    assert (reply.status, reply.reason) == ("error", "took more than 3 turns")
+
+
+def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
+    run = player(tmp_path, "codex", recorded("codex-schema"))
+    agent = backend(run, base_url="http://127.0.0.1:1/v1", model="some-model", env=("MINE",))
+    agent.run(asking(place, tmp_path, Role.REVIEWER, answer=Verdict, session="s-1", prompt="Review."))
+    seen = told(tmp_path)
+    home = seen["env"]["HOME"]
+    assert seen["argv"] == [
+        *("exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access", "--model", "some-model"),
+        *("--output-schema", f"{home}/.codex/answer-schema.json", "resume", "s-1", "-"),
+    ]
+    assert seen["stdin"] == "Review."
+    assert seen["env"]["CODEX_HOME"] == f"{home}/.codex"
+    assert not seen["env"]["CODEX_HOME"].startswith(seen["env"]["TMPDIR"])
+
+
+def test_its_own_sandbox_is_used_only_where_ours_is_not(repo: Repo, tmp_path: Path) -> None:
+    with place_in(repo, tmp_path) as place:
+        box = place.hands.box
+        assert codex.sandbox_of(box, Role.PLANNER) == "danger-full-access"
+        box.wall = box.wall._replace(by="landlock", level=Isolation.FS)
+        assert codex.sandbox_of(box, Role.EXECUTOR) == "danger-full-access"
+        box.wall = box.wall._replace(by="nothing", level=Isolation.WORKSPACE)
+        assert codex.sandbox_of(box, Role.PLANNER) == "read-only"
+        assert codex.sandbox_of(box, Role.EXECUTOR) == "workspace-write"
+
+
+def test_where_nothing_would_hold_it_it_does_not_run(repo: Repo, tmp_path: Path) -> None:
+    run = player(tmp_path, "codex", recorded("codex-executor"))
+    with (
+        place_in(repo, tmp_path, Isolation.WORKSPACE) as place,
+        pytest.raises(AgentUnavailable, match="fs is needed") as raised,
+    ):
+        backend(run).run(asking(place, tmp_path))
+    assert raised.value.missing == ("isolation:fs",)
+    assert not (tmp_path / "agent" / "told.json").exists()
+
+
+def test_its_configuration_is_ours_and_holds_no_key(place: Place, tmp_path: Path) -> None:
+    run = player(tmp_path, "codex", recorded("codex-executor"))
+    caller = {"PATH": "/usr/bin:/bin", "MINE": KEY}
+    backend(run, caller, key_env="MINE", base_url="http://127.0.0.1:1/v1", model="m").run(
+        asking(place, tmp_path, system='Say "hé" 😀\n\x7f')
+    )
+    text = (tmp_path / "agent" / ".codex" / "config.toml").read_text()
+    values = tomllib.loads(text)
+    assert values["model_providers"]["reflectloop"]["base_url"] == "http://127.0.0.1:1/v1"
+    assert values["model_providers"]["reflectloop"]["env_key"] == "MINE"
+    assert values["shell_environment_policy"]["exclude"] == ["OPENAI_API_KEY", "CODEX_API_KEY", "MINE"]
+    assert values["developer_instructions"] == 'Say "hé" 😀\n\x7f'
+    assert (values["model"], values["analytics"]["enabled"]) == ("m", False)
+    assert KEY not in text
+    assert told(tmp_path)["env"]["MINE"] == KEY
+
+
+def test_without_a_server_of_ones_own_the_makers_is_asked() -> None:
+    values = tomllib.loads(codex.configuration(AgentConfig(kind="codex"), "", "OPENAI_API_KEY"))
+    assert values["model_providers"]["reflectloop"]["base_url"].startswith("https://")
+    assert "model" not in values
+    alone = tomllib.loads(codex.configuration(AgentConfig(kind="codex", base_url="http://127.0.0.1:1"), "", None))
+    assert "env_key" not in alone["model_providers"]["reflectloop"]
+
+
+def test_a_shape_no_server_can_be_held_to_is_asked_for_in_words(place: Place, tmp_path: Path) -> None:
+    said = recorded("codex-schema").replace(
+        r"{\"verdict\":\"PASS\",\"reason\":\"it adds\"}", r"{\"notes\": {\"a\": \"b\"}}"
+    )
+    reply = backend(player(tmp_path, "codex", said)).run(asking(place, tmp_path, Role.CRITIC, answer=Loose))
+    assert (reply.status, reply.data) == ("ok", {"notes": {"a": "b"}})
+    assert "--output-schema" not in told(tmp_path)["argv"]
+    assert "JSON Schema" in told(tmp_path)["stdin"]
+
+
+def test_a_schema_in_its_strict_form_requires_every_key() -> None:
+    class Item(BaseModel):
+        title: str
+        count: int = 3
+
+    class Answer(BaseModel):
+        items: list[Item]
+        note: str | None = None
+
+    made = strict_schema.of(Answer.model_json_schema())
+    assert made
+    assert made["required"] == ["items", "note"]
+    assert made["$defs"]["Item"]["required"] == ["title", "count"]
+    assert made["$defs"]["Item"]["additionalProperties"] is False
+    assert "default" not in json.dumps(made)
+    assert strict_schema.of(Loose.model_json_schema()) is None
+
+
+def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -> None:
+    old = player(tmp_path, "old", "", version="codex-cli 0.39.0")
+    fine = player(tmp_path, "fine", "", version="codex-cli 0.163.0")
+    for agent, words in (
+        (backend(("no-such-codex",)), "needs the program no-such-codex"),
+        (backend(old), "is version 0.39.0"),
+        (backend(fine, {"PATH": "/usr/bin:/bin"}), "has no key: OPENAI_API_KEY or CODEX_API_KEY"),
+    ):
+        problem = agent.probe().problem
+        assert problem
+        assert words in problem
+        with pytest.raises(AgentUnavailable, match=words):
+            agent.run(asking(place, tmp_path))
+    assert backend(fine).probe().problem is None
+
+
+def test_how_full_its_context_is_stands_in_its_transcript(tmp_path: Path) -> None:
+    keep_rollout(tmp_path, "s-1", 2)
+    agent = codex.CodexBackend("codex", AgentConfig(kind="codex"), {})
+    assert agent.context(tmp_path, "s-1") == Context(6050, 258_400)
+    shutil.rmtree(tmp_path / ".codex")
+    assert agent.context(tmp_path, "s-1") is None

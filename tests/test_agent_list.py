@@ -1,0 +1,159 @@
+"""`agents` says which agents there are, what each lacks, and whether it answers."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from player import player, recorded
+from reflectloop.flow import agentlist
+from reflectloop.flow.agentlist import Row
+from support import Repo, reflectloop, start, wait_until
+
+KEY = "dummy-" + "key-of-a-test"
+FINE = """import json, sys; request = json.load(sys.stdin); print(json.dumps({"text": "ready", "usage": {"input_tokens": 7}}))"""
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "OPENAI_API_KEY",
+        "CODEX_API_KEY",
+    ):
+        monkeypatch.delenv(name, raising=False)
+
+
+def settings(repo: Repo, text: str) -> None:
+    (repo.path / "reflectloop.toml").write_text(text)
+
+
+def rows(repo: Repo, **more: Any) -> dict[str, Row]:
+    return {row.name: row for row in agentlist.listed(repo.path, **more).rows}
+
+
+def test_each_kind_and_each_agent_is_listed_with_what_it_lacks(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (claude,) = player(tmp_path, "claude", "", version="2.1.325 (Claude Code)")
+    (old,) = player(tmp_path, "old", "", version="codex-cli 0.1.0")
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setenv("MINE", KEY)
+    settings(
+        repo,
+        f"""
+[roles]
+planner = "claude"
+critic = "mine"
+[agents.mine]
+kind = "claude"
+run = ["{claude}"]
+key_env = "MINE"
+[agents.claude]
+run = ["{claude}"]
+[agents.codex]
+run = ["{old}"]
+key_env = "MINE"
+""",
+    )
+    found = rows(repo)
+    assert set(found) == {"mine", "claude", "codex", "script", "command", "http", "acp"}
+    assert (found["mine"].state, found["mine"].probe.version) == ("ready", "2.1.325")
+    assert (found["mine"].roles, found["mine"].keys) == (("critic",), {"MINE": "<SET>"})
+    assert found["claude"].state == "unavailable"
+    assert found["claude"].keys["ANTHROPIC_API_KEY"] == "<UNSET>"
+    assert "has no key" in str(found["claude"].probe.problem)
+    assert "is version 0.1.0" in str(found["codex"].probe.problem)
+    assert found["command"].state == "not set up"
+    assert "[agents.command]" in found["command"].probe.next_step
+
+
+def test_looking_at_agents_imports_nothing_that_is_not_set_up(repo: Repo) -> None:
+    program = "import sys; from reflectloop.flow import agentlist; agentlist.listed(__import__('pathlib').Path('.'))"
+    program += "; sys.exit(bool({'acp', 'httpx', 'click', 'rich'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], cwd=repo.path, check=False).returncode == 0
+
+
+def test_a_role_bound_to_what_is_missing_is_agent_unavailable(repo: Repo) -> None:
+    settings(repo, '[roles]\nreviewer = "claude"\n[agents.claude]\nrun = ["no-such-claude"]\n')
+    answer = reflectloop(repo.path, "agents", "--json")
+    assert answer.code == 61
+    assert answer.envelope["error_code"] == "AGENT_UNAVAILABLE"
+    assert answer.envelope["missing_inputs"] == ["agent:claude"]
+    assert "npm install" in answer.envelope["next"]
+    (row,) = [one for one in answer.json["data"]["agents"] if one["name"] == "claude"]
+    assert (row["state"], row["roles"]) == ("unavailable", ["reviewer"])
+    assert "planner" in answer.json["data"]["unbound_roles"]
+
+
+def test_each_that_is_ready_is_asked_for_a_word(repo: Repo, tmp_path: Path) -> None:
+    program = tmp_path / "agent.py"
+    program.write_text(FINE)
+    mute = tmp_path / "mute.py"
+    mute.write_text("import os; open(os.path.expanduser('~/x'), 'w'); print(os.listdir('.'))")
+    python = sys.executable
+    settings(
+        repo,
+        f"""
+[roles]
+executor = "fine"
+[agents.fine]
+kind = "command"
+run = ["{python}", "{program}"]
+[agents.mute]
+kind = "command"
+run = ["{python}", "{mute}"]
+""",
+    )
+    answer = reflectloop(repo.path, "agents", "--check")
+    assert answer.code == 0, answer.stderr
+    assert "answered in" in answer.stdout
+    assert "7 tokens" in answer.stdout
+    assert "error: its result holds no JSON object" in answer.stdout
+    assert not (tmp_path / "home" / "x").exists()
+    assert not list((tmp_path / "temp").glob("reflectloop-agents-*"))
+    found = rows(repo, check=True)
+    assert found["fine"].tried
+    assert found["fine"].tried.ok
+    assert found["mute"].tried
+    assert not found["mute"].tried.ok
+
+
+def test_a_bound_agent_that_does_not_answer_is_agent_unavailable(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    (claude,) = player(tmp_path, "claude", recorded("claude-401"), code=1, version="2.1.325")
+    settings(repo, f'[roles]\nplanner = "claude"\n[agents.claude]\nrun = ["{claude}"]\n')
+    found = agentlist.listed(repo.path, check=True)
+    assert found.fault
+    assert "401" in found.fault.message
+    assert KEY not in repr(found)
+
+
+def test_an_interrupt_ends_what_is_being_tried(repo: Repo, tmp_path: Path) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text("import time; time.sleep(60)")
+    settings(repo, f'[agents.slow]\nkind = "command"\nrun = ["{sys.executable}", "{slow}"]\n')
+    engine = start(repo.path, "agents", "--check")
+    assert wait_until(lambda: running(slow))
+    engine.send_signal(signal.SIGINT)
+    assert engine.wait(30) == 130
+    assert wait_until(lambda: not running(slow))
+
+
+def running(program: Path) -> bool:
+    mark = f"{program}\0".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if mark in (folder / "cmdline").read_bytes():
+                return True
+    return False
