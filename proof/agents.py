@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -22,8 +24,9 @@ from asking import Verdict, asking
 from model import Call, Line, Model, Seen, Tokens, Turn, say
 from place import Place, place_in
 from reflectloop.agents import Bounds, Reply, bind, sessions
+from reflectloop.box.walls import Wall
 from reflectloop.config import AgentConfig, Config
-from reflectloop.terms import Role
+from reflectloop.terms import Isolation, Role
 from reflectloop.world import process
 from support import Repo
 
@@ -58,10 +61,17 @@ class Scene:
     def home(self) -> Path:
         return self.folder / "agent"
 
-    def ask(self, *script: Line, role: Role = Role.EXECUTOR, **more: Any) -> Answer:  # noqa: ANN401
+    def ask(
+        self,
+        *script: Line,
+        role: Role = Role.EXECUTOR,
+        under: tuple[str, ...] = (),
+        **more: Any,  # noqa: ANN401
+    ) -> Answer:
         with Model(script, aside=True) as model:
             url = model.url + ("/v1" if self.kind == "codex" else "")
-            words = {"run": (str(self.program),), "base_url": url, "model": _MODELS[self.kind], "key_env": "PROOF_KEY"}
+            run = (*under, str(self.program))
+            words = {"run": run, "base_url": url, "model": _MODELS[self.kind], "key_env": "PROOF_KEY"}
             agent = AgentConfig.model_validate({"kind": self.kind, **words})
             backend = bind(self.kind, Config(agents={self.kind: agent}), {**os.environ, "PROOF_KEY": KEY})
             backend.probe()
@@ -70,10 +80,12 @@ class Scene:
             return Answer(reply, model.seen, time.monotonic() - began)
 
     def asking(self, role: Role, **more: Any) -> Any:  # noqa: ANN401
-        unlocked = more.pop("unlocked", False)
+        unlocked, unboxed = more.pop("unlocked", False), more.pop("unboxed", False)
         made = asking(self.place, self.folder, role, **more)
         if unlocked:  # an executor's permissions where only the file system says no
             made.box.read_only = True
+        if unboxed:  # nobody can be traced in a box
+            made.box.wall = Wall(Isolation.WORKSPACE, "nothing")
         return made
 
     def write(self, name: str) -> Turn:
@@ -285,6 +297,25 @@ def _usage(scene: Scene, paper: Paper) -> None:
     )
 
 
+def _connections(scene: Scene, paper: Paper) -> None:
+    strace = shutil.which("strace")
+    if strace is None:
+        paper.claim(f"{scene.kind}: it connects to the model and nowhere else", "not tried: no strace", holds=True)
+        return
+    watch = scene.folder / "watch"
+    watch.write_text(f'#!/bin/sh\nexec {strace} -f -qq -e trace=connect -o "$HOME/connects.txt" "$@"\n')
+    watch.chmod(0o755)
+    done = scene.ask(scene.shell("true"), say("Fixed."), under=(str(watch),), unboxed=True)
+    text = (scene.home / "connects.txt").read_text()
+    found = re.findall(r"sin6?_port=htons\((\d+)\).*?inet_(?:addr|pton)\((?:AF_INET6, )?\"([^\"]+)\"", text)
+    places = sorted({address for _, address in found})
+    paper.claim(
+        f"{scene.kind}: it connects to the model and nowhere else, by strace",
+        f"{done.told}; {len(found)} connection(s) to {', '.join(places)}",
+        holds=done.reply.ok and places == ["127.0.0.1"],
+    )
+
+
 def _no_key(scene: Scene, paper: Paper) -> None:
     found = _holding(scene.folder, KEY)
     count = sum(1 for path in scene.folder.rglob("*") if path.is_file())
@@ -302,6 +333,7 @@ _CLAIMS: tuple[Callable[[Scene, Paper], None], ...] = (
     _faults,
     _cancelled,
     _usage,
+    _connections,
     _no_key,
 )
 
