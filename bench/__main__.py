@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import (
+    agents,
     lessons,
     machine,
     parallel,
@@ -43,6 +44,7 @@ GROUPS: dict[str, Callable[[Ground], Section]] = {
     "verify": verify.measure,
     "state": state.measure,
     "lessons": lessons.measure,
+    "agents": agents.measure,
 }
 _PREFACE = """\
 # Benchmarks

@@ -340,6 +340,17 @@ def test_a_history_longer_than_the_window_is_cut_and_stays_whole_in_pairs(run: A
     assert "has no room beside" in tiny.reason
 
 
+def test_a_server_that_says_it_is_too_much_is_sent_less(run: Any) -> None:
+    full = Turn(status=400, error="prompt is too long: 9000 tokens > 8000 maximum")
+    script = [call("write_file", path="a.txt", content="z" * 20_000), full, full, call("step_done")]
+    reply, model = run(script)
+    assert reply.ok
+    lengths = [len(json.dumps(one.body["messages"])) for one in model.seen[1:]]
+    assert lengths[0] > lengths[1] > lengths[2]
+    reply, model = run([full] * 9)
+    assert (reply.status, len(model.seen) <= 4) == ("error", True)
+
+
 # Planning ------------------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from collections import Counter
 from typing import Any
@@ -219,6 +220,18 @@ def test_a_stream_and_a_document_are_read_alike_in_both_protocols(text: str | No
 def test_events_are_told_apart_by_blank_lines_and_their_other_lines_do_not_matter() -> None:
     lines = ["event: x", "data: {", "data: }", "", ": comment", "id: 3", "data:[DONE]", "", "retry: 1", "data: last"]
     assert list(sse.events(lines)) == ["{\n}", "[DONE]", "last"]
+
+
+@given(
+    st.lists(st.sampled_from(["data: é", "data: 字\u2028x", "", ": ping"])),
+    st.sampled_from(["\n", "\r\n", "\r"]),
+    st.data(),
+)
+def test_lines_do_not_depend_on_how_a_stream_is_cut(said: list[str], end: str, data: st.DataObject) -> None:
+    raw = end.join([*said, ""]).encode()
+    cuts = sorted({0, len(raw), *data.draw(st.lists(st.integers(0, len(raw)), max_size=6))})
+    chunks = [raw[begin:stop] for begin, stop in itertools.pairwise(cuts)]
+    assert list(sse.lines(chunks)) == [*said, ""]
 
 
 def test_other_writing_counts_for_more_tokens_than_english() -> None:

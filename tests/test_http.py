@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import socket
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,12 @@ from typing import Any
 import pytest
 
 from model import Call, Model, Tokens, Turn, call, say
-from place import Place
+from place import ROOT, TOKEN, Place
+from reflectloop.agents import prices
 from reflectloop.agents.backend import Usage
-from reflectloop.config import AgentConfig
+from reflectloop.agents.bound import bind
+from reflectloop.config import AgentConfig, Config
+from reflectloop.errors import AgentUnavailable, SecretLeak
 from reflectloop.terms import Role
 from reflectloop.world import process
 from talking import KEY, Verdict, asking, backend, hands, told
@@ -108,6 +113,7 @@ def test_what_does_not_pass_is_said_in_words_and_not_tried_again(place: Place, t
         (Turn(status=401, error=f"no such key {KEY}"), "HTTP 401: ", f"the key in {named}"),
         (Turn(status=404, error="model not found"), "HTTP 404: ", "model not found"),
         (Turn(status=400, error="bad"), "HTTP 400: bad", ""),
+        (Turn(status=307, error="gone"), "HTTP 307: the server sends elsewhere", "correct base_url"),
         (say("x", fault="html"), "answered with a web page ('Sign in'), as a proxy", ""),
         (say("x", fault="html", status=407), "HTTP 407: a proxy wants to know who asks", "'Sign in'"),
         (say("x", fault="malformed"), "not the protocol's", ""),
@@ -202,3 +208,43 @@ def test_a_key_reaches_no_log_no_prompt_and_no_answer(place: Place, tmp_path: Pa
     assert not [path for path in files if KEY.encode() in path.read_bytes()]
     lines = [json.loads(line) for line in reply.raw_log.read_text().splitlines()]
     assert lines[-1]["state"] == "VERIFYING"
+
+
+def test_a_leak_by_the_model_stops_everything_and_is_in_no_log(place: Place, tmp_path: Path) -> None:
+    ask = asking(place, tmp_path / "raw", act=hands(place))
+    with pytest.raises(SecretLeak):
+        told([call("write_file", path="a.txt", content=f"token = '{TOKEN}'\n"), call("step_done")], ask)
+    (log,) = (tmp_path / "raw").iterdir()
+    assert "REDACTED" in log.read_text()
+    assert TOKEN not in log.read_text()
+    assert not (place.repo / "a.txt").exists()
+
+
+def test_an_agent_of_the_settings_is_bound_with_the_projects_own_prices(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text("[models.mine]\ninput = 1000\noutput = 0\nwindow = 9000\n")
+    before = prices.current()
+    try:
+        with Model([say("hello")]) as model:
+            agent = {"kind": "http", "base_url": model.url, "protocol": "openai", "model": "mine"}
+            settings = Config.model_validate({"agents": {"local": agent}, "cost": {"prices": "prices.toml"}})
+            reply = bind("local", settings, {}, tmp_path).run(look(place, tmp_path))
+    finally:
+        prices.use(before)
+    assert reply.text == "hello"
+    assert reply.cost_usd == pytest.approx(1.2)
+
+
+def test_without_the_extra_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("reflectloop.agents.http", "reflectloop.agents.wire.transport"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(AgentUnavailable) as caught:
+        bind("http", Config(), {}, tmp_path)
+    assert caught.value.next_step == "pip install 'reflectloop[http]'"
+    assert "needs httpx" in caught.value.message
+
+
+def test_only_one_module_opens_connections_to_models() -> None:
+    sources = (ROOT / "src").rglob("*.py")
+    named = [path.name for path in sources if re.search(r"^\s*(import|from) httpx\b", path.read_text(), re.MULTILINE)]
+    assert named == ["transport.py"]

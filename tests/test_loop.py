@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
+import string
 import subprocess
 import sys
 import time
@@ -117,6 +119,8 @@ def test_the_terminal_and_the_command_line_tell_the_same_story(repo: Repo) -> No
     assert repo.run("run", path).code == 30
     added = repo.run("lessons", "add", "--kind", "failfix", "--run", "latest", "--command", MAKE.format("a"))
     assert "made/a.txt: No such file or directory" in added.stdout
+    assert "next: reflectloop retry" in added.stdout
+    assert card(repo)["commands"]["teach"].startswith("reflectloop lessons add --kind failfix --run RLOP-")
     assert "known: L-" not in repo.run("status").stdout  # it was not known then
     again = repo.run("retry", "--reason", "a fix is known")
     assert again.code == 0
@@ -149,6 +153,13 @@ def test_a_failed_check_is_met_with_its_fix_too(repo: Repo) -> None:
     assert tried(outcome) == [("s", "worked")]
     assert "+x\n" in outcome.folder.patch.read_text()
     assert "+x\n+x\n" not in outcome.folder.patch.read_text()  # the failed attempt's change was taken back
+
+
+def test_a_folder_that_a_step_wants_to_stand_in_can_be_what_a_fix_makes(repo: Repo) -> None:
+    steps = [{"id": "s", "commands": ["echo x > x.txt"], "cwd": "deep"}]
+    assert ran(repo, plan(repo, "one", steps=steps)).error
+    taught(repo, "mkdir deep; echo keep > deep/.keep")
+    assert ran(repo, plan(repo, "two", steps=steps)).error is None
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -227,6 +238,24 @@ def test_a_contradicted_fix_is_in_conflict_shown_and_not_tried(repo: Repo) -> No
     (shown,) = card(repo)["known_fixes"]
     assert (shown["id"], shown["status"], shown["executable"]) == (fix.id, "conflict", False)
     assert "in dispute" in repo.run("status").stdout
+
+
+def test_a_word_against_a_users_fix_in_the_project_holds_there(repo: Repo) -> None:
+    failed_once(repo)
+    fix = taught(repo, MAKE.format("a"), scope="user")
+    lessons.added(lessons.room_at(repo.path), {"kind": "constraint", "title": "not here", "contradicts": [fix.id]})
+    assert tried(ran(repo, plan(repo, "second", NEEDS.format("a")))) == []
+    assert [one["executable"] for one in card(repo)["known_fixes"]] == [False]
+
+
+def test_a_secret_that_a_fix_prints_stops_the_run_like_a_steps_own(repo: Repo) -> None:
+    failed_once(repo)
+    letters = "".join(random.Random(7).choices(string.ascii_letters + string.digits, k=36))
+    taught(repo, f"printf 'ghp_%s\\n' {letters}")
+    outcome = ran(repo, plan(repo, "second", NEEDS.format("a")))
+    assert outcome.error
+    assert outcome.error.code == "SECRET_LEAK"
+    assert letters not in "".join(path.read_text() for path in outcome.folder.logs.iterdir())
 
 
 def test_a_fix_that_the_policy_refuses_is_not_run_and_that_is_said(repo: Repo) -> None:
@@ -316,7 +345,7 @@ def test_killed_in_the_middle_of_a_fix_the_run_goes_on_and_the_fix_is_tried_anew
     assert (known(repo, fix).worked, known(repo, fix).failed) == (1, 0)
 
 
-def test_killed_after_any_event_a_fix_is_told_and_counted_once(repo: Repo) -> None:
+def test_killed_about_the_end_of_a_mended_step_its_fix_is_told_and_counted_once(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"))
     path = plan(repo, "second", NEEDS.format("a"), "true")
@@ -417,6 +446,7 @@ def test_a_project_without_lessons_pays_nothing_for_them(repo: Repo) -> None:
         "import sys; from pathlib import Path; from reflectloop.flow.run import run; from reflectloop.flow.line import "
         f"Request; done = run(Request(Path({str(repo.path)!r}), Path({str(path)!r}))); assert not done.error; "
         "print([name for name in sys.modules if name.startswith(('reflectloop.knowledge', 'reflectloop.reflect.diag', "
+        "'reflectloop.reflect.fore', "
         "'reflectloop.flow.mending', 'reflectloop.flow.foresight', 'sqlite3'))])"
     )
     said = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, check=True, timeout=60)

@@ -102,7 +102,7 @@ def test_a_reflectloop_step_without_commands_is_for_an_agent(repo: Repo) -> None
     plan = repo.plan(REFLECTLOOP.replace('commands: ["wc -c greeting.txt"]', "commands: []"))
     answer = repo.run("run", "--json", plan)
     assert answer.code == 61
-    assert answer.envelope["missing_inputs"] == ["backend:P-2"]
+    assert answer.envelope["missing_inputs"] == ["role:executor"]
     assert answer.json["data"]["steps"] == []
 
 
@@ -139,19 +139,19 @@ def test_the_orchestrator_form_is_understood_and_needs_a_backend(repo: Repo, suf
     answer = repo.run("run", "--json", path)
     assert answer.code == 61
     assert answer.envelope["error_code"] == "AGENT_UNAVAILABLE"
-    assert answer.envelope["message"] == (
-        "step(s) step_1, step_2 need an agent, and this version of reflectloop ships no backend: "
-        'executor = "NAME" under [roles] in reflectloop.toml would bind one'
+    assert answer.envelope["message"] == "step(s) step_1, step_2 need an agent, and none is bound to their role"
+    assert answer.envelope["next"] == (
+        'executor = "NAME" under [roles] in reflectloop.toml; what there is: reflectloop agents'
     )
-    assert answer.envelope["next"] == f"write commands for step step_1, then: reflectloop plan check {path}"
-    assert answer.envelope["missing_inputs"] == ["backend:step_1", "backend:step_2"]
+    assert answer.envelope["missing_inputs"] == ["role:executor"]
 
 
-def test_a_role_can_be_bound_and_the_missing_backend_is_still_said(repo: Repo) -> None:
-    repo.write("reflectloop.toml", '[roles]\nexecutor = "claude"\n')
+def test_a_role_bound_to_what_is_not_there_is_said_before_anything_runs(repo: Repo) -> None:
+    repo.write("reflectloop.toml", '[roles]\nexecutor = "command"\n')
     answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
     assert answer.code == 61
-    assert answer.envelope["message"].endswith("ships no backend: executor is bound to claude")
+    assert answer.envelope["message"].startswith("agent command: ")
+    assert answer.envelope["missing_inputs"] == ["backend:command"]
     repo.write("reflectloop.toml", '[roles]\nexecutor = "cloud"\n')
     answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
     assert answer.code == 12

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from place import ROOT
 from reflectloop.agents import prices
 from reflectloop.agents.backend import Usage
 from reflectloop.config import CostConfig
@@ -50,3 +52,11 @@ def test_a_faulty_file_of_prices_is_refused_with_every_fault(tmp_path: Path) -> 
     with pytest.raises(InvalidInput) as caught:
         prices.of(settings, tmp_path)
     assert [one.path for one in caught.value.faults] == ["models.a.input", "models.a.output", "models.a.other"]
+
+
+def test_the_prices_in_the_page_on_agents_can_be_used(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```TOML\n(.*?)```", (ROOT / "docs/agents.md").read_text(), re.DOTALL)
+    (tmp_path / "prices.toml").write_text(text)
+    found = prices.of(CostConfig(prices=Path("prices.toml")), tmp_path).of("qwen3:8b")
+    assert found is not None
+    assert found.window == 32768

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.errors import StateDamaged
-from reflectloop.state import events, journal
+from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import advance, fold
 from reflectloop.state.journal import Entry, Journal
 from reflectloop.state.transitions import State, allowed
@@ -185,6 +185,31 @@ def test_a_journal_of_the_first_schema_loads_for_ever() -> None:
     assert task.id == "T-20260101-0a0b0c"
     assert [run.status for run in task.runs.values()] == ["failed", "ok"]
     assert [step.status for step in task.runs["RLOP-20260101-000001"].steps.values()] == ["done", "failed"]
+
+
+def test_a_journal_with_fixes_loads_for_ever_without_those_of_a_dropped_attempt(tmp_path: Path) -> None:
+    task = fold(journal.read(GOLDEN.with_name("journal-fixes-v1.jsonl")))
+    (fix,) = task.runs["R"].fixes
+    assert (fix["lesson"], fix["outcome"], fix["commands"], fix["changed"]) == (
+        "L-0000000002",
+        "worked",
+        ["make it"],
+        ["it"],
+    )
+    assert task.met == {"43": ["b"]}
+    (tmp_path / "journal.jsonl").write_bytes(GOLDEN.with_name("journal-fixes-v1.jsonl").read_bytes())
+    snapshot.write(tmp_path, snapshot.of_journal(tmp_path), {})
+    kept = snapshot.read(tmp_path)
+    assert kept
+    assert kept.task == task
+
+
+def test_a_fix_is_tried_while_its_step_runs_and_at_no_other_time(tmp_path: Path) -> None:
+    book = story(tmp_path / "journal.jsonl")
+    book.append(events.FixTried(run_id="R", step_id="a", lesson="L-1", outcome="worked"))
+    book.close()
+    with pytest.raises(StateDamaged, match="fix_tried"):
+        fold(journal.read(tmp_path / "journal.jsonl"))
 
 
 def test_status_is_computed_from_the_journal_alone(repo: Repo) -> None:

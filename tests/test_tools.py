@@ -11,6 +11,8 @@ import pytest
 
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow import call as calling
+from reflectloop.flow.breakers import KeptBreakers
+from reflectloop.flow.folders import Folders
 from reflectloop.reflect.breaker import Breakers, Limits, State
 from reflectloop.reflect.failfix import FailFix, known
 from reflectloop.reflect.policy import Policy
@@ -296,3 +298,91 @@ def test_what_only_a_person_may_let_run_is_not_called(
         calling.call(calling.Order(command, fallbacks), repo.path, show=never, tell=never)
     assert refused.value.code == code
     assert "[policy] allow" in refused.value.next_step
+
+
+# Between processes ------------------------------------------------------------------------------------------------
+
+
+def quiet(_: object, __: object = None) -> None:
+    """Nobody looks on."""
+
+
+def tool(repo: Repo, name: str, text: str) -> str:
+    path = repo.path.parent / name
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_a_tool_that_failed_too_often_is_left_alone_by_the_next_process_too(repo: Repo) -> None:
+    down = tool(repo, "fetch", "echo 'Connection refused' >&2; exit 1")
+    for _ in range(5):
+        done = calling.call(calling.Order((down,)), repo.path, show=quiet, tell=quiet)
+        assert isinstance(done.outcome, Failed)
+        assert (done.outcome.failure.category, done.outcome.attempts) == ("EXTERNAL", 1)
+    answer = repo.run("call", "--", down)
+    assert answer.code == 30
+    assert "fetch failed too often in a row; it is left alone for 60 s" in answer.stderr
+    assert "Connection refused" not in answer.stdout + answer.stderr
+    assert repo.run("call", "--", tool(repo, "other", "echo fine")).stdout == "fine\n"
+
+
+def test_what_goes_well_leaves_no_breaker_behind(repo: Repo) -> None:
+    calling.call(calling.Order((tool(repo, "fetch", "true"),)), repo.path, show=quiet, tell=quiet)
+    assert not (repo.path / ".reflectloop").exists()
+
+
+@pytest.mark.parametrize("harm", ["", "{", "[1]", '{"x": 3}', '{"x": {"failures": 9}}'])
+def test_a_damaged_file_of_breakers_is_as_none(repo: Repo, harm: str) -> None:
+    breakers = KeptBreakers(Folders(repo.path), Limits(failures=1))
+    breakers.leave("x", 100.0, well=False)
+    assert not KeptBreakers(Folders(repo.path)).enter("x", 101.0)
+    (repo.path / ".reflectloop" / "cache" / "breakers" / "tools.json").write_text(harm)
+    assert KeptBreakers(Folders(repo.path)).enter("x", 101.0)
+
+
+def test_a_breaker_kept_on_disk_lets_one_try_is_void_after_a_start_and_closes(repo: Repo) -> None:
+    limits = Limits(failures=1, cool_s=10)
+
+    def breakers() -> KeptBreakers:
+        return KeptBreakers(Folders(repo.path), limits)
+
+    breakers().leave("x", 100.0, well=False)
+    assert breakers().enter("x", 50.0), "the machine was started since"
+    breakers().leave("x", 100.0, well=False)
+    assert not breakers().enter("x", 105.0)
+    assert breakers().enter("x", 111.0)
+    assert not breakers().enter("x", 112.0), "one tries"
+    assert breakers().enter("x", 122.0), "and may have died of it"
+    breakers().leave("x", 123.0, well=True)
+    assert breakers().enter("x", 124.0)
+    assert breakers().enter("x", 124.0)
+
+
+def test_a_command_that_says_nothing_is_not_told_to_have_a_trace(repo: Repo) -> None:
+    done = calling.call(calling.Order(("false",)), repo.path, show=quiet, tell=quiet)
+    assert isinstance(done.outcome, Failed)
+    failure = done.outcome.failure
+    assert failure.diagnosis
+    assert (failure.exit_code, failure.log_excerpt) == (1, "it printed nothing and exited 1")
+    assert failure.diagnosis.root_cause == "it failed without a word"
+    assert "trace" not in str(failure.as_data())
+
+
+def test_a_refused_connection_is_tried_again(repo: Repo) -> None:
+    flag = repo.path.parent / "flag"
+    text = f"[ -e {flag} ] || {{ touch {flag}; echo 'Connection refused' >&2; exit 1; }}; echo up"
+    order = calling.Order((tool(repo, "fetch", text),), idempotent=True)
+    told: list[ToolReport] = []
+    done = calling.call(order, repo.path, show=quiet, tell=told.append)
+    assert isinstance(done.outcome, Answered)
+    assert (done.outcome.value, done.outcome.attempts) == ("up\n", 2)
+    assert told[0].error_type == "external_service_exception"
+
+
+def test_a_script_that_fails_says_nothing_of_another_that_the_same_shell_runs(repo: Repo) -> None:
+    for _ in range(5):
+        calling.call(calling.Order(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
+    held = calling.call(calling.Order(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
+    assert held.outcome.attempts == 0
+    assert calling.call(calling.Order(("sh", "-c", "exit 0")), repo.path, show=quiet, tell=quiet).outcome.ok

@@ -114,6 +114,8 @@ class Unanswered(Exception):
         transient: bool = False,  # the same may go well a little later
         asked_s: float | None = None,  # how long the server asks to wait
         received: int | None = None,  # characters that came before it broke off: they are paid for
+        too_long: bool = False,  # what was sent is more than the model can hold
     ) -> None:
         super().__init__(reason)
-        self.why, self.reason, self.transient, self.asked_s, self.received = why, reason, transient, asked_s, received
+        self.why, self.reason, self.transient, self.asked_s = why, reason, transient, asked_s
+        self.received, self.too_long = received, too_long

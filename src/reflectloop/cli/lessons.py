@@ -219,6 +219,8 @@ def lessons_add(
         render.answer("lessons", {"new": kept.is_new, **one.record()}, next_step=f"reflectloop lessons show {one.id}")
         return
     _tell([one])
+    if failed_run and one.commands and one.status == "active":
+        say("it is tried when a step fails so again; next: reflectloop retry --reason TEXT")
     for other in one.contradicts:
         say(f"it contradicts {other}; next: reflectloop lessons retire ID --reason TEXT", err=True)
 

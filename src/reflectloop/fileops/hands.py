@@ -69,6 +69,21 @@ class Domain(Protocol):
     def take_back(self) -> None: ...
 
 
+class NoPlan:
+    """Stands where there is no plan to act on, or whoever asks may not."""
+
+    def _refuse(self, op: object, seen: Seen) -> Data:  # noqa: ARG002
+        raise Refusal("only the engine acts on the plan, by what it has seen", key="op")
+
+    plan_init = preflight = finalize = mark_blocked = apply_split = append_steps = _refuse
+
+    def keep(self) -> None:
+        pass
+
+    def take_back(self) -> None:
+        pass
+
+
 class Answered(NamedTuple):
     content: str  # the request's hash
     response: Response

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import config
@@ -14,28 +15,36 @@ from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Plan
 from reflectloop.policy import Policy, Verdict
 from reflectloop.state.fold import Task
-from reflectloop.terms import Isolation, Track
+from reflectloop.terms import Isolation, Role, Track
 from reflectloop.workspace.added import Added
 
 _NAMED = 5  # of many findings, in a message
 _SHOWN = 120  # characters of a command, in a message
 
 
-def refuse_agents(loaded: Loaded, roles: config.RolesConfig) -> None:
-    """Before anything runs. Says how a backend is bound, and that this version has none that could be."""
-    needing = {step.id: step.agent.role for step in loaded.plan.steps if step.agent}
-    if not needing:
-        return
-    bound = {role: getattr(roles, role) for role in dict.fromkeys(needing.values())}
-    how = ", ".join(
-        f"{role} is bound to {name}" if name else f'{role} = "NAME" under [roles] in {config.NAME} would bind one'
-        for role, name in bound.items()
-    )
-    raise AgentUnavailable(
-        f"step(s) {', '.join(needing)} need an agent, and this version of reflectloop ships no backend: {how}",
-        next_step=f"write commands for step {next(iter(needing))}, then: reflectloop plan check {loaded.path}",
-        missing=tuple(f"backend:{name}" for name in needing),
-    )
+def refuse_agents(loaded: Loaded, settings: config.Config, caller: Mapping[str, str], root: Path) -> None:
+    """Before anything runs: steps that need an agent where none is bound to their role, or it cannot be asked."""
+    needing = {step.id: Role(step.agent.role) for step in loaded.plan.steps if step.agent}
+    unbound = {name: role for name, role in needing.items() if settings.roles.bound_to(role) is None}
+    if unbound:
+        how = ", ".join(f'{role} = "NAME"' for role in dict.fromkeys(unbound.values()))
+        raise AgentUnavailable(
+            f"step(s) {', '.join(unbound)} need an agent, and none is bound to their role",
+            next_step=f"{how} under [roles] in {config.NAME}; what there is: reflectloop agents",
+            missing=tuple(f"role:{role}" for role in dict.fromkeys(unbound.values())),
+        )
+    for agent in dict.fromkeys(str(settings.roles.bound_to(role)) for role in needing.values()):
+        _refuse_unwell(agent, settings, caller, root)
+
+
+def _refuse_unwell(name: str, settings: config.Config, caller: Mapping[str, str], root: Path) -> None:
+    from reflectloop.agents import bind  # noqa: PLC0415 - most plans need no agent
+
+    found = bind(name, settings, caller, root).probe()
+    if found.problem:
+        raise AgentUnavailable(
+            f"agent {name}: {found.problem}", next_step=found.next_step, missing=(f"backend:{name}",)
+        )
 
 
 def refuse_incomplete(plan: Plan) -> None:

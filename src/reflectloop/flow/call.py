@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 from reflectloop import config, policy, secrets
 from reflectloop.errors import GateRejected, InvalidInput, NeedsInput
 from reflectloop.flow import lessons
+from reflectloop.flow.breakers import KeptBreakers
 from reflectloop.flow.fixes import Fixes
 from reflectloop.flow.folders import Folders
 from reflectloop.policy import Verdict
+from reflectloop.policy.simple import SHELLS
 from reflectloop.reflect import diagnosis, rulefile, tools
 from reflectloop.reflect.record import ErrorClass
 from reflectloop.reflect.report import ToolReport
@@ -27,6 +29,7 @@ from reflectloop.world.process import Patience
 _KEPT = 1 << 20  # bytes of what a command printed
 _GRACE_S = 5.0
 _FOLDER = "reflections"
+_LAUNCHERS = SHELLS | frozenset(("env", "make", "node", "npm", "npx", "perl", "ruby", "sudo", "timeout", "uv", "xargs"))
 
 Show = Callable[[str, bytes], None]  # which stream, and what of it may be shown
 Tell = Callable[[ToolReport], None]
@@ -91,7 +94,11 @@ class _Desk:
         own = rulefile.checked(self.folders.root / rules) if rules else Table()
         fixes = Fixes((lessons.project_shelf(self.folders), lessons.user_shelf()))
         known = ways._replace(
-            policies=(*ways.policies, *own.policies), pairs=fixes, rules=diagnosis.with_own(own.rules), tell=self._note
+            policies=(*ways.policies, *own.policies),
+            pairs=fixes,
+            rules=diagnosis.with_own(own.rules),
+            breakers=ways.breakers or KeptBreakers(self.folders),
+            tell=self._note,
         )
         outcome = tools.safe_call(tool, params, invoke=invoke, idempotent=idempotent, ways=known, hands=hands)
         fixes.learn(outcome)
@@ -116,13 +123,17 @@ def refuse(verdict: Verdict) -> None:
 
 
 def _named(commands: tuple[tuple[str, ...], ...]) -> dict[str, tuple[str, ...]]:
-    """Each under the name of its program, as policies know it; a second of the same name under all its words."""
+    """Each under the name of its program, as policies know it; a second of the same name under all its words.
+
+    Of what runs other programs or scripts the words are the name: that one script fails says nothing of the next.
+    """
     named: dict[str, tuple[str, ...]] = {}
     for words in commands:
         if not words or not words[0]:
             raise InvalidInput("there is no command to call", next_step="reflectloop call --help")
         short = words[0].rpartition("/")[2]
-        named[short if short not in named else " ".join(words)] = words
+        taken = short in named or short in _LAUNCHERS or short.startswith("python")
+        named[" ".join(words) if taken else short] = words
     return named
 
 

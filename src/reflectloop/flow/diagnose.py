@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from reflectloop import config, secrets
-from reflectloop.errors import InvalidInput
+from reflectloop.errors import InvalidInput, StepFailed
+from reflectloop.flow import hugelog
 from reflectloop.reflect import diagnosis, lines, rulefile
-from reflectloop.reflect.record import FailureRecord
+from reflectloop.reflect.diagnosis import Attempt
+from reflectloop.reflect.record import Diagnosis, FailureRecord
 from reflectloop.reflect.rule import Rules
 from reflectloop.verify import reports
 from reflectloop.verify.result import VerificationResult
 from reflectloop.workspace import project
-
-_MOST = 128 << 20
 
 
 class Found(NamedTuple):
@@ -46,6 +46,10 @@ def rules_of(settings: config.ReflectConfig, root: Path) -> Rules:
 
 def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None = None, rules: Rules) -> Found:
     """What a log or a report tells, with the exit code beside it where that is known."""
+    if why := _without_words(data):
+        if exit_code is None:
+            return _unread(why, log_path)
+        data = b""  # the exit code alone speaks
     told = lines.without_clock(data)
     tail = told[-(1 << 16) :]
     log = tail if isinstance(tail, str) else tail.decode("utf-8", "replace")
@@ -53,26 +57,42 @@ def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None 
     return Found(result, diagnosis.diagnose(told, result, rules=rules))
 
 
+def _without_words(data: bytes | str) -> Diagnosis | None:
+    """Where there is nothing to read. Nothing of it is shown either: it would be nobody's words."""
+    if isinstance(data, bytes) and hugelog.is_noise(data):
+        return Diagnosis(
+            rule="not-text",
+            root_cause="what was given as a log is not text",
+            suggestion="give it as text: unpack or decode it first",
+        )
+    if not data.strip():
+        return Diagnosis(
+            rule="empty-log", root_cause="the log is empty", suggestion="say --exit-code, or give what the tool printed"
+        )
+    return None
+
+
+def _unread(why: Diagnosis, log_path: str | None) -> Found:
+    result = VerificationResult(
+        ok=False, type="unknown_project", summary=why.root_cause, suggestion=why.suggestion, log_path=log_path
+    )
+    code = InvalidInput.code if why.rule == "not-text" else StepFailed.code
+    record = diagnosis.bare(why.root_cause, Attempt(code))
+    return Found(result, record.model_copy(update={"diagnosis": why, "log_excerpt": ""}))
+
+
 def load(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return _bounded(file)
+            return hugelog.read(file)
     except OSError as fault:
         raise InvalidInput(
             f"{path} cannot be read: {fault.strerror}", next_step="reflectloop diagnose --help"
         ) from fault
 
 
-def _bounded(source: IO[bytes]) -> bytes:
-    """All of it, or of what is huge the beginning and the end."""
-    data = source.read(_MOST)
-    while more := source.read(_MOST):
-        data = data[: _MOST // 4] + (data + more)[-_MOST // 2 :]
-    return data
-
-
 def stream(source: IO[bytes]) -> bytes:
-    return _bounded(source)
+    return hugelog.read(source)
 
 
 def answer(question: dict[str, Any], number: int, rules: Rules) -> dict[str, Any]:

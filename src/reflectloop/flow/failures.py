@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reflectloop.config import ReflectConfig
 from reflectloop.errors import Internal, InvalidInput, ReflectloopError, by_code
-from reflectloop.flow import diagnose
+from reflectloop.flow import diagnose, hugelog
 from reflectloop.flow.steps import StepResult
 from reflectloop.reflect import diagnosis
 from reflectloop.reflect.diagnosis import Attempt
@@ -60,4 +60,5 @@ def _printed(step: StepResult) -> bytes:
         return b""
     with step.logs[-1].open("rb") as file:
         file.seek(max(0, step.logs[-1].stat().st_size - _LOOKED_AT))
-        return file.read()
+        printed = file.read()
+    return b"" if hugelog.is_noise(printed) else printed

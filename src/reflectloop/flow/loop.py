@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflectloop import policy
 from reflectloop.config import Config
 from reflectloop.flow.folders import Folders, user_knowledge
 from reflectloop.flow.steps import CANCELLED, Broken, Show, StepResult
 from reflectloop.plan.model import Step
-from reflectloop.reflect.foresight import Warned
 from reflectloop.reflect.record import FailureRecord
 
 
@@ -31,7 +30,7 @@ class Setting(NamedTuple):
 class Loop:
     def __init__(self, setting: Setting) -> None:
         self._in = setting
-        self._warned: dict[str, tuple[Warned, ...]] = {}
+        self._warned: dict[str, tuple[Any, ...]] = {}  # their room is not loaded where nothing is known
         self._failures: dict[str, FailureRecord] = {}  # the first of each step that failed
 
     @cached_property
@@ -53,12 +52,12 @@ class Loop:
         """A step that failed is met with what helped before."""
         if not self.knows or broken.result.error_code == CANCELLED:
             return broken.result
-        from reflectloop.flow import lessons, mending  # noqa: PLC0415 - most steps do not fail
+        from reflectloop.flow import mending  # noqa: PLC0415 - most steps do not fail
 
         first = self._failures[broken.step.id] = self._diagnosed(broken.result)
         root = self._in.folders.root
         means = mending.Means(
-            (lessons.project_shelf(self._in.folders), lessons.user_shelf()),
+            mending.shelves_of(self._in.folders),
             lambda: policy.of(self._in.config.policy, root),
             self._diagnosed,
             self._in.logs,

@@ -36,6 +36,12 @@ class Means(NamedTuple):
     attempts: int  # of one step, the first among them
 
 
+def shelves_of(folders: Folders) -> tuple[Shelf, ...]:
+    """Those that there are, the project's first."""
+    every = (lessons.project_shelf(folders), lessons.user_shelf())
+    return tuple(one for one in every if one.folder.is_dir())
+
+
 def executable(lesson: Lesson) -> bool:
     """Only what somebody stated as commands is run, never what a log or an agent says, nor what is in dispute."""
     return bool(lesson.commands) and lesson.status == "active"
@@ -62,7 +68,7 @@ class _Ran(NamedTuple):
 
     changed: tuple[str, ...]
     trouble: str = ""
-    cancelled: bool = False
+    stopped: bool = False  # nothing can be said of it
 
 
 class _Mending:
@@ -74,6 +80,7 @@ class _Mending:
         self.left = means.attempts - 1
         self.spent_ms = 0
         self.commands = 0  # of fixes, so far
+        self.doubtful: list[str] = []
 
     def run(self, met: FailureRecord) -> StepResult:
         while self.left > 0 and (fix := self._next(met.signature)):
@@ -104,7 +111,7 @@ class _Mending:
     def _attempt(self, fix: Lesson, met: FailureRecord) -> FailureRecord | None:
         """What the step fails of with this fix; None where there is nothing more to try."""
         ran = self._apply(fix)
-        if ran.cancelled:
+        if ran.stopped:
             return None
         if ran.trouble:
             self._note(fix, met, "failed", ran.trouble)
@@ -133,22 +140,23 @@ class _Mending:
         self.broken.box.workspace.step_back(self.broken.before)
         for one in self.helping:
             earlier = self._carry_out(one)
-            if earlier.trouble or earlier.cancelled:
-                return earlier
+            if earlier.trouble or earlier.stopped:
+                return earlier._replace(stopped=True)  # not this one's doing
         return self._carry_out(fix)
 
     def _carry_out(self, fix: Lesson) -> _Ran:
         space = self.broken.box.workspace
         before = space.tree
-        trouble, cancelled = "", False
+        trouble, stopped = "", False
         for command in fix.commands:
             self.means.show.command(self.broken.step.id, f"known fix {fix.id}: {command}")
             done = self.broken.box.run(self._order(command))
             self.spent_ms += done.duration_ms
             trouble = "its command ran past the step's time" if done.timed_out else ""
             trouble = trouble or (f"its command exited {done.exit_code}" if done.exit_code else "")
-            cancelled = done.cancelled
-            if trouble or cancelled:
+            self.doubtful += done.doubtful
+            stopped = done.cancelled
+            if trouble or stopped:
                 break
         try:
             after = space.record().tree
@@ -156,15 +164,16 @@ class _Mending:
             space.reset_to(before)
             return _Ran((), str(fault))
         changed = [change.path for change in patch.touched(space.git(), before, after)] if after != before else []
-        return _Ran(tuple(changed[:_SHOWN]), trouble, cancelled)
+        return _Ran(tuple(changed[:_SHOWN]), trouble, stopped)
 
     def _order(self, command: str) -> Order:
         """As if it stood before the step's own commands."""
-        step = self.broken.step
+        step, space = self.broken.step, self.broken.box.workspace
         self.commands += 1
+        there = space.resolve(step.cwd)
         return Order(
             command,
-            self.broken.box.workspace.resolve(step.cwd),
+            there if there.is_dir() else space.resolve("."),  # to make the folder may be the fix
             self.means.logs / self._log(),
             step.timeout_s,
             env=step.env,
@@ -205,7 +214,8 @@ class _Mending:
             space.step_back(result.tree)  # what did not help is not left lying about
         fixes = tuple(self._settled(result))
         spent, changed = result.duration_ms + self.spent_ms, result.tree != self.broken.before
-        return result._replace(fixes=fixes, duration_ms=spent, changed=changed)
+        doubtful = (*result.doubtful, *self.doubtful)
+        return result._replace(fixes=fixes, duration_ms=spent, changed=changed, doubtful=doubtful)
 
     def _settled(self, result: StepResult) -> Iterator[Tried]:
         """What took one failure of several away worked, once the step is done."""
@@ -215,7 +225,7 @@ class _Mending:
 
 def known(folders: Folders, record: FailureRecord) -> list[dict[str, object]]:
     """Fixes of this failure as a card carries them; those found by their words alone, or in dispute, are never run."""
-    shelves = [one for one in (lessons.project_shelf(folders), lessons.user_shelf()) if one.folder.is_dir()]
+    shelves = shelves_of(folders)
     usable = {one.id for one in fixes(shelves, record.signature)}
     found: dict[str, dict[str, object]] = {}
     for shelf in shelves:

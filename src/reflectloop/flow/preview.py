@@ -21,7 +21,7 @@ def preview(request: Request) -> dict[str, Any]:
     root = project.locate(request.start, request.mode)
     settings = config.load(root)
     loaded = plans.load(plans.locate(root, request.plan))
-    refuse_agents(loaded, settings.roles)
+    refuse_agents(loaded, settings, request.caller, root)
     refuse_commands(loaded, policy.of(settings.policy, root))
     wall = reach(settings, request, loaded)
     asked = [step.network for step in loaded.plan.steps]

@@ -128,12 +128,19 @@ def blocker_body(
         "steps_completed": sum(step.success for step in steps),
         "steps_total": total,
         "commands": {"look": f"reflectloop log {run_id}", "retry": _retry(error, plan), "next": error.next_step}
-        | _unlock(error),
+        | _unlock(error)
+        | _teach(steps, run_id),
     }
 
 
 def _retry(error: ReflectloopError, plan: str) -> str:
     return "reflectloop retry --reason TEXT" if error.code in COUNTED else f"reflectloop run {plan}"
+
+
+def _teach(steps: list[StepResult], run_id: str) -> dict[str, str]:
+    """How the next run that fails so is told what helps."""
+    failed = any(not step.success for step in steps)
+    return {"teach": f"reflectloop lessons add --kind failfix --run {run_id} --command CMD"} if failed else {}
 
 
 def _unlock(error: ReflectloopError) -> dict[str, str]:

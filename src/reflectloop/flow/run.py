@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from reflectloop import config, policy, secrets
@@ -21,10 +22,11 @@ from reflectloop.flow.folders import folders_at
 from reflectloop.flow.line import Line, Nobody, Observer, Outcome, Request
 from reflectloop.flow.loop import Loop, Setting
 from reflectloop.flow.recovery import Point
-from reflectloop.flow.steps import CANCELLED, Show
+from reflectloop.flow.steps import CANCELLED, Show, StepResult
 from reflectloop.flow.work import Work
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import Loaded
+from reflectloop.plan.model import Step
 from reflectloop.policy import Added
 from reflectloop.state import events, latch, lock
 from reflectloop.state.journal import Journal
@@ -84,7 +86,7 @@ class _Walk(Line):
         self.loaded = loaded = plans.load(plans.locate(self.folders.root, self.asked_plan()))
         self.warnings += loaded.warnings
         self.observer.begins(loaded, self.run_id)
-        admission.refuse_agents(loaded, self.config.roles)
+        admission.refuse_agents(loaded, self.config, self.request.caller, self.folders.root)
         admission.refuse_incomplete(loaded.plan)
         admission.refuse_commands(loaded, policy.of(self.config.policy, self.folders.root))
         self.wall = admission.reach(self.config, self.request, loaded)
@@ -223,6 +225,7 @@ class _Walk(Line):
             self._box,
             self._open_space,
             Loop(self._setting(loaded)),
+            self._agents(loaded),
             keep_going=self.request.keep_going,
             results=self.steps,
             skipped=frozenset(self._skipped()),
@@ -234,6 +237,14 @@ class _Walk(Line):
         for result in self.steps:
             self.warnings += [_LEFT_OUT.format(name) for name in result.nested]
             self.warnings += [f"step {result.id}: redacted what may be a secret: {one}" for one in result.doubtful]
+
+    def _agents(self, loaded: Loaded) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
+        if not any(step.agent for step in loaded.plan.steps):
+            return None
+        from reflectloop.flow.agentsteps import AgentSteps  # noqa: PLC0415 - most plans need no agent
+
+        assert self.journal  # noqa: S101
+        return AgentSteps(self, loaded.plan, self.journal, self._show()).perform
 
     def _show(self) -> Show:
         return Show(self.observer.command, self.observer.output, self.observer.warning)

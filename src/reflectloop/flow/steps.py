@@ -110,11 +110,31 @@ def describe(check: Check) -> str:
     return "; ".join(said)
 
 
-def execute(plan: Plan, step: Step, box: Box, logs: Path, show: Show, earlier: tuple[Path, ...] = ()) -> StepResult:
-    """Never raises for what a command did; that is a value. Escapes and leaks are raised. `earlier` logs are kept."""
+class Unwell(NamedTuple):
+    """Why an agent's work on a step is not worth checking."""
+
+    code: str
+    reason: str
+
+
+def execute(
+    plan: Plan,
+    step: Step,
+    box: Box,
+    logs: Path,
+    show: Show,
+    earlier: tuple[Path, ...] = (),
+    acting: Callable[[], Unwell | None] = lambda: None,
+) -> StepResult:
+    """Never raises for what a command did; that is a value. Escapes and leaks are raised.
+
+    `earlier` logs are kept; `acting` is what an agent does before the commands and checks.
+    """
     work = _Work(plan, step, box, logs, show)
     work.written += earlier
-    failure = work.commands() or work.verifications()
+    unwell = acting()
+    refused = _Failure(unwell.code, unwell.reason, 1, "", None) if unwell else None
+    failure = refused or work.commands() or work.verifications()
     try:
         now = box.workspace.record()
     except Unrecordable as fault:

@@ -41,6 +41,7 @@ class Work:
     make_box: Callable[[Workspace, Cancel], Box]
     open_space: Callable[[int], Workspace]
     loop: Loop
+    agents: Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None = None  # does the steps that need one
     keep_going: bool = False
     results: list[StepResult] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
@@ -99,10 +100,15 @@ class Work:
             return self._attempt(step, box, before, earlier)
 
         result = attempt(())
-        return result if result.success else self.loop.mend(Broken(step, box, before, result, attempt))
+        if result.success or step.agent:  # an agent was told what is known, and has had its attempts
+            return result
+        return self.loop.mend(Broken(step, box, before, result, attempt))
 
     def _attempt(self, step: Step, box: Box, before: str, earlier: tuple[Path, ...]) -> StepResult:
-        result = execute(self.plan, step, box, self.logs, self.show, earlier)
+        if step.agent and self.agents:
+            result = self.agents(step, box, before, earlier)
+        else:
+            result = execute(self.plan, step, box, self.logs, self.show, earlier)
         if step.read_only and result.success and result.tree != before:
             names = [change.path for change in patch.touched(box.workspace.git(), before, result.tree)]
             more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""

@@ -20,7 +20,7 @@ from reflectloop.reflect.breaker import Breakers
 from reflectloop.reflect.diagnosis import Attempt
 from reflectloop.reflect.failfix import FailFix, known
 from reflectloop.reflect.policy import Policy
-from reflectloop.reflect.record import FailureRecord, ToolErrorType
+from reflectloop.reflect.record import Diagnosis, FailureRecord, ToolErrorType
 from reflectloop.reflect.report import ToolReport, report
 from reflectloop.reflect.retrying import delay_of, retry_after
 from reflectloop.reflect.rule import Rules
@@ -31,8 +31,15 @@ from reflectloop.world import clock
 Params = Mapping[str, Any]
 Invoke = Callable[[str, Params], Any]
 Mend = Callable[[Params, FailureRecord], Params | None]
-_BLIND = {None, ToolErrorType.SERVICE}  # types of error in which the same call may be right
+_ANSWERED = {"DATA", "ENV", "LOGIC", "PERMISSION"}  # failures in which the tool itself works
 _OUT_OF_TIME = TimeoutError
+
+
+_SILENT = Diagnosis(
+    rule="silent",
+    root_cause="it failed without a word",
+    suggestion="run it by hand, with more output (-v) where it has that",
+)
 
 
 class ToolError(Exception):
@@ -157,7 +164,7 @@ class _Call:
             alive = True
         except Exception as fault:  # noqa: BLE001 - whatever a tool raises is its failure, and told
             failure = self._diagnosed(tool, fault)
-            alive = not failure.transient and failure.tool_error_type not in _BLIND
+            alive = not failure.transient and failure.category in _ANSWERED
             return failure, None
         finally:
             self._breakers.leave(tool, now(), well=alive)  # after an interrupt, too: nobody tries for ever
@@ -180,6 +187,8 @@ class _Call:
         told = fault.retry_after_s if isinstance(fault, ToolError) else None
         self._asked_s = told if told is not None else retry_after(said, self._hands.now())
         found = found.model_copy(update={"exit_code": code})  # none is made up
+        if isinstance(fault, ToolError) and not str(fault).strip() and found.category == "EXECUTION":
+            found = found.model_copy(update={"diagnosis": _SILENT})
         self._first = self._first or found
         return found
 
@@ -233,8 +242,14 @@ class _Call:
 
 def _words(fault: Exception) -> str:
     """What a tool said; the name of an error only where it is not ours."""
-    text = str(fault) or type(fault).__name__
-    return text if isinstance(fault, ToolError) else f"{type(fault).__name__}: {text}"
+    text = str(fault)
+    if isinstance(fault, ToolError):
+        return text if text.strip() else _silent(fault)
+    return f"{type(fault).__name__}: {text or type(fault).__name__}"
+
+
+def _silent(fault: ToolError) -> str:
+    return "it printed nothing" + (f" and exited {fault.exit_code}" if fault.exit_code is not None else "")
 
 
 def _late(fault: Exception) -> bool:

@@ -28,6 +28,8 @@ class NamedChecks:
     base: str
     patch: str
     write_down: Callable[..., None]
+    unedited: str = ""  # `patch` with every test that was there before as it was
+    edited: tuple[str, ...] = ()  # these tests
 
     def judge(self, wanted: Mapping[str, Check], *, timed: bool) -> list[Named]:
         """`timed` asks of benchmarks that they take no longer than on base."""
@@ -36,6 +38,7 @@ class NamedChecks:
         after = self._on(self.patch, wanted, "base + patch")
         red = {name: check for name, check in wanted.items() if check.red_on_base}
         before = self._on(self.base, red, "base") if red else {}
+        leaning = self._leaning({name: check for name, check in wanted.items() if after[name].held})
         slow = self._slow({name: one for name, one in wanted.items() if timed and one.kind == "benchmark"})
         return [
             Named(
@@ -43,9 +46,17 @@ class NamedChecks:
                 after[name].held and name not in slow,
                 slow.get(name) or after[name].reason,
                 red_on_base=not before[name].held if name in before else None,
+                edited=self.edited if name in leaning else (),
             )
             for name in wanted
         ]
+
+    def _leaning(self, held: Mapping[str, Check]) -> set[str]:
+        """Those that hold because a test was changed, and not because of what it tests."""
+        if not self.edited or self.unedited == self.patch or not held:
+            return set()
+        found = self._on(self.unedited, held, "base + patch, old tests")
+        return {name for name, one in found.items() if not one.held}
 
     def _on(self, tree: str, wanted: Mapping[str, Check], words: str) -> dict[str, CheckResult]:
         out = {}

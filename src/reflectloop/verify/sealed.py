@@ -56,7 +56,15 @@ class Sealed:
         self._lay_out()
         checks = self._suite()
         own = self._own_tests(checks)
-        asked = NamedChecks(self.runs, self.case.base, self.base_with_tests, self.with_tests, self._write_down)
+        asked = NamedChecks(
+            self.runs,
+            self.case.base,
+            self.base_with_tests,
+            self.with_tests,
+            self._write_down,
+            self.unedited,
+            tuple(self.edited),
+        )
         named = asked.judge(self.case.named, timed=self.case.track is Track.REFACTOR)
         proven = self._proven(checks, own, named)
         reasons = [
@@ -102,6 +110,9 @@ class Sealed:
         self.tree = trees.laid_over(case.head, case.base, self.restored)
         self.with_tests = trees.laid_over(self.tree, case.head, served)
         self.base_with_tests = trees.laid_over(case.base, case.head, served)
+        kept = {*served} - {*self.freed}
+        self.edited = [one.path for one in self.changes if one.path in kept and one.before is not None]
+        self.unedited = trees.laid_over(self.tree, case.head, [path for path in served if path not in self.edited])
         self.findings = self._look()
 
     def _is_restored(self, change: Change) -> bool:

@@ -46,6 +46,7 @@ class Named(NamedTuple):
     held: bool
     reason: str
     red_on_base: bool | None = None  # None where nobody asked
+    edited: tuple[str, ...] = ()  # tests that were there before, and without whose new version it does not hold
 
 
 class Verdict(NamedTuple):
@@ -152,6 +153,9 @@ def of_named(named: Iterable[Named]) -> list[Reason]:
             out.append(Reason(Decision.RETRY, f"check {one.name}: {one.reason}"))
         elif one.red_on_base is False:
             out.append(Reason(Decision.RETRY, f"check {one.name} is to be red on base, and is green there already"))
+        elif one.edited:
+            why = f"check {one.name} holds only with {shown(one.edited)} as the change left them"
+            out.append(Reason(Decision.ASK, f"{why}: with the tests that were there before it does not"))
     return out
 
 

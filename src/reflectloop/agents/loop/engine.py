@@ -35,6 +35,7 @@ from reflectloop.reflect.retrying import delay_of
 from reflectloop.world import clock
 
 MONOLOGUE = 3
+_SHRINKS = 4
 CORRECTIONS = 1  # of an end that is not what was asked for
 _MOST_RESULT = 60_000  # characters of one tool's answer
 _LEAST_ROOM = 200  # tokens for a history to be worth sending
@@ -114,9 +115,8 @@ class Loop:
         return None
 
     def _asked(self, state: State) -> AgentTurn:
-        talk, expected = self._talk()
         self._around.record({"state": state, "sent": _plain(self._history[-1])})
-        turn = self._answered(talk, expected)
+        turn, expected = self._fitting()
         self.turns.append(turn)
         self.budget.spend(turn.usage)
         self._weigh(turn.usage, expected)
@@ -124,6 +124,20 @@ class Loop:
         if self._acts:
             self._progress.turn()
         return turn
+
+    def _fitting(self) -> tuple[AgentTurn, int]:
+        """Where a server says that it was too much, its window is smaller than we were told."""
+        for _ in range(_SHRINKS):
+            talk, expected = self._talk()
+            try:
+                return self._answered(talk, expected), expected
+            except Unanswered as fault:
+                if not fault.too_long:
+                    raise
+                window = min(expected + talk.reply_tokens, self._model.window) * 2 // 3
+                self._model = self._model._replace(window=window, reply_tokens=min(talk.reply_tokens, window // 2))
+                self._around.record({"window": self._model.window, "reason": fault.reason})
+        raise Unanswered(StopReason.FAILED, "the server says that it is too much, however short it is")
 
     def _answered(self, talk: Talk, expected: int) -> AgentTurn:
         """Ask again where that may help, as often and as late as the policy says, and as the budget allows."""

@@ -25,6 +25,8 @@ _SILENCE_S = 300.0  # a model may think for long before it says anything
 _MOST_READ = 64 << 20  # bytes, with all the protocol wraps around an answer
 _MOST_ERROR = 1 << 16
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
+# Servers have no code for it, only words.
+_TOO_LONG = re.compile(r"(?i)too long|context.{0,20}(?:length|window|size)|maximum.{0,40}tokens|exceed.{0,40}context")
 _WRONG_SHAPE = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
 _TRANSIENT = frozenset((408, 409, 425, 429))
 
@@ -143,7 +145,7 @@ class Transport:
             raise Unanswered(StopReason.FAILED, str(fault), received=LARGEST) from fault
 
     def _streamed(self, response: httpx.Response, reading: Reading) -> AgentTurn:
-        for data in sse.events(_lines(response)):
+        for data in sse.events(sse.lines(_bytes(response))):
             if data.strip() == sse.END:
                 break
             take(reading, data)
@@ -159,15 +161,20 @@ class Transport:
         said = self._page(raw) if kind == "text/html" else _said(raw)
         asked = response.headers.get("retry-after")
         asked_s = retry_after(f"Retry-After: {asked}", self._now()) if asked else None
-        transient = status in _TRANSIENT or status >= 500  # noqa: PLR2004 - HTTP's own number
         return Unanswered(
-            StopReason.FAILED, f"HTTP {status}: {self._meaning(status)}{said}", transient=transient, asked_s=asked_s
+            StopReason.FAILED,
+            f"HTTP {status}: {self._meaning(status)}{said}",
+            transient=status in _TRANSIENT or status >= 500,  # noqa: PLR2004 - HTTP's own number
+            asked_s=asked_s,
+            too_long=status == 413 or (status == 400 and _TOO_LONG.search(said) is not None),  # noqa: PLR2004
         )
 
     def _meaning(self, status: int) -> str:
         if status in (401, 403):
             held = f"the key in {self._place.key_env}" if self._place.headers else "a request without a key"
             return f"{self._host} does not accept {held}; set {self._place.key_env} to one that is valid. "
+        if 300 <= status < 400:  # noqa: PLR2004 - HTTP's own numbers
+            return "the server sends elsewhere, where no key is sent on its word; correct base_url. "
         return {
             404: f"nothing answers at {self._place.url}, or there is no such model; check base_url and model. ",
             407: "a proxy wants to know who asks; check HTTPS_PROXY. ",
@@ -224,18 +231,6 @@ def _bytes(response: httpx.Response) -> Iterator[bytes]:
         if read > _MOST_READ:
             raise TooLarge(f"more than {_MOST_READ >> 20} MB came; the answer was not read to its end")
         yield chunk
-
-
-def _lines(response: httpx.Response) -> Iterator[str]:
-    """Lines end by CR, LF or both, and by nothing else: answers hold every other kind of break as text."""
-    held: list[bytes] = []
-    for chunk in _bytes(response):
-        *whole, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        for line in whole:
-            yield b"".join([*held, line]).decode("utf-8", "replace")
-            held = []
-        held.append(rest)
-    yield b"".join(held).decode("utf-8", "replace")
 
 
 def _beginning(response: httpx.Response) -> bytes:

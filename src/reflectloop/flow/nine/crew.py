@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +16,7 @@ from reflectloop import secrets
 from reflectloop.agents.backend import Act, Asking, Backend, Bounds, Reply
 from reflectloop.agents.bound import bind
 from reflectloop.box.box import Box
-from reflectloop.config import Config
+from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, ReflectloopError
 from reflectloop.plan.model import Limits
 from reflectloop.reflect.breaker import Breakers
@@ -62,15 +64,51 @@ class Call(NamedTuple):
 
 
 @dataclass
+class Purse:
+    """What was used of an allowance, for all who work on a task at once."""
+
+    allowance: Allowance
+    spent: Spent = field(default_factory=Spent)  # since a person last gave leave
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Where there is a limit, one asks at a time: what is left can be promised once only."""
+        if self.allowance == Allowance():
+            yield
+            return
+        with self._lock:
+            yield
+
+    def bounds(self, agent: AgentConfig) -> Bounds:
+        """What is left, set aside for a call before it is made."""
+        most, spent = self.allowance, self.spent
+        if most.usd is not None and spent.unpriced:
+            raise BudgetSpent(
+                f"{spent.unpriced} call(s) of unknown price were made, and the budget is in money",
+                next_step="give the model's price in a file: [cost] prices; then: reflectloop unlock --reason TEXT",
+            )
+        tokens = _left(most.tokens, spent.tokens, "tokens")
+        usd = _left(most.usd, spent.usd, "USD")
+        wall_s = _left(most.wall_s, spent.wall_ms / 1000, "seconds")
+        return Bounds(
+            turns=agent.turns,
+            timeout_s=min(agent.timeout_s, wall_s) if wall_s is not None else agent.timeout_s,
+            tokens=None if tokens is None else int(tokens),
+            usd=usd,
+        )
+
+
+@dataclass
 class Crew:
     settings: Config
     root: Path
     caller: Mapping[str, str]
     box: Box
     run_id: str
-    note: Callable[[events.Event], None]
-    spent: Spent = field(default_factory=Spent)  # since a person last gave leave
-    allowance: Allowance = field(default_factory=Allowance)
+    note: Callable[[events.Event], object]
+    purse: Purse = field(default_factory=lambda: Purse(Allowance()))
+    looking: Act | None = None  # for who has no hands of its own and is to look only
     breakers: Breakers = field(default_factory=Breakers)
     _bound: dict[str, Backend] = field(default_factory=dict)
 
@@ -92,7 +130,8 @@ class Crew:
 
         def invoke(_tool: str, _params: Mapping[str, Any]) -> Reply | ReflectloopError:
             try:
-                reply = self._once(backend, call, prompt)
+                with self.purse.held():
+                    reply = self._once(backend, call, prompt)
             except ReflectloopError as fault:
                 return fault  # the engine's own, and no failure of the agent's
             if reply.status in _UNWELL and call.role.looks_only:
@@ -104,7 +143,7 @@ class Crew:
             {"role": str(call.role)},
             invoke=invoke,
             idempotent=call.role.looks_only,
-            ways=Ways(breakers=self.breakers),
+            ways=Ways(breakers=self.breakers, retries=1),  # backends that can try again do so themselves
         )
         if not isinstance(outcome, Failed) and isinstance(outcome.value, ReflectloopError):
             raise outcome.value
@@ -147,18 +186,26 @@ class Crew:
             prompt,
             self.box.for_agent(home, read_only=call.role.looks_only),
             call.folder,
-            self._bounds(backend.name),
+            self.purse.bounds(self.settings.agent(backend.name)),
             answer=call.answer,
-            act=call.act,
+            act=call.act or self.looking,
             step=call.step,
             attempt=call.attempt,
         )
-        reply = backend.run(asking)
+        try:
+            reply = backend.run(asking)
+        except ReflectloopError as fault:
+            self._journal(backend.name, call, Reply("error", reason=fault.message), [])  # of unknown cost
+            raise
         changed = self._undone(before) if before is not None else []
         if changed:
             reason = f"was to look only, and changed {', '.join(changed[:_SHOWN])}"
             reply = reply._replace(status="denied", reason=reason, data=None, denials=(*reply.denials, reason))
         self._journal(backend.name, call, reply, changed)
+        if reply.reason.startswith(BudgetSpent.code):
+            raise BudgetSpent(
+                f"{call.role} ({backend.name}): {reply.reason.removeprefix(BudgetSpent.code).strip(' :')}"
+            )
         return reply
 
     def _undone(self, before: str) -> list[str]:
@@ -185,7 +232,7 @@ class Crew:
             changed=changed,
             **reply.usage._asdict(),
         )
-        self.spent = self.spent.plus(Spent.of(asked))
+        self.purse.spent = self.purse.spent.plus(Spent.of(asked))
         self.note(asked)
         if changed:
             self.note(
@@ -198,24 +245,6 @@ class Crew:
                     rules=[LOOKED_ONLY],
                 )
             )
-
-    def _bounds(self, name: str) -> Bounds:
-        """What is left, set aside for this call before it is made."""
-        agent, most = self.settings.agent(name), self.allowance
-        if most.usd is not None and self.spent.unpriced:
-            raise BudgetSpent(
-                f"{self.spent.unpriced} call(s) of unknown price were made, and the budget is in money",
-                next_step="give the model's price in a file: [cost] prices; then: reflectloop unlock --reason TEXT",
-            )
-        tokens = _left(most.tokens, self.spent.tokens, "tokens")
-        usd = _left(most.usd, self.spent.usd, "USD")
-        wall_s = _left(most.wall_s, self.spent.wall_ms / 1000, "seconds")
-        return Bounds(
-            turns=agent.turns,
-            timeout_s=min(agent.timeout_s, wall_s) if wall_s is not None else agent.timeout_s,
-            tokens=None if tokens is None else int(tokens),
-            usd=usd,
-        )
 
 
 def _left(most: float | None, used: float, unit: str) -> float | None:

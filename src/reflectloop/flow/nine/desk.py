@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -13,15 +12,15 @@ from reflectloop.agents.backend import Act
 from reflectloop.agents.shapes import StepDesign
 from reflectloop.errors import Interrupted, NothingToDo
 from reflectloop.fileops import execute
-from reflectloop.fileops.hands import Hands, Notebook
+from reflectloop.fileops.hands import Hands
 from reflectloop.fileops.request import Request
-from reflectloop.fileops.response import FieldError, Response
+from reflectloop.fileops.response import Response
 from reflectloop.flow import requests, steer, views
 from reflectloop.flow.domain import Tasks
 from reflectloop.flow.folders import Folders, folders_at
-from reflectloop.flow.nine import briefs
+from reflectloop.flow.nine import acting, briefs
 from reflectloop.flow.nine.briefs import Tried, Work
-from reflectloop.flow.nine.crew import Allowance, Crew
+from reflectloop.flow.nine.crew import Allowance, Crew, Purse
 from reflectloop.flow.requests import Place
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Spent, Step, Task, fold
@@ -29,9 +28,7 @@ from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
 from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.world import clock
 
-PROTO = "triflow.fileops.v1"
 _LARGEST_DIFF = 200_000  # characters that are kept of a diff for agents to read
 Tell = Callable[[str], None]
 
@@ -69,7 +66,7 @@ class Desk:
 
     def request(self, purpose: str, *ops: Mapping[str, Any], summary: str = "") -> Response:
         """A request of the engine's own: all or nothing, journalled, remembered."""
-        said = {"proto": PROTO, "id": _new_id(), "purpose": purpose, "summary": summary, "ops": list(ops)}
+        said = {"proto": acting.PROTO, "id": acting.new_id(), "purpose": purpose, "summary": summary, "ops": list(ops)}
         return execute.execute(Request.model_validate(said), self.hands)
 
     def diff(self, begun: str, end: str) -> str:
@@ -99,31 +96,9 @@ class Desk:
         made.mkdir(parents=True, exist_ok=True)
         return made
 
-    def act(self, *, writable: bool) -> Act:
-        """Hands for an agent that has none: its ops, and none that touch the plan, on the workspace as it is."""
-        hands = replace(
-            self.hands,
-            box=replace(self.hands.box, read_only=not writable),
-            memory=Notebook(),
-            writable=(".",) if writable else (),
-        )
-
-        def carry_out(ops: Sequence[Mapping[str, Any]]) -> Response:
-            said = {
-                "proto": PROTO,
-                "id": _new_id(),
-                "purpose": "execute_step",
-                "ops": list(ops),
-                "report": {"commandOutputs": "always"},
-            }
-            barred = [number for number, op in enumerate(ops) if str(op.get("op", "")).startswith("triflow_")]
-            if barred:
-                why = "acts on the plan; only the engine does that, by what it has seen"
-                faults = tuple(FieldError(field=f"ops[{number}].op", error=why) for number in barred)
-                return Response(id=str(said["id"]), status="validation_error", errors=faults)
-            return execute.answer(json.dumps(said).encode(), hands)
-
-        return carry_out
+    def act(self) -> Act:
+        """Hands for an executor that has none."""
+        return acting.by(self.hands, writable=True)
 
 
 def at_work(folders: Folders) -> tuple[Task, Run]:
@@ -159,13 +134,13 @@ def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
         hands.box,
         run_id,
         lambda event: note(folders, event),
-        _since(task),
-        Allowance.of(settings),
+        Purse(Allowance.of(settings), since(task)),
+        acting.by(hands, writable=False),
     )
     return Desk(folders, hands, crew, tell)
 
 
-def _since(task: Task) -> Spent:
+def since(task: Task) -> Spent:
     """What was spent since a person last gave leave."""
     total, granted = task.spent_in_all, task.granted
     return Spent(*(getattr(total, name) - getattr(granted, name) for name in Spent.__dataclass_fields__))
@@ -198,7 +173,3 @@ def texts(value: object) -> tuple[str, ...]:
 
 def words(command: object) -> str:
     return command if isinstance(command, str) else " ".join(map(str, listed(command)))
-
-
-def _new_id() -> str:
-    return clock.run_id(clock.now()).replace("RLOP", "REQ")

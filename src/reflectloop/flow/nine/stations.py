@@ -16,10 +16,11 @@ from reflectloop.errors import AgentUnavailable, InvalidInput
 from reflectloop.fileops.response import Response
 from reflectloop.flow.domain import ATTEMPTS, Proven, proof
 from reflectloop.flow.nine import briefs, context, designs, proving, reviews
+from reflectloop.flow.nine.acting import PROTO
 from reflectloop.flow.nine.briefs import Tried, Work
 from reflectloop.flow.nine.crew import Call
 from reflectloop.flow.nine.designs import Subject
-from reflectloop.flow.nine.desk import PROTO, Desk, Past, listed, words
+from reflectloop.flow.nine.desk import Desk, Past, listed, words
 from reflectloop.flow.nine.proving import Shown
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state import events
@@ -212,7 +213,7 @@ def execute(turn: Turn) -> Ended | None:
 
 
 def _by_commands(turn: Turn) -> Outcome:
-    response = turn.desk.act(writable=True)(turn.request["ops"])
+    response = turn.desk.act()(turn.request["ops"])
     turn.keep("res.json", response)
     if response.status == "ok":
         held = [proof("exit", one.cmd) for one in response.proof.commands]
@@ -234,7 +235,7 @@ def _by_agent(turn: Turn) -> Outcome:
     prompt = briefs.execute(
         turn.work, turn.design.approach, turn.request, past.tried, f"{past.asked}\n\n{advice}".strip()
     )
-    act = desk.act(writable=True)
+    act = desk.act()
     reply = desk.crew.ask(
         Call(Role.EXECUTOR, prompt, Outcome, turn.folder, turn.step.id, turn.attempt, act),
     )
