@@ -26,6 +26,7 @@ from place import Place, place_in
 from reflectloop.agents import Bounds, Reply, bind, sessions
 from reflectloop.box.walls import Wall
 from reflectloop.config import AgentConfig, Config
+from reflectloop.flow import agentlist
 from reflectloop.terms import Isolation, Role
 from reflectloop.world import process
 from support import Repo
@@ -297,6 +298,24 @@ def _usage(scene: Scene, paper: Paper) -> None:
     )
 
 
+def _check(scene: Scene, paper: Paper) -> None:
+    """As a user sees it: `reflectloop agents --check`, on a project of its own."""
+    project = scene.folder / "listed"
+    project.mkdir()
+    with Model([say("ready")], aside=True) as model:
+        url = model.url + ("/v1" if scene.kind == "codex" else "")
+        lines = [f'run = ["{scene.program}"]', f'base_url = "{url}"', f'model = "{_MODELS[scene.kind]}"']
+        settings = "\n".join(["[roles]", f'planner = "{scene.kind}"', f"[agents.{scene.kind}]", *lines, ""])
+        (project / "reflectloop.toml").write_text(settings)
+        found = agentlist.listed(project, check=True)
+    (row,) = (one for one in found.rows if one.name == scene.kind)
+    paper.claim(
+        f"{scene.kind}: `agents --check` asks it for a word",
+        f"version {row.probe.version}, {row.tried.status if row.tried else row.probe.problem}",
+        holds=found.fault is None and row.tried is not None and row.tried.text == "ready",
+    )
+
+
 def _connections(scene: Scene, paper: Paper) -> None:
     strace = shutil.which("strace")
     if strace is None:
@@ -333,6 +352,7 @@ _CLAIMS: tuple[Callable[[Scene, Paper], None], ...] = (
     _faults,
     _cancelled,
     _usage,
+    _check,
     _connections,
     _no_key,
 )
