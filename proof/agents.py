@@ -1,177 +1,61 @@
-"""Real Claude Code and Codex CLIs, in the box, against a model on loopback that says what a script tells it to."""
+"""Real Claude Code, Codex and Gemini CLIs, in the box, against a model on loopback that says what a script tells it."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import sys
+import re
+import shutil
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from proof import clis
-from proof.paper import ROOT, Paper
-
-sys.path.insert(0, str(ROOT / "tests"))
-
-from asking import Verdict, asking
-from model import Call, Line, Model, Seen, Tokens, Turn, say
-from place import Place, place_in
-from reflectloop.agents import Bounds, Reply, bind, sessions
-from reflectloop.config import AgentConfig, Config
+from proof import clis, gemini
+from proof.paper import Paper
+from proof.scene import KEY, MODELS, Answer, Model, Scene, Tokens, Turn, Verdict, call, digest, holding, say, scene_of
+from reflectloop.agents import Bounds, sessions
+from reflectloop.flow import agentlist
 from reflectloop.terms import Role
-from reflectloop.world import process
-from support import Repo
-
-KEY = "dummy-" + hashlib.sha256(os.urandom(16)).hexdigest()  # stands for a key, and is looked for in every file
-_MODELS = {"claude": "claude-sonnet-4-5", "codex": "gpt-5-codex"}
-
-
-class Answer(NamedTuple):
-    reply: Reply
-    seen: list[Seen]
-    seconds: float
-
-    @property
-    def told(self) -> str:
-        word = f"`{self.reply.status}`" + (f" ({self.reply.reason[:110]})" if self.reply.reason else "")
-        return f"{word}, {len(self.seen)} request(s), {self.seconds:.1f} s".replace("|", "/").replace("\n", " ")
-
-
-class Scene:
-    """A project, a decoy HOME with things in it, one workspace; and a CLI that is asked in it."""
-
-    def __init__(self, folder: Path, kind: str, program: Path, place: Place, repo: Repo) -> None:
-        self.folder, self.kind, self.program, self.place, self.repo = folder, kind, program, place, repo
-        self.cancel = process.Cancel()
-        place.hands.box.cancel = self.cancel
-
-    @property
-    def root(self) -> Path:
-        return self.repo.path
-
-    @property
-    def home(self) -> Path:
-        return self.folder / "agent"
-
-    def ask(self, *script: Line, role: Role = Role.EXECUTOR, **more: Any) -> Answer:  # noqa: ANN401
-        with Model(script, aside=True) as model:
-            url = model.url + ("/v1" if self.kind == "codex" else "")
-            words = {"run": (str(self.program),), "base_url": url, "model": _MODELS[self.kind], "key_env": "PROOF_KEY"}
-            agent = AgentConfig.model_validate({"kind": self.kind, **words})
-            backend = bind(self.kind, Config(agents={self.kind: agent}), {**os.environ, "PROOF_KEY": KEY})
-            backend.probe()
-            began = time.monotonic()
-            reply = backend.run(self.asking(role, **more))
-            return Answer(reply, model.seen, time.monotonic() - began)
-
-    def asking(self, role: Role, **more: Any) -> Any:  # noqa: ANN401
-        unlocked = more.pop("unlocked", False)
-        made = asking(self.place, self.folder, role, **more)
-        if unlocked:  # an executor's permissions where only the file system says no
-            made.box.read_only = True
-        return made
-
-    def write(self, name: str) -> Turn:
-        """The CLI's own way to make a file."""
-        if self.kind == "claude":
-            return _call("Write", file_path=str(self.root / name), content="x")
-        return self.shell(f"echo x > {name}")
-
-    def shell(self, command: str, tokens: Tokens | None = None) -> Turn:
-        if self.kind == "claude":
-            return _call("Bash", tokens, command=command, description="work")
-        return _call("exec_command", tokens, cmd=command)
-
-    def verdict(self, **said: str) -> Turn:
-        if self.kind == "claude":
-            return _call("StructuredOutput", **said)
-        return say(str(said).replace("'", '"'))
-
-
-def _call(name: str, tokens: Tokens | None = None, /, **arguments: str) -> Turn:
-    return Turn(calls=(Call(name, arguments),), tokens=tokens or Tokens())
-
-
-def _digest(folder: Path) -> dict[str, str]:
-    """Every file below a folder with its content and time; a link is where it leads."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_symlink():
-            found[str(path)] = f"link {path.readlink()}"
-        elif path.is_file():
-            found[str(path)] = f"{path.stat().st_mtime_ns} {hashlib.sha256(path.read_bytes()).hexdigest()}"
-    return found
-
-
-def _holding(folder: Path, value: str) -> list[str]:
-    plain = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
-    return [str(path.relative_to(folder)) for path in plain if value.encode() in path.read_bytes()]
-
-
-@contextlib.contextmanager
-def _scene(kind: str, program: Path, top: str) -> Iterator[Scene]:
-    with tempfile.TemporaryDirectory(prefix="reflectloop-proof-", dir=top, ignore_cleanup_errors=True) as name:
-        folder = Path(name).resolve()
-        for part in ("home/.ssh", "home/.claude", "home/.codex", "temp", "elsewhere"):
-            (folder / part).mkdir(parents=True)
-        (folder / "home/.ssh/id_canary").write_text("canary\n")
-        (folder / "home/.claude/settings.json").write_text("{}\n")
-        (folder / "home/.codex/config.toml").write_text('model = "decoy"\n')
-        caller = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(folder / "home"), "TMPDIR": str(folder / "temp")}
-        os.environ.clear()
-        os.environ.update(caller)
-        tempfile.tempdir = None
-        repo = Repo(folder / "project")
-        repo.path.mkdir()
-        repo.git("init", "-q", "-b", "main")
-        repo.write("calc.py", "def add(a, b):\n    return a - b\n")
-        repo.commit("first")
-        with place_in(repo, folder) as place:
-            yield Scene(folder, kind, program, place, repo)
-
 
 # What is claimed ------------------------------------------------------------------------------------------------------
 
 
 def _planner(scene: Scene, paper: Paper) -> None:
-    before = _digest(scene.place.repo)
+    before = digest(scene.place.repo)
     done = scene.ask(scene.write("EVIL.txt"), scene.shell("echo x > EVIL.txt"), say("Planned."), role=Role.PLANNER)
     by = "policy" if scene.kind == "claude" else "box"
     paper.claim(
         f"{scene.kind}: a planner is denied a write by its {by}, and the denial is told",
         f"{done.told}; denials: {'; '.join(one.replace(str(scene.folder), '…')[:90] for one in done.reply.denials)}",
-        holds=done.reply.ok and len(done.reply.denials) == 2 and _digest(scene.place.repo) == before,
+        holds=done.reply.ok and len(done.reply.denials) == 2 and digest(scene.place.repo) == before,
     )
     script = 'python3 -c "open(\\"EVIL.txt\\", \\"w\\")"; rm -f calc.py; echo x >> calc.py; git commit -qam x; true'
     done = scene.ask(scene.write("EVIL.txt"), scene.shell(script), say("Done."), unlocked=True)
     paper.claim(
         f"{scene.kind}: with every permission, in a read-only box, the tree stays as it was",
         f"{done.told}; {len(before)} files compared",
-        holds=done.reply.ok and _digest(scene.place.repo) == before,
+        holds=done.reply.ok and digest(scene.place.repo) == before,
     )
 
 
 def _executor(scene: Scene, paper: Paper) -> None:
     outside = [scene.folder / name for name in ("home", "elsewhere", "project")]
-    before = {str(path): _digest(path) for path in outside}
+    before = {str(path): digest(path) for path in outside}
     own = scene.folder / "elsewhere"
     tries = f"echo x > {own}/x; echo x >> ~/.ssh/id_canary; echo x > /etc/x; echo x > {scene.root}/inside.txt; true"
     edit = (
         [
-            _call("Read", file_path=str(scene.root / "calc.py")),
-            _call("Edit", file_path=str(scene.root / "calc.py"), old_string="a - b", new_string="a + b"),
+            call("Read", file_path=str(scene.root / "calc.py")),
+            call("Edit", file_path=str(scene.root / "calc.py"), old_string="a - b", new_string="a + b"),
         ]
         if scene.kind == "claude"
         else [scene.shell("sed -i 's/a - b/a + b/' calc.py")]
     )
     done = scene.ask(*edit, scene.shell(tries), say("Fixed."))
     changed = sorted(path.name for path in scene.place.repo.iterdir() if path.name != ".git")
-    same = all(_digest(path) == before[str(path)] for path in outside)
+    same = all(digest(path) == before[str(path)] for path in outside)
     paper.claim(
         f"{scene.kind}: an executor edits in the workspace, and nothing outside it and its own HOME is touched",
         f"{done.told}; workspace: {', '.join(changed)}; decoy HOME, project and a folder beside it: "
@@ -285,8 +169,45 @@ def _usage(scene: Scene, paper: Paper) -> None:
     )
 
 
+def _check(scene: Scene, paper: Paper) -> None:
+    """As a user sees it: `reflectloop agents --check`, on a project of its own."""
+    project = scene.folder / "listed"
+    project.mkdir()
+    with Model([say("ready")], aside=True) as model:
+        url = model.url + ("/v1" if scene.kind == "codex" else "")
+        lines = [f'run = ["{scene.program}"]', f'base_url = "{url}"', f'model = "{MODELS[scene.kind]}"']
+        settings = "\n".join(["[roles]", f'planner = "{scene.kind}"', f"[agents.{scene.kind}]", *lines, ""])
+        (project / "reflectloop.toml").write_text(settings)
+        found = agentlist.listed(project, check=True)
+    (row,) = (one for one in found.rows if one.name == scene.kind)
+    paper.claim(
+        f"{scene.kind}: `agents --check` asks it for a word",
+        f"version {row.probe.version}, {row.tried.status if row.tried else row.probe.problem}",
+        holds=found.fault is None and row.tried is not None and row.tried.text == "ready",
+    )
+
+
+def _connections(scene: Scene, paper: Paper) -> None:
+    strace = shutil.which("strace")
+    if strace is None:
+        paper.claim(f"{scene.kind}: it connects to the model and nowhere else", "not tried: no strace", holds=True)
+        return
+    watch = scene.folder / "watch"
+    watch.write_text(f'#!/bin/sh\nexec {strace} -f -qq -e trace=connect -o "$HOME/connects.txt" "$@"\n')
+    watch.chmod(0o755)
+    done = scene.ask(scene.shell("true"), say("Fixed."), under=(str(watch),), unboxed=True)
+    text = (scene.home / "connects.txt").read_text()
+    found = re.findall(r"sin6?_port=htons\((\d+)\).*?inet_(?:addr|pton)\((?:AF_INET6, )?\"([^\"]+)\"", text)
+    places = sorted({address for _, address in found})
+    paper.claim(
+        f"{scene.kind}: it connects to the model and nowhere else, by strace",
+        f"{done.told}; {len(found)} connection(s) to {', '.join(places)}",
+        holds=done.reply.ok and places == ["127.0.0.1"],
+    )
+
+
 def _no_key(scene: Scene, paper: Paper) -> None:
-    found = _holding(scene.folder, KEY)
+    found = holding(scene.folder, KEY)
     count = sum(1 for path in scene.folder.rglob("*") if path.is_file())
     paper.claim(
         f"{scene.kind}: the key is in no file: workspace, HOMEs, logs, transcripts, .reflectloop",
@@ -302,22 +223,24 @@ _CLAIMS: tuple[Callable[[Scene, Paper], None], ...] = (
     _faults,
     _cancelled,
     _usage,
+    _check,
+    _connections,
     _no_key,
 )
 
 
 def main() -> None:
-    programs, top = clis.programs(), tempfile.gettempdir()
-    about = (
-        f"Real CLIs ({', '.join(clis.PINNED)}) in the box at its strongest, asked as the flow asks; the model is the "
-    )
-    paper = Paper(
-        "agents", about + "tests' own, on loopback. Nothing of it needs the internet once they are installed."
-    )
+    programs, third, top = clis.programs(), gemini.program(), tempfile.gettempdir()
+    named = ", ".join([*clis.PINNED, *([gemini.PINNED] if third else [])])
+    about = f"Real CLIs ({named}) in the box at its strongest, asked as the flow asks; the model is ours, on loopback."
+    paper = Paper("agents", f"{about} Nothing of it needs the internet once they are installed.")
     for kind, program in programs.items():
-        with _scene(kind, program, top) as scene:
+        with scene_of(kind, program, top) as scene:
             for claim in _CLAIMS:
                 claim(scene, paper)
+    if third:
+        with scene_of("gemini", third, top, gemini.GeminiScene) as scene:
+            gemini.prove(scene, paper)
     paper.write()
 
 

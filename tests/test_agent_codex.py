@@ -174,7 +174,7 @@ def test_its_configuration_is_ours_and_holds_no_key(place: Place, tmp_path: Path
     assert values["model_providers"]["reflectloop"]["env_key"] == "MINE"
     assert values["shell_environment_policy"]["exclude"] == ["OPENAI_API_KEY", "CODEX_API_KEY", "MINE"]
     assert values["developer_instructions"] == 'Say "hé" 😀\n\x7f'
-    assert (values["model"], values["analytics"]["enabled"]) == ("m", False)
+    assert (values["model"], values["analytics"]["enabled"], values["features"]["plugins"]) == ("m", False, False)
     assert KEY not in text
     assert told(tmp_path)["env"]["MINE"] == KEY
 

@@ -18,7 +18,7 @@ import reflectloop
 from reflectloop import config, policy
 from reflectloop.agents import program
 from reflectloop.agents.acp_client import Client
-from reflectloop.agents.backend import Asking, Probe, Reply, Usage
+from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
 from reflectloop.agents.program import LARGEST_LINE, Call, Enough, Heard
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
@@ -175,8 +175,9 @@ async def _talk(asking: Asking, client: Client, connection: Any) -> _Talk:  # no
     try:
         begun = await connection.initialize(
             protocol_version=acp.PROTOCOL_VERSION,
+            # It sees the workspace itself, and some take "there is no such file" from a client for a fault.
             client_capabilities=ClientCapabilities(
-                fs=FileSystemCapabilities(read_text_file=True, write_text_file=asking.act is not None), terminal=False
+                fs=FileSystemCapabilities(read_text_file=False, write_text_file=asking.act is not None), terminal=False
             ),
             client_info=Implementation(name="reflectloop", version=reflectloop.__version__),
         )
@@ -185,14 +186,14 @@ async def _talk(asking: Asking, client: Client, connection: Any) -> _Talk:  # no
         return _Talk(client.session, response)
     except acp.RequestError as fault:
         told = json.dumps(fault.data)[:300] if fault.data else ""
-        return _Talk(client.session, failure=f"{fault} {told}".strip(), needs_login=fault.code == _LOGIN)
+        return _Talk(client.session, failure=f"{fault} {told}".strip(), needs_login=fault.code in _LOGIN)
     except ConnectionError:  # its end says more
         return _Talk(client.session)
     except ValueError as fault:
         return _Talk(client.session, failure=f"broke the protocol: {str(fault)[:300]}")
 
 
-_LOGIN = acp.RequestError.auth_required().code
+_LOGIN = (acp.RequestError.auth_required().code, 401, 403)
 
 
 async def _session(asking: Asking, connection: Any, begun: InitializeResponse) -> str:  # noqa: ANN401
@@ -214,10 +215,19 @@ def _prompt(asking: Asking) -> str:
 def _usage(response: PromptResponse | None, turns: int) -> Usage:
     said = response.usage if response else None
     if said is None:
-        return Usage(turns=turns)
+        told = _told_aside(response)
+        return Usage(int(told.get("input_tokens") or 0), int(told.get("output_tokens") or 0), turns=turns)
     return Usage(
         said.input_tokens, said.output_tokens, said.cached_read_tokens or 0, said.cached_write_tokens or 0, turns
     )
+
+
+def _told_aside(response: PromptResponse | None) -> Json:
+    """Where Gemini CLI puts it."""
+    found: Any = (response.field_meta if response else None) or {}
+    for name in ("quota", "token_count"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _judge(talk: _Talk, heard: Heard, asking: Asking, text: str) -> Reply:

@@ -15,6 +15,7 @@ from acp.schema import (
     ReadTextFileResponse,
     RequestPermissionResponse,
     TextContentBlock,
+    ToolCallProgress,
     ToolCallStart,
     ToolCallUpdate,
     UsageUpdate,
@@ -38,22 +39,27 @@ class Client:
         self._said: list[str] = []
         self.denials: list[str] = []
         self.session: str | None = None
-        self.calls = 0
+        self._calls: set[str] = set()
         self.cost_usd: float | None = None
 
     @property
     def text(self) -> str:
         return "".join(self._said)
 
+    @property
+    def calls(self) -> int:
+        """How many tools it used; some are told of only by asking for leave."""
+        return len(self._calls)
+
     def begin(self, session: str) -> None:
         """What was told so far is of a session that is gone on with, and was said before."""
-        self.session, self._said, self.calls = session, [], 0
+        self.session, self._said, self._calls = session, [], set()
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ANN401, ARG002
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContentBlock):
             self._said.append(update.content.text)
-        elif isinstance(update, ToolCallStart):
-            self.calls += 1
+        elif isinstance(update, (ToolCallStart, ToolCallProgress)):
+            self._calls.add(update.tool_call_id)
         elif isinstance(update, UsageUpdate) and update.cost and update.cost.currency == "USD":
             self.cost_usd = update.cost.amount
 
@@ -64,6 +70,7 @@ class Client:
         options: list[PermissionOption],
         **_: Any,  # noqa: ANN401
     ) -> RequestPermissionResponse:
+        self._calls.add(tool_call.tool_call_id)
         refusal = self._against(tool_call)
         if refusal:
             self.denials.append(f"{tool_call.title or tool_call.kind}: {refusal}")

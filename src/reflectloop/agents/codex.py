@@ -31,6 +31,8 @@ developer_instructions = {system}
 check_for_update_on_startup = false
 [analytics]
 enabled = false
+[features]
+plugins = false
 [history]
 persistence = "none"
 [shell_environment_policy]
