@@ -53,7 +53,7 @@ def test_money_that_nobody_knows_is_said_to_be_unknown() -> None:
     assert costs.money(Spent(2, usd=0.5, unpriced=1)) == "0.5000 USD and 1 call(s) of unknown cost"
     task = Task(spent={"1": {"executor": Spent(1, 10, unpriced=1)}})
     assert costs.data(task)["in_all"]["usd"] is None
-    assert "| 1 | executor | 1 | 0 | 10 | unknown cost | 0.0 |" in costs.table(task)
+    assert "| 1 | executor | 1 | 0 | 10 | 1 unknown | 0.0 |" in costs.table(task)
 
 
 def test_a_role_is_summed_over_its_steps_and_a_budget_names_only_what_it_limits() -> None:
@@ -73,7 +73,7 @@ def test_status_of_a_task_made_by_tp_names_the_step_the_cost_and_tr(crew: Crew) 
     seen = status(crew)
     assert seen["next"] == "reflectloop tr --all"
     assert (seen["step"]["id"], seen["step"]["title"], seen["step"]["status"]) == ("1", "Make add add", "pending")
-    assert seen["cost"]["by_step"]["plan"]["planner"]["tokens"] == 1200
+    assert seen["cost"]["by_step"]["(task)"]["planner"]["tokens"] == 1200
     told = crew.repo.run("status").stdout
     assert "step 1: Make add add (pending)" in told
     assert "agents: 1 call(s), 3 turn(s), 1,200 tokens, 0.2500 USD" in told
@@ -112,7 +112,7 @@ def test_a_task_that_tr_finished_has_its_cost_in_summary_and_result(crew: Crew) 
 def test_a_run_with_agent_steps_tells_their_cost(crew: Crew) -> None:
     outcome = go(crew.plays({**WORK, **PRICED, "cost_usd": None}), agent_plan(crew))
     assert outcome.error is None
-    assert "| mend | executor | 1 | 3 | 1200 | unknown cost |" in outcome.folder.summary.read_text()
+    assert "| mend | executor | 1 | 3 | 1200 | 1 unknown |" in outcome.folder.summary.read_text()
     assert yaml.safe_load(outcome.folder.result.read_text())["cost"]["in_all"]["usd"] is None
     assert status(crew)["cost"]["in_all"]["calls"] == 1
 

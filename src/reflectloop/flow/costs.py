@@ -9,7 +9,7 @@ from reflectloop.config import Config
 from reflectloop.plan.model import Budget
 from reflectloop.state.fold import Run, Spent, Task
 
-_PLANNING = "plan"  # what was used before there was a step
+_WHOLE = "(task)"  # planning and the final review; no step can be called so
 _HEAD = ["| step | role | calls | turns | tokens | USD | seconds |", "|---|---|---|---|---|---|---|"]
 
 
@@ -94,14 +94,15 @@ def _spent(said: Mapping[str, Any]) -> Spent:
 
 def table(task: Task) -> list[str]:
     """By step and role, and in all."""
-    rows = [(step or _PLANNING, role, one) for step, roles in task.spent.items() for role, one in roles.items()]
+    rows = [(step or _WHOLE, role, one) for step, roles in task.spent.items() for role, one in roles.items()]
     if not rows:
         return ["No agent was asked."]
     return [*_HEAD, *(_row(*row) for row in [*rows, ("all", "", task.spent_in_all)])]
 
 
 def _row(step: str, role: str, one: Spent) -> str:
-    usd = money(one).removesuffix(" USD")
+    known = "" if one.unpriced == one.calls else f"{one.usd:.4f}"
+    usd = " + ".join(filter(None, (known, f"{one.unpriced} unknown" if one.unpriced else "")))
     return f"| {step} | {role} | {one.calls} | {one.turns} | {one.tokens} | {usd} | {one.wall_ms / 1000:.1f} |"
 
 
@@ -110,9 +111,7 @@ def _row(step: str, role: str, one: Spent) -> str:
 
 def data(task: Task, most: Allowance | None = None) -> dict[str, Any]:
     """`usd` is the part that is known, and null where none of it is; `unpriced` counts the calls it leaves out."""
-    steps = {
-        step or _PLANNING: {role: _plain(one) for role, one in roles.items()} for step, roles in task.spent.items()
-    }
+    steps = {step or _WHOLE: {role: _plain(one) for role, one in roles.items()} for step, roles in task.spent.items()}
     said = {
         "in_all": _plain(task.spent_in_all),
         "by_role": {role: _plain(one) for role, one in by_role(task).items()},
