@@ -148,6 +148,7 @@ def test_its_key_comes_by_its_environment_and_not_to_the_commands_it_starts(plac
     seen = told(tmp_path)
     assert seen["env"]["ANTHROPIC_API_KEY"] == KEY
     assert "OTHER" not in seen["env"]
+    assert "MINE" not in seen["env"]
     assert KEY not in " ".join(seen["argv"])
     (tmp_path / "agent" / "told.json").unlink()
     assert all(KEY.encode() not in path.read_bytes() for path in (tmp_path / "agent").rglob("*") if path.is_file())

@@ -321,3 +321,21 @@ def test_a_folder_put_where_a_file_was_is_put_back_too(repo: Repo) -> None:
     assert repo.git("status", "--porcelain") == ""
     assert repo.run("apply", "--yes", "--commit").code == 0
     assert (repo.path / "plain" / "inside").read_text() == "x\n"
+
+
+def test_each_step_can_be_a_commit_of_its_own(repo: Repo) -> None:
+    assert repo.run("run", repo.steps("echo one > one.txt", "true", "echo two > two.txt")).code == 0
+    before = repo.state()
+    assert repo.run("apply", "--yes", "--branch", "by-step", "--each-step").code == 0
+    assert repo.state()["head"] == before["head"]
+    said = repo.git("log", "--format=%s", "main..by-step").split()
+    assert said == ["P-3", "P-1"]
+    assert repo.git("show", "--name-only", "--format=", "by-step~1").split() == ["one.txt"]
+    assert repo.git("show", "--name-only", "--format=", "by-step").split() == ["two.txt"]
+
+
+def test_steps_that_ran_side_by_side_are_one_commit(repo: Repo) -> None:
+    assert repo.run("run", "--jobs", "2", repo.steps("echo one > one.txt", "echo two > two.txt")).code == 0
+    answer = repo.run("apply", "--yes", "--json", "--commit", "--each-step")
+    assert answer.envelope["error_code"] == "INVALID_INPUT"
+    assert "side by side" in answer.envelope["message"]

@@ -80,6 +80,22 @@ def _too_often(repo: Repo) -> Answer:
     return repo.run("run", "--json", "--max-retries", "1", repo.steps("exit 2"))
 
 
+def _plays(repo: Repo, entry: str, settings: str = "") -> None:
+    repo.write("../agent.yaml", f"script:\n  - {entry}\n")
+    roles = '[roles]\nplanner = "script"\nexecutor = "script"\n[agents.script]\nfile = "../agent.yaml"\n'
+    repo.write("reflectloop.toml", roles + settings)
+
+
+def _speechless(repo: Repo) -> Answer:
+    _plays(repo, "{role: executor, answer: {control: step_done}}")
+    return repo.run("tp", "--json", "--yes", "a goal")
+
+
+def _greedy(repo: Repo) -> Answer:
+    _plays(repo, "{answer: {control: fail}, usage: {output_tokens: 50}}", "[cost]\ntokens = 40\n")
+    return repo.run("run", "--json", repo.plan(AGENT.replace("title: T", "title: T, track: direct")))
+
+
 AGENT = "plan: {title: T, steps: [{id: a, agent: {prompt: do it}}]}"
 
 STORIES = [
@@ -117,10 +133,12 @@ STORIES = [
     ),
     Story("LATCHED", 41, _latched),
     Story("MAX_RETRIES", 42, _too_often),
+    Story("BUDGET_SPENT", 43, _greedy),
     Story("LOCKED", 50, _locked),
     Story("STATE_DAMAGED", 51, _damaged),
     Story("NO_SPACE", 52, lambda repo: repo.run("run", "--json", "--sandbox-root", "/proc/x", repo.steps("true"))),
-    Story("AGENT_UNAVAILABLE", 61, lambda repo: repo.run("run", "--json", repo.plan(AGENT)), ["backend:a"]),
+    Story("AGENT_FAILED", 60, _speechless),
+    Story("AGENT_UNAVAILABLE", 61, lambda repo: repo.run("run", "--json", repo.plan(AGENT)), ["role:executor"]),
     Story("SANDBOX_ESCAPE", 98, lambda repo: repo.run("run", "--json", repo.steps("true", cwd=".."))),
     Story("SECRET_LEAK", 99, lambda repo: repo.run("run", "--json", repo.steps(f"echo key = {KEY[:6]}''{KEY[6:]}"))),
 ]

@@ -11,8 +11,16 @@ import pytest
 from reflectloop import config
 from reflectloop.agents import Asking, Probe, Reply
 from reflectloop.agents.shapes import Review
-from reflectloop.errors import AgentFailed, AgentUnavailable, InvalidInput, NeedsInput, ReflectloopError, SecretLeak
-from reflectloop.flow import steer
+from reflectloop.errors import (
+    AgentFailed,
+    AgentUnavailable,
+    InvalidInput,
+    NeedsInput,
+    ReflectloopError,
+    SandboxCreateFailed,
+    SecretLeak,
+)
+from reflectloop.flow import lessons, steer
 from reflectloop.flow.finish import apply
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.nine import desk as desks
@@ -255,6 +263,35 @@ def test_the_second_attempt_is_told_what_failed_and_what_was_tried(crew: Crew) -
     assert "another way than before" in told
 
 
+def test_a_failed_attempt_is_reflected_on_and_what_helped_is_kept_as_advice(crew: Crew) -> None:
+    wrong = {**WRITE, "content": "def add(a, b):\n    return a * b\n"}
+    crew.plays({"role": "executor", "attempt": 1, "ops": [wrong], "answer": {**DONE, "approach": "times"}}).story()
+    task = crew.repo.path / ".reflectloop" / "tasks"
+    (report,) = task.glob("*/reflections/rewind_*[0-9a-f].json")
+    said = json.loads(report.read_text())
+    assert said["trigger"] == "step_failure"
+    assert said["error_analysis"]["root_cause"]
+    told = crew.papers("1/2/executor.prompt.md")[0].read_text()
+    assert f"Reflection: {said['error_analysis']['root_cause']}" in told
+    room = lessons.room_at(crew.repo.path)
+    (kept,) = [one for one in room.read().lessons if one.kind == "failfix"]
+    assert (kept.fix, kept.commands, kept.status) == ("plus instead of minus", (), "candidate")
+
+
+def test_a_critic_writes_the_analysis_and_not_the_facts(crew: Crew) -> None:
+    """A report that says otherwise than the engine saw is not taken."""
+    wrong = {**WRITE, "content": "def add(a, b):\n    return a * b\n"}
+    lie = {"reflection_id": "r", "timestamp": "t", "agent": "script", "trigger": "self_check"}
+    crew.plays(
+        {"role": "executor", "attempt": 1, "ops": [wrong], "answer": DONE},
+        {"role": "critic", "answer": lie},
+        roles="planner executor reviewer critic",
+    ).story()
+    assert crew.asked("critic")[0].status == "error"
+    (report,) = (crew.repo.path / ".reflectloop" / "tasks").glob("*/reflections/rewind_*[0-9a-f].json")
+    assert json.loads(report.read_text())["trigger"] == "step_failure"
+
+
 def test_the_same_change_again_is_a_failed_attempt_without_a_check(crew: Crew) -> None:
     wrong = {**WRITE, "content": "def add(a, b):\n    return a * b\n"}
     done = crew.plays({"role": "executor", "ops": [wrong], "answer": DONE}).story()
@@ -476,6 +513,17 @@ def test_settings_that_bind_a_role_to_nobody_known_are_refused(crew: Crew) -> No
     with pytest.raises(InvalidInput) as told:
         config.load(crew.repo.path)
     assert "oracle" in str(told.value.faults[0])
+
+
+def test_an_agent_that_needs_the_network_is_refused_where_none_was_promised(crew: Crew) -> None:
+    settings = '[box]\nisolation = "full"\n[agents.far]\nkind = "command"\nrun = ["true"]\n'
+    crew.plays(settings=settings)
+    text = (crew.repo.path / "reflectloop.toml").read_text()
+    crew.repo.write("reflectloop.toml", text.replace('reviewer = "script"', 'reviewer = "far"'))
+    with pytest.raises(SandboxCreateFailed, match="agent far as reviewer"):
+        crew.plan()
+    crew.repo.write("reflectloop.toml", text.replace('run = ["true"]', 'run = ["true"]\nnetwork = "none"'))
+    assert crew.plan().task_id
 
 
 @pytest.fixture(autouse=True)

@@ -102,7 +102,7 @@ def test_a_reflectloop_step_without_commands_is_for_an_agent(repo: Repo) -> None
     plan = repo.plan(REFLECTLOOP.replace('commands: ["wc -c greeting.txt"]', "commands: []"))
     answer = repo.run("run", "--json", plan)
     assert answer.code == 61
-    assert answer.envelope["missing_inputs"] == ["backend:P-2"]
+    assert answer.envelope["missing_inputs"] == ["role:executor"]
     assert answer.json["data"]["steps"] == []
 
 

@@ -87,7 +87,9 @@ class AcpBackend:
         pipe = os.pipe()
         try:
             line = _Line(asyncio.get_running_loop())
-            call = Call(words, line.hear, b"", program.passed_on(self._agent, self._caller), self._agent.network)
+            call = Call(
+                words, line.hear, b"", program.passed_on_with_key(self._agent, self._caller), self._agent.network
+            )
             boxed = dataclasses.replace(asking, box=dataclasses.replace(asking.box, cancel=stop))
             running = asyncio.create_task(asyncio.to_thread(_run, boxed, call, pipe[0], line))
             try:

@@ -130,7 +130,7 @@ class CommandBackend:
         raw = request.model_dump_json(by_alias=True).encode()
         heard = program.run(
             asking,
-            Call(tuple(words), hear, raw, program.passed_on(self._agent, self._caller), self._agent.network),
+            Call(tuple(words), hear, raw, program.passed_on_with_key(self._agent, self._caller), self._agent.network),
         )
         if (broken := heard.broken_off()) is not None:
             return _Turn(broken)

@@ -186,9 +186,14 @@ def refuse_old(name: str, version: str | None, minimum: tuple[int, ...], how: st
 
 
 def passed_on(agent: AgentConfig, caller: Mapping[str, str]) -> dict[str, str]:
-    """Those variables of the caller's that the settings let the program see."""
-    names = (*agent.env, *((agent.key_env,) if agent.key_env else ()))
-    return {name: caller[name] for name in names if name in caller}
+    """Those variables of the caller's that the settings let the program see, but for its key."""
+    return {name: caller[name] for name in agent.env if name in caller}
+
+
+def passed_on_with_key(agent: AgentConfig, caller: Mapping[str, str]) -> dict[str, str]:
+    """For a program that knows by itself what it needs its key for."""
+    key = agent.key_env
+    return {**passed_on(agent, caller), **({key: caller[key]} if key and key in caller else {})}
 
 
 def missing(name: str, program: str, how: str) -> AgentUnavailable:

@@ -18,6 +18,7 @@ from reflectloop.flow.finish import Offer
 @click.argument("run", required=False)
 @click.option("--commit", is_flag=True, help="Also commit it, alone, on the branch you are on.")
 @click.option("--branch", metavar="NAME", help="Commit it on a new branch NAME; your files stay as they are.")
+@click.option("--each-step", is_flag=True, help="A commit for each step, with the step's title.")
 @click.option("--message", "-m", help="The commit's message (default: the plan's title).")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @common
@@ -25,6 +26,7 @@ def apply(
     run: str | None,
     commit: bool,
     branch: str | None,
+    each_step: bool,
     message: str | None,
     yes: bool,
     project_dir: Path,
@@ -43,6 +45,8 @@ def apply(
         raise click.UsageError("--branch needs a name.")
     if commit and branch:
         raise click.UsageError("--branch commits by itself; leave --commit out.")
+    if each_step and not (commit or branch):
+        raise click.UsageError("--each-step goes with --commit or --branch.")
     if message and not (commit or branch):
         raise click.UsageError("--message goes with --commit or --branch.")
 
@@ -53,7 +57,9 @@ def apply(
             offer.stream(shown.take)
         return click.confirm(f"Apply this to {len(offer.touched)} file(s)?", default=True, err=True)
 
-    done = finish.apply(project_dir, run, commit=commit, branch=branch, message=message, agree=agree)
+    done = finish.apply(
+        project_dir, run, commit=commit, branch=branch, message=message, agree=agree, each_step=each_step
+    )
     if done is None:
         say("nothing was changed", err=True)
         sys.exit(1)

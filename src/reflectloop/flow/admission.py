@@ -15,7 +15,7 @@ from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Plan
 from reflectloop.policy import Policy, Verdict
 from reflectloop.state.fold import Task
-from reflectloop.terms import Isolation, Role, Track
+from reflectloop.terms import Isolation, Network, Role, Track
 from reflectloop.workspace.added import Added
 
 _NAMED = 5  # of many findings, in a message
@@ -135,5 +135,13 @@ def reach(settings: config.Config, request: Request, loaded: Loaded) -> Wall:
     """The wall this run is to have, or why it cannot begin."""
     least = floor(settings, request, loaded)
     wall = walls.reach(least, settings.box.strongest)
-    walls.refuse_network(wall, least, {step.id: step.network for step in loaded.plan.steps})
+    walls.refuse_network(wall, least, networks(settings, loaded.plan))
     return wall
+
+
+def networks(settings: config.Config, plan: Plan) -> dict[str, Network | None]:
+    """What each step asks for; one that an agent does, what that agent's program needs."""
+    return {
+        step.id: step.network or (settings.network_of(Role(step.agent.role)) if step.agent else None)
+        for step in plan.steps
+    }

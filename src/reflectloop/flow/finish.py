@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +10,9 @@ from typing import NamedTuple
 
 from reflectloop import config
 from reflectloop.box import environment
-from reflectloop.errors import NothingToDo
+from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.flow import look, publish, tasks, views
-from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.patience import patiently
 from reflectloop.state import events, lock
 from reflectloop.state.fold import Run, Task
@@ -20,6 +21,7 @@ from reflectloop.workspace import apply as applying
 from reflectloop.workspace import commit as committing
 from reflectloop.workspace import leaks, ledger, patch, project
 from reflectloop.workspace.apply import Change
+from reflectloop.workspace.commit import Part
 from reflectloop.workspace.patch import Touched
 from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import files, process
@@ -49,6 +51,7 @@ def apply(
     branch: str | None,
     message: str | None,
     agree: Callable[[Offer], bool],
+    each_step: bool = False,
 ) -> Applied | None:
     """None when the user did not agree. Everything that can refuse does so before anything is touched."""
     folders = folders_at(start)
@@ -70,7 +73,8 @@ def apply(
         leaks.refuse_words(message or "", "the message of the commit")
         text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
         wanted = commit or branch is not None
-        pending = _prepared(home, store, change, branch, text) if wanted else None
+        parts = _parts(folders, run, text) if each_step else [Part(change.end, text)]
+        pending = patiently(lambda: committing.prepare(home, store, change, parts, branch=branch)) if wanted else None
         git = store.git()
         offer = Offer(
             run.id, patch.touched(git, before, after), lambda take: patch.stream(git, before, after, take, exact=False)
@@ -83,8 +87,35 @@ def apply(
         return Applied(run.id, offer.touched, made, ref)
 
 
-def _prepared(home: project.Project, store: Store, change: Change, branch: str | None, text: str) -> committing.Pending:
-    return patiently(lambda: committing.prepare(home, store, change, branch=branch, message=text))
+def _parts(folders: Folders, run: Run, last: str) -> list[Part]:
+    """A commit for each step that was done, with its own title; what came after the last of them goes with that."""
+    done = [run.steps[name] for name in run.order if run.steps[name].status == "done"]
+    by_turns = run.mode == events.BY_REQUESTS or all(
+        after.start == before.tree for before, after in itertools.pairwise(done)
+    )
+    if not by_turns:
+        raise InvalidInput(
+            f"the steps of {run.id} were worked on side by side, and are one change",
+            next_step=f"reflectloop apply {run.id} without --each-step",
+        )
+    titles = run.titles or _titles(folders, run)
+    mark = f"Reflectloop-Run: {run.id}\n"
+    parts = [
+        Part(step.tree or "", f"{titles.get(step.id) or step.id}\n\n{mark}Reflectloop-Step: {step.id}\n")
+        for step in done
+    ]
+    end = run.end_tree or run.base_tree
+    if parts and parts[-1].tree == end:
+        return parts
+    return [*parts, Part(end, last)]
+
+
+def _titles(folders: Folders, run: Run) -> dict[str, str]:
+    from reflectloop.flow import recovery  # noqa: PLC0415
+    from reflectloop.plan import load as plans  # noqa: PLC0415 - only where each step is a commit
+
+    plan = plans.load(recovery.plan_of(RunFolder(folders.own / "runs" / run.id))).plan
+    return {step.id: step.title for step in plan.steps}
 
 
 def _carry_out(

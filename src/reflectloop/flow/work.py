@@ -100,7 +100,9 @@ class Work:
             return self._attempt(step, box, before, earlier)
 
         result = attempt(())
-        return result if result.success else self.loop.mend(Broken(step, box, before, result, attempt))
+        if result.success or step.agent:  # an agent was told what is known, and has had its attempts
+            return result
+        return self.loop.mend(Broken(step, box, before, result, attempt))
 
     def _attempt(self, step: Step, box: Box, before: str, earlier: tuple[Path, ...]) -> StepResult:
         if step.agent and self.agents:

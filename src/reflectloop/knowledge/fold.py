@@ -28,12 +28,16 @@ class Known(NamedTuple):
 
 def fold(pages: Mapping[str, Page], sightings: Iterable[Sighting], scope: Scope = "project") -> list[Lesson]:
     """In the order of their ids; which file was read first changes nothing."""
+    return disputed(folded(pages, sightings, scope))
+
+
+def folded(pages: Mapping[str, Page], sightings: Iterable[Sighting], scope: Scope) -> list[Lesson]:
+    """The same, each by itself: what others say against it is left out."""
     seen: dict[str, list[Sighting]] = defaultdict(list)
     for one in sightings:
         seen[one.lesson].append(one)
     known = [_known(group, seen) for group in _groups(pages, seen)]
-    made = sorted((_lesson(one, scope) for one in known), key=lambda one: one.id)
-    return _disputed(made)
+    return sorted((_lesson(one, scope) for one in known), key=lambda one: one.id)
 
 
 # The same ---------------------------------------------------------------------------------------------------------
@@ -137,7 +141,7 @@ def _status(known: Known, count: int, worked: int, failed: int, *, great: bool) 
 # Contradicting ----------------------------------------------------------------------------------------------------
 
 
-def _disputed(lessons: list[Lesson]) -> list[Lesson]:
+def disputed(lessons: Sequence[Lesson]) -> list[Lesson]:
     """Both sides of a contradiction stay, as `conflict`, until one of them is retired."""
     living = {name: one for one in lessons if one.status != "retired" for name in (one.id, *one.aliases)}
     against: dict[str, set[str]] = defaultdict(set)
@@ -153,6 +157,11 @@ def _disputed(lessons: list[Lesson]) -> list[Lesson]:
         replace(one, status="conflict", contradicts=tuple(sorted(against[one.id]))) if one.id in against else one
         for one in lessons
     ]
+
+
+def topic(one: Lesson) -> str:
+    """What lessons must have in common to contradict each other by their words; empty where they cannot."""
+    return words.stance(one.title).topic if one.kind in _OPINIONS else ""
 
 
 def _opposed(lessons: Iterable[Lesson]) -> Iterable[tuple[Lesson, Lesson]]:

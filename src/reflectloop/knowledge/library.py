@@ -114,14 +114,13 @@ def keep(shelf: Shelf, drafts: Sequence[Draft], sitting: str) -> list[Kept]:
         shelves.refuse_secret(page.words, f"the lesson {page.title!r}")
         shelves.refuse_secret(sighting.words, f"what was seen of {page.title!r}")
     with shelves.writing(shelf, "lessons"):
-        known = _Known(read(shelf).lessons)
+        known = _known(shelf, [page for page, _ in drafts])
         kept: list[Kept] = []
         seen: list[Sighting] = []
         for page, sighting in drafts:
-            old = known.find(page)
+            old = known.get(page.id) or known.get(page.heading)
             if old is None:
                 shelves.put(shelf, page)
-                known.add(page)
             note = page.body if old and page.body not in ("", old.body, *old.notes) and not sighting.note else ""
             changes = {"lesson": old.id if old else page.id, **({"note": note} if note else {})}
             seen.append(sighting.model_copy(update=changes))
@@ -130,27 +129,18 @@ def keep(shelf: Shelf, drafts: Sequence[Draft], sitting: str) -> list[Kept]:
     return kept
 
 
-class _Known:
-    """Which lessons there are, by all that can tell that a new one is one of them."""
+def _known(shelf: Shelf, drafts: Sequence[Page]) -> dict[object, Lesson]:
+    """Which of these are known already, by what tells that a page is one of a lesson's."""
+    if not shelf.folder.is_dir():
+        return {}
+    from reflectloop.knowledge import index  # noqa: PLC0415
 
-    def __init__(self, lessons: Iterable[Lesson]) -> None:
-        self._by_key: dict[object, Lesson | None] = {}
-        for one in lessons:
-            page = Page(
-                kind=one.kind,
-                title=one.title,
-                signature=one.signature,
-                fix=one.fix,
-                commands=one.commands,
-                body=one.body,
-            )
-            self._by_key |= dict.fromkeys((page.heading, *one.aliases, one.id), one)
+    def those(found: index.Index) -> dict[object, Lesson]:
+        found.refresh(shelf)
+        met = [(page, found.same(page)) for page in drafts]
+        return {key: one for page, one in met if one for key in (page.id, page.heading)}
 
-    def find(self, page: Page) -> Lesson | None:
-        return self._by_key.get(page.id) or self._by_key.get(page.heading)
-
-    def add(self, page: Page) -> None:
-        self._by_key |= dict.fromkeys((page.id, page.heading), None)
+    return index.ask(shelf, those)
 
 
 def _refuse_odd(sitting: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
@@ -55,8 +56,13 @@ def searchable(text: str) -> str:
 
 def terms(query: str) -> list[str]:
     """What is looked for, each once; words that stand everywhere only where there are no others."""
-    found = dict.fromkeys(piece.lower() for word in _WORD.findall(query) for piece in _pieces(word))
+    found = dict.fromkeys(terms_of(query))
     return ([word for word in found if word not in _COMMON] or list(found))[:_MOST_TERMS]
+
+
+def terms_of(text: str) -> Iterator[str]:
+    """Every word, and every piece of a compound one."""
+    return (piece.lower() for word in _WORD.findall(text) for piece in _pieces(word))
 
 
 def _pieces(word: str) -> Iterator[str]:
@@ -79,6 +85,7 @@ class Stance(NamedTuple):
     against: bool
 
 
+@lru_cache(1 << 15)
 def stance(title: str) -> Stance:
     """What a sentence is about, and whether it is against it: "always use tabs" and "never use tabs" differ in that."""
     negations = len(_AGAINST.findall(title))

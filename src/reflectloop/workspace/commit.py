@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,8 +27,18 @@ class Pending(NamedTuple):
     is_new: bool
 
 
-def prepare(project: Project, store: Store, change: Change, *, branch: str | None, message: str) -> Pending:
-    """Refuse all that can be refused, and write the objects; without a ref they change nothing."""
+class Part(NamedTuple):
+    """A commit to be: where the work had come to, and what is said of it."""
+
+    tree: str
+    message: str
+
+
+def prepare(project: Project, store: Store, change: Change, parts: Sequence[Part], *, branch: str | None) -> Pending:
+    """Refuse all that can be refused, and write the objects; without a ref they change nothing.
+
+    The last of `parts` is the whole change; what comes before it is a commit of its own, below it.
+    """
     if project.mode != "git" or project.head is None:
         raise InvalidInput(f"{project.root} is no git repository to commit to", next_step="reflectloop apply")
     ref = project.branch if branch is None else _new_ref(project, branch)
@@ -37,27 +48,34 @@ def prepare(project: Project, store: Store, change: Change, *, branch: str | Non
         )
     _refuse_nameless(project)
     head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
-    tree = merge(store, base=change.base, ours=head_tree, theirs=change.end)
+    merged = [one._replace(tree=merge(store, base=change.base, ours=head_tree, theirs=one.tree)) for one in parts]
+    tree = merged[-1].tree
     if tree == head_tree:
         raise ApplyConflict("HEAD already holds this change; there is nothing to commit")
     if branch is None:
         _refuse_unfinished(project)
         _refuse_staged(project, store, head_tree, tree)
     try:
-        made = _write(project, store, tree, head_tree, message)
+        made = _write(project, store, merged, head_tree)
     except GitFailed as fault:
         raise ApplyConflict(f"git could not make the commit: {fault.said}", next_step="git fsck") from fault
     return Pending(made, tree, head_tree, ref, is_new=branch is not None)
 
 
-def _write(project: Project, store: Store, tree: str, head_tree: str, message: str) -> str:
+def _write(project: Project, store: Store, parts: Sequence[Part], head_tree: str) -> str:
+    """One commit on top of the other; a part that changes nothing is none."""
     # The user's objects are borrowed by the store, so only new ones travel.
-    wanted = f"{tree}\n^{head_tree}\n".encode()
-    pack = store.git().run("pack-objects", "--revs", "--stdout", "-q", "--thin", stdin=wanted)
+    wanted = "".join(f"{part.tree}\n" for part in parts) + f"^{head_tree}\n"
+    pack = store.git().run("pack-objects", "--revs", "--stdout", "-q", "--thin", stdin=wanted.encode())
     user = project.git()
     user.run("unpack-objects", "-q", stdin=pack)
-    text = message.encode("utf-8", "surrogateescape").replace(b"\0", b"")
-    return user.run("commit-tree", tree, "-p", str(project.head), "-F", "-", stdin=text).decode().strip()
+    below, last = str(project.head), head_tree
+    for part in parts:
+        if part.tree != last:
+            text = part.message.encode("utf-8", "surrogateescape").replace(b"\0", b"")
+            below = user.run("commit-tree", part.tree, "-p", below, "-F", "-", stdin=text).decode().strip()
+        last = part.tree
+    return below
 
 
 def publish(project: Project, pending: Pending) -> None:

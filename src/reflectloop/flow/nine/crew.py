@@ -90,6 +90,7 @@ class Crew:
     run_id: str
     note: Callable[[events.Event], object]
     purse: Purse = field(default_factory=lambda: Purse(Allowance()))
+    looking: Act | None = None  # for who has no hands of its own and is to look only
     breakers: Breakers = field(default_factory=Breakers)
     _bound: dict[str, Backend] = field(default_factory=dict)
 
@@ -124,7 +125,7 @@ class Crew:
             {"role": str(call.role)},
             invoke=invoke,
             idempotent=call.role.looks_only,
-            ways=Ways(breakers=self.breakers),
+            ways=Ways(breakers=self.breakers, retries=1),  # backends that can try again do so themselves
         )
         if not isinstance(outcome, Failed) and isinstance(outcome.value, ReflectloopError):
             raise outcome.value
@@ -159,7 +160,7 @@ class Crew:
 
     def _once(self, backend: Backend, call: Call, prompt: str) -> Reply:
         space = self.box.workspace
-        home = space.folder / "agents" / backend.name
+        home = space.folder / "agents" / f"{backend.name}-{call.role}"  # an executor leaves a reviewer nothing
         home.mkdir(parents=True, exist_ok=True)
         before = space.record().tree if call.role.looks_only else None
         asking = Asking(
@@ -169,16 +170,24 @@ class Crew:
             call.folder,
             self.purse.bounds(self.settings.agent(backend.name)),
             answer=call.answer,
-            act=call.act,
+            act=call.act or self.looking,
             step=call.step,
             attempt=call.attempt,
         )
-        reply = backend.run(asking)
+        try:
+            reply = backend.run(asking)
+        except ReflectloopError as fault:
+            self._journal(backend.name, call, Reply("error", reason=fault.message), [])  # of unknown cost
+            raise
         changed = self._undone(before) if before is not None else []
         if changed:
             reason = f"was to look only, and changed {', '.join(changed[:_SHOWN])}"
             reply = reply._replace(status="denied", reason=reason, data=None, denials=(*reply.denials, reason))
         self._journal(backend.name, call, reply, changed)
+        if reply.reason.startswith(BudgetSpent.code):
+            raise BudgetSpent(
+                f"{call.role} ({backend.name}): {reply.reason.removeprefix(BudgetSpent.code).strip(' :')}"
+            )
         return reply
 
     def _undone(self, before: str) -> list[str]:

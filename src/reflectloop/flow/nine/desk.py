@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 from reflectloop.agents.backend import Act
 from reflectloop.agents.shapes import StepDesign
+from reflectloop.box import walls
 from reflectloop.errors import Interrupted, NothingToDo
 from reflectloop.fileops import execute
 from reflectloop.fileops.hands import Hands
@@ -27,6 +28,7 @@ from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Step, Task, fold
 from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
+from reflectloop.terms import Isolation, Network, Role
 from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
 
@@ -97,8 +99,9 @@ class Desk:
         made.mkdir(parents=True, exist_ok=True)
         return made
 
-    def act(self, *, writable: bool) -> Act:
-        return acting.by(self.hands, writable=writable)
+    def act(self) -> Act:
+        """Hands for an executor that has none."""
+        return acting.by(self.hands, writable=True)
 
 
 def at_work(folders: Folders) -> tuple[Task, Run]:
@@ -117,7 +120,18 @@ def opened(place: Place, tell: Tell) -> Iterator[Desk]:
     """A desk on the project's current task, or on none, with the lock held."""
     with requests.opened(place) as hands:
         folders = folders_at(place.start)
-        yield of(folders, hands, place, tell)
+        made = of(folders, hands, place, tell)
+        _settle_network(made, place)
+        yield made
+
+
+def _settle_network(desk: Desk, place: Place) -> None:
+    """A program that asks a model over the network lowers `full`, and is refused where that was promised."""
+    settings, wall = desk.crew.settings, desk.hands.box.wall
+    reached = {f"agent {settings.roles.bound_to(role)} as {role}": settings.network_of(role) for role in Role}
+    floor = max(settings.box.isolation, place.isolation or Isolation.NONE, key=lambda level: level.rank)
+    walls.refuse_network(wall, floor, {name: one for name, one in reached.items() if one is Network.HOST})
+    desk.domain.isolation = wall.stamp(reached.values())
 
 
 def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
@@ -137,6 +151,7 @@ def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
         run.id if run else "",
         lambda event: note(folders, event),
         Purse(Allowance.of(settings, costs.budget_of(run) if run else None), costs.since(task)),
+        acting.by(hands, writable=False),
     )
     return Desk(folders, hands, crew, tell)
 

@@ -65,9 +65,8 @@ def rules(desk: Desk, case: Case) -> tuple[Item, ...]:
 
 def _asked(desk: Desk, case: Case, role: Role, prompt: str) -> Review:
     """In a fresh context; extra tests it asks for are run by the engine, and what fails is one more thing to mend."""
-    act = desk.act(writable=False)
     step = "" if case.whole else case.work.step
-    reply = desk.crew.need(Call(role, prompt, Review, case.folder, step, case.attempt, act, "review"))
+    reply = desk.crew.need(Call(role, prompt, Review, case.folder, step, case.attempt, label="review"))
     said = Review.model_validate(reply.data)
     failed = proving.asked_for(desk, said.extra_tests, case.folder, str(role)) if said.verdict == "PASS" else []
     if not failed:

@@ -15,13 +15,14 @@ from reflectloop.agents.shapes import FEWEST, MOST, Outcome, PlannedStep, StepDe
 from reflectloop.errors import AgentUnavailable, InvalidInput
 from reflectloop.fileops.response import Response
 from reflectloop.flow.domain import ATTEMPTS, Proven, proof
-from reflectloop.flow.nine import briefs, context, designs, proving, reviews
+from reflectloop.flow.nine import briefs, context, designs, proving, reflecting, reviews
 from reflectloop.flow.nine.acting import PROTO
 from reflectloop.flow.nine.briefs import Tried, Work
 from reflectloop.flow.nine.crew import Call
 from reflectloop.flow.nine.designs import Subject
 from reflectloop.flow.nine.desk import Desk, Past, listed, words
 from reflectloop.flow.nine.proving import Shown
+from reflectloop.flow.nine.reflecting import Where
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Step, Task
@@ -213,7 +214,7 @@ def execute(turn: Turn) -> Ended | None:
 
 
 def _by_commands(turn: Turn) -> Outcome:
-    response = turn.desk.act(writable=True)(turn.request["ops"])
+    response = turn.desk.act()(turn.request["ops"])
     turn.keep("res.json", response)
     if response.status == "ok":
         held = [proof("exit", one.cmd) for one in response.proof.commands]
@@ -235,7 +236,7 @@ def _by_agent(turn: Turn) -> Outcome:
     prompt = briefs.execute(
         turn.work, turn.design.approach, turn.request, past.tried, f"{past.asked}\n\n{advice}".strip()
     )
-    act = desk.act(writable=True)
+    act = desk.act()
     reply = desk.crew.ask(
         Call(Role.EXECUTOR, prompt, Outcome, turn.folder, turn.step.id, turn.attempt, act),
     )
@@ -291,7 +292,10 @@ def failed(
     desk, past = turn.desk, turn.desk.past
     approach = turn.outcome.approach or turn.outcome.summary if turn.outcome else ""
     diff = desk.diff(turn.start, turn.end) if turn.end and turn.end != turn.start and not keep else ""
-    tried = Tried(turn.attempt, approach, why, failure, output, diff)
+    learnt = ""
+    if failure:
+        failure, learnt = reflecting.reflect(desk, failure, why, _where(turn))
+    tried = Tried(turn.attempt, approach, why, failure, output, diff, learnt)
     desk.past = past._replace(tried=(*past.tried, tried), trees=past.trees | {turn.end} - {turn.start, ""}, asked="")
     desk.why = secrets.current().redact(why)[:2_000]
     turn.keep("failed.json", {"why": why, "failure": failure.as_data() if failure else None})
@@ -299,6 +303,10 @@ def failed(
     if not keep:
         _take_back(turn)
     return Ended("again", turn.step.id, why)
+
+
+def _where(turn: Turn) -> Where:
+    return Where(turn.task.id, turn.run.id, turn.step.id, turn.attempt, turn.folder)
 
 
 def _take_back(turn: Turn) -> None:
@@ -355,6 +363,8 @@ def finalize(turn: Turn) -> Ended | None:
         why = "; ".join(one.error for one in response.errors) or response.status
         return failed(turn, f"it cannot be finalized: {why}")
     turn.keep("res.json" if not turn.commands else "final.json", response)
+    if turn.outcome:
+        reflecting.learn(desk, turn.outcome.approach or turn.outcome.summary, _where(turn))
     desk.past, desk.why = Past(""), ""
     desk.tell(f"step {turn.step.id} is done: {', '.join(words(one['command']) for one in turn.shown.held)}")
     return None
