@@ -13,6 +13,7 @@ import pytest
 from reflectloop.box import walls
 from reflectloop.cli.main import COMMANDS
 from reflectloop.config import Config
+from reflectloop.demo import unattended
 from reflectloop.errors import published
 from reflectloop.plan import load, strict_yaml
 from reflectloop.reflect import requirements
@@ -162,8 +163,33 @@ def test_the_demo_keeps_its_promises(repo: Repo) -> None:
         "OK, exit 0",
         "tried: worked; it changed VERSION",
         "every outcome above was checked",
+        "With agents: reflectloop demo --agent",
     ):
         assert line in answer.stdout
+
+
+def test_the_demo_with_agents_keeps_its_promises(repo: Repo) -> None:
+    answer = repo.run("demo", "--agent", "--json")
+    assert answer.code == 0, answer.stderr
+    told = answer.json["data"]
+    refused = [one["text"] for one in told if one["kind"] == "failed"]
+    assert len(refused) == 3
+    assert "no file differs" in refused[0]
+    assert "test_the_last_page_is_shown is not collected any more" in refused[1]
+    assert "the review asks for another attempt" in refused[2]
+    assert any("| all |" in one["text"] and "2 unknown" in one["text"] for one in told)
+    assert told[-1]["text"].endswith("the project's own tests pass")
+    assert not (repo.path / ".reflectloop").exists()
+
+
+def test_the_story_waits_for_what_the_engine_must_say_in_its_order() -> None:
+    told: list[str] = []
+    ear = unattended._Ear(lambda kind, _text: told.append(kind))
+    ear.hear("step 3 is done: true")
+    assert ear.left[0].part == "was said to be done, and no file differs"
+    ear.hear("step 1, attempt 1 does not hold: was said to be done, and no file differs")
+    assert ear.left[0].part == "step 1 is done"
+    assert told == ["moral", "failed", "moral"]
 
 
 def test_the_settings_in_the_page_on_agents_are_settings() -> None:

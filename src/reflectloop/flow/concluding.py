@@ -10,7 +10,7 @@ from reflectloop.flow import views
 from reflectloop.flow.answers import Answers
 from reflectloop.flow.folders import Folders
 from reflectloop.plan.load import Loaded
-from reflectloop.plan.model import Acceptance, Check, Objective, Plan, Step
+from reflectloop.plan.model import Acceptance, Check, Limits, Objective, Plan, Step
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
@@ -57,6 +57,7 @@ def plan_of(folders: Folders, task: Task, run: Run) -> Loaded:
             for one in contract.acceptance
         ),
         may_change=contract.may_change,
+        limits=Limits(**contract.limits.model_dump()),
         checks={**dict(_checks(run)), **met},
         steps=tuple(Step(id=name, title=run.titles.get(name, "")) for name in run.steps),
     )

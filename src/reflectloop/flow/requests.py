@@ -23,7 +23,7 @@ from reflectloop.flow.answers import Answers
 from reflectloop.flow.domain import Tasks
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.state import journal, latch, lock
-from reflectloop.state.fold import fold
+from reflectloop.state.fold import Task, fold
 from reflectloop.state.transitions import State
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
@@ -150,9 +150,15 @@ class _Ground:
         return name, ends[-1] if ends else None
 
     def stop(self, fault: ReflectloopError) -> None:
-        """A leak or an escape holds the project, and nothing of it is left."""
+        """A leak, an escape or a spent budget holds the project; of the first nothing is left."""
         self.leak = fault if isinstance(fault, SecretLeak) else None
-        tasks.stop_project(self.folders, fault, tasks.Place(self.run_id, None, "", self.tree))
+        tasks.stop_project(self.folders, fault, tasks.Place(self._run() or self.run_id, None, "", self.tree))
+
+    def _run(self) -> str | None:
+        """That of the task at work: it is what a person's `unlock` is about."""
+        name = self.folders.current_task()
+        task = fold(journal.read(self.folders.journal(name))) if name else Task()
+        return None if task.passed or not task.runs else list(task.runs)[-1]
 
     def close(self) -> None:
         if self.limiter:

@@ -31,7 +31,7 @@ def _of_open(folders: Folders, task: Task, run: Run) -> Route | None:
     """A run that came to no end: a step waits for an answer, or nobody works on it any more."""
     blocked = next((step for step in run.steps.values() if step.status == "blocked"), None)
     if blocked:
-        why = f"step {blocked.id} is blocked: {blocked.reason}"
+        why = f"step {blocked.id} is blocked: {blocked.reason}; {blocked.unblock}"
         return Route("ask", why, f"reflectloop answer {blocked.id} TEXT", run_id=run.id)
     if task.state is State.PAUSED:
         return Route("retry", f"{run.id} is paused", "reflectloop resume", run_id=run.id)

@@ -131,8 +131,8 @@ def skip(start: Path, step_id: str, reason: str) -> Steered:
     leaks.refuse_words(reason, "the reason")
     with _held(start, "skip") as hold:
         step = hold.run.steps.get(step_id)
-        if step is None or step.status not in ("pending", "failed", "running"):
-            raise _no_such(hold.run, step_id, "wait, fail or be half done", step.status if step else None)
+        if step is None or step.status not in ("pending", "failed", "running", "blocked"):
+            raise _no_such(hold.run, step_id, "wait, fail, ask or be half done", step.status if step else None)
         _open_again(hold)
         if step.status == "running":
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=step_id))

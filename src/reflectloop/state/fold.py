@@ -42,6 +42,7 @@ class Step(NamedTuple):
     answer: str = ""  # of a person, while it was blocked
     reason: str = ""  # why it was skipped, why it failed, or on whose word it is done
     forgiven: int = 0  # attempts that a person's answer has put behind
+    unblock: str = ""  # what would let it go on, while it is blocked
 
 
 @dataclasses.dataclass(slots=True)
@@ -363,11 +364,11 @@ def _turned(step: Step, event: events.Event) -> Step:
         case events.StepInterrupted():
             change = {"status": "pending", "attempts": step.attempts - 1, "interrupted": step.interrupted + 1}
         case events.StepSkipped(reason=reason):
-            change = {"status": "skipped", "reason": reason, "ended": None}
+            change = {"status": "skipped", "reason": reason, "unblock": "", "ended": None}
         case events.StepBlocked(reason=reason, unblock=unblock):
-            change = {"status": "blocked", "reason": f"{reason}; {unblock}"}
+            change = {"status": "blocked", "reason": reason, "unblock": unblock}
         case events.Answered(text=text):
-            change = {"status": "pending", "reason": "", "answer": text, "forgiven": step.attempts}
+            change = {"status": "pending", "reason": "", "unblock": "", "answer": text, "forgiven": step.attempts}
         case events.StepFinished() as ended:
             change = {
                 "status": "done" if ended.success else "failed",

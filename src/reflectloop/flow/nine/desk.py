@@ -16,15 +16,16 @@ from reflectloop.fileops import execute
 from reflectloop.fileops.hands import Hands
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import Response
-from reflectloop.flow import requests, steer, views
+from reflectloop.flow import costs, requests, steer, views
+from reflectloop.flow.costs import Allowance
 from reflectloop.flow.domain import Tasks
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import acting, briefs
 from reflectloop.flow.nine.briefs import Tried, Work
-from reflectloop.flow.nine.crew import Allowance, Crew, Purse
+from reflectloop.flow.nine.crew import Crew, Purse
 from reflectloop.flow.requests import Place
 from reflectloop.state import events, journal
-from reflectloop.state.fold import Run, Spent, Step, Task, fold
+from reflectloop.state.fold import Run, Step, Task, fold
 from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
 from reflectloop.terms import Isolation, Network, Role
@@ -139,24 +140,20 @@ def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
     settings = config.load(folders.root)
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
-    run_id = list(task.runs)[-1] if task.runs else ""
+    if task.passed or task.state is State.ABORTED:
+        task = Task()  # what was used for it is nothing that the next one begins with
+    run = list(task.runs.values())[-1] if task.runs else None
     crew = Crew(
         settings,
         folders.root,
         place.caller,
         hands.box,
-        run_id,
+        run.id if run else "",
         lambda event: note(folders, event),
-        Purse(Allowance.of(settings), since(task)),
+        Purse(Allowance.of(settings, costs.budget_of(run) if run else None), costs.since(task)),
         acting.by(hands, writable=False),
     )
     return Desk(folders, hands, crew, tell)
-
-
-def since(task: Task) -> Spent:
-    """What was spent since a person last gave leave."""
-    total, granted = task.spent_in_all, task.granted
-    return Spent(*(getattr(total, name) - getattr(granted, name) for name in Spent.__dataclass_fields__))
 
 
 def note(folders: Folders, event: events.Event) -> None:

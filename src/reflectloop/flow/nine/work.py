@@ -51,13 +51,19 @@ def work(place: Place, tell: Tell, observer: Observer | None = None, *, every: b
         if last.appended:
             appended += 1
             continue
-        outcome = run(Request(place.start, resume=True, isolation=place.isolation, caller=place.caller), observer)
+        outcome = run(_last_word(place), observer)
         if not _can_mend(outcome, mended):
             return _told(folders, ended, last, outcome, outcome.error)
         mended += 1
         tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
         with desks.opened(place, tell) as desk:
             final.append(desk, "Mend what the gates refuse", _refused(outcome))
+
+
+def _last_word(place: Place) -> Request:
+    return Request(
+        place.start, resume=True, isolation=place.isolation, sandbox_root=place.sandbox_root, caller=place.caller
+    )
 
 
 def _steps(
