@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,9 +71,10 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
             )
 
 
-def refuse_commands(loaded: Loaded, rules: Policy) -> None:
-    """Before anything runs: what the policy denies, and what only a person may let run."""
-    refused = refusals(loaded.plan, rules)
+def refuse_commands(loaded: Loaded, rules: Policy, done: Collection[str] = ()) -> None:
+    """Before anything runs: what the policy denies, and what only a person may let run; not of steps that are done."""
+    left = tuple(step for step in loaded.plan.steps if step.id not in done)
+    refused = refusals(loaded.plan.model_copy(update={"steps": left}), rules)
     if refused:
         first = refused[0].verdict.rule
         raise GateRejected(
