@@ -15,7 +15,10 @@ from typing import Any
 from proof import clis, gemini
 from proof.paper import Paper
 from proof.scene import KEY, MODELS, Answer, Model, Scene, Tokens, Turn, Verdict, call, digest, holding, say, scene_of
+from reflectloop import secrets
 from reflectloop.agents import Bounds, sessions
+from reflectloop.config import SecretsConfig
+from reflectloop.errors import SecretLeak
 from reflectloop.flow import agentlist
 from reflectloop.terms import Role
 
@@ -187,6 +190,23 @@ def _check(scene: Scene, paper: Paper) -> None:
     )
 
 
+def _dug_out(scene: Scene, paper: Paper) -> None:
+    """What a harmful command can do: the box does not keep it from the memory of the program that started it."""
+    os.environ["PROOF_KEY"] = KEY
+    secrets.use(secrets.of(SecretsConfig(), scene.root))
+    seen = "no leak was seen"
+    try:
+        scene.ask(scene.shell("cat /proc/[0-9]*/environ | tr '\\0' '\\n'"), say("Found it."))
+    except SecretLeak as fault:
+        seen = f"{fault.code}: {fault.message}"
+    logs = holding(scene.folder / "agent-logs", KEY)
+    paper.claim(
+        f"{scene.kind}: a command that prints the key out of the CLI's memory stops everything, and no log has it",
+        f"{seen}; {len(logs)} log(s) hold it",
+        holds="SECRET_LEAK" in seen and not logs,
+    )
+
+
 def _connections(scene: Scene, paper: Paper) -> None:
     strace = shutil.which("strace")
     if strace is None:
@@ -226,6 +246,7 @@ _CLAIMS: tuple[Callable[[Scene, Paper], None], ...] = (
     _check,
     _connections,
     _no_key,
+    _dug_out,  # last: its own transcript holds the key then, and goes with the workspace
 )
 
 

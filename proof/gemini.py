@@ -102,6 +102,7 @@ class GeminiScene(Scene):
         *script: Line,
         role: Role = Role.EXECUTOR,
         under: tuple[str, ...] = (),
+        nowhere: bool = False,  # noqa: ARG002
         **more: Any,  # noqa: ANN401
     ) -> Answer:
         model = _Model(script)

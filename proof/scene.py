@@ -29,6 +29,7 @@ from support import Repo
 __all__ = ["Line", "Model", "Seen", "Tokens", "Turn", "Verdict", "say"]  # what the claims are told with
 
 KEY = "dummy-" + hashlib.sha256(os.urandom(16)).hexdigest()  # stands for a key, and is looked for in every file
+_NOBODY = "http://127.0.0.1:9"
 MODELS = {"claude": "claude-sonnet-4-5", "codex": "gpt-5-codex", "gemini": "gemini-2.5-pro"}
 
 
@@ -64,10 +65,11 @@ class Scene:
         *script: Line,
         role: Role = Role.EXECUTOR,
         under: tuple[str, ...] = (),
+        nowhere: bool = False,
         **more: Any,  # noqa: ANN401
     ) -> Answer:
         with Model(script, aside=True) as model:
-            url = model.url + ("/v1" if self.kind == "codex" else "")
+            url = (_NOBODY if nowhere else model.url) + ("/v1" if self.kind == "codex" else "")
             run = (*under, str(self.program))
             words = {"run": run, "base_url": url, "model": MODELS[self.kind], "key_env": "PROOF_KEY"}
             agent = AgentConfig.model_validate({"kind": self.kind, **words})

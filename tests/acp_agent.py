@@ -155,6 +155,11 @@ class Agent:
         await self.stopped.wait()
         return "cancelled"
 
+    async def floods(self, session: str) -> str:
+        while not self.stopped.is_set():
+            await self.say(session, "x" * (1 << 20))
+        return "cancelled"
+
     async def hangs(self, _: str) -> None:
         await asyncio.sleep(3600)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from acp.schema import PromptResponse
 
 from asking import Verdict, asking
 from place import Place
-from reflectloop.agents import Bounds, Reply, bind
+from reflectloop.agents import Bounds, Reply, acp, bind
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable
 from reflectloop.terms import Network, Role
@@ -149,6 +150,18 @@ def test_a_session_is_gone_on_with_and_its_past_is_not_its_answer(place: Place, 
     reply = asked(place, tmp_path, "echo", session="s-7")
     assert (reply.status, reply.text, reply.session_id) == ("ok", "Do it.", "s-7")
     assert reply.cost_usd is None
+
+
+def test_an_answer_that_nobody_can_read_ends_it(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "floods")
+    assert (reply.status, reply.reason) == ("error", "answered with more than 8 MB")
+
+
+def test_usage_is_read_where_gemini_puts_it() -> None:
+    told = {"quota": {"token_count": {"input_tokens": 1200, "output_tokens": 40}}}
+    response = PromptResponse(stop_reason="end_turn", field_meta=told)
+    assert acp._usage(response, 2) == (1200, 40, 0, 0, 2)
+    assert acp._usage(PromptResponse(stop_reason="end_turn", field_meta={"quota": []}), 1).tokens == 0
 
 
 def test_without_its_program_it_says_so() -> None:

@@ -97,6 +97,12 @@ def test_one_that_uses_too_many_tokens_is_ended(place: Place, tmp_path: Path) ->
     assert reply.usage.input_tokens == 1500 + 1200
 
 
+def test_an_answer_that_nobody_can_read_is_none(place: Place, tmp_path: Path) -> None:
+    text = recorded("claude-executor").replace("Fixed.", "x" * (9 << 20))
+    reply = backend(player(tmp_path, "claude", text)).run(asking(place, tmp_path))
+    assert (reply.status, reply.reason, reply.text) == ("error", "answered with more than 8 MB", "")
+
+
 def test_lines_that_are_no_events_do_no_harm(place: Place, tmp_path: Path) -> None:
     odd = '{"type": "new-kind"}\nnot json\n[]\n"text"\n{"type": "assistant"}\n' + recorded("claude-executor")
     run = player(tmp_path, "claude", odd)

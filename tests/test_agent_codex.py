@@ -118,6 +118,12 @@ def test_every_way_to_fail_has_its_status_and_reason(
     assert (reply.status, reason in reply.reason) == (status, True), reply
 
 
+def test_an_answer_that_nobody_can_read_ends_it(place: Place, tmp_path: Path) -> None:
+    text = recorded("codex-executor").replace("Fixed.", "x" * (9 << 20))
+    reply = backend(player(tmp_path, "codex", text, sleep_s=60)).run(asking(place, tmp_path))
+    assert (reply.status, reply.reason, reply.text) == ("error", "answered with more than 8 MB", "")
+
+
 def test_one_that_takes_too_many_turns_is_ended(place: Place, tmp_path: Path) -> None:
     begun = '{"type":"item.started","item":{"id":"item_%d","type":"command_execution","command":"true"}}\n'
     run = player(tmp_path, "codex", "".join(begun % number for number in range(9)), sleep_s=60)
@@ -175,6 +181,7 @@ def test_its_configuration_is_ours_and_holds_no_key(place: Place, tmp_path: Path
     assert values["shell_environment_policy"]["exclude"] == ["OPENAI_API_KEY", "CODEX_API_KEY", "MINE"]
     assert values["developer_instructions"] == 'Say "hé" 😀\n\x7f'
     assert (values["model"], values["analytics"]["enabled"], values["features"]["plugins"]) == ("m", False, False)
+    assert values["features"]["unbounded_connection_retries"] is False
     assert KEY not in text
     assert told(tmp_path)["env"]["MINE"] == KEY
 

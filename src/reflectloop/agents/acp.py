@@ -19,7 +19,7 @@ from reflectloop import config, policy
 from reflectloop.agents import program
 from reflectloop.agents.acp_client import Client
 from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
-from reflectloop.agents.program import LARGEST_LINE, Call, Enough, Heard
+from reflectloop.agents.program import LARGEST_ANSWER, LARGEST_LINE, Call, Enough, Heard
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.world import process
@@ -65,7 +65,7 @@ class AcpBackend:
         reply = _judge(talk, heard, asking, client.text)
         return program.clean(
             reply._replace(
-                text=client.text,
+                text=client.text[:LARGEST_ANSWER],
                 session_id=talk.session_id,
                 usage=_usage(talk.response, client.calls + 1),
                 cost_usd=None if asking.session else client.cost_usd,
@@ -162,11 +162,13 @@ async def _writer(pipe: int) -> asyncio.StreamWriter:
 
 
 async def _watch(asking: Asking, client: Client) -> str:
-    """Until somebody cancels, or more tools were used than turns may be taken."""
+    """Until somebody cancels, more tools were used than turns may be taken, or more was said than anybody reads."""
     cancel = asking.box.cancel
     while client.calls < asking.bounds.turns:
         if cancel and cancel.is_set:
             return "cancelled"
+        if client.length > LARGEST_ANSWER:
+            return f"answered with more than {LARGEST_ANSWER >> 20} MB"
         await asyncio.sleep(0.05)
     return f"took more than {asking.bounds.turns} turns"
 

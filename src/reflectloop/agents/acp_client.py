@@ -40,6 +40,7 @@ class Client:
         self.denials: list[str] = []
         self.session: str | None = None
         self._calls: set[str] = set()
+        self.length = 0
         self.cost_usd: float | None = None
 
     @property
@@ -53,11 +54,12 @@ class Client:
 
     def begin(self, session: str) -> None:
         """What was told so far is of a session that is gone on with, and was said before."""
-        self.session, self._said, self._calls = session, [], set()
+        self.session, self._said, self.length, self._calls = session, [], 0, set()
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ANN401, ARG002
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContentBlock):
             self._said.append(update.content.text)
+            self.length += len(update.content.text)
         elif isinstance(update, (ToolCallStart, ToolCallProgress)):
             self._calls.add(update.tool_call_id)
         elif isinstance(update, UsageUpdate) and update.cost and update.cost.currency == "USD":

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from reflectloop.agents.backend import Asking, Json, Reply, Usage
-from reflectloop.agents.program import Enough, Heard
+from reflectloop.agents.program import Enough, Heard, refuse_long
 
 _KEY_REFUSED = (401, 403)
 _SINCE = "model_usage_since_last_result"
@@ -34,6 +34,7 @@ class Stream:
         self.session_id = event.get("session_id") or self.session_id
         kind = event.get("type")
         if kind == "result":
+            refuse_long(str(event.get("result") or ""))
             self.result = event
         elif kind == "system" and event.get("subtype") == "permission_denied":
             self._denied.append(f"{event.get('tool_name')}: {event.get('message', '')}")

@@ -33,6 +33,7 @@ check_for_update_on_startup = false
 enabled = false
 [features]
 plugins = false
+unbounded_connection_retries = false
 [history]
 persistence = "none"
 [shell_environment_policy]

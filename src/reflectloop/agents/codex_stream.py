@@ -59,7 +59,9 @@ class Stream:
     def _item(self, item: Json) -> None:
         kind = item.get("type")
         if kind == "agent_message":
-            self.text = str(item.get("text") or "")
+            said = str(item.get("text") or "")
+            program.refuse_long(said)
+            self.text = said
         elif kind == "file_change" and item.get("status") in ("failed", "declined"):
             paths = [str(one.get("path")) for one in item.get("changes") or [] if isinstance(one, dict)]
             self.denials.append(f"file_change: {', '.join(paths)}")

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from reflectloop.agents import program
 from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
-from reflectloop.agents.program import Call, Enough
+from reflectloop.agents.program import Call
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.fileops import reading
@@ -21,7 +21,6 @@ from reflectloop.fileops.steps import Strict
 from reflectloop.terms import Role
 
 PROTO: Literal["reflectloop.agent.v1"] = "reflectloop.agent.v1"
-LARGEST = 8 << 20  # bytes of a result
 _HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first words"
 
 
@@ -124,8 +123,7 @@ class CommandBackend:
 
         def hear(chunk: bytes) -> None:
             said.extend(chunk)
-            if len(said) > LARGEST:
-                raise Enough(f"answered with more than {LARGEST >> 20} MB")
+            program.refuse_long(said)
 
         raw = request.model_dump_json(by_alias=True).encode()
         heard = program.run(

@@ -21,6 +21,7 @@ from reflectloop.terms import Network
 from reflectloop.world import process
 
 LARGEST_LINE = 32 << 20  # bytes; a line that never ends is no line
+LARGEST_ANSWER = 8 << 20
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _VERSION_S = 30.0
 _PACKAGES = ("node_modules", "site-packages", "dist-packages")
@@ -33,6 +34,12 @@ class Enough(Exception):
     def __init__(self, words: str) -> None:
         self.words = words
         super().__init__(words)
+
+
+def refuse_long(said: str | bytes | bytearray) -> None:
+    """Nobody reads that much, and whoever keeps it pays for it again and again."""
+    if len(said) > LARGEST_ANSWER:
+        raise Enough(f"answered with more than {LARGEST_ANSWER >> 20} MB")
 
 
 class Call(NamedTuple):

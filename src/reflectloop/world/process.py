@@ -346,18 +346,18 @@ class Watched:
     def wait(self, patience: Patience) -> Ended:
         """Read until the command ends or must end, then end whatever is left of it."""
         try:
-            if not self._read_until(self._started + patience.timeout_s, patience):
-                self._stop = self._stop or "timeout"
-                if self._stop != "over":
-                    self._ask_to_stop()
-                    self._read_until(time.monotonic() + patience.grace_s)
-        except BaseException:  # whoever takes the output wants no more of it
+            try:
+                if not self._read_until(self._started + patience.timeout_s, patience):
+                    self._stop = self._stop or "timeout"
+                    if self._stop != "over":
+                        self._ask_to_stop()
+                        self._read_until(time.monotonic() + patience.grace_s)
+            finally:
+                self._end()
+            self._drain()
+        finally:  # whoever takes the output may want no more of it
             for stream in self._streams().values():
                 stream.close()
-            raise
-        finally:
-            self._end()
-        self._drain()
         code = self._process.returncode
         return Ended(
             128 - code if code < 0 else code,
@@ -461,7 +461,6 @@ class Watched:
                 if not chunk:
                     break
                 self._on_output(name, chunk)
-            stream.close()
 
 
 def _processor_time(pid: int) -> int:
