@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import views
+from reflectloop.flow import onward, views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.state import events, latch, snapshot
 from reflectloop.state.fold import Run, Task
@@ -67,7 +67,9 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     if current and not everything:
         known = [snapshot.load(folders.journal(current).parent)]
     task = next((one for one in known if one.id == current), None)
-    runs = [_run(folders, run, paused=one.state is State.PAUSED) for one in known for run in one.runs.values()]
+    every = [(one, run) for one in known for run in one.runs.values()]
+    runs = [_run(folders, run, paused=one.state is State.PAUSED) for one, run in every]
+    onwards = onward.command(every[-1][1]) if every else ""
     spaces = ledger.entries(folders.own)
     stop = latch.read_stop(folders.own)
     torn = applying.was_killed(folders.own / "tmp")
@@ -79,7 +81,7 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
         "warnings": views.edited(folders.journal(current).parent) if current else [],
-        "next": "reflectloop unlock --reason TEXT" if stop else "reflectloop apply" if torn else _next(runs),
+        "next": "reflectloop unlock --reason TEXT" if stop else "reflectloop apply" if torn else _next(runs, onwards),
     }
 
 
@@ -125,16 +127,16 @@ def _touched(folders: Folders, run: Run) -> int | None:
         return None
 
 
-def _next(runs: list[dict[str, Any]]) -> str:
+def _next(runs: list[dict[str, Any]], onwards: str) -> str:
     if not runs or runs[-1]["note"] == events.IMPORTED:
         return "reflectloop run PLAN"
     last = runs[-1]
     if last["note"].startswith("running"):
         return f"reflectloop log {last['run_id']}"
-    if last["note"] == _BY_REQUESTS:
-        return "reflectloop fileops REQUEST.json"
-    if last["note"] in (_GONE, _LAST_WORD, _PAUSED):
-        return "reflectloop resume"
+    if last["note"] in (_BY_REQUESTS, _LAST_WORD):
+        return onwards
+    if last["note"] in (_GONE, _PAUSED):
+        return onward.RESUME
     if last["status"] == "ok":
         return (
             "reflectloop run PLAN" if last["applied"] or not last["touched"] else f"reflectloop apply {last['run_id']}"

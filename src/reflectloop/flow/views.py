@@ -56,7 +56,7 @@ def _last(task: Task) -> Run | None:
 def _current(run: Run) -> tuple[str, ...]:
     """What runs now; where nothing does, the first that is open."""
     running = tuple(step.id for step in run.steps.values() if step.status == "running")
-    waiting = (step.id for step in run.steps.values() if step.status in ("pending", "failed"))
+    waiting = (step.id for step in run.steps.values() if step.status in ("pending", "failed", "blocked"))
     return running or tuple(name for name in (next(waiting, None),) if name)
 
 
@@ -67,7 +67,7 @@ def _item(step: Step, title: str, *, current: bool) -> str:
 
 def _why(step: Step) -> str:
     reason = _line(step.reason)
-    if step.status == "failed":
+    if step.status in ("failed", "blocked"):
         return f" (BLOCKED: {reason or 'no reason was given'})"
     if step.status == "skipped":
         return f" (skipped: {reason})"
