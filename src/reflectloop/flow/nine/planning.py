@@ -57,7 +57,7 @@ def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
     folders = folders_at(place.start)
     leaks.refuse_words(wish.goal, "the goal")
     _refuse_running(folders)
-    with desks.opened(place, tell) as desk:
+    with desks.opened(place, tell, "tp") as desk:
         asked: list[Any] = []
         desk.crew.note = asked.append  # there is no task yet to write them to
         folder = folders.own / DESIGNS / clock.run_id(clock.now()).replace("RLOP", "D")
