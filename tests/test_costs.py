@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from crew import CHECK, DESIGN, DONE, WRITE, Crew
 from reflectloop.errors import BudgetSpent, NeedsInput
 from reflectloop.flow import costs, finish, look, steer
 from reflectloop.flow.costs import Allowance
@@ -18,7 +19,6 @@ from reflectloop.flow.nine.planning import Wish
 from reflectloop.flow.run import run
 from reflectloop.state.fold import Spent, Task
 from support import Repo
-from test_nine import CHECK, DESIGN, DONE, WRITE, Crew
 
 PRICED = {"usage": {"input_tokens": 1000, "output_tokens": 200, "turns": 3}, "cost_usd": 0.25}
 WORK = {"role": "executor", "ops": [WRITE], "answer": DONE}

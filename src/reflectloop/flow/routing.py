@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflectloop.errors import Latched, NothingToDo
-from reflectloop.flow import failedrun, learnt, look
-from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow import failedrun, learnt, look, onward
+from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.reflect import routing
 from reflectloop.reflect.routing import UNLOCK, Card, Route
 from reflectloop.state import events, latch, snapshot
@@ -35,6 +35,8 @@ def _of_open(folders: Folders, task: Task, run: Run) -> Route | None:
         return Route("ask", why, f"reflectloop answer {blocked.id} TEXT", run_id=run.id)
     if task.state is State.PAUSED:
         return Route("retry", f"{run.id} is paused", "reflectloop resume", run_id=run.id)
+    if onward.by_agents(run) and not RunFolder(folders.own / "runs" / run.id).blocker.exists():
+        return Route("retry", f"steps of {run.id} are left, or its last word is", onward.BY_AGENTS, run_id=run.id)
     if run.mode == events.BY_REQUESTS:
         return None
     look.refuse_running(folders, folders.find_run(run.id))

@@ -6,19 +6,17 @@ from typing import Any
 
 from reflectloop import config
 from reflectloop.errors import ReflectloopError
-from reflectloop.flow import costs, views
+from reflectloop.flow import costs, onward, views
 from reflectloop.flow.costs import Allowance
 from reflectloop.flow.folders import Folders
 from reflectloop.plan.model import Budget
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Task
 
-MADE_BY = "tp"  # as the journal says it of a task
-
 
 def by_agents(task: Task, run: Run) -> bool:
     """Whether `tr` goes on with it: `tp` made it, or agents have already worked on it."""
-    return run.mode == events.BY_REQUESTS and (run.objective.get("made_by") == MADE_BY or bool(task.spent))
+    return onward.by_agents(run) or (run.mode == events.BY_REQUESTS and bool(task.spent))
 
 
 def step_of(task: Task) -> dict[str, Any] | None:

@@ -56,7 +56,7 @@ def _last(task: Task) -> Run | None:
 def _current(run: Run) -> tuple[str, ...]:
     """What runs now; where nothing does, the first that is open."""
     running = tuple(step.id for step in run.steps.values() if step.status == "running")
-    waiting = (step.id for step in run.steps.values() if step.status in ("pending", "failed"))
+    waiting = (step.id for step in run.steps.values() if step.status in ("pending", "failed", "blocked"))
     return running or tuple(name for name in (next(waiting, None),) if name)
 
 

@@ -67,6 +67,12 @@ class Run:
     objective: events.Json = dataclasses.field(default_factory=dict)
     fixes: list[events.Json] = dataclasses.field(default_factory=list)  # that were tried, of each step's last attempt
 
+    @property
+    def reached(self) -> str:
+        """The tree that the last step to be done left, where steps come one after another."""
+        trees = (self.steps[name].tree for name in reversed(self.order) if self.steps[name].status == "done")
+        return next((tree for tree in trees if tree), self.base_tree)
+
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
 
@@ -350,7 +356,9 @@ def _reset(run: Run, event: events.StepsReset, entry: Entry) -> None:
     for name in event.steps:
         _expect(name in run.steps and run.steps[name].status != "running", entry, f"step {name} cannot be done again")
         old = run.steps[name]
-        run.steps[name] = Step(name, attempts=old.attempts, forgiven=old.forgiven, answer=old.answer)
+        # Whoever asks for it again gives it its attempts again.
+        forgiven = old.forgiven if event.how == "retry" else old.attempts
+        run.steps[name] = Step(name, attempts=old.attempts, forgiven=forgiven, answer=old.answer)
     run.order = [name for name in run.order if name not in event.steps]
     run.decision = None
 

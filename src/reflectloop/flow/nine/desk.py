@@ -6,23 +6,23 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from reflectloop.agents.backend import Act
-from reflectloop.agents.shapes import StepDesign
 from reflectloop.box import walls
 from reflectloop.errors import Interrupted, NothingToDo
 from reflectloop.fileops import execute
 from reflectloop.fileops.hands import Hands
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import Response
-from reflectloop.flow import costs, requests, steer, views
+from reflectloop.flow import costs, onward, requests, steer, views
 from reflectloop.flow.costs import Allowance
 from reflectloop.flow.domain import Tasks
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import acting, briefs
-from reflectloop.flow.nine.briefs import Tried, Work
+from reflectloop.flow.nine.briefs import Work
 from reflectloop.flow.nine.crew import Crew, Purse
+from reflectloop.flow.nine.past import Past
 from reflectloop.flow.requests import Place
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Step, Task, fold
@@ -34,16 +34,6 @@ from reflectloop.workspace.checkout import Workspace
 
 _LARGEST_DIFF = 200_000  # characters that are kept of a diff for agents to read
 Tell = Callable[[str], None]
-
-
-class Past(NamedTuple):
-    """What was tried for the step at work; gone once it is done."""
-
-    step: str
-    tried: tuple[Tried, ...] = ()
-    trees: frozenset[str] = frozenset()  # that did not hold
-    asked: str = ""  # by a review, of the next attempt
-    design: StepDesign | None = None
 
 
 @dataclass
@@ -94,8 +84,11 @@ class Desk:
             step.answer,
         )
 
+    def papers(self, task: Task, step: str) -> Path:
+        return self.folders.journal(task.id).parent / "steps" / step
+
     def folder(self, task: Task, step: str, attempt: int) -> Path:
-        made = self.folders.journal(task.id).parent / "steps" / step / str(attempt)
+        made = self.papers(task, step) / str(attempt)
         made.mkdir(parents=True, exist_ok=True)
         return made
 
@@ -116,9 +109,9 @@ def at_work(folders: Folders) -> tuple[Task, Run]:
 
 
 @contextlib.contextmanager
-def opened(place: Place, tell: Tell) -> Iterator[Desk]:
+def opened(place: Place, tell: Tell, purpose: str = "tr") -> Iterator[Desk]:
     """A desk on the project's current task, or on none, with the lock held."""
-    with requests.opened(place) as hands:
+    with requests.opened(place, purpose) as hands:
         folders = folders_at(place.start)
         made = of(folders, hands, place, tell)
         _settle_network(made, place)
@@ -170,7 +163,7 @@ def note(folders: Folders, event: events.Event) -> None:
 def refuse_if_asked(folders: Folders) -> None:
     why = steer.asked(folders)
     if why:
-        raise Interrupted(why, next_step="reflectloop tr --all")
+        raise Interrupted(why, next_step=onward.BY_AGENTS)
 
 
 def listed(value: object) -> list[Any]:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from reflectloop import policy
 from reflectloop.agents.shapes import Criterion, PlanDesign, PlannedStep
 from reflectloop.errors import AgentUnavailable, InvalidInput, InvalidPlan, NeedsInput
-from reflectloop.flow import standing, views
+from reflectloop.flow import onward, views
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import briefs, context, designs
 from reflectloop.flow.nine import desk as desks
@@ -57,7 +57,7 @@ def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
     folders = folders_at(place.start)
     leaks.refuse_words(wish.goal, "the goal")
     _refuse_running(folders)
-    with desks.opened(place, tell) as desk:
+    with desks.opened(place, tell, "tp") as desk:
         asked: list[Any] = []
         desk.crew.note = asked.append  # there is no task yet to write them to
         folder = folders.own / DESIGNS / clock.run_id(clock.now()).replace("RLOP", "D")
@@ -234,7 +234,7 @@ def _open(desk: Desk, design: PlanDesign, goal: str, limits: Budget) -> str:
             "limits": limits.model_dump(mode="json"),
         },
     }
-    desk.domain.made_by = standing.MADE_BY
+    desk.domain.made_by = onward.MADE_BY
     response = desk.request("write_plan_files", op, summary=design.title)
     if response.status != "ok":
         why = "; ".join(f"{one.field}: {one.error}" for one in response.errors) or response.status
