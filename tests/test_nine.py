@@ -381,6 +381,33 @@ def test_a_reviewer_that_changes_files_is_found_out_and_its_change_taken_back(cr
     assert [(one.gate, one.rules) for one in found] == [("戒", ["role.read_only"])]
 
 
+def test_who_rewrites_the_reviewer_is_not_reviewed_by_it(crew: Crew) -> None:
+    says = "import json; print(json.dumps({'data': {'verdict': 'PASS'}, 'cost_usd': 0}))\n"
+    crew.repo.write("tools/review.py", says)
+    cheat = [WRITE, {"op": "write_file", "path": "tools/review.py", "content": says + "# mine\n"}]
+    settings = '[agents.judge]\nkind = "command"\nrun = ["python3", "tools/review.py"]\nnetwork = "none"\n'
+    crew.plays({"role": "executor", "attempt": 1, "ops": cheat, "answer": DONE}, settings=settings)
+    text = (crew.repo.path / "reflectloop.toml").read_text()
+    crew.repo.write("reflectloop.toml", text.replace('reviewer = "script"', 'reviewer = "judge"'))
+    done = crew.story()
+    assert done.error is None
+    assert any("rewrites tools/review.py" in line for line in crew.said)
+    assert step(done).attempts == 2
+
+
+def test_a_task_whose_agents_had_the_network_comes_to_its_end(crew: Crew) -> None:
+    says = "import json; print(json.dumps({'data': {'verdict': 'PASS'}, 'cost_usd': 0}))\n"
+    crew.repo.write("tools/review.py", says)
+    crew.plays(settings='[agents.judge]\nkind = "command"\nrun = ["python3", "tools/review.py"]\n')
+    text = (crew.repo.path / "reflectloop.toml").read_text()
+    crew.repo.write("reflectloop.toml", text.replace('reviewer = "script"', 'reviewer = "judge"'))
+    done = crew.story()
+    assert done.error is None
+    assert done.outcome
+    assert done.outcome.envelope.isolation == done.run.isolation
+    assert str(done.run.isolation).endswith("+net")
+
+
 def test_a_planner_is_shut_out_from_writing_by_the_box(crew: Crew) -> None:
     meddler = {"role": "planner", "says": "Make a plan", "run": "echo x >> calc.py", "answer": DESIGN}
     with pytest.raises(AgentFailed, match="its command exited 1"):
@@ -419,6 +446,37 @@ def test_a_plan_file_with_a_cycle_is_refused_before_anything_is_begun(crew: Crew
         planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
     assert told.value.code == "INVALID_PLAN"
     assert folders_at(crew.repo.path).current_task() is None
+
+
+@pytest.mark.parametrize(
+    ("more", "step", "named"),
+    [
+        ({"must_not_change": ["calc.py"]}, {}, "must_not_change"),
+        ({"isolation": {"require": "fs"}}, {}, "isolation"),
+        ({"checks": {"lint": {"run": "true"}}}, {}, "checks.lint"),
+        ({"limits": {"step_attempts": 1}}, {}, "limits.step_attempts"),
+        ({}, {"env": {"A": "b"}}, "step A: env"),
+        ({}, {"verify": [{"run": "exit 3", "exit_code": 3}]}, "exit_code"),
+        ({}, {"verify": [{"run": "false", "expect": "fail"}]}, "expect: fail"),
+        ({}, {"verify": [{"file_exists": "calc.py"}]}, "file_exists"),
+    ],
+)
+def test_a_plan_that_says_more_than_a_task_of_agents_keeps_is_not_begun(
+    crew: Crew, more: dict[str, Any], step: dict[str, Any], named: str
+) -> None:
+    plan = {"title": "More", "track": "direct", "steps": [{"id": "A", "commands": ["true"], **step}], **more}
+    path = crew.plays().repo.plan(json.dumps({"plan": plan}))
+    with pytest.raises(InvalidInput, match="has no place for") as told:
+        planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
+    assert named in told.value.message
+    assert told.value.next_step == f"reflectloop run {path}"
+
+
+@pytest.mark.parametrize("text", ["5", "true", "null", "[" * 5000, "{", '{"title": "a\\nb", "goal": "g", "steps": []}'])
+def test_what_is_no_design_is_told_as_such(crew: Crew, text: str) -> None:
+    path = crew.plays().repo.write("../design.json", text)
+    with pytest.raises(InvalidInput, match=r"is no (design|JSON)"):
+        planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
 
 
 def test_a_plan_of_forbidden_commands_is_asked_for_once_more(crew: Crew) -> None:

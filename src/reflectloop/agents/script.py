@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -29,6 +29,8 @@ from reflectloop.errors import AgentUnavailable
 from reflectloop.plan import strict_yaml
 from reflectloop.terms import Role
 from reflectloop.world import clock
+
+Kind = Literal["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "turns"]
 
 
 class Entry(BaseModel):
@@ -42,13 +44,13 @@ class Entry(BaseModel):
     says: str = Field(default="", description="text that the prompt holds")
     ops: tuple[dict[str, Any], ...] = ()
     run: str = ""
-    wait_s: float = 0.0
+    wait_s: Annotated[float, Field(ge=0, le=3600)] = 0.0
     status: Status = "ok"
     answer: dict[str, Any] | None = None
     text: str = ""
     reason: str = ""
-    usage: dict[str, int] = {}
-    cost_usd: float | None = 0.0
+    usage: dict[Kind, Annotated[int, Field(ge=0)]] = {}
+    cost_usd: Annotated[float, Field(ge=0)] | None = 0.0
 
     def fits(self, asking: Asking) -> bool:
         return (

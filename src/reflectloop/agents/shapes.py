@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from reflectloop.fileops.steps import Title, Words
 from reflectloop.terms import Track
 
-Line = Annotated[str, Field(min_length=1, max_length=300)]
+
+def _says_something(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise ValueError("must say something, and hold no NUL")
+    return text
+
+
+Line = Annotated[Title, AfterValidator(_says_something)]
 Text = Annotated[str, Field(max_length=20_000)]
+Said = Annotated[Words, AfterValidator(_says_something)]  # text that must not be missing: a command, a condition
 FEWEST, MOST = 3, 7  # parts that a step can be split into
 
 
@@ -22,9 +31,9 @@ class PlannedStep(Shape):
 
     title: Line
     details: Text = ""
-    done: tuple[Text, ...] = ()
-    commands: tuple[Text, ...] = Field(default=(), description="shell lines that do the step, where no agent is needed")
-    checks: tuple[Text, ...] = Field(default=(), description="shell lines that exit 0 once the step is done")
+    done: tuple[Said, ...] = ()
+    commands: tuple[Said, ...] = Field(default=(), description="shell lines that do the step, where no agent is needed")
+    checks: tuple[Said, ...] = Field(default=(), description="shell lines that exit 0 once the step is done")
 
 
 class Criterion(Shape):
@@ -39,12 +48,12 @@ class PlanDesign(Shape):
     title: Line
     goal: Text
     track: Track = Track.DIRECT
-    non_goals: tuple[Text, ...] = ()
+    non_goals: tuple[Said, ...] = ()
     done_when: Text = ""
     acceptance: tuple[Criterion, ...] = ()
     may_change: tuple[Line, ...] = ()
     key_files: tuple[Line, ...] = ()
-    risks: tuple[Text, ...] = ()
+    risks: tuple[Said, ...] = ()
     steps: Annotated[tuple[PlannedStep, ...], Field(min_length=1, max_length=50)]
 
 

@@ -35,6 +35,11 @@ class Wall(NamedTuple):
         return f"{self.level}{NET}" if opened else str(self.level)
 
 
+def strength(stamp: str) -> tuple[int, bool]:
+    """Of a stamp, to compare with another's: the level, and whether the network stayed shut."""
+    return Isolation(stamp.removesuffix(NET)).rank, not stamp.endswith(NET)
+
+
 @functools.cache
 def possible() -> tuple[Wall, ...]:
     """Every wall this machine can build, strongest first."""

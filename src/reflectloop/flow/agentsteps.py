@@ -119,7 +119,14 @@ class AgentSteps:
     def _crew(self, box: Box) -> Crew:
         line = self.line
         return Crew(
-            line.config, line.folders.root, line.request.caller, box, line.run_id, self.journal.append, self.purse
+            line.config,
+            line.folders.root,
+            line.request.caller,
+            box,
+            line.run_id,
+            self.journal.append,
+            self.purse,
+            line.base.tree if line.base else "",
         )
 
     def _hands(self, box: Box, folder: Path) -> Hands:

@@ -57,6 +57,7 @@ class Tasks:
     pending: list[events.Event] = field(default_factory=list)
     opened: str | None = None  # a task that this request opened
     proven: Proven | None = None  # what the engine has already run
+    took_ms: int = 0  # by the attempt that ends, where the engine itself did it
     made_by: str = ""  # the command that opens a task, where it is one that also works on it
 
     # What stands --------------------------------------------------------------------------------------------------
@@ -249,7 +250,7 @@ class Tasks:
             success=good,
             exit_code=0 if good else 1,
             tree=seen.tree,
-            duration_ms=0,
+            duration_ms=self.took_ms,
             error_code=None if good else "STEP_FAILED",
             reason=reason,
             changed=seen.tree != step.tree,

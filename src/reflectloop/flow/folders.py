@@ -144,6 +144,8 @@ class Folders(NamedTuple):
     def _latest(self) -> RunFolder:
         run_id = pointed(self.own / "latest", RUN_ID)
         if run_id is None:
+            if self.current_task():
+                raise NothingToDo("the task at work has not been judged yet", next_step="reflectloop status")
             raise NothingToDo("nothing has run here yet", next_step="reflectloop run PLAN")
         return RunFolder(self.own / "runs" / run_id)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from reflectloop import config
+from reflectloop.box import walls
 from reflectloop.box.limits import Limiter
 from reflectloop.box.walls import Wall
 from reflectloop.errors import (
@@ -150,6 +151,8 @@ class Line:
     def stamp(self) -> str:
         if self.loaded is None:
             return str(self.wall.level)
+        if self.by_requests and self.point:
+            return min(self.point.run.isolation, str(self.wall.level), key=walls.strength)
         agents = (self.config.network_of(Role(step.agent.role)) for step in self.loaded.plan.steps if step.agent)
         return self.wall.stamp([*(step.network for step in self.loaded.plan.steps), *agents])
 

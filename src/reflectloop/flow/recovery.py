@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import secrets
-from reflectloop.box import environment
+from reflectloop.box import environment, walls
 from reflectloop.errors import NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
 from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.steps import StepResult, Tried, last_lines
@@ -95,7 +95,7 @@ def take_in(folders: Folders, store: Store, run_id: str) -> None:
 
 def refuse_lower(before: str, now: str) -> None:
     """A run keeps the isolation it began with, or goes no further."""
-    if before != now:
+    if walls.strength(now) < walls.strength(before):
         raise SandboxCreateFailed(
             f"the run began at isolation {before}, and {now} is what there is now", next_step="reflectloop doctor"
         )

@@ -17,7 +17,7 @@ from reflectloop.agents.backend import Act, Asking, Backend, Bounds, Reply
 from reflectloop.agents.bound import bind
 from reflectloop.box.box import Box
 from reflectloop.config import AgentConfig, Config
-from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, ReflectloopError
+from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, GateRejected, ReflectloopError
 from reflectloop.flow.costs import Allowance
 from reflectloop.reflect.breaker import Breakers
 from reflectloop.reflect.tools import Failed, ToolError, Ways, safe_call
@@ -68,7 +68,8 @@ class Purse:
         if most.usd is not None and spent.unpriced:
             raise BudgetSpent(
                 f"{spent.unpriced} call(s) of unknown price were made, and the budget is in money",
-                next_step="give the model's price in a file: [cost] prices; then: reflectloop unlock --reason TEXT",
+                next_step="[cost] prices names a model's price, a program says cost_usd; or limit tokens or wall_s "
+                "instead; then: reflectloop unlock --reason TEXT",
             )
         tokens = _left(most.tokens, spent.tokens, "tokens")
         usd = _left(most.usd, spent.usd, "USD")
@@ -90,6 +91,7 @@ class Crew:
     run_id: str
     note: Callable[[events.Event], object]
     purse: Purse = field(default_factory=lambda: Purse(Allowance()))
+    origin: str = ""  # the tree that the task began with
     looking: Act | None = None  # for who has no hands of its own and is to look only
     breakers: Breakers = field(default_factory=Breakers)
     _bound: dict[str, Backend] = field(default_factory=dict)
@@ -143,7 +145,7 @@ class Crew:
         if not reply.ok:
             raise AgentFailed(
                 f"{call.role} ({self.name_of(call.role)}): {reply.status}: {reply.reason or 'no answer'}",
-                next_step="reflectloop agents --check",
+                next_step=f"look at what it was asked and answered in {call.folder}, then try again",
             )
         return reply
 
@@ -160,6 +162,7 @@ class Crew:
 
     def _once(self, backend: Backend, call: Call, prompt: str) -> Reply:
         space = self.box.workspace
+        self._refuse_rewritten(backend.name, call.role)
         home = space.folder / "agents" / f"{backend.name}-{call.role}"  # an executor leaves a reviewer nothing
         home.mkdir(parents=True, exist_ok=True)
         before = space.record().tree if call.role.looks_only else None
@@ -189,6 +192,23 @@ class Crew:
                 f"{call.role} ({backend.name}): {reply.reason.removeprefix(BudgetSpent.code).strip(' :')}"
             )
         return reply
+
+    def _refuse_rewritten(self, name: str, role: Role) -> None:
+        """A program of the project's own that plays a role is judged by nobody, were it part of the change."""
+        own = [Path(word) for word in self.settings.agent(name).run if (self.root / word).is_file()]
+        inside = [path for path in own if not path.is_absolute() and ".." not in path.parts]
+        space = self.box.workspace
+        if not inside or not self.origin:
+            return
+        changed = [Path(one.path) for one in patch.touched(space.git(), self.origin, space.record().tree)]
+        for program in inside:
+            beside = program.parent
+            hit = next((one for one in changed if one == program or (beside != Path() and beside in one.parents)), None)
+            if hit:
+                raise GateRejected(
+                    f"the change rewrites {hit}, and {program} plays the {role}",
+                    next_step=f"put the program of agent {name} outside of the project, then: reflectloop tr --all",
+                )
 
     def _undone(self, before: str) -> list[str]:
         """What somebody changed who was to look only; it is taken back."""

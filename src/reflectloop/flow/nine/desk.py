@@ -144,6 +144,7 @@ def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
         run.id if run else "",
         lambda event: note(folders, event),
         Purse(Allowance.of(settings, costs.budget_of(run) if run else None), costs.since(task)),
+        run.base_tree if run else hands.workspace.tree,
         acting.by(hands, writable=False),
     )
     return Desk(folders, hands, crew, tell)

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from reflectloop import policy
-from reflectloop.agents.shapes import Criterion, PlanDesign, PlannedStep
+from reflectloop.agents.shapes import PlanDesign, PlannedStep
 from reflectloop.errors import AgentUnavailable, InvalidInput, InvalidPlan, NeedsInput
 from reflectloop.flow import onward, views
 from reflectloop.flow.folders import Folders, folders_at
-from reflectloop.flow.nine import briefs, context, designs
+from reflectloop.flow.nine import briefs, context, designs, given
 from reflectloop.flow.nine import desk as desks
 from reflectloop.flow.nine.designs import Settled, Subject
 from reflectloop.flow.nine.desk import Desk, Tell
 from reflectloop.flow.requests import Place
-from reflectloop.plan import load as plans
-from reflectloop.plan.model import Budget, Plan
+from reflectloop.plan.model import Budget
 from reflectloop.state import journal
 from reflectloop.state.fold import Task, fold
 from reflectloop.state.journal import Journal
@@ -62,8 +58,8 @@ def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
         desk.crew.note = asked.append  # there is no task yet to write them to
         folder = folders.own / DESIGNS / clock.run_id(clock.now()).replace("RLOP", "D")
         folder.mkdir(parents=True, exist_ok=True)
-        given = _given(wish.design) if wish.design else None
-        settled = given.settled if given else _designed(desk, wish.goal, folder)
+        made = given.read(wish.design) if wish.design else None
+        settled = Settled(made.design) if made else _designed(desk, wish.goal, folder)
         design = _choose(settled, folder)
         file = wish.design or folder / "design.json"
         files.write_atomic(folder / "design.json", json.dumps(design.model_dump(mode="json"), indent=2) + "\n")
@@ -72,7 +68,7 @@ def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
             raise InvalidPlan(f"the design cannot be worked by: {faults[0]}", next_step=f"correct {file}")
         if not agree(design):
             return Planned(None, design, settled.rounds, folder, file)
-        task_id = _open(desk, design, wish.goal or design.goal, given.limits if given else Budget())
+        task_id = _open(desk, design, wish.goal or design.goal, made.limits if made else Budget())
         _tell_costs(folders, task_id, asked)
         return Planned(task_id, design, settled.rounds, folder, file)
 
@@ -86,58 +82,6 @@ def _refuse_running(folders: Folders) -> None:
             f"task {task.id} is {task.state}: a running plan is not overwritten",
             next_step="reflectloop tr --all, or: reflectloop abort --reason TEXT",
         )
-
-
-class _Given(NamedTuple):
-    settled: Settled[PlanDesign]
-    limits: Budget = Budget()  # a plan's own; a design has none, since who designs does not set its own limits
-
-
-def _given(path: Path) -> _Given:
-    """A design as `tp` writes it, or a plan file of any form we read."""
-    try:
-        said = json.loads(path.read_bytes()) if path.suffix == ".json" else None
-        if said is not None and "plan" not in said:
-            return _Given(Settled(PlanDesign.model_validate(said)))
-    except OSError as fault:
-        raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="reflectloop tp --from FILE") from fault
-    except ValueError as fault:
-        first = fault.errors()[0] if isinstance(fault, ValidationError) else None
-        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(fault)
-        raise InvalidInput(f"{path} is no design: {why}", next_step=f"correct {path}") from fault
-    read = plans.load(path).plan
-    return _Given(Settled(_of_plan(read)), Budget(**read.limits.model_dump(include=set(Budget.model_fields))))
-
-
-def _of_plan(read: Plan) -> PlanDesign:
-    def line(command: str | tuple[str, ...]) -> str:
-        return command if isinstance(command, str) else shlex.join(command)
-
-    return PlanDesign(
-        title=read.title,
-        goal=read.objective.goal or read.title,
-        track=read.settled_track,
-        non_goals=read.objective.non_goals,
-        done_when=read.objective.done_when,
-        acceptance=tuple(
-            Criterion(id=one.id, text=one.text, check=line(read.checks[one.check].run or "") if one.check else "")
-            for one in read.acceptance
-        ),
-        may_change=read.may_change,
-        steps=tuple(
-            PlannedStep(
-                title=one.title or one.id,
-                details=one.agent.prompt if one.agent else "",
-                commands=tuple(line(command) for command in one.commands),
-                checks=tuple(
-                    line(wanted.check.run)
-                    for wanted in read.checks_of(one)
-                    if wanted.check.run is not None and not wanted.must_fail
-                ),
-            )
-            for one in read.steps
-        ),
-    )
 
 
 def _designed(desk: Desk, goal: str, folder: Path) -> Settled[PlanDesign]:

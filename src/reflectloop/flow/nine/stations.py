@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from reflectloop import secrets
 from reflectloop.agents.shapes import FEWEST, MOST, Outcome, PlannedStep, StepDesign
-from reflectloop.errors import AgentUnavailable, InvalidInput
+from reflectloop.errors import AgentUnavailable, GateRejected, InvalidInput
 from reflectloop.fileops.response import Response
 from reflectloop.flow.domain import ATTEMPTS, Proven, proof
 from reflectloop.flow.nine import briefs, context, designs, past, proving, reflecting, reviews
@@ -30,7 +30,7 @@ from reflectloop.state import events
 from reflectloop.state.fold import Run, Step, Task
 from reflectloop.terms import Role
 from reflectloop.workspace.record import Unrecordable
-from reflectloop.world import files
+from reflectloop.world import clock, files
 
 _LEFT = ("pending", "running", "blocked", "failed")
 _DEEPEST = 1  # how often a part of a step may be split again
@@ -62,6 +62,11 @@ class Turn:
     outcome: Outcome | None = None
     end: str = ""
     shown: Shown = field(default_factory=lambda: Shown([]))
+    began: float = field(default_factory=clock.monotonic)
+
+    @property
+    def took_ms(self) -> int:
+        return round((clock.monotonic() - self.began) * 1000)
 
     @property
     def commands(self) -> list[Any]:
@@ -358,7 +363,10 @@ def _spent(turn: Turn) -> Ended:
 
 def review(turn: Turn) -> Ended | None:
     case = reviews.Case(turn.work, turn.origin, turn.end, turn.shown.lines(), turn.folder, turn.attempt)
-    found = reviews.review(turn.desk, case)
+    try:
+        found = reviews.review(turn.desk, case)
+    except GateRejected as fault:  # it rewrote who is to judge it
+        return failed(turn, fault.message)
     turn.keep("review.json", found._asdict() | {"items": [one.model_dump(mode="json") for one in found.items]})
     if found.verdict == "PASS":
         return None
@@ -371,11 +379,11 @@ def review(turn: Turn) -> Ended | None:
 
 def finalize(turn: Turn) -> Ended | None:
     desk = turn.desk
-    desk.domain.proven = Proven(turn.end, turn.shown.held)
+    desk.domain.proven, desk.domain.took_ms = Proven(turn.end, turn.shown.held), turn.took_ms
     try:
         response = desk.request("finalize_step", {"op": "triflow_state_finalize", "step": turn.step.id})
     finally:
-        desk.domain.proven = None
+        desk.domain.proven, desk.domain.took_ms = None, 0
     if response.status != "ok":
         why = "; ".join(one.error for one in response.errors) or response.status
         return failed(turn, f"it cannot be finalized: {why}")
