@@ -10,10 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from reflectloop.agents.shapes import FEWEST, MOST, PlanDesign
 from reflectloop.box import walls
 from reflectloop.cli.main import COMMANDS
 from reflectloop.config import Config
+from reflectloop.demo import unattended
 from reflectloop.errors import published
+from reflectloop.flow.domain import ATTEMPTS
+from reflectloop.flow.nine import planning, work
+from reflectloop.flow.nine.designs import MOST_ROUNDS
+from reflectloop.flow.nine.final import MOST_APPENDED
+from reflectloop.flow.nine.planning import Wish
+from reflectloop.flow.requests import Place
 from reflectloop.plan import load, strict_yaml
 from reflectloop.reflect import requirements
 from support import Repo
@@ -69,6 +77,7 @@ def test_readme_names_the_two_commands_and_make_has_them() -> None:
         "docs/plan.md",
         "docs/safety.md",
         "docs/agents.md",
+        "docs/nine-steps.md",
         "docs/gates.md",
         "docs/lessons.md",
         "docs/reflection.md",
@@ -162,12 +171,68 @@ def test_the_demo_keeps_its_promises(repo: Repo) -> None:
         "OK, exit 0",
         "tried: worked; it changed VERSION",
         "every outcome above was checked",
+        "With agents: reflectloop demo --agent",
     ):
         assert line in answer.stdout
 
 
-def test_the_settings_in_the_page_on_agents_are_settings() -> None:
-    found = blocks("docs/agents.md", "toml")
-    assert len(found) >= 3
+def test_the_demo_with_agents_keeps_its_promises(repo: Repo) -> None:
+    answer = repo.run("demo", "--agent", "--json")
+    assert answer.code == 0, answer.stderr
+    told = answer.json["data"]
+    refused = [one["text"] for one in told if one["kind"] == "failed"]
+    assert len(refused) == 3
+    assert "no file differs" in refused[0]
+    assert "test_the_last_page_is_shown is not collected any more" in refused[1]
+    assert "the review asks for another attempt" in refused[2]
+    assert any("| all |" in one["text"] and "2 unknown" in one["text"] for one in told)
+    assert told[-1]["text"].endswith("the project's own tests pass")
+    assert not (repo.path / ".reflectloop").exists()
+
+
+def test_the_story_waits_for_what_the_engine_must_say_in_its_order() -> None:
+    told: list[str] = []
+    ear = unattended._Ear(lambda kind, _text: told.append(kind))
+    ear.hear("step 3 is done: true")
+    assert ear.left[0].part == "was said to be done, and no file differs"
+    ear.hear("step 1, attempt 1 does not hold: was said to be done, and no file differs")
+    assert ear.left[0].part == "step 1 is done"
+    assert told == ["moral", "failed", "moral"]
+
+
+def test_the_design_in_the_page_is_one() -> None:
+    (design,) = blocks("docs/nine-steps.md", "json")
+    assert len(PlanDesign.model_validate_json(design).steps) == 2
+
+
+def test_the_dry_run_in_the_page_on_agents_comes_to_a_patch(repo: Repo) -> None:
+    (played,) = blocks("docs/agents.md", "yaml")
+    (settings,) = (text for text in blocks("docs/agents.md", "toml") if "agent.yaml" in text)
+    repo.write("../agent.yaml", played)
+    repo.write("reflectloop.toml", settings)
+    repo.commit("a dry run")
+    place = Place(repo.path)
+    assert planning.plan(place, Wish("Greet"), lambda _design: True, lambda _line: None).task_id
+    done = work.work(place, lambda _line: None, every=True)
+    assert done.error is None
+    assert done.outcome
+    assert [one.path for one in done.outcome.touched] == ["hello.txt"]
+
+
+def test_limits_in_the_page_on_the_nine_steps_are_the_limits() -> None:
+    text = (ROOT / "docs" / "nine-steps.md").read_text()
+    for line in (
+        f"| rounds in which two designs are merged | {MOST_ROUNDS} |",
+        f"| attempts at a step | {ATTEMPTS}, and {ATTEMPTS} more after an answer |",
+        f"| parts of a step | {FEWEST} to {MOST} |",
+        f"| steps appended by final reviews, by gates | {MOST_APPENDED}, {MOST_APPENDED} |",
+    ):
+        assert line in text
+
+
+@pytest.mark.parametrize(("page", "least"), [("agents.md", 3), ("nine-steps.md", 1)])
+def test_the_settings_in_the_pages_on_agents_are_settings(page: str, least: int) -> None:
+    found = blocks(f"docs/{page}", "toml")
+    assert len(found) >= least
     for text in found:
         Config.model_validate(tomllib.loads(text))

@@ -8,85 +8,31 @@ from typing import Any
 
 import pytest
 
+from crew import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, WRITE, Crew
 from reflectloop import config
 from reflectloop.agents import Asking, Probe, Reply
 from reflectloop.agents.shapes import Review
-from reflectloop.errors import AgentFailed, AgentUnavailable, InvalidInput, NeedsInput, ReflectloopError, SecretLeak
-from reflectloop.flow import steer
-from reflectloop.flow.finish import apply
+from reflectloop.errors import (
+    AgentFailed,
+    AgentUnavailable,
+    InvalidInput,
+    NeedsInput,
+    ReflectloopError,
+    SandboxCreateFailed,
+    SecretLeak,
+)
+from reflectloop.flow import lessons, steer
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.nine import desk as desks
-from reflectloop.flow.nine import planning, work
+from reflectloop.flow.nine import planning
 from reflectloop.flow.nine.crew import Call
-from reflectloop.flow.nine.planning import Planned, Wish
+from reflectloop.flow.nine.planning import Wish
 from reflectloop.flow.nine.work import Worked
 from reflectloop.flow.requests import Place
-from reflectloop.state import events, journal, latch
+from reflectloop.state import events, latch
 from reflectloop.state.fold import Step
 from reflectloop.terms import Role
 from support import Repo
-
-BROKEN = "def add(a, b):\n    return a - b\n"
-RIGHT = "def add(a, b):\n    return a + b\n"
-TEST = "from calc import add\n\nassert add(2, 3) == 5\n"
-CHECK = "python3 test_calc.py"
-WRITE = {"op": "write_file", "path": "calc.py", "content": RIGHT}
-PASSES = {"verdict": "PASS"}
-DONE = {"control": "step_done", "approach": "plus instead of minus"}
-DESIGN: dict[str, Any] = {
-    "title": "Mend add",
-    "goal": "add() adds",
-    "steps": [{"title": "Make add add", "details": "calc.add subtracts", "checks": [CHECK]}],
-}
-
-
-class Crew:
-    """A project with a bug, and agents that play what a test gives them."""
-
-    def __init__(self, repo: Repo) -> None:
-        self.repo, self.place, self.said = repo, Place(repo.path), []  # type: ignore[var-annotated]
-        repo.write("calc.py", BROKEN)
-        repo.write("test_calc.py", TEST)
-
-    def plays(self, *entries: dict[str, Any], settings: str = "", roles: str = "planner executor reviewer") -> Crew:
-        """Entries come first; behind them everybody is honest."""
-        honest = [
-            {"role": "planner", "says": "Make a plan", "answer": DESIGN},
-            {"role": "planner", "says": "Design one step", "answer": {"approach": "swap the operator"}},
-            {"role": "planner", "says": "Review", "answer": PASSES},
-            {"role": "reviewer", "answer": PASSES},
-            {"role": "executor", "ops": [WRITE], "answer": DONE},
-        ]
-        bound = "".join(f'{role} = "script"\n' for role in roles.split())
-        self.repo.write("reflectloop.toml", f'[roles]\n{bound}[agents.script]\nfile = "../agent.yaml"\n{settings}')
-        self.repo.write("../agent.yaml", json.dumps({"script": [*entries, *honest]}))
-        self.repo.commit("agents")
-        return self
-
-    def plan(self, goal: str = "add() adds") -> Planned:
-        return planning.plan(self.place, Wish(goal), lambda _design: True, self.said.append)
-
-    def work(self, *, every: bool = True) -> Worked:
-        return work.work(self.place, self.said.append, every=every)
-
-    def story(self) -> Worked:
-        self.plan()
-        return self.work()
-
-    def history(self) -> list[events.Event]:
-        folders = folders_at(self.repo.path)
-        current = folders.current_task()
-        assert current
-        return [entry.event for entry in journal.read(folders.journal(current))]
-
-    def asked(self, role: str) -> list[events.AgentAsked]:
-        return [one for one in self.history() if isinstance(one, events.AgentAsked) and one.role == role]
-
-    def papers(self, pattern: str) -> list[Path]:
-        return sorted((self.repo.path / ".reflectloop").glob(f"tasks/*/steps/{pattern}"))
-
-    def apply(self) -> None:
-        apply(self.repo.path, None, commit=False, branch=None, message=None, agree=lambda _offer: True)
 
 
 @pytest.fixture
@@ -253,6 +199,35 @@ def test_the_second_attempt_is_told_what_failed_and_what_was_tried(crew: Crew) -
     assert "AssertionError" in told
     assert "return a * b" in told
     assert "another way than before" in told
+
+
+def test_a_failed_attempt_is_reflected_on_and_what_helped_is_kept_as_advice(crew: Crew) -> None:
+    wrong = {**WRITE, "content": "def add(a, b):\n    return a * b\n"}
+    crew.plays({"role": "executor", "attempt": 1, "ops": [wrong], "answer": {**DONE, "approach": "times"}}).story()
+    task = crew.repo.path / ".reflectloop" / "tasks"
+    (report,) = task.glob("*/reflections/rewind_*[0-9a-f].json")
+    said = json.loads(report.read_text())
+    assert said["trigger"] == "step_failure"
+    assert said["error_analysis"]["root_cause"]
+    told = crew.papers("1/2/executor.prompt.md")[0].read_text()
+    assert f"Reflection: {said['error_analysis']['root_cause']}" in told
+    room = lessons.room_at(crew.repo.path)
+    (kept,) = [one for one in room.read().lessons if one.kind == "failfix"]
+    assert (kept.fix, kept.commands, kept.status) == ("plus instead of minus", (), "candidate")
+
+
+def test_a_critic_writes_the_analysis_and_not_the_facts(crew: Crew) -> None:
+    """A report that says otherwise than the engine saw is not taken."""
+    wrong = {**WRITE, "content": "def add(a, b):\n    return a * b\n"}
+    lie = {"reflection_id": "r", "timestamp": "t", "agent": "script", "trigger": "self_check"}
+    crew.plays(
+        {"role": "executor", "attempt": 1, "ops": [wrong], "answer": DONE},
+        {"role": "critic", "answer": lie},
+        roles="planner executor reviewer critic",
+    ).story()
+    assert crew.asked("critic")[0].status == "error"
+    (report,) = (crew.repo.path / ".reflectloop" / "tasks").glob("*/reflections/rewind_*[0-9a-f].json")
+    assert json.loads(report.read_text())["trigger"] == "step_failure"
 
 
 def test_the_same_change_again_is_a_failed_attempt_without_a_check(crew: Crew) -> None:
@@ -476,6 +451,17 @@ def test_settings_that_bind_a_role_to_nobody_known_are_refused(crew: Crew) -> No
     with pytest.raises(InvalidInput) as told:
         config.load(crew.repo.path)
     assert "oracle" in str(told.value.faults[0])
+
+
+def test_an_agent_that_needs_the_network_is_refused_where_none_was_promised(crew: Crew) -> None:
+    settings = '[box]\nisolation = "full"\n[agents.far]\nkind = "command"\nrun = ["true"]\n'
+    crew.plays(settings=settings)
+    text = (crew.repo.path / "reflectloop.toml").read_text()
+    crew.repo.write("reflectloop.toml", text.replace('reviewer = "script"', 'reviewer = "far"'))
+    with pytest.raises(SandboxCreateFailed, match="agent far as reviewer"):
+        crew.plan()
+    crew.repo.write("reflectloop.toml", text.replace('run = ["true"]', 'run = ["true"]\nnetwork = "none"'))
+    assert crew.plan().task_id
 
 
 @pytest.fixture(autouse=True)

@@ -174,6 +174,20 @@ def test_the_plan_that_is_gone_on_with_is_the_one_it_began_with(repo: Repo) -> N
     assert "+old" in (repo.latest() / "changes.patch").read_text()
 
 
+def test_a_rule_that_came_meanwhile_holds_for_what_is_left(repo: Repo) -> None:
+    gate = repo.gate()
+    path = repo.steps(f"{gate.wait}; touch made.txt")
+    killed_after(repo, path, 3, "run")
+    gate.open()
+    rule = {"id": "own.touch", "verdict": "deny", "reason": "nothing is touched here", "program": ["touch"]}
+    samples = {"match": ["touch a"], "not_match": ["ls"]}
+    repo.write(".reflectloop/rules/own.yaml", json.dumps({"rules": [{**rule, **samples}]}))
+    answer = repo.run("resume", "--json")
+    assert answer.envelope["error_code"] == "GATE_REJECTED"
+    (repo.path / ".reflectloop/rules/own.yaml").unlink()
+    assert repo.run("resume").code == 0
+
+
 def test_other_work_meanwhile_takes_nothing_away(repo: Repo) -> None:
     path = plan(repo)
     killed_after(repo, path, 7, "run")

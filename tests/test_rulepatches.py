@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,10 @@ def test_a_rule_on_what_a_change_adds_is_learned_from_a_check_that_failed(bare: 
     stopped = bare.run("echo import telnetlib >> src/other.py").error
     assert stopped
     assert (stopped.code, made.entry.id in stopped.message) == ("GATE_REJECTED", True)
+    shutil.rmtree(bare.repo.path / ".reflectloop" / "git")
+    told = rulepatches.judged(bare.room, made.lesson.id).replay
+    assert not told.caught
+    assert {why for _, why in told.unread} == {"what it changed is not kept any more"}
 
 
 def test_an_accepted_rule_acts_in_the_gate_and_in_requests(bare: Past) -> None:
@@ -354,3 +359,32 @@ def test_rules_and_lessons_can_be_committed_and_an_older_ignore_file_is_brought_
     Folders(repo.path).claim()
     assert (own / ".gitignore").read_text() == "*\n!mine\n"
     assert Path(own / "owner.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        ("python3 -c 'import frob nicate'", {"program": ("python3",), "flags": ("-c",)}),
+        ("cd x && make deploy --env=prod", {"program": ("make",), "sub": ("deploy",), "flags": ("--env",)}),
+        (("deploy",), {"program": ("deploy",)}),
+        ('sh "$SCRIPT"', None),
+        ("echo done; true", None),
+    ],
+)
+def test_a_draft_says_what_tells_a_command_from_others(command: str | tuple[str, ...], first: object) -> None:
+    assert next(learned.of_command(command), None) == first
+
+
+def test_of_two_runs_that_failed_of_the_same_one_rule_is_learned_and_counted(past: Past) -> None:
+    first = rulepatches.propose(past.room, failed_run(past))
+    again = rulepatches.propose(past.room, failed_run(past))
+    assert (again.kept.is_new, again.lesson.id, again.lesson.count) == (False, first.lesson.id, 2)
+
+
+def test_what_a_word_alone_tells_apart_is_learned_by_the_word(bare: Past) -> None:
+    assert bare.run("python3 -c 'import os'").error is None
+    name = bare.run("python3 -c 'import frobnicate'").envelope.run_id
+    assert name
+    made = rulepatches.propose(bare.room, name)
+    assert (made.entry.program, made.entry.args) == (("python3",), "^import frobnicate$")
+    assert made.entry.not_match == ("python3 -c 'import os'",)

@@ -192,6 +192,14 @@ class Config(Section):
                 raise ValueError(f"agents.{name} needs a kind: one of {', '.join(KINDS)}")
         return self
 
+    def network_of(self, role: Role) -> Network | None:
+        """What the program that plays a role can reach; None where it has none, or nobody plays it."""
+        name = self.roles.bound_to(role)
+        agent = self.agent(name) if name else None
+        if agent is None or agent.kind in ("script", "http"):
+            return None  # the engine itself asks, and its commands are steps' commands
+        return Network.HOST if agent.kind in ("claude", "codex") else agent.network
+
     def agent(self, name: str) -> AgentConfig:
         """The agent of that name, its kind settled."""
         found = self.agents.get(name, AgentConfig())

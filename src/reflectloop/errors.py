@@ -137,7 +137,11 @@ class GateRejected(WorkFault):
 
 
 class NeedsInput(WorkFault):
-    code, exit_code, when = "NEEDS_INPUT", 40, "a command waited for input, or did nothing at all, and was ended"
+    code, exit_code, when = (
+        "NEEDS_INPUT",
+        40,
+        "a person must say something: a command waited for input, a step asks, nobody agreed to a plan",
+    )
 
 
 class MachineFault(ReflectloopError):

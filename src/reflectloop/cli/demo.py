@@ -11,14 +11,18 @@ from reflectloop.cli.render import colours, common, say
 
 
 @click.command()
+@click.option("--agent", is_flag=True, help="The story with agents, whose parts are played by a script.")
 @common
-def demo(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+def demo(agent: bool, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
     """Play the main story on a bundled sample project: no model, no network, nothing of yours touched.
 
     \b
     Example: reflectloop demo
     """
-    from reflectloop.demo.story import play
+    if agent:
+        from reflectloop.demo.unattended import play
+    else:
+        from reflectloop.demo.story import play
 
     paint = colours()
     shapes = {
@@ -40,4 +44,7 @@ def demo(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
     if as_json:
         render.answer("demo", told)
     else:
-        say(f"\n{paint('green', 'OK')}: every outcome above was checked. Yours: reflectloop init && reflectloop run")
+        yours = "reflectloop agents, then tp and tr --all" if agent else "reflectloop init && reflectloop run"
+        say(f"\n{paint('green', 'OK')}: every outcome above was checked. Yours: {yours}")
+        if not agent:
+            say("With agents: reflectloop demo --agent")

@@ -35,6 +35,8 @@ def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> N
         detail = one["error_code"] or (f"{one['touched']} file(s) changed" if one["touched"] is not None else "")
         done = f"{one['steps_done']}/{one['steps_total']} steps"
         say(f"  {mark} {one['run_id']}  {done}  {detail}  {one['note']}".rstrip())
+    _tell_step(seen["step"])
+    _tell_cost(seen["cost"], seen["step"])
     for fix in seen["known_fixes"]:
         say(f"{paint('dim', 'known:')} {render.known_fix(fix)}")
     for warning in seen["warnings"]:
@@ -51,6 +53,25 @@ def status(everything: bool, project_dir: Path, as_json: bool, debug: bool) -> N
             f"{spaces['count']} workspace(s) on disk, {render.size(spaces['bytes'])}; reflectloop gc --all removes them"
         )
     say(f"{paint('dim', 'next:')} {seen['next']}")
+
+
+def _tell_step(at: dict[str, Any] | None) -> None:
+    """The step at work, and what it waits for."""
+    if not at:
+        return
+    tried = f", attempt {at['attempts']}" if at["attempts"] else ""
+    say(f"step {at['id']}: {at['title']} ({at['status']}{tried})")
+    if at["question"]:
+        say(f"{colours()('yellow', '?')} {at['question']}")
+
+
+def _tell_cost(cost: dict[str, Any] | None, at: dict[str, Any] | None) -> None:
+    if not cost:
+        return
+    from reflectloop.flow import costs
+
+    for line in costs.words(cost, at["id"] if at else ""):
+        say(line)
 
 
 @click.command()

@@ -13,7 +13,8 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import NeedsInput
-from reflectloop.flow.nine import final, planning, work
+from reflectloop.flow import costs
+from reflectloop.flow.nine import planning, work
 from reflectloop.flow.nine.planning import Planned, Wish
 from reflectloop.flow.nine.reviews import Found
 from reflectloop.flow.nine.work import Worked
@@ -70,7 +71,7 @@ def _told_plan(done: Planned, *, as_json: bool) -> None:
     if done.task_id is None:
         raise NeedsInput(
             "the plan was not begun: nobody agreed to it",
-            next_step=f"reflectloop tp --from {done.folder}/design.json --yes",
+            next_step=f"reflectloop tp --from {done.file} --yes",
         )
     data = {
         "task": done.task_id,
@@ -116,11 +117,18 @@ def tr(every: bool, isolation: str | None, project_dir: Path, as_json: bool, deb
     as_interrupts()
     place = Place(project_dir, Isolation(isolation) if isolation else None)
     done = work.work(place, _teller(quiet=as_json), every=every)
-    if done.report and not as_json:
-        say(f"report: {done.report}", err=True)
+    if not as_json:
+        _told_papers(done)
     if done.error:
         raise done.error
     _told_work(done, as_json=as_json)
+
+
+def _told_papers(done: Worked) -> None:
+    if done.report:
+        say(f"report: {done.report}", err=True)
+    if done.task.spent:
+        say(f"agents: {costs.line(done.task.spent_in_all)}", err=True)
 
 
 def _told_work(done: Worked, *, as_json: bool) -> None:
@@ -145,7 +153,7 @@ def _as_data(done: Worked) -> dict[str, Any]:
         "ended": [one._asdict() for one in done.ended],
         "steps": {step.id: step.status for step in done.run.steps.values()},
         "report": str(done.report) if done.report else None,
-        "cost": final.cost_data(done.task),
+        "cost": costs.data(done.task),
     }
 
 

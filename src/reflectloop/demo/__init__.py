@@ -1,1 +1,1 @@
-"""The bundled story: a sample project, a wrong fix, a leak, the right fix."""
+"""The bundled stories: a sample project, a wrong fix, a leak, the right fix; and the same bug left to agents."""

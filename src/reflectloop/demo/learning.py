@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
+from reflectloop.demo.stage import Say
 from reflectloop.errors import Internal
 from reflectloop.flow import failedrun, lessons
 from reflectloop.flow.line import Outcome, Request
@@ -13,8 +13,6 @@ from reflectloop.flow.run import run
 
 _FIX = "echo 1.0 > VERSION"
 _TAUGHT = {"kind": "failfix", "commands": [_FIX]}
-
-Say = Callable[[str, str], None]
 
 
 def play(project: Path, stage: Path, say: Say) -> None:

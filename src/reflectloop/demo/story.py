@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.resources
-import os
 import secrets as randomness
 import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.demo import learning
+from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, opened
 from reflectloop.errors import Internal
 from reflectloop.flow import finish
 from reflectloop.flow.line import Outcome, Request
 from reflectloop.flow.run import run
-from reflectloop.world import files, process
 
 _PLAN = """\
 plan:
@@ -41,8 +37,6 @@ _WRONG = "sed -i 's|len(items) // size|len(items) // size - 1|' pager.py"
 _RIGHT = "sed -i 's|len(items) // size|-(-len(items) // size)|' pager.py"
 _TAMPERED = "sed -i 's|def test_the_last_page|def skip_the_last_page|' test_pager.py"
 
-Say = Callable[[str, str], None]
-
 
 class Scene(NamedTuple):
     heading: str
@@ -54,10 +48,8 @@ class Scene(NamedTuple):
 
 def play(say: Say) -> None:
     """Raises Internal when anything came out otherwise than told."""
-    # Workspaces are deleted behind our back, so some of what is to be removed may be gone already.
-    with tempfile.TemporaryDirectory(prefix="reflectloop-demo-", ignore_cleanup_errors=True) as name:
-        stage = Path(name).resolve()
-        project = _lay_out(stage / "pager")
+    with opened() as stage:
+        project = lay_out(stage / "pager")
         # Made up here and now, so that no secret-looking text stands in the program.
         secret = "sk-" + randomness.token_hex(16)
         scenes = (
@@ -94,40 +86,16 @@ def play(say: Say) -> None:
             say("scene", scene.heading)
             outcome = _perform(scene, project, stage)
             _tell(outcome, scene, say)
-            _check_untouched(project)
+            check_untouched(project)
             if scene.expected == "SECRET_LEAK":
                 _check_stopped(scene, project, stage, say)
         _check_nowhere(secret, stage)
         say("scene", "The patch is applied")
         finish.apply(project, None, commit=False, branch=None, message=None, agree=lambda _: True)
         say("do", "reflectloop apply")
-        if process.capture([sys.executable, "-m", "unittest", "-q"], cwd=project).code:
-            raise Internal("demo: the applied patch does not pass the project's tests")
+        check_tests(project)
         say("moral", "the project's own tests now pass in your tree")
         learning.play(project, stage, say)
-        for entry in (stage / "sandbox").iterdir():
-            files.remove_tree(entry)
-
-
-def _lay_out(project: Path) -> Path:
-    project.mkdir()
-    for item in importlib.resources.files("reflectloop.demo").joinpath("sample").iterdir():
-        if item.is_file():
-            (project / item.name).write_bytes(item.read_bytes())
-    identity = ["-c", "user.name=demo", "-c", "user.email=demo@localhost"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A pager"]):
-        done = process.capture(["git", *identity, *words], cwd=project, env=_bare_environment(project))
-        if done.code:
-            raise Internal(f"demo: git {words[0]} failed: {done.stderr.decode('utf-8', 'replace')}")
-    return project
-
-
-def _bare_environment(project: Path) -> dict[str, str]:
-    return {
-        "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": os.fspath(project),
-        "GIT_CONFIG_NOSYSTEM": "1",
-    }
 
 
 def _perform(scene: Scene, project: Path, stage: Path) -> Outcome:
@@ -159,12 +127,6 @@ def _check_stopped(scene: Scene, project: Path, stage: Path, say: Say) -> None:
     say("answer", f"LATCHED, exit {held.error.exit_code}")
     finish.unlock(project, "the demo's key is no key")
     say("do", "reflectloop unlock --reason 'the key was revoked'")
-
-
-def _check_untouched(project: Path) -> None:
-    status = process.capture(["git", "status", "--porcelain"], cwd=project, env=_bare_environment(project))
-    if status.stdout or status.code:
-        raise Internal("demo: a run changed the user's tree")
 
 
 def _check_nowhere(secret: str, stage: Path) -> None:

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import CoreSchema
 
 from reflectloop.fileops import paths
-from reflectloop.plan.model import Command
+from reflectloop.plan.model import Budget, Command
 from reflectloop.terms import Track
 
 
@@ -91,6 +91,7 @@ class Contract(Strict):
     track: Track = Track.DIRECT
     acceptance: tuple[Criterion, ...] = ()
     may_change: tuple[Words, ...] = ()
+    limits: Budget = Budget()
 
 
 class PlanInit(Strict):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Plan
 from reflectloop.policy import Policy, Verdict
 from reflectloop.state.fold import Task
-from reflectloop.terms import Isolation, Role, Track
+from reflectloop.terms import Isolation, Network, Role, Track
 from reflectloop.workspace.added import Added
 
 _NAMED = 5  # of many findings, in a message
@@ -71,9 +71,10 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
             )
 
 
-def refuse_commands(loaded: Loaded, rules: Policy) -> None:
-    """Before anything runs: what the policy denies, and what only a person may let run."""
-    refused = refusals(loaded.plan, rules)
+def refuse_commands(loaded: Loaded, rules: Policy, done: Collection[str] = ()) -> None:
+    """Before anything runs: what the policy denies, and what only a person may let run; not of steps that are done."""
+    left = tuple(step for step in loaded.plan.steps if step.id not in done)
+    refused = refusals(loaded.plan.model_copy(update={"steps": left}), rules)
     if refused:
         first = refused[0].verdict.rule
         raise GateRejected(
@@ -135,5 +136,13 @@ def reach(settings: config.Config, request: Request, loaded: Loaded) -> Wall:
     """The wall this run is to have, or why it cannot begin."""
     least = floor(settings, request, loaded)
     wall = walls.reach(least, settings.box.strongest)
-    walls.refuse_network(wall, least, {step.id: step.network for step in loaded.plan.steps})
+    walls.refuse_network(wall, least, networks(settings, loaded.plan))
     return wall
+
+
+def networks(settings: config.Config, plan: Plan) -> dict[str, Network | None]:
+    """What each step asks for; one that an agent does, what that agent's program needs."""
+    return {
+        step.id: step.network or (settings.network_of(Role(step.agent.role)) if step.agent else None)
+        for step in plan.steps
+    }

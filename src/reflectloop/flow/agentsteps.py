@@ -11,12 +11,12 @@ from reflectloop.box.box import Box
 from reflectloop.errors import AgentFailed, NeedsInput, StepFailed
 from reflectloop.fileops.hands import Hands, NoPlan, Notebook
 from reflectloop.flow import failures
+from reflectloop.flow.costs import Allowance, since
 from reflectloop.flow.line import Line
 from reflectloop.flow.nine import acting, briefs, context
 from reflectloop.flow.nine.acting import PROTO
 from reflectloop.flow.nine.briefs import Tried, Work
-from reflectloop.flow.nine.crew import Allowance, Call, Crew, Purse
-from reflectloop.flow.nine.desk import since
+from reflectloop.flow.nine.crew import Call, Crew, Purse
 from reflectloop.flow.steps import CANCELLED, Show, StepResult, Unwell, describe, execute, words
 from reflectloop.knowledge.advice import Moment
 from reflectloop.plan.model import Plan, Step

@@ -9,13 +9,15 @@ from typing import Any
 from reflectloop import secrets
 from reflectloop.box import environment
 from reflectloop.errors import ReflectloopError, SecretLeak
-from reflectloop.flow import exchange, publish, report, tasks
+from reflectloop.flow import costs, exchange, publish, report, standing, tasks
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import user_knowledge
 from reflectloop.flow.line import Line
 from reflectloop.flow.steps import CANCELLED, StepResult
 from reflectloop.plan import load as plans
 from reflectloop.reflect.record import FailureRecord
+from reflectloop.state import snapshot
+from reflectloop.state.fold import Task
 from reflectloop.verify import evidence
 from reflectloop.world import clock, files
 
@@ -75,6 +77,7 @@ def _next(line: Line) -> str:
 def write(line: Line, envelope: Envelope) -> None:
     plan = line.loaded.plan if line.loaded else None
     path = _relative(line.loaded.path, line.folders.root) if line.loaded else None
+    asked = _asked_agents(line)
     body: dict[str, Any] = report.result_body(
         run_id=line.run_id,
         source_hash=line.loaded.source_hash if line.loaded else None,
@@ -84,10 +87,19 @@ def write(line: Line, envelope: Envelope) -> None:
         error=line.error,
         folder=line.folder,
         touched=line.touched,
+        cost=standing.cost(line.folders, asked) if asked else None,
     )
     title = plan.title if plan else "A run that could not begin"
     total = len(plan.steps) if plan else 0
-    text = report.summary(envelope, title=title, steps=line.steps, total=total, touched=line.touched, error=line.error)
+    text = report.summary(
+        envelope,
+        title=title,
+        steps=line.steps,
+        total=total,
+        touched=line.touched,
+        error=line.error,
+        cost=costs.table(asked) if asked else (),
+    )
     report.write_yaml(line.folder.result, envelope, body)
     files.write_atomic(line.folder.summary, text)
     files.write_atomic(
@@ -103,6 +115,15 @@ def write(line: Line, envelope: Envelope) -> None:
     report.write_yaml(line.folder.envelope, envelope)
     if publish.wanted(line.config.publish, path or _asked_key(line)):
         line.warnings += publish.attempt(line.folders, line.folder, envelope, body, card)
+
+
+def _asked_agents(line: Line) -> Task | None:
+    """The task as its journal says now, where agents were asked for it; most runs need not look."""
+    plan = line.loaded.plan if line.loaded else None
+    if not (line.begun and line.journal and plan) or not (line.by_requests or any(one.agent for one in plan.steps)):
+        return None
+    task = snapshot.load(line.journal.path.parent)
+    return task if task.spent else None
 
 
 def _asked_key(line: Line) -> str | None:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from reflectloop.errors import NothingToDo
 from reflectloop.fileops.steps import Contract
-from reflectloop.flow import views
+from reflectloop.flow import onward, views
 from reflectloop.flow.answers import Answers
 from reflectloop.flow.folders import Folders
 from reflectloop.plan.load import Loaded
-from reflectloop.plan.model import Acceptance, Check, Objective, Plan, Step
+from reflectloop.plan.model import Acceptance, Check, Limits, Objective, Plan, Step
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
@@ -21,17 +21,16 @@ FORM = "fileops"
 
 
 def refuse_open(folders: Folders, task: Task, run: Run) -> None:
-    """What still has a step left is gone on with by requests, not by us; a pause ends here all the same."""
+    """What still has a step left is gone on with by agents or requests, not by us; a pause ends here all the same."""
     left = [step for step in run.steps.values() if step.status not in ("done", "skipped")]
     if not left:
         return
     if task.state is State.PAUSED:
         _end_pause(folders, task, run)
-    step = left[0]
-    blocked = step.status == "blocked"
+    step, by = left[0], "agents" if onward.by_agents(run) else "requests"
     raise NothingToDo(
-        f"step {step.id} of task {task.id} is {step.status}; its steps are done by requests",
-        next_step=f"reflectloop answer {step.id} TEXT" if blocked else "reflectloop fileops REQUEST.json",
+        f"step {step.id} of task {task.id} is {step.status}; its steps are done by {by}",
+        next_step=onward.command(run),
     )
 
 
@@ -57,6 +56,7 @@ def plan_of(folders: Folders, task: Task, run: Run) -> Loaded:
             for one in contract.acceptance
         ),
         may_change=contract.may_change,
+        limits=Limits(**contract.limits.model_dump()),
         checks={**dict(_checks(run)), **met},
         steps=tuple(Step(id=name, title=run.titles.get(name, "")) for name in run.steps),
     )
@@ -86,5 +86,4 @@ def tree_of(folders: Folders, store: Store, task: Task, run: Run) -> str:
     answers = Answers(folders, store)
     if answers.now.task == task.id and answers.has(answers.now.tree):
         return answers.now.tree
-    trees = [run.steps[name].tree for name in run.order if run.steps[name].status == "done"]
-    return next((tree for tree in reversed(trees) if tree), run.base_tree)
+    return run.reached

@@ -57,6 +57,7 @@ class Tasks:
     pending: list[events.Event] = field(default_factory=list)
     opened: str | None = None  # a task that this request opened
     proven: Proven | None = None  # what the engine has already run
+    made_by: str = ""  # the command that opens a task, where it is one that also works on it
 
     # What stands --------------------------------------------------------------------------------------------------
 
@@ -119,6 +120,7 @@ class Tasks:
                     "constraints": list(op.constraints),
                     "finalDone": list(op.finalDone),
                     **({"contract": op.contract.model_dump(mode="json")} if op.contract else {}),
+                    **({"made_by": self.made_by} if self.made_by else {}),
                 },
             )
         )
@@ -128,7 +130,9 @@ class Tasks:
         _, run = self._at_work()
         step = self._current(run, op.step)
         if step.status == "blocked":
-            raise Refusal(f"step {step.id} is blocked: {step.reason}", hint=f"reflectloop answer {step.id} TEXT")
+            raise Refusal(
+                f"step {step.id} is blocked: {step.reason}; {step.unblock}", hint=f"reflectloop answer {step.id} TEXT"
+            )
         if step.attempts - step.forgiven >= ATTEMPTS:
             raise Refusal(f"step {step.id} had its {ATTEMPTS} attempts", hint="split it, or mark it blocked")
         if step.status == "running":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from reflectloop.errors import NothingToDo
 from reflectloop.flow import failedrun, history
 from reflectloop.flow.failedrun import Told
 from reflectloop.flow.folders import Folders
-from reflectloop.flow.history import Command, Past
+from reflectloop.flow.history import Command, Gone, Past
 from reflectloop.flow.replay import added, speaks
 from reflectloop.policy import learned
 from reflectloop.policy.rule import Rule
@@ -106,8 +107,9 @@ def _of_additions(ground: _Ground) -> _Candidate | None:
 
 
 def _places(one: Past) -> Iterator[tuple[str, str]]:
-    """Lines without their indentation, wherever they stand; and paths."""
-    yield from ((path, text.strip()) for path, number, text in added(one) if text.strip() or not number)
+    """Lines without their indentation, wherever they stand; and paths. Of what is not kept any more, none."""
+    with contextlib.suppress(Gone):
+        yield from ((path, text.strip()) for path, number, text in added(one) if text.strip() or not number)
 
 
 # The rule ---------------------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ def _places(one: Past) -> Iterator[tuple[str, str]]:
 def _entry(found: _Candidate, ground: _Ground) -> Entry:
     told = ground.told
     cause = told.failure.diagnosis.root_cause if told.failure.diagnosis else told.summary
-    reason = " ".join(f"it failed before, in {told.run_id}: {cause}".split())[:_LONGEST_REASON]
+    reason = " ".join(f"it failed before: {cause}".split())[:_LONGEST_REASON]
     return learned.entry(
         found.fields,
         id_=learned.name(found.fields, told.failure.signature),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +25,10 @@ _OF_THE_WORK = COUNTED | {"GATE_REJECTED"}
 _POINTER = "pointer.json"
 
 
+class Gone(Exception):
+    """What a run changed is not kept any more."""
+
+
 class Ordered(NamedTuple):
     place: str
     command: Command
@@ -36,7 +41,7 @@ class Past(NamedTuple):
     fate: Fate
     error_code: str | None
     commands: tuple[Ordered, ...]
-    changes: tuple[Change, ...] = ()
+    changes: Callable[[], tuple[Change, ...]] = tuple  # read when asked for, which costs; raises Gone
     failed_at: str = ""  # the command that failed
     unread: str = ""  # why some of it could not be looked at
 
@@ -74,12 +79,11 @@ def _runs(folders: Folders, task: Task) -> Iterator[Past]:
 
 def of_run(folders: Folders, run: Run) -> Past:
     commands, no_plan = _planned(folders, run)
-    changes, no_trees = _changed(folders, run)
     ended = [step.ended for step in run.steps.values() if step.ended and not step.ended.success]
     failed_at = ended[0].command if ended else ""
     fate: Fate = "passed" if run.status == "ok" else "failed" if run.error_code in _OF_THE_WORK else "undecided"
-    unread = "; ".join(filter(None, (no_plan, no_trees)))
-    return Past(run.id, fate, run.error_code, tuple(commands), changes, failed_at, unread)
+    changes = partial(_changed, folders, run)
+    return Past(run.id, fate, run.error_code, tuple(commands), changes, failed_at, no_plan)
 
 
 def _planned(folders: Folders, run: Run) -> tuple[Sequence[Ordered], str]:
@@ -100,14 +104,14 @@ def _planned(folders: Folders, run: Run) -> tuple[Sequence[Ordered], str]:
     return shown, "its plan is gone" if is_planned else ""
 
 
-def _changed(folders: Folders, run: Run) -> tuple[tuple[Change, ...], str]:
+def _changed(folders: Folders, run: Run) -> tuple[Change, ...]:
     if run.end_tree in (None, run.base_tree):
-        return (), ""
+        return ()
     store = Store(folders.own / "git", "")
     try:
-        return tuple(Trees(store, folders.own / "tmp", store.objects).changes(run.base_tree, str(run.end_tree))), ""
-    except (GitFailed, ValueError, OSError):
-        return (), "what it changed is not kept any more"
+        return tuple(Trees(store, folders.own / "tmp", store.objects).changes(run.base_tree, str(run.end_tree)))
+    except (GitFailed, ValueError, OSError) as fault:
+        raise Gone("what it changed is not kept any more") from fault
 
 
 def _requests(folders: Folders) -> Iterator[Past]:

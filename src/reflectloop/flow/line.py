@@ -25,7 +25,7 @@ from reflectloop.plan.load import Loaded
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state.fold import Task
 from reflectloop.state.journal import Entry, Journal
-from reflectloop.terms import Isolation
+from reflectloop.terms import Isolation, Role
 from reflectloop.verify import evidence
 from reflectloop.verify.evidence import Chain
 from reflectloop.verify.verdict import Verdict
@@ -148,7 +148,10 @@ class Line:
         return self.again().split(" run", 1)[0] + " resume" if self.begun else self.again()
 
     def stamp(self) -> str:
-        return self.wall.stamp(step.network for step in self.loaded.plan.steps) if self.loaded else str(self.wall.level)
+        if self.loaded is None:
+            return str(self.wall.level)
+        agents = (self.config.network_of(Role(step.agent.role)) for step in self.loaded.plan.steps if step.agent)
+        return self.wall.stamp([*(step.network for step in self.loaded.plan.steps), *agents])
 
     def chain(self) -> Chain:
         """The evidence of this run; what its steps showed comes first."""

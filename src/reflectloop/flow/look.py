@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import views
+from reflectloop.flow import standing, views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.state import events, latch, snapshot
 from reflectloop.state.fold import Run, Task
@@ -23,7 +23,17 @@ _TURN_S = 0.2
 _GONE = "its engine is gone"
 _PAUSED = "paused"
 _BY_REQUESTS = "worked on by requests"
+_BY_AGENTS = "worked on by tr"
+_AT_WORK = "an engine is at work on it"
 _LAST_WORD = "every step is done; the last word is open"
+_ONWARD = {
+    _GONE: "reflectloop resume",
+    _PAUSED: "reflectloop resume",
+    _LAST_WORD: "reflectloop resume",
+    _AT_WORK: "reflectloop status",
+    _BY_AGENTS: "reflectloop tr --all",
+    _BY_REQUESTS: "reflectloop fileops REQUEST.json",
+}
 
 
 def tasks(folders: Folders, load: Callable[[Path], Task] = snapshot.whole) -> list[Task]:
@@ -67,19 +77,22 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     if current and not everything:
         known = [snapshot.load(folders.journal(current).parent)]
     task = next((one for one in known if one.id == current), None)
-    runs = [_run(folders, run, paused=one.state is State.PAUSED) for one in known for run in one.runs.values()]
+    runs = [_run(folders, one, run) for one in known for run in one.runs.values()]
     spaces = ledger.entries(folders.own)
     stop = latch.read_stop(folders.own)
     torn = applying.was_killed(folders.own / "tmp")
+    at = standing.step_of(task) if task else None
     return {
         "stop": stop.as_json() if stop else None,
         "torn_apply": torn,
         "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
         "runs": runs,
+        "step": at,
+        "cost": standing.cost(folders, task) if task and task.spent else None,
         "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
         "warnings": views.edited(folders.journal(current).parent) if current else [],
-        "next": "reflectloop unlock --reason TEXT" if stop else "reflectloop apply" if torn else _next(runs),
+        "next": "reflectloop unlock --reason TEXT" if stop else "reflectloop apply" if torn else _next(runs, at),
     }
 
 
@@ -92,18 +105,7 @@ def _known_fixes(folders: Folders, runs: list[dict[str, Any]]) -> list[dict[str,
     return [one for one in found or () if isinstance(one, dict) and "id" in one]
 
 
-def _run(folders: Folders, run: Run, *, paused: bool = False) -> dict[str, Any]:
-    note = "applied" if run.applied else ""
-    if run.mode == events.IMPORTED:
-        note = events.IMPORTED
-    elif paused and run.status == "running":
-        note = _PAUSED
-    elif run.mode == events.BY_REQUESTS and run.status == "running":
-        left = any(step.status not in ("done", "skipped") for step in run.steps.values())
-        note = _BY_REQUESTS if left else _LAST_WORD
-    elif run.status == "running":
-        place = _at_work(folders, run.id)
-        note = f"running in {place}" if place else _GONE
+def _run(folders: Folders, task: Task, run: Run) -> dict[str, Any]:
     return {
         "run_id": run.id,
         "status": run.status,
@@ -113,8 +115,30 @@ def _run(folders: Folders, run: Run, *, paused: bool = False) -> dict[str, Any]:
         "steps_total": len(run.steps),
         "touched": _touched(folders, run) if run.status == "ok" else None,
         "applied": bool(run.applied),
-        "note": note,
+        "note": _note(folders, task, run),
     }
+
+
+def _note(folders: Folders, task: Task, run: Run) -> str:
+    if run.mode == events.IMPORTED:
+        return events.IMPORTED
+    if run.status != "running":
+        return "applied" if run.applied else ""
+    if task.state is State.PAUSED:
+        return _PAUSED
+    if run.mode == events.BY_REQUESTS:
+        return _note_by_requests(folders, task, run)
+    place = _at_work(folders, run.id)
+    return f"running in {place}" if place else _GONE
+
+
+def _note_by_requests(folders: Folders, task: Task, run: Run) -> str:
+    if any(entry.fate == "at work" and entry.alive for entry in ledger.entries(folders.own)):
+        return _AT_WORK
+    if standing.by_agents(task, run):
+        return _BY_AGENTS
+    left = any(step.status not in ("done", "skipped") for step in run.steps.values())
+    return _BY_REQUESTS if left else _LAST_WORD
 
 
 def _touched(folders: Folders, run: Run) -> int | None:
@@ -125,16 +149,16 @@ def _touched(folders: Folders, run: Run) -> int | None:
         return None
 
 
-def _next(runs: list[dict[str, Any]]) -> str:
+def _next(runs: list[dict[str, Any]], at: dict[str, Any] | None) -> str:
     if not runs or runs[-1]["note"] == events.IMPORTED:
         return "reflectloop run PLAN"
     last = runs[-1]
     if last["note"].startswith("running"):
         return f"reflectloop log {last['run_id']}"
-    if last["note"] == _BY_REQUESTS:
-        return "reflectloop fileops REQUEST.json"
-    if last["note"] in (_GONE, _LAST_WORD, _PAUSED):
-        return "reflectloop resume"
+    if at and at["status"] == "blocked" and last["note"] != _PAUSED:
+        return f"reflectloop answer {at['id']} TEXT"
+    if last["note"] in _ONWARD:
+        return _ONWARD[last["note"]]
     if last["status"] == "ok":
         return (
             "reflectloop run PLAN" if last["applied"] or not last["touched"] else f"reflectloop apply {last['run_id']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reflectloop import config, policy
-from reflectloop.flow.admission import reach, refuse_agents, refuse_commands
+from reflectloop.flow.admission import networks, reach, refuse_agents, refuse_commands
 from reflectloop.flow.line import Outcome, Request
 from reflectloop.flow.steps import describe as describe_check
 from reflectloop.flow.steps import words
@@ -24,7 +24,7 @@ def preview(request: Request) -> dict[str, Any]:
     refuse_agents(loaded, settings, request.caller, root)
     refuse_commands(loaded, policy.of(settings.policy, root))
     wall = reach(settings, request, loaded)
-    asked = [step.network for step in loaded.plan.steps]
+    asked = networks(settings, loaded.plan).values()
     return {**describe(loaded), "isolation": wall.stamp(asked), "network": str(wall.network(None))}
 
 

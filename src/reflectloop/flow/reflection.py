@@ -90,6 +90,14 @@ def reflect(asked: Asked) -> Outcome:
         return _Work(asked, desk).walk()
 
 
+def on_ticket(
+    folders: Folders, settings: config.Config, opened: Opened, analyse: Callable[[Reflection], object] | None = None
+) -> Outcome:
+    """The same by rules, or with an agent's analysis, for whoever holds the project's lock."""
+    asked = Asked(folders.root, opened.ticket.ticket_id, analyse=analyse, unattended=True)
+    return _Work(asked, Desk(folders, settings, opened, None)).walk()
+
+
 def _judge(folders: Folders, settings: config.Config, asked: Asked, opened: Opened) -> Judge | None:
     if not asked.mends:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from reflectloop.flow.history import History, Past, Unread
+from reflectloop.flow.history import Gone, History, Past, Unread
 from reflectloop.gates import lines
 from reflectloop.policy import additions
 from reflectloop.policy.rule import Rule
@@ -57,8 +57,12 @@ class Replay(NamedTuple):
 def replay(rule: Rule, history: History, same: Iterable[str] = ()) -> Replay:
     alone = Alone(rule).in_workspace
     hits: dict[str, list[Hit]] = {"passed": [], "failed": [], "undecided": []}
+    unread = list(history.unread)
     for one in history.past:
-        hits[one.fate] += next(([hit] for hit in _hits(alone, one)), [])
+        try:
+            hits[one.fate] += next(([hit] for hit in _hits(alone, one)), [])
+        except Gone as gone:
+            unread.append(Unread(one.id, str(gone)))
     fates = [one.fate for one in history.past]
     known = {one.id for one in history.past}
     return Replay(
@@ -70,11 +74,12 @@ def replay(rule: Rule, history: History, same: Iterable[str] = ()) -> Replay:
         tuple(hits["passed"]),
         tuple(hits["undecided"]),
         tuple(name for name in same if name in known),
-        history.unread,
+        tuple(unread),
     )
 
 
 def speaks(alone: Alone, one: Past) -> bool:
+    """Of its commands."""
     return any(True for _ in _hits(alone, one))
 
 
@@ -99,6 +104,6 @@ def _may_name(rule: Rule, command: str | tuple[str, ...]) -> bool:
 
 def added(one: Past) -> Iterator[tuple[str, int, str]]:
     """Paths (line 0) and added lines of a change."""
-    for change in one.changes:
+    for change in one.changes():
         yield change.path, 0, ""
         yield from ((change.path, line.number, line.text) for line in lines.added(change))

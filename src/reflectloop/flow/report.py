@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -39,6 +40,7 @@ def result_body(
     error: ReflectloopError | None,
     folder: RunFolder,
     touched: tuple[Touched, ...],
+    cost: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     failed = next((step for step in steps if not step.success), None)
     return {
@@ -54,6 +56,7 @@ def result_body(
             "summary_path": folder.summary.name,
             "touched_files": [change.path for change in touched],
         },
+        **({"cost": cost} if cost else {}),
     }
 
 
@@ -160,6 +163,7 @@ def summary(
     total: int,
     touched: tuple[Touched, ...],
     error: Any,  # noqa: ANN401
+    cost: Sequence[str] = (),
 ) -> str:
     lines = [
         f"# {title}",
@@ -185,6 +189,8 @@ def summary(
         lines += ["", f"Last lines of `{failed.command}`:", "", "```text", failed.tail, "```"]
     if touched:
         lines += ["", f"## Files ({len(touched)})", ""] + [f"- {change.change}: `{change}`" for change in touched]
+    if cost:
+        lines += ["", "## Cost", "", "What the agents of this task have used so far:", "", *cost]
     if envelope.warnings:
         lines += ["", "## Warnings", ""] + [f"- {warning}" for warning in envelope.warnings]
     lines += ["", f"Isolation: {envelope.isolation}. Next: `{envelope.next}`", ""]

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from reflectloop import config, policy, secrets
 from reflectloop.box import editable, limits, walls
@@ -22,8 +23,8 @@ from reflectloop.flow import tasks
 from reflectloop.flow.answers import Answers
 from reflectloop.flow.domain import Tasks
 from reflectloop.flow.folders import Folders, folders_at
-from reflectloop.state import journal, latch, lock
-from reflectloop.state.fold import fold
+from reflectloop.state import events, journal, latch, lock
+from reflectloop.state.fold import Task, fold
 from reflectloop.state.transitions import State
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
@@ -67,11 +68,11 @@ def id_in(raw: bytes) -> str:
 
 
 @contextlib.contextmanager
-def opened(place: Place) -> Iterator[Hands]:
+def opened(place: Place, purpose: str = "fileops") -> Iterator[Hands]:
     """Hands that stand ready, with the project's lock held; leaks, escapes and faults of the machine end it."""
     folders = folders_at(place.start)
     folders.claim()
-    with lock.hold(folders.own, "fileops"):
+    with lock.hold(folders.own, purpose):
         ground = _Ground(place, folders)
         try:
             yield ground.open()
@@ -82,6 +83,14 @@ def opened(place: Place) -> Iterator[Hands]:
             raise
         finally:
             ground.close()
+
+
+class _Stands(NamedTuple):
+    """The task being worked on, the tree it began with, and the one it has come to by its journal."""
+
+    task: str | None
+    base: str
+    tree: str
 
 
 class _Ground:
@@ -107,8 +116,9 @@ class _Ground:
         applying.undo_killed(found, store, self.folders.scratch)
         base = snapshot.take(found, store, self.folders.scratch)
         answers = Answers(self.folders, store)
-        task, recorded = self._task()
-        self.tree = answers.begin(task, base.tree, recorded if recorded and answers.has(recorded) else base.tree)
+        stands = self._stands(base.tree)
+        tree = stands.tree if answers.has(stands.tree) else base.tree
+        self.tree = answers.begin(stands.task, stands.base, tree)
         self.space = space = self._lay_out(found, store, base, wall)
         answers.serve(space)
         cgroup.sweep()
@@ -136,23 +146,32 @@ class _Ground:
             editable.refuse(self.folders.root, self.place.caller, [*map(Path, space.copied), *space.carried])
         return space
 
-    def _task(self) -> tuple[str | None, str | None]:
-        """The task being worked on, and the tree that its last run came to."""
+    def _stands(self, now: str) -> _Stands:
+        """Where the current task is; `now` is the project's tree, which a task at work does not follow."""
         name = self.folders.current_task()
         if name is None or not self.folders.journal(name).is_file():
-            return None, None
+            return _Stands(None, now, now)
         task = fold(journal.read(self.folders.journal(name)))
         if task.passed or task.state is State.ABORTED:
-            return None, None  # what was done for it is nothing that a new task begins with
+            return _Stands(None, now, now)  # what was done for it is nothing that a new task begins with
         if task.state is State.PAUSED:
             raise NothingToDo(f"task {task.id} is paused", next_step="reflectloop resume")
+        last = list(task.runs.values())[-1] if task.runs else None
+        if last and last.mode == events.BY_REQUESTS and last.status == "running":
+            return _Stands(name, last.base_tree, last.reached)
         ends = [run.end_tree for run in task.runs.values() if run.end_tree]
-        return name, ends[-1] if ends else None
+        return _Stands(name, now, ends[-1] if ends else now)
 
     def stop(self, fault: ReflectloopError) -> None:
-        """A leak or an escape holds the project, and nothing of it is left."""
+        """A leak, an escape or a spent budget holds the project; of the first nothing is left."""
         self.leak = fault if isinstance(fault, SecretLeak) else None
-        tasks.stop_project(self.folders, fault, tasks.Place(self.run_id, None, "", self.tree))
+        tasks.stop_project(self.folders, fault, tasks.Place(self._run() or self.run_id, None, "", self.tree))
+
+    def _run(self) -> str | None:
+        """That of the task at work: it is what a person's `unlock` is about."""
+        name = self.folders.current_task()
+        task = fold(journal.read(self.folders.journal(name))) if name else Task()
+        return None if task.passed or not task.runs else list(task.runs)[-1]
 
     def close(self) -> None:
         if self.limiter:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from reflectloop.errors import Latched, NothingToDo
-from reflectloop.flow import failedrun, learnt, look
-from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow import failedrun, learnt, look, onward
+from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.reflect import routing
 from reflectloop.reflect.routing import UNLOCK, Card, Route
 from reflectloop.state import events, latch, snapshot
@@ -31,10 +31,12 @@ def _of_open(folders: Folders, task: Task, run: Run) -> Route | None:
     """A run that came to no end: a step waits for an answer, or nobody works on it any more."""
     blocked = next((step for step in run.steps.values() if step.status == "blocked"), None)
     if blocked:
-        why = f"step {blocked.id} is blocked: {blocked.reason}"
+        why = f"step {blocked.id} is blocked: {blocked.reason}; {blocked.unblock}"
         return Route("ask", why, f"reflectloop answer {blocked.id} TEXT", run_id=run.id)
     if task.state is State.PAUSED:
         return Route("retry", f"{run.id} is paused", "reflectloop resume", run_id=run.id)
+    if onward.by_agents(run) and not RunFolder(folders.own / "runs" / run.id).blocker.exists():
+        return Route("retry", f"steps of {run.id} are left, or its last word is", onward.BY_AGENTS, run_id=run.id)
     if run.mode == events.BY_REQUESTS:
         return None
     look.refuse_running(folders, folders.find_run(run.id))

@@ -107,6 +107,8 @@ class _Walk(Line):
         latch.refuse_if_stopped(self.folders.own)
         self.loaded = loaded = self._plan_then(point)
         self.observer.begins(loaded, self.run_id)
+        done = [name for name, step in point.run.steps.items() if step.status in ("done", "skipped")]
+        admission.refuse_commands(loaded, policy.of(self.config.policy, self.folders.root), done)
         self.wall = admission.reach(self.config, self.request, loaded)
         recovery.refuse_lower(point.run.isolation, self.stamp())
         self.project = project.open_at(self.folders.root, "copy" if point.run.mode == "copy" else "auto")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput, Locked, NothingToDo
-from reflectloop.flow import recovery, views
+from reflectloop.flow import onward, recovery, views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
@@ -44,6 +44,10 @@ class _Hold(NamedTuple):
     task: Task
     run: Run
     book: Journal
+
+    def onward(self) -> str:
+        """What goes on with it, as its journal says now."""
+        return onward.command(fold(journal.read(self.book.path)).runs[self.run.id])
 
     def plan(self) -> Plan:
         """As it was when the run began."""
@@ -131,13 +135,15 @@ def skip(start: Path, step_id: str, reason: str) -> Steered:
     leaks.refuse_words(reason, "the reason")
     with _held(start, "skip") as hold:
         step = hold.run.steps.get(step_id)
-        if step is None or step.status not in ("pending", "failed", "running"):
-            raise _no_such(hold.run, step_id, "wait, fail or be half done", step.status if step else None)
+        if step is None or step.status not in ("pending", "failed", "running", "blocked"):
+            raise _no_such(hold.run, step_id, "wait, fail, ask or be half done", step.status if step else None)
         _open_again(hold)
         if step.status == "running":
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=step_id))
         hold.book.append(events.StepSkipped(run_id=hold.run.id, step_id=step_id, reason=reason))
-        return Steered(hold.task.id, hold.run.id, f"step {step_id} is skipped", "reflectloop resume", (step_id,))
+        if onward.by_agents(hold.run):
+            _go_back(hold, hold.run.reached)  # an attempt that a review refused may stand there
+        return Steered(hold.task.id, hold.run.id, f"step {step_id} is skipped", hold.onward(), (step_id,))
 
 
 def has_step(start: Path, name: str) -> bool:
@@ -155,6 +161,7 @@ def again(start: Path, step_id: str, how: str, reason: str) -> Steered:
         step = hold.run.steps.get(step_id)
         if step is None or step.status not in ("done", "failed", "skipped"):
             raise _no_such(hold.run, step_id, "have been done, failed or skipped", step.status if step else None)
+        _refuse_split(hold.run, step_id)
         reset = _built_on(hold.plan(), hold.run, step_id)
         ticket = _open_ticket(hold, step_id, reason) if how == REDO else None
         _open_again(hold)
@@ -162,9 +169,9 @@ def again(start: Path, step_id: str, how: str, reason: str) -> Steered:
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=name))
         hold.book.append(events.StepsReset(run_id=hold.run.id, steps=list(reset), how=how, reason=reason))
         if hold.run.mode == events.BY_REQUESTS:
-            _go_back(hold, reset[0])
+            _go_back(hold, _before(hold.run, reset[0]))
         said = f"step(s) {', '.join(reset)} will be done again"
-        return Steered(hold.task.id, hold.run.id, said, "reflectloop resume", tuple(reset), ticket)
+        return Steered(hold.task.id, hold.run.id, said, hold.onward(), tuple(reset), ticket)
 
 
 def _open_ticket(hold: _Hold, step_id: str, reason: str) -> str:
@@ -173,13 +180,34 @@ def _open_ticket(hold: _Hold, step_id: str, reason: str) -> str:
     return tickets.open_for_redo(hold.folders, hold.task.id, hold.run.id, step_id, reason).ticket_id
 
 
-def _go_back(hold: _Hold, step_id: str) -> None:
-    """The next request begins with the tree that stood before the step."""
+def _go_back(hold: _Hold, tree: str) -> None:
+    """The next request begins with this tree."""
     from reflectloop.flow.answers import Answers  # noqa: PLC0415
 
-    Answers(hold.folders, Store(hold.folders.own / "git", "")).go_back(
-        hold.run.steps[step_id].start or hold.run.base_tree
-    )
+    Answers(hold.folders, Store(hold.folders.own / "git", "")).go_back(tree)
+
+
+def _before(run: Run, step_id: str) -> str:
+    """The tree that stood before a step, and before each of its attempts."""
+    start = run.steps[step_id].start
+    if start and not onward.by_agents(run):
+        return start  # with what was written between two steps
+    earlier = run.order[: run.order.index(step_id)] if step_id in run.order else run.order
+    return dataclasses.replace(run, order=earlier).reached
+
+
+def _parts(run: Run, step_id: str) -> list[str]:
+    """What a step was split into; it is not done itself."""
+    return [name for name in run.steps if name.startswith(f"{step_id}.")] if run.mode == events.BY_REQUESTS else []
+
+
+def _refuse_split(run: Run, step_id: str) -> None:
+    parts = _parts(run, step_id)
+    if parts:
+        raise InvalidInput(
+            f"step {step_id} was split into {', '.join(parts)}, and is not done itself; name one of these",
+            next_step=f"reflectloop rewind {parts[0]}",
+        )
 
 
 def _open_again(hold: _Hold) -> None:
@@ -198,7 +226,8 @@ def _no_such(run: Run, step_id: str, must: str, status: str | None) -> InvalidIn
 
 def _built_on(plan: Plan, run: Run, step_id: str) -> list[str]:
     """A step and all that came after it: one after another, each began with what the last one left."""
-    ended = [name for name, step in run.steps.items() if step.status in ("done", "failed", "skipped")]
+    over = [name for name, step in run.steps.items() if step.status in ("done", "failed", "skipped")]
+    ended = [name for name in over if not _parts(run, name)]
     if plan.jobs == 1:
         order = sorted(ended, key=lambda name: run.order.index(name) if name in run.order else len(run.order))
         return order[order.index(step_id) :]
@@ -286,4 +315,4 @@ def answer(start: Path, step_id: str, text: str) -> Steered:
         if step is None or step.status != "blocked":
             raise _no_such(hold.run, step_id, "be blocked", step.status if step else None)
         hold.book.append(events.Answered(run_id=hold.run.id, step_id=step_id, text=text))
-        return Steered(hold.task.id, hold.run.id, f"step {step_id} has its answer", "reflectloop status", (step_id,))
+        return Steered(hold.task.id, hold.run.id, f"step {step_id} has its answer", hold.onward(), (step_id,))

@@ -159,10 +159,13 @@ def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
 class Unlocked(NamedTuple):
     stop: latch.Stop
     plan_path: str  # of the task that was stopped; empty where no task is known
+    by_agents: bool = False  # whether `tr` goes on with it
 
     @property
     def again(self) -> str:
         """The command that goes on with it."""
+        if self.by_agents:
+            return "reflectloop tr --all"
         by_gate = self.plan_path.startswith(GATE)
         return "reflectloop gate --contract FILE" if by_gate else f"reflectloop run {self.plan_path}".rstrip()
 
@@ -182,7 +185,13 @@ def unlock(folders: Folders, reason: str) -> Unlocked:
     if owner:
         clear(folders, owner.id, "unlock", reason)
     latch.clear_stop(folders.own)
-    return Unlocked(stop, owner.plan_path if owner else "")
+    return Unlocked(stop, owner.plan_path if owner else "", owner is not None and _is_by_agents(owner))
+
+
+def _is_by_agents(task: Task) -> bool:
+    from reflectloop.flow import standing  # noqa: PLC0415 - only who unlocks asks
+
+    return standing.by_agents(task, list(task.runs.values())[-1])
 
 
 def _all(folders: Folders) -> list[Task]:

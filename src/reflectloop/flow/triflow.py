@@ -18,7 +18,14 @@ from reflectloop.terms import wrong_shape
 from reflectloop.workspace.published import GENERATED_BY
 
 _LARGEST = 16 << 20
-_STATUS = {"pending": "todo", "running": "doing", "done": "done", "failed": "blocked", "skipped": "done"}
+_STATUS = {
+    "pending": "todo",
+    "running": "doing",
+    "done": "done",
+    "failed": "blocked",
+    "blocked": "blocked",
+    "skipped": "done",
+}
 
 Index = Annotated[StrictInt, Field(ge=0)]
 Status = Literal["todo", "doing", "done", "blocked"]

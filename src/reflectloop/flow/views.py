@@ -56,7 +56,7 @@ def _last(task: Task) -> Run | None:
 def _current(run: Run) -> tuple[str, ...]:
     """What runs now; where nothing does, the first that is open."""
     running = tuple(step.id for step in run.steps.values() if step.status == "running")
-    waiting = (step.id for step in run.steps.values() if step.status in ("pending", "failed"))
+    waiting = (step.id for step in run.steps.values() if step.status in ("pending", "failed", "blocked"))
     return running or tuple(name for name in (next(waiting, None),) if name)
 
 
@@ -66,8 +66,8 @@ def _item(step: Step, title: str, *, current: bool) -> str:
 
 
 def _why(step: Step) -> str:
-    reason = _line(step.reason)
-    if step.status == "failed":
+    reason = _line("; ".join(filter(None, (step.reason, step.unblock))))
+    if step.status in ("failed", "blocked"):
         return f" (BLOCKED: {reason or 'no reason was given'})"
     if step.status == "skipped":
         return f" (skipped: {reason})"
@@ -145,7 +145,7 @@ def refresh(folder: Path) -> list[str]:
 def _refresh(folder: Path) -> list[str]:
     folders = Folders(folder.parents[2])
     covered = snapshot.of_journal(folder)
-    task, plan = covered.task, _plan(folders, covered.task)
+    task, plan = covered.task, plan_of(folders, covered.task)
     run = _last(task)
     titles = triflow.titles(run, plan) if run else {}
     made = {TODO: _clean(todo(task, titles)), LOG: _clean(plan_log(task, titles))}
@@ -180,7 +180,7 @@ def _publish(folders: Folders, task: Task, plan: Plan | None, log: bytes) -> lis
     return warnings
 
 
-def _plan(folders: Folders, task: Task) -> Plan | None:
+def plan_of(folders: Folders, task: Task) -> Plan | None:
     """As it was when the last run began; None where it cannot be read any more, and steps go by their ids."""
     run = _last(task)
     if run is None or run.mode == events.IMPORTED:

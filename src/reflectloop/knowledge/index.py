@@ -125,8 +125,10 @@ class Index:
 
     def _replace(self, shelf: Shelf, names: Sequence[str], there: dict[str, str]) -> dict[str, Page]:
         """The rows of these files as they are now, and none for those that are gone; the pages among them."""
+        known = {name for (name,) in self._rows("SELECT name FROM file")}
         for table in ("file WHERE name", "key WHERE file", "seen WHERE file"):
-            self._connection.executemany(f"DELETE FROM {table} = ?", ((name,) for name in names))  # noqa: S608
+            old = ((name,) for name in names if name in known)
+            self._connection.executemany(f"DELETE FROM {table} = ?", old)  # noqa: S608 - one of these
         read = {name: shelves.content(shelf, name) for name in names if name in there}
         pages = {name: one.page for name, one in read.items() if one.page}
         rows = [(name, there[name], _text(one.page), json.dumps(one.faults)) for name, one in read.items()]

@@ -42,6 +42,8 @@ def _whole(value: object) -> object:
 
 def _one_line(value: object) -> object:
     """One line of printable characters."""
+    if isinstance(value, str) and value.isascii() and value.isprintable():
+        return value.strip()
     text = _whole(value)
     if not isinstance(text, str):
         return text

@@ -151,13 +151,18 @@ class Requirement(Strict):
     require: Isolation
 
 
-class Limits(Strict):
-    step_attempts: Annotated[StrictInt, Field(ge=1)] = 3
-    replans: Annotated[StrictInt, Field(ge=0)] = 2
-    runs: Annotated[StrictInt, Field(ge=1)] = 3
+class Budget(Strict):
+    """What all agents of a task may use together."""
+
     tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     usd: Annotated[float, Field(gt=0)] | None = None
     wall_s: Seconds | None = None
+
+
+class Limits(Budget):
+    step_attempts: Annotated[StrictInt, Field(ge=1)] = 3
+    replans: Annotated[StrictInt, Field(ge=0)] = 2
+    runs: Annotated[StrictInt, Field(ge=1)] = 3
 
 
 class Plan(Strict):

@@ -55,16 +55,16 @@ def _simple(command: Command) -> Sequence[Simple]:
 
 def _drafts(simple: Simple) -> Iterator[dict[str, Any]]:
     program = {"program": (simple.program,)}
-    given = split(simple.words[1:])
-    words = [word.text for word in given.rest if word.known and _WORD.fullmatch(word.text)]
-    sub = {"sub": (words[0],)} if words and given.rest[0].text == words[0] else {}
-    whole = dict.fromkeys(text.partition("=")[0] for text in simple.texts[1:] if text.startswith("-"))
-    flags = {"flags": tuple(flag for flag in whole if _WORD.fullmatch(flag))} if whole else {}
+    rest = split(simple.words[1:]).rest
+    sub = {"sub": (rest[0].text,)} if rest and rest[0].known and _WORD.fullmatch(rest[0].text) else {}
+    named = [text.partition("=")[0] for text in simple.texts[1:] if text.startswith("-")]
+    flags = {"flags": tuple(dict.fromkeys(flag for flag in named if _WORD.fullmatch(flag)))} if named else {}
     if sub and flags:
         yield {**program, **sub, **flags}
     yield from ({**program, **part} for part in (sub, flags) if part)
-    yield from ({**program, "args": f"^{_escaped(word)}$"} for word in words)
-    if not words and not whole:
+    values = [word.text for word in simple.words[1:] if word.known and (word in rest or "=" in word.text)]
+    yield from ({**program, "args": f"^{_escaped(text)}$"} for text in values if 0 < len(text) <= _LONGEST)
+    if not simple.words[1:]:
         yield program
 
 

@@ -42,6 +42,7 @@ class Step(NamedTuple):
     answer: str = ""  # of a person, while it was blocked
     reason: str = ""  # why it was skipped, why it failed, or on whose word it is done
     forgiven: int = 0  # attempts that a person's answer has put behind
+    unblock: str = ""  # what would let it go on, while it is blocked
 
 
 @dataclasses.dataclass(slots=True)
@@ -65,6 +66,12 @@ class Run:
     details: dict[str, events.Json] = dataclasses.field(default_factory=dict)
     objective: events.Json = dataclasses.field(default_factory=dict)
     fixes: list[events.Json] = dataclasses.field(default_factory=list)  # that were tried, of each step's last attempt
+
+    @property
+    def reached(self) -> str:
+        """The tree that the last step to be done left, where steps come one after another."""
+        trees = (self.steps[name].tree for name in reversed(self.order) if self.steps[name].status == "done")
+        return next((tree for tree in trees if tree), self.base_tree)
 
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
@@ -349,7 +356,9 @@ def _reset(run: Run, event: events.StepsReset, entry: Entry) -> None:
     for name in event.steps:
         _expect(name in run.steps and run.steps[name].status != "running", entry, f"step {name} cannot be done again")
         old = run.steps[name]
-        run.steps[name] = Step(name, attempts=old.attempts, forgiven=old.forgiven, answer=old.answer)
+        # Whoever asks for it again gives it its attempts again.
+        forgiven = old.forgiven if event.how == "retry" else old.attempts
+        run.steps[name] = Step(name, attempts=old.attempts, forgiven=forgiven, answer=old.answer)
     run.order = [name for name in run.order if name not in event.steps]
     run.decision = None
 
@@ -363,11 +372,11 @@ def _turned(step: Step, event: events.Event) -> Step:
         case events.StepInterrupted():
             change = {"status": "pending", "attempts": step.attempts - 1, "interrupted": step.interrupted + 1}
         case events.StepSkipped(reason=reason):
-            change = {"status": "skipped", "reason": reason, "ended": None}
+            change = {"status": "skipped", "reason": reason, "unblock": "", "ended": None}
         case events.StepBlocked(reason=reason, unblock=unblock):
-            change = {"status": "blocked", "reason": f"{reason}; {unblock}"}
+            change = {"status": "blocked", "reason": reason, "unblock": unblock}
         case events.Answered(text=text):
-            change = {"status": "pending", "reason": "", "answer": text, "forgiven": step.attempts}
+            change = {"status": "pending", "reason": "", "unblock": "", "answer": text, "forgiven": step.attempts}
         case events.StepFinished() as ended:
             change = {
                 "status": "done" if ended.success else "failed",

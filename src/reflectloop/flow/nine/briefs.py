@@ -39,6 +39,7 @@ class Tried(NamedTuple):
     failure: FailureRecord | None = None
     output: str = ""
     diff: str = ""
+    learnt: str = ""  # by the reflection on it
 
 
 class Work(NamedTuple):
@@ -160,6 +161,7 @@ def _attempt(one: Tried) -> str:
     lines += [f"Approach then: {one.approach}"] if one.approach else []
     lines += [f"Diagnosis: {found.category} / {found.needs}, class {found.error_class}"] if found else []
     lines += [f"Likely cause: {diagnosis.root_cause}. {diagnosis.suggestion}"] if diagnosis else []
+    lines += [f"Reflection: {one.learnt}"] if one.learnt else []
     said = "\n".join(lines)
     output = quoted(f"output of attempt {one.number}", one.output, 6_000) if one.output else ""
     diff = quoted(f"change of attempt {one.number}, taken back", one.diff, 6_000) if one.diff else ""
@@ -176,6 +178,16 @@ def _about(work: Work) -> str:
         quoted("what a person answered", work.answer) if work.answer else "",
     ]
     return "\n\n".join(filter(None, said))
+
+
+def reflect(facts: str) -> str:
+    """For a critic: the report that the rules filled, to be made better and never other in its facts."""
+    return _made(
+        "reviewer",
+        "An attempt at a step failed. Below is a reflection report that rules filled in. Answer with the same report: "
+        "keep every fact in it as it is, and write a better occurrence_process, root_cause and learning_notes.",
+        quoted("report", facts),
+    )
 
 
 # Reviewing --------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from reflectloop.agents.bound import bind
 from reflectloop.box.box import Box
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, ReflectloopError
-from reflectloop.plan.model import Limits
+from reflectloop.flow.costs import Allowance
 from reflectloop.reflect.breaker import Breakers
 from reflectloop.reflect.tools import Failed, ToolError, Ways, safe_call
 from reflectloop.state import events
@@ -30,24 +30,6 @@ from reflectloop.world import files
 _SHOWN = 5  # files, in a message
 _UNWELL = ("error", "timeout", "no_output")
 LOOKED_ONLY = "role.read_only"  # the rule that is broken by one who was to look only
-
-
-class Allowance(NamedTuple):
-    """What all agents of a task may use together; None: no limit."""
-
-    tokens: int | None = None
-    usd: float | None = None
-    wall_s: float | None = None
-
-    @classmethod
-    def of(cls, settings: Config, limits: Limits | None = None) -> Allowance:
-        """The narrower of what the project and the plan say."""
-        said = (settings.cost, limits or Limits())
-        return cls(*(_least(getattr(one, name) for one in said) for name in cls._fields))
-
-
-def _least(values: Any) -> Any:  # noqa: ANN401 - numbers of either kind
-    return min((one for one in values if one is not None), default=None)
 
 
 class Call(NamedTuple):
@@ -178,7 +160,7 @@ class Crew:
 
     def _once(self, backend: Backend, call: Call, prompt: str) -> Reply:
         space = self.box.workspace
-        home = space.folder / "agents" / backend.name
+        home = space.folder / "agents" / f"{backend.name}-{call.role}"  # an executor leaves a reviewer nothing
         home.mkdir(parents=True, exist_ok=True)
         before = space.record().tree if call.role.looks_only else None
         asking = Asking(
@@ -251,7 +233,10 @@ def _left(most: float | None, used: float, unit: str) -> float | None:
     if most is None:
         return None
     if used >= most:
-        raise BudgetSpent(f"the agents of this task used {used:g} of {most:g} {unit}")
+        raise BudgetSpent(
+            f"the agents of this task used {used:,.6g} of {most:,.6g} {unit}",
+            next_step="reflectloop unlock --reason TEXT (they may then use as much again), or raise the limit first",
+        )
     return most - used
 
 

@@ -6,41 +6,34 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from reflectloop.agents.backend import Act
-from reflectloop.agents.shapes import StepDesign
+from reflectloop.box import walls
 from reflectloop.errors import Interrupted, NothingToDo
 from reflectloop.fileops import execute
 from reflectloop.fileops.hands import Hands
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import Response
-from reflectloop.flow import requests, steer, views
+from reflectloop.flow import costs, onward, requests, steer, views
+from reflectloop.flow.costs import Allowance
 from reflectloop.flow.domain import Tasks
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import acting, briefs
-from reflectloop.flow.nine.briefs import Tried, Work
-from reflectloop.flow.nine.crew import Allowance, Crew, Purse
+from reflectloop.flow.nine.briefs import Work
+from reflectloop.flow.nine.crew import Crew, Purse
+from reflectloop.flow.nine.past import Past
 from reflectloop.flow.requests import Place
 from reflectloop.state import events, journal
-from reflectloop.state.fold import Run, Spent, Step, Task, fold
+from reflectloop.state.fold import Run, Step, Task, fold
 from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
+from reflectloop.terms import Isolation, Network, Role
 from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
 
 _LARGEST_DIFF = 200_000  # characters that are kept of a diff for agents to read
 Tell = Callable[[str], None]
-
-
-class Past(NamedTuple):
-    """What was tried for the step at work; gone once it is done."""
-
-    step: str
-    tried: tuple[Tried, ...] = ()
-    trees: frozenset[str] = frozenset()  # that did not hold
-    asked: str = ""  # by a review, of the next attempt
-    design: StepDesign | None = None
 
 
 @dataclass
@@ -91,8 +84,11 @@ class Desk:
             step.answer,
         )
 
+    def papers(self, task: Task, step: str) -> Path:
+        return self.folders.journal(task.id).parent / "steps" / step
+
     def folder(self, task: Task, step: str, attempt: int) -> Path:
-        made = self.folders.journal(task.id).parent / "steps" / step / str(attempt)
+        made = self.papers(task, step) / str(attempt)
         made.mkdir(parents=True, exist_ok=True)
         return made
 
@@ -113,11 +109,22 @@ def at_work(folders: Folders) -> tuple[Task, Run]:
 
 
 @contextlib.contextmanager
-def opened(place: Place, tell: Tell) -> Iterator[Desk]:
+def opened(place: Place, tell: Tell, purpose: str = "tr") -> Iterator[Desk]:
     """A desk on the project's current task, or on none, with the lock held."""
-    with requests.opened(place) as hands:
+    with requests.opened(place, purpose) as hands:
         folders = folders_at(place.start)
-        yield of(folders, hands, place, tell)
+        made = of(folders, hands, place, tell)
+        _settle_network(made, place)
+        yield made
+
+
+def _settle_network(desk: Desk, place: Place) -> None:
+    """A program that asks a model over the network lowers `full`, and is refused where that was promised."""
+    settings, wall = desk.crew.settings, desk.hands.box.wall
+    reached = {f"agent {settings.roles.bound_to(role)} as {role}": settings.network_of(role) for role in Role}
+    floor = max(settings.box.isolation, place.isolation or Isolation.NONE, key=lambda level: level.rank)
+    walls.refuse_network(wall, floor, {name: one for name, one in reached.items() if one is Network.HOST})
+    desk.domain.isolation = wall.stamp(reached.values())
 
 
 def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
@@ -126,24 +133,20 @@ def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
     settings = config.load(folders.root)
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
-    run_id = list(task.runs)[-1] if task.runs else ""
+    if task.passed or task.state is State.ABORTED:
+        task = Task()  # what was used for it is nothing that the next one begins with
+    run = list(task.runs.values())[-1] if task.runs else None
     crew = Crew(
         settings,
         folders.root,
         place.caller,
         hands.box,
-        run_id,
+        run.id if run else "",
         lambda event: note(folders, event),
-        Purse(Allowance.of(settings), since(task)),
+        Purse(Allowance.of(settings, costs.budget_of(run) if run else None), costs.since(task)),
         acting.by(hands, writable=False),
     )
     return Desk(folders, hands, crew, tell)
-
-
-def since(task: Task) -> Spent:
-    """What was spent since a person last gave leave."""
-    total, granted = task.spent_in_all, task.granted
-    return Spent(*(getattr(total, name) - getattr(granted, name) for name in Spent.__dataclass_fields__))
 
 
 def note(folders: Folders, event: events.Event) -> None:
@@ -160,7 +163,7 @@ def note(folders: Folders, event: events.Event) -> None:
 def refuse_if_asked(folders: Folders) -> None:
     why = steer.asked(folders)
     if why:
-        raise Interrupted(why, next_step="reflectloop tr --all")
+        raise Interrupted(why, next_step=onward.BY_AGENTS)
 
 
 def listed(value: object) -> list[Any]:

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.agents.shapes import Item
+from reflectloop.flow import costs
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.line import Outcome
 from reflectloop.flow.nine import reviews
 from reflectloop.flow.nine.briefs import Work, mending
 from reflectloop.flow.nine.desk import Desk
 from reflectloop.flow.nine.reviews import Found
-from reflectloop.state.fold import Run, Spent, Step, Task
+from reflectloop.state.fold import Run, Step, Task
 from reflectloop.world import clock, files
 
 MOST_APPENDED = 2  # rounds in which steps are appended; what is larger is a task of its own
@@ -111,7 +112,7 @@ def _lines(told: Told) -> Iterator[str]:
     if told.follow_up:
         yield from ("", "## For a follow-up task", "")
         yield from (f"- {one.place}: {one.problem}" for one in told.follow_up)
-    yield from ("", "## Cost", "", *costs(task))
+    yield from ("", "## Cost", "", *costs.table(task))
 
 
 def _judged(outcome: Outcome | None) -> Iterator[str]:
@@ -123,27 +124,3 @@ def _judged(outcome: Outcome | None) -> Iterator[str]:
     else:
         yield f"The gates let it through: {outcome.envelope.run_id}, {len(outcome.touched)} file(s) changed."
         yield from (f"- {one}" for one in outcome.touched)
-
-
-def costs(task: Task) -> list[str]:
-    """By step and role, and in all."""
-    rows = [(step or "plan", role, one) for step, roles in task.spent.items() for role, one in roles.items()]
-    if not rows:
-        return ["No agent was asked."]
-    head = ["| step | role | calls | turns | tokens | USD | seconds |", "|---|---|---|---|---|---|---|"]
-    return [*head, *(_row(*row) for row in [*rows, ("all", "", task.spent_in_all)])]
-
-
-def cost_data(task: Task) -> dict[str, Any]:
-    """The same as plain data."""
-
-    def plain(one: Spent) -> dict[str, Any]:
-        return {name: getattr(one, name) for name in Spent.__dataclass_fields__}
-
-    steps = {step: {role: plain(one) for role, one in roles.items()} for step, roles in task.spent.items()}
-    return {"in_all": plain(task.spent_in_all), "by_step": steps}
-
-
-def _row(step: str, role: str, one: Spent) -> str:
-    usd = f"{one.usd:.4f}" + (f" and {one.unpriced} unpriced" if one.unpriced else "")
-    return f"| {step} | {role} | {one.calls} | {one.turns} | {one.tokens} | {usd} | {one.wall_ms / 1000:.1f} |"

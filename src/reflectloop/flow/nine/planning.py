@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from reflectloop import policy
 from reflectloop.agents.shapes import Criterion, PlanDesign, PlannedStep
 from reflectloop.errors import AgentUnavailable, InvalidInput, InvalidPlan, NeedsInput
-from reflectloop.flow import views
+from reflectloop.flow import onward, views
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import briefs, context, designs
 from reflectloop.flow.nine import desk as desks
@@ -22,7 +22,7 @@ from reflectloop.flow.nine.designs import Settled, Subject
 from reflectloop.flow.nine.desk import Desk, Tell
 from reflectloop.flow.requests import Place
 from reflectloop.plan import load as plans
-from reflectloop.plan.model import Plan
+from reflectloop.plan.model import Budget, Plan
 from reflectloop.state import journal
 from reflectloop.state.fold import Task, fold
 from reflectloop.state.journal import Journal
@@ -40,7 +40,7 @@ class Planned(NamedTuple):
     design: PlanDesign
     rounds: int
     folder: Path
-    warnings: tuple[str, ...] = ()
+    file: Path  # from which it can be begun
 
 
 class Wish(NamedTuple):
@@ -57,22 +57,24 @@ def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
     folders = folders_at(place.start)
     leaks.refuse_words(wish.goal, "the goal")
     _refuse_running(folders)
-    with desks.opened(place, tell) as desk:
+    with desks.opened(place, tell, "tp") as desk:
         asked: list[Any] = []
         desk.crew.note = asked.append  # there is no task yet to write them to
         folder = folders.own / DESIGNS / clock.run_id(clock.now()).replace("RLOP", "D")
         folder.mkdir(parents=True, exist_ok=True)
-        settled = _given(wish.design) if wish.design else _designed(desk, wish.goal, folder)
+        given = _given(wish.design) if wish.design else None
+        settled = given.settled if given else _designed(desk, wish.goal, folder)
         design = _choose(settled, folder)
+        file = wish.design or folder / "design.json"
+        files.write_atomic(folder / "design.json", json.dumps(design.model_dump(mode="json"), indent=2) + "\n")
         faults = refusals(desk, design)
         if faults:
-            raise InvalidPlan(f"the design cannot be worked by: {faults[0]}", next_step=f"correct {folder}/design.json")
-        files.write_atomic(folder / "design.json", json.dumps(design.model_dump(mode="json"), indent=2) + "\n")
+            raise InvalidPlan(f"the design cannot be worked by: {faults[0]}", next_step=f"correct {file}")
         if not agree(design):
-            return Planned(None, design, settled.rounds, folder)
-        task_id = _open(desk, design, wish.goal or design.goal)
+            return Planned(None, design, settled.rounds, folder, file)
+        task_id = _open(desk, design, wish.goal or design.goal, given.limits if given else Budget())
         _tell_costs(folders, task_id, asked)
-        return Planned(task_id, design, settled.rounds, folder)
+        return Planned(task_id, design, settled.rounds, folder, file)
 
 
 def _refuse_running(folders: Folders) -> None:
@@ -86,19 +88,25 @@ def _refuse_running(folders: Folders) -> None:
         )
 
 
-def _given(path: Path) -> Settled[PlanDesign]:
+class _Given(NamedTuple):
+    settled: Settled[PlanDesign]
+    limits: Budget = Budget()  # a plan's own; a design has none, since who designs does not set its own limits
+
+
+def _given(path: Path) -> _Given:
     """A design as `tp` writes it, or a plan file of any form we read."""
     try:
         said = json.loads(path.read_bytes()) if path.suffix == ".json" else None
         if said is not None and "plan" not in said:
-            return Settled(PlanDesign.model_validate(said))
+            return _Given(Settled(PlanDesign.model_validate(said)))
     except OSError as fault:
         raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="reflectloop tp --from FILE") from fault
     except ValueError as fault:
         first = fault.errors()[0] if isinstance(fault, ValidationError) else None
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}" if first else str(fault)
         raise InvalidInput(f"{path} is no design: {why}", next_step=f"correct {path}") from fault
-    return Settled(_of_plan(plans.load(path).plan))
+    read = plans.load(path).plan
+    return _Given(Settled(_of_plan(read)), Budget(**read.limits.model_dump(include=set(Budget.model_fields))))
 
 
 def _of_plan(read: Plan) -> PlanDesign:
@@ -208,7 +216,7 @@ def _incomplete(design: PlanDesign) -> list[str]:
 # Beginning -------------------------------------------------------------------------------------------------------
 
 
-def _open(desk: Desk, design: PlanDesign, goal: str) -> str:
+def _open(desk: Desk, design: PlanDesign, goal: str, limits: Budget) -> str:
     op: dict[str, Any] = {
         "op": "triflow_plan_init",
         "taskName": design.title,
@@ -223,8 +231,10 @@ def _open(desk: Desk, design: PlanDesign, goal: str) -> str:
                 for number, one in enumerate(design.acceptance, 1)
             ],
             "may_change": design.may_change,
+            "limits": limits.model_dump(mode="json"),
         },
     }
+    desk.domain.made_by = onward.MADE_BY
     response = desk.request("write_plan_files", op, summary=design.title)
     if response.status != "ok":
         why = "; ".join(f"{one.field}: {one.error}" for one in response.errors) or response.status

@@ -15,13 +15,16 @@ from reflectloop.agents.shapes import FEWEST, MOST, Outcome, PlannedStep, StepDe
 from reflectloop.errors import AgentUnavailable, InvalidInput
 from reflectloop.fileops.response import Response
 from reflectloop.flow.domain import ATTEMPTS, Proven, proof
-from reflectloop.flow.nine import briefs, context, designs, proving, reviews
+from reflectloop.flow.nine import briefs, context, designs, past, proving, reflecting, reviews
 from reflectloop.flow.nine.acting import PROTO
 from reflectloop.flow.nine.briefs import Tried, Work
 from reflectloop.flow.nine.crew import Call
 from reflectloop.flow.nine.designs import Subject
-from reflectloop.flow.nine.desk import Desk, Past, listed, words
+from reflectloop.flow.nine.desk import Desk, listed, words
+from reflectloop.flow.nine.past import Past
 from reflectloop.flow.nine.proving import Shown
+from reflectloop.flow.nine.reflecting import Where
+from reflectloop.flow.recovery import MOST_INTERRUPTIONS
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Step, Task
@@ -68,6 +71,11 @@ class Turn:
     def work(self) -> Work:
         return self.desk.work(self.run, self.step)
 
+    def look(self) -> None:
+        """As the journal says now."""
+        self.task, self.run = self.desk.look()
+        self.step = self.run.steps[self.step.id]
+
     def keep(self, name: str, value: BaseModel | dict[str, Any]) -> None:
         said = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
         text = json.dumps(said, indent=2, ensure_ascii=False)
@@ -85,22 +93,33 @@ def preflight(turn: Turn) -> Ended | None:
     desk, step = turn.desk, turn.step
     if step.status == "blocked":
         return Ended("blocked", step.id, step.reason, f"reflectloop answer {step.id} TEXT")
-    if step.attempts - step.forgiven >= ATTEMPTS:
+    if _died(turn) and step.interrupted + 1 >= MOST_INTERRUPTIONS:
+        why = f"the engine died {MOST_INTERRUPTIONS} times in a row while it ran"
+        return block(turn, why, f"reflectloop answer {step.id} TEXT (what to do differently)")
+    if desk.past.step != step.id:
+        desk.past = past.recall(desk.papers(turn.task, step.id), turn.step)
+    if turn.step.attempts - step.forgiven >= ATTEMPTS:
         return _spent(turn)
-    if step.status == "running" and step.tree == desk.space.tree and desk.past.step != step.id:
-        # An engine died at it, and what it did died with its workspace: that was no attempt.
-        desk.crew.note(events.StepInterrupted(run_id=turn.run.id, step_id=step.id))
     op = {"op": "triflow_state_preflight", "step": step.id, "reason": desk.why}
     _done(desk.request("execute_step", op, summary=f"begin step {step.id}"))
-    turn.task, turn.run = desk.look()
-    turn.step = turn.run.steps[step.id]
+    turn.look()
     turn.attempt, turn.start = turn.step.attempts, desk.space.tree
     turn.origin = before(turn.run, step.id) or turn.start
-    turn.folder = desk.folder(turn.task, step.id, turn.attempt)
-    if desk.past.step != step.id:
-        desk.past = Past(step.id)
+    turn.folder = desk.papers(turn.task, step.id) / str(turn.attempt)
+    files.remove_tree(turn.folder)  # an attempt that its engine did not survive never was
+    turn.folder.mkdir(parents=True)
     desk.tell(f"step {step.id}, attempt {turn.attempt}: {turn.work.title}")
     return None
+
+
+def _died(turn: Turn) -> bool:
+    """Whether an engine died at it: what it did died with its workspace, and that was no attempt."""
+    desk, step = turn.desk, turn.step
+    if step.status != "running" or step.tree != desk.space.tree or desk.past.step == step.id:
+        return False
+    desk.crew.note(events.StepInterrupted(run_id=turn.run.id, step_id=step.id))
+    turn.look()
+    return True
 
 
 def before(run: Run, name: str) -> str:
@@ -228,12 +247,12 @@ def _by_commands(turn: Turn) -> Outcome:
 
 
 def _by_agent(turn: Turn) -> Outcome:
-    desk, past = turn.desk, turn.desk.past
+    desk, known = turn.desk, turn.desk.past
     assert turn.design  # noqa: S101 - the station before made it
-    signature = next((one.failure.signature for one in reversed(past.tried) if one.failure), "")
+    signature = next((one.failure.signature for one in reversed(known.tried) if one.failure), "")
     advice = context.advice(desk.folders.root, "failure" if signature else "step", turn.work.title, signature)
     prompt = briefs.execute(
-        turn.work, turn.design.approach, turn.request, past.tried, f"{past.asked}\n\n{advice}".strip()
+        turn.work, turn.design.approach, turn.request, known.tried, f"{known.asked}\n\n{advice}".strip()
     )
     act = desk.act()
     reply = desk.crew.ask(
@@ -284,21 +303,27 @@ def _verified(turn: Turn) -> Ended | None:
     return None
 
 
-def failed(
-    turn: Turn, why: str, failure: FailureRecord | None = None, output: str = "", *, keep: bool = False
-) -> Ended:
-    """An attempt that did not hold: written down for the next one, and taken back unless only details are wrong."""
-    desk, past = turn.desk, turn.desk.past
+def failed(turn: Turn, why: str, failure: FailureRecord | None = None, output: str = "", *, asked: str = "") -> Ended:
+    """An attempt that did not hold: written down for the next one, and taken back unless a review asks for more."""
+    desk = turn.desk
     approach = turn.outcome.approach or turn.outcome.summary if turn.outcome else ""
-    diff = desk.diff(turn.start, turn.end) if turn.end and turn.end != turn.start and not keep else ""
-    tried = Tried(turn.attempt, approach, why, failure, output, diff)
-    desk.past = past._replace(tried=(*past.tried, tried), trees=past.trees | {turn.end} - {turn.start, ""}, asked="")
+    changed = turn.end if turn.end != turn.start else ""
+    diff = desk.diff(turn.start, changed) if changed and not asked else ""
+    learnt = ""
+    if failure:
+        failure, learnt = reflecting.reflect(desk, failure, why, _where(turn))
+    tried = Tried(turn.attempt, approach, why, failure, output, diff, learnt)
+    desk.past = desk.past.plus(tried, changed, asked)
     desk.why = secrets.current().redact(why)[:2_000]
-    turn.keep("failed.json", {"why": why, "failure": failure.as_data() if failure else None})
+    past.keep(turn.folder, tried, changed, asked)
     desk.tell(f"step {turn.step.id}, attempt {turn.attempt} does not hold: {why.splitlines()[0]}")
-    if not keep:
+    if not asked:
         _take_back(turn)
     return Ended("again", turn.step.id, why)
+
+
+def _where(turn: Turn) -> Where:
+    return Where(turn.task.id, turn.run.id, turn.step.id, turn.attempt, turn.folder)
 
 
 def _take_back(turn: Turn) -> None:
@@ -318,7 +343,8 @@ def block(turn: Turn, reason: str, unblock: str) -> Ended:
 def _spent(turn: Turn) -> Ended:
     """Every attempt it may have: what was tried is said, and who can help."""
     desk, step = turn.desk, turn.step
-    why = desk.why or step.reason or "see the attempts"
+    last = desk.past.tried[-1].why if desk.past.tried else ""
+    why = desk.why or last or step.reason or "see the attempts"
     reason = f"{ATTEMPTS} attempts did not hold; the last: {why}"
     if step.status == "failed":
         desk.crew.note(
@@ -339,9 +365,8 @@ def review(turn: Turn) -> Ended | None:
     said = "; ".join(f"{one.place}: {one.problem}".removeprefix(": ") for one in found.items) or found.summary
     if found.verdict == "BLOCKED":
         return block(turn, f"the review stops: {said}", f"reflectloop answer {turn.step.id} TEXT")
-    ended = failed(turn, f"the review asks for another attempt: {said}", keep=not turn.commands)
-    turn.desk.past = turn.desk.past._replace(asked=briefs.mending(found.items))
-    return ended
+    asked = "" if turn.commands else briefs.mending(found.items)
+    return failed(turn, f"the review asks for another attempt: {said}", asked=asked)
 
 
 def finalize(turn: Turn) -> Ended | None:
@@ -355,6 +380,8 @@ def finalize(turn: Turn) -> Ended | None:
         why = "; ".join(one.error for one in response.errors) or response.status
         return failed(turn, f"it cannot be finalized: {why}")
     turn.keep("res.json" if not turn.commands else "final.json", response)
+    if turn.outcome:
+        reflecting.learn(desk, turn.outcome.approach or turn.outcome.summary, _where(turn))
     desk.past, desk.why = Past(""), ""
     desk.tell(f"step {turn.step.id} is done: {', '.join(words(one['command']) for one in turn.shown.held)}")
     return None

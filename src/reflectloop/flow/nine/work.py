@@ -8,10 +8,12 @@ from typing import NamedTuple
 from reflectloop.agents.shapes import Item
 from reflectloop.errors import (
     GateRejected,
+    Interrupted,
     NeedsInput,
     ReflectloopError,
     VerificationFailed,
 )
+from reflectloop.flow import onward
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.line import Observer, Outcome, Request
 from reflectloop.flow.nine import desk as desks
@@ -40,6 +42,14 @@ class Worked(NamedTuple):
 
 def work(place: Place, tell: Tell, observer: Observer | None = None, *, every: bool = False) -> Worked:
     """Steps until one is done (all of them with `every`), one is blocked, or nothing is left but the last word."""
+    try:
+        return _work(place, tell, observer, every=every)
+    except KeyboardInterrupt as stop:
+        said = "stopped by the user; what the step at work had done is gone, and it was no attempt"
+        raise Interrupted(said, next_step=onward.BY_AGENTS) from stop
+
+
+def _work(place: Place, tell: Tell, observer: Observer | None, *, every: bool) -> Worked:
     folders = folders_at(place.start)
     ended: list[Ended] = []
     appended, mended = 0, 0
@@ -51,13 +61,19 @@ def work(place: Place, tell: Tell, observer: Observer | None = None, *, every: b
         if last.appended:
             appended += 1
             continue
-        outcome = run(Request(place.start, resume=True, isolation=place.isolation, caller=place.caller), observer)
+        outcome = run(_last_word(place), observer)
         if not _can_mend(outcome, mended):
             return _told(folders, ended, last, outcome, outcome.error)
         mended += 1
         tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
         with desks.opened(place, tell) as desk:
             final.append(desk, "Mend what the gates refuse", _refused(outcome))
+
+
+def _last_word(place: Place) -> Request:
+    return Request(
+        place.start, resume=True, isolation=place.isolation, sandbox_root=place.sandbox_root, caller=place.caller
+    )
 
 
 def _steps(

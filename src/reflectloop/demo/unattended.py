@@ -1,0 +1,163 @@
+"""The story with agents, whose parts a script plays: a goal, a false claim, an edited test, a review, a patch."""
+
+from __future__ import annotations
+
+import importlib.resources
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.agents.shapes import PlanDesign
+from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, opened
+from reflectloop.errors import Internal
+from reflectloop.flow import costs, finish
+from reflectloop.flow.nine import planning, work
+from reflectloop.flow.nine.planning import Planned, Wish
+from reflectloop.flow.nine.work import Worked
+from reflectloop.flow.requests import Place
+
+_GOAL = "The last page is shown"
+_SCRIPT = "agents.yaml"
+_SETTINGS = f"""\
+[roles]
+planner = "script"
+second_planner = "script"
+executor = "script"
+reviewer = "script"
+
+[agents.script]
+file = "../{_SCRIPT}"
+"""
+
+
+class Beat(NamedTuple):
+    """A line that the engine must say, and what it means."""
+
+    part: str
+    kind: str
+    moral: str
+
+
+_BEATS = (
+    Beat(
+        "was said to be done, and no file differs",
+        "failed",
+        "the executor said that all tests pass; the engine looked, and nothing had changed",
+    ),
+    Beat(
+        "step 1 is done",
+        "step",
+        "green, and the reviewer was content; but the test that was red had only been renamed",
+    ),
+    Beat("step 2 is done", "step", "a step made of commands asked no executor"),
+    Beat(
+        "the gates refuse it",
+        "failed",
+        "the gates know the tests as they were, and name the one that no longer runs; the executor is told",
+    ),
+    Beat(
+        "the review asks for another attempt",
+        "failed",
+        "now the work is right; the reviewer, who saw only the change and the evidence, wants one thing more",
+    ),
+    Beat("step 3 is done", "step", "told what was wrong, it did it; red before, green after, the tests as they were"),
+)
+
+
+class _Ear:
+    """Tells what the engine says as it says it, and knows what it has yet to say."""
+
+    def __init__(self, say: Say) -> None:
+        self.say, self.left = say, list(_BEATS)
+
+    def hear(self, line: str) -> None:
+        beat = self.left[0] if self.left and self.left[0].part in line else None
+        if beat:
+            self.left.pop(0)
+            self.say(beat.kind, line)
+            self.say("moral", beat.moral)
+        else:
+            self.say("moral", line)
+
+
+def play(say: Say) -> None:
+    """Raises Internal when anything came out otherwise than told."""
+    with opened() as stage:
+        project = lay_out(stage / "pager", _SETTINGS)
+        shipped = importlib.resources.files("reflectloop.demo").joinpath(_SCRIPT)
+        (stage / _SCRIPT).write_bytes(shipped.read_bytes())
+        place = Place(project, sandbox_root=stage / "sandbox")
+        _plan(place, say)
+        done = _work(place, say)
+        check_untouched(project)
+        _report(done, say)
+        _apply(project, say)
+
+
+def _plan(place: Place, say: Say) -> None:
+    say("scene", "Two planners make a plan, and neither sees the other's")
+    say("do", f'reflectloop tp "{_GOAL}"')
+    agreed: list[PlanDesign] = []
+
+    def agree(design: PlanDesign) -> bool:
+        agreed.append(design)
+        return True
+
+    planned = planning.plan(place, Wish(_GOAL), agree, lambda line: say("moral", line))
+    first, second = (_design(planned, name) for name in ("design-first", "design-second"))
+    for who, design in (("planner", first), ("second planner", second), ("merged", planned.design)):
+        say("step", f"{who}: {design.title} ({len(design.steps)} step(s))")
+    _check_plan(planned, agreed, first, second)
+    say("answer", f"agreed to after {planned.rounds} round, shown, confirmed: task {planned.task_id}")
+
+
+def _design(planned: Planned, name: str) -> PlanDesign:
+    return PlanDesign.model_validate_json((planned.folder / f"{name}.json").read_bytes())
+
+
+def _check_plan(planned: Planned, agreed: list[PlanDesign], first: PlanDesign, second: PlanDesign) -> None:
+    if first == second or planned.rounds != 1 or agreed != [planned.design]:
+        raise Internal("demo: two designs that differ were to be merged in a round, and confirmed once")
+    prompts = [(planned.folder / f"{who}.prompt.md").read_text() for who in ("planner", "second_planner")]
+    if prompts[0] != prompts[1] or any(one.title in prompts[0] for one in (first, second)):
+        raise Internal("demo: neither planner was to see the other's design")
+
+
+def _work(place: Place, say: Say) -> Worked:
+    say("scene", "An executor that claims, cheats, is told, and does it")
+    say("do", "reflectloop tr --all")
+    ear = _Ear(say)
+    done = work.work(place, ear.hear, every=True)
+    if ear.left:
+        raise Internal(f"demo: the engine was to say: {ear.left[0].part}")
+    if done.error or done.outcome is None or done.task.state != "DONE":
+        raise Internal(f"demo: the task was to be done, and is {done.task.state}: {done.error}")
+    if {one.path for one in done.outcome.touched} != {"pager.py", "CHANGES.md"}:
+        raise Internal("demo: the patch was to hold the fix and its note, and no test")
+    say("answer", "OK, exit 0")
+    return done
+
+
+def _report(done: Worked, say: Say) -> None:
+    say("scene", "The final report, and what it cost")
+    text = done.report.read_text() if done.report else ""
+    table = costs.table(done.task)
+    if "The gates let it through" not in text or "\n".join(table) not in text:
+        raise Internal("demo: the report was to say what the gates said, and what it cost")
+    spent = done.task.spent_in_all
+    if not (spent.unpriced and spent.usd and spent.tokens):
+        raise Internal("demo: tokens and money were to be counted, and what is unknown apart")
+    say("do", f"cat .reflectloop/final/{done.task.id}-report.md")
+    for line in table:
+        say("moral", line)
+    say("moral", "what nobody knows the price of is said to be unknown, and never nothing")
+
+
+def _apply(project: Path, say: Say) -> None:
+    say("scene", "The patch is applied")
+    before = (project / "test_pager.py").read_bytes()
+    finish.apply(project, None, commit=False, branch=None, message=None, agree=lambda _: True)
+    say("do", "reflectloop apply")
+    check_tests(project)
+    if (project / "test_pager.py").read_bytes() != before:
+        raise Internal("demo: the tests were to stay as they are")
+    say("moral", "until now your files were as you left them; now the project's own tests pass")

@@ -1,0 +1,112 @@
+"""What an attempt that did not hold teaches: a ticket, the six steps on it, and, once it holds, what helped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop import secrets
+from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
+from reflectloop.flow import failedrun, learnt, lessons, reflection, tickets
+from reflectloop.flow.nine import briefs
+from reflectloop.flow.nine.briefs import Tried
+from reflectloop.flow.nine.crew import Call
+from reflectloop.flow.nine.desk import Desk
+from reflectloop.flow.tickets import Context, Opened, Shelf
+from reflectloop.knowledge import library
+from reflectloop.knowledge.lesson import Page, Sighting
+from reflectloop.knowledge.library import Draft
+from reflectloop.reflect import ticket as making
+from reflectloop.reflect.record import FailureRecord, class_of
+from reflectloop.reflect.trace import Reflection
+from reflectloop.terms import Role
+from reflectloop.world import clock
+
+_LONGEST = 1_000  # of what is said to have helped
+
+
+class Where(NamedTuple):
+    task: str
+    run: str
+    step: str
+    attempt: int
+    folder: Path
+
+
+def reflect(desk: Desk, failure: FailureRecord, why: str, where: Where) -> tuple[FailureRecord, str]:
+    """The failure, its class by how often it was met, and what the reflection says of it."""
+    times = 1 + sum(one.failure is not None and one.failure.signature == failure.signature for one in desk.past.tried)
+    kind = class_of(failure.category, code=failure.code, times_seen=times)
+    failure = failure.model_copy(update={"error_class": kind, "step": where.step, "attempt": where.attempt})
+    opened = _ticket(desk, failure, why, where)
+    try:
+        done = reflection.on_ticket(desk.folders, desk.crew.settings, opened, _analyst(desk, where))
+    except BudgetSpent:
+        raise
+    except ReflectloopError as fault:
+        desk.tell(f"the reflection on attempt {where.attempt} came to nothing: {fault.message}")
+        return failure, ""
+    report = done.rounds[-1].report
+    return failure, f"{report.error_analysis.root_cause} {report.learning_notes}".strip()
+
+
+def _ticket(desk: Desk, failure: FailureRecord, why: str, where: Where) -> Opened:
+    fixes = learnt.fixes(desk.folders, failure.signature)
+    made = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=where.run, said=why, fixes=fixes)
+    context = Context(
+        trigger="step_failure",
+        agent=desk.crew.name_of(Role.EXECUTOR) or "commands",
+        signature=failure.signature,
+        problem=why,
+        failure=failure,
+        known_fixes=fixes,
+    )
+    shelf = Shelf(desk.folders.journal(where.task).parent)
+    tickets.open_ticket(shelf, made, context)
+    return Opened(shelf, made, context)
+
+
+def _analyst(desk: Desk, where: Where) -> Any:  # noqa: ANN401 - a function of a report, or None
+    """A critic's own words in the report, where one is bound; the engine keeps to the facts."""
+    if not desk.crew.has(Role.CRITIC):
+        return None
+
+    def analyse(facts: Reflection) -> object:
+        prompt = briefs.reflect(json.dumps(facts.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        call = Call(Role.CRITIC, prompt, Reflection, where.folder, where.step, where.attempt, label="reflection")
+        try:
+            return desk.crew.need(call).data
+        except AgentFailed as fault:
+            desk.tell(fault.message)
+            return facts.model_dump(mode="json")
+
+    return analyse
+
+
+def learn(desk: Desk, approach: str, where: Where) -> None:
+    """What held after something else had not: advice for whoever meets the failure again, and never a command."""
+    failed = [one for one in desk.past.tried if one.failure]
+    if not failed or not approach.strip():
+        return
+    drafts = [
+        _draft(one, approach, where) for one in {one.failure.signature: one for one in failed if one.failure}.values()
+    ]
+    try:
+        library.keep(lessons.project_shelf(desk.folders), drafts, lessons.sitting())
+    except ReflectloopError as fault:
+        desk.tell(f"what step {where.step} taught was not kept: {fault.message}")
+
+
+def _draft(tried: Tried, approach: str, where: Where) -> Draft:
+    record = tried.failure
+    assert record  # noqa: S101 - only those with one are taken
+    page = Page(
+        kind="failfix",
+        title=failedrun.named(record),
+        signature=record.signature,
+        keywords=(record.category.lower(),),
+        fix=secrets.current().redact(approach)[:_LONGEST],
+    )
+    at = clock.stamp(clock.now())
+    return Draft(page, Sighting(lesson=page.id, at=at, run=where.run, step=where.step, level="L2"))
