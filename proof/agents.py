@@ -112,6 +112,10 @@ def _faults(scene: Scene, paper: Paper) -> None:
     paper.claim(f"{scene.kind}: a proxy that answers with HTML", done.told, holds=not done.reply.ok)
     done = scene.ask(*[say("")] * 20)
     paper.claim(f"{scene.kind}: an empty answer", done.told, holds=not done.reply.ok)
+    done = scene.ask(say("x " * (5 << 20)))
+    paper.claim(f"{scene.kind}: an answer of 10 MB", done.told, holds=done.reply.status == "error")
+    done = scene.ask(nowhere=True)
+    paper.claim(f"{scene.kind}: nobody there", done.told, holds=done.reply.status == "error" and done.seconds < 30)
     done = scene.ask(*[scene.shell("true")] * 9, bounds=Bounds(3, 60.0))
     paper.claim(
         f"{scene.kind}: more than 3 turns", done.told, holds=done.reply.status == "error" and len(done.seen) <= 4

@@ -28,7 +28,7 @@ from support import Repo
 
 __all__ = ["Line", "Model", "Seen", "Tokens", "Turn", "Verdict", "say"]  # what the claims are told with
 
-KEY = "dummy-" + hashlib.sha256(os.urandom(16)).hexdigest()  # stands for a key, and is looked for in every file
+KEY = hashlib.sha256(os.urandom(16)).hexdigest()  # stands for a key, and is looked for in every file
 _NOBODY = "http://127.0.0.1:9"
 MODELS = {"claude": "claude-sonnet-4-5", "codex": "gpt-5-codex", "gemini": "gemini-2.5-pro"}
 
