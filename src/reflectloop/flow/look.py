@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import standing, views
+from reflectloop.flow import onward, standing, views
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.state import events, latch, snapshot
 from reflectloop.state.fold import Run, Task
@@ -26,14 +26,7 @@ _BY_REQUESTS = "worked on by requests"
 _BY_AGENTS = "worked on by tr"
 _AT_WORK = "an engine is at work on it"
 _LAST_WORD = "every step is done; the last word is open"
-_ONWARD = {
-    _GONE: "reflectloop resume",
-    _PAUSED: "reflectloop resume",
-    _LAST_WORD: "reflectloop resume",
-    _AT_WORK: "reflectloop status",
-    _BY_AGENTS: "reflectloop tr --all",
-    _BY_REQUESTS: "reflectloop fileops REQUEST.json",
-}
+_ONWARD = {_GONE: onward.RESUME, _PAUSED: onward.RESUME, _AT_WORK: "reflectloop status"}
 
 
 def tasks(folders: Folders, load: Callable[[Path], Task] = snapshot.whole) -> list[Task]:
@@ -77,7 +70,9 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
     if current and not everything:
         known = [snapshot.load(folders.journal(current).parent)]
     task = next((one for one in known if one.id == current), None)
-    runs = [_run(folders, one, run) for one in known for run in one.runs.values()]
+    every = [(one, run) for one in known for run in one.runs.values()]
+    runs = [_run(folders, one, run) for one, run in every]
+    onwards = onward.command(every[-1][1]) if every else ""
     spaces = ledger.entries(folders.own)
     stop = latch.read_stop(folders.own)
     torn = applying.was_killed(folders.own / "tmp")
@@ -92,7 +87,7 @@ def status(start: Path, *, everything: bool) -> dict[str, Any]:
         "known_fixes": _known_fixes(folders, runs),
         "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
         "warnings": views.edited(folders.journal(current).parent) if current else [],
-        "next": "reflectloop unlock --reason TEXT" if stop else "reflectloop apply" if torn else _next(runs, at),
+        "next": "reflectloop unlock --reason TEXT" if stop else "reflectloop apply" if torn else _next(runs, onwards),
     }
 
 
@@ -127,15 +122,15 @@ def _note(folders: Folders, task: Task, run: Run) -> str:
     if task.state is State.PAUSED:
         return _PAUSED
     if run.mode == events.BY_REQUESTS:
-        return _note_by_requests(folders, task, run)
+        return _note_by_requests(folders, run)
     place = _at_work(folders, run.id)
     return f"running in {place}" if place else _GONE
 
 
-def _note_by_requests(folders: Folders, task: Task, run: Run) -> str:
+def _note_by_requests(folders: Folders, run: Run) -> str:
     if any(entry.fate == "at work" and entry.alive for entry in ledger.entries(folders.own)):
         return _AT_WORK
-    if standing.by_agents(task, run):
+    if onward.by_agents(run):
         return _BY_AGENTS
     left = any(step.status not in ("done", "skipped") for step in run.steps.values())
     return _BY_REQUESTS if left else _LAST_WORD
@@ -149,14 +144,14 @@ def _touched(folders: Folders, run: Run) -> int | None:
         return None
 
 
-def _next(runs: list[dict[str, Any]], at: dict[str, Any] | None) -> str:
+def _next(runs: list[dict[str, Any]], onwards: str) -> str:
     if not runs or runs[-1]["note"] == events.IMPORTED:
         return "reflectloop run PLAN"
     last = runs[-1]
     if last["note"].startswith("running"):
         return f"reflectloop log {last['run_id']}"
-    if at and at["status"] == "blocked" and last["note"] != _PAUSED:
-        return f"reflectloop answer {at['id']} TEXT"
+    if last["note"] in (_BY_REQUESTS, _BY_AGENTS, _LAST_WORD):
+        return onwards
     if last["note"] in _ONWARD:
         return _ONWARD[last["note"]]
     if last["status"] == "ok":

@@ -5,16 +5,14 @@ from __future__ import annotations
 from reflectloop.state import events
 from reflectloop.state.fold import Run
 
+MADE_BY = "tp"  # as the journal says it of a task
 RESUME = "reflectloop resume"
 BY_AGENTS = "reflectloop tr --all"
 BY_REQUESTS = "reflectloop fileops REQUEST.json"
 
 
-MADE_BY = "tp"  # as the journal says it of a task
-
-
 def by_agents(run: Run) -> bool:
-    """Whether `tr` goes on with it: `tp` planned it."""
+    """Whether `tp` planned it: `tr` then goes on with it."""
     return run.mode == events.BY_REQUESTS and run.objective.get("made_by") == MADE_BY
 
 

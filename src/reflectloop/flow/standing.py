@@ -6,17 +6,12 @@ from typing import Any
 
 from reflectloop import config
 from reflectloop.errors import ReflectloopError
-from reflectloop.flow import costs, onward, views
+from reflectloop.flow import costs, views
 from reflectloop.flow.costs import Allowance
 from reflectloop.flow.folders import Folders
 from reflectloop.plan.model import Budget
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Task
-
-
-def by_agents(task: Task, run: Run) -> bool:
-    """Whether `tr` goes on with it: `tp` made it, or agents have already worked on it."""
-    return onward.by_agents(run) or (run.mode == events.BY_REQUESTS and bool(task.spent))
 
 
 def step_of(task: Task) -> dict[str, Any] | None:

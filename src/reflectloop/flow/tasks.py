@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopError
-from reflectloop.flow import views
+from reflectloop.flow import onward, views
 from reflectloop.flow.folders import TASK_ID, Folders, pointed
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events, journal, latch
@@ -185,13 +185,9 @@ def unlock(folders: Folders, reason: str) -> Unlocked:
     if owner:
         clear(folders, owner.id, "unlock", reason)
     latch.clear_stop(folders.own)
-    return Unlocked(stop, owner.plan_path if owner else "", owner is not None and _is_by_agents(owner))
-
-
-def _is_by_agents(task: Task) -> bool:
-    from reflectloop.flow import standing  # noqa: PLC0415 - only who unlocks asks
-
-    return standing.by_agents(task, list(task.runs.values())[-1])
+    return Unlocked(
+        stop, owner.plan_path if owner else "", owner is not None and onward.by_agents(list(owner.runs.values())[-1])
+    )
 
 
 def _all(folders: Folders) -> list[Task]:
