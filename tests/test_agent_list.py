@@ -157,3 +157,13 @@ def running(program: Path) -> bool:
             if mark in (folder / "cmdline").read_bytes():
                 return True
     return False
+
+
+def test_a_program_of_the_project_is_found_where_it_is_tried(repo: Repo) -> None:
+    repo.write("tools/agent.py", "import beside; print(beside.SAYS)\n")
+    repo.write("tools/beside.py", 'SAYS = \'{"text": "ready"}\'\n')
+    settings = '[roles]\nexecutor = "own"\n[agents.own]\nkind = "command"\nrun = ["python3", "tools/agent.py"]\n'
+    repo.write("reflectloop.toml", settings)
+    answer = repo.run("agents", "--check", "--json")
+    assert answer.code == 0, answer.stdout
+    assert next(row for row in answer.json["data"]["agents"] if row["name"] == "own")["tried"]["status"] == "ok"

@@ -80,7 +80,8 @@ def _show(found: Listed) -> None:
         kind = f" ({row.kind})" if row.kind != row.name else ""
         told = ", ".join([*([row.probe.version] if row.probe.version else []), *_abilities(row)])
         roles = f"  → {', '.join(row.roles)}" if row.roles else ""
-        say(f"{paint(*_MARKS[row.state])} {row.name + kind:20} {told or row.state}{roles}")
+        mark = _MARKS["unavailable" if row.tried and not row.tried.ok else row.state]
+        say(f"{paint(*mark)} {row.name + kind:20} {told or row.state}{roles}")
         if row.keys and row.state != "not set up":
             say(f"  {'':20} {', '.join(f'{name} {state}' for name, state in row.keys.items())}")
         if row.probe.problem:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -141,20 +142,40 @@ def _tried(row: Row, settings: Config, root: Path, caller: Mapping[str, str], ca
     if row.state != "ready" or row.kind == "script":
         return row
     try:
-        return row._replace(tried=_ask(agents.bind(row.name, settings, caller, root), settings, caller, cancel))
+        backend = agents.bind(row.name, settings, caller, root)
+        own = [root / word for word in settings.agent(row.name).run if not Path(word).is_absolute()]
+        beside = [(path, path.relative_to(root)) for path in own if path.is_file()]
+        return row._replace(tried=_ask(backend, settings, caller, cancel, beside))
     except ReflectloopError as fault:
         return row._replace(tried=Reply("error", reason=fault.message))
 
 
-def _ask(agent: Backend, settings: Config, caller: Mapping[str, str], cancel: process.Cancel) -> Reply:
-    """In a folder with nothing of the project in it, as one who may only look."""
+def _ask(
+    agent: Backend,
+    settings: Config,
+    caller: Mapping[str, str],
+    cancel: process.Cancel,
+    beside: Sequence[tuple[Path, Path]] = (),
+) -> Reply:
+    """In a folder with nothing of the project in it but its own program, as one who may only look."""
     with _scratch() as (top, space):
+        for source, name in beside:
+            _lay(source, space.repo / name, alone=name.parent == Path())
         wall = walls.reach(settings.box.isolation, settings.box.strongest)
         home = top / "agent"
         home.mkdir()
         box = Box.by(settings, space, caller, wall, None, cancel).for_agent(home, read_only=True)
         reply = agent.run(Asking(Role.RESEARCHER, _PROMPT, box, top / "logs", _CHECK))
         return reply._replace(raw_log=None)
+
+
+def _lay(source: Path, target: Path, *, alone: bool) -> None:
+    """A program and, where it has a folder of its own, what lies there with it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if alone:
+        shutil.copyfile(source, target)
+    else:
+        shutil.copytree(source.parent, target.parent, symlinks=True, dirs_exist_ok=True)
 
 
 @contextlib.contextmanager
