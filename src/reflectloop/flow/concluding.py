@@ -83,6 +83,7 @@ def _checks(run: Run) -> Iterator[tuple[str, Check]]:
 def tree_of(folders: Folders, store: Store, task: Task, run: Run) -> str:
     """What the last request left; where its pointer is lost, what the last finished step left."""
     answers = Answers(folders, store)
-    if answers.now.task == task.id and answers.has(answers.now.tree):
+    behind = answers.is_behind(run.stands)
+    if answers.now.task == task.id and answers.has(answers.now.tree) and not behind:
         return answers.now.tree
     return run.reached

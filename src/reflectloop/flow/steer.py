@@ -143,6 +143,8 @@ def skip(start: Path, step_id: str, reason: str) -> Steered:
         hold.book.append(events.StepSkipped(run_id=hold.run.id, step_id=step_id, reason=reason))
         if onward.by_agents(hold.run):
             _go_back(hold, hold.run.reached)  # an attempt that a review refused may stand there
+        elif hold.run.mode == events.BY_REQUESTS and step.status == "running":
+            _go_back(hold, hold.run.stands)
         return Steered(hold.task.id, hold.run.id, f"step {step_id} is skipped", hold.onward(), (step_id,))
 
 
