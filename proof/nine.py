@@ -19,10 +19,10 @@ ROLES = ("planner", "second_planner", "executor", "reviewer")
 ABOUT = (
     "Three tasks on the sources of real packages, as published but for `.gitignore`, in git repositories with a "
     "`.venv`: a fix (an expression of the package is broken and committed first), a feature with two acceptance "
-    "criteria, a refactoring. Planner, second planner, executor and reviewer are scripts; `tp GOAL --yes`, `tr --all`, "
-    "`answer`, `receipt verify` and `apply` are processes as a user starts them. What they leave is then compared by a "
-    "reader of its own (`proof/agreement.py`), which knows the files and not the product. CPU is of the engine, with "
-    "git and its other tools; what runs in the box is not in it."
+    "criteria, a refactoring. Planner, second planner, executor and reviewer are scripts; `tp GOAL --yes`, `tr "
+    "--all`, `answer`, `receipt verify` and `apply` are processes as a user starts them. What they leave is then "
+    "compared by a reader of its own (`proof/agreement.py`), which knows the files and not the product. CPU is of "
+    "the engine, with git and its other tools; what runs in the box is not in it."
 )
 # One word each, in a file that people or programs go by: what is found in an honest task must not be found after it.
 FORGERIES = (

@@ -140,6 +140,26 @@ def test_killed_in_the_final_judgement_no_step_is_done_again(scene: Scene) -> No
     assert not [one for one in scene.history() if isinstance(one, events.StepInterrupted)]
 
 
+def test_what_the_journal_calls_done_is_there_although_its_engine_died_before_it_said_where(scene: Scene) -> None:
+    pointer = scene.begin().repo.path / ".reflectloop/requests/pointer.json"
+    before = pointer.read_bytes()
+    scene.work(every=False)
+    assert scene.steps()["1"].status == "done"
+    pointer.write_bytes(before)  # killed between the two writes
+    scene.done()
+
+
+def test_killed_when_all_was_decided_and_nothing_written_it_is_told_by_the_next_engine(scene: Scene) -> None:
+    done = scene.begin().work()
+    assert done.report
+    (scene.repo.latest() / "envelope.yaml").unlink()
+    done.report.unlink()
+    told = scene.work()
+    assert told.report == done.report
+    assert f"The gates let it through: {done.run.id}, 2 file(s)" in done.report.read_text()
+    scene.apply()
+
+
 def test_what_was_tried_and_asked_for_is_told_to_whoever_goes_on_after_a_death(scene: Scene) -> None:
     item = {"file": "calc.py", "problem": "no docstring"}
     scene.begin(

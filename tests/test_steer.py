@@ -167,3 +167,16 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(chain: Repo) -> None
     assert chain.run("rewind", "c").code == 12
     assert chain.run("pause").code == 14
     assert journal(chain) == before
+
+
+@pytest.mark.parametrize("again", ["retry", "run"])
+def test_a_task_that_was_given_up_is_never_begun_again(repo: Repo, again: str) -> None:
+    plan = repo.steps("test -e there")
+    assert repo.run("run", plan).code == 30
+    assert repo.run("abort", "--reason", "enough").code == 0
+    repo.write("there", "")
+    answer = repo.run("retry", "--reason", "mended") if again == "retry" else repo.run("run", plan)
+    assert answer.code == (14 if again == "retry" else 0), answer.stderr
+    status = repo.run("status", "--json")
+    assert status.code == 0
+    assert repo.run("tasks").code == 0

@@ -386,3 +386,12 @@ def test_a_script_that_fails_says_nothing_of_another_that_the_same_shell_runs(re
     held = calling.call(calling.Order(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
     assert held.outcome.attempts == 0
     assert calling.call(calling.Order(("sh", "-c", "exit 0")), repo.path, show=quiet, tell=quiet).outcome.ok
+
+
+def test_a_secret_in_a_command_is_not_kept_with_its_breaker(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = "vR4" * 13 + "x"
+    monkeypatch.setenv("SERVICE_API_KEY", value)
+    assert repo.run("call", "--", "sh", "-c", f"echo {value}; exit 3").code != 0
+    kept = [path for path in (repo.path / ".reflectloop").rglob("*") if path.is_file()]
+    assert any(path.name == "tools.json" for path in kept)
+    assert not [path for path in kept if value.encode() in path.read_bytes()]

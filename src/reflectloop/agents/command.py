@@ -21,6 +21,7 @@ from reflectloop.fileops.steps import Strict
 from reflectloop.terms import Role
 
 PROTO: Literal["reflectloop.agent.v1"] = "reflectloop.agent.v1"
+MOST_TOKENS = 10**12
 _HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first words"
 
 
@@ -54,10 +55,10 @@ class Request(Strict):
 
 
 class Tokens(Strict):
-    input_tokens: int = Field(default=0, ge=0)
-    output_tokens: int = Field(default=0, ge=0)
-    cache_read_tokens: int = Field(default=0, ge=0)
-    cache_write_tokens: int = Field(default=0, ge=0)
+    input_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    output_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    cache_read_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    cache_write_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
 
 
 class Result(Strict):
@@ -70,7 +71,7 @@ class Result(Strict):
     more: bool = Field(default=False, description="whether it wants to be asked again, with what came of its ops")
     session_id: str | None = None
     usage: Tokens = Tokens()
-    cost_usd: float | None = Field(default=None, ge=0)
+    cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     denials: tuple[str, ...] = ()
     reason: str = ""
 

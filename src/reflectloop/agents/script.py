@@ -49,8 +49,8 @@ class Entry(BaseModel):
     answer: dict[str, Any] | None = None
     text: str = ""
     reason: str = ""
-    usage: dict[Kind, Annotated[int, Field(ge=0)]] = {}
-    cost_usd: Annotated[float, Field(ge=0)] | None = 0.0
+    usage: dict[Kind, Annotated[int, Field(ge=0, le=10**12)]] = {}
+    cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = 0.0
 
     def fits(self, asking: Asking) -> bool:
         return (

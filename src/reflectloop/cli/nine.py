@@ -15,6 +15,7 @@ from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import NeedsInput
 from reflectloop.flow import costs
 from reflectloop.flow.nine import planning, work
+from reflectloop.flow.nine.briefs import one_line
 from reflectloop.flow.nine.planning import Planned, Wish
 from reflectloop.flow.nine.reviews import Found
 from reflectloop.flow.nine.work import Worked
@@ -22,6 +23,7 @@ from reflectloop.flow.requests import Place
 from reflectloop.terms import Isolation
 
 _LEVELS = click.Choice([str(level) for level in Isolation])
+_LONGEST = 1_000  # of a line that tells how it goes on
 _isolation = click.option("--isolation", type=_LEVELS, help="The least isolation it may have.")
 
 
@@ -61,7 +63,10 @@ def tp(
             return True
         if as_json or not sys.stdin.isatty():
             return False
-        return click.confirm("Begin with this plan?", default=True, err=True)
+        try:
+            return click.confirm("Begin with this plan?", default=True, err=True)
+        except click.Abort:
+            return False  # where the design lies is told all the same
 
     done = planning.plan(place, Wish(goal or "", design), agree, _teller(quiet=as_json))
     _told_plan(done, as_json=as_json)
@@ -88,17 +93,17 @@ def _told_plan(done: Planned, *, as_json: bool) -> None:
 
 def _show_design(design: PlanDesign) -> None:
     say(f"{design.title}  (track {design.track})")
-    say(f"goal: {design.goal}")
+    say(f"goal: {one_line(design.goal)}")
     for number, step in enumerate(design.steps, 1):
         say(f"{number}. {step.title}")
         for line in step.commands:
-            say(f"     $ {line}")
+            say(f"     $ {one_line(line)}")
         for line in step.checks:
-            say(f"     check {line}")
+            say(f"     check {one_line(line)}")
     for one in design.acceptance:
-        say(f"{one.id}: {one.text}" + (f"  (check {one.check})" if one.check else ""))
+        say(f"{one.id}: {one_line(one.text)}" + (f"  (check {one_line(one.check)})" if one.check else ""))
     for risk in design.risks:
-        say(f"risk: {risk}")
+        say(f"risk: {one_line(risk)}")
 
 
 @click.command()
@@ -132,16 +137,16 @@ def _told_papers(done: Worked) -> None:
 
 
 def _told_work(done: Worked, *, as_json: bool) -> None:
-    onward = "reflectloop apply" if done.outcome else "reflectloop tr"
+    changed = done.outcome is not None and bool(done.outcome.touched)
+    onward = "reflectloop tr" if done.outcome is None else "reflectloop apply" if changed else "reflectloop status"
     if as_json:
         render.answer("tr", _as_data(done), next_step=onward)
         return
     steps = done.run.steps.values()
-    ready = sum(step.status in ("done", "skipped") for step in steps)
-    say(
-        f"{colours()('green', 'OK')}: {ready} of {len(steps)} step(s) done; task {done.task.id} is {done.task.state}",
-        err=True,
-    )
+    ready, left_out = (sum(step.status == status for step in steps) for status in ("done", "skipped"))
+    told = f"{ready} of {len(steps)} step(s) done" + (f", {left_out} skipped" if left_out else "")
+    what = "" if done.outcome is None or changed else "; nothing changed"
+    say(f"{colours()('green', 'OK')}: {told}{what}; task {done.task.id} is {done.task.state}", err=True)
     say(f"next: {onward}", err=True)
 
 
@@ -181,8 +186,8 @@ def _told_review(found: Found, *, as_json: bool) -> None:
         return
     say(f"{found.verdict} by {', '.join(found.by)}")
     for one in found.items:
-        say(f"  {one.severity}: {one.place + ': ' if one.place else ''}{one.problem} {one.fix}".rstrip())
+        say(f"  {one.severity}: {one_line(f'{one.place}: {one.problem} {one.fix}'.removeprefix(': '))}")
 
 
 def _teller(*, quiet: bool) -> Any:  # noqa: ANN401 - a function of a line
-    return (lambda _line: None) if quiet else (lambda line: say(line, err=True))
+    return (lambda _line: None) if quiet else (lambda line: say(one_line(line, _LONGEST), err=True))

@@ -15,6 +15,8 @@ from reflectloop.fileops.hands import Answered, count_on
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import Response
 from reflectloop.flow.folders import Folders
+from reflectloop.state import events, journal
+from reflectloop.state.fold import fold
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 from reflectloop.world import files
@@ -32,6 +34,7 @@ class _Now(NamedTuple):
     number: int = 0  # of the last one
     failures: Mapping[str, int] = {}
     denied: int = 0  # requests with a command that the policy refuses
+    stands: str = ""  # the tree that the task's journal named when this was written
 
 
 class Answers:
@@ -53,12 +56,20 @@ class Answers:
     def logs(self) -> Path:
         return self._folder / "logs"
 
-    def begin(self, task: str | None, base: str, tree: str) -> str:
+    def begin(self, task: str | None, base: str, tree: str, stands: str = "") -> str:
         """The tree to go on with: where the last request of this task on this project left off, else `tree`."""
-        if (self.now.task, self.now.base) != (task, base) or not self.has(self.now.tree):
+        same = (self.now.task, self.now.base) == (task, base)
+        if not same or not self.has(self.now.tree):
             self.anew = bool(self.now.number)
             self.now = self.now._replace(task=task, base=base, tree=tree, failures={})
+        elif self.is_behind(stands):
+            self.now = self.now._replace(tree=tree)
+        self.now = self.now._replace(stands=stands)
         return self.now.tree
+
+    def is_behind(self, stands: str) -> bool:
+        """Whether an engine died between the journal and the pointer: the journal is what is true."""
+        return self.now.stands not in ("", stands)
 
     def serve(self, space: Workspace) -> None:
         self._space = space
@@ -79,6 +90,8 @@ class Answers:
         """Tree, answer, pointer, in this order: the last of them makes it true."""
         number = self.now.number + 1
         self._follow()
+        if any(op.op.startswith("triflow_") for op in request.ops):
+            self.now = self.now._replace(stands=self._stands())
         tree = self._kept_tree()
         said = {
             "number": number,
@@ -104,8 +117,15 @@ class Answers:
         return self.now.failures.get(purpose, 0)
 
     def go_back(self, tree: str) -> None:
-        self.now = self.now._replace(tree=tree)
+        self.now = self.now._replace(tree=tree, stands=self._stands())
         self._point()
+
+    def _stands(self) -> str:
+        """What the journal of the current task names now; nothing where requests do not work on it."""
+        current = self._folders.current_task()
+        runs = fold(journal.read(self._folders.journal(current))).runs if current else {}
+        last = list(runs.values())[-1] if runs else None
+        return last.stands if last and last.mode == events.BY_REQUESTS else ""
 
     def denied(self) -> int:
         self.now = self.now._replace(denied=self.now.denied + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,11 @@ _FILE = "tools.json"
 _LARGEST = 1 << 20
 
 
+def _name(tool: str) -> str:
+    """A tool can be a whole command, and a command can hold a secret."""
+    return hashlib.sha256(tool.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
 class KeptBreakers(Breakers):
     """Times are the machine's since it started, the same for all its processes; what is older than that is void."""
 
@@ -27,11 +33,13 @@ class KeptBreakers(Breakers):
         self._path = folders.own / _FOLDER / _FILE
 
     def enter(self, tool: str, now: float) -> bool:
+        tool = _name(tool)
         if not self._path.exists():
             return super().enter(tool, now)
         return self._locked(now, lambda: super(KeptBreakers, self).enter(tool, now))
 
     def leave(self, tool: str, now: float, *, well: bool) -> None:
+        tool = _name(tool)
         if well and not self._path.exists():  # what goes well leaves nothing behind
             return
         self._locked(now, lambda: super(KeptBreakers, self).leave(tool, now, well=well))

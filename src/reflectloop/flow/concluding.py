@@ -25,11 +25,12 @@ def refuse_open(folders: Folders, task: Task, run: Run) -> None:
     left = [step for step in run.steps.values() if step.status not in ("done", "skipped")]
     if not left:
         return
-    if task.state is State.PAUSED:
+    lifted = "the pause is over; " if task.state is State.PAUSED else ""
+    if lifted:
         _end_pause(folders, task, run)
     step, by = left[0], "agents" if onward.by_agents(run) else "requests"
     raise NothingToDo(
-        f"step {step.id} of task {task.id} is {step.status}; its steps are done by {by}",
+        f"{lifted}step {step.id} of task {task.id} is {step.status}; its steps are done by {by}",
         next_step=onward.command(run),
     )
 
@@ -84,6 +85,7 @@ def _checks(run: Run) -> Iterator[tuple[str, Check]]:
 def tree_of(folders: Folders, store: Store, task: Task, run: Run) -> str:
     """What the last request left; where its pointer is lost, what the last finished step left."""
     answers = Answers(folders, store)
-    if answers.now.task == task.id and answers.has(answers.now.tree):
+    behind = answers.is_behind(run.stands)
+    if answers.now.task == task.id and answers.has(answers.now.tree) and not behind:
         return answers.now.tree
     return run.reached

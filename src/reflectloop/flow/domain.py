@@ -23,6 +23,7 @@ from reflectloop.fileops.steps import (
 )
 from reflectloop.flow import views
 from reflectloop.flow.folders import Folders
+from reflectloop.policy import Policy
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Step, Task, advance, fold
 from reflectloop.state.journal import Entry, Journal
@@ -54,6 +55,7 @@ class Tasks:
     base_commit: str
     isolation: str
     box: Box | None = None
+    policy: Policy | None = None  # what checks are judged by before they run
     pending: list[events.Event] = field(default_factory=list)
     opened: str | None = None  # a task that this request opened
     proven: Proven | None = None  # what the engine has already run
@@ -225,6 +227,9 @@ class Tasks:
     def _check(self, number: int, command: object) -> events.Json:
         assert self.box  # noqa: S101 - requests are carried out in one
         words = command if isinstance(command, str) else tuple(str(word) for word in command)  # type: ignore[attr-defined]
+        verdict = self.policy.judge(words) if self.policy else None
+        if verdict and not verdict.allowed:
+            raise Refusal(f"check {number} of the step may not run: {verdict.reason} ({verdict.rule})")
         log = self.folders.scratch / f"check-{clock.run_id(clock.now())}.log"
         try:
             done = self.box.run(Order(words, self.box.workspace.resolve("."), log, _CHECK_TIMEOUT_S))

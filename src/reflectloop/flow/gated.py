@@ -111,7 +111,7 @@ def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
         whole=line.by_requests,
     )
     line.warnings += found.notes
-    if line.by_requests or not (line.point and line.point.run.decision):
+    if not line.over and (line.by_requests or not (line.point and line.point.run.decision)):
         line.journal.append(
             events.Judged(
                 run_id=line.run_id,

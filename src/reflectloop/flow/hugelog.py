@@ -12,7 +12,7 @@ import re2
 
 from reflectloop.verify.reports import plain
 
-_WHOLE = 24 << 20  # what is smaller is taken as it is
+_WHOLE = 6 << 20  # what is smaller is taken as it is
 _HEAD, _TAIL = 2 << 20, 6 << 20
 _MOST_LINES = 8_000  # of the beginning, and of what lies between: as many as are looked at
 _PIECE = 1 << 20

@@ -24,6 +24,7 @@ _GONE = "its engine is gone"
 _PAUSED = "paused"
 _BY_REQUESTS = "worked on by requests"
 _BY_AGENTS = "worked on by tr"
+_ABORTED = "aborted"
 _AT_WORK = "an engine is at work on it"
 _LAST_WORD = "every step is done; the last word is open"
 _ONWARD = {_GONE: onward.RESUME, _PAUSED: onward.RESUME, _AT_WORK: "reflectloop status"}
@@ -119,6 +120,8 @@ def _note(folders: Folders, task: Task, run: Run) -> str:
         return events.IMPORTED
     if run.status != "running":
         return "applied" if run.applied else ""
+    if task.state is State.ABORTED:
+        return _ABORTED
     if task.state is State.PAUSED:
         return _PAUSED
     if run.mode == events.BY_REQUESTS:
@@ -145,7 +148,7 @@ def _touched(folders: Folders, run: Run) -> int | None:
 
 
 def _next(runs: list[dict[str, Any]], onwards: str) -> str:
-    if not runs or runs[-1]["note"] == events.IMPORTED:
+    if not runs or runs[-1]["note"] in (events.IMPORTED, _ABORTED):
         return "reflectloop run PLAN"
     last = runs[-1]
     if last["note"].startswith("running"):

@@ -91,6 +91,7 @@ class _Stands(NamedTuple):
     task: str | None
     base: str
     tree: str
+    named: str = ""  # the same, where requests work on it
 
 
 class _Ground:
@@ -118,14 +119,14 @@ class _Ground:
         answers = Answers(self.folders, store)
         stands = self._stands(base.tree)
         tree = stands.tree if answers.has(stands.tree) else base.tree
-        self.tree = answers.begin(stands.task, stands.base, tree)
+        self.tree = answers.begin(stands.task, stands.base, tree, stands.named)
         self.space = space = self._lay_out(found, store, base, wall)
         answers.serve(space)
         cgroup.sweep()
         self.limiter = Limiter(space.name, limits.wanted(self.config.box)) if wall.level is Isolation.FULL else None
         box = Box.by(self.config, space, self.place.caller, wall, self.limiter)
         rules = policy.of(self.config.policy, self.folders.root).in_workspace
-        domain = self.place.domain or Tasks(self.folders, base.tree, base.commit, wall.stamp(()), box)
+        domain = self.place.domain or Tasks(self.folders, base.tree, base.commit, wall.stamp(()), box, rules)
         self.hands = Hands(space, box, domain, answers, answers.logs, policy=rules)
         if answers.anew:
             self.hands.notes.append("the task or the project is another now: this begins where that stands")
@@ -158,7 +159,7 @@ class _Ground:
             raise NothingToDo(f"task {task.id} is paused", next_step="reflectloop resume")
         last = list(task.runs.values())[-1] if task.runs else None
         if last and last.mode == events.BY_REQUESTS and last.status == "running":
-            return _Stands(name, last.base_tree, last.reached)
+            return _Stands(name, last.base_tree, last.stands, last.stands)
         ends = [run.end_tree for run in task.runs.values() if run.end_tree]
         return _Stands(name, now, ends[-1] if ends else now)
 

@@ -109,6 +109,7 @@ def abort(start: Path, reason: str) -> Steered:
     leaks.refuse_words(reason, "the reason")
     _stop_engine(folders_at(start))
     with _held(start, "abort") as hold:
+        (hold.folders.own / _ASKED).unlink(missing_ok=True)  # nothing is left to pause
         for name in [step.id for step in hold.run.steps.values() if step.status == "running"]:
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=name))
         hold.book.append(events.Aborted(reason=reason))
@@ -143,6 +144,8 @@ def skip(start: Path, step_id: str, reason: str) -> Steered:
         hold.book.append(events.StepSkipped(run_id=hold.run.id, step_id=step_id, reason=reason))
         if onward.by_agents(hold.run):
             _go_back(hold, hold.run.reached)  # an attempt that a review refused may stand there
+        elif hold.run.mode == events.BY_REQUESTS and step.status == "running":
+            _go_back(hold, hold.run.stands)
         return Steered(hold.task.id, hold.run.id, f"step {step_id} is skipped", hold.onward(), (step_id,))
 
 

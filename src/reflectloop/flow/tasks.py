@@ -14,6 +14,7 @@ from reflectloop.plan.load import Loaded
 from reflectloop.state import events, journal, latch
 from reflectloop.state.fold import COUNTED, Task, fold
 from reflectloop.state.journal import Journal, OnEvent
+from reflectloop.state.transitions import State
 from reflectloop.world import clock, files
 
 # What stops the whole project, whoever comes next.
@@ -39,7 +40,8 @@ def find_open(folders: Folders, key: str) -> Task | None:
     if task_id is None:
         return None
     task = fold(journal.read(folders.journal(task_id)))
-    return task if task.plan_path == key and not task.passed else None
+    over = task.passed or task.state is State.ABORTED
+    return task if task.plan_path == key and not over else None
 
 
 def open_journal(
@@ -142,7 +144,7 @@ def latched_task(folders: Folders) -> Task:
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
     last = list(task.runs.values())[-1:] if task.runs else []
-    if task.passed or not (task.latch or any(run.status == "failed" for run in last)):
+    if task.passed or task.state is State.ABORTED or not (task.latch or any(run.status == "failed" for run in last)):
         raise NothingToDo("no failed task is waiting here", next_step="reflectloop run PLAN")
     return task
 

@@ -226,7 +226,7 @@ def claims(read: Read, changed: Iterable[str]) -> list[Reason]:
     """Whether the files that are said to be changed are those that are."""
     if read.contract.files_changed is None:
         return []
-    said, real = {path.removeprefix("./") for path in read.contract.files_changed}, set(changed)
+    said, real = {path.removeprefix("./") for path in read.contract.files_changed}, {_shown(path) for path in changed}
     parts = [
         f"{words} {', '.join(sorted(names)[:5])}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004
         for words, names in (("changed and not claimed:", real - said), ("claimed and not changed:", said - real))
@@ -238,12 +238,17 @@ def claims(read: Read, changed: Iterable[str]) -> list[Reason]:
     return [Reason(Decision.REDO, "contract.files", text, "claim exactly what was changed")]
 
 
+def _shown(path: str) -> str:
+    """A name that is no text, as text."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 # Filling ----------------------------------------------------------------------------------------------------------
 
 
 def of_plan(plan: Plan, changed: Iterable[str]) -> Read:
     """The contract of steps made of commands: what the plan asks, and what the engine sees."""
-    paths = tuple(changed)
+    paths = tuple(_shown(path) for path in changed)
     goal = plan.objective.goal or plan.title
     red = next((name for name, check in plan.checks.items() if check.red_on_base), None)
     filled = {

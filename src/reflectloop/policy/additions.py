@@ -24,6 +24,7 @@ class Added:
 
     def judge(self, path: str, line_no: int, text: str) -> Verdict | None:
         """What the rules say about one line; None when none speaks. Line 0 asks about the path alone."""
+        path, text = _plain(path), _plain(text)
         where = f"{path}:{line_no}" if line_no else path
         candidates = self._candidates(text[:_LONGEST]) if line_no else self._paths
         hits = [Verdict(rule.verdict, rule.id, rule.reason, where) for rule in candidates if fits(rule, path, text)]
@@ -31,6 +32,11 @@ class Added:
 
     def _candidates(self, line: str) -> list[Rule]:
         return self._lines if compiled(self._any).search(line) else []
+
+
+def _plain(text: str) -> str:
+    """Names and lines that are no text, as text: patterns know nothing else."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 @cache

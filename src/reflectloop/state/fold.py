@@ -73,6 +73,12 @@ class Run:
         trees = (self.steps[name].tree for name in reversed(self.order) if self.steps[name].status == "done")
         return next((tree for tree in trees if tree), self.base_tree)
 
+    @property
+    def stands(self) -> str:
+        """The same, or the tree that the step at work began with."""
+        begun = (step.tree for step in self.steps.values() if step.status == "running")
+        return next((tree for tree in begun if tree), self.reached)
+
     def count(self, status: StepStatus) -> int:
         return sum(step.status == status for step in self.steps.values())
 

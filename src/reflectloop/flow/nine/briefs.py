@@ -69,6 +69,12 @@ def cut(text: str, most: int) -> str:
     return text[:half] + _CUT.format(len(text) - 2 * half) + text[-half:]
 
 
+def one_line(text: str, most: int = 600) -> str:
+    """Somebody's words in a line of ours: they must not look like lines of ours."""
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return plain if len(plain) <= most else plain[: most - 1] + "…"
+
+
 def _made(role: str, *parts: str) -> str:
     return "\n\n".join([_WORDS[role], _RULE, *(part for part in parts if part)]) + "\n"
 

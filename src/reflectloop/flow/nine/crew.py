@@ -19,6 +19,7 @@ from reflectloop.box.box import Box
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, GateRejected, ReflectloopError
 from reflectloop.flow.costs import Allowance
+from reflectloop.flow.nine import briefs
 from reflectloop.reflect.breaker import Breakers
 from reflectloop.reflect.tools import Failed, ToolError, Ways, safe_call
 from reflectloop.state import events
@@ -143,8 +144,9 @@ class Crew:
         """The same, where there is no way on without an answer."""
         reply = self.ask(call)
         if not reply.ok:
+            why = briefs.one_line(reply.reason) or "no answer"
             raise AgentFailed(
-                f"{call.role} ({self.name_of(call.role)}): {reply.status}: {reply.reason or 'no answer'}",
+                f"{call.role} ({self.name_of(call.role)}): {reply.status}: {why}",
                 next_step=f"look at what it was asked and answered in {call.folder}, then try again",
             )
         return reply

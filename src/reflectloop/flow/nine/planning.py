@@ -19,7 +19,7 @@ from reflectloop.flow.nine.designs import Settled, Subject
 from reflectloop.flow.nine.desk import Desk, Tell
 from reflectloop.flow.requests import Place
 from reflectloop.plan.model import Budget
-from reflectloop.state import journal
+from reflectloop.state import events, journal
 from reflectloop.state.fold import Task, fold
 from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
@@ -29,6 +29,7 @@ from reflectloop.world import clock, files
 
 _ENDED = (State.DONE, State.ABORTED)
 DESIGNS = "designs"
+_ASKED = "asked.json"
 
 
 class Planned(NamedTuple):
@@ -54,12 +55,13 @@ def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
     leaks.refuse_words(wish.goal, "the goal")
     _refuse_running(folders)
     with desks.opened(place, tell, "tp") as desk:
-        asked: list[Any] = []
+        asked: list[Any] = _asked_for(wish.design.parent) if wish.design else []
         desk.crew.note = asked.append  # there is no task yet to write them to
         folder = folders.own / DESIGNS / clock.run_id(clock.now()).replace("RLOP", "D")
         folder.mkdir(parents=True, exist_ok=True)
         made = given.read(wish.design) if wish.design else None
         settled = Settled(made.design) if made else _designed(desk, wish.goal, folder)
+        _keep_asked(folder, asked)
         design = _choose(settled, folder)
         file = wish.design or folder / "design.json"
         files.write_atomic(folder / "design.json", json.dumps(design.model_dump(mode="json"), indent=2) + "\n")
@@ -71,6 +73,19 @@ def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
         task_id = _open(desk, design, wish.goal or design.goal, made.limits if made else Budget())
         _tell_costs(folders, task_id, asked)
         return Planned(task_id, design, settled.rounds, folder, file)
+
+
+def _keep_asked(folder: Path, asked: list[Any]) -> None:
+    """What planning used, also where nobody agrees: whoever begins the design later begins with that."""
+    files.write_atomic(folder / _ASKED, json.dumps([event.payload() for event in asked]) + "\n")
+
+
+def _asked_for(folder: Path) -> list[Any]:
+    try:
+        said = json.loads((folder / _ASKED).read_bytes())
+        return [events.AgentAsked(**{name: one[name] for name in one if name != "kind"}) for one in said]
+    except (OSError, ValueError, TypeError):  # a design that somebody wrote by hand
+        return []
 
 
 def _refuse_running(folders: Folders) -> None:

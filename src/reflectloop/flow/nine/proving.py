@@ -54,6 +54,9 @@ def prove(desk: Desk, commands: list[Command], folder: Path, step: str, attempt:
     held: list[events.Json] = []
     for number, command in enumerate(commands, 1):
         log = folder / f"check-{number}.log"
+        verdict = desk.hands.policy.judge(command)
+        if not verdict.allowed:
+            return Shown(held, f"{words(command)}: may not run: {verdict.reason} ({verdict.rule})")
         one = _run(desk.hands.box, command, log)
         if one:
             output = _tail(log)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from reflectloop import secrets
+from reflectloop.agents.backend import Reply
 from reflectloop.agents.shapes import FEWEST, MOST, Outcome, PlannedStep, StepDesign
 from reflectloop.errors import AgentUnavailable, GateRejected, InvalidInput
 from reflectloop.fileops.response import Response
@@ -35,6 +37,9 @@ from reflectloop.world import clock, files
 _LEFT = ("pending", "running", "blocked", "failed")
 _DEEPEST = 1  # how often a part of a step may be split again
 _TIMEOUT_MS = 600_000
+_EXECUTOR = "the executor did not answer:"
+_FOR_A_PERSON = ("MAX_ITER",)
+_NOT_LET_IN = re.compile(r"(?i)\b(?:40[13]|unauthori[sz]ed|forbidden|invalid (?:x-)?api.key|authentication)\b")
 How = Literal["done", "split", "again", "blocked"]
 
 
@@ -61,6 +66,7 @@ class Turn:
     request: dict[str, Any] = field(default_factory=dict)
     outcome: Outcome | None = None
     end: str = ""
+    nested: tuple[str, ...] = ()
     shown: Shown = field(default_factory=lambda: Shown([]))
     began: float = field(default_factory=clock.monotonic)
 
@@ -180,8 +186,9 @@ def split(turn: Turn) -> Ended | None:
 
 def _split(turn: Turn, parts: Sequence[PlannedStep], reason: str) -> Ended | None:
     """None where it cannot be split so; the step is then worked on as it is."""
-    if not FEWEST <= len(parts) <= MOST or turn.step.id.count(".") > _DEEPEST:
-        turn.desk.tell(f"step {turn.step.id} is not split: {len(parts)} parts, where {FEWEST} to {MOST} are wanted")
+    why = _unsplit(turn, parts)
+    if why:
+        turn.desk.tell(f"step {turn.step.id} is not split: {why}")
         return None
     _take_back(turn)
     op = {
@@ -193,6 +200,20 @@ def _split(turn: Turn, parts: Sequence[PlannedStep], reason: str) -> Ended | Non
     _done(turn.desk.request("split_step", op))
     turn.desk.past = Past("")
     return Ended("split", turn.step.id, f"split into {len(parts)} steps: {reason}")
+
+
+def _unsplit(turn: Turn, parts: Sequence[PlannedStep]) -> str:
+    """Why a step cannot be split so; empty where it can."""
+    if turn.step.id.count(".") > _DEEPEST:
+        return "it is a part of a part already"
+    if not FEWEST <= len(parts) <= MOST:
+        return f"{len(parts)} parts, where {FEWEST} to {MOST} are wanted"
+    for part in parts:
+        for line in (*part.commands, *part.checks):
+            verdict = turn.desk.hands.policy.judge(line)
+            if not verdict.allowed:
+                return f"{verdict.reason} ({verdict.rule}): {briefs.one_line(line)}"
+    return ""
 
 
 # 4, 5 ------------------------------------------------------------------------------------------------------------
@@ -228,7 +249,8 @@ def execute(turn: Turn) -> Ended | None:
             missing=("role:executor",),
         )
     try:
-        turn.end = desk.space.record(thorough=True).tree
+        now = desk.space.record(thorough=True)
+        turn.end, turn.nested = now.tree, now.nested
     except Unrecordable as fault:
         turn.end = turn.start
         turn.outcome = Outcome(control="fail", reason=f"what it left cannot be recorded: {fault}")
@@ -263,9 +285,17 @@ def _by_agent(turn: Turn) -> Outcome:
     reply = desk.crew.ask(
         Call(Role.EXECUTOR, prompt, Outcome, turn.folder, turn.step.id, turn.attempt, act),
     )
+    if not reply.ok and _is_hopeless(reply):
+        question = f"{_EXECUTOR} {reply.status}: {reply.reason}; see: reflectloop agents --check"
+        return Outcome(control="ask", question=question[:15_000])
     if not reply.ok:
-        return Outcome(control="fail", reason=f"the executor: {reply.status}: {reply.reason}"[:15_000])
+        return Outcome(control="fail", reason=f"{_EXECUTOR} {reply.status}: {reply.reason}"[:15_000])
     return Outcome.model_validate(reply.data)
+
+
+def _is_hopeless(reply: Reply) -> bool:
+    """Whether another attempt would come to the same: a right is missing, or it had all the turns it may take."""
+    return reply.reason.startswith(_FOR_A_PERSON) or _NOT_LET_IN.search(reply.reason) is not None
 
 
 # 6 ---------------------------------------------------------------------------------------------------------------
@@ -280,7 +310,7 @@ def handle(turn: Turn) -> Ended | None:
             return block(turn, question, f"reflectloop answer {turn.step.id} TEXT")
         case "split":
             ended = _split(turn, said.substeps, said.reason or "the executor asks for it")
-            return ended or failed(turn, f"asked to be split into {len(said.substeps)} parts")
+            return ended or failed(turn, f"asked to be split, and cannot be: {_unsplit(turn, said.substeps)}")
         case "fail" | "replan":
             return failed(turn, said.reason or f"the executor says {said.control}")
         case "step_done":
@@ -290,7 +320,8 @@ def handle(turn: Turn) -> Ended | None:
 def _verified(turn: Turn) -> Ended | None:
     """What it claims is done is looked at: a change, another than before, that holds by the engine's own checks."""
     if not turn.commands and turn.end == turn.start:
-        return failed(turn, "was said to be done, and no file differs")
+        apart = f"; {', '.join(turn.nested)} is a repository of its own, and no part of it" if turn.nested else ""
+        return failed(turn, f"was said to be done, and no file differs{apart}")
     if turn.end in turn.desk.past.trees:
         return failed(turn, "came to the very files that did not hold before")
     commands = proving.checks_of(turn.desk, turn.run, turn.step)
@@ -339,7 +370,7 @@ def block(turn: Turn, reason: str, unblock: str) -> Ended:
     """Only a person can say how to go on; what this attempt did is taken back."""
     if turn.start:
         _take_back(turn)
-    said = secrets.current().redact(reason)[:15_000]
+    said = briefs.one_line(secrets.current().redact(reason), 2_000)
     op = {"op": "triflow_state_mark_blocked", "step": turn.step.id, "reason": said, "unblock": unblock}
     _done(turn.desk.request("execute_step", op))
     return Ended("blocked", turn.step.id, said, unblock)
@@ -355,7 +386,8 @@ def _spent(turn: Turn) -> Ended:
         desk.crew.note(
             events.StepsReset(run_id=turn.run.id, steps=[step.id], how="retry", reason="to be blocked, not tried")
         )
-    return block(turn, reason, f"reflectloop answer {step.id} TEXT (what to do differently)")
+    look = "reflectloop agents --check; then: " if _EXECUTOR in why else ""
+    return block(turn, reason, f"{look}reflectloop answer {step.id} TEXT (what to do differently)")
 
 
 # 7, 8 ------------------------------------------------------------------------------------------------------------

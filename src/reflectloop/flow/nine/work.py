@@ -14,16 +14,16 @@ from reflectloop.errors import (
     VerificationFailed,
 )
 from reflectloop.flow import onward
-from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.line import Observer, Outcome, Request
+from reflectloop.flow.nine import briefs, final, reviews, stations
 from reflectloop.flow.nine import desk as desks
-from reflectloop.flow.nine import final, reviews, stations
 from reflectloop.flow.nine.desk import Desk, Tell
 from reflectloop.flow.nine.reviews import Found
 from reflectloop.flow.nine.stations import Ended
 from reflectloop.flow.requests import Place
 from reflectloop.flow.run import run
-from reflectloop.state import journal
+from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Task, fold
 
 _MENDABLE = (VerificationFailed, GateRejected)
@@ -53,6 +53,10 @@ def _work(place: Place, tell: Tell, observer: Observer | None, *, every: bool) -
     folders = folders_at(place.start)
     ended: list[Ended] = []
     appended, mended = 0, 0
+    judged = _last_word(place)
+    if _is_untold(folders):
+        outcome = run(judged, observer)
+        return _told(folders, ended, None, outcome, outcome.error)
     while True:
         with desks.opened(place, tell) as desk:
             last, error = _steps(desk, ended, appended, every=every)
@@ -61,7 +65,7 @@ def _work(place: Place, tell: Tell, observer: Observer | None, *, every: bool) -
         if last.appended:
             appended += 1
             continue
-        outcome = run(_last_word(place), observer)
+        outcome = run(judged, observer)
         if not _can_mend(outcome, mended):
             return _told(folders, ended, last, outcome, outcome.error)
         mended += 1
@@ -74,6 +78,16 @@ def _last_word(place: Place) -> Request:
     return Request(
         place.start, resume=True, isolation=place.isolation, sandbox_root=place.sandbox_root, caller=place.caller
     )
+
+
+def _is_untold(folders: Folders) -> bool:
+    """Whether an engine died when all was decided and little of it written: the journal says how it ended."""
+    current = folders.current_task()
+    task = fold(journal.read(folders.journal(current))) if current else Task()
+    last = list(task.runs.values())[-1] if task.runs else None
+    if last is None or last.mode != events.BY_REQUESTS or last.status == "running":
+        return False
+    return not RunFolder(folders.own / "runs" / last.id).envelope.exists()
 
 
 def _steps(
@@ -96,7 +110,7 @@ def _reviewed(desk: Desk, appended: int) -> tuple[final.Last | None, Reflectloop
     last = final.review(desk, appended)
     if last.found.verdict == "PASS" or last.appended:
         return last, None
-    said = "; ".join(one.problem for one in last.found.items) or last.found.summary
+    said = briefs.one_line("; ".join(one.problem for one in last.found.items) or last.found.summary)
     return last, NeedsInput(
         f"the final review says {last.found.verdict}: {said}",
         next_step="look at the report; then: reflectloop redo STEP --reason TEXT, or reflectloop abort --reason TEXT",
