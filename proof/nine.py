@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from proof import deaths
 from proof.agreement import Left, faults
 from proof.jobs import JOBS, Job
 from proof.packages import Ran, Yard, outside
@@ -22,7 +23,8 @@ ABOUT = (
     "criteria, a refactoring. Planner, second planner, executor and reviewer are scripts; `tp GOAL --yes`, `tr "
     "--all`, `answer`, `receipt verify` and `apply` are processes as a user starts them. What they leave is then "
     "compared by a reader of its own (`proof/agreement.py`), which knows the files and not the product. CPU is of "
-    "the engine, with git and its other tools; what runs in the box is not in it."
+    "the engine, with git and its other tools; what runs in the box is not in it. At last the engine of a small "
+    "task is killed after each event."
 )
 # One word each, in a file that people or programs go by: what is found in an honest task must not be found after it.
 FORGERIES = (
@@ -207,6 +209,7 @@ def main() -> None:
         plays = [Play(yard, job) for job in JOBS if not wanted or job.package.name in wanted]
         rows = [prove(paper, play) for play in plays]
         _forged(paper, plays[-1])
+        deaths.prove(paper, yard.stage)
         left = yard.stage.processes()
         paper.claim("no process is left", str(left), holds=not left)
         paper.table(["package", "track", "steps", "calls of agents", "tp, CPU s", "tr, CPU s", "apply, CPU s"], rows)
