@@ -18,8 +18,8 @@ from bench.race import Spent
 from bench.table import Measure, Row, Section
 from reflectloop.box import walls
 from reflectloop.box.walls import Wall
-from reflectloop.flow import run as flow
-from reflectloop.flow.line import Nobody, Request
+from reflectloop.flow.running import run as flow
+from reflectloop.flow.running.line import Nobody, Request
 from reflectloop.state import events
 from reflectloop.state.journal import Entry
 from reflectloop.terms import Isolation

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from proof.failures import causing, corpus
 from proof.failures.ground import Log
 from proof.paper import Paper
-from reflectloop.flow import diagnose as flow
+from reflectloop.flow.failing import diagnose as flow
 from reflectloop.reflect import diagnosis
 
 _FEWEST, _BAR = 150, 0.9

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reflectloop.flow.line import Outcome, Request
-from reflectloop.flow.run import run
+from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.run import run
 from support import Repo
 
 SETTINGS = '[[verify.checks]]\nname = "suite"\nkind = "custom"\nrun = ["sh", "work.sh"]\n'

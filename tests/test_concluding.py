@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import look, requests, steer
-from reflectloop.flow.line import Outcome, Request
-from reflectloop.flow.run import run
+from reflectloop.flow import steer
+from reflectloop.flow.requesting import requests
+from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.run import run
+from reflectloop.flow.showing import look
 from reflectloop.state import journal
 from reflectloop.state.fold import fold
 from support import Repo

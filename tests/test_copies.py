@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.flow.verify import Request, verify
+from reflectloop.flow.judging.verify import Request, verify
 from reflectloop.verify import copies
 from support import Repo
 from test_own_tools import Nobody

@@ -11,12 +11,13 @@ import yaml
 
 from crew import CHECK, DESIGN, DONE, WRITE, Crew
 from reflectloop.errors import BudgetSpent, NeedsInput
-from reflectloop.flow import costs, finish, look, steer
-from reflectloop.flow.costs import Allowance
-from reflectloop.flow.line import Outcome, Request
+from reflectloop.flow import finish, steer
 from reflectloop.flow.nine import planning
 from reflectloop.flow.nine.planning import Wish
-from reflectloop.flow.run import run
+from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.run import run
+from reflectloop.flow.showing import costs, look
+from reflectloop.flow.showing.costs import Allowance
 from reflectloop.state.fold import Spent, Task
 from support import Repo
 

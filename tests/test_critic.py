@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import GateRejected, InvalidInput
-from reflectloop.flow import critic as flow
+from reflectloop.flow.learning import critic as flow
 from reflectloop.gates.contract import Contract
 from reflectloop.plan.model import Check
 from reflectloop.reflect import critic, output, requirements

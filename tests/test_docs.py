@@ -16,12 +16,12 @@ from reflectloop.cli.main import COMMANDS
 from reflectloop.config import Config
 from reflectloop.demo import unattended
 from reflectloop.errors import published
-from reflectloop.flow.domain import ATTEMPTS
 from reflectloop.flow.nine import planning, work
 from reflectloop.flow.nine.designs import MOST_ROUNDS
 from reflectloop.flow.nine.final import MOST_APPENDED
 from reflectloop.flow.nine.planning import Wish
-from reflectloop.flow.requests import Place
+from reflectloop.flow.requesting.domain import ATTEMPTS
+from reflectloop.flow.requesting.requests import Place
 from reflectloop.plan import load, strict_yaml
 from reflectloop.reflect import requirements
 from support import Repo

@@ -10,7 +10,8 @@ import pytest
 from reflectloop.errors import GateRejected, Latched
 from reflectloop.fileops.doing import Shown
 from reflectloop.fileops.response import Response
-from reflectloop.flow import finish, requests
+from reflectloop.flow import finish
+from reflectloop.flow.requesting import requests
 from support import Repo
 
 

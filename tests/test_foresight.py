@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.flow import foresight as kept
 from reflectloop.flow.folders import Folders
+from reflectloop.flow.learning import foresight as kept
 from reflectloop.reflect import diagnosis
 from reflectloop.reflect.diagnosis import Attempt
 from reflectloop.reflect.foresight import Afterthought, Ahead, Lesson, Tally, afterflect, preflect

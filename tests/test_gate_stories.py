@@ -13,11 +13,12 @@ import yaml
 
 from gating import WHOLE
 from reflectloop.errors import InvalidInput, Latched
-from reflectloop.flow import gate as gating
-from reflectloop.flow import lessons, tasks
+from reflectloop.flow import tasks
 from reflectloop.flow.folders import Folders
-from reflectloop.flow.gate import Asked, Gated
-from reflectloop.flow.verify import Request
+from reflectloop.flow.judging import gate as gating
+from reflectloop.flow.judging.gate import Asked, Gated
+from reflectloop.flow.judging.verify import Request
+from reflectloop.flow.learning import lessons
 from reflectloop.knowledge.lesson import KINDS
 from reflectloop.knowledge.library import LIVING
 from reflectloop.state import journal, snapshot
@@ -401,8 +402,8 @@ def test_a_direct_run_without_checks_or_bounds_loads_no_gate(desk: Desk) -> None
     words = [sys.executable, "-X", "importtime", "-m", "reflectloop", "run", str(desk.repo.steps("echo x > made.txt"))]
     done = subprocess.run(words, cwd=desk.repo.path, capture_output=True, check=True)
     loaded = done.stderr.decode()
-    assert "reflectloop.flow.run" in loaded
-    assert not [name for name in ("reflectloop.gates", "reflectloop.flow.gated", "griffe") if name in loaded]
+    assert "reflectloop.flow.running.run" in loaded
+    assert not [name for name in ("reflectloop.gates", "reflectloop.flow.judging.gated", "griffe") if name in loaded]
 
 
 def test_a_run_whose_engine_died_after_the_gates_had_spoken_counts_their_word_once(desk: Desk) -> None:

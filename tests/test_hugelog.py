@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from reflectloop.flow import diagnose, hugelog
-from reflectloop.flow.line import Request
-from reflectloop.flow.run import run
+from reflectloop.flow.failing import diagnose, hugelog
+from reflectloop.flow.running.line import Request
+from reflectloop.flow.running.run import run
 from reflectloop.reflect import diagnosis
 from support import Repo
 

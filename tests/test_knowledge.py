@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput, Locked, NothingToDo, SecretLeak
-from reflectloop.flow import anchors, lessons
 from reflectloop.flow.folders import Folders
+from reflectloop.flow.judging import anchors
+from reflectloop.flow.learning import lessons
 from reflectloop.gates.insight import Anchor
 from reflectloop.knowledge import advice, exchange, index, library, pages, words
 from reflectloop.knowledge import shelf as shelves

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import call, lessons
+from reflectloop.flow.failing import call
+from reflectloop.flow.learning import lessons
 from reflectloop.knowledge.lesson import KINDS, STATUSES
 from reflectloop.knowledge.library import LIVING
 from support import Repo, reflectloop

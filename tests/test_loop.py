@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 import yaml
 
-from reflectloop.flow import failedrun, foresight, lessons, receipts
 from reflectloop.flow.folders import Folders
-from reflectloop.flow.line import Nobody, Outcome, Request
-from reflectloop.flow.run import run
+from reflectloop.flow.judging import receipts
+from reflectloop.flow.learning import failedrun, foresight, lessons
+from reflectloop.flow.running.line import Nobody, Outcome, Request
+from reflectloop.flow.running.run import run
 from reflectloop.knowledge.lesson import Lesson
 from reflectloop.state import journal
 from reflectloop.state.fold import Task, fold
@@ -443,11 +444,11 @@ def test_a_damaged_lesson_does_not_keep_a_run_from_its_end(repo: Repo) -> None:
 def test_a_project_without_lessons_pays_nothing_for_them(repo: Repo) -> None:
     path = plan(repo, "plain", "echo x > x.txt")
     code = (
-        "import sys; from pathlib import Path; from reflectloop.flow.run import run; from reflectloop.flow.line import "
+        "import sys; from pathlib import Path; from reflectloop.flow.running.run import run; from reflectloop.flow.running.line import "
         f"Request; done = run(Request(Path({str(repo.path)!r}), Path({str(path)!r}))); assert not done.error; "
         "print([name for name in sys.modules if name.startswith(('reflectloop.knowledge', 'reflectloop.reflect.diag', "
         "'reflectloop.reflect.fore', "
-        "'reflectloop.flow.mending', 'reflectloop.flow.foresight', 'sqlite3'))])"
+        "'reflectloop.flow.running.mending', 'reflectloop.flow.learning.foresight', 'sqlite3'))])"
     )
     said = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, check=True, timeout=60)
     assert said.stdout.decode().strip() == "[]"

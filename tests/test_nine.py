@@ -21,14 +21,15 @@ from reflectloop.errors import (
     SandboxCreateFailed,
     SecretLeak,
 )
-from reflectloop.flow import lessons, steer
+from reflectloop.flow import steer
 from reflectloop.flow.folders import folders_at
+from reflectloop.flow.learning import lessons
 from reflectloop.flow.nine import desk as desks
 from reflectloop.flow.nine import planning
 from reflectloop.flow.nine.crew import Call
 from reflectloop.flow.nine.planning import Wish
 from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requests import Place
+from reflectloop.flow.requesting.requests import Place
 from reflectloop.state import events, latch
 from reflectloop.state.fold import Step
 from reflectloop.terms import Role

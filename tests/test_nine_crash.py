@@ -10,7 +10,9 @@ import pytest
 
 from crew import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, Crew
 from reflectloop.errors import InvalidInput, NeedsInput, NothingToDo
-from reflectloop.flow import look, routing, steer
+from reflectloop.flow import steer
+from reflectloop.flow.failing import routing
+from reflectloop.flow.showing import look
 from reflectloop.state import events
 from reflectloop.state.fold import Step
 from support import Repo, start, wait_until

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflectloop.flow.verify import Request, verify
+from reflectloop.flow.judging.verify import Request, verify
 from support import Repo
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput
-from reflectloop.flow import diagnose as flow
+from reflectloop.flow.failing import diagnose as flow
 from reflectloop.reflect import diagnosis, rulefile, signature
 from reflectloop.reflect.diagnosis import Attempt
 from reflectloop.reflect.record import ErrorClass, Facts, FailureRecord, ToolErrorType, class_of, classify

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import InvalidInput, MaxRetries, NothingToDo, StateDamaged
-from reflectloop.flow import critic, lessons, reflection
 from reflectloop.flow.folders import Folders
-from reflectloop.flow.reflection import Asked, Outcome
+from reflectloop.flow.learning import critic, lessons, reflection
+from reflectloop.flow.learning.reflection import Asked, Outcome
 from reflectloop.reflect import critic as judging
 from reflectloop.reflect import output, trace
 from reflectloop.reflect import reflection as walking
@@ -542,7 +542,9 @@ def test_what_the_rules_write_always_passes_the_checklist(text: str, name: str, 
 
 
 def test_a_run_loads_nothing_of_this_until_it_is_asked_for() -> None:
-    heavy = ["reflectloop.reflect.critic", "reflectloop.flow.tickets", "reflectloop.flow.bench"]
-    code = f"import reflectloop.flow.run, sys; sys.exit(str([one for one in {heavy} if one in sys.modules] or ''))"
+    heavy = ["reflectloop.reflect.critic", "reflectloop.flow.learning.tickets", "reflectloop.flow.learning.bench"]
+    code = (
+        f"import reflectloop.flow.running.run, sys; sys.exit(str([one for one in {heavy} if one in sys.modules] or ''))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""

@@ -14,7 +14,7 @@ from reflectloop.flow.folders import folders_at
 from reflectloop.flow.nine import planning, work
 from reflectloop.flow.nine.planning import Wish
 from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requests import Place
+from reflectloop.flow.requesting.requests import Place
 from reflectloop.state import events, journal
 from support import Repo
 from talking import KEY

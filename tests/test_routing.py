@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from reflectloop.errors import NothingToDo
-from reflectloop.flow import lessons, routing
+from reflectloop.flow.failing import routing
 from reflectloop.flow.folders import Folders
-from reflectloop.flow.line import Outcome, Request
-from reflectloop.flow.run import run
+from reflectloop.flow.learning import lessons
+from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.run import run
 from reflectloop.knowledge import library
 from reflectloop.knowledge.lesson import Page, Sighting
 from reflectloop.knowledge.library import Draft

@@ -14,13 +14,14 @@ import yaml
 from reflectloop import policy
 from reflectloop.config import PolicyConfig
 from reflectloop.errors import GateRejected, InvalidInput, NothingToDo, SecretLeak
-from reflectloop.flow import gate as gating
-from reflectloop.flow import lessons, requests, rulepatches
-from reflectloop.flow import verify as verifying
 from reflectloop.flow.folders import Folders
-from reflectloop.flow.line import Outcome, Request
-from reflectloop.flow.reflection import Asked, reflect
-from reflectloop.flow.run import run
+from reflectloop.flow.judging import gate as gating
+from reflectloop.flow.judging import verify as verifying
+from reflectloop.flow.learning import lessons, rulepatches
+from reflectloop.flow.learning.reflection import Asked, reflect
+from reflectloop.flow.requesting import requests
+from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.run import run
 from reflectloop.knowledge.lesson import Lesson
 from reflectloop.policy import learned, rulefile
 from support import Repo

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from reflectloop.errors import InvalidInput
-from reflectloop.flow import call, critic, lessons, reflection
-from reflectloop.flow.reflection import Asked, Outcome
+from reflectloop.flow.failing import call
+from reflectloop.flow.learning import critic, lessons, reflection
+from reflectloop.flow.learning.reflection import Asked, Outcome
 from reflectloop.knowledge.lesson import KINDS, Lesson
 from reflectloop.knowledge.library import LIVING
 from reflectloop.reflect import trace

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import StateDamaged
-from reflectloop.flow import views
+from reflectloop.flow.showing import views
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import Latch, Run, Step, Task
 from reflectloop.state.journal import Entry, Journal

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from reflectloop.errors import ReflectloopError
-from reflectloop.flow import call as calling
-from reflectloop.flow.breakers import KeptBreakers
+from reflectloop.flow.failing import call as calling
+from reflectloop.flow.failing.breakers import KeptBreakers
 from reflectloop.flow.folders import Folders
 from reflectloop.reflect.breaker import Breakers, Limits, State
 from reflectloop.reflect.failfix import FailFix, known

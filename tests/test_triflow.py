@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reflectloop.errors import InvalidInput
-from reflectloop.flow import triflow
+from reflectloop.flow.showing import triflow
 from support import Repo
 from tasks import items, journals, run, task_folder, truth
 

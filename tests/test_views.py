@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from reflectloop.flow import views
+from reflectloop.flow.showing import views
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import Run, Step, Task
 from reflectloop.state.transitions import State

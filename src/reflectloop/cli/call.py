@@ -11,8 +11,8 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import ReflectloopError, StepFailed, StepTimeout
-from reflectloop.flow import call as flow
 from reflectloop.flow.envelope import of_error
+from reflectloop.flow.failing import call as flow
 from reflectloop.reflect.report import ToolReport
 from reflectloop.reflect.tools import Failed
 from reflectloop.world import clock

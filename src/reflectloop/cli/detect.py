@@ -10,7 +10,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow.verify import detected
+from reflectloop.flow.judging.verify import detected
 from reflectloop.verify.result import Detected
 
 _NONE = (

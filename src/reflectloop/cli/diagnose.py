@@ -9,7 +9,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow import diagnose as flow
+from reflectloop.flow.failing import diagnose as flow
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.verify.result import Detail
 

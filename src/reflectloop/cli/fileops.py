@@ -15,7 +15,7 @@ from reflectloop.cli.render import common, say
 from reflectloop.errors import InvalidInput, ReflectloopError
 from reflectloop.fileops import execute, reading, templates
 from reflectloop.fileops.response import Response
-from reflectloop.flow import requests as flow
+from reflectloop.flow.requesting import requests as flow
 from reflectloop.world import clock
 
 

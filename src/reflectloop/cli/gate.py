@@ -11,9 +11,9 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.cli.verify import Quiet, Words
-from reflectloop.flow import gate as gating
-from reflectloop.flow.gate import Asked, Gated
-from reflectloop.flow.verify import Request
+from reflectloop.flow.judging import gate as gating
+from reflectloop.flow.judging.gate import Asked, Gated
+from reflectloop.flow.judging.verify import Request
 from reflectloop.terms import Decision, Isolation
 
 _SHOWN = 20

@@ -12,7 +12,7 @@ import click
 from reflectloop.cli import render, rulepatches
 from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.flow import lessons as flow
+from reflectloop.flow.learning import lessons as flow
 from reflectloop.knowledge.advice import BUDGET, MOMENTS, Moment
 from reflectloop.knowledge.lesson import KINDS, STATUSES, Kind, Lesson, Level, Scope
 from reflectloop.knowledge.library import LIVING
@@ -210,7 +210,7 @@ def lessons_add(
     room = flow.room_at(project_dir, scope)
     said = {"title": title, **fields}
     if failed_run:
-        from reflectloop.flow import failedrun
+        from reflectloop.flow.learning import failedrun
 
         said = failedrun.lesson_of(room.folders, failed_run, said)
     kept = flow.added(room, said, level=level, refs=refs)

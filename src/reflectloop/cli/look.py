@@ -10,7 +10,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, harmless, say
-from reflectloop.flow import look
+from reflectloop.flow.showing import look
 
 
 @click.command()
@@ -68,7 +68,7 @@ def _tell_step(at: dict[str, Any] | None) -> None:
 def _tell_cost(cost: dict[str, Any] | None, at: dict[str, Any] | None) -> None:
     if not cost:
         return
-    from reflectloop.flow import costs
+    from reflectloop.flow.showing import costs
 
     for line in costs.words(cost, at["id"] if at else ""):
         say(line)

@@ -13,13 +13,13 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import NeedsInput
-from reflectloop.flow import costs
 from reflectloop.flow.nine import planning, work
 from reflectloop.flow.nine.briefs import one_line
 from reflectloop.flow.nine.planning import Planned, Wish
 from reflectloop.flow.nine.reviews import Found
 from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requests import Place
+from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.showing import costs
 from reflectloop.terms import Isolation
 
 _LEVELS = click.Choice([str(level) for level in Isolation])

@@ -9,7 +9,8 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow import admission, policies, preview
+from reflectloop.flow import policies
+from reflectloop.flow.running import admission, preview
 from reflectloop.plan import load as plans
 from reflectloop.plan.schema import plan_schema
 from reflectloop.workspace import project

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from reflectloop import secrets
 from reflectloop.cli.render import harmless, tell_program
-from reflectloop.flow import recovery
+from reflectloop.flow.running import recovery
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events
 from reflectloop.state.journal import Entry

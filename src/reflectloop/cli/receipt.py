@@ -9,7 +9,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import common, say
-from reflectloop.flow import receipts
+from reflectloop.flow.judging import receipts
 
 
 @click.command()

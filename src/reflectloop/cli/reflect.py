@@ -13,9 +13,9 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import ReflectloopError
-from reflectloop.flow import critic as judging
-from reflectloop.flow import reflection
 from reflectloop.flow.envelope import Envelope, of_error
+from reflectloop.flow.learning import critic as judging
+from reflectloop.flow.learning import reflection
 from reflectloop.reflect.critic import CriticReport
 from reflectloop.world import clock
 

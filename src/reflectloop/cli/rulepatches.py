@@ -23,7 +23,7 @@ def propose(subject: str, project_dir: Path, as_json: bool, debug: bool) -> None
     \b
     Example: reflectloop lessons propose RLOP-20260101-abcdef
     """
-    from reflectloop.flow import rulepatches as flow
+    from reflectloop.flow.learning import rulepatches as flow
 
     made = flow.propose(flow.room_at(project_dir), subject)
     onward = f"reflectloop lessons replay {made.lesson.id}"
@@ -50,7 +50,7 @@ def replay(lesson: str, project_dir: Path, as_json: bool, debug: bool) -> None: 
     \b
     Example: reflectloop lessons replay L-3f2a
     """
-    from reflectloop.flow import rulepatches as flow
+    from reflectloop.flow.learning import rulepatches as flow
 
     found = flow.judged(flow.room_at(project_dir), lesson)
     onward = f"reflectloop lessons accept {found.lesson.id}"
@@ -83,8 +83,8 @@ def accept(lesson: str, reason: str, project_dir: Path, as_json: bool, debug: bo
     \b
     Example: reflectloop lessons accept L-3f2a
     """
-    from reflectloop.flow import rulepatches as flow
-    from reflectloop.flow.lessons import rule_file
+    from reflectloop.flow.learning import rulepatches as flow
+    from reflectloop.flow.learning.lessons import rule_file
 
     room = flow.room_at(project_dir)
     found = flow.accept(room, lesson, reason)
@@ -106,7 +106,7 @@ def reject(lesson: str, reason: str, project_dir: Path, as_json: bool, debug: bo
     \b
     Example: reflectloop lessons reject L-3f2a --reason "it is the plan's business"
     """
-    from reflectloop.flow import rulepatches as flow
+    from reflectloop.flow.learning import rulepatches as flow
 
     one = flow.reject(flow.room_at(project_dir), lesson, reason)
     if as_json:

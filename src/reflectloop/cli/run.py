@@ -15,9 +15,10 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import finish as tasks_of
-from reflectloop.flow import preview, steer
-from reflectloop.flow.line import Nobody, Observer, Outcome, Request
-from reflectloop.flow.run import run as run_plan
+from reflectloop.flow import steer
+from reflectloop.flow.running import preview
+from reflectloop.flow.running.line import Nobody, Observer, Outcome, Request
+from reflectloop.flow.running.run import run as run_plan
 from reflectloop.plan.load import ASSUMED_TRACK
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode
@@ -152,7 +153,7 @@ def route(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG00
     \b
     Example: reflectloop route --json
     """
-    from reflectloop.flow import routing
+    from reflectloop.flow.failing import routing
 
     found = routing.route(project_dir)
     if as_json:

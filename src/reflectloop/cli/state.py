@@ -8,7 +8,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import common, say
-from reflectloop.flow import importing
+from reflectloop.flow.showing import importing
 
 _NEXT = "reflectloop run PLAN"
 

@@ -11,9 +11,9 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import InvalidInput
-from reflectloop.flow import verdicts
-from reflectloop.flow import verify as verifying
-from reflectloop.flow.verify import Outcome, Request
+from reflectloop.flow.judging import verdicts
+from reflectloop.flow.judging import verify as verifying
+from reflectloop.flow.judging.verify import Outcome, Request
 from reflectloop.terms import Decision, Isolation, Track
 from reflectloop.verify.verdict import Judged
 from reflectloop.world import files

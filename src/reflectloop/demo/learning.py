@@ -7,9 +7,9 @@ from pathlib import Path
 
 from reflectloop.demo.stage import Say
 from reflectloop.errors import Internal
-from reflectloop.flow import failedrun, lessons
-from reflectloop.flow.line import Outcome, Request
-from reflectloop.flow.run import run
+from reflectloop.flow.learning import failedrun, lessons
+from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.run import run
 
 _FIX = "echo 1.0 > VERSION"
 _TAUGHT = {"kind": "failfix", "commands": [_FIX]}

@@ -11,8 +11,8 @@ from reflectloop.demo import learning
 from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, opened
 from reflectloop.errors import Internal
 from reflectloop.flow import finish
-from reflectloop.flow.line import Outcome, Request
-from reflectloop.flow.run import run
+from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.run import run
 
 _PLAN = """\
 plan:

@@ -9,11 +9,12 @@ from typing import NamedTuple
 from reflectloop.agents.shapes import PlanDesign
 from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, opened
 from reflectloop.errors import Internal
-from reflectloop.flow import costs, finish
+from reflectloop.flow import finish
 from reflectloop.flow.nine import planning, work
 from reflectloop.flow.nine.planning import Planned, Wish
 from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requests import Place
+from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.showing import costs
 
 _GOAL = "The last page is shown"
 _SCRIPT = "agents.yaml"

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from reflectloop import config
 from reflectloop.box import environment
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import look, publish, tasks, views
+from reflectloop.flow import tasks
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.patience import patiently
+from reflectloop.flow.showing import look, publish, views
 from reflectloop.state import events, lock
 from reflectloop.state.fold import Run, Task
 from reflectloop.state.journal import Journal
@@ -111,7 +112,7 @@ def _parts(folders: Folders, run: Run, last: str) -> list[Part]:
 
 
 def _titles(folders: Folders, run: Run) -> dict[str, str]:
-    from reflectloop.flow import recovery  # noqa: PLC0415
+    from reflectloop.flow.running import recovery  # noqa: PLC0415
     from reflectloop.plan import load as plans  # noqa: PLC0415 - only where each step is a commit
 
     plan = plans.load(recovery.plan_of(RunFolder(folders.own / "runs" / run.id))).plan

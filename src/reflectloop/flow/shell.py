@@ -11,7 +11,7 @@ from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
 from reflectloop.errors import NothingToDo
 from reflectloop.flow.folders import folders_at
-from reflectloop.flow.look import refuse_running
+from reflectloop.flow.showing.look import refuse_running
 from reflectloop.terms import Isolation
 from reflectloop.workspace import checkout, ledger, project
 from reflectloop.workspace.store import open_for

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput, Locked, NothingToDo
-from reflectloop.flow import onward, recovery, views
+from reflectloop.flow import onward
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
+from reflectloop.flow.running import recovery
+from reflectloop.flow.showing import views
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
 from reflectloop.state import events, journal, lock
@@ -52,7 +54,7 @@ class _Hold(NamedTuple):
     def plan(self) -> Plan:
         """As it was when the run began."""
         if self.run.mode == events.BY_REQUESTS:
-            from reflectloop.flow import concluding  # noqa: PLC0415 - most tasks are not worked on by requests
+            from reflectloop.flow.requesting import concluding  # noqa: PLC0415 - most tasks are not worked on by requests
 
             return concluding.plan_of(self.folders, self.task, self.run).plan
         return plans.load(recovery.plan_of(RunFolder(self.folders.own / "runs" / self.run.id))).plan
@@ -178,14 +180,14 @@ def again(start: Path, step_id: str, how: str, reason: str) -> Steered:
 
 
 def _open_ticket(hold: _Hold, step_id: str, reason: str) -> str:
-    from reflectloop.flow import tickets  # noqa: PLC0415 - a run asks this module whether to pause, and needs no tickets
+    from reflectloop.flow.learning import tickets  # noqa: PLC0415 - a run asks this module whether to pause, and needs no tickets
 
     return tickets.open_for_redo(hold.folders, hold.task.id, hold.run.id, step_id, reason).ticket_id
 
 
 def _go_back(hold: _Hold, tree: str) -> None:
     """The next request begins with this tree."""
-    from reflectloop.flow.answers import Answers  # noqa: PLC0415
+    from reflectloop.flow.requesting.answers import Answers  # noqa: PLC0415
 
     Answers(hold.folders, Store(hold.folders.own / "git", "")).go_back(tree)
 

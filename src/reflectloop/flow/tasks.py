@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopError
-from reflectloop.flow import onward, views
+from reflectloop.flow import onward
 from reflectloop.flow.folders import TASK_ID, Folders, pointed
+from reflectloop.flow.showing import views
 from reflectloop.plan.load import Loaded
 from reflectloop.state import events, journal, latch
 from reflectloop.state.fold import COUNTED, Task, fold

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from reflectloop.fileops import looking, reach
 from reflectloop.fileops.request import ListDir, Search
-from reflectloop.flow import lessons
 from reflectloop.flow.folders import Folders
+from reflectloop.flow.learning import lessons
 from reflectloop.flow.nine import briefs
 from reflectloop.knowledge.advice import Moment
 from reflectloop.workspace.checkout import Workspace

@@ -18,8 +18,8 @@ from reflectloop.agents.bound import bind
 from reflectloop.box.box import Box
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, GateRejected, ReflectloopError
-from reflectloop.flow.costs import Allowance
 from reflectloop.flow.nine import briefs
+from reflectloop.flow.showing.costs import Allowance
 from reflectloop.reflect.breaker import Breakers
 from reflectloop.reflect.tools import Failed, ToolError, Ways, safe_call
 from reflectloop.state import events

@@ -15,15 +15,17 @@ from reflectloop.fileops import execute
 from reflectloop.fileops.hands import Hands
 from reflectloop.fileops.request import Request
 from reflectloop.fileops.response import Response
-from reflectloop.flow import costs, onward, requests, steer, views
-from reflectloop.flow.costs import Allowance
-from reflectloop.flow.domain import Tasks
+from reflectloop.flow import onward, steer
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import acting, briefs
 from reflectloop.flow.nine.briefs import Work
 from reflectloop.flow.nine.crew import Crew, Purse
 from reflectloop.flow.nine.past import Past
-from reflectloop.flow.requests import Place
+from reflectloop.flow.requesting import requests
+from reflectloop.flow.requesting.domain import Tasks
+from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.showing import costs, views
+from reflectloop.flow.showing.costs import Allowance
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Step, Task, fold
 from reflectloop.state.journal import Journal

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.agents.shapes import Item
-from reflectloop.flow import costs
 from reflectloop.flow.folders import Folders
-from reflectloop.flow.line import Outcome
 from reflectloop.flow.nine import reviews
 from reflectloop.flow.nine.briefs import Work, mending
 from reflectloop.flow.nine.desk import Desk
 from reflectloop.flow.nine.reviews import Found
+from reflectloop.flow.running.line import Outcome
+from reflectloop.flow.showing import costs
 from reflectloop.state.fold import Run, Step, Task
 from reflectloop.world import clock, files
 

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from reflectloop import policy
 from reflectloop.agents.shapes import PlanDesign, PlannedStep
 from reflectloop.errors import AgentUnavailable, InvalidInput, InvalidPlan, NeedsInput
-from reflectloop.flow import onward, views
+from reflectloop.flow import onward
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import briefs, context, designs, given
 from reflectloop.flow.nine import desk as desks
 from reflectloop.flow.nine.designs import Settled, Subject
 from reflectloop.flow.nine.desk import Desk, Tell
-from reflectloop.flow.requests import Place
+from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.showing import views
 from reflectloop.plan.model import Budget
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Task, fold
@@ -142,7 +143,7 @@ def _unproven(desk: Desk, design: PlanDesign) -> list[str]:
     bare = [number for number, one in enumerate(design.steps, 1) if not (one.checks or one.commands)]
     if not bare:
         return []
-    from reflectloop.flow.verify import detected  # noqa: PLC0415 - knows many ecosystems
+    from reflectloop.flow.judging.verify import detected  # noqa: PLC0415 - knows many ecosystems
 
     if any(one.kind == "test" for one in detected(desk.folders.root, desk.crew.caller)):
         return []  # the project's own tests are then run

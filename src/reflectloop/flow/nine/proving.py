@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.box.box import Box, Order
-from reflectloop.flow import diagnose
-from reflectloop.flow.domain import proof
+from reflectloop.flow.failing import diagnose
 from reflectloop.flow.nine.desk import Desk, listed, words
+from reflectloop.flow.requesting.domain import proof
 from reflectloop.plan.model import Command
 from reflectloop.reflect import diagnosis
 from reflectloop.reflect.diagnosis import Attempt
@@ -45,7 +45,7 @@ def checks_of(desk: Desk, run: Run, step: Step) -> list[Command]:
     own = [one if isinstance(one, str) else tuple(one) for one in listed(run.details.get(step.id, {}).get("checks"))]
     if own or listed(run.details.get(step.id, {}).get("commands")):
         return own
-    from reflectloop.flow.verify import detected  # noqa: PLC0415 - knows many ecosystems
+    from reflectloop.flow.judging.verify import detected  # noqa: PLC0415 - knows many ecosystems
 
     return [one.command for one in detected(desk.folders.root, desk.crew.caller) if one.kind == "test"]
 

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
-from reflectloop.flow import failedrun, learnt, lessons, reflection, tickets
+from reflectloop.flow.learning import failedrun, learnt, lessons, reflection, tickets
+from reflectloop.flow.learning.tickets import Context, Opened, Shelf
 from reflectloop.flow.nine import briefs
 from reflectloop.flow.nine.briefs import Tried
 from reflectloop.flow.nine.crew import Call
 from reflectloop.flow.nine.desk import Desk
-from reflectloop.flow.tickets import Context, Opened, Shelf
 from reflectloop.knowledge import library
 from reflectloop.knowledge.lesson import Page, Sighting
 from reflectloop.knowledge.library import Draft

@@ -16,7 +16,6 @@ from reflectloop.agents.backend import Reply
 from reflectloop.agents.shapes import FEWEST, MOST, Outcome, PlannedStep, StepDesign
 from reflectloop.errors import AgentUnavailable, GateRejected, InvalidInput
 from reflectloop.fileops.response import Response
-from reflectloop.flow.domain import ATTEMPTS, Proven, proof
 from reflectloop.flow.nine import briefs, context, designs, past, proving, reflecting, reviews
 from reflectloop.flow.nine.acting import PROTO
 from reflectloop.flow.nine.briefs import Tried, Work
@@ -26,7 +25,8 @@ from reflectloop.flow.nine.desk import Desk, listed, words
 from reflectloop.flow.nine.past import Past
 from reflectloop.flow.nine.proving import Shown
 from reflectloop.flow.nine.reflecting import Where
-from reflectloop.flow.recovery import MOST_INTERRUPTIONS
+from reflectloop.flow.requesting.domain import ATTEMPTS, Proven, proof
+from reflectloop.flow.running.recovery import MOST_INTERRUPTIONS
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Step, Task

@@ -15,14 +15,14 @@ from reflectloop.errors import (
 )
 from reflectloop.flow import onward
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
-from reflectloop.flow.line import Observer, Outcome, Request
 from reflectloop.flow.nine import briefs, final, reviews, stations
 from reflectloop.flow.nine import desk as desks
 from reflectloop.flow.nine.desk import Desk, Tell
 from reflectloop.flow.nine.reviews import Found
 from reflectloop.flow.nine.stations import Ended
-from reflectloop.flow.requests import Place
-from reflectloop.flow.run import run
+from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.running.line import Observer, Outcome, Request
+from reflectloop.flow.running.run import run
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Task, fold
 

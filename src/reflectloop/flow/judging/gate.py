@@ -1,0 +1,244 @@
+"""`gate`: any patch with a contract, through all four gates, without a plan."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop.errors import Fault, InvalidInput, Latched, ReflectloopError
+from reflectloop.flow import tasks
+from reflectloop.flow.envelope import Envelope
+from reflectloop.flow.judging import anchors, judges, passage
+from reflectloop.flow.judging import verify as verifying
+from reflectloop.flow.judging.passage import Passage
+from reflectloop.flow.judging.verify import PATCH, Observer, Outcome, Request, Sides
+from reflectloop.flow.running import exchange
+from reflectloop.flow.showing import views
+from reflectloop.gates import contract as contracts
+from reflectloop.gates import decisions, limits
+from reflectloop.gates.contract import Contract, Read
+from reflectloop.gates.pipeline import Report
+from reflectloop.gates.proof import Seen
+from reflectloop.gates.rules import Output
+from reflectloop.plan import strict_yaml
+from reflectloop.plan.model import Check
+from reflectloop.state import events
+from reflectloop.state.fold import Task
+from reflectloop.state.journal import Journal
+from reflectloop.terms import Track
+from reflectloop.verify import evidence
+from reflectloop.verify.evidence import Chain
+from reflectloop.verify.sealed import Case
+from reflectloop.workspace import leaks
+from reflectloop.world import clock
+
+_LARGEST = 1 << 20  # bytes of a contract or a report
+_TITLE = 200
+SUBJECT = ""  # the whole change
+
+
+class Asked(NamedTuple):
+    """A change, what its author says it is, and what its author says about it."""
+
+    change: Request
+    contract: Path
+    report: Path | None = None
+
+
+class Gated(NamedTuple):
+    envelope: Envelope
+    report: Report
+    data: dict[str, Any]
+    folder: Path
+    error: ReflectloopError | None
+
+
+def gate(asked: Asked, observer: Observer) -> Gated:
+    """What is wrong with the input is raised; what is wrong with the change is an outcome."""
+    said = read_contract(asked.contract)
+    words = _read(asked.report, "report").decode("utf-8", "replace") if asked.report else ""
+    made: list[_Line] = []
+
+    def line(*given: Any) -> _Line:  # noqa: ANN401 - what every line is made with
+        made.append(_Line(said, words, *given))
+        return made[0]
+
+    outcome = verifying.verify(asked.change, observer, line)
+    report, data = made[0].report, made[0].data
+    assert report  # noqa: S101 - else an error was raised
+    return Gated(outcome.envelope, report, data, outcome.folder, outcome.error)
+
+
+def read_contract(path: Path) -> Read:
+    raw = _read(path, "contract")
+    try:
+        document = strict_yaml.parse(raw)
+    except strict_yaml.Refused as refused:
+        raise _no_contract(path, refused.fault) from refused
+    if document.faults:
+        raise _no_contract(path, document.faults[0])
+    leaks.refuse_words(raw.decode("utf-8", "replace"), "the contract")
+    return contracts.read(document.value, str(path))
+
+
+def _no_contract(path: Path, fault: Fault) -> InvalidInput:
+    return InvalidInput(f"{path} is no contract: {fault}", next_step="see schemas/contract.json")
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > _LARGEST:
+            raise InvalidInput(
+                f"{path} has {size / 1e6:.1f} MB; a {what} has 1 MB at most", next_step=f"make the {what} shorter"
+            )
+        return path.read_bytes()
+    except OSError as fault:
+        raise InvalidInput(f"cannot read the {what} {path}: {fault.strerror}", next_step=f"--{what} FILE") from fault
+
+
+class _Line(verifying.Line):
+    """A verification that begins with 戒 and ends with 识. Each goal has a task of its own, which counts its tries."""
+
+    command = "gate"
+
+    def __init__(self, said: Read, words: str, *given: Any) -> None:  # noqa: ANN401
+        super().__init__(*given)
+        self.said, self.words = said, words
+        self.report: Report | None = None
+        self.data: dict[str, Any] = {}
+
+    @property
+    def contract(self) -> Contract:
+        return self.said.contract
+
+    def judge(self, sides: Sides) -> Outcome:
+        key = f"{tasks.GATE}{hashlib.sha256(f'{self.contract.track} {self.contract.goal}'.encode()).hexdigest()[:16]}"
+        task = tasks.find_open(self.folders, key)
+        past = passage.attempts(task.gated if task else (), SUBJECT)
+        self._refuse_causeless(past)
+        chain = Chain(self.folder / evidence.FILE)
+        way = self._passage(sides, chain, past)
+        book, task = self._open(key, task, sides)
+        try:
+            self.report = made = way.walk()
+            self.warnings += made.warnings
+            book.append(passage.event(made, self.run_id, SUBJECT))
+            error = decisions.as_error(made.last, f"reflectloop receipt show {self.run_id}")
+            self._settle(book, error, sides)
+        finally:
+            book.close()
+        self.data = way.write(made, self.folder, book.path.parent)
+        self.warnings += views.refresh(book.path.parent)
+        return self._told(sides, way, chain, error)
+
+    def _refuse_causeless(self, past: list[limits.Attempt]) -> None:
+        """Before the third try somebody looks for the cause. Nothing was judged, so nothing is counted."""
+        if limits.wants_cause(past) and not (self.contract.root_cause or "").strip():
+            raise Latched(
+                f"this was sent back {len(limits.since_pass(past))} times: {past[-1].reasons[0]}; "
+                "a third try needs the cause of the first two",
+                next_step="say it as root_cause in the contract",
+            )
+
+    # The four gates ----------------------------------------------------------------------------------------------
+
+    def _passage(self, sides: Sides, chain: Chain, past: list[limits.Attempt]) -> Passage:
+        changes = self.trees.changes(sides.base, sides.head)
+        return Passage(
+            self.run_id,
+            self.contract.goal or "a change without a goal",
+            Output(self.said, changes, sides.base, doubts=self.doubts),
+            judges.of(self.config, self.folders.root),
+            lambda again: self._see(sides, chain, again),
+            past,
+            anchors.remembered(self.folders),
+            lambda: chain.records,
+        )
+
+    def _see(self, sides: Sides, chain: Chain, again: int) -> Seen:  # noqa: ARG002 - sealed runs tell flakes by themselves
+        paths = [change.path for change in self.trees.changes(sides.base, sides.head)]
+        seen = Seen(
+            cited=[
+                passage.says_so(one, lambda path: self.trees.read(sides.head, path))
+                for one in self.contract.evidence or ()
+            ],
+            claim_held=not contracts.claims(self.said, paths),
+            report=self.words,
+        )
+        case = self.case(sides)
+        if self.contract.track is Track.DIRECT and not case.named:
+            return seen._replace(weakened=passage.weakened(self.trees.changes(sides.base, sides.head)))
+        found = verifying.judge(self.stage(), case, chain, sides.commit)
+        self.warnings += found.notes
+        return seen._replace(verdict=found)
+
+    def case(self, sides: Sides) -> Case:
+        """What the contract names is run too: what somebody says was run proves nothing."""
+        plain = super().case(sides)
+        contract = self.contract
+        named = {f"claimed {number}": Check(run=one.command) for number, one in enumerate(contract.tests_run or (), 1)}
+        if contract.reproduction and contract.reproduction.run:
+            named["reproduction"] = Check(run=contract.reproduction.run, red_on_base=True)
+        direct = contract.track is Track.DIRECT
+        return Case(
+            plain.base,
+            plain.head,
+            () if direct else plain.checks,
+            None if direct else contract.track,
+            protect=plain.protect,
+            required=plain.required,
+            named=named,
+            criteria={f"{one.id} {one.text}": one.check for one in contract.acceptance or ()},
+            has_setup=plain.has_setup,
+        )
+
+    # What is kept ------------------------------------------------------------------------------------------------
+
+    def _open(self, key: str, task: Task | None, sides: Sides) -> tuple[Journal, Task]:
+        """The journal of the goal's own task, which is never the current one: nobody works on it here."""
+        title = f"gate: {self.contract.goal}"[:_TITLE]
+        book, task = tasks.open_journal(self.folders, task, key, title, clock.now(), lambda _: None, current=False)
+        book.append(
+            events.RunStarted(
+                run_id=self.run_id,
+                plan_hash="",
+                base_tree=sides.base,
+                base_commit=sides.commit,
+                isolation=str(self.wall.level),
+                steps=[],
+                mode="gate",
+            )
+        )
+        return book, task
+
+    def _settle(self, book: Journal, error: ReflectloopError | None, sides: Sides) -> None:
+        if error and tasks.stops(error):
+            tasks.set_latch(self.folders, book, error, tasks.Place(self.run_id, None, "", sides.base))
+        spent = round((clock.monotonic() - self.clock) * 1000)
+        code = error.code if error else None
+        book.append(events.RunFinished(run_id=self.run_id, error_code=code, end_tree=sides.head, duration_ms=spent))
+
+    def _told(self, sides: Sides, way: Passage, chain: Chain, error: ReflectloopError | None) -> Outcome:
+        made = self.report
+        assert made  # noqa: S101
+        level = made.proof.level if made.proof else None
+        said = {
+            "run_id": self.run_id,
+            "decision": str(made.decision),
+            "level": level,
+            "track": str(self.contract.track),
+            "base_tree": sides.base,
+            "tree": sides.head,
+            "sealed_tree": way.seen.verdict.sealed_tree if way.seen.verdict else None,
+            "plan_hash": None,
+            "reasons": [reason["text"] for one in self.data["gates"] for reason in one["reasons"]],
+            "finished": clock.stamp(clock.now()),
+        }
+        written = [PATCH, passage.PAGE, passage.DATA]
+        if not chain.records:
+            chain.path.touch()  # nothing was run, and the receipt says so
+        evidence.write_receipt(self.folder, chain, exchange.cleaned(said), written)
+        envelope = self.envelope(error, sides.base, level, [evidence.RECEIPT, evidence.FILE, *written])
+        return Outcome(envelope, way.seen.verdict, self.folder, error)

@@ -1,0 +1,1 @@
+"""FileOps on a project: requests, what was answered, and the plan behind them."""

@@ -1,0 +1,62 @@
+"""`import-state`: a task that was begun elsewhere, taken into a journal of ours as what it is: somebody's word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.flow import tasks
+from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.showing import triflow, views
+from reflectloop.state import events, lock
+from reflectloop.state.journal import Journal
+from reflectloop.workspace import leaks
+from reflectloop.world import clock
+
+
+class Imported(NamedTuple):
+    task_id: str
+    run_id: str
+    title: str
+    claimed: int  # steps that are done by its word; none of it was seen here
+    total: int
+    warnings: list[str]
+
+
+def import_state(start: Path, path: Path) -> Imported:
+    """Open a task with the steps of a TriFlow state. Nothing runs, and nothing that it claims is proven by that."""
+    state = triflow.read(path)
+    leaks.refuse_words(state.model_dump_json(), str(path))
+    folders = folders_at(start)
+    folders.claim()
+    with lock.hold(folders.own, "import-state"):
+        return _opened(folders, state, tasks.plan_key(folders, path))
+
+
+def _opened(folders: Folders, state: triflow.State, key: str) -> Imported:
+    at = clock.now()
+    task_id, run_id = clock.task_id(at), clock.run_id(at)
+    steps = state.all_steps()
+    book = Journal(folders.journal(task_id))
+    try:
+        book.append(events.TaskOpened(task_id=task_id, plan_path=key, title=state.taskName))
+        book.append(
+            events.RunStarted(
+                run_id=run_id,
+                plan_hash="",
+                base_tree="",
+                base_commit="",
+                isolation="none",
+                steps=list(steps),
+                mode=events.IMPORTED,
+                titles={name: step.title for name, step in steps.items()},
+                objective=state.frame(),
+                imported={name: {"status": step.status, "attempts": step.attempts} for name, step in steps.items()},
+            )
+        )
+    finally:
+        book.close()
+    folders.set_current_task(task_id)
+    claimed = sum(step.status == "done" for step in steps.values())
+    warnings = views.refresh(book.path.parent)
+    return Imported(task_id, run_id, state.taskName, claimed, len(steps), warnings)

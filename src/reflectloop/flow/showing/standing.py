@@ -1,0 +1,52 @@
+"""Where a task stands that agents work on: the step it is at, what that waits for, what they used. Reads only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reflectloop import config
+from reflectloop.errors import ReflectloopError
+from reflectloop.flow.folders import Folders
+from reflectloop.flow.showing import costs, views
+from reflectloop.flow.showing.costs import Allowance
+from reflectloop.plan.model import Budget
+from reflectloop.state import events
+from reflectloop.state.fold import Run, Task
+
+
+def step_of(task: Task) -> dict[str, Any] | None:
+    """The step that a task worked on by requests is at; None where none is left."""
+    run = _last(task)
+    if run is None or run.mode != events.BY_REQUESTS or run.status != "running":
+        return None
+    step = next((one for one in run.steps.values() if one.status not in ("done", "skipped")), None)
+    if step is None:
+        return None
+    return {
+        "id": step.id,
+        "title": run.titles.get(step.id, ""),
+        "status": step.status,
+        "attempts": step.attempts,
+        "question": step.reason if step.status == "blocked" else None,
+        "unblock": step.unblock or None,
+    }
+
+
+def cost(folders: Folders, task: Task) -> dict[str, Any]:
+    """What agents used, and of what; where the settings cannot be read, no limit is told."""
+    try:
+        return costs.data(task, Allowance.of(config.load(folders.root), _limits(folders, task)))
+    except ReflectloopError:
+        return costs.data(task)
+
+
+def _limits(folders: Folders, task: Task) -> Budget:
+    run = _last(task)
+    if run and run.mode == events.BY_REQUESTS:
+        return costs.budget_of(run)
+    plan = views.plan_of(folders, task)
+    return plan.limits if plan else Budget()
+
+
+def _last(task: Task) -> Run | None:
+    return list(task.runs.values())[-1] if task.runs else None
