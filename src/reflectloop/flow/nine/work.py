@@ -19,7 +19,7 @@ from reflectloop.flow.nine import briefs, final, reviews, stations
 from reflectloop.flow.nine import desk as desks
 from reflectloop.flow.nine.desk import Desk, Tell
 from reflectloop.flow.nine.reviews import Found
-from reflectloop.flow.nine.stations import Ended
+from reflectloop.flow.nine.turn import Ended
 from reflectloop.flow.requesting.requests import Place
 from reflectloop.flow.running.line import Observer, Outcome, Request
 from reflectloop.flow.running.run import run
