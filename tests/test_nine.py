@@ -231,6 +231,23 @@ def test_a_critic_writes_the_analysis_and_not_the_facts(crew: Crew) -> None:
     assert json.loads(report.read_text())["trigger"] == "step_failure"
 
 
+def test_what_is_not_known_is_asked_of_a_researcher_and_kept(crew: Crew) -> None:
+    needs = "python3 -c 'import numbers_of_ours' && python3 test_calc.py"
+    design = {**DESIGN, "steps": [{"title": "Make add add", "checks": [needs]}]}
+    found = {"answer": "numbers_of_ours is a file that calc needs beside it", "sources": ["calc.py:1"]}
+    module = {"op": "write_file", "path": "numbers_of_ours.py", "content": "A = 1\n"}
+    done = crew.plays(
+        {"role": "planner", "says": "Make a plan", "answer": design},
+        {"role": "researcher", "answer": found},
+        {"role": "executor", "says": "is a file that calc needs", "ops": [WRITE, module], "answer": DONE},
+        roles="planner executor reviewer researcher",
+    ).story()
+    assert done.error is None
+    assert [one.status for one in crew.asked("researcher")] == ["ok"]
+    kept = lessons.room_at(crew.repo.path).read().lessons
+    assert any("numbers_of_ours is a file" in f"{one.title} {one.body} {one.fix}" for one in kept)
+
+
 def test_the_same_change_again_is_a_failed_attempt_without_a_check(crew: Crew) -> None:
     wrong = {**WRITE, "content": "def add(a, b):\n    return a * b\n"}
     done = crew.plays({"role": "executor", "ops": [wrong], "answer": DONE}).story()

@@ -88,6 +88,15 @@ class Outcome(Shape):
     substeps: Annotated[tuple[PlannedStep, ...], Field(max_length=MOST)] = ()
 
 
+class Finding(Shape):
+    """What a researcher found out about something that was not known."""
+
+    answer: Annotated[str, Field(min_length=1, max_length=5_000)]
+    sources: Annotated[tuple[Said, ...], Field(max_length=20)] = Field(
+        default=(), description="where it stands: files with lines, commands and what they printed"
+    )
+
+
 class Item(Shape):
     """One thing a reviewer wants changed."""
 

@@ -91,10 +91,14 @@ def reflect(asked: Asked) -> Outcome:
 
 
 def on_ticket(
-    folders: Folders, settings: config.Config, opened: Opened, analyse: Callable[[Reflection], object] | None = None
+    folders: Folders,
+    settings: config.Config,
+    opened: Opened,
+    analyse: Callable[[Reflection], object] | None = None,
+    answer: str | None = None,
 ) -> Outcome:
-    """The same by rules, or with an agent's analysis, for whoever holds the project's lock."""
-    asked = Asked(folders.root, opened.ticket.ticket_id, analyse=analyse, unattended=True)
+    """The same by rules, or with an agent's analysis or answer, for whoever holds the project's lock."""
+    asked = Asked(folders.root, opened.ticket.ticket_id, analyse=analyse, answer=answer, unattended=True)
     return _Work(asked, Desk(folders, settings, opened, None)).walk()
 
 

@@ -186,6 +186,20 @@ def _about(work: Work) -> str:
     return "\n\n".join(filter(None, said))
 
 
+def research(work: Work, failure: FailureRecord, output: str) -> str:
+    """For a researcher: what stands in the way is not known here, and can perhaps be found out."""
+    said = failure.diagnosis
+    return _made(
+        "reviewer",
+        "An attempt at a step failed because something is not known or not there. Find out what: look at the project, "
+        "its documentation and its tools. Answer in a few sentences that whoever does the step next can act on, and "
+        "name your sources. Do not guess.",
+        _about(work),
+        f"Likely cause by the rules: {said.root_cause}. {said.suggestion}" if said else "",
+        quoted("output", output or failure.log_excerpt, 6_000),
+    )
+
+
 def reflect(facts: str) -> str:
     """For a critic: the report that the rules filled, to be made better and never other in its facts."""
     return _made(

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import secrets
+from reflectloop.agents.shapes import Finding
 from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
 from reflectloop.flow.learning import failedrun, learnt, lessons, reflection, tickets
 from reflectloop.flow.learning.tickets import Context, Opened, Shelf
 from reflectloop.flow.nine import briefs
-from reflectloop.flow.nine.briefs import Tried
+from reflectloop.flow.nine.briefs import Tried, Work
 from reflectloop.flow.nine.crew import Call
 from reflectloop.flow.nine.desk import Desk
 from reflectloop.knowledge import library
@@ -34,21 +35,40 @@ class Where(NamedTuple):
     folder: Path
 
 
-def reflect(desk: Desk, failure: FailureRecord, why: str, where: Where) -> tuple[FailureRecord, str]:
+def reflect(
+    desk: Desk, failure: FailureRecord, why: str, where: Where, work: Work, output: str = ""
+) -> tuple[FailureRecord, str]:
     """The failure, its class by how often it was met, and what the reflection says of it."""
     times = 1 + sum(one.failure is not None and one.failure.signature == failure.signature for one in desk.past.tried)
     kind = class_of(failure.category, code=failure.code, times_seen=times)
     failure = failure.model_copy(update={"error_class": kind, "step": where.step, "attempt": where.attempt})
     opened = _ticket(desk, failure, why, where)
     try:
-        done = reflection.on_ticket(desk.folders, desk.crew.settings, opened, _analyst(desk, where))
+        found = _researched(desk, failure, where, work, output)
+        done = reflection.on_ticket(desk.folders, desk.crew.settings, opened, _analyst(desk, where), found or None)
     except BudgetSpent:
         raise
     except ReflectloopError as fault:
         desk.tell(f"the reflection on attempt {where.attempt} came to nothing: {fault.message}")
         return failure, ""
     report = done.rounds[-1].report
-    return failure, f"{report.error_analysis.root_cause} {report.learning_notes}".strip()
+    told = f"Found out: {found}. " if found else ""
+    return failure, f"{told}{report.error_analysis.root_cause} {report.learning_notes}".strip()
+
+
+def _researched(desk: Desk, failure: FailureRecord, where: Where, work: Work, output: str) -> str:
+    """What a researcher says of what is not known, where one is bound; kept like a person's answer, and no more."""
+    if failure.needs != "RESEARCH" or not desk.crew.has(Role.RESEARCHER):
+        return ""
+    prompt = briefs.research(work, failure, output)
+    try:
+        data = desk.crew.need(Call(Role.RESEARCHER, prompt, Finding, where.folder, where.step, where.attempt)).data
+    except AgentFailed as fault:
+        desk.tell(fault.message)
+        return ""
+    said = Finding.model_validate(data)
+    sources = f" ({'; '.join(said.sources)})" if said.sources else ""
+    return secrets.current().redact(briefs.one_line(said.answer + sources, _LONGEST))
 
 
 def _ticket(desk: Desk, failure: FailureRecord, why: str, where: Where) -> Opened:

@@ -90,7 +90,7 @@ def failed(turn: Turn, why: str, failure: FailureRecord | None = None, output: s
     diff = desk.diff(turn.start, changed) if changed and not asked else ""
     learnt = ""
     if failure:
-        failure, learnt = reflecting.reflect(desk, failure, why, where(turn))
+        failure, learnt = reflecting.reflect(desk, failure, why, where(turn), turn.work, output)
     tried = Tried(turn.attempt, approach, why, failure, output, diff, learnt)
     desk.past = desk.past.plus(tried, changed, asked)
     desk.why = secrets.current().redact(why)[:2_000]
