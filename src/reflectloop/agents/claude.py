@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 
 from reflectloop.agents import address, claude_stream, program, sessions
 from reflectloop.agents.backend import Asking, Probe, Reply
 from reflectloop.agents.claude_stream import Stream
+from reflectloop.agents.cli import Cli
 from reflectloop.agents.program import Call
 from reflectloop.agents.sessions import Context
 from reflectloop.config import AgentConfig
-from reflectloop.errors import AgentUnavailable
 
 MINIMUM = (2, 1, 0)
 HOW = "npm install -g @anthropic-ai/claude-code"
@@ -34,20 +33,9 @@ _SYSTEM = ".reflectloop-system.md"
 _GUIDES = ("CLAUDE.md", "AGENTS.md")
 
 
-class ClaudeBackend:
-    def __init__(self, name: str, agent: AgentConfig, caller: Mapping[str, str]) -> None:
-        self.name = name
-        self._agent, self._caller = agent, caller
-
-    def probe(self) -> Probe:
-        can = Probe(schema_output=True, os_sandbox=False, resume=True, usage=True)
-        try:
-            can = can._replace(version=self._version)
-            self._key()
-            self._refuse_old()
-        except AgentUnavailable as fault:
-            return can._replace(problem=fault.message, next_step=fault.next_step)
-        return can
+class ClaudeBackend(Cli):
+    program, minimum, how = "claude", MINIMUM, HOW
+    can = Probe(schema_output=True, os_sandbox=False, resume=True, usage=True)
 
     def run(self, asking: Asking) -> Reply:
         key, words = self._key(), self._words
@@ -63,20 +51,6 @@ class ClaudeBackend:
         """How full its context is, by the transcript it keeps in its HOME."""
         found = sessions.of_claude(home, session)
         return found._replace(window=found.window or self._agent.window) if found else None
-
-    @cached_property
-    def _words(self) -> tuple[str, ...]:
-        found = program.words_of(self._agent, self._caller, "claude")
-        if found is None:
-            raise program.missing(self.name, (self._agent.run or ("claude",))[0], HOW)
-        return found
-
-    @cached_property
-    def _version(self) -> str | None:
-        return program.version_of(self._words, self._caller)
-
-    def _refuse_old(self) -> None:
-        program.refuse_old(self.name, self._version, MINIMUM, HOW)
 
     def _key(self) -> dict[str, str]:
         address.refuse(self.name, self._agent)

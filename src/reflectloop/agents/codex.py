@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cached_property
 from pathlib import Path
 
 from reflectloop.agents import address, codex_stream, prices, program, sessions, strict_schema
 from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
+from reflectloop.agents.cli import Cli
 from reflectloop.agents.codex_stream import Stream
 from reflectloop.agents.program import Call
 from reflectloop.agents.sessions import Context
@@ -47,20 +47,9 @@ stream_max_retries = 1
 """
 
 
-class CodexBackend:
-    def __init__(self, name: str, agent: AgentConfig, caller: Mapping[str, str]) -> None:
-        self.name = name
-        self._agent, self._caller = agent, caller
-
-    def probe(self) -> Probe:
-        can = Probe(schema_output=True, os_sandbox=True, resume=True, usage=True)
-        try:
-            can = can._replace(version=self._version)
-            self._key()
-            self._refuse_old()
-        except AgentUnavailable as fault:
-            return can._replace(problem=fault.message, next_step=fault.next_step)
-        return can
+class CodexBackend(Cli):
+    program, minimum, how = "codex", MINIMUM, HOW
+    can = Probe(schema_output=True, os_sandbox=True, resume=True, usage=True)
 
     def run(self, asking: Asking) -> Reply:
         key, words = self._key(), self._words
@@ -87,20 +76,6 @@ class CodexBackend:
     def context(self, home: Path, session: str) -> Context | None:
         """How full its context is, by the transcript it keeps in its HOME."""
         return sessions.of_codex(home, session)
-
-    @cached_property
-    def _words(self) -> tuple[str, ...]:
-        found = program.words_of(self._agent, self._caller, "codex")
-        if found is None:
-            raise program.missing(self.name, (self._agent.run or ("codex",))[0], HOW)
-        return found
-
-    @cached_property
-    def _version(self) -> str | None:
-        return program.version_of(self._words, self._caller)
-
-    def _refuse_old(self) -> None:
-        program.refuse_old(self.name, self._version, MINIMUM, HOW)
 
     def _key(self) -> str | None:
         """The variable that holds it; None where a server of the user's own asks for none."""

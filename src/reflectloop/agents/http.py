@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import select
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reflectloop import secrets
-from reflectloop.agents import prices
+from reflectloop.agents import address, prices
 from reflectloop.agents.backend import Asking, Probe, Reply, Status
 from reflectloop.agents.loop.engine import AGAIN, Loop, Model, Surroundings
 from reflectloop.agents.loop.states import Ending
@@ -127,7 +126,7 @@ class Http:
     @property
     def _place(self) -> Place:
         url = self._wire.url(self._base)
-        return Place(url, self._wire.headers(self._key), self._key_env, _is_loopback(self._base))
+        return Place(url, self._wire.headers(self._key), self._key_env, address.is_loopback(self._base))
 
     @property
     def _model(self) -> Model:
@@ -146,7 +145,7 @@ class Http:
         return self._fault_of_key(url.scheme)
 
     def _fault_of_key(self, scheme: str) -> tuple[str, str] | None:
-        if _is_loopback(self._base):
+        if address.is_loopback(self._base):
             return None
         set_it = f"export {self._key_env}=…"
         if self._key is None:
@@ -161,16 +160,6 @@ class Http:
 
 def _next(fault: tuple[str, str] | None) -> str:
     return fault[1] if fault else "reflectloop agents"
-
-
-def _is_loopback(base: str) -> bool:
-    host = urlsplit(base).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _cleaned(value: Any, clean: Any) -> Any:  # noqa: ANN401 - any JSON value
