@@ -81,6 +81,17 @@ def test_a_step_made_of_commands_needs_no_agent_at_all(crew: Crew) -> None:
     assert not [one for one in crew.history() if isinstance(one, events.AgentAsked)]
 
 
+def test_commands_that_the_gates_refuse_are_refused_without_an_agent(crew: Crew) -> None:
+    weaken = {"title": "Mend", "commands": ["sed -i /assert/d test_calc.py"], "checks": [CHECK]}
+    crew.plays(roles="critic")
+    path = crew.repo.write("../design.json", json.dumps({**DESIGN, "steps": [weaken]}))
+    planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
+    done = crew.work()
+    assert done.error
+    assert done.error.code in ("GATE_REJECTED", "VERIFICATION_FAILED")
+    assert list(done.run.steps) == ["1"]
+
+
 def test_tr_alone_does_one_step_and_leaves_the_rest(crew: Crew) -> None:
     second = {"title": "Note it", "commands": ["echo mended > NOTES"], "checks": ["test -s NOTES"]}
     crew.plays({"role": "planner", "says": "Make a plan", "answer": {**DESIGN, "steps": [*DESIGN["steps"], second]}})

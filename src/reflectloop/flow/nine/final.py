@@ -16,6 +16,7 @@ from reflectloop.flow.nine.reviews import Found
 from reflectloop.flow.running.line import Outcome
 from reflectloop.flow.showing import costs
 from reflectloop.state.fold import Run, Step, Task
+from reflectloop.terms import Role
 from reflectloop.world import clock, files
 
 MOST_APPENDED = 2  # rounds in which steps are appended; what is larger is a task of its own
@@ -36,7 +37,7 @@ def review(desk: Desk, appended: int) -> Last:
     work = whole(task, run)
     case = reviews.Case(work, run.base_tree, desk.space.tree, list(evidence(run)), folder, appended + 1, whole=True)
     found = reviews.review(desk, case)
-    if found.verdict == "RETRY" and appended < MOST_APPENDED:
+    if found.verdict == "RETRY" and appended < MOST_APPENDED and desk.crew.has(Role.EXECUTOR):
         names = append(desk, "Mend what the final review found", mending(found.items))
         return Last(found, names)
     return Last(found)

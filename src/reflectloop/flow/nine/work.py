@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop import config
 from reflectloop.agents.shapes import Item
 from reflectloop.errors import (
     GateRejected,
@@ -66,7 +67,7 @@ def _work(place: Place, tell: Tell, observer: Observer | None, *, every: bool) -
             appended += 1
             continue
         outcome = run(judged, observer)
-        if not _can_mend(outcome, mended):
+        if not _can_mend(outcome, mended) or not config.load(folders.root).roles.executor:
             return _told(folders, ended, last, outcome, outcome.error)
         mended += 1
         tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
