@@ -154,8 +154,8 @@ def of_named(named: Iterable[Named]) -> list[Reason]:
         elif one.red_on_base is False:
             out.append(Reason(Decision.RETRY, f"check {one.name} is to be red on base, and is green there already"))
         elif one.edited:
-            why = f"check {one.name} holds only with {shown(one.edited)} as the change left them"
-            out.append(Reason(Decision.ASK, f"{why}: with the tests that were there before it does not"))
+            why = f"check {one.name} holds only with the change's version of {shown(one.edited)}"
+            out.append(Reason(Decision.ASK, f"{why}; with the tests as they were before it does not"))
     return out
 
 
