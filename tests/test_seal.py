@@ -152,3 +152,22 @@ def test_a_direct_plan_that_empties_a_test_is_thrown_away_though_it_names_no_che
     assert "tests/test_app.py" in answer.envelope["message"]
     honest = repo.steps("printf '\\n\\ndef test_more():\\n    assert 2 + 2 == 4\\n' >> tests/test_app.py")
     assert repo.run("run", honest, "--new").code == 0
+
+
+SCRIPT = "from pager import last\n\nassert last([1, 2, 3], 2) == 2\n"
+
+
+def test_a_check_that_holds_by_an_edited_test_is_put_to_a_person(pager: Repo) -> None:
+    pager.write("test_script.py", SCRIPT)
+    pager.commit("a test that is a script")
+    named = {"track": "direct", "checks": {"script": {"run": [sys.executable, "test_script.py"]}}}
+    run(pager, "sed -i /assert/d test_script.py", code=33, **named)
+    said = yaml.safe_load((pager.latest() / "blocker.yaml").read_text())["envelope"]["message"]
+    assert "holds only with the change's version of test_script.py" in said
+
+
+def test_a_test_that_grows_with_an_honest_change_is_no_cause_to_ask(pager: Repo) -> None:
+    pager.write("test_script.py", SCRIPT)
+    pager.commit("a test that is a script")
+    named = {"track": "direct", "checks": {"script": {"run": [sys.executable, "test_script.py"]}}}
+    run(pager, f"{FIX}; echo 'assert last([], 2) == 0' >> test_script.py", code=0, **named)
