@@ -165,7 +165,7 @@ class Crew:
     def _once(self, backend: Backend, call: Call, prompt: str) -> Reply:
         space = self.box.workspace
         self._refuse_rewritten(backend.name, call.role)
-        # Each attempt finds an empty one: what an executor leaves there must reach neither its reviewer nor its next try.
+        # Each attempt finds an empty one: what an executor leaves reaches neither its reviewer nor its next try.
         home = space.folder / "agents" / f"{backend.name}-{call.role}" / f"{call.step or 'task'}-{call.attempt}"
         home.mkdir(parents=True, exist_ok=True)
         before = space.record().tree if call.role.looks_only else None
