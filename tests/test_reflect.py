@@ -66,7 +66,7 @@ def test_a_record_says_what_is_missing_and_what_to_type() -> None:
     assert not found.transient
     assert found.diagnosis
     assert "yaml" in found.diagnosis.root_cause
-    assert found.diagnosis.next_command == "python3 -m pip install yaml"
+    assert found.diagnosis.next_command == "python3 -m pip show yaml"
     assert "No module named 'yaml'" in found.log_excerpt
     assert found.as_data()["class"] == "3.3.4"
     assert FailureRecord.model_validate(found.as_data()) == found
@@ -297,7 +297,7 @@ def test_diagnose_tells_a_person_the_kind_the_cause_and_the_next_command(tmp_pat
         "suggestion: ",
     ):
         assert words in told.stdout
-    assert "next: python3 -m pip install yaml" in told.stderr
+    assert "next: python3 -m pip show yaml" in told.stderr
     asked = [
         {"id": 7, "text": MISSING.format(where="/y", line=9), "exit_code": 1},
         {"id": 8, "text": "All checks passed!\n"},

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from reflectloop import policy
 from reflectloop.agents.shapes import PlanDesign, PlannedStep
-from reflectloop.errors import AgentUnavailable, InvalidInput, InvalidPlan, NeedsInput
+from reflectloop.errors import AgentUnavailable, Interrupted, InvalidInput, InvalidPlan, NeedsInput
 from reflectloop.flow import onward
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import briefs, context, designs, given
@@ -53,6 +53,15 @@ Agree = Callable[[PlanDesign], bool]
 
 def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
     folders = folders_at(place.start)
+    try:
+        with files.room_left(folders.own):
+            return _plan(folders, place, wish, agree, tell)
+    except KeyboardInterrupt as stop:
+        said = "stopped by the user; no task was begun"
+        raise Interrupted(said, next_step=f"reflectloop tp; designs so far are in {folders.own / DESIGNS}") from stop
+
+
+def _plan(folders: Folders, place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
     leaks.refuse_words(wish.goal, "the goal")
     _refuse_running(folders)
     with desks.opened(place, tell, "tp") as desk:
@@ -94,9 +103,17 @@ def _refuse_running(folders: Folders) -> None:
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
     if task.id and task.state not in _ENDED and not task.passed:
+        last = list(task.runs.values())[-1] if task.runs else None
+        goes_on = (
+            "reflectloop retry --reason TEXT"
+            if last and last.status == "failed"
+            else onward.command(last)
+            if last
+            else ""
+        )
         raise InvalidInput(
-            f"task {task.id} is {task.state}: a running plan is not overwritten",
-            next_step="reflectloop tr --all, or: reflectloop abort --reason TEXT",
+            f"task {task.id} is {task.state}: a plan that is not done is not overwritten",
+            next_step=" or: ".join(filter(None, (goes_on, "reflectloop abort --reason TEXT"))),
         )
 
 

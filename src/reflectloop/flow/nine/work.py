@@ -11,6 +11,7 @@ from reflectloop.errors import (
     GateRejected,
     Interrupted,
     NeedsInput,
+    NothingToDo,
     ReflectloopError,
     VerificationFailed,
 )
@@ -26,6 +27,7 @@ from reflectloop.flow.running.line import Observer, Outcome, Request
 from reflectloop.flow.running.run import run
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Task, fold
+from reflectloop.world import files
 
 _MENDABLE = (VerificationFailed, GateRejected)
 
@@ -44,7 +46,8 @@ class Worked(NamedTuple):
 def work(place: Place, tell: Tell, observer: Observer | None = None, *, every: bool = False) -> Worked:
     """Steps until one is done (all of them with `every`), one is blocked, or nothing is left but the last word."""
     try:
-        return _work(place, tell, observer, every=every)
+        with files.room_left(folders_at(place.start).own):
+            return _work(place, tell, observer, every=every)
     except KeyboardInterrupt as stop:
         said = "stopped by the user; what the step at work had done is gone, and it was no attempt"
         raise Interrupted(said, next_step=onward.BY_AGENTS) from stop
@@ -158,5 +161,7 @@ def reviewed(place: Place, tell: Tell, *, whole: bool) -> Found:
         begun = at.base_tree if whole else stations.before(at, step.id)
         about = final.whole(task, at) if whole else desk.work(at, step)
         folder = desk.folder(task, "review", len(at.order) + 1)
+        if begun == desk.space.tree:
+            raise NothingToDo("nothing has been changed yet that could be reviewed", next_step=onward.BY_AGENTS)
         case = reviews.Case(about, begun, desk.space.tree, list(final.evidence(at)), folder, whole=whole)
         return reviews.review(desk, case)
