@@ -171,3 +171,33 @@ def test_a_test_that_grows_with_an_honest_change_is_no_cause_to_ask(pager: Repo)
     pager.commit("a test that is a script")
     named = {"track": "direct", "checks": {"script": {"run": [sys.executable, "test_script.py"]}}}
     run(pager, f"{FIX}; echo 'assert last([], 2) == 0' >> test_script.py", code=0, **named)
+
+
+def test_a_check_that_holds_by_its_own_edited_script_is_put_to_a_person(pager: Repo) -> None:
+    pager.write("judge.py", SCRIPT)
+    pager.commit("a script of its own that judges")
+    cheat = "echo 'raise SystemExit(0)' > judge.py; echo '# better' >> pager.py"
+    for words in ([sys.executable, "judge.py"], [sys.executable, "-m", "judge"], f"{sys.executable} -c 'import judge'"):
+        run(pager, cheat, code=33, track="direct", checks={"judged": {"run": words}})
+    run(pager, FIX, code=0, track="direct", checks={"judged": {"run": [sys.executable, "judge.py"]}})
+
+
+def test_a_program_that_is_the_only_thing_changed_is_what_is_judged(pager: Repo) -> None:
+    pager.write("job.py", "raise SystemExit(1)\n")
+    pager.commit("a program that fails")
+    run(
+        pager,
+        "echo > job.py; echo pass >> job.py",
+        code=0,
+        track="direct",
+        checks={"runs": {"run": [sys.executable, "job.py"]}},
+    )
+
+
+def test_a_fix_can_be_proven_by_a_check_without_tests(pager: Repo) -> None:
+    pager.write("script.py", SCRIPT)
+    pager.git("rm", "-q", "test_odd.py", "test_even.py")
+    pager.commit("no tests")
+    named = {"track": "fix", "checks": {"script": {"run": [sys.executable, "script.py"]}}}
+    run(pager, FIX, code=0, **named)
+    run(pager, "echo '# nothing' >> pager.py", code=32, **named)

@@ -241,6 +241,8 @@ def _fault(error: ErrorDetails, raw: bytes) -> Fault:
 def _known(place: tuple[str | int, ...]) -> list[str]:
     if place[:1] == ("agents",):
         return list(AgentConfig.model_fields)
+    if place[:2] == ("verify", "checks"):
+        return list((Service if "service" in place else ConfiguredCheck).model_fields)
     model: type[BaseModel] = Config
     for part in place:
         model = model.model_fields[str(part)].annotation  # type: ignore[assignment]

@@ -182,8 +182,18 @@ def gc(start: Path, *, everything: bool) -> Cleared:
         total += sum(files.size_of(path) for path in lost)
         for path in lost:
             ledger.bury(path)
+        total += _drop_half_objects(folders.own / "git" / "objects")
         total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _KEPT_LOGS)
         return Cleared(len(gone) + len(lost), total, killed)
+
+
+def _drop_half_objects(folder: Path) -> int:
+    """What git began to write when the disk was full; nobody writes now, since we hold the lock. How many bytes."""
+    total = 0
+    for path in folder.glob("*/tmp_obj_*"):
+        total += path.stat().st_size
+        path.unlink()
+    return total
 
 
 def _drop_request_logs(folder: Path, kept: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import shlex
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from reflectloop.box.box import Box
@@ -14,6 +16,7 @@ from reflectloop.verify.runs import Runs
 from reflectloop.verify.verdict import Named
 from reflectloop.world import clock
 
+_IMPORTED = re.compile(r"(?:\bimport|\bfrom)\s+([\w.]+)")
 _ROUNDS = 3  # of a benchmark, on each side in turn: the best of them counts
 _SLOWER = 1.25
 _NOISE_MS = 100  # less than so much more is no loss anybody could tell
@@ -31,12 +34,12 @@ class NamedChecks:
     unedited: str = ""  # `patch` with every test that was there before as it was
     edited: tuple[str, ...] = ()  # these tests
 
-    def judge(self, wanted: Mapping[str, Check], *, timed: bool) -> list[Named]:
-        """`timed` asks of benchmarks that they take no longer than on base."""
+    def judge(self, wanted: Mapping[str, Check], *, timed: bool, looks_back: bool = False) -> list[Named]:
+        """`timed` asks of benchmarks that they take no longer than on base; `looks_back`, what was red there."""
         if not wanted:
             return []
         after = self._on(self.patch, wanted, "base + patch")
-        red = {name: check for name, check in wanted.items() if check.red_on_base}
+        red = {name: check for name, check in wanted.items() if check.red_on_base or (looks_back and after[name].held)}
         before = self._on(self.base, red, "base") if red else {}
         leaning = self._leaning({name: check for name, check in wanted.items() if after[name].held})
         slow = self._slow({name: one for name, one in wanted.items() if timed and one.kind == "benchmark"})
@@ -45,10 +48,10 @@ class NamedChecks:
                 name,
                 after[name].held and name not in slow,
                 slow.get(name) or after[name].reason,
-                red_on_base=not before[name].held if name in before else None,
+                red_on_base=_was_red(check, before.get(name)),
                 edited=self.edited if name in leaning else (),
             )
-            for name in wanted
+            for name, check in wanted.items()
         ]
 
     def _leaning(self, held: Mapping[str, Check]) -> set[str]:
@@ -111,6 +114,31 @@ class NamedChecks:
             started=clock.stamp(clock.now()),
             duration_ms=done.duration_ms,
         )
+
+
+def _was_red(check: Check, before: CheckResult | None) -> bool | None:
+    """None where nobody asked: a check that is green on base is no fault, unless it was to be red there."""
+    if before is None:
+        return None
+    return True if not before.held else False if check.red_on_base else None
+
+
+def scripts(checks: Iterable[Check], paths: Collection[str]) -> list[str]:
+    """Files of the project that commands of checks run by name: as a word, by `-m NAME`, or imported in a `-c` text."""
+    words: list[str] = []
+    for check in checks:
+        words += _words(check.run) if check.run is not None else []
+    modules = [f"{word.replace('.', '/')}{ending}" for word in words for ending in (".py", "/__main__.py")]
+    modules += [f"{name.replace('.', '/')}.py" for word in words for name in _IMPORTED.findall(word)]
+    return [name for name in dict.fromkeys([*words, *modules]) if name in paths]
+
+
+def _words(command: str | tuple[str, ...]) -> list[str]:
+    try:
+        found = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError:  # a quotation that does not end
+        found = str(command).split()
+    return [word.removeprefix("./") for word in found]
 
 
 def _loss(before_ms: int, after_ms: int) -> str:

@@ -13,7 +13,7 @@ from reflectloop.terms import Decision, Track
 from reflectloop.verify import compare, protected, runners, verdict, weakening
 from reflectloop.verify.compare import Comparison
 from reflectloop.verify.evidence import Chain, Level, Record
-from reflectloop.verify.named import NamedChecks
+from reflectloop.verify.named import NamedChecks, scripts
 from reflectloop.verify.owning import collects
 from reflectloop.verify.result import Change, Detected, Finding, VerificationResult
 from reflectloop.verify.runs import Ran, Runs
@@ -65,7 +65,8 @@ class Sealed:
             self.unedited,
             tuple(self.edited),
         )
-        named = asked.judge(self.case.named, timed=self.case.track is Track.REFACTOR)
+        fix = self.case.track is Track.FIX
+        named = asked.judge(self.case.named, timed=self.case.track is Track.REFACTOR, looks_back=fix)
         proven = self._proven(checks, own, named)
         reasons = [
             *verdict.of_findings(self.findings, self.freed),
@@ -112,8 +113,20 @@ class Sealed:
         self.base_with_tests = trees.laid_over(case.base, case.head, served)
         kept = {*served} - {*self.freed}
         self.edited = [one.path for one in self.changes if one.path in kept and one.before is not None]
-        self.unedited = trees.laid_over(self.tree, case.head, [path for path in served if path not in self.edited])
+        tested = trees.laid_over(self.tree, case.head, [path for path in served if path not in self.edited])
+        judging = self._scripts()
+        self.edited += judging
+        self.unedited = trees.laid_over(tested, case.base, judging)
         self.findings = self._look()
+
+    def _scripts(self) -> list[str]:
+        """Programs that checks run by name and the change edits besides other sources; alone, one is what is judged."""
+        plain = [
+            change.path for change in self.changes if not protected.guard(change.path) and change.path not in self.freed
+        ]
+        edited = {change.path for change in self.changes if change.before is not None}
+        found = [path for path in scripts(self.case.named.values(), edited) if path in plain]
+        return found if len(plain) > len(found) else []
 
     def _is_restored(self, change: Change) -> bool:
         if change.path in self.freed:

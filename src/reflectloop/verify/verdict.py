@@ -155,7 +155,7 @@ def of_named(named: Iterable[Named]) -> list[Reason]:
             out.append(Reason(Decision.RETRY, f"check {one.name} is to be red on base, and is green there already"))
         elif one.edited:
             why = f"check {one.name} holds only with the change's version of {shown(one.edited)}"
-            out.append(Reason(Decision.ASK, f"{why}; with the tests as they were before it does not"))
+            out.append(Reason(Decision.ASK, f"{why}; with what judged it before it does not"))
     return out
 
 
