@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from reflectloop.errors import NoSpace
+from reflectloop.world.git import GitFailed, room_left
 from support import PROGRAM, Answer, Repo, reflectloop
 
 ROOT = os.geteuid() == 0
@@ -380,3 +382,13 @@ def test_git_variables_of_the_caller_do_not_lead_astray(repo: Repo, tmp_path: Pa
     answer = reflectloop(repo.path, "run", str(repo.steps("cat src/app.py")), env=env)
     assert answer.code == 0, answer.stderr
     assert not (tmp_path / "x").exists()
+
+
+@needs_root
+def test_a_full_disk_is_told_as_such_though_git_says_nothing_of_it(tmp_path: Path) -> None:
+    said = GitFailed(["write-tree"], 128, b"")
+    small = mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=32k", "tmpfs")
+    with small as disk, pytest.raises(NoSpace, match="the disk is full"), room_left(disk):
+        raise said
+    with pytest.raises(GitFailed), room_left(tmp_path):
+        raise said

@@ -24,6 +24,9 @@ _NO_ROOM = {
 }
 
 
+_LEAST_ROOM = 1 << 16  # bytes
+
+
 @contextlib.contextmanager
 def room_for(what: str, path: Path) -> Iterator[None]:
     """Turn "cannot write here" into NO_SPACE that names the place."""
@@ -46,6 +49,12 @@ def room_left(path: Path) -> Iterator[None]:
             where = fault.filename or path
             raise NoSpace(f"cannot write {where}: {os.strerror(fault.errno or 0).lower()}") from fault
         raise
+
+
+def is_full(path: Path) -> bool:
+    """Whether nothing to speak of could be written there."""
+    room = os.statvfs(path)
+    return room.f_bavail * room.f_frsize < _LEAST_ROOM
 
 
 def write_atomic(path: Path, content: bytes | str) -> None:

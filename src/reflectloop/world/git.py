@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reflectloop.errors import NoSpace, SandboxCreateFailed
-from reflectloop.world import bubblewrap, process, tools
+from reflectloop.world import bubblewrap, files, process, tools
 from reflectloop.world.shield import Shield
 
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
@@ -24,6 +25,18 @@ class GitFailed(Exception):
     def __init__(self, argv: Sequence[str], code: int, stderr: bytes) -> None:
         self.said = stderr.decode("utf-8", "replace").strip()
         super().__init__(f"git {' '.join(argv)} exited {code}: {self.said}")
+
+
+@contextlib.contextmanager
+def room_left(path: Path) -> Iterator[None]:
+    """A disk that is full is NO_SPACE, also where it was git that saw it and said so in its own words or in none."""
+    try:
+        with files.room_left(path):
+            yield
+    except GitFailed as fault:
+        if files.is_full(path):
+            raise NoSpace(f"git cannot write below {path}: the disk is full") from fault
+        raise
 
 
 def _base_environment() -> dict[str, str]:

@@ -191,8 +191,11 @@ class Crew:
             reply = reply._replace(status="denied", reason=reason, data=None, denials=(*reply.denials, reason))
         self._journal(backend.name, call, reply, changed)
         if reply.reason.startswith(BudgetSpent.code):
+            why = reply.reason.removeprefix(BudgetSpent.code).strip(" :")
             raise BudgetSpent(
-                f"{call.role} ({backend.name}): {reply.reason.removeprefix(BudgetSpent.code).strip(' :')}"
+                f"{call.role} ({backend.name}): {why}",
+                next_step="more in [cost] or the plan's limits, or a smaller reply_tokens where one call does not fit; "
+                "then: reflectloop unlock --reason TEXT",
             )
         return reply
 

@@ -26,7 +26,7 @@ from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
 from reflectloop.terms import Role, Track
 from reflectloop.workspace import leaks
-from reflectloop.world import clock, files
+from reflectloop.world import clock, files, git
 
 _ENDED = (State.DONE, State.ABORTED)
 DESIGNS = "designs"
@@ -54,7 +54,7 @@ Agree = Callable[[PlanDesign], bool]
 def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
     folders = folders_at(place.start)
     try:
-        with files.room_left(folders.own):
+        with git.room_left(folders.own):
             return _plan(folders, place, wish, agree, tell)
     except KeyboardInterrupt as stop:
         said = "stopped by the user; no task was begun"

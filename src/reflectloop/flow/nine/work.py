@@ -27,7 +27,7 @@ from reflectloop.flow.running.line import Observer, Outcome, Request
 from reflectloop.flow.running.run import run
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Task, fold
-from reflectloop.world import files
+from reflectloop.world import git
 
 _MENDABLE = (VerificationFailed, GateRejected)
 
@@ -46,7 +46,7 @@ class Worked(NamedTuple):
 def work(place: Place, tell: Tell, observer: Observer | None = None, *, every: bool = False) -> Worked:
     """Steps until one is done (all of them with `every`), one is blocked, or nothing is left but the last word."""
     try:
-        with files.room_left(folders_at(place.start).own):
+        with git.room_left(folders_at(place.start).own):
             return _work(place, tell, observer, every=every)
     except KeyboardInterrupt as stop:
         said = "stopped by the user; what the step at work had done is gone, and it was no attempt"

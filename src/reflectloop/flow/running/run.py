@@ -40,7 +40,7 @@ from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, open_for
-from reflectloop.world import cgroup, clock, files
+from reflectloop.world import cgroup, clock, git
 from reflectloop.world.process import Cancel
 
 _LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
@@ -56,7 +56,7 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
         point = recovery.find(folders) if request.resume else None
         line = _Walk(request, folders, point.run.id if point else clock.run_id(clock.now()), watching, point)
         try:
-            with files.room_left(folders.own):
+            with git.room_left(folders.own):
                 line.walk()
         except ReflectloopError as fault:
             line.error = fault
