@@ -71,7 +71,7 @@ def measure(ground: Ground) -> Section:
         rows += _against_floor(kind, _runs(ground, kind, [_COMPARED] * 3)[_COMPARED])
     notes = [
         (
-            "A generated plan through `flow.running.run`, in process; the floor is taken between its steps, so both see "
+            "A generated plan through `flow.running`, in process; the floor is taken between its steps, so both see "
             "the same noise. Median over the steps of all runs of a length; short runs stand around each long one."
         ),
         (
