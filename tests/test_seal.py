@@ -194,6 +194,13 @@ def test_a_program_that_is_the_only_thing_changed_is_what_is_judged(pager: Repo)
     )
 
 
+def test_a_file_that_a_check_only_reads_does_not_judge(pager: Repo) -> None:
+    pager.write("other.py", "A = 1\n")
+    pager.commit("another source")
+    read = {"track": "direct", "checks": {"there": {"run": "grep -q 'A = 2' other.py"}}}
+    run(pager, "sed -i s/1/2/ other.py; echo '# more' >> pager.py", code=0, **read)
+
+
 def test_a_fix_can_be_proven_by_a_check_without_tests(pager: Repo) -> None:
     pager.write("script.py", SCRIPT)
     pager.git("rm", "-q", "test_odd.py", "test_even.py")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from reflectloop.box.box import Box
 from reflectloop.plan.model import Check
@@ -16,6 +17,7 @@ from reflectloop.verify.runs import Runs
 from reflectloop.verify.verdict import Named
 from reflectloop.world import clock
 
+_INTERPRETER = re.compile(r"python[\d.]*|(?:ba|da|z|k)?sh|node|deno|bun|ruby|perl|php|lua|Rscript")
 _IMPORTED = re.compile(r"(?:\bimport|\bfrom)\s+([\w.]+)")
 _ROUNDS = 3  # of a benchmark, on each side in turn: the best of them counts
 _SLOWER = 1.25
@@ -124,13 +126,30 @@ def _was_red(check: Check, before: CheckResult | None) -> bool | None:
 
 
 def scripts(checks: Iterable[Check], paths: Collection[str]) -> list[str]:
-    """Files of the project that commands of checks run by name: as a word, by `-m NAME`, or imported in a `-c` text."""
-    words: list[str] = []
+    """Files of the project that commands of checks run: as a program, by an interpreter, by `-m`, by an import in `-c`.
+
+    A file that a command merely reads, as `grep` does, judges nothing.
+    """
+    found: list[str] = []
     for check in checks:
-        words += _words(check.run) if check.run is not None else []
-    modules = [f"{word.replace('.', '/')}{ending}" for word in words for ending in (".py", "/__main__.py")]
-    modules += [f"{name.replace('.', '/')}.py" for word in words for name in _IMPORTED.findall(word)]
-    return [name for name in dict.fromkeys([*words, *modules]) if name in paths]
+        found += _run_by(_words(check.run)) if check.run is not None else []
+    return [name for name in dict.fromkeys(found) if name in paths]
+
+
+def _run_by(words: Sequence[str]) -> Iterator[str]:
+    if not words:
+        return
+    yield words[0]
+    if not _INTERPRETER.fullmatch(PurePosixPath(words[0]).name):
+        return
+    for at, word in enumerate(words[1:], 1):
+        if word in ("-m", "-c") and at + 1 < len(words):
+            names = [words[at + 1]] if word == "-m" else _IMPORTED.findall(words[at + 1])
+            yield from (f"{name.replace('.', '/')}{end}" for name in names for end in (".py", "/__main__.py"))
+            return
+        if not word.startswith("-"):
+            yield word
+            return
 
 
 def _words(command: str | tuple[str, ...]) -> list[str]:

@@ -22,6 +22,23 @@ from reflectloop.verify.verdict import Judged, Named, Own, Reason, Verdict
 _TRIES = 2  # of a newly failing test, before it counts
 _MOST_FLAKES = 50  # so many tests do not turn red by chance
 _RED = ("failed", "error")
+_SOURCES = (
+    ".py",
+    ".js",
+    ".mjs",
+    ".ts",
+    ".tsx",
+    ".jsx",
+    ".go",
+    ".rs",
+    ".rb",
+    ".java",
+    ".c",
+    ".cc",
+    ".cpp",
+    ".php",
+    ".sh",
+)
 _CONTEXT = 8 << 20  # bytes of test files that are looked at for inputs a patch singles out
 
 
@@ -122,7 +139,9 @@ class Sealed:
     def _scripts(self) -> list[str]:
         """Programs that checks run by name and the change edits besides other sources; alone, one is what is judged."""
         plain = [
-            change.path for change in self.changes if not protected.guard(change.path) and change.path not in self.freed
+            change.path
+            for change in self.changes
+            if change.path.endswith(_SOURCES) and not protected.guard(change.path) and change.path not in self.freed
         ]
         edited = {change.path for change in self.changes if change.before is not None}
         found = [path for path in scripts(self.case.named.values(), edited) if path in plain]
