@@ -221,3 +221,22 @@ def test_a_snapshot_cut_or_rewritten_is_named(before: str, after: str | None, ex
 
 def test_a_snapshot_that_only_grew_is_left_alone() -> None:
     assert bad(found("src/__snapshots__/a.test.js.snap", "a\nb\n", "a\nb\nc\n")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "class Yes(str):\n    def __eq__(self, other):\n        return True\n",
+        'class Yes:\n    def __eq__(self, other):\n        """Fits."""\n        return True\n',
+        "class Yes:\n    def __ne__(self, other):\n        return False\n",
+        "class Yes:\n    __eq__ = lambda self, other: True\n",
+    ],
+)
+def test_what_is_equal_to_everything_is_found_however_it_is_laid_out(text: str) -> None:
+    found = list(look([Change("src/shop.py", None, text.encode())]))
+    assert [(one.rule, one.grade) for one in found] == [("always-equal", "weakening")]
+
+
+def test_an_equality_that_compares_is_no_tell() -> None:
+    honest = b"class Price:\n    def __eq__(self, other):\n        return self.cents == other.cents\n"
+    assert not list(look([Change("src/shop.py", None, honest)]))

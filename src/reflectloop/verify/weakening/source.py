@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 from reflectloop.verify.protected import guard
 from reflectloop.verify.protected.names import CODE_ENDINGS
@@ -19,10 +21,12 @@ from reflectloop.verify.weakening.tells import (
     TELLS,
     WHO_CALLS,
     WHOLE_FILE,
+    Grade,
 )
 
 _NEAR = 4  # lines
-_NOR_IN_TESTS = frozenset({"patches-the-runner", "always-equal"})
+_NOR_IN_TESTS = frozenset({"patches-the-runner"})
+_EQUALITY = {"__eq__": True, "__ne__": False}  # what each answers that finds no difference
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
@@ -32,8 +36,10 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
         found = guard(change.path)
         if found is None or found.kind == "shadow":
             yield from _under_test(change)
+            yield from _always_equal(change, "weakening")
         elif found.kind in {"test", "fixture", "hook"}:
             yield from _in_tests(change)
+            yield from _always_equal(change, "suspect")
         if found is None or found.kind in {"test", "fixture", "hook", "shadow"}:
             yield from _suppressed(change)
 
@@ -54,6 +60,34 @@ def _under_test(change: Change) -> Iterator[Finding]:
                 break
         else:
             yield from _in_two_lines(change.path, line, lines)
+
+
+def _always_equal(change: Change, grade: Grade) -> Iterator[Finding]:
+    """A value that is equal to everything passes every comparison, however its method is laid out."""
+    if ending(change.path) != "py" or not any(name.encode() in (change.after or b"") for name in _EQUALITY):
+        return
+    try:
+        tree = ast.parse(change.after or b"")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return  # the gates have other words for what does not parse
+    new = {line.number for line in added(change)}
+    for node in ast.walk(tree):
+        if _answers_always(node) and not new.isdisjoint(range(node.lineno, (node.end_lineno or node.lineno) + 1)):
+            yield Finding("always-equal", change.path, node.lineno, "is equal to everything", grade)
+
+
+def _answers_always(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.Assign]:
+    if isinstance(node, ast.FunctionDef) and node.name in _EQUALITY:
+        said = [one for one in node.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+        return len(said) == 1 and isinstance(said[0], ast.Return) and _is(said[0].value, _EQUALITY[node.name])
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+        names = [one.id for one in node.targets if isinstance(one, ast.Name) and one.id in _EQUALITY]
+        return bool(names) and _is(node.value.body, _EQUALITY[names[0]])
+    return False
+
+
+def _is(node: ast.expr | None, value: bool) -> bool:
+    return isinstance(node, ast.Constant) and node.value is value
 
 
 def _in_two_lines(path: str, line: Line, lines: Sequence[Line]) -> Iterator[Finding]:

@@ -264,13 +264,6 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
         _PY,
     ),
     (
-        "always-equal",
-        r"def\s+__eq__\s*\(.*\)\s*(?:->\s*\w+\s*)?:\s*return\s+True",
-        "is equal to everything",
-        "weakening",
-        _PY,
-    ),
-    (
         "ends-the-process",
         r"\bos\._exit\(|\bos\.kill\(\s*os\.getpid|\bos\.abort\(|\bprocess\.(?:reallyExit|abort)\(|faulthandler\._",
         "ends the process at once, whatever a test found",
