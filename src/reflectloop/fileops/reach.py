@@ -17,20 +17,9 @@ from typing import NamedTuple
 
 from reflectloop.errors import SandboxEscape
 from reflectloop.fileops.paths import is_hidden, parts_of
-from reflectloop.world import files, trees
+from reflectloop.world import beneath, files, trees
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_KINDS = {
-    stat.S_IFLNK: "a link, and links are not followed",
-    stat.S_IFDIR: "a folder",
-    stat.S_IFREG: "a file",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 _count = itertools.count(1)
 
 
@@ -54,25 +43,18 @@ class Reach:
 
     @contextlib.contextmanager
     def folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
-        """A folder of the workspace, open; with `make`, those that are missing are made."""
-        fd = os.dup(self._top)
-        try:
-            for number, name in enumerate(parts):
-                below = _enter(fd, name, "/".join(parts[: number + 1]), make=make)
-                os.close(fd)
-                fd = below
+        """Give a folder of the workspace, open; with `make`, those that are missing are made."""
+        with contextlib.ExitStack() as held:
+            with _named("/".join(parts)):
+                fd = held.enter_context(beneath.open_folder(self._top, parts, make=make))
             yield fd
-        finally:
-            os.close(fd)
 
     def read(self, path: str, most: int) -> bytes:
-        """At most so many bytes of a plain file."""
+        """Return at most so many bytes of a plain file."""
         *above, name = parts_of(path)
         with self.folder(tuple(above)) as fd:
-            _expect_file(fd, name, path)  # before it is opened: opening a device does something
-            with _named(path), open(os.open(name, _READ, dir_fd=fd), "rb") as file:  # noqa: PTH123
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    raise Barred(f"{path!r} is not a file any more")
+            _expect_file(fd, name, path)
+            with _named(path), beneath.open_file(fd, name) as file:
                 return file.read(most)
 
     def status(self, path: str) -> os.stat_result | None:
@@ -89,7 +71,7 @@ class Reach:
         with self.folder(tuple(above), make=True) as fd, _named(path):
             there = _status(fd, name)
             if there is not None and not stat.S_ISREG(there.st_mode):
-                raise Barred(f"{path!r} is {_kind(there)}")
+                raise Barred(f"{path!r} is {beneath.kind_of(there)}")
             part, created = _create(fd)
             try:
                 with open(created, "wb") as file:  # noqa: PTH123
@@ -149,23 +131,6 @@ def opened(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[Reach]:
         yield Reach(top)
 
 
-def _enter(fd: int, name: str, shown: str, *, make: bool) -> int:
-    with _named(shown):
-        try:
-            return os.open(name, _FOLDER, dir_fd=fd)
-        except FileNotFoundError:
-            if not make:
-                raise
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(name, dir_fd=fd)
-            return os.open(name, _FOLDER, dir_fd=fd)
-        except OSError as fault:
-            there = _status(fd, name) if fault.errno in (errno.ELOOP, errno.ENOTDIR) else None
-            if there is None:
-                raise
-            raise Barred(f"{shown!r} is {_kind(there)}") from fault
-
-
 @contextlib.contextmanager
 def _named(path: str) -> Iterator[None]:
     """What the system says, about which path."""
@@ -173,6 +138,8 @@ def _named(path: str) -> Iterator[None]:
         yield
     except FileNotFoundError as fault:
         raise NotThere(f"{path!r} is not there") from fault
+    except beneath.NotPlain as fault:
+        raise Barred(f"{fault.filename!r} {fault.strerror}") from fault
     except OSError as fault:
         if fault.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -186,15 +153,11 @@ def _status(fd: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _kind(status: os.stat_result) -> str:
-    return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
-
-
 def _expect_file(fd: int, name: str, path: str) -> None:
     with _named(path):
         there = os.lstat(name, dir_fd=fd)
     if not stat.S_ISREG(there.st_mode):
-        raise Barred(f"{path!r} is {_kind(there)}")
+        raise Barred(f"{path!r} is {beneath.kind_of(there)}")
 
 
 def _create(fd: int) -> tuple[str, int]:

@@ -16,11 +16,10 @@ from typing import NamedTuple
 from reflectloop.fileops import reach
 from reflectloop.fileops.paths import parts_of
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.world import files, git, trees
+from reflectloop.world import beneath, files, git, trees
 
 _MOST = 4 << 30  # bytes put aside
 _PASSING = (PermissionError, FileNotFoundError, NotADirectoryError)
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -110,7 +109,7 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _copied(name: str, fd: int, copy: Path) -> _Kept:
-    with open(os.open(name, _READ, dir_fd=fd), "rb") as source, copy.open("wb") as target:  # noqa: PTH123
+    with beneath.open_file(fd, name) as source, copy.open("wb") as target:
         stamp = _stamp(os.fstat(source.fileno()))
         shutil.copyfileobj(source, target, 1 << 20)
     return _Kept(stamp, None, copy)

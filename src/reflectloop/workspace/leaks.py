@@ -10,7 +10,7 @@ from pathlib import Path
 from reflectloop import secrets
 from reflectloop.errors import InvalidInput, SecretLeak
 from reflectloop.secrets import Finding
-from reflectloop.world import files, trees
+from reflectloop.world import beneath, files, trees
 from reflectloop.world.git import Git
 
 _CHUNK = 1 << 20
@@ -32,27 +32,31 @@ def refuse(source: Git, names: list[bytes]) -> None:
 
 
 def refuse_messages(repo: Path, since_ns: int) -> None:
-    """What commands told the workspace's own git to say: messages and reflogs, read as the plain files they are."""
-    git = repo / ".git"
-    if git.is_symlink():  # links are a command's own making, and may lead anywhere: none is followed
-        return
-    for name in _MESSAGES:
-        _refuse_message(os.fspath(git / name), None, since_ns)
-    if (git / "logs").is_symlink():
-        return
-    for folder in trees.walk(git / "logs", passing=(OSError,)):
-        for entry in folder.entries:
-            _refuse_message(entry.name, folder.fd, since_ns)
+    """Refuse secrets in what commands told the workspace's own git to say: messages and reflogs.
 
-
-def _refuse_message(name: str, beside: int | None, since_ns: int) -> None:
-    with contextlib.suppress(OSError):
-        status = os.stat(name, dir_fd=beside, follow_symlinks=False)
-        if not stat.S_ISREG(status.st_mode) or status.st_ctime_ns < since_ns:  # opening a device does something
+    Links in there are a command's own making and may lead anywhere: none is followed.
+    """
+    with contextlib.ExitStack() as held:
+        try:
+            top = held.enter_context(trees.opened(repo))
+            git = held.enter_context(beneath.open_folder(top, [".git"]))
+        except (FileNotFoundError, beneath.NotPlain):
             return
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=beside)
-        with open(descriptor, "rb") as file:  # noqa: PTH123
-            _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({Path(name).name})")
+        for name in _MESSAGES:
+            _refuse_message(name, git, since_ns)
+        try:
+            logs = held.enter_context(beneath.open_folder(git, ["logs"]))
+        except (FileNotFoundError, PermissionError, beneath.NotPlain):
+            return
+        for folder in trees.walk(logs, passing=(OSError,)):
+            for entry in folder.entries:
+                _refuse_message(entry.name, folder.fd, since_ns)
+
+
+def _refuse_message(name: str, beside: int, since_ns: int) -> None:
+    with contextlib.suppress(OSError), beneath.open_file(beside, name) as file:
+        if os.fstat(file.fileno()).st_ctime_ns >= since_ns:
+            _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({name})")
 
 
 def refuse_words(text: str, what: str) -> None:
@@ -86,7 +90,7 @@ def _scan_file(name: bytes, top: int) -> list[Finding]:
     if not stat.S_ISREG(mode):
         return []
     scanner = secrets.current().scanner()
-    with open(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=top), "rb") as file:  # noqa: PTH123
+    with beneath.open_file(top, os.fsdecode(name)) as file:
         while chunk := file.read(_CHUNK):
             scanner.feed(secrets.narrow(chunk))
     scanner.finish()

@@ -22,9 +22,10 @@ Leave = Callable[[int, str], None]
 class Folder:
     """One folder met on a walk. Folders taken out of `entries` are not entered."""
 
-    def __init__(self, name: str, above: Folder | None) -> None:
+    def __init__(self, name: str, above: Folder | None, beside: int | None = None) -> None:
         self.name, self._above = name, above
-        self.fd: int = os.open(name, _HOW, dir_fd=above.fd if above else None)
+        self.depth: int = above.depth + 1 if above else 0  # folders between this one and the top
+        self.fd: int = os.open(name, _HOW, dir_fd=above.fd if above else beside)
         self._identity = (0, 0)
         try:
             with os.scandir(self.fd) as entries:
@@ -66,16 +67,17 @@ class Folder:
             self.fd = -1
 
 
-def walk(top: Path, *, passing: tuple[type[OSError], ...] = (), leave: Leave | None = None) -> Iterator[Folder]:
+def walk(top: Path | int, *, passing: tuple[type[OSError], ...] = (), leave: Leave | None = None) -> Iterator[Folder]:
     """Every folder from `top` down, before what lies in it; each is open until the next is asked for.
 
-    Folders that cannot be entered for a reason named in `passing` are passed over. `leave` is called with the folder
-    above, open, and the name of one that was walked to its end.
+    `top` is a path, or the descriptor of an open folder. Folders that cannot be entered for a reason named in
+    `passing` are passed over. `leave` is called with the folder above, open, and the name of one that was walked to
+    its end.
     """
     line: list[Folder] = []
     try:
         with contextlib.suppress(*passing):
-            line.append(Folder(os.fspath(top), None))
+            line.append(Folder(".", None, top) if isinstance(top, int) else Folder(os.fspath(top), None))
         if line:
             yield from _visit(line[-1])
         while line:

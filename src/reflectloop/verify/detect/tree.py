@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from reflectloop.world import trees
+from reflectloop.world import beneath, trees
 
 # What tools put beside a project; nothing in them is the project's own.
 NOT_OURS = frozenset(
@@ -55,7 +55,7 @@ class Tree:
 
     @classmethod
     def of_folder(cls, top: Path) -> Tree:
-        return cls(_files(top), lambda path: _content(top / path))
+        return cls(_files(top), lambda path: _content(top, path))
 
 
 def _files(top: Path) -> Iterable[str]:
@@ -66,10 +66,10 @@ def _files(top: Path) -> Iterable[str]:
                 yield os.fsencode(folder.within(entry.name)).decode("utf-8", "replace")
 
 
-def _content(path: Path) -> bytes | None:
-    """Plain files only: a link may lead anywhere, and reading a pipe waits for ever."""
+def _content(top: Path, path: str) -> bytes | None:
+    """Return a manifest's content; None where it is no regular file of the size of one."""
     try:
-        plain = path.is_file() and not path.is_symlink() and path.stat().st_size <= _LARGEST
-        return path.read_bytes() if plain else None
+        with trees.opened(top) as folder:
+            return beneath.read(folder, path, _LARGEST)
     except OSError:
         return None

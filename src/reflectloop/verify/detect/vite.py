@@ -7,25 +7,36 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from reflectloop.world import beneath
+
 LOADER = "--configLoader=runner"
 _NEEDED = {"vitest": (3, 1), "vite": (6, 1)}  # the first to know the option
 _NOT_FOR_IT = re.compile(r"\b(__dirname|__filename|require\s*\(|module\.exports)")
+_LARGEST = 1 << 20  # bytes of a configuration or a manifest
 _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 
 
 def loader(folder: Path, modules: Sequence[Path]) -> tuple[str, ...]:
     """The option that loads the configuration without a file, where versions and configuration allow it."""
     configs = [path for kind in ("vitest", "vite") for path in folder.glob(f"{kind}.config.*")]
-    if not configs or any(_NOT_FOR_IT.search(path.read_text(errors="replace")) for path in configs):
+    if not configs or any(_NOT_FOR_IT.search(_text(path)) for path in configs):
         return ()
     knows = all(_version(modules, name) >= first for name, first in _NEEDED.items())
     return (LOADER,) if knows else ()
 
 
+def _text(path: Path) -> str:
+    """Return a configuration's text; what cannot be read may hold anything that the option is not for."""
+    try:
+        return beneath.read_path(path, _LARGEST).decode("utf-8", "replace")
+    except OSError:
+        return "__dirname"
+
+
 def _version(modules: Sequence[Path], name: str) -> tuple[int, int]:
     for folder in modules:
         try:
-            said = json.loads((folder / name / "package.json").read_bytes())["version"]
+            said = json.loads(beneath.read_path(folder / name / "package.json", _LARGEST))["version"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
         found = _NUMBERS.match(str(said))
