@@ -96,7 +96,7 @@ def of(
     mounts += [Mount("mask", path, path) for path in toolchains.private(Path(caller.get("HOME") or "/"))]
     mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, own_home))
-    for path in toolchains.found(caller, home, also, space.carried.values()):
+    for path in toolchains.found(caller, home, also, space.environments):
         if not _covered(path, mounts) and not path.is_relative_to(root) and not root.is_relative_to(path):
             mounts.append(Mount("read", path, path))
     mounts.append(Mount("write", root, space.repo))
@@ -135,7 +135,7 @@ def readable(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) 
     home = Path(os.path.normpath(caller.get("HOME") or "/"))
     hidden = toolchains.private(home)
     out = [part for path in toolchains.system() for part in _but(path, hidden)]
-    out += toolchains.found(caller, home, also, space.carried.values())
+    out += toolchains.found(caller, home, also, space.environments)
     out += [*space.borrowed, Path("/proc")]
     return list(dict.fromkeys(out))
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from reflectloop.world import beneath, trees
+
+_PACKAGES = ("site-packages", "dist-packages")
 _ROOTS = ("src", "lib", "python")
 _DEEPEST = 3  # folders of a package's name
 _NOT_THE_PROJECTS = frozenset(("tests", "test", "testing", "docs", "doc", "examples", "benchmarks", "scripts", "tools"))
@@ -18,15 +21,33 @@ class Copy(NamedTuple):
     site: Path  # where the copy lies
 
 
-def found(paths: Iterable[str], sites: Sequence[Path]) -> list[Copy]:
-    """One for each folder of modules, the first that was found."""
+def found(paths: Iterable[str], sites: Sequence[Path], installed: Sequence[Path] = ()) -> list[Copy]:
+    """Return one for each folder of modules, the first that was found.
+
+    `installed` are environments that a set-up made in a box: links in them are not followed, unlike in the user's.
+    """
+    boxed = [site for environment in installed for site in _sites(environment)]
     known: dict[str, Copy] = {}
     for folder, inside in _modules(paths):
         if folder not in known:
-            site = next((site for site in sites if (site / inside).is_file()), None)
+            site = next((site for site in boxed if _holds(site, inside)), None)
+            site = site or next((site for site in sites if (site / inside).is_file()), None)
             if site:
                 known[folder] = Copy(folder, inside.removesuffix("/__init__.py").removesuffix(".py"), site)
     return list(known.values())
+
+
+def _sites(environment: Path) -> Iterator[Path]:
+    with trees.opened(environment) as top:
+        if beneath.is_folder(top, "lib"):
+            names = sorted(path.name for path in (environment / "lib").iterdir() if path.name.startswith("python3"))
+            inside = [f"lib/{name}/{part}" for name in names for part in _PACKAGES]
+            yield from (environment / path for path in inside if beneath.is_folder(top, path))
+
+
+def _holds(site: Path, path: str) -> bool:
+    with trees.opened(site) as top:
+        return beneath.is_file(top, path)
 
 
 def _modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -57,7 +57,7 @@ class Ground:
                 fresh=True,
             )
             space.base_tree = base_tree
-            checkout.carry_also(space, {**self.beside, **(carried or {})}, bound=self.wall.by == "bubblewrap")
+            checkout.carry_also(space, self.beside, carried or {}, bound=self.wall.by == "bubblewrap")
             if self.wall.level is Isolation.FULL:
                 limiter = Limiter(name, limits.wanted(self.settings.box))
             yield Box.by(self.settings, space, self.caller, self.wall, limiter)

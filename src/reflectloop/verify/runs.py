@@ -6,8 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -24,11 +23,12 @@ from reflectloop.verify.ground import Ground
 from reflectloop.verify.result import Detected, Reading, VerificationResult
 from reflectloop.verify.runners import Prepared
 from reflectloop.verify.service import beside
-from reflectloop.world import clock, files
+from reflectloop.world import beneath, clock, files, trees
 
 _REPORT = "reflectloop-report"
 _SAMPLE = Path("/report/report")
 _LARGEST_REPORT = 256 << 20
+_LARGEST_REPORTS = 1 << 30  # bytes of all of one check
 _MOST_REPORTS = 20_000
 _LOG_READ = 16 << 20
 _NO_REPORT = "exited 0 without the report it was asked for"  # what is printed alone can be printed by anybody
@@ -129,7 +129,7 @@ class Runs:
         )
         done = box.run(order)
         log_text = _log_text(log)
-        reading = self._read(box, check, prepared, name, log_text)
+        reading = self._read(box, check, prepared, order.cwd, name, log_text)
         result = reports.judge(
             reading,
             exit_code=done.exit_code,
@@ -159,24 +159,28 @@ class Runs:
     def _own_modules(self, box: Box, tree: str, check: Detected) -> dict[str, str]:
         """Where the project is installed as a copy, its sources come first: the copy is not what is judged."""
         root = self.ground.project.root
-        folders = [*(self.carried.get(tree) or {}).values(), *(root / name for name in detect.beside([check], root))]
-        copied = copies.found(self.ground.trees.listing(tree), editable.sites(self.ground.caller, folders))
+        installed = [
+            path for path in (self.carried.get(tree) or {}).values() if path.is_dir() and not path.is_symlink()
+        ]
+        own = editable.sites(self.ground.caller, [root / name for name in detect.beside([check], root)])
+        copied = copies.found(self.ground.trees.listing(tree), own, installed)
         if not copied:
             return {}
         self.notes |= {f"{one.module} is also installed in {one.site}: the workspace's comes first" for one in copied}
         top = root if box.wall.mounted else box.workspace.repo
         return {"PYTHONPATH": os.pathsep.join(os.path.normpath(top / one.folder) for one in copied)}
 
-    def _read(self, box: Box, check: Detected, prepared: Prepared, name: str, log_text: str) -> Reading | None:
-        """What the tool wrote for machines; its words only where it has nothing of the kind."""
+    def _read(
+        self, box: Box, check: Detected, prepared: Prepared, cwd: Path, name: str, log_text: str
+    ) -> Reading | None:
+        """Return what the tool wrote for machines; its words only where it has nothing of the kind."""
         if prepared.report is None:
             return reports.read(log_text, tool=check.tool)
         if prepared.report.is_absolute():
-            found = list(_files_at(box.workspace.tmp / name / prepared.report.name))
-        else:
-            found = sorted(box.workspace.resolve(check.cwd).glob(os.fspath(prepared.report)))[:_MOST_REPORTS]
-        readings = [reading for path in found if (reading := _reading(path, check.tool)) is not None]
-        return _joined(readings) if readings else None
+            return _reported(box.workspace.tmp, (name,), prepared.report.name, check.tool)
+        # The folder that the check ran in, not one that it put into its place.
+        parts = cwd.relative_to(box.workspace.repo.resolve()).parts
+        return _reported(box.workspace.repo, parts, os.fspath(prepared.report), check.tool)
 
     # Memory --------------------------------------------------------------------------------------------------
 
@@ -236,27 +240,24 @@ def _log_text(log: Path) -> str:
         return file.read(_LOG_READ).decode("utf-8", "replace")
 
 
-def _files_at(place: Path) -> Iterator[Path]:
-    """A report, or a folder of them; nothing that a link leads to."""
-    if place.is_symlink():
-        return
-    if place.is_dir():
-        yield from (path for path in sorted(place.rglob("*"))[:_MOST_REPORTS] if path.is_file())
-    elif place.exists():
-        yield place
+def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> Reading | None:
+    """Return what the reports in a folder say that a command could write to; None where there are none to be read.
 
-
-def _reading(path: Path, tool: str) -> Reading | None:
-    """One report. A link, a device or something too large to be one is none."""
+    No link is followed, not even one above a report: it would lead to the reports of another project.
+    """
+    readings: list[Reading] = []
+    left = _LARGEST_REPORTS
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with trees.opened(top) as root, beneath.open_folder(root, parts) as folder:
+            inside = f"{pattern}/**/*" if beneath.is_folder(folder, pattern) else pattern
+            for path in beneath.find_files(folder, inside, _MOST_REPORTS):
+                content = beneath.read(folder, path, min(_LARGEST_REPORT, left))
+                left -= len(content)
+                reading = reports.read(content, tool=tool)
+                readings += [reading] if reading is not None else []
     except OSError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_REPORT:
-            return None
-        return reports.read(file.read(), tool=tool)
+        return None  # half of the reports are none: a failed test may stand in the other half
+    return _joined(readings) if readings else None
 
 
 def _joined(readings: Sequence[Reading]) -> Reading:

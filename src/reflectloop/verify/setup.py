@@ -1,27 +1,34 @@
-"""Installs a project's dependencies once for each set of lock files, and keeps what that made, to be read only."""
+"""Installs a project's dependencies once for each set of lock files, and keeps what that made, to be read only.
+
+What is kept was written by programs that nobody vouches for, the change under judgement among them. It is moved, looked
+at and carried by descriptor and through no link; a link in it means what it means in a box, and nothing outside.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
-import shutil
+import posixpath
+import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
 from reflectloop.box.box import Box, Order
-from reflectloop.errors import VerificationFailed
+from reflectloop.errors import StateDamaged, VerificationFailed
 from reflectloop.terms import Network
 from reflectloop.verify import protected
 from reflectloop.verify.ground import Ground
 from reflectloop.verify.runs import Told
-from reflectloop.world import files, git
+from reflectloop.world import beneath, files, git, trees
 
 # Besides lock files: what says which dependencies there are.
 _MANIFESTS = frozenset(
     ("pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "Gemfile", "composer.json")
 )
-_MADE = "made.json"
+_LISTING, _FILES = "made.json", "files"  # what was made, and the folder it is kept in
+_SHOWN = 300  # letters of what was refused
+_FORM = 2  # of what is kept; another form has another key
 
 
 def key(ground: Ground, tree: str) -> str:
@@ -29,7 +36,7 @@ def key(ground: Ground, tree: str) -> str:
     listing = ground.trees.listing(tree)
     said = [path for path in listing if protected.dependencies(path) or PurePosixPath(path).name in _MANIFESTS]
     blobs = [(path, listing[path].blob) for path in sorted(said)]
-    whole = [ground.settings.verify.setup, blobs, ground.caller.get("PATH"), os.fspath(ground.project.root)]
+    whole = [_FORM, ground.settings.verify.setup, blobs, ground.caller.get("PATH"), os.fspath(ground.project.root)]
     return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
 
@@ -39,13 +46,24 @@ def made(ground: Ground, tree: str, memory: Path, logs: Path, told: Told) -> Map
     if not commands:
         return {}
     kept = memory / key(ground, tree)
-    if not (kept / _MADE).exists():
+    if not (kept / _LISTING).exists():
         if kept.exists():
             files.remove_tree(kept)
         with ground.open(tree, tree) as box, files.room_for("what the set-up installed", memory):
             _install(box, commands, logs, told)
             _keep(box, kept)
-    return {Path(name): kept / name for name in json.loads((kept / _MADE).read_text())}
+    names = _names(kept)
+    with trees.opened(kept / _FILES) as top:
+        for name in names:
+            _refuse_strange(top, name)
+    return {Path(name): kept / _FILES / name for name in names}
+
+
+def _names(kept: Path) -> list[str]:
+    try:
+        return [str(name) for name in json.loads(beneath.read_path(kept / _LISTING))]
+    except (OSError, ValueError, TypeError) as fault:
+        raise StateDamaged(f"{kept} cannot be read: {fault}", next_step=f"remove {kept}, then run it again") from fault
 
 
 def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, told: Told) -> None:
@@ -69,12 +87,41 @@ def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, told: 
 
 
 def _keep(box: Box, kept: Path) -> None:
-    """Everything that is no file of the project; the list last, so that a half-kept one is made again."""
+    """Move everything there that is no file of the project; the list last, so that a half-kept one is made again."""
     listed = box.workspace.git().run("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
     names = [os.fsdecode(name).rstrip("/") for name in git.paths(listed)]
-    for name in names:
-        target = kept / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(box.workspace.repo / name, target)
-    kept.mkdir(parents=True, exist_ok=True)
-    files.write_atomic(kept / _MADE, json.dumps(names))
+    (kept / _FILES).mkdir(parents=True)
+    with trees.opened(box.workspace.repo) as source, trees.opened(kept / _FILES) as target:
+        for name in names:
+            _refuse_strange(source, name)
+            beneath.move(source, target, name)
+    files.write_atomic(kept / _LISTING, json.dumps(names))
+
+
+def _refuse_strange(top: int, name: str) -> None:
+    """Refuse what is not a folder, a file, or a link that stays in the project; no check sees what a link leads to."""
+    found = beneath.status(top, name)
+    if found is None:
+        raise _refused(name, "is reached through a link, or is not there any more")
+    if stat.S_ISLNK(found.st_mode):
+        *above, last = name.split("/")
+        with beneath.open_folder(top, above) as folder:
+            target = os.readlink(last, dir_fd=folder)
+        if not stays_inside(name, target):
+            raise _refused(name, f"is a link out of the project, to {target}")
+    elif not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
+        raise _refused(name, f"is {beneath.kind_of(found)}")
+
+
+def stays_inside(name: str, target: str) -> bool:
+    """Whether a link at `name`, from the project's top, leads to something in the project by what it says."""
+    leads = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    return not target.startswith("/") and leads != ".." and not leads.startswith("../")
+
+
+def _refused(name: str, why: str) -> VerificationFailed:
+    shown = files.display(f"{name} {why}")[:_SHOWN]
+    return VerificationFailed(
+        f"[verify] setup left what no check may be given: {shown}",
+        next_step="look at what the set-up of this change does, then run it again",
+    )

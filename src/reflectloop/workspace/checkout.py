@@ -18,7 +18,7 @@ from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Recorded, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
-from reflectloop.world import files, trees
+from reflectloop.world import beneath, files, trees
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import Shield, raise_shield
 
@@ -57,6 +57,7 @@ class Workspace:
     shield: Shield | None = None
     copied: tuple[str, ...] = ()  # ignored folders laid into it
     carried: Mapping[Path, Path] = field(default_factory=dict)  # to be seen read-only in it: where, and from where
+    installed: frozenset[Path] = frozenset()  # those of `carried` that a set-up made in a box
     root: Path = Path("/")  # the project's
     mounted: bool = False  # whether commands see it at the project's own path
     identity: tuple[int, ...] = ()  # of the folders as they were laid out
@@ -73,6 +74,11 @@ class Workspace:
         return [(path, path) for path in self.borrowed] + [
             (source, self.repo / path) for path, source in self.carried.items()
         ]
+
+    @property
+    def environments(self) -> list[Path]:
+        """Carried folders of the user's own. Where links in others lead is never asked: a box wrote them."""
+        return [source for path, source in self.carried.items() if path not in self.installed]
 
     @property
     def home(self) -> Path:
@@ -277,7 +283,7 @@ def reopen(project: Project, store: Store, entry: ledger.Entry, settings: Worksp
     """A workspace that was kept, to be looked at as it is."""
     space = Workspace(entry.name, entry.folder, entry.desk, store, "", "", 0, root=project.root, mounted=True)
     space.borrowed = _borrowed(project, store)
-    names = [Path(name.strip("/")) for name in settings.carry if _carriable(project, name)]
+    names = [Path(name.strip("/")) for name in settings.carry if carriable(project, name)]
     space.carried = {name: project.root / name for name in names}
     return space
 
@@ -288,33 +294,42 @@ def _borrowed(project: Project, store: Store) -> tuple[Path, ...]:
 
 def _carry(project: Project, space: Workspace, wanted: WorkspaceConfig, *, bound: bool) -> None:
     """Ignored folders that commands need: seen read-only where there is a mount namespace, else copied."""
-    copied = [name.strip("/") for name in wanted.carry_copy if _carriable(project, name)]
-    there = [name.strip("/") for name in wanted.carry if _carriable(project, name)]
+    copied = [name.strip("/") for name in wanted.carry_copy if carriable(project, name)]
+    there = [name.strip("/") for name in wanted.carry if carriable(project, name)]
     if not wanted.names_carried:  # a guess of ours gives way to what the project itself brings
-        there = [name for name in there if name not in copied and not (space.repo / name).exists()]
-    copied += [] if bound else there
-    for name in copied:
-        space.resolve(name)  # not through a link out of the workspace
-        shutil.copytree(project.root / name, space.repo / name, symlinks=True, dirs_exist_ok=True)
-    space.copied = tuple(copied)
+        there = [name for name in there if name not in copied and not os.path.lexists(space.repo / name)]
     space.carried = {Path(name): project.root / name for name in there} if bound else {}
+    _copy_in(space, {Path(name): (project.root / name).resolve() for name in (*copied, *(() if bound else there))})
 
 
-def carry_also(space: Workspace, sources: Mapping[Path, Path], *, bound: bool) -> None:
-    """More that is to lie in it without being part of the project, by the place it is to have."""
+def carry_also(space: Workspace, own: Mapping[Path, Path], installed: Mapping[Path, Path], *, bound: bool) -> None:
+    """Lay more into it that is no part of the project: of the user's own, and what a set-up made in a box.
+
+    Links that a set-up left are copied as links, and mean what they mean in the box; a mount would follow them.
+    """
+    links = {path: source for path, source in installed.items() if source.is_symlink()}
     if bound:
-        space.carried = {**space.carried, **sources}
-        return
+        mounted = {path: source for path, source in installed.items() if path not in links}
+        space.carried = {**space.carried, **own, **mounted}
+        space.installed = frozenset(mounted)
+    _copy_in(space, links if bound else {**{path: source.resolve() for path, source in own.items()}, **installed})
+
+
+def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
     for path, source in sources.items():
-        target = space.resolve(os.fspath(path))  # not through a link out of the workspace
-        if source.is_dir():
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
-        else:
-            shutil.copy2(source, target)
+        try:
+            with trees.opened(source.parent) as top, trees.opened(space.repo) as target:
+                beneath.copy(top, source.name, target, os.fspath(path))
+        except beneath.NotPlain as fault:
+            raise SandboxCreateFailed(
+                f"{path} cannot be laid into the workspace: {fault.filename} {fault.strerror}",
+                next_step="look at what stands there in the project",
+            ) from fault
     space.copied = (*space.copied, *map(os.fspath, sources))
 
 
-def _carriable(project: Project, name: str) -> bool:
+def carriable(project: Project, name: str) -> bool:
+    """Whether the project has such a folder to carry; one that leads out of it, or to its records, is refused."""
     path = Path(name)
     if path.is_absolute() or ".." in path.parts or path.parts[:1] in ((".git",), (".reflectloop",)):
         raise InvalidInput(
@@ -323,6 +338,8 @@ def _carriable(project: Project, name: str) -> bool:
     real = (project.root / path).resolve()
     if not real.is_relative_to(project.root.resolve()):
         raise InvalidInput(f"[workspace] carry: {name!r} leads out of the project", next_step="reflectloop config")
+    if real.relative_to(project.root.resolve()).parts[:1] in ((".git",), (".reflectloop",)):
+        raise InvalidInput(f"[workspace] carry: {name!r} leads to {real}", next_step=f"look at {name} and remove it")
     return real.is_dir()
 
 

@@ -373,7 +373,8 @@ def _beside(stage: Stage, case: Case) -> dict[Path, Path]:
     return {
         Path(name): stage.project.root / name
         for name in found
-        if not any(path.startswith(f"{name}/") for path in tracked)
+        if not any(path == name or path.startswith(f"{name}/") for path in tracked)
+        and checkout.carriable(stage.project, name)
     }
 
 
