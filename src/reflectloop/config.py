@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.terms import Isolation, Network, Role, wrong_shape
+from reflectloop.world import beneath
 
 NAME = "reflectloop.toml"
 
@@ -32,6 +33,12 @@ class WorkspaceConfig(Section):
     carry_copy: tuple[str, ...] = Field(default=(), description="ignored folders copied into each workspace")
     largest_change_mb: Annotated[StrictInt, Field(ge=1)] = Field(
         default=500, description="largest file a run may add, change or delete; its patch takes 2 to 6 times the memory"
+    )
+    largest_total_mb: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=1000, description="what a step may add or change in all, counted as if no file had holes"
+    )
+    record_s: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=600, description="time that looking through and recording what a step left may take"
     )
 
     @property
@@ -209,11 +216,13 @@ class Config(Section):
 def load(project_root: Path) -> Config:
     path = project_root / NAME
     try:
-        raw = path.read_bytes()
+        raw = beneath.read_path(path, within=project_root)
     except FileNotFoundError:
         return Config()
     except OSError as fault:
-        raise InvalidInput(f"cannot read {path}: {fault.strerror}") from fault
+        raise InvalidInput(
+            f"cannot read {path}: {fault.strerror}", next_step=f"look at {path}, and remove or replace it"
+        ) from fault
     try:
         values = tomllib.loads(raw.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:

@@ -16,6 +16,7 @@ from reflectloop.agents.backend import Usage
 from reflectloop.config import CostConfig
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.terms import wrong_shape
+from reflectloop.world import beneath
 
 _PER = 1_000_000
 # Only what does not change the price: gpt-5-pro is no gpt-5.
@@ -81,7 +82,7 @@ def of(cost: CostConfig, root: Path) -> Prices:
 
 def _read(path: Path) -> Mapping[str, Price]:
     try:
-        return _File.model_validate(tomllib.loads(path.read_bytes().decode())).models
+        return _File.model_validate(tomllib.loads(beneath.read_path(path).decode())).models
     except OSError as fault:
         raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="correct [cost] prices") from fault
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:

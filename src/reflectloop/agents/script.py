@@ -28,7 +28,7 @@ from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.plan import strict_yaml
 from reflectloop.terms import Role
-from reflectloop.world import clock
+from reflectloop.world import beneath, clock
 
 Kind = Literal["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "turns"]
 
@@ -125,7 +125,7 @@ class _Player:
                 f"agent {self.name} plays no file", next_step=f'file = "agent.yaml" under [agents.{self.name}]'
             )
         try:
-            read = strict_yaml.parse(self.file.read_bytes())
+            read = strict_yaml.parse(beneath.read_path(self.file))
             if not read.faults:
                 return Script.model_validate(read.value).script
             why = str(read.faults[0])

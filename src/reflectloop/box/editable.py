@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from reflectloop.errors import SandboxCreateFailed
+from reflectloop.world import beneath
 
 _PYTHON_LINKS = ("*.pth", "*.egg-link", "__editable__*.py", "*.dist-info/direct_url.json")
 
@@ -56,7 +57,7 @@ def _site_packages(environments: Iterable[Path]) -> Iterator[Path]:
 
 def _names(path: Path, root: Path) -> bool:
     try:
-        text = path.read_bytes()
+        text = beneath.read_path(path)
     except OSError:
         return False
     place = os.fsencode(root)

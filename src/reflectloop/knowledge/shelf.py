@@ -15,7 +15,7 @@ from reflectloop.errors import Fault, InvalidInput, Locked, SecretLeak
 from reflectloop.knowledge import pages
 from reflectloop.knowledge.lesson import KINDS, Page, Scope, Sighting
 from reflectloop.state import lock
-from reflectloop.world import clock, files
+from reflectloop.world import beneath, clock, files, trees
 
 SIGHTINGS = "sightings"
 _FOLDERS = (*KINDS, SIGHTINGS)
@@ -87,8 +87,8 @@ def stamp(shelf: Shelf, name: str) -> str:
 
 def content(shelf: Shelf, name: str) -> Content:
     try:
-        with (shelf.folder / name).open("rb") as file:
-            raw = file.read(_LONGEST)
+        with trees.opened(shelf.folder) as top:
+            raw = beneath.read(top, name, _LONGEST)
     except OSError as fault:
         return Content(faults=(Fault(name, None, f"cannot be read: {fault.strerror}", InvalidInput.code),))
     if name.startswith(SIGHTINGS):
@@ -145,7 +145,7 @@ def put(shelf: Shelf, page: Page) -> str:
 
 def amend(shelf: Shelf, name: str, field: str, value: str) -> None:
     path = shelf.folder / name
-    new = pages.with_field(path.read_text("utf-8"), field, value)
+    new = pages.with_field(beneath.read_path(path, _LONGEST, within=shelf.folder).decode(), field, value)
     try:
         pages.read(new.encode())
     except pages.Damaged as damaged:
@@ -162,7 +162,7 @@ def note(shelf: Shelf, sitting: str, sightings: Sequence[Sighting]) -> None:
     lines = "".join(one.model_dump_json(exclude_defaults=True) + "\n" for one in sightings)
     _refuse_link(shelf, SIGHTINGS)
     path = shelf.folder / SIGHTINGS / f"{sitting}.jsonl"
-    before = path.read_bytes() if path.exists() else b""
+    before = beneath.read_path(path, _LONGEST, within=shelf.folder) if path.exists() else b""
     files.write_atomic(path, before[: before.rfind(b"\n") + 1] + lines.encode())
 
 

@@ -19,6 +19,7 @@ from reflectloop.policy.places import Place
 from reflectloop.policy.rule import Rule, Verb, compiled
 from reflectloop.policy.simple import LONGEST
 from reflectloop.terms import wrong_shape
+from reflectloop.world import beneath
 
 Text = Annotated[str, Field(min_length=1)]
 Texts = tuple[Text, ...]
@@ -78,7 +79,7 @@ def _compiles(name: str, pattern: str) -> None:
 def read(path: Path) -> tuple[Entry, ...]:
     """The rules of a file; every fault at once, with its line."""
     try:
-        raw = path.read_bytes()
+        raw = beneath.read_path(path)
     except OSError as fault:
         raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
     return parse(raw, str(path))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reflectloop.errors import InvalidInput
-from reflectloop.world import files
+from reflectloop.world import beneath, files
 
 DEFAULT = ".reflectloop-baseline.json"
 _FINGERPRINT = re.compile(r"[0-9a-f]{12}\Z")
@@ -16,7 +16,7 @@ _FINGERPRINT = re.compile(r"[0-9a-f]{12}\Z")
 
 def read(path: Path) -> frozenset[str]:
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(beneath.read_path(path))
     except OSError as fault:
         raise InvalidInput(f"cannot read the baseline {path}: {fault.strerror}") from fault
     except ValueError as fault:

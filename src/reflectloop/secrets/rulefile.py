@@ -14,6 +14,7 @@ from reflectloop.secrets.checks import CHECKS
 from reflectloop.secrets.matcher import Block, Matcher
 from reflectloop.secrets.rule import Grade, Rule, compiled, pattern_of
 from reflectloop.secrets.samples import filled
+from reflectloop.world import beneath
 
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 
@@ -64,7 +65,7 @@ class RuleFile(NamedTuple):
 def written(path: Path) -> dict[str, Any]:
     """A file of rules as TOML says it."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(beneath.read_path(path).decode())
     except OSError as fault:
         raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:

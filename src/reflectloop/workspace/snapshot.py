@@ -10,16 +10,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import SandboxCreateFailed
+from reflectloop.workspace import traps
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
 from reflectloop.workspace.record import Recorded, Unrecordable, record
 from reflectloop.workspace.store import Store
-from reflectloop.world import files, git, trees
+from reflectloop.world import beneath, files, git, trees
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import raise_shield
 
 _FILTERED = re.compile(rb"\bfilter\b")
 _NESTED = "{} is a git repository of its own and is left out"
 _SHOWN = 5
+_LARGEST_ATTRIBUTES = 100 << 20  # bytes; git itself passes over a larger one
 _GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 as it stands in an index file
 
 
@@ -36,6 +38,8 @@ def take(project: Project, store: Store, scratch: Path) -> Snapshot:
     shield = raise_shield(project.folder)
     source = store.git(work_tree=project.root, index=index, shield=shield)
     try:
+        if shield is None:  # which would see that git waits
+            traps.refuse(project.root)
         if project.mode == "copy":
             return _take_copy(project, store, source, index)
         _seed_index(project, source, index)
@@ -125,7 +129,7 @@ def _drop_kept_out(source: Git) -> None:
 def _drop_filtered(project: Project, source: Git) -> None:
     """Forget what the index knows of filtered files (LFS and kin), so that their real content is taken."""
     attributes = git.paths(source.run("ls-files", "-z", "--cached", "--", ":(glob)**/.gitattributes"))
-    if not any(_mentions_filter(project.root / os.fsdecode(name)) for name in attributes):
+    if not any(_mentions_filter(project.root, os.fsdecode(name)) for name in attributes):
         return
     tracked = source.run("ls-files", "-z", "--cached")
     fields = source.run("check-attr", "-z", "--stdin", "filter", stdin=tracked).split(b"\0")
@@ -136,9 +140,11 @@ def _drop_filtered(project: Project, source: Git) -> None:
         source.run("update-index", "-z", "--force-remove", "--stdin", stdin=b"\0".join(present) + b"\0")
 
 
-def _mentions_filter(path: Path) -> bool:
+def _mentions_filter(root: Path, name: str) -> bool:
+    """Whether an attributes file may name filters; git follows no link there either, and reads none so large."""
     try:
-        return bool(_FILTERED.search(path.read_bytes()))
+        with trees.opened(root) as top:
+            return bool(_FILTERED.search(beneath.read(top, name, _LARGEST_ATTRIBUTES)))
     except OSError:
         return False
 

@@ -11,7 +11,7 @@ from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.workspace import published
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT, Project
-from reflectloop.world import files
+from reflectloop.world import beneath, files
 from reflectloop.world.git import Git
 from reflectloop.world.shield import Shield
 
@@ -177,9 +177,11 @@ def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
 
 
 def _read_rules(source: Path) -> bytes:
+    if source == Path(os.devnull) or source.is_dir():  # as people say that they have none
+        return b""
     try:
-        return source.read_bytes() + b"\n"
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return beneath.read_path(source) + b"\n"
+    except (FileNotFoundError, NotADirectoryError):
         return b""
     except OSError as fault:
         # Unread ignore rules could let a private file into the workspace.

@@ -205,7 +205,10 @@ def _matches(parts: list[str], wanted: list[str]) -> bool:
 
 def open_file(top: int, path: str) -> BinaryIO:
     """Open a regular file to be read. Nothing else is opened: opening a pipe waits, and a device may do something."""
-    return _reopen(open_beneath(top, path, _PLACE), path)
+    found = status(top, path)
+    if found is not None:
+        _expect_file(found, path)
+    return _opened(open_beneath(top, path, _READ), path)
 
 
 def read(top: int, path: str, most: int) -> bytes:
@@ -221,7 +224,8 @@ def read_path(path: Path, most: int = LARGEST_SETTINGS, *, within: Path | None =
     end inside that folder: they are resolved first, and what they lead to is opened through none.
     """
     if within is None:
-        with _reopen(os.open(path, os.O_PATH | os.O_CLOEXEC), os.fspath(path)) as file:
+        _expect_file(path.stat(), os.fspath(path))
+        with _opened(os.open(path, _READ), os.fspath(path)) as file:
             return _content(file, most, os.fspath(path))
     real, root = _resolved(path), within.resolve()
     if not real.is_relative_to(root):
@@ -237,15 +241,19 @@ def _resolved(path: Path) -> Path:
         raise NotPlain(errno.ELOOP, "has links that lead in a circle", os.fspath(path)) from fault
 
 
-def _reopen(place: int, path: str) -> BinaryIO:
-    """Open what `place` stands for, whatever has been put at its path since; `place` is closed."""
+def _expect_file(found: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise NotPlain(errno.EINVAL, f"is {kind_of(found)}; only files are read", path)
+
+
+def _opened(descriptor: int, path: str) -> BinaryIO:
+    """Return the file, which may be another one than was looked at; opened so that nothing waits for it."""
     try:
-        found = os.fstat(place)
-        if not stat.S_ISREG(found.st_mode):
-            raise NotPlain(errno.EINVAL, f"is {kind_of(found)}; only files are read", path)
-        return open(os.open(f"/proc/self/fd/{place}", _READ), "rb")
-    finally:
-        os.close(place)
+        _expect_file(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return open(descriptor, "rb")
 
 
 def _content(file: BinaryIO, most: int, path: str) -> bytes:

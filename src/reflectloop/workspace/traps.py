@@ -1,0 +1,57 @@
+"""Refuses what a command left to hold the engine up, before git looks at it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from reflectloop.workspace.record import Unrecordable
+from reflectloop.world import beneath, files, trees
+
+_READ_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
+_LARGEST_RULES = 1 << 20  # bytes of a file of rules
+_MOST_RULES = 20_000  # lines of one; git tries every line on every file
+
+
+def refuse(root: Path, since_ns: int | None = None) -> None:
+    """Refuse pipes that git would open, and wait on for ever; with `since_ns`, also large rules written since then."""
+    for folder in trees.walk(root, passing=(OSError,)):
+        if folder.is_top:
+            folder.entries = [entry for entry in folder.entries if entry.name != ".git"]  # no git of ours reads it
+        for entry in folder.entries:
+            if entry.is_file(follow_symlinks=False):
+                if since_ns is not None and entry.name in _READ_BY_GIT:
+                    _refuse_large(folder, entry, since_ns)
+            elif not (entry.is_dir(follow_symlinks=False) or entry.is_symlink()):
+                _refuse_special(folder, entry)
+
+
+def _refuse_special(folder: trees.Folder, entry: os.DirEntry[str]) -> None:
+    path = folder.within(entry.name)
+    if entry.name not in _READ_BY_GIT and ".git" not in path.split("/"):
+        return
+    found = entry.stat(follow_symlinks=False)
+    if not stat.S_ISSOCK(found.st_mode):  # which cannot be opened, so nobody waits on it
+        name = files.display(path)
+        kind = beneath.kind_of(found)
+        raise Unrecordable([name], f"git would wait for ever on {name!r}, which is {kind} and no file")
+
+
+def _refuse_large(folder: trees.Folder, entry: os.DirEntry[str], since_ns: int) -> None:
+    try:
+        found = entry.stat(follow_symlinks=False)
+        if found.st_ctime_ns < since_ns:
+            return
+        with beneath.open_file(folder.fd, entry.name) as file:
+            content = file.read(_LARGEST_RULES + 1)
+    except OSError:
+        return  # git says what is wrong with it
+    lines = content.count(b"\n")
+    if found.st_size > _LARGEST_RULES or lines > _MOST_RULES:
+        name = files.display(folder.within(entry.name))
+        raise Unrecordable(
+            [name],
+            f"{name!r} has {found.st_size / 1e6:.1f} MB of rules; git would try each on every file for hours"
+            f" (the limit is {_LARGEST_RULES / 1e6:.0f} MB and {_MOST_RULES} lines)",
+        )
