@@ -187,6 +187,7 @@ class _Try:
             return _Stopped(last, "fail", f"what was left cannot be recorded: {fault}", "op")
         self.end = now.tree
         self.doing.notes += [f"{name} is a repository of its own and no part of the change" for name in now.nested]
+        self.doing.notes += [f"{name} has a name of git's own and is no part of the change" for name in now.refused]
         self.touched: tuple[Touched, ...] = patch.touched(self.space.git(), self.begun, self.end)
         roots = self.request.constraints.writable_roots
         outside = [one.path for one in self.touched if not self._may_write(one, roots)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -26,7 +27,8 @@ def hold(folder: Path, purpose: str, *, wait: Callable[[str], None] | None = Non
         # Whoever removes the file lets nobody in: the folder is held too.
         around = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        _take(descriptor, path, wait)
+        with _locks_needed(path):
+            _take(descriptor, path, wait)
         with contextlib.suppress(OSError):  # some network file systems lock files only
             _take(around, path, wait)
         _sign(descriptor, purpose)
@@ -47,6 +49,20 @@ def _take(descriptor: int, path: Path, wait: Callable[[str], None] | None) -> No
             ) from fault
         wait(who)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+
+@contextlib.contextmanager
+def _locks_needed(path: Path) -> Iterator[None]:
+    """Turn "this file system has no locks" into LOCKED, which says so: nobody knows whether another engine works."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+            raise
+        raise Locked(
+            f"{path} cannot be locked: {os.strerror(fault.errno).lower()}; another engine would not be kept out",
+            next_step="move the project to a file system that has locks (flock)",
+        ) from fault
 
 
 def _sign(descriptor: int, purpose: str) -> None:

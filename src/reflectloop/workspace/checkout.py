@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import shutil
 import stat
@@ -13,12 +15,12 @@ from typing import NamedTuple
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import InvalidInput, InvalidPlan, SandboxCreateFailed, SandboxEscape
-from reflectloop.workspace import leaks, ledger, patch
+from reflectloop.workspace import leaks, ledger, patch, traps
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Recorded, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
-from reflectloop.world import beneath, files, trees
+from reflectloop.world import beneath, clock, files, trees
 from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import Shield, raise_shield
 
@@ -40,6 +42,7 @@ class TreeNow(NamedTuple):
     tree: str
     changed: bool
     nested: tuple[str, ...]
+    refused: tuple[str, ...] = ()  # names that git takes for its own
 
 
 @dataclass
@@ -63,6 +66,8 @@ class Workspace:
     identity: tuple[int, ...] = ()  # of the folders as they were laid out
     shared_objects: Path | None = None  # another workspace's quarantine, where several serve one run
     largest: int = WorkspaceConfig().largest_change_mb * 10**6  # bytes of a file that is taken into a patch
+    largest_total: int = WorkspaceConfig().largest_total_mb * 10**6  # bytes of all that a step changed
+    record_s: int = WorkspaceConfig().record_s  # that recording may take
 
     @property
     def repo(self) -> Path:
@@ -106,16 +111,25 @@ class Workspace:
     def record(self, *, thorough: bool = False) -> TreeNow:
         """The tree as it is now. Skips the work when nothing was touched, unless asked to be thorough."""
         self.refuse_swapped()
-        leaks.refuse_messages(self.repo, self.mark_ns)
         try:
+            leaks.refuse_messages(self.repo, self.mark_ns)
             if not thorough and not changed_since(self.repo, self.mark_ns):
                 return TreeNow(self.tree, changed=False, nested=())
         except OSError as fault:
             raise Unrecordable([], f"it left the workspace unreadable: {fault.strerror}") from fault
+        traps.refuse(self.repo, self.mark_ns)
         now = mark(self.folder)
-        recorded: Recorded = record(self.git(), self.store.leave_out, self._inspect)
+        source = dataclasses.replace(self.git(), until=clock.monotonic() + self.record_s)
+        try:
+            recorded: Recorded = record(source, self.store.leave_out, self._inspect)
+        except TimeoutError as fault:
+            raise Unrecordable(
+                [],
+                f"recording what it left took more than {self.record_s} s, the last of it for {fault}"
+                " ([workspace] record_s); ignored files do not count",
+            ) from fault
         changed, self.tree, self.mark_ns = recorded.tree != self.tree, recorded.tree, now
-        return TreeNow(recorded.tree, changed, recorded.nested)
+        return TreeNow(recorded.tree, changed, recorded.nested, recorded.refused)
 
     def _inspect(self, source: Git, names: list[bytes]) -> None:
         """Before anything is stored: a large file would cost as much disk, and its patch a multiple in memory."""
@@ -126,7 +140,24 @@ class Workspace:
             known = _sizes_in(source, self.tree)  # a renamed file is no new content
             new = {name: size for name, size in large.items() if size not in known or not _is_known(source, name)}
             patch.raise_if_large({files.display(name): size for name, size in new.items()}, self.largest)
+        self._refuse_much(source, sizes)
         leaks.refuse(source, names)
+
+    def _refuse_much(self, source: Git, sizes: Mapping[bytes, int]) -> None:
+        """Many files below the limit of each would keep the engine at work for hours; holes count, git reads them."""
+        if sum(sizes.values()) <= self.largest_total:
+            return
+        known = _sizes_in(source, self.tree)  # what was only moved is no new content
+        new = {name: size for name, size in sizes.items() if size not in known}
+        total = sum(new.values())
+        if total > self.largest_total:
+            largest = sorted(new, key=lambda name: new[name], reverse=True)[:5]
+            shown = ", ".join(f"{files.display(name)} ({new[name] / 1e6:.0f} MB)" for name in largest)
+            raise Unrecordable(
+                [files.display(name) for name in largest],
+                f"too much for a patch: {total / 1e6:.0f} MB in {len(new)} file(s), {shown} among them; the limit is"
+                f" {self.largest_total / 1e6:.0f} MB ([workspace] largest_total_mb), and ignored files do not count",
+            )
 
     def refuse_swapped(self) -> None:
         """A command may have put a link or another folder where the workspace was: we would work in there."""
@@ -149,14 +180,16 @@ class Workspace:
             raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
         kept = [word for path in self.copied for word in ("-e", f"/{path}")]
         try:
+            self.repo.chmod(stat.S_IRWXU)  # a command may have shut it
             self._writer().run("clean", "-ffdxq", *kept)
             self._lay(tree)
-        except GitFailed:  # folders too deep for git, say
+        except (GitFailed, TimeoutError):  # folders too deep for git, say
             self._lay_anew(tree)
 
     def _writer(self) -> Git:
         """Not through the shield: the files lie outside it. No object is written by what this is for."""
-        return self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
+        plain = self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
+        return dataclasses.replace(plain, until=clock.monotonic() + self.record_s)
 
     def _lay(self, tree: str) -> None:
         self._writer().run("read-tree", "-u", "--reset", tree)
@@ -173,8 +206,9 @@ class Workspace:
         """Take recorded changes back; what is ignored, such as build output of earlier steps, stays."""
         self.refuse_swapped()
         try:
+            traps.refuse(self.repo)
             self._lay(tree)
-        except GitFailed:
+        except (GitFailed, TimeoutError, Unrecordable):
             self.reset_to(tree)
 
     def resolve(self, cwd: str) -> Path:
@@ -263,7 +297,9 @@ def create(
     # Git in there finds what its index names, also where that is not in the store yet.
     space.borrowed = (*_borrowed(project, store), *([shared_objects] if shared_objects and fresh else []))
     space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
-    space.largest = (carry or WorkspaceConfig()).largest_change_mb * 10**6
+    wanted = carry or WorkspaceConfig()
+    space.largest, space.largest_total = wanted.largest_change_mb * 10**6, wanted.largest_total_mb * 10**6
+    space.record_s = wanted.record_s
     with files.room_for("the workspace", root):
         try:
             if not (warm and _take_over(space, warm.mark_ns, project.folder)):
@@ -393,11 +429,20 @@ def _plain_modes(repo: Path) -> None:
     os.umask(mask)
     repo.chmod(0o700)
     for folder in trees.walk(repo):
+        _refuse_inherited(folder)
         for entry in folder.entries:
             mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
             plain = (0o777 if entry.is_dir(follow_symlinks=False) or mode & 0o100 else 0o666) & ~mask
             if mode != plain and not entry.is_symlink():
                 os.chmod(entry.name, plain, dir_fd=folder.fd)
+
+
+def _refuse_inherited(folder: trees.Folder) -> None:
+    """Refuse a folder with an ACL for what is made in it: such a workspace is put away, and not repaired."""
+    with contextlib.suppress(OSError):
+        if "system.posix_acl_default" not in os.listxattr(folder.fd):
+            return
+        raise SandboxCreateFailed(f"a command left an access list on {folder.name}")
 
 
 def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspace) -> None:

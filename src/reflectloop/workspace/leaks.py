@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from reflectloop import secrets
 from reflectloop.errors import InvalidInput, SecretLeak
@@ -14,6 +17,7 @@ from reflectloop.world import beneath, files, trees
 from reflectloop.world.git import Git
 
 _CHUNK = 1 << 20
+_HOLE = bytes(64)
 _MOST = 1000  # reflogs
 _LONGEST = 8 << 20  # of a message or a reflog
 _MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs")
@@ -24,7 +28,7 @@ def refuse(source: Git, names: list[bytes]) -> None:
     with trees.opened(source.work_tree or Path()) as top:
         for name in names:
             _refuse(secrets.current().scan(name), "the name of a file")
-            found = _certain(_scan_file(name, top))
+            found = _certain(_scan_file(source, name, top))
             if found:
                 known = {old.fingerprint for old in secrets.current().scan(secrets.narrow(_recorded(source, name)))}
                 new = [one for one in found if one.fingerprint not in known]
@@ -80,7 +84,7 @@ def _certain(found: list[Finding]) -> list[Finding]:
     return [one for one in found if one.grade == "certain"]
 
 
-def _scan_file(name: bytes, top: int) -> list[Finding]:
+def _scan_file(source: Git, name: bytes, top: int) -> list[Finding]:
     try:
         mode = os.lstat(name, dir_fd=top).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -91,10 +95,35 @@ def _scan_file(name: bytes, top: int) -> list[Finding]:
         return []
     scanner = secrets.current().scanner()
     with beneath.open_file(top, os.fsdecode(name)) as file:
-        while chunk := file.read(_CHUNK):
+        for chunk in _pieces(file):
+            source.time_left(f"looking for secrets in {files.display(name)}")
             scanner.feed(secrets.narrow(chunk))
     scanner.finish()
     return scanner.findings
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Give the content of a file piece by piece; a hole of any size, which holds nothing but zeros, is one short piece.
+
+    Reading holes would take minutes for a file that a command made in no time.
+    """
+    begin = 0
+    while True:
+        try:
+            begin, was = os.lseek(file.fileno(), begin, os.SEEK_DATA), begin
+        except OSError as fault:
+            if fault.errno == errno.ENXIO:  # nothing but holes from here on
+                return
+            raise
+        if begin > was:
+            yield _HOLE
+        end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
+        os.lseek(file.fileno(), begin, os.SEEK_SET)
+        while begin < end and (chunk := os.read(file.fileno(), min(_CHUNK, end - begin))):
+            begin += len(chunk)
+            yield chunk
+        if begin < end:  # it became shorter meanwhile
+            return
 
 
 def _recorded(source: Git, name: bytes) -> bytes:

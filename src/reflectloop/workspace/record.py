@@ -19,9 +19,12 @@ from reflectloop.world.git import Git, GitFailed
 from reflectloop.world.shield import Stuck
 
 _UNREADABLE = re.compile(rb"(?:open\(\"|could not open directory '|readlink\(\"|Unable to process path )([^'\"\n]+)")
-
-
+# Rules that are a link: git says so, and goes by none of them.
+_LINKED_RULES = re.compile(
+    rb"warning: unable to access '(?:.*/)?\.git(?:attributes|ignore)': Too many levels of symbolic links"
+)
 _KEPT_OUT = tuple(path.encode() for path in KEPT_OUT)
+_IGNORING = b"Ignoring path "
 _SHOWN = 120  # of a name, in a message
 _NAMED = 5
 
@@ -37,6 +40,7 @@ class Unrecordable(Exception):
 class Recorded(NamedTuple):
     tree: str
     nested: tuple[str, ...]  # repositories inside the tree; they are left out
+    refused: tuple[str, ...] = ()  # files with names that git takes for its own; they are left out too
 
 
 Inspect = Callable[[Git, list[bytes]], None]
@@ -45,16 +49,18 @@ Inspect = Callable[[Git, list[bytes]], None]
 def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None) -> Recorded:
     """The tree id of what stands in the work tree now: tracked and untracked, not left out.
 
-    `inspect` sees the names of what changed before any of it is stored.
+    `inspect` sees the names of what changed before any of it is stored. TimeoutError when `source` has a time to
+    end by, and it came.
     """
     try:
         listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", *leave_out)
     except Stuck as fault:
         name = files.display(str(fault))
         raise Unrecordable([name], f"git would wait for ever on {name!r}, which is no file") from fault
-    if listing.code or listing.stderr:
+    said = b"\n".join(line for line in listing.stderr.splitlines() if not _LINKED_RULES.fullmatch(line))
+    if listing.code or said:
         # A folder that cannot be read would otherwise look like deleted files.
-        raise _unreadable(source, listing.stderr, git.paths(listing.stdout))
+        raise _unreadable(source, said, git.paths(listing.stdout))
     names = dict.fromkeys(git.paths(listing.stdout))
     nested = [name for name in names if name.endswith(b"/")]
     named = [name for name in names if not name.endswith(b"/") and not _ours(name)]
@@ -62,16 +68,30 @@ def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = No
         changed = _in_order(named, source.work_tree or Path())
         if changed and inspect:
             inspect(source, changed)
+    except TimeoutError:
+        raise
     except OSError as fault:
         raise _unreadable(source, str(fault).encode("utf-8", "replace"), named) from fault
-    if changed:
+    refused = _index(source, changed) if changed else []
+    return Recorded(
+        source.line("write-tree"),
+        tuple(files.display(name.rstrip(b"/")) for name in nested),
+        tuple(files.display(name) for name in refused),
+    )
+
+
+def _index(source: Git, changed: list[bytes]) -> list[bytes]:
+    """Put what changed into the index; returns the names that git refuses to take, such as `.GIT/config`."""
+    names = b"\0".join(changed) + b"\0"
+    done = source.attempt("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=names)
+    if done.code:
         try:
-            source.run(
-                "update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=b"\0".join(changed) + b"\0"
-            )
+            source.refuse(["update-index"], done)
         except GitFailed as fault:
             raise _unreadable(source, fault.said.encode(), changed) from fault
-    return Recorded(source.line("write-tree"), tuple(files.display(name.rstrip(b"/")) for name in nested))
+    if _IGNORING not in done.stderr:
+        return []
+    return [name for name in changed if _IGNORING + name + b"\n" in done.stderr]
 
 
 def _in_order(names: list[bytes], root: Path) -> list[bytes]:

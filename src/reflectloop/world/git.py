@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from reflectloop.errors import NoSpace, SandboxCreateFailed
-from reflectloop.world import bubblewrap, files, process, tools
+from reflectloop.world import bubblewrap, clock, files, process, tools
 from reflectloop.world.shield import Shield
 
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
@@ -67,6 +68,7 @@ class Git:
     cwd: Path | None = None
     tied: bool = False  # ends when the engine does, however that ends
     shield: Shield | None = None  # where given, git can write to one folder only
+    until: float | None = None  # on the monotonic clock; TimeoutError when a call has not ended by then
 
     def _environment(self) -> dict[str, str]:
         env = _base_environment()
@@ -100,28 +102,37 @@ class Git:
     def run(self, *args: str, stdin: bytes = b"") -> bytes:
         done = self.attempt(*args, stdin=stdin)
         if done.code:
-            self._refuse(args, done)
+            self.refuse(args, done)
         return done.stdout
 
     def attempt(self, *args: str, stdin: bytes = b"") -> process.Captured:
         cwd = self.cwd or self.work_tree
+        left = self.time_left(f"git {args[0]}")
         if self.shield:
-            return self.shield.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin)
+            return self.shield.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
         if cwd and not cwd.is_dir():
             raise SandboxCreateFailed(f"{cwd} is not there any more")
         argv = bubblewrap.tied(self._argv(args)) if self.tied else self._argv(args)
-        return process.capture(argv, cwd=cwd, env=self._environment(), stdin=stdin)
+        return process.capture(argv, cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
+
+    def time_left(self, what: str) -> float | None:
+        """Return the seconds that are left; TimeoutError, which names what was to be done, where there are none."""
+        left = None if self.until is None else self.until - clock.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError(what)
+        return left
 
     def stream(self, on_chunk: Callable[[bytes], None], *args: str) -> None:
         """Run and hand the output on as it comes."""
         done = process.stream(self._argv(args), on_chunk, cwd=self.cwd, env=self._environment())
         if done.code:
-            self._refuse(args, done)
+            self.refuse(args, done)
 
     def line(self, *args: str) -> str:
         return os.fsdecode(self.run(*args)).strip("\n")
 
-    def _refuse(self, args: Sequence[str], done: process.Captured) -> None:
+    def refuse(self, args: Sequence[str], done: process.Captured) -> NoReturn:
+        """Raise what a call that failed means."""
         if any(sign in done.stderr for sign in _FULL_DISK):
             where = self.git_dir or self.work_tree or self.cwd
             raise NoSpace(f"git could not write at {where}: {done.stderr.decode('utf-8', 'replace').strip()}")

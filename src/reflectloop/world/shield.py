@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.world import bubblewrap, tools, trees
+from reflectloop.world import bubblewrap, clock, tools, trees
 from reflectloop.world.process import Captured, Conversation
 
 _PATIENCE_S = 5.0  # before asking whether a call is slow or will never end
@@ -40,19 +40,33 @@ class Shield:
         wall = bubblewrap.read_only_but(writable)
         self._shell = Conversation([*wall, tools.need("sh")], env={"PATH": tools.search_path()})
 
-    def capture(self, argv: Sequence[str], *, cwd: Path | None, env: Mapping[str, str], stdin: bytes) -> Captured:
-        """Like `process.capture`, behind the shield."""
+    def capture(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path | None,
+        env: Mapping[str, str],
+        stdin: bytes,
+        timeout_s: float | None = None,
+    ) -> Captured:
+        """Like `process.capture`, behind the shield; after a timeout it serves no more."""
+        until = None if timeout_s is None else clock.monotonic() + timeout_s
         with self._lock:
-            return self._capture(argv, cwd, env, stdin)
+            return self._capture(argv, cwd, env, stdin, until)
 
-    def _capture(self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes) -> Captured:
+    def _capture(
+        self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes, until: float | None
+    ) -> Captured:
         given, out, said = (Path(self._folder.name) / name for name in ("in", "out", "err"))
         given.write_bytes(stdin)
         words = [f"{key}={shlex.quote(value)}" for key, value in env.items()] + [shlex.quote(word) for word in argv]
         place = f"cd {shlex.quote(os.fspath(cwd))} && " if cwd else ""
         line = f"{place}{' '.join(words)} <{_quoted(given)} >{_quoted(out)} 2>{_quoted(said)}; echo $?\n"
         self._shell.ask(os.fsencode(line))
-        while (answer := self._shell.answer(_PATIENCE_S)) is None:
+        while (answer := self._shell.answer(_patience(until))) is None:
+            if until is not None and clock.monotonic() >= until:
+                self._shell.kill()
+                raise TimeoutError(" ".join(argv[:2]))
             if cwd and (name := _stuck_on(cwd)):
                 self._shell.kill()
                 raise Stuck(name)
@@ -69,6 +83,10 @@ class Shield:
     def close(self) -> None:
         self._shell.close()
         self._folder.cleanup()
+
+
+def _patience(until: float | None) -> float:
+    return _PATIENCE_S if until is None else max(0.0, min(_PATIENCE_S, until - clock.monotonic()))
 
 
 def _quoted(path: Path) -> str:

@@ -44,6 +44,7 @@ from reflectloop.world import cgroup, clock, git
 from reflectloop.world.process import Cancel
 
 _LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
+_REFUSED = "{} has a name that git keeps for itself, and is left out of the patch"
 _SHOWN = 60  # of a command, in a message
 
 
@@ -241,6 +242,7 @@ class _Walk(Line):
         work.run(self.request.jobs or loaded.plan.jobs)
         for result in self.steps:
             self.warnings += [_LEFT_OUT.format(name) for name in result.nested]
+            self.warnings += [_REFUSED.format(name) for name in result.refused]
             self.warnings += [f"step {result.id}: redacted what may be a secret: {one}" for one in result.doubtful]
 
     def _agents(self, loaded: Loaded) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
@@ -299,6 +301,7 @@ class _Walk(Line):
                 f"what the steps left cannot be recorded: {fault}", next_step=f"reflectloop shell {self.run_id}"
             ) from fault
         self.warnings += [_LEFT_OUT.format(name) for name in now.nested]
+        self.warnings += [_REFUSED.format(name) for name in now.refused]
         end, git = now.tree, self.space.git()
         doubtful = patch.write(git, self.space.base_tree, end, self.folder.patch)
         large = patch.oversize(self.folder.patch)

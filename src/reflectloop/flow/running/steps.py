@@ -61,6 +61,7 @@ class StepResult(NamedTuple):
     command: str = ""
     tail: str = ""
     nested: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # names that git takes for its own, and no patch can hold
     doubtful: tuple[str, ...] = ()  # redacted from its output
     fixes: tuple[Tried, ...] = ()
 
@@ -155,6 +156,7 @@ def execute(
         command=failure.command if failure else "",
         tail=last_lines(failure.log) if failure and failure.log else "",
         nested=now.nested,
+        refused=now.refused,
         doubtful=tuple(work.doubtful),
     )
 

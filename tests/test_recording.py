@@ -1,0 +1,158 @@
+"""What a step leaves for the engine to read costs bounded time and disk, and is named where it is left out."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from reflectloop.errors import Locked
+from reflectloop.state import lock
+from reflectloop.workspace import traps
+from reflectloop.workspace.record import Unrecordable
+from reflectloop.world import landlock
+from reflectloop.world.git import Git
+from reflectloop.world.shield import raise_shield
+from support import Repo
+from test_box import without_bubblewrap
+
+ACL = """
+import os, struct
+
+
+def entry(tag, mode):
+    return struct.pack("<HHI", tag, mode, 0xFFFFFFFF)
+
+
+os.setxattr(".", "system.posix_acl_default", struct.pack("<I", 2) + entry(1, 4) + entry(4, 0) + entry(0x20, 0))
+"""
+needs_landlock = pytest.mark.skipif(landlock.refusal() is not None, reason="this kernel has no Landlock")
+
+
+def limit(repo: Repo, text: str) -> None:
+    repo.write("reflectloop.toml", f"[workspace]\n{text}\n")
+    repo.commit("limits")
+
+
+@needs_landlock
+@pytest.mark.parametrize("name", [".gitignore", "deep/.gitattributes", "nested/.git/HEAD"])
+def test_a_pipe_where_git_reads_does_not_hold_up_an_engine_without_bubblewrap(
+    repo: Repo, tmp_path: Path, name: str
+) -> None:
+    folder = os.path.dirname(name) or "."
+    left = f"rm -f {name}; mkdir -p {folder}; mkfifo {name}"
+    answer = repo.run("run", "--json", repo.steps(left), env=without_bubblewrap(tmp_path))
+    assert answer.envelope["error_code"] == "STEP_FAILED", answer.stdout
+    assert name in answer.envelope["message"]
+
+
+def test_a_pipe_of_the_users_where_git_reads_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    os.mkfifo(tmp_path / "part" / ".gitignore")
+    os.mkfifo(tmp_path / "other")
+    with pytest.raises(Unrecordable, match=r"part/\.gitignore"):
+        traps.refuse(tmp_path)
+    (tmp_path / "part" / ".gitignore").unlink()
+    traps.refuse(tmp_path)
+
+
+def test_files_that_are_too_much_in_all_fail_the_step_by_name(repo: Repo) -> None:
+    limit(repo, "largest_total_mb = 10")
+    answer = repo.run("run", "--json", repo.steps("for i in 1 2 3; do truncate -s 4M hole$i; done"))
+    assert answer.envelope["error_code"] == "STEP_FAILED"
+    assert "13 MB in 3 file(s)" in answer.envelope["message"]
+    assert "largest_total_mb" in answer.envelope["message"]
+    assert repo.run("run", "--new", repo.steps("for i in 1 2; do truncate -s 4M hole$i; done")).code == 0
+
+
+def test_moving_what_was_there_is_not_too_much(repo: Repo) -> None:
+    repo.write("large.bin", bytes(3 << 20))
+    limit(repo, "largest_total_mb = 1")
+    assert repo.run("run", repo.steps("mv large.bin moved.bin")).code == 0
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".gitattributes"])
+def test_rules_that_git_would_try_for_hours_fail_the_step_by_name(repo: Repo, name: str) -> None:
+    lines = f"seq -f '*a%g*b* text' 20002 > part/{name}"
+    answer = repo.run("run", "--json", repo.steps(f"mkdir part; {lines}"))
+    assert answer.envelope["error_code"] == "STEP_FAILED"
+    assert f"part/{name}" in answer.envelope["message"]
+
+
+def test_large_rules_that_the_user_has_already_are_let_stand(repo: Repo) -> None:
+    repo.write(".gitignore", "".join(f"/a{number}\n" for number in range(20002)))
+    repo.commit("many rules")
+    assert repo.run("run", repo.steps("echo x > y")).code == 0
+
+
+@pytest.mark.parametrize("shielded", [True, False])
+def test_a_git_call_ends_when_its_time_is_over(repo: Repo, shielded: bool) -> None:
+    os.mkfifo(repo.path / ".gitattributes")
+    own = repo.path / ".reflectloop"
+    own.mkdir()
+    shield = raise_shield(own) if shielded else None
+    try:
+        git = Git(git_dir=repo.path / ".git", work_tree=repo.path, shield=shield, until=time.monotonic() + 0.5)
+        with pytest.raises(TimeoutError, match="git"):
+            git.run("check-attr", "text", "README.md")
+    finally:
+        if shield:
+            shield.close()
+
+
+def test_recording_past_its_time_fails_the_step_by_what_it_was_at(repo: Repo) -> None:
+    limit(repo, "record_s = 1")
+    answer = repo.run("run", "--json", repo.steps("yes 'password = one two three' | head -c 150M > long.txt || true"))
+    assert answer.envelope["error_code"] == "STEP_FAILED"
+    assert "took more than 1 s" in answer.envelope["message"]
+    assert "record_s" in answer.envelope["message"]
+
+
+def test_a_secret_behind_a_hole_is_found(repo: Repo) -> None:
+    token = "gh" + "p_" + "Ab1Cd2Ef3Gh4Ij5Kl6Mn7Op8Qr9St0Uv1Wx2"
+    repo.write("make.sh", f"truncate -s 5M hole; printf '\\n%s%s\\n' {token[:9]} {token[9:]} >> hole\n")
+    repo.commit("a script")
+    assert repo.run("run", repo.steps("sh make.sh")).code == 99
+
+
+@pytest.mark.parametrize("name", [".GIT/config", "git~1/f", ".git /f"])
+def test_files_that_no_patch_can_hold_are_named(repo: Repo, name: str) -> None:
+    left = f"mkdir -p '{os.path.dirname(name)}'; echo x > '{name}'; echo y > kept"
+    answer = repo.run("run", "--json", repo.steps(left))
+    assert answer.code == 0
+    assert [text for text in answer.envelope["warnings"] if text.startswith(name)] == [
+        f"{name} has a name that git keeps for itself, and is left out of the patch"
+    ]
+
+
+def test_an_access_list_left_on_a_workspace_does_not_reach_the_next_run(repo: Repo) -> None:
+    repo.write("acl.py", ACL)
+    repo.write("seen.py", "import os\nprint(os.listxattr('.'))\n")
+    repo.commit("scripts")
+    first = repo.run("run", repo.steps("python3 acl.py; echo x > one"))
+    if "not supported" in first.stdout + first.stderr:
+        pytest.skip("the file system has no access lists")
+    assert first.code == 0
+    answer = repo.run("run", "--new", "--json", repo.steps("python3 seen.py"))
+    assert answer.code == 0, answer.stdout
+    (log,) = (repo.latest() / "logs").glob("*.log")
+    assert "posix_acl" not in log.read_text()
+
+
+def test_a_file_system_without_locks_is_said_to_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(_: int, __: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with pytest.raises(Locked, match="no locks available"), lock.hold(tmp_path, "test"):
+        pass
+
+
+def test_attributes_that_lead_to_a_pipe_do_not_hold_a_run_up(repo: Repo) -> None:
+    os.mkfifo(repo.path.parent / "pipe")
+    (repo.path / ".gitattributes").symlink_to("../pipe")
+    repo.commit("a link")
+    assert repo.run("run", repo.steps("echo x > y")).code == 0
