@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.box import environment, view
+from reflectloop.box import environment, forward, view
+from reflectloop.box.forward import Forward, Tunnel
 from reflectloop.box.limits import Limiter
 from reflectloop.box.output import Recorder
 from reflectloop.box.view import View
@@ -53,6 +54,7 @@ class Order(NamedTuple):
     idle_s: float | None = None
     network: Network | None = None
     stdin: int = process.NOTHING  # a descriptor it reads from
+    forward: Forward | None = None  # all that it can reach, instead of what `network` says
 
 
 class Done(NamedTuple):
@@ -63,6 +65,7 @@ class Done(NamedTuple):
     cancelled: bool = False
     limit: str | None = None  # which it came up against, in words
     doubtful: tuple[str, ...] = ()  # what may be secrets in its output, and was taken out
+    refused: tuple[str, ...] = ()  # places it asked its proxy for and was not let through to
 
 
 @dataclass
@@ -126,19 +129,22 @@ class Box:
 
     def run(self, order: Order) -> Done:
         argv = [*SHELL, order.command] if isinstance(order.command, str) else list(order.command)
+        tunnel: Tunnel | None = None
         self._count += 1
         env = {**self._environment, **order.env, environment.MARK: f"{self.workspace.name}.{self._count}"}
         recorder = Recorder(
             order.log, self.log_cap, show=order.show, look=order.look, apart=order.apart, joined=order.merge
         )
         try:
-            ended = self._watch(argv, order, env, recorder)
+            tunnel = self._tunnel(order)
+            ended = self._watch(argv, order, tunnel.environment(env) if tunnel else env, recorder, tunnel)
         except OSError as fault:
             if fault.errno not in (errno.E2BIG, errno.ENOEXEC, errno.EACCES):
                 raise
             recorder.take("stderr", f"{argv[0][:200]}: {os.strerror(fault.errno)}\n".encode())
             return Done(NOT_RUNNABLE, timed_out=False, duration_ms=0)
         finally:
+            refused = tunnel.close() if tunnel else ()
             recorder.close()
         limit = self.limiter.reached(ended.code) if self.limiter else None
         return Done(
@@ -149,7 +155,15 @@ class Box:
             ended.cancelled,
             limit,
             tuple(recorder.doubtful),
+            refused,
         )
+
+    def _tunnel(self, order: Order) -> Tunnel | None:
+        """Return the only way out that a command has; None where it has the machine's network, or no wall at all."""
+        if order.forward is None or self.wall.level.rank < Isolation.FS.rank:
+            return None
+        forward.refuse_unheld(self.wall, order.forward)
+        return Tunnel(order.forward, self.caller, namespaced=self.wall.by == "bubblewrap")
 
     def _patience(self, order: Order) -> process.Patience:
         seen = [self.workspace.mark_ns]
@@ -164,14 +178,16 @@ class Box:
         over = self.limiter.watch if self.limiter else None
         return process.Patience(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred, over)
 
-    def _watch(self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder) -> process.Ended:
+    def _watch(
+        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None = None
+    ) -> process.Ended:
         if self.wall.by == "bubblewrap":
-            return self._behind_bubblewrap(argv, order, env, recorder)
+            return self._behind_bubblewrap(argv, order, env, recorder, tunnel)
         if process.find(argv[0], path=env["PATH"], cwd=order.cwd) is None:
             recorder.take("stderr", f"{argv[0]}: command not found\n".encode())
             return process.Ended(NOT_FOUND, timed_out=False, duration_s=0)
         if self.wall.by == "landlock":
-            return self._behind_landlock(argv, order, env, recorder)
+            return self._behind_landlock(argv, order, env, recorder, tunnel)
         return self._in_the_open(argv, order, env, recorder)
 
     def _in_the_open(
@@ -196,35 +212,42 @@ class Box:
         return watched.wait(self._patience(order))
 
     def _behind_landlock(
-        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder
+        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
     ) -> process.Ended:
-        with self._shut_in(self.wall.network(order.network)) as thread:
+        if tunnel:
+            tunnel.begin()
+            network = Network.HOST if tunnel.ports else Network.NONE
+        else:
+            network = self.wall.network(order.network)
+        with self._shut_in(network, tunnel.ports if tunnel else None) as thread:
             return self._in_the_open(argv, order, env, recorder, thread.call)
 
-    def _shut_in(self, network: Network) -> landlock.Thread:
+    def _shut_in(self, network: Network, ports: tuple[int, ...] | None = None) -> landlock.Thread:
         space = self.workspace
         return landlock.Thread(
             landlock.Walls(
                 read=(*view.readable(space, self.caller, self.readable), *((space.repo,) if self.read_only else ())),
                 write=(*(() if self.read_only else (space.repo,)), self.home or space.home, space.tmp, *_DEVICES),
                 network=network is Network.HOST,
+                ports=ports,
             )
         )
 
     def _behind_bubblewrap(
-        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder
+        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
     ) -> process.Ended:
-        online = self.wall.network(order.network) is Network.HOST
+        online = tunnel is None and self.wall.network(order.network) is Network.HOST
         gate = Gate()
         try:
             wrapped = bubblewrap.wrap(
-                argv,
+                tunnel.command(argv) if tunnel else argv,
                 gate,
                 cwd=self._inside(order.cwd),
                 env=env,
                 mounts=self._mounts(),
                 apart=Namespaces(
-                    network=self.wall.level is Isolation.FULL and not online, own_user=self.view is not None
+                    network=tunnel is not None or (self.wall.level is Isolation.FULL and not online),
+                    own_user=self.view is not None,
                 ),
                 online=online,
             )
@@ -235,11 +258,13 @@ class Box:
                 on_output=recorder.take,
                 merge=order.merge,
                 namespaced=True,
-                pass_fds=gate.inherited,
+                pass_fds=[*gate.inherited, *(tunnel.inherited if tunnel else ())],
                 cancel=self.cancel,
                 start=self._start,
                 stdin=order.stdin,
             )
+            if tunnel:
+                tunnel.begin()
             self._let_go(gate, order.timeout_s)
             ended = watched.wait(self._patience(order))
             return self._judge(ended, gate.exit_code(), argv, recorder)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
-from reflectloop.world import seccomp
+from reflectloop.world import seccomp, tcponly
 
 _CREATE, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _ASK_VERSION = 1
@@ -36,6 +36,8 @@ _ALL_BY_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 <
 _ALL_NEWEST = (1 << 16) - 1
 _SCOPED = 0b11  # abstract sockets and signals stay inside
 _SCOPES_SINCE = 6
+_PORT, _CONNECT_TCP = 2, 1 << 1
+PORTS_SINCE = 4
 
 T = TypeVar("T")
 
@@ -46,6 +48,7 @@ class Walls(NamedTuple):
     read: tuple[Path, ...]
     write: tuple[Path, ...]
     network: bool = True
+    ports: tuple[int, ...] | None = None  # the only TCP ports it may connect to; None: any
 
 
 class Thread:
@@ -112,14 +115,20 @@ def _restrict(walls: Walls) -> None:
     known = version()
     handled = _ALL_BY_VERSION.get(known, _ALL_NEWEST)
     scoped = _SCOPED if known >= _SCOPES_SINCE else 0
-    attributes = struct.pack("QQQ", handled, 0, scoped)[: 24 if scoped else 8]
+    connecting = _CONNECT_TCP if walls.ports is not None and known >= PORTS_SINCE else 0
+    attributes = struct.pack("QQQ", handled, connecting, scoped)[: 24 if scoped else 16 if connecting else 8]
     ruleset = _call(_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
     try:
         for path in walls.read:
             _allow(ruleset, path, _READ & handled)
         for path in walls.write:
             _allow(ruleset, path, handled)
+        for port in (walls.ports or ()) if connecting else ():
+            rule = struct.pack("=QQ", _CONNECT_TCP, port)
+            _call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PORT), rule, ctypes.c_uint32(0))
         _give_up_privileges()
+        if walls.ports is not None:
+            seccomp.load(tcponly.program())
         # Landlock does not see sockets that have a name in the file system: agents, buses, docker.
         seccomp.load(seccomp.program(local=False, internet=walls.network))
         _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
