@@ -188,8 +188,6 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
     fine = player(tmp_path, "fine", "", version="2.1.325 (Claude Code)")
     for agent, words, next_step in (
         (backend(("no-such-claude",)), "needs the program no-such-claude", "npm install"),
-        (backend(old), "is version 1.0.3; 2.1.0 or newer", "npm install"),
-        (backend(mute), "does not say its version", "npm install"),
         (backend(fine, {"PATH": "/usr/bin:/bin"}), "has no key: ANTHROPIC_API_KEY", "export ANTHROPIC_API_KEY="),
         (backend(fine, key_env="MINE"), "has no key: MINE", "export MINE="),
         (backend(fine, base_url="http://models.example"), "without encryption", "https"),
@@ -202,7 +200,30 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
         with pytest.raises(AgentUnavailable, match=words):
             agent.run(asking(place, tmp_path))
     assert backend(fine).probe().problem is None
-    assert backend(fine).probe().version == "2.1.325"
+    for program, words in ((old, "is version 1.0.3; 2.1.0 or newer"), (mute, "does not say its version")):
+        with pytest.raises(AgentUnavailable, match=words):
+            backend(program).run(asking(place, tmp_path))
+
+
+def test_its_version_is_read_from_its_package_and_looking_at_it_starts_nothing(place: Place, tmp_path: Path) -> None:
+    package = tmp_path / "lib" / "node_modules" / "@anthropic-ai" / "claude-code"
+    package.mkdir(parents=True)
+    started = tmp_path / "started"
+    cli = package / "cli"
+    cli.write_text(f"#!/bin/sh\ntouch {started}\n")
+    cli.chmod(0o755)
+    (tmp_path / "claude").symlink_to(cli)
+    (package / "package.json").write_text('{"version": "2.1.325"}')
+    assert backend((str(tmp_path / "claude"),)).probe()[::5] == ("2.1.325", None)
+    (package / "package.json").write_text('{"version": "1.0.3"}')
+    assert "is version 1.0.3" in (backend((str(tmp_path / "claude"),)).probe().problem or "")
+    for words in (("sh", "-c", f"touch {started}; echo 2.9.9"), (str(cli), "--flag")):
+        probe = backend(words).probe()
+        assert (probe.version, probe.problem) == (None, None)
+    assert not started.exists()
+    with pytest.raises(AgentUnavailable, match="does not say its version"):
+        backend((str(cli), "--flag")).run(asking(place, tmp_path))
+    assert not started.exists()  # it was asked in its box, where it cannot write there
 
 
 def test_a_link_left_in_its_home_leads_nowhere(place: Place, tmp_path: Path) -> None:

@@ -227,7 +227,6 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
     fine = player(tmp_path, "fine", "", version="codex-cli 0.163.0")
     for agent, words in (
         (backend(("no-such-codex",)), "needs the program no-such-codex"),
-        (backend(old), "is version 0.39.0"),
         (backend(fine, {"PATH": "/usr/bin:/bin"}), "has no key: OPENAI_API_KEY or CODEX_API_KEY"),
     ):
         problem = agent.probe().problem
@@ -236,6 +235,8 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
         with pytest.raises(AgentUnavailable, match=words):
             agent.run(asking(place, tmp_path))
     assert backend(fine).probe().problem is None
+    with pytest.raises(AgentUnavailable, match=r"is version 0\.39\.0"):
+        backend(old).run(asking(place, tmp_path))
 
 
 def test_how_full_its_context_is_stands_in_its_transcript(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
 import subprocess
 import sys
@@ -40,11 +41,22 @@ def rows(repo: Repo, **more: Any) -> dict[str, Row]:
     return {row.name: row for row in agentlist.listed(repo.path, **more).rows}
 
 
+def packaged(tmp_path: Path, name: str, version: str) -> str:
+    """A program of an npm package, which starts nothing but a trap."""
+    folder = tmp_path / "node_modules" / name
+    folder.mkdir(parents=True)
+    (folder / "package.json").write_text(json.dumps({"name": name, "version": version}))
+    program = folder / "cli"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\necho {version}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
 def test_each_kind_and_each_agent_is_listed_with_what_it_lacks(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (claude,) = player(tmp_path, "claude", "", version="2.1.325 (Claude Code)")
-    (old,) = player(tmp_path, "old", "", version="codex-cli 0.1.0")
+    claude = packaged(tmp_path, "claude", "2.1.325")
+    old = packaged(tmp_path, "old", "0.1.0")
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setenv("MINE", KEY)
     settings(
@@ -72,6 +84,7 @@ key_env = "MINE"
     assert found["claude"].keys["ANTHROPIC_API_KEY"] == "<UNSET>"
     assert "has no key" in str(found["claude"].probe.problem)
     assert "is version 0.1.0" in str(found["codex"].probe.problem)
+    assert not (tmp_path / "started").exists()
     assert found["command"].state == "not set up"
     assert "[agents.command]" in found["command"].probe.next_step
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, m
 from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.terms import Isolation, Network, Role, wrong_shape
+from reflectloop.terms import AgentNetwork, Isolation, Network, Role, wrong_shape
 from reflectloop.world import beneath
 
 NAME = "reflectloop.toml"
@@ -96,6 +96,9 @@ class RolesConfig(Section):
         return cast("str | None", getattr(self, role.value))
 
 
+_HOST_AND_PORT = r"^([A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\])(:[0-9]{1,5})?$"
+
+
 class AgentConfig(Section):
     kind: BackendKind | None = Field(default=None, description="what drives it; default: the table's own name")
     run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
@@ -111,7 +114,13 @@ class AgentConfig(Section):
     env: tuple[Annotated[str, Field(pattern=_VARIABLE)], ...] = Field(
         default=(), description="more variables of yours that its program may see"
     )
-    network: Network = Field(default=Network.HOST, description="command and acp: what its program can reach")
+    network: AgentNetwork | None = Field(
+        default=None,
+        description="what its program can reach; default: its model's address where that is known, else nothing",
+    )
+    reach: tuple[Annotated[str, Field(pattern=_HOST_AND_PORT)], ...] = Field(
+        default=(), description="more hosts that its program may connect to, `host` (port 443) or `host:port`"
+    )
     window: Annotated[StrictInt, Field(ge=1000)] | None = Field(
         default=None, description="tokens its model can hold; default: by the model's name"
     )
@@ -205,7 +214,7 @@ class Config(Section):
         agent = self.agent(name) if name else None
         if agent is None or agent.kind in ("script", "http"):
             return None  # the engine itself asks, and its commands are steps' commands
-        return Network.HOST if agent.kind in ("claude", "codex") else agent.network
+        return Network(agent.network) if agent.network in (AgentNetwork.HOST, AgentNetwork.NONE) else None
 
     def agent(self, name: str) -> AgentConfig:
         """The agent of that name, its kind settled."""

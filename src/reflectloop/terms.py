@@ -26,6 +26,14 @@ class Network(StrEnum):
     HOST = "host"
 
 
+class AgentNetwork(StrEnum):
+    """What an agent's program can reach: nothing, its model's address and no other, or what its user can."""
+
+    NONE = "none"
+    MODEL = "model"
+    HOST = "host"
+
+
 class Role(StrEnum):
     """Who an agent is asked to be. Only an executor may change anything."""
 

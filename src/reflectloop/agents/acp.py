@@ -16,7 +16,7 @@ from acp.schema import ClientCapabilities, FileSystemCapabilities, Implementatio
 
 import reflectloop
 from reflectloop import config, policy
-from reflectloop.agents import program
+from reflectloop.agents import network, program
 from reflectloop.agents.acp_client import Client
 from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
 from reflectloop.agents.program import LARGEST_ANSWER, LARGEST_LINE, Call, Enough, Heard
@@ -52,9 +52,10 @@ class AcpBackend:
     def probe(self) -> Probe:
         try:
             words = self._words()
+            network.of(self.name, self._agent)
         except AgentUnavailable as fault:
             return Probe(problem=fault.message, next_step=fault.next_step)
-        return Probe(version=program.version_of(words[:1], self._caller), resume=True, usage=True)
+        return Probe(version=program.version_by_files(words[:1]), resume=True, usage=True)
 
     def run(self, asking: Asking) -> Reply:
         words = self._words()
@@ -63,13 +64,15 @@ class AcpBackend:
         client = Client(asking, rules)
         talk, heard = asyncio.run(self._hold(asking, words, client))
         reply = _judge(talk, heard, asking, client.text)
+        if not reply.ok and (hint := network.hint(self.name, self._agent)):
+            reply = reply._replace(reason=f"{reply.reason}; {hint}")
         return program.clean(
             reply._replace(
                 text=client.text[:LARGEST_ANSWER],
                 session_id=talk.session_id,
                 usage=_usage(talk.response, client.calls + 1),
                 cost_usd=None if asking.session else client.cost_usd,
-                denials=tuple(client.denials),
+                denials=(*client.denials, *reply.denials),
             )
         )
 
@@ -87,9 +90,8 @@ class AcpBackend:
         pipe = os.pipe()
         try:
             line = _Line(asyncio.get_running_loop())
-            call = Call(
-                words, line.hear, b"", program.passed_on_with_key(self._agent, self._caller), self._agent.network
-            )
+            env = program.passed_on_with_key(self._agent, self._caller)
+            call = Call(words, line.hear, b"", env, network.of(self.name, self._agent))
             boxed = dataclasses.replace(asking, box=dataclasses.replace(asking.box, cancel=stop))
             running = asyncio.create_task(asyncio.to_thread(_run, boxed, call, pipe[0], line))
             try:

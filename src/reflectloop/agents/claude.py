@@ -35,15 +35,18 @@ _GUIDES = ("CLAUDE.md", "AGENTS.md")
 
 class ClaudeBackend(Cli):
     program, minimum, how = "claude", MINIMUM, HOW
+    hosts = ("api.anthropic.com",)
     can = Probe(schema_output=True, os_sandbox=False, resume=True, usage=True)
 
     def run(self, asking: Asking) -> Reply:
         key, words = self._key(), self._words
-        self._refuse_old()
+        reached = self._reach()
+        self._refuse_old(asking)
         _lay_out(asking)
         stream = Stream(asking.bounds.tokens)
         env = {**program.passed_on(self._agent, self._caller), **self._environment(asking), **key}
-        call = Call(argv(words, self._agent, asking), program.lines(stream.take), asking.prompt.encode(), env)
+        command = argv(words, self._agent, asking)
+        call = Call(command, program.lines(stream.take), asking.prompt.encode(), env, reached)
         heard = program.run(asking, call)
         return program.clean(claude_stream.judge(stream, heard, asking))
 

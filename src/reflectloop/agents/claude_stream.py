@@ -89,7 +89,7 @@ def judge(stream: Stream, heard: Heard, asking: Asking) -> Reply:
         session_id=stream.session_id,
         usage=stream.usage,
         cost_usd=_money(stream.result, resumed=asking.session is not None),
-        denials=stream.denials,
+        denials=(*stream.denials, *reply.denials),
     )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import ClassVar
 
-from reflectloop.agents import program
-from reflectloop.agents.backend import Probe
+from reflectloop.agents import network, program
+from reflectloop.agents.backend import Asking, Probe
+from reflectloop.box.forward import Forward
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 
@@ -19,22 +20,28 @@ class Cli(ABC):
     program: ClassVar[str]
     minimum: ClassVar[tuple[int, ...]]
     how: ClassVar[str]  # it is installed
+    hosts: ClassVar[tuple[str, ...]]  # its maker's, which it asks where the settings name no server
     can: ClassVar[Probe]
 
     def __init__(self, name: str, agent: AgentConfig, caller: Mapping[str, str]) -> None:
         self.name = name
         self._agent, self._caller = agent, caller
+        self._version: str | None = None
 
     @abstractmethod
     def _key(self) -> object:
         """What it is let in with; raises where there is none."""
 
     def probe(self) -> Probe:
+        """Return what can be told without starting the program: its files may say which version it is."""
         can = self.can
         try:
-            can = can._replace(version=self._version)
+            version = program.version_by_files(self._words)
+            can = can._replace(version=version)
             self._key()
-            self._refuse_old()
+            self._reach()
+            if version is not None:
+                program.refuse_old(self.name, version, self.minimum, self.how)
         except AgentUnavailable as fault:
             return can._replace(problem=fault.message, next_step=fault.next_step)
         return can
@@ -46,9 +53,11 @@ class Cli(ABC):
             raise program.missing(self.name, (self._agent.run or (self.program,))[0], self.how)
         return found
 
-    @cached_property
-    def _version(self) -> str | None:
-        return program.version_of(self._words, self._caller)
+    def _reach(self) -> Forward | None:
+        return network.of(self.name, self._agent, self.hosts)
 
-    def _refuse_old(self) -> None:
+    def _refuse_old(self, asking: Asking) -> None:
+        """Refuse a version that is not known here. Where its files do not say it, it is asked, in its own box."""
+        if self._version is None:
+            self._version = program.version_by_files(self._words) or program.version_of(self._words, asking)
         program.refuse_old(self.name, self._version, self.minimum, self.how)

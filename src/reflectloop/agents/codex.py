@@ -49,18 +49,20 @@ stream_max_retries = 1
 
 class CodexBackend(Cli):
     program, minimum, how = "codex", MINIMUM, HOW
+    hosts = (_MAKER,)
     can = Probe(schema_output=True, os_sandbox=True, resume=True, usage=True)
 
     def run(self, asking: Asking) -> Reply:
         key, words = self._key(), self._words
-        self._refuse_old()
+        reached = self._reach()
+        self._refuse_old(asking)
         command = argv(words, self._agent, asking)
         self._lay_out(asking, key)
         stream = Stream(asking.bounds.turns)
         home = program.home_inside(asking.box)
         env = {"CODEX_HOME": str(home / _HOME), "TMPDIR": str(home / _TEMP)}
         env |= program.passed_on(self._agent, self._caller) | ({key: self._caller[key]} if key else {})
-        call = Call(command, program.lines(stream.take), prompt_of(asking).encode(), env)
+        call = Call(command, program.lines(stream.take), prompt_of(asking).encode(), env, reached)
         own = program.own_home(asking.box)
         before = sessions.total_of_codex(own, asking.session) if asking.session else None
         reply = codex_stream.judge(stream, program.run(asking, call), asking)

@@ -95,7 +95,7 @@ def judge(stream: Stream, heard: Heard, asking: Asking) -> Reply:
     return reply._replace(
         text=stream.text,
         session_id=stream.session_id,
-        denials=tuple(stream.denials),
+        denials=(*stream.denials, *reply.denials),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from reflectloop.agents import program
+from reflectloop.agents import network, program
 from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
 from reflectloop.agents.program import Call
 from reflectloop.config import AgentConfig
@@ -89,6 +89,7 @@ class CommandBackend:
     def probe(self) -> Probe:
         try:
             self._words()
+            network.of(self.name, self._agent)
         except AgentUnavailable as fault:
             return Probe(problem=fault.message, next_step=fault.next_step)
         return Probe(version=None, schema_output=True, resume=True, usage=True)
@@ -129,12 +130,19 @@ class CommandBackend:
         raw = request.model_dump_json(by_alias=True).encode()
         heard = program.run(
             asking,
-            Call(tuple(words), hear, raw, program.passed_on_with_key(self._agent, self._caller), self._agent.network),
+            Call(
+                tuple(words),
+                hear,
+                raw,
+                program.passed_on_with_key(self._agent, self._caller),
+                network.of(self.name, self._agent),
+            ),
         )
         if (broken := heard.broken_off()) is not None:
             return _Turn(broken)
         if heard.done.exit_code:
-            return _Turn(heard.reply("error", f"exit {heard.done.exit_code}: {heard.last_line}".rstrip(": ")))
+            why = f"exit {heard.done.exit_code}: {heard.last_line}".rstrip(": ")
+            return _Turn(heard.reply("error", "; ".join(filter(None, (why, network.hint(self.name, self._agent))))))
         if not said.strip():
             return _Turn(heard.reply("no_output", "ended without a word"))
         base = heard.reply("ok", "")
@@ -152,7 +160,7 @@ def _turned(asking: Asking, base: Reply, result: Result) -> _Turn:
         session_id=result.session_id,
         usage=Usage(**result.usage.model_dump(), turns=1),
         cost_usd=result.cost_usd,
-        denials=result.denials,
+        denials=(*result.denials, *base.denials),
         reason=result.reason,
     )
     if result.status != "ok":

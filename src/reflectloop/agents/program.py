@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import tempfile
 import time
@@ -12,7 +13,9 @@ from typing import NamedTuple
 
 from reflectloop import secrets
 from reflectloop.agents.backend import Asking, Reply, Status
+from reflectloop.box import forward
 from reflectloop.box.box import NOT_FOUND, NOT_RUNNABLE, Box, Done, Order
+from reflectloop.box.forward import Forward
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable, SandboxEscape
 from reflectloop.fileops import reach, reading
@@ -23,8 +26,12 @@ from reflectloop.world import process
 LARGEST_LINE = 32 << 20  # bytes; a line that never ends is no line
 LARGEST_ANSWER = 8 << 20
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
+_WHOLE_VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){1,5}")
 _VERSION_S = 30.0
-_PACKAGES = ("node_modules", "site-packages", "dist-packages")
+_PACKAGE_DEPTH = 3  # last parts of a program's path that may be named by its version
+_LARGEST_DESCRIPTION = 1 << 20
+_NPM = "node_modules"
+_PACKAGES = (_NPM, "site-packages", "dist-packages")
 _TAIL = 4096  # bytes of a log's end that are looked at for its last line
 
 
@@ -47,7 +54,7 @@ class Call(NamedTuple):
     hear: Callable[[bytes], None]  # raw standard output as it comes
     stdin: bytes = b""
     env: Mapping[str, str] = {}
-    network: Network = Network.HOST
+    forward: Forward | None = Forward()  # all that it can reach; None: the machine's network
 
 
 class Heard(NamedTuple):
@@ -79,7 +86,11 @@ class Heard(NamedTuple):
         return None
 
     def reply(self, status: Status, reason: str) -> Reply:
-        return Reply(status, raw_log=self.log, reason=reason, duration_ms=self.done.duration_ms)
+        """Return an answer made of how it ended; what it could not connect to is among what it was refused."""
+        refused = tuple(f"connect to {place}: not its model's address" for place in self.done.refused)
+        if refused and status != "ok":
+            reason = f"{reason}; it was refused connections to {', '.join(self.done.refused[:3])}"
+        return Reply(status, raw_log=self.log, reason=reason, duration_ms=self.done.duration_ms, denials=refused)
 
 
 def run(asking: Asking, call: Call) -> Heard:
@@ -94,7 +105,10 @@ def run_reading(asking: Asking, call: Call, stdin: int) -> Heard:
     """The same where what it is told comes from a descriptor."""
     log, began = _log(asking), time.monotonic()
     try:
-        return Heard(seeing(asking.box, call.argv).run(_order(asking, call, log, stdin)), log)
+        box = seeing(asking.box, call.argv)
+        if call.forward and call.forward.places:
+            box = dataclasses.replace(box, readable=(*box.readable, *forward.needed()))
+        return Heard(box.run(_order(asking, call, log, stdin)), log)
     except Enough as fault:
         took_ms = round((time.monotonic() - began) * 1000)
         return Heard(Done(0, timed_out=False, duration_ms=took_ms), log, fault.words)
@@ -111,7 +125,8 @@ def _order(asking: Asking, call: Call, log: Path, stdin: int) -> Order:
         merge=False,
         # A model that thinks says nothing and uses nothing: only the time it may take ends it.
         idle_s=2 * asking.bounds.timeout_s,
-        network=call.network,
+        network=Network.HOST if call.forward is None else Network.NONE,
+        forward=call.forward,
         stdin=stdin,
     )
 
@@ -156,7 +171,7 @@ def _shown(path: Path) -> Iterator[Path]:
         if cut is None:
             yield one
         else:
-            yield Path(*parts[: cut + (1 if parts[cut] == "node_modules" else 2)])
+            yield Path(*parts[: cut + (1 if parts[cut] == _NPM else 2)])
 
 
 def words_of(agent: AgentConfig, caller: Mapping[str, str], default: str = "") -> tuple[str, ...] | None:
@@ -166,16 +181,49 @@ def words_of(agent: AgentConfig, caller: Mapping[str, str], default: str = "") -
     return (found, *others) if found else None
 
 
-def version_of(words: Sequence[str], caller: Mapping[str, str]) -> str | None:
-    """What it says its version is, asked in a HOME that is nobody's."""
-    with tempfile.TemporaryDirectory(prefix="reflectloop-agent-") as home:
-        env = {"PATH": caller.get("PATH", ""), "HOME": home, "DISABLE_AUTOUPDATER": "1"}
-        try:
-            said = process.capture([*words, "--version"], cwd=Path(home), env=env, timeout_s=_VERSION_S)
-        except (OSError, TimeoutError):
-            return None
-    found = _VERSION.search(said.stdout.decode("utf-8", "replace"))
-    return found.group() if found and said.code == 0 else None
+def version_of(words: Sequence[str], asking: Asking) -> str | None:
+    """Ask the program for its version, in the box it is to run in, with no network and no key."""
+    parts: list[bytes] = []
+
+    def hear(chunk: bytes) -> None:
+        parts.append(chunk)
+        refuse_long(b"".join(parts))
+
+    with tempfile.TemporaryDirectory(prefix="reflectloop-agent-") as folder:
+        bounds = asking.bounds._replace(timeout_s=min(_VERSION_S, asking.bounds.timeout_s))
+        quietly = dataclasses.replace(asking, folder=Path(folder), bounds=bounds)
+        heard = run(quietly, Call((*words, "--version"), hear, env={"DISABLE_AUTOUPDATER": "1"}))
+    if heard.enough or heard.done.exit_code or heard.done.timed_out:
+        return None
+    match = _VERSION.search(b"".join(parts).decode("utf-8", "replace"))
+    return match.group() if match else None
+
+
+def version_by_files(words: Sequence[str]) -> str | None:
+    """Return the version that an installed program's own files tell, without starting it; None where they do not.
+
+    An npm package's `package.json` tells it, or a folder or file that is named by the version.
+    """
+    if len(words) != 1:  # its first word runs another program
+        return None
+    parts = Path(words[0]).resolve().parts
+    if _NPM in parts:
+        top = len(parts) - parts[::-1].index(_NPM)
+        scoped = parts[top].startswith("@")
+        return _version_in(Path(*parts[: top + (2 if scoped else 1)]) / "package.json")
+    named = [part for part in reversed(parts[-_PACKAGE_DEPTH:]) if _WHOLE_VERSION.fullmatch(part)]
+    return named[0] if named else None
+
+
+def _version_in(description: Path) -> str | None:
+    try:
+        with description.open("rb") as file:
+            told = json.loads(file.read(_LARGEST_DESCRIPTION))
+    except (OSError, ValueError, RecursionError):
+        return None
+    version = told.get("version") if isinstance(told, dict) else None
+    match = _WHOLE_VERSION.match(version) if isinstance(version, str) else None
+    return match.group() if match else None
 
 
 def refuse_old(name: str, version: str | None, minimum: tuple[int, ...], how: str) -> None:
