@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import re
 import socket
 import sys
 import threading
+import zlib
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ from place import ROOT, TOKEN, Place
 from reflectloop.agents import prices
 from reflectloop.agents.backend import Usage
 from reflectloop.agents.bound import bind
+from reflectloop.agents.wire import encoding
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SecretLeak
 from reflectloop.terms import Role
@@ -248,3 +253,62 @@ def test_only_one_module_opens_connections_to_models() -> None:
     sources = (ROOT / "src").rglob("*.py")
     named = [path.name for path in sources if re.search(r"^\s*(import|from) httpx\b", path.read_text(), re.MULTILINE)]
     assert named == ["transport.py"]
+
+
+def gzipped(data: bytes) -> bytes:
+    machine = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return machine.compress(data) + machine.flush()
+
+
+@contextlib.contextmanager
+def packing(raw: bytes, header: str, status: int = 200) -> Iterator[tuple[str, list[str | None]]]:
+    """A server that packs its answer like this, whatever it was asked for; and what it was asked for."""
+    wanted: list[str | None] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            wanted.append(self.headers["accept-encoding"])
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-encoding", header)
+            self.send_header("content-length", str(len(raw)))
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                self.wfile.write(raw)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", wanted
+        server.shutdown()
+
+
+def test_an_answer_is_asked_for_unpacked_and_one_that_is_packed_is_bounded(place: Place, tmp_path: Path) -> None:
+    said = {"content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn", "usage": {"output_tokens": 1}}
+    plain = json.dumps({"type": "message", "role": "assistant", **said}).encode()
+    bomb = gzipped(b"\0" * (80 << 20))
+    for raw, header, status, words in (
+        (gzipped(plain), "gzip", "ok", ""),
+        (zlib.compress(plain), "deflate", "ok", ""),
+        (plain, "identity", "ok", ""),
+        (gzipped(gzipped(plain)), "gzip, gzip", "error", "was not asked for"),
+        (gzipped(plain), "br", "error", "was not asked for"),
+        (bomb, "gzip", "error", "more than 64 MB came"),
+        (gzipped(plain)[:-9], "gzip", "error", "ends in the middle"),
+        (plain, "gzip", "error", "not gzip"),
+    ):
+        with packing(raw, header) as (url, wanted):
+            reply = backend(url).run(look(place, tmp_path))
+        assert (reply.status, set(wanted)) == (status, {"identity"}), header
+        assert words in reply.reason
+    with packing(bomb, "gzip", status=400) as (url, _):
+        assert "HTTP 400" in backend(url).run(look(place, tmp_path)).reason
+
+
+def test_what_is_unpacked_comes_in_pieces_of_bounded_size() -> None:
+    pieces = list(encoding.unpack([gzipped(b"\0" * (32 << 20))], "gzip"))
+    assert max(map(len, pieces)) <= 1 << 16
+    assert sum(map(len, pieces)) == 32 << 20

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import httpx
 
 from reflectloop.agents.talk import AgentTurn, Json, StopReason, Unanswered
-from reflectloop.agents.wire import sse
+from reflectloop.agents.wire import encoding, sse
 from reflectloop.agents.wire.protocol import LARGEST, Malformed, Reading, TooLarge, Wire, told
 from reflectloop.reflect.retrying import retry_after
 
@@ -50,6 +50,7 @@ class Transport:
                 **place.headers,
                 "content-type": "application/json",
                 "accept": "text/event-stream, application/json",
+                "accept-encoding": "identity",
             },
             timeout=httpx.Timeout(_SILENCE_S, connect=_CONNECT_S),
             trust_env=not place.loopback,  # no proxy stands between us and this machine
@@ -131,6 +132,8 @@ class Transport:
 
     def _answer(self, response: httpx.Response, reading: Reading) -> AgentTurn:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if encoding.fault_in(response.headers.get("content-encoding", "")):
+            raise Unanswered(StopReason.FAILED, f"{self._host} packs its answer in a way that was not asked for")
         if not response.is_success:
             raise self._refusal(response, kind)
         if kind == "text/html":
@@ -139,7 +142,7 @@ class Transport:
             if kind == "text/event-stream":
                 return self._streamed(response, reading)
             return whole(self._wire, b"".join(_bytes(response)))
-        except Malformed as fault:
+        except (Malformed, encoding.Unpackable) as fault:
             raise Unanswered(StopReason.FAILED, f"{self._host} says: {fault}", received=reading.length) from fault
         except TooLarge as fault:
             raise Unanswered(StopReason.FAILED, str(fault), received=LARGEST) from fault
@@ -225,21 +228,27 @@ def whole(wire: Wire, raw: bytes) -> AgentTurn:
 
 
 def _bytes(response: httpx.Response) -> Iterator[bytes]:
+    """Yield the answer in pieces of bounded size, and no more of it than anybody reads."""
     read = 0
-    for chunk in response.iter_bytes():
-        read += len(chunk)
+    for piece in _unpacked(response):
+        read += len(piece)
         if read > _MOST_READ:
             raise TooLarge(f"more than {_MOST_READ >> 20} MB came; the answer was not read to its end")
-        yield chunk
+        yield piece
 
 
 def _beginning(response: httpx.Response) -> bytes:
     raw = b""
-    for chunk in response.iter_bytes():
-        raw += chunk
-        if len(raw) > _MOST_ERROR:
-            break
+    with contextlib.suppress(encoding.Unpackable):
+        for piece in _unpacked(response):
+            raw += piece
+            if len(raw) > _MOST_ERROR:
+                break
     return raw[:_MOST_ERROR]
+
+
+def _unpacked(response: httpx.Response) -> Iterator[bytes]:
+    return encoding.unpack(response.iter_raw(), response.headers.get("content-encoding", ""))
 
 
 def _said(raw: bytes) -> str:
