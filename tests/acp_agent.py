@@ -111,6 +111,33 @@ class Agent:
         }
         await self.say(session, json.dumps(said))
 
+    async def lies(self, session: str) -> None:
+        """Requests whose kind says less than what they carry, or nothing at all."""
+        run = {"command": "rm -rf /"}
+        said = {
+            "read, with a command": await self.may(session, "read", "Read", **run),
+            "think, with a command": await self.may(session, "think", "Think", argv=["rm", "-rf", "/"]),
+            "search, with a command deep in it": await self.may(session, "search", "Find", tool={"input": [run]}),
+            "other, with a command in two parts": await self.may(session, "other", "x", cmd="rm", args=["-rf", "/"]),
+            "none, with a command": await self.may(session, None, "x", **run),
+            "read outside": await self.may(session, "read", "Read", file_path="/etc/shadow"),
+            "other outside": await self.may(session, "other", "x", to=f"{self.cwd}/../x"),
+            "other, with nothing": await self.may(session, "other", "x"),
+            "move, with nothing": await self.may(session, "move", "x"),
+            "mode": await self.may(session, "switch_mode", "yolo"),
+            "mode, with a path": await self.may(session, "switch_mode", "yolo", path="a.py"),
+            "fetch": await self.may(session, "fetch", "x", url="http://evil.example"),
+            "read, with an address": await self.may(session, "read", "x", url="http://evil.example"),
+        }
+        true = {
+            "read": await self.may(session, "read", "Read a.py", path="a.py"),
+            "read by a command": await self.may(session, "read", "Read a.py", command=["cat", "a.py"]),
+            "search": await self.may(session, "search", "Find", pattern="x", path="."),
+            "think": await self.may(session, "think", "Think"),
+            "other": await self.may(session, "other", "Write", path=f"{self.cwd}/a.py"),
+        }
+        await self.say(session, json.dumps([said, true]))
+
     async def files(self, session: str) -> None:
         said = {"can write": self.can.fs.write_text_file}
         for name, path in (

@@ -63,6 +63,14 @@ def test_what_it_asks_for_is_answered_by_the_policy(place: Place, tmp_path: Path
     assert "/etc/passwd is not in the workspace" in reply.denials[0]
 
 
+def test_what_a_request_carries_is_judged_whatever_kind_it_says_it_is(place: Place, tmp_path: Path) -> None:
+    reply = asked(place, tmp_path, "lies")
+    lies, true = json.loads(reply.text)
+    assert {name for name, said in lies.items() if said != "no"} == set()
+    assert {name for name, said in true.items() if said != "yes"} == set()
+    assert len(reply.denials) == len(lies)
+
+
 def test_who_only_looks_may_only_look(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "ask", Role.PLANNER)
     allowed = {name for name, said in json.loads(reply.text).items() if said == "yes"}

@@ -61,7 +61,7 @@ class AcpBackend:
         words = self._words()
         root = asking.box.workspace.root
         rules = policy.of(config.load(root).policy, root).in_workspace
-        client = Client(asking, rules)
+        client = Client(asking, rules, online=network.of(self.name, self._agent) is None)
         talk, heard = asyncio.run(self._hold(asking, words, client))
         reply = _judge(talk, heard, asking, client.text)
         if not reply.ok and (hint := network.hint(self.name, self._agent)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 from acp import RequestError
@@ -22,19 +21,22 @@ from acp.schema import (
     WriteTextFileResponse,
 )
 
+from reflectloop.agents import acp_permission
+from reflectloop.agents.acp_permission import Request
 from reflectloop.agents.backend import Asking
 from reflectloop.fileops import paths, reach
 from reflectloop.policy import Policy
 
-_HARMLESS = ("read", "search", "think")
+_LOOKING = ("read", "search", "think")
+_CHANGING = ("edit", "delete", "move")
 _LARGEST_FILE = 8 << 20
 
 
 class Client:
     """Answers what the agent asks. Whatever it refuses is kept, in words."""
 
-    def __init__(self, asking: Asking, policy: Policy) -> None:
-        self._asking, self._policy = asking, policy
+    def __init__(self, asking: Asking, policy: Policy, *, online: bool = False) -> None:
+        self._asking, self._policy, self._online = asking, policy, online
         self._root = asking.box.view.root if asking.box.view else asking.box.workspace.repo
         self._said: list[str] = []
         self.denials: list[str] = []
@@ -83,22 +85,33 @@ class Client:
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
 
     def _against(self, call: ToolCallUpdate) -> str:
-        """Why it may not; nothing where it may. What it does not say what it is, it may not."""
-        if call.kind in _HARMLESS:
+        """Return why it may not, or nothing where it may. What it carries is judged, whatever kind it says it is."""
+        asked = acp_permission.read(call)
+        if call.kind == "execute" and not asked.commands and call.raw_input is None and call.title:
+            asked = asked._replace(commands=(call.title,))  # which a person would have been shown
+        outside = [path for path in asked.paths if self._is_outside(path)]
+        if outside:
+            return f"{outside[0]} is not in the workspace"
+        for command in asked.commands:
+            verdict = self._policy.judge(command)
+            if not verdict.allowed:
+                return f"{verdict.rule}: {verdict.reason}"
+        return self._against_kind(str(call.kind), asked)
+
+    def _against_kind(self, kind: str, asked: Request) -> str:
+        if kind == "fetch" or asked.addresses:
+            return "" if self._online else "it can reach nothing but its model"
+        if kind in _LOOKING:
             return ""
         if self._asking.role.looks_only:
             return f"{self._asking.role} may only look"
-        outside = [one.path for one in call.locations or [] if self._name(one.path) is None]
-        if outside:
-            return f"{outside[0]} is not in the workspace"
-        return self._against_command(call) if call.kind == "execute" else ""
+        if kind == "switch_mode":
+            return "its mode is not its own to change"
+        told = {"execute": asked.commands, **dict.fromkeys(_CHANGING, asked.paths)}
+        return "" if told.get(kind, asked.commands or asked.paths) else "does not say what it would do, or to what"
 
-    def _against_command(self, call: ToolCallUpdate) -> str:
-        command = _command(call)
-        if command is None:
-            return "does not say which command"
-        verdict = self._policy.judge(command)
-        return "" if verdict.allowed else f"{verdict.rule}: {verdict.reason}"
+    def _is_outside(self, path: str) -> bool:
+        return os.path.normpath(self._root / path) != os.fspath(self._root) and self._name(path) is None
 
     def _name(self, path: str) -> str | None:
         """A file's name in the workspace; None where it is none. Links are looked at where it is opened."""
@@ -152,12 +165,3 @@ class Client:
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
         """Nothing of anybody's own is known here."""
-
-
-def _command(call: ToolCallUpdate) -> str | Sequence[str] | None:
-    """Agents put it where they like; a title is what a person would have been shown."""
-    given = call.raw_input
-    found = given.get("command") or given.get("cmd") if isinstance(given, dict) else given
-    if isinstance(found, str) or (isinstance(found, list) and all(isinstance(word, str) for word in found)):
-        return found or None
-    return call.title or None
