@@ -43,5 +43,10 @@ def trace_id() -> str:
     return secrets.token_hex(8)
 
 
+def mark() -> str:
+    """Draw a word that nobody can know beforehand."""
+    return secrets.token_hex(8)
+
+
 def wait(seconds: float) -> None:
     time.sleep(seconds)
