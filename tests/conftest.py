@@ -34,6 +34,7 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_", "REFLECTLOOP"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("REFLECTLOOP_TRUST_PROJECT", "1")  # tests write their projects themselves; test_trust.py asks
     (tmp_path / "temp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
     monkeypatch.setattr(tempfile, "tempdir", None)

@@ -199,10 +199,11 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
         assert next_step in probe.next_step
         with pytest.raises(AgentUnavailable, match=words):
             agent.run(asking(place, tmp_path))
+    for run, words in ((old, "is version 1.0.3; 2.1.0 or newer"), (mute, "does not say its version")):
+        with pytest.raises(AgentUnavailable, match=words) as refused:
+            backend(run).run(asking(place, tmp_path))
+        assert "npm install" in refused.value.next_step
     assert backend(fine).probe().problem is None
-    for program, words in ((old, "is version 1.0.3; 2.1.0 or newer"), (mute, "does not say its version")):
-        with pytest.raises(AgentUnavailable, match=words):
-            backend(program).run(asking(place, tmp_path))
 
 
 def test_its_version_is_read_from_its_package_and_looking_at_it_starts_nothing(place: Place, tmp_path: Path) -> None:

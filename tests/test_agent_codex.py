@@ -234,6 +234,8 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
         assert words in problem
         with pytest.raises(AgentUnavailable, match=words):
             agent.run(asking(place, tmp_path))
+    with pytest.raises(AgentUnavailable, match=r"is version 0\.39\.0"):
+        backend(old).run(asking(place, tmp_path))
     assert backend(fine).probe().problem is None
     with pytest.raises(AgentUnavailable, match=r"is version 0\.39\.0"):
         backend(old).run(asking(place, tmp_path))

@@ -78,7 +78,7 @@ key_env = "MINE"
     )
     found = rows(repo)
     assert set(found) == {"mine", "claude", "codex", "script", "command", "http", "acp"}
-    assert (found["mine"].state, found["mine"].probe.version) == ("ready", "2.1.325")
+    assert (found["mine"].state, found["mine"].probe.version) == ("ready", "2.1.325"), "read from its package"
     assert (found["mine"].roles, found["mine"].keys) == (("critic",), {"MINE": "<SET>"})
     assert found["claude"].state == "unavailable"
     assert found["claude"].keys["ANTHROPIC_API_KEY"] == "<UNSET>"

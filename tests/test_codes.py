@@ -96,6 +96,12 @@ def _greedy(repo: Repo) -> Answer:
     return repo.run("run", "--json", repo.plan(AGENT.replace("title: T", "title: T, track: direct")))
 
 
+def _untrusted(repo: Repo) -> Answer:
+    repo.write("reflectloop.toml", '[roles]\nexecutor = "own"\n[agents.own]\nkind = "command"\nrun = ["true"]\n')
+    words = ("run", "--json", str(repo.plan(AGENT)))
+    return reflectloop(repo.path, *words, env={"REFLECTLOOP_TRUST_PROJECT": ""})
+
+
 AGENT = "plan: {title: T, steps: [{id: a, agent: {prompt: do it}}]}"
 
 STORIES = [
@@ -115,6 +121,7 @@ STORIES = [
     Story("NOTHING_TO_DO", 14, lambda repo: repo.run("diff", "--json")),
     Story("UNSUPPORTED_REPOSITORY", 16, _bare),
     Story("UNSUPPORTED_REPOSITORY", 16, _no_commits),
+    Story("NOT_TRUSTED", 17, _untrusted, ["trust:roles.executor"]),
     Story(
         "SANDBOX_CREATE_FAILED",
         20,

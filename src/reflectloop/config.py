@@ -1,20 +1,33 @@
-"""`reflectloop.toml` at the top of the project: the few things a user may set, each with a default that serves."""
+"""The few things that can be set, each with a default that serves: by the user's own file and by the project's."""
 
 from __future__ import annotations
 
 import difflib
+import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Literal, cast, get_args
+from typing import Annotated, Any, Literal, NamedTuple, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictInt, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
-from reflectloop.errors import Fault, InvalidInput
+from reflectloop import trust
+from reflectloop.errors import Fault, InvalidInput, NotTrusted
 from reflectloop.terms import AgentNetwork, Isolation, Network, Role, wrong_shape
+from reflectloop.trust import grants, record
+from reflectloop.trust.grants import Table
 from reflectloop.world import beneath
 
 NAME = "reflectloop.toml"
+# Settings that name files: in the user's own file they are meant from its folder, never from a project's.
+_PATHS = {
+    "workspace": {"root"},
+    "box": {"read"},
+    "cost": {"prices"},
+    "secrets": {"rules", "baseline"},
+    "policy": {"rules"},
+    "reflect": {"rules"},
+}
 
 
 class Section(BaseModel):
@@ -195,6 +208,21 @@ class Config(Section):
     policy: PolicyConfig = PolicyConfig()
     verify: VerifyConfig = VerifyConfig()
     reflect: ReflectConfig = ReflectConfig()
+    _ignored: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """What the project's file says and nobody trusted, by name."""
+        return self._ignored
+
+    def refuse_without(self, *names: str) -> None:
+        """Refuse to go on where one of these settings, or of the settings below them, was ignored."""
+        missing = [key for key in self._ignored if any(key == name or key.startswith(f"{name}.") for name in names)]
+        if missing:
+            raise NotTrusted(
+                f"this needs {', '.join(missing)} of {NAME}, which nobody has trusted",
+                missing=tuple(f"trust:{key}" for key in missing),
+            )
 
     @model_validator(mode="after")
     def _roles_are_bound_to_agents(self) -> Config:
@@ -222,20 +250,112 @@ class Config(Section):
         return found.model_copy(update={"kind": found.kind or name})
 
 
+class Sources(NamedTuple):
+    """What each file says, and what became of it."""
+
+    config: Config  # in force
+    user: Table
+    project: Table
+    split: trust.Split
+    is_trusted: bool  # whether the project's grants count
+
+
 def load(project_root: Path) -> Config:
+    """Return the settings in force: the user's own, tightened by the project, and loosened by it as far as trusted."""
+    return sources(project_root).config
+
+
+def sources(project_root: Path) -> Sources:
+    """Read both files. What the project grants and nobody trusted is left out, and remembered to be said."""
+    user, settings = _user_settings(project_root)
     path = project_root / NAME
+    raw = _read(path, within=project_root)
+    if raw is None:
+        return Sources(settings, user, {}, trust.Split({}, (), ()), is_trusted=False)
+    values = _parse(path, raw)
+    whole = _validate(path, raw, grants.merge(user, values))
+    values = grants.normal(values, whole.model_dump(mode="json"))
+    parts = trust.split(values, settings.model_dump(mode="json"), frozenset(settings.agents))
+    is_trusted = bool(parts.grants) and (trust.is_by_flag() or record.holds(project_root, parts.grants))
+    if not parts.grants or is_trusted:
+        trust.ignore(project_root, ())
+        return Sources(whole, user, values, parts, is_trusted)
+    tightened = _validate(path, raw, grants.merge(user, parts.always))
+    tightened._ignored = tuple(grant.key for grant in parts.grants) + parts.dropped  # noqa: SLF001 - our own class
+    trust.ignore(project_root, tightened.ignored)
+    return Sources(tightened, user, values, parts, is_trusted=False)
+
+
+def user_file() -> Path:
+    """Return the user's own settings. A relative XDG_CONFIG_HOME would mean a folder of whatever project we are in."""
+    given = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(given) if Path(given).is_absolute() else Path.home() / ".config"
+    return base / "reflectloop" / "config.toml"
+
+
+def _user_settings(project_root: Path) -> tuple[Table, Config]:
+    """Return what the user's file says, its paths made absolute, and the settings in force without a project."""
+    path = user_file()
+    raw = _read(path)
+    if raw is None:
+        return {}, Config()
+    if path.resolve().is_relative_to(project_root.resolve()):
+        raise InvalidInput(
+            f"{path} lies inside the project, which could have brought it",
+            next_step="set XDG_CONFIG_HOME to a folder outside of the project",
+        )
+    values = _parse(path, raw)
+    settings = _validate(path, raw, values)
+    for section, names in _PATHS.items():
+        for name in names & values.get(section, {}).keys():
+            values[section][name] = _absolute(path.parent, values[section][name])
+    for agent in values.get("agents", {}).values():
+        if "file" in agent:
+            agent["file"] = _absolute(path.parent, agent["file"])
+    return values, _validate(path, raw, values) if settings != Config() else settings
+
+
+def _absolute(folder: Path, value: Any) -> Any:  # noqa: ANN401 - one path or several
+    if isinstance(value, list):
+        return [_absolute(folder, part) for part in value]
+    return os.fspath(folder / Path(value).expanduser())
+
+
+def _read(path: Path, *, within: Path | None = None) -> bytes | None:
+    """Return a settings file's content; None where there is none. Devices, pipes and huge files are refused.
+
+    With `within` it is a project's file. Without, it is the user's own, which nobody else may be able to write.
+    """
     try:
-        raw = beneath.read_path(path, within=project_root)
+        if within is None:
+            _refuse_foreign(path)
+        return beneath.read_path(path, within=within)
     except FileNotFoundError:
-        return Config()
+        return None
     except OSError as fault:
         raise InvalidInput(
             f"cannot read {path}: {fault.strerror}", next_step=f"look at {path}, and remove or replace it"
         ) from fault
+
+
+def _refuse_foreign(path: Path) -> None:
+    status = path.stat()
+    if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
+        raise InvalidInput(
+            f"{path} belongs to another user, or everybody may write to it",
+            next_step=f"look at it, then: chown $(id -u) {path} && chmod go-w {path}",
+        )
+
+
+def _parse(path: Path, raw: bytes) -> Table:
     try:
         values = tomllib.loads(raw.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as fault:
         raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
+    return values
+
+
+def _validate(path: Path, raw: bytes, values: Table) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as fault:

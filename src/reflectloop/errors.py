@@ -7,7 +7,8 @@ ReflectloopError
 ├── UserFault                  whoever typed the command acts
 │   ├── InvalidInput           12
 │   ├── NothingToDo            14
-│   └── UnsupportedRepository  16
+│   ├── UnsupportedRepository  16
+│   └── NotTrusted             17
 ├── WorkFault                  the work did not hold; a new attempt or a new plan acts
 │   ├── StepFailed             30
 │   ├── StepTimeout            31
@@ -105,6 +106,15 @@ class NothingToDo(UserFault):
 
 class UnsupportedRepository(UserFault):
     code, exit_code, when = "UNSUPPORTED_REPOSITORY", 16, "no repository, a bare one, or one without commits"
+
+
+class NotTrusted(UserFault):
+    code, exit_code, when = (
+        "NOT_TRUSTED",
+        17,
+        "a setting that the project brings is needed and nobody trusted it, or the record of trust is not sound",
+    )
+    default_next = "reflectloop trust"
 
 
 class WorkFault(ReflectloopError):

@@ -105,7 +105,7 @@ def _cell(paint: Callable[[str, str], str], held: bool, promised: bool) -> str:
 @click.command()
 @common
 def config(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Show the settings in force, and whether each comes from reflectloop.toml.
+    """Show the settings in force, and whether each comes from your own config.toml or the project's reflectloop.toml.
 
     \b
     Example: reflectloop config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ COMMANDS = {
     "doctor": ("begin", "Say what this machine has, lacks and reaches."),
     "agents": ("agents", "List the agents: bound, installed, what each can do and lacks."),
     "config": ("begin", "Show the settings in force and where each comes from."),
+    "trust": ("trust", "Show what the project's settings would allow, and agree to it."),
     "plan": ("plan", "Check or show a plan; print its JSON Schema."),
     "tp": ("nine", "Make a plan of a goal, with agents that plan."),
     "tr": ("nine", "Work on the current task's steps, to the gates' last word."),
@@ -119,6 +121,17 @@ def main(argv: Sequence[str] | None = None) -> None:
         from reflectloop.cli.render import refuse
 
         sys.exit(refuse(fault, arguments))
+    finally:
+        _warn_of_ignored(arguments)
+
+
+def _warn_of_ignored(arguments: list[str]) -> None:
+    """Only a command that read settings has something to say, and has imported what says it."""
+    if "reflectloop.trust" in sys.modules:
+        from reflectloop.cli.render import warn_of_ignored
+
+        with contextlib.suppress(OSError, ValueError):  # standard error is closed: there is nobody to tell
+            warn_of_ignored(arguments)
 
 
 def _refuse_usage(usage: click.ClickException, arguments: list[str]) -> int:

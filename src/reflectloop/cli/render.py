@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import click
 
-from reflectloop import secrets
+from reflectloop import secrets, trust
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.world import clock, terminal
@@ -25,6 +25,13 @@ def common(command: F) -> F:
     """The options every command has."""
     command = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(command)
     command = click.option(
+        "--trust-project",
+        is_flag=True,
+        expose_value=False,
+        callback=_trust_project,
+        help="Let every setting of the project's reflectloop.toml count, for this command only.",
+    )(command)
+    command = click.option(
         "--project",
         "project_dir",
         type=click.Path(path_type=Path),
@@ -33,6 +40,19 @@ def common(command: F) -> F:
         help="Work on the repository around this folder.",
     )(command)
     return click.option("--debug", is_flag=True, help="Print a traceback when something goes wrong.")(command)
+
+
+def _trust_project(_context: click.Context, _option: click.Parameter, value: bool) -> None:
+    if value:
+        trust.trust_by_flag()
+
+
+def warn_of_ignored(arguments: list[str]) -> None:
+    """Say which settings did not count, once a command; a JSON document has said it already."""
+    if "--json" in arguments:
+        return
+    for notice in trust.notices():
+        say(f"{colours()('yellow', 'warning:')} {notice}", err=True)
 
 
 def say(text: str = "", *, err: bool = False) -> None:
@@ -51,7 +71,8 @@ def answer(command: str, data: Any = None, *, next_step: str | None = None) -> N
 
 
 def as_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
-    document = {"envelope": envelope.model_dump(mode="json"), "data": data}
+    warned = envelope.model_copy(update={"warnings": [*envelope.warnings, *trust.notices()]})
+    document = {"envelope": warned.model_dump(mode="json"), "data": data}
     tell_program(secrets.current().redact(json.dumps(document, indent=2, ensure_ascii=True)))
 
 

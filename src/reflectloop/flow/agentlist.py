@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,12 +14,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop import agents, config, secrets
-from reflectloop.agents import Asking, Backend, Bounds, Probe, Reply, claude, codex
+from reflectloop.agents import Asking, Backend, Bounds, Probe, Reply, claude, codex, program
 from reflectloop.box import walls
-from reflectloop.box.box import Box
+from reflectloop.box.box import Box, Order
 from reflectloop.box.environment import status
 from reflectloop.config import KINDS, AgentConfig, Config
-from reflectloop.errors import AgentUnavailable, ReflectloopError
+from reflectloop.errors import AgentUnavailable, NotTrusted, ReflectloopError
 from reflectloop.terms import Role
 from reflectloop.workspace import project
 from reflectloop.workspace.checkout import Workspace
@@ -28,6 +29,9 @@ from reflectloop.world import process
 State = Literal["ready", "unavailable", "not set up"]
 _PROMPT = "This is a test of the connection. Use no tools. Answer with the one word: ready"
 _CHECK = Bounds(turns=3, timeout_s=90.0, usd=0.25)
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+_VERSION_S = 30.0
+_LONGEST_VERSION = 4096
 _PROGRAMS = ("claude", "codex")  # found on PATH, whether the settings name them or not
 _NEEDS = {"script": "file", "command": "run", "acp": "run", "http": "model"}
 _PACKAGES = {"acp": "acp", "http": "httpx"}
@@ -55,9 +59,15 @@ class Row(NamedTuple):
 class Listed(NamedTuple):
     rows: list[Row]
     free: tuple[str, ...]  # roles bound to nothing: rules do what they can, a person the rest
+    untrusted: tuple[str, ...] = ()  # roles that the project binds to an agent nobody has trusted
 
     @property
-    def fault(self) -> AgentUnavailable | None:
+    def fault(self) -> AgentUnavailable | NotTrusted | None:
+        if self.untrusted:
+            return NotTrusted(
+                f"{', '.join(self.untrusted)} is bound by {config.NAME} to an agent that nobody has trusted",
+                missing=tuple(f"trust:roles.{role}" for role in self.untrusted),
+            )
         wanting = [row for row in self.rows if row.is_wanting]
         if not wanting:
             return None
@@ -81,7 +91,7 @@ def listed(start: Path, *, check: bool = False) -> Listed:
     if check:
         rows = _all_tried(rows, settings, root, caller)
     free = tuple(role.value for role in Role if settings.roles.bound_to(role) is None)
-    return Listed(rows, free)
+    return Listed(rows, free, tuple(role for role in free if f"roles.{role}" in settings.ignored))
 
 
 def _all_tried(rows: list[Row], settings: Config, root: Path, caller: Mapping[str, str]) -> list[Row]:
@@ -145,9 +155,17 @@ def _tried(row: Row, settings: Config, root: Path, caller: Mapping[str, str], ca
         backend = agents.bind(row.name, settings, caller, root)
         own = [root / word for word in settings.agent(row.name).run if not Path(word).is_absolute()]
         beside = [(path, path.relative_to(root)) for path in own if path.is_file()]
-        return row._replace(tried=_ask(backend, settings, caller, cancel, beside))
+        reply, version = _ask(backend, settings, caller, cancel, beside, _program(row, settings, caller))
+        return row._replace(tried=reply, probe=row.probe._replace(version=version))
     except ReflectloopError as fault:
         return row._replace(tried=Reply("error", reason=fault.message))
+
+
+def _program(row: Row, settings: Config, caller: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words that ask for a version: only of a kind whose programs are known to say it."""
+    if row.kind not in _PROGRAMS:
+        return ()
+    return program.words_of(settings.agent(row.name), caller, row.kind) or ()
 
 
 def _ask(
@@ -156,7 +174,8 @@ def _ask(
     caller: Mapping[str, str],
     cancel: process.Cancel,
     beside: Sequence[tuple[Path, Path]] = (),
-) -> Reply:
+    words: Sequence[str] = (),
+) -> tuple[Reply, str | None]:
     """In a folder with nothing of the project in it but its own program, as one who may only look."""
     with _scratch() as (top, space):
         for source, name in beside:
@@ -166,7 +185,18 @@ def _ask(
         home.mkdir()
         box = Box.by(settings, space, caller, wall, None, cancel).for_agent(home, read_only=True)
         reply = agent.run(Asking(Role.RESEARCHER, _PROMPT, box, top / "logs", _CHECK))
-        return reply._replace(raw_log=None)
+        return reply._replace(raw_log=None), _version(box, words, top / "version.log")
+
+
+def _version(box: Box, words: Sequence[str], log: Path) -> str | None:
+    """Return what a program says its version is, asked in the box."""
+    if not words:
+        return None
+    order = Order((*words, "--version"), box.workspace.repo, log, _VERSION_S)
+    if program.seeing(box, words).run(order).exit_code:
+        return None
+    found = _VERSION.search(log.read_bytes()[:_LONGEST_VERSION].decode("utf-8", "replace"))
+    return found.group() if found else None
 
 
 def _lay(source: Path, target: Path, *, alone: bool) -> None:

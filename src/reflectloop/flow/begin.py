@@ -90,15 +90,26 @@ def init(start: Path, *, triflow: bool = False) -> Made:
 
 
 def settings(start: Path) -> list[dict[str, Any]]:
-    """Every setting in force, and whether it was set or is the default."""
+    """Return every setting in force, and which file it comes from."""
     root = project.locate(start)
-    values = config.load(root)
+    found = config.sources(root)
     out = []
-    named = {f"{_TABLES}.{name}": agent for name, agent in values.agents.items()}
-    plain = {name: getattr(values, name) for name in config.Config.model_fields if name != _TABLES}
+    named = {f"{_TABLES}.{name}": agent for name, agent in found.config.agents.items()}
+    plain = {name: getattr(found.config, name) for name in config.Config.model_fields if name != _TABLES}
     for section, model in {**plain, **named}.items():
         for name in type(model).model_fields:
             value = model.model_dump(mode="json")[name]
-            origin = config.NAME if name in model.model_fields_set else "default"
-            out.append({"name": f"{section}.{name}", "value": value, "origin": origin})
+            out.append({"name": f"{section}.{name}", "value": value, "origin": _origin(found, section, name)})
     return out
+
+
+def _origin(found: config.Sources, section: str, name: str) -> str:
+    def says(values: dict[str, Any]) -> bool:
+        for part in section.split(".", 1):
+            values = values.get(part, {})
+        return name in values
+
+    if says(found.project if found.is_trusted or not found.split.grants else found.split.always):
+        return config.NAME
+    origin = "your config.toml" if says(found.user) else "default"
+    return f"{origin} ({config.NAME} is not trusted)" if says(found.project) else origin

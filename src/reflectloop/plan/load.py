@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,8 @@ class Loaded(NamedTuple):
     notes: dict[str, Any]  # what the plan says beside its steps: guardrails, rollback, scores
 
 
-def locate(project_root: Path, given: Path | None) -> Path:
+def locate(project_root: Path, given: Path | None, is_tracked: Callable[[Path], bool] | None = None) -> Path:
+    """Return the plan that was given, or the project's default one: never one that came with the repository."""
     if given is not None:
         if given.is_dir():
             raise MissingPlan(f"{given} is a folder, not a plan", missing=(str(given),))
@@ -40,6 +41,12 @@ def locate(project_root: Path, given: Path | None) -> Path:
         return given
     for place in DISCOVERED:
         if (project_root / place).is_file():
+            if is_tracked and is_tracked(place):
+                raise MissingPlan(
+                    f"{place} came with the repository, so it is no default plan",
+                    next_step=f"look at it, then name it: reflectloop run {place}",
+                    missing=(str(place),),
+                )
             return project_root / place
     looked = " nor ".join(str(place) for place in DISCOVERED)
     raise MissingPlan(f"there is neither {looked}", missing=tuple(str(place) for place in DISCOVERED))

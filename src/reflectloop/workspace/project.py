@@ -109,6 +109,14 @@ def _folder_around(start: Path) -> Path:
     return root
 
 
+def is_tracked(root: Path, path: Path) -> bool:
+    """Say whether git tracks a file, or it is reached through a link; in a plain folder nothing is tracked."""
+    if (root / path).resolve() != root.resolve() / path:
+        return True  # git tracks the link, or what it leads to
+    found = Git(cwd=root).attempt("ls-files", "--error-unmatch", "--", f":(literal){path}")
+    return found.code == 0
+
+
 def open_at(start: Path, mode: Mode = "auto") -> Project:
     root = locate(start, mode)
     git = Git(cwd=root)

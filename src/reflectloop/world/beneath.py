@@ -224,14 +224,20 @@ def read_path(path: Path, most: int = LARGEST_SETTINGS, *, within: Path | None =
     end inside that folder: they are resolved first, and what they lead to is opened through none.
     """
     if within is None:
-        _expect_file(path.stat(), os.fspath(path))
-        with _opened(os.open(path, _READ), os.fspath(path)) as file:
+        with open_path(path) as file:
             return _content(file, most, os.fspath(path))
     real, root = _resolved(path), within.resolve()
     if not real.is_relative_to(root):
         raise NotPlain(errno.EXDEV, f"is a link that leads out of {within}", os.fspath(path))
     with trees.opened(root) as top:
         return read(top, os.fspath(real.relative_to(root)), most)
+
+
+def open_path(path: Path, *, follow: bool = True) -> BinaryIO:
+    """Open a regular file by a path that is not a repository's; a link too, unless `follow` is off."""
+    _expect_file(path.stat(follow_symlinks=follow), os.fspath(path))
+    with _links_named(os.fspath(path)):
+        return _opened(os.open(path, _READ | (0 if follow else os.O_NOFOLLOW)), os.fspath(path))
 
 
 def _resolved(path: Path) -> Path:

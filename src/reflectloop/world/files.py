@@ -57,10 +57,10 @@ def is_full(path: Path) -> bool:
     return room.f_bavail * room.f_frsize < _LEAST_ROOM
 
 
-def write_atomic(path: Path, content: bytes | str) -> None:
+def write_atomic(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
     """Replace `path` so that a reader, or a power cut, sees the old or the new and nothing between."""
     raw = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
-    _replace(path, lambda file: file.write(raw))
+    _replace(path, lambda file: file.write(raw), mode)
 
 
 def copy_atomic(source: Path, path: Path) -> None:
@@ -69,12 +69,12 @@ def copy_atomic(source: Path, path: Path) -> None:
         _replace(path, lambda file: shutil.copyfileobj(origin, file, 1 << 20))
 
 
-def _replace(path: Path, fill: Callable[[BinaryIO], object]) -> None:
+def _replace(path: Path, fill: Callable[[BinaryIO], object], mode: int = 0o666) -> None:
     with room_for(path.name, path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
-            with part.open("wb") as file:
+            with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
                 fill(file)
                 file.flush()
                 os.fsync(file.fileno())

@@ -118,6 +118,7 @@ class Line:
 
     def walk(self) -> Outcome:
         self.config = config.load(self.folders.root)
+        self.config.refuse_without("verify.setup", "verify.checks")
         secrets.use(secrets.of(self.config.secrets, self.folders.root))
         latch.refuse_if_stopped(self.folders.own)
         self.wall = walls.reach(
@@ -335,6 +336,8 @@ class Stage:
 
 def judge(stage: Stage, case: Case, chain: Chain, commit: str, plan_hash: str | None = None) -> Verdict:
     """The sealed verdict on one change."""
+    if case.checks or case.named:
+        stage.settings.refuse_without("verify.setup", "verify.checks")
     cgroup.sweep()
     beside = _beside(stage, case)
     ground = Ground(

@@ -186,6 +186,7 @@ def read_requirements(path: Path, settings: Config) -> Requirements:
         said = contracts.read(document.value, str(path))
         if said.malformed:
             raise _unusable(path, list(said.malformed))
+        settings.refuse_without("verify.checks")
         own = {one.name: Check(run=one.run, service=one.service) for one in settings.verify.checks}
         return requirements.of_contract(said.contract, own)
     return requirements.read(document, str(path))

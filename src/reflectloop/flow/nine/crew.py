@@ -98,7 +98,11 @@ class Crew:
     _bound: dict[str, Backend] = field(default_factory=dict)
 
     def name_of(self, role: Role) -> str | None:
-        return self.settings.roles.bound_to(role)
+        """Return the agent that plays a role. One that the project binds and nobody trusted is not passed over."""
+        name = self.settings.roles.bound_to(role)
+        if name is None:
+            self.settings.refuse_without(f"roles.{role}")
+        return name
 
     def has(self, role: Role) -> bool:
         return self.name_of(role) is not None

@@ -27,6 +27,7 @@ def refuse_agents(loaded: Loaded, settings: config.Config, caller: Mapping[str, 
     needing = {step.id: Role(step.agent.role) for step in loaded.plan.steps if step.agent}
     unbound = {name: role for name, role in needing.items() if settings.roles.bound_to(role) is None}
     if unbound:
+        settings.refuse_without(*(f"roles.{role}" for role in unbound.values()))
         how = ", ".join(f'{role} = "NAME"' for role in dict.fromkeys(unbound.values()))
         raise AgentUnavailable(
             f"step(s) {', '.join(unbound)} need an agent, and none is bound to their role",
@@ -45,6 +46,12 @@ def _refuse_unwell(name: str, settings: config.Config, caller: Mapping[str, str]
         raise AgentUnavailable(
             f"agent {name}: {found.problem}", next_step=found.next_step, missing=(f"backend:{name}",)
         )
+
+
+def refuse_untrusted(plan: Plan, settings: config.Config) -> None:
+    """Refuse a plan that must prove something where what its proof needs came with the project and is not trusted."""
+    if plan.settled_track is not Track.DIRECT or plan.verification:
+        settings.refuse_without("verify.setup", "verify.checks")
 
 
 def refuse_incomplete(plan: Plan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reflectloop import config, policy
-from reflectloop.flow.running.admission import networks, reach, refuse_agents, refuse_commands
+from reflectloop.flow.running.admission import networks, reach, refuse_agents, refuse_commands, refuse_untrusted
 from reflectloop.flow.running.line import Outcome, Request
 from reflectloop.flow.running.steps import describe as describe_check
 from reflectloop.flow.running.steps import words
@@ -20,8 +20,9 @@ def preview(request: Request) -> dict[str, Any]:
     """Everything `run` would check before it runs, and the order it would run in."""
     root = project.locate(request.start, request.mode)
     settings = config.load(root)
-    loaded = plans.load(plans.locate(root, request.plan))
+    loaded = plans.load(plans.locate(root, request.plan, lambda path: project.is_tracked(root, path)))
     refuse_agents(loaded, settings, request.caller, root)
+    refuse_untrusted(loaded.plan, settings)
     refuse_commands(loaded, policy.of(settings.policy, root))
     wall = reach(settings, request, loaded)
     asked = networks(settings, loaded.plan).values()

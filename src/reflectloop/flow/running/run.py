@@ -87,11 +87,14 @@ class _Walk(Line):
         foreign = publish.foreign_latch(self.folders)
         self.warnings += [foreign] if foreign else []
         latch.refuse_if_stopped(self.folders.own)
-        self.loaded = loaded = plans.load(plans.locate(self.folders.root, self.asked_plan()))
+        root = self.folders.root
+        plan = plans.locate(root, self.asked_plan(), lambda path: project.is_tracked(root, path))
+        self.loaded = loaded = plans.load(plan)
         self.warnings += loaded.warnings
         self.observer.begins(loaded, self.run_id)
         admission.refuse_agents(loaded, self.config, self.request.caller, self.folders.root)
         admission.refuse_incomplete(loaded.plan)
+        admission.refuse_untrusted(loaded.plan, self.config)
         admission.refuse_commands(loaded, policy.of(self.config.policy, self.folders.root))
         self.wall = admission.reach(self.config, self.request, loaded)
         self.project = project.open_at(self.folders.root, self.request.mode)

@@ -1,0 +1,137 @@
+"""The user's record of which projects are trusted with what: a private file that nobody else could have written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import NotTrusted
+from reflectloop.trust.digests import digest
+from reflectloop.trust.grants import Grant
+from reflectloop.world import beneath, files
+
+_VERSION = 1
+_LARGEST = 8 << 20
+_HEX = 64
+
+
+class Trusted(NamedTuple):
+    """One project's entry: what each setting was when the user agreed."""
+
+    digests: Mapping[str, str]  # by the setting's name
+    at: str
+
+
+def state_folder() -> Path:
+    """Return the user's folder for state. A relative value would mean a folder of whatever project we are in."""
+    given = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(given) if Path(given).is_absolute() else Path.home() / ".local" / "state"
+    return base / "reflectloop"
+
+
+def path() -> Path:
+    return state_folder() / "trust.json"
+
+
+def holds(root: Path, grants: Iterable[Grant]) -> bool:
+    """Say whether the user agreed to each of these grants as it is now."""
+    known = read(root).get(os.fspath(root.resolve()))
+    return known is not None and all(known.digests.get(grant.key) == digest(grant, root) for grant in grants)
+
+
+def changed(root: Path, grants: Iterable[Grant]) -> list[str]:
+    """Return those that the user agreed to once, when they were otherwise."""
+    known = read(root).get(os.fspath(root.resolve()))
+    if known is None:
+        return []
+    return [grant.key for grant in grants if known.digests.get(grant.key, digest(grant, root)) != digest(grant, root)]
+
+
+def trust(root: Path, digests: Mapping[str, str], at: str) -> None:
+    _write({**read(root), os.fspath(root.resolve()): Trusted(digests, at)})
+
+
+def revoke(root: Path) -> bool:
+    """Forget a project; return whether it was known."""
+    known = read(root)
+    name = os.fspath(root.resolve())
+    if name not in known:
+        return False
+    _write({project: entry for project, entry in known.items() if project != name})
+    return True
+
+
+def read(root: Path | None = None) -> dict[str, Trusted]:
+    """Return every trusted project. A file that another could have written is refused, never believed."""
+    place = path()
+    if root is not None and place.resolve().is_relative_to(root.resolve()):
+        raise _refusal("it lies inside the project, which could have brought it")
+    try:
+        opened = beneath.open_path(place, follow=False)
+    except FileNotFoundError:
+        return {}
+    except OSError as fault:
+        raise _refusal("it is a link" if place.is_symlink() else f"it cannot be read: {fault.strerror}") from fault
+    with opened as file:
+        _refuse_unsound(os.fstat(file.fileno()))
+        _refuse_unsound_folder(place.parent)
+        raw = file.read(_LARGEST + 1)
+    return _parse(raw)
+
+
+def _refuse_unsound(status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise _refusal("it belongs to another user")
+    if status.st_mode & 0o077:
+        raise _refusal("other users may open it")
+
+
+def _refuse_unsound_folder(folder: Path) -> None:
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise _refusal("its folder belongs to another user, or others may write to it")
+
+
+def _parse(raw: bytes) -> dict[str, Trusted]:
+    if len(raw) > _LARGEST:
+        raise _refusal(f"it is larger than {_LARGEST >> 20} MB")
+    try:
+        document = json.loads(raw)
+    except (ValueError, RecursionError) as fault:
+        raise _refusal("it is not JSON") from fault
+    if not isinstance(document, dict) or document.get("version") != _VERSION:
+        raise _refusal(f"it is not of version {_VERSION}")
+    projects = document.get("projects")
+    if not isinstance(projects, dict) or not all(_is_entry(entry) for entry in projects.values()):
+        raise _refusal("it has an entry of another shape")
+    return {name: Trusted(entry["digests"], entry["at"]) for name, entry in projects.items()}
+
+
+def _is_entry(entry: object) -> bool:
+    if not isinstance(entry, dict) or set(entry) != {"digests", "at"} or not isinstance(entry["at"], str):
+        return False
+    digests = entry["digests"]
+    return isinstance(digests, dict) and all(
+        isinstance(value, str) and len(value) == _HEX and set(value) <= set("0123456789abcdef")
+        for value in digests.values()
+    )
+
+
+def _write(projects: Mapping[str, Trusted]) -> None:
+    place = path()
+    with files.room_for("the record of trust", place):
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_unsound_folder(place.parent)
+    document = {"version": _VERSION, "projects": {name: entry._asdict() for name, entry in sorted(projects.items())}}
+    text = json.dumps(document, indent=2) + "\n"
+    files.write_atomic(place, text, mode=0o600)
+
+
+def _refusal(why: str) -> NotTrusted:
+    return NotTrusted(
+        f"the record of trust {path()} is not believed: {why}",
+        next_step="look at it and remove it, then: reflectloop trust",
+    )

@@ -1,0 +1,526 @@
+"""What a repository brings counts only as far as its user has agreed to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reflectloop import config
+from reflectloop.config import Config
+from reflectloop.errors import InvalidInput, NotTrusted
+from reflectloop.flow import trusting
+from reflectloop.terms import Isolation
+from reflectloop.trust import grants, record
+from support import Answer, Repo
+
+PLAN = "plan: {title: t, track: direct, steps: [{id: a, commands: ['sh build.sh']}]}\n"
+HELPER = '[roles]\nplanner = "helper"\nexecutor = "helper"\n[agents.helper]\nkind = "%s"\nrun = ["sh", "tool.sh"]\n'
+ASKS = "plan: {title: t, track: direct, steps: [{id: a, agent: {prompt: x}, verify: [{run: ['true']}]}]}\n"
+LOWERED = '[box]\nstrongest = "workspace"\n'
+
+
+@pytest.fixture(autouse=True)
+def _nobody_vouches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs these tests has not agreed to anything."""
+    monkeypatch.delenv("REFLECTLOOP_TRUST_PROJECT")
+
+
+def home() -> Path:
+    return Path(os.environ["HOME"])
+
+
+def brings(repo: Repo, text: str, **files: str) -> Repo:
+    """A repository that came with these settings."""
+    repo.write("reflectloop.toml", text)
+    for name, content in files.items():
+        repo.write(name.replace("__", "/").replace("_dot_", "."), content)
+    repo.commit("settings")
+    return repo
+
+
+def user(text: str) -> Path:
+    path = home() / ".config" / "reflectloop" / "config.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def agree(repo: Repo) -> None:
+    assert trusting.ask(repo.path, lambda _asked: True).answer == "trusted"
+
+
+def warnings(answer: Answer) -> list[str]:
+    found: list[str] = answer.envelope["warnings"]
+    return [one for one in found if "not trusted" in one]
+
+
+# What counts ------------------------------------------------------------------------------------------------------
+
+GRANTING = {
+    "box.strongest": LOWERED,
+    "box.read": '[box]\nread = ["/srv"]\n',
+    "box.processes": "[box]\nprocesses = 4097\n",
+    "box.memory_mb": "[box]\nmemory_mb = 999999999\n",
+    "box.file_mb": "[box]\nfile_mb = 16385\n",
+    "run.env_allow": '[run]\nenv_allow = ["GITHUB_TOKEN"]\n',
+    "run.log_cap_mb": "[run]\nlog_cap_mb = 9\n",
+    "workspace.root": '[workspace]\nroot = "/srv"\n',
+    "workspace.carry": '[workspace]\ncarry = ["private"]\n',
+    "workspace.carry_copy": '[workspace]\ncarry_copy = ["private"]\n',
+    "workspace.largest_change_mb": "[workspace]\nlargest_change_mb = 501\n",
+    "workspace.largest_total_mb": "[workspace]\nlargest_total_mb = 1001\n",
+    "workspace.record_s": "[workspace]\nrecord_s = 601\n",
+    "publish.claude_home": "[publish]\nclaude_home = true\n",
+    "cost.prices": '[cost]\nprices = "prices.toml"\n',
+    "secrets.baseline": '[secrets]\nbaseline = "known.json"\n',
+    "secrets.rules": '[secrets]\nrules = "/srv/rules.toml"\n',
+    "policy.allow": '[policy]\nallow = ["git.push-force"]\n',
+    "policy.rules": '[policy]\nrules = "../rules.yaml"\n',
+    "reflect.rules": '[reflect]\nrules = "~/rules.toml"\n',
+    "verify.setup": '[verify]\nsetup = [["npm", "ci"]]\n',
+    "verify.checks.web.service": '[[verify.checks]]\nname = "web"\nrun = ["true"]\n'
+    'service = {run = ["sh", "serve.sh"], ready_url = "http://localhost:8000/"}\n',
+    "agents.x.run": '[agents.x]\nkind = "command"\nrun = ["true"]\n',
+    "agents.x.file": '[agents.x]\nkind = "script"\nfile = "a.yaml"\n',
+    "agents.x.base_url": '[agents.x]\nkind = "http"\nbase_url = "https://models.example"\n',
+    "agents.x.key_env": '[agents.x]\nkind = "http"\nkey_env = "GITHUB_TOKEN"\n',
+    "agents.x.env": '[agents.x]\nkind = "claude"\nenv = ["GITHUB_TOKEN"]\n',
+    "agents.claude.run": '[agents.claude]\nrun = ["/srv/claude"]\n',
+}
+TIGHTENING = """
+[workspace]
+keep_failed = 1
+warm = false
+exclude = ["big/"]
+carry = [".venv"]
+largest_change_mb = 100
+[run]
+idle_s = 60
+grace_s = 1.0
+log_cap_mb = 1
+[box]
+isolation = "full"
+processes = 512
+memory_mb = 64
+file_mb = 1
+[publish]
+triflow = true
+[roles]
+planner = "claude"
+[agents.claude]
+model = "small"
+turns = 3
+[cost]
+tokens = 1000
+[secrets]
+rules = "rules.toml"
+[verify]
+timeout_s = 60
+protect = ["*.lock"]
+[[verify.checks]]
+name = "unit"
+run = ["sh", "check.sh"]
+"""
+
+
+@pytest.mark.parametrize("key", GRANTING)
+def test_what_grants_something_counts_only_after_the_user_agreed(repo: Repo, key: str) -> None:
+    brings(repo, GRANTING[key])
+    before = config.sources(repo.path)
+    assert before.config.ignored == (key,)
+    assert before.config.model_dump() == Config.model_validate(before.split.always).model_dump()
+    agree(repo)
+    after = config.load(repo.path)
+    assert after.ignored == ()
+    assert after.model_dump() == Config.model_validate(before.project).model_dump()
+
+
+def test_a_project_may_always_tighten(repo: Repo) -> None:
+    brings(repo, TIGHTENING)
+    found = config.sources(repo.path)
+    assert found.split.grants == ()
+    assert found.config == Config.model_validate(found.project)
+    assert trusting.ask(repo.path, lambda _asked: False).answer == "nothing to trust"
+
+
+def test_every_setting_is_judged_by_a_row() -> None:
+    plain = {name: info for name, info in Config.model_fields.items() if name not in {"agents", "roles"}}
+    known = {f"{section}.{name}" for section, info in plain.items() for name in type(info.default).model_fields}
+    assert {key for key, _ in grants.rows()} == known
+
+
+def test_the_users_own_file_sets_everything(repo: Repo) -> None:
+    path = user(
+        '[box]\nstrongest = "none"\nread = ["tools", "~/x"]\n[run]\nenv_allow = ["A"]\n[secrets]\nrules = "r"\n'
+    )
+    found = config.load(repo.path)
+    assert found.box.strongest is Isolation.NONE
+    assert found.box.read == (path.parent / "tools", home() / "x"), "from its own folder, never from a project's"
+    assert found.secrets.rules == path.parent / "r"
+    assert found.ignored == ()
+
+
+def test_a_project_tightens_the_users_own_settings_and_does_not_loosen_them(repo: Repo) -> None:
+    user('[box]\nisolation = "fs"\nprocesses = 100\n[run]\nenv_allow = ["A", "B"]\n[cost]\ntokens = 50\n')
+    brings(repo, '[box]\nisolation = "full"\nprocesses = 50\n[run]\nenv_allow = ["A"]\n[cost]\ntokens = 10\n')
+    found = config.load(repo.path)
+    assert (found.box.isolation, found.box.processes) == (Isolation.FULL, 50)
+    assert (found.run.env_allow, found.cost.tokens, found.ignored) == (("A",), 10, ())
+    brings(repo, '[box]\nisolation = "none"\nprocesses = 500\n[run]\nenv_allow = ["A", "C"]\n[cost]\ntokens = 90\n')
+    found = config.load(repo.path)
+    assert (found.box.isolation, found.box.processes) == (Isolation.FS, 100)
+    assert (found.run.env_allow, found.cost.tokens) == (("A", "B"), 50)
+    assert set(found.ignored) == {"box.isolation", "box.processes", "run.env_allow", "cost.tokens"}
+    agree(repo)
+    assert config.load(repo.path).run.env_allow == ("A", "B", "C"), "what is allowed is added to the user's"
+
+
+def test_an_agent_of_the_users_stays_theirs(repo: Repo) -> None:
+    user('[agents.mine]\nkind = "command"\nrun = ["/srv/mine"]\nturns = 10\n')
+    theirs = '[agents.mine]\nkind = "claude"\nrun = ["sh", "evil.sh"]\nenv = ["TOKEN"]\n'
+    brings(repo, f'[roles]\nplanner = "mine"\n{theirs}')
+    found = config.load(repo.path)
+    assert (found.agent("mine").run, found.agent("mine").kind) == (("/srv/mine",), "command")
+    assert found.roles.planner == "mine"
+    assert set(found.ignored) == {"agents.mine.kind", "agents.mine.run", "agents.mine.env"}
+    brings(repo, '[agents.mine]\nturns = 5\nnetwork = "none"\n')
+    assert (config.load(repo.path).agent("mine").turns, config.load(repo.path).ignored) == (5, ())
+    brings(repo, "[agents.mine]\nturns = 11\n")
+    assert config.load(repo.path).ignored == ("agents.mine.turns",)
+
+
+# By content -------------------------------------------------------------------------------------------------------
+
+
+def test_a_changed_grant_asks_again_and_an_unrelated_edit_does_not(repo: Repo) -> None:
+    text = '[box]\nread = ["/srv"]\n'
+    agree(brings(repo, text))
+    brings(repo, f"# a comment\n{text}processes = 100\n[run]\nidle_s = 5\n")
+    assert config.load(repo.path).ignored == ()
+    brings(repo, '[box]\nread = ["/srv", "/home"]\n')
+    assert config.load(repo.path).ignored == ("box.read",)
+    assert trusting.ask(repo.path, lambda _asked: False).asked.changed == ("box.read",)
+    brings(repo, "")
+    assert config.load(repo.path).ignored == ()
+    brings(repo, text)
+    assert config.load(repo.path).ignored == (), "what was agreed to still is"
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        (HELPER % "command", "tool.sh"),
+        ('[agents.x]\nkind = "script"\nfile = "play.yaml"\n', "play.yaml"),
+        ('[cost]\nprices = "prices.toml"\n', "prices.toml"),
+        ('[secrets]\nbaseline = "known.json"\n', "known.json"),
+        ('[verify]\nsetup = [["sh", "tools/setup.sh"]]\n', "tools/setup.sh"),
+    ],
+)
+def test_a_file_that_a_grant_names_is_trusted_by_its_content(repo: Repo, settings: str, name: str) -> None:
+    repo.write(name, "echo one\n")
+    agree(brings(repo, settings))
+    assert config.load(repo.path).ignored == ()
+    repo.write(name, "echo two\n")
+    assert config.load(repo.path).ignored != ()
+    repo.write(name, "echo one\n")
+    assert config.load(repo.path).ignored == ()
+    (repo.path / name).unlink()
+    assert config.load(repo.path).ignored != ()
+
+
+def test_what_is_recorded_is_what_was_shown(repo: Repo) -> None:
+    repo.write("tool.sh", "echo one\n")
+    brings(repo, HELPER % "command")
+
+    def swap(_asked: trusting.Asked) -> bool:
+        repo.write("tool.sh", "echo two\n")
+        return True
+
+    trusting.ask(repo.path, swap)
+    assert "agents.helper.run" in config.load(repo.path).ignored
+
+
+def test_trust_is_for_one_project_at_one_place(repo: Repo, tmp_path: Path) -> None:
+    agree(brings(repo, LOWERED))
+    other = tmp_path / "other"
+    repo.git("clone", "-q", str(repo.path), str(other))
+    assert config.load(other).ignored == ("box.strongest",)
+    assert trusting.revoke(repo.path).answer == "revoked"
+    assert config.load(repo.path).ignored == ("box.strongest",)
+    assert trusting.revoke(repo.path).answer == "was not trusted"
+
+
+# The record -------------------------------------------------------------------------------------------------------
+
+
+def test_the_record_is_private_and_holds_no_value(repo: Repo) -> None:
+    agree(brings(repo, '[run]\nenv_allow = ["A_NAME_OF_MINE"]\n'))
+    assert record.path().stat().st_mode & 0o777 == 0o600
+    assert record.path().parent.stat().st_mode & 0o777 == 0o700
+    assert "A_NAME_OF_MINE" not in record.path().read_text()
+
+
+def _linked(path: Path) -> None:
+    path.rename(path.with_name("real.json"))
+    path.symlink_to("real.json")
+
+
+def _as_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _as_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def _edited(path: Path) -> None:
+    document = json.loads(path.read_text())
+    next(iter(document["projects"].values()))["digests"]["box.strongest"] = "yes"
+    path.write_text(json.dumps(document))
+
+
+HARMS: dict[str, Any] = {
+    "users may open it": lambda path: path.chmod(0o644),
+    "others may write to it": lambda path: path.parent.chmod(0o777),
+    "it is a link": _linked,
+    "is a folder": _as_folder,
+    "is a pipe": _as_pipe,
+    "not JSON": lambda path: path.write_bytes(b"\0\xff garbage"),
+    "it is not JSON": lambda path: path.write_text("[" * 100_000),
+    "not of version 1": lambda path: path.write_text('{"version": 2}'),
+    "of another shape": _edited,
+    "is larger than": lambda path: path.write_text(" " * (9 << 20)),
+}
+
+
+@pytest.mark.parametrize("words", HARMS)
+def test_a_record_that_another_could_have_written_is_refused(repo: Repo, words: str) -> None:
+    agree(brings(repo, LOWERED))
+    HARMS[words](record.path())
+    answer = repo.run("config", "--json")
+    assert (answer.code, answer.envelope["error_code"]) == (17, "NOT_TRUSTED")
+    assert words in answer.envelope["message"]
+    assert "remove it, then: reflectloop trust" in answer.envelope["next"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_record_of_another_user_is_refused(repo: Repo) -> None:
+    agree(brings(repo, LOWERED))
+    os.chown(record.path(), 65534, 65534)
+    with pytest.raises(NotTrusted, match="belongs to another user"):
+        config.load(repo.path)
+
+
+def test_a_record_that_the_repository_brings_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    brings(repo, LOWERED)
+    monkeypatch.setenv("XDG_STATE_HOME", str(repo.path / "state"))
+    with pytest.raises(NotTrusted, match="lies inside the project"):
+        config.load(repo.path)
+    monkeypatch.setenv("XDG_STATE_HOME", "state")
+    monkeypatch.chdir(repo.path)
+    assert record.path().is_relative_to(home())
+
+
+def test_settings_of_the_users_that_the_repository_brings_are_refused(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo.write("reflectloop/config.toml", LOWERED)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(repo.path))
+    with pytest.raises(InvalidInput, match="lies inside the project"):
+        config.load(repo.path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", ".")
+    monkeypatch.chdir(repo.path)
+    assert config.load(repo.path).box.strongest is Isolation.FULL
+
+
+def test_settings_of_the_users_that_everybody_may_write_are_refused(repo: Repo) -> None:
+    user(LOWERED).chmod(0o666)
+    with pytest.raises(InvalidInput, match="everybody may write to it"):
+        config.load(repo.path)
+
+
+@pytest.mark.parametrize("name", ["zero", "pipe"])
+def test_a_settings_file_that_has_no_end_is_refused(repo: Repo, name: str) -> None:
+    if name == "zero":
+        (repo.path / "reflectloop.toml").symlink_to("/dev/zero")
+    else:
+        os.mkfifo(repo.path / "reflectloop.toml")
+    with pytest.raises(InvalidInput, match=r"leads out of|is a pipe"):
+        config.load(repo.path)
+
+
+# Commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_ignored_is_said_once_with_the_command(repo: Repo) -> None:
+    brings(repo, '[box]\nread = ["/srv"]\n' + HELPER % "command", **{"build.sh": "true\n"})
+    words = (
+        "ignored from reflectloop.toml (not trusted): box.read, agents.helper.run, roles.planner, roles.executor; "
+        "to allow: reflectloop trust"
+    )
+    answer = repo.run("run", "--json", repo.plan(PLAN))
+    assert (answer.code, warnings(answer)) == (0, [words])
+    answer = repo.run("run", repo.plan(PLAN))
+    assert answer.stderr.count("not trusted") == 1
+    assert words in answer.stderr
+    assert "not trusted" in repo.run("status").stderr + repo.run("config").stderr
+    assert repo.run("trust", "--yes").stderr == ""
+    assert "not trusted" not in repo.run("run", repo.plan(PLAN)).stderr
+
+
+def test_a_repository_neither_lowers_the_walls_nor_takes_variables(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEPLOY_WORD", "correct-horse")
+    (home() / ".ssh").mkdir()
+    (home() / ".ssh" / "id_test").write_text("PRIVATE\n")
+    script = f"cat {home()}/.ssh/id_test; touch {home()}/pwned; echo seen $DEPLOY_WORD; true\n"
+    settings = f'[box]\nstrongest = "none"\nread = ["{home()}/.ssh"]\n[run]\nenv_allow = ["DEPLOY_WORD"]\n'
+    brings(repo, settings, **{"build.sh": script})
+    for more in ((), ("--isolation", "full")):
+        answer = repo.run("run", "--new", "--json", *more, repo.plan(PLAN))
+        assert answer.code == 0, answer.stdout
+        log = repo.run("log").stdout
+        assert "PRIVATE" not in log
+        assert "correct-horse" not in log
+        assert not (home() / "pwned").exists()
+    checks = f'[[verify.checks]]\nname = "t"\nkind = "custom"\nrun = ["sh", "-c", "touch {home()}/pwned"]\n'
+    brings(repo, LOWERED + checks)
+    repo.write("README.md", "changed\n")
+    repo.run("verify")
+    assert not (home() / "pwned").exists()
+
+
+def test_the_flag_and_the_variable_trust_for_one_command(repo: Repo) -> None:
+    brings(repo, LOWERED, **{"build.sh": "true\n"})
+    plan = repo.plan(PLAN)
+    assert warnings(repo.run("run", "--json", plan)) != []
+    flagged = repo.run("run", "--new", "--json", "--trust-project", plan)
+    assert (flagged.envelope["isolation"], warnings(flagged)) == ("workspace", [])
+    by_variable = repo.run("run", "--new", "--json", plan, env={"REFLECTLOOP_TRUST_PROJECT": "1"})
+    assert (by_variable.envelope["isolation"], warnings(by_variable)) == ("workspace", [])
+    assert warnings(repo.run("config", "--json", env={"REFLECTLOOP_TRUST_PROJECT": "yes"})) != []
+    assert not record.path().exists()
+
+
+def test_without_a_terminal_nobody_is_asked_and_the_command_is_said(repo: Repo) -> None:
+    brings(repo, LOWERED)
+    for more in ((), ("--json",)):
+        answer = repo.run("trust", *more)
+        assert answer.code == 40
+        assert "reflectloop trust --yes" in answer.stdout + answer.stderr
+    assert not record.path().exists()
+    assert repo.run("trust", "--yes").code == 0
+    assert str(repo.path) in repo.run("trust", "--list").stdout
+    assert repo.run("trust", "--list", "--json").json["data"]["projects"][0]["keys"] == ["box.strongest"]
+    assert repo.run("trust", "--revoke").stdout == f"revoked: {repo.path}\n"
+    assert repo.run("trust", "--list").stdout == "no project is trusted\n"
+
+
+@pytest.mark.parametrize(("reply", "code"), [(b"y\n", 0), (b"\n", 40), (b"\x04", 130)])
+def test_on_a_terminal_it_shows_each_grant_and_asks(repo: Repo, reply: bytes, code: int) -> None:
+    brings(repo, '[box]\nread = ["/srv/\\u001b]0;title\\u0007x"]\nstrongest = "none"\n')
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(repo.path)
+        os.execve(sys.executable, [sys.executable, "-m", "reflectloop", "trust"], os.environ)  # noqa: S606
+    shown = b""
+    while b"Trust this project with it?" not in shown:
+        shown += os.read(terminal, 65536)
+    os.write(terminal, reply)
+    while select.select([terminal], [], [], 60)[0]:
+        try:
+            shown += os.read(terminal, 65536)
+        except OSError:
+            break
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
+    os.close(terminal)
+    assert b"box.strongest: commands run with no stronger isolation than none" in shown
+    assert b"box.read: commands may read /srv/x" in shown
+    assert (code == 0) == record.path().exists()
+
+
+# Programs ---------------------------------------------------------------------------------------------------------
+
+COMMANDS = (
+    ("agents",),
+    ("agents", "--check"),
+    ("status",),
+    ("config",),
+    ("detect",),
+    ("plan", "check", "plan.yaml"),
+    ("run", "plan.yaml", "--dry-run"),
+    ("run", "plan.yaml"),
+    ("tp", "x", "--yes"),
+    ("verify",),
+)
+
+
+@pytest.mark.parametrize("kind", ["claude", "codex", "command", "acp"])
+def test_no_command_starts_on_the_host_what_a_repository_names(
+    repo: Repo, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "dummy-" + "key")
+    mark = home() / "pwned"
+    tool = f"#!/bin/sh\ntouch {mark}\necho 2.9.9\n"
+    brings(repo, HELPER % kind, **{"tool.sh": tool, "plan.yaml": ASKS})
+    for words in COMMANDS:
+        repo.run(*words)
+        assert not mark.exists(), words
+    agree(repo)
+    for words in COMMANDS:
+        if words not in (("agents", "--check"), ("run", "plan.yaml"), ("tp", "x", "--yes")):
+            repo.run(*words)
+            assert not mark.exists(), words
+
+
+def test_a_role_bound_to_an_agent_nobody_trusts_is_refused_with_a_code(repo: Repo) -> None:
+    brings(repo, HELPER % "command", **{"tool.sh": "true\n", "plan.yaml": ASKS})
+    for words in (("run", "plan.yaml"), ("run", "plan.yaml", "--dry-run"), ("tp", "x", "--yes"), ("agents",)):
+        answer = repo.run(*words, "--json")
+        assert (answer.code, answer.envelope["error_code"]) == (17, "NOT_TRUSTED"), words
+        assert answer.envelope["next"] == "reflectloop trust"
+        assert warnings(answer) != []
+
+
+def test_a_key_is_sent_only_where_the_user_agreed(repo: Repo) -> None:
+    settings = '[roles]\nplanner = "m"\n[agents.m]\nkind = "http"\nmodel = "m"\nbase_url = "http://127.0.0.1:9"\n'
+    brings(repo, settings + 'key_env = "GITHUB_TOKEN"\n')
+    env = {"GITHUB_TOKEN": "dummy-" + "key"}
+    for words in (("agents", "--check"), ("tp", "x", "--yes")):
+        answer = repo.run(*words, "--json", env=env)
+        assert (answer.code, answer.envelope["error_code"]) == (17, "NOT_TRUSTED")
+        assert "m" not in [row["name"] for row in (answer.json["data"] or {}).get("agents", [])]
+
+
+@pytest.mark.parametrize("key", ["verify.setup", "verify.checks.web.service"])
+def test_nothing_is_judged_without_what_its_checks_need(repo: Repo, key: str) -> None:
+    brings(repo, GRANTING[key])
+    repo.write("README.md", "changed\n")
+    answer = repo.run("verify", "--json")
+    assert (answer.code, answer.envelope["missing_inputs"]) == (17, [f"trust:{key}"])
+    assert repo.run("detect").code == 0
+
+
+def test_a_plan_that_came_with_the_repository_is_no_default_plan(repo: Repo) -> None:
+    name = ".claude/state/thinking/plan.latest.yaml"
+    repo.write(name, PLAN)
+    repo.write("build.sh", "true\n")
+    assert repo.run("run", "--json", "--dry-run").code == 0, "one that a tool wrote here"
+    repo.commit("a plan")
+    for more in ((), ("--dry-run",)):
+        answer = repo.run("run", "--json", *more)
+        assert (answer.code, answer.envelope["error_code"]) == (10, "MISSING_PLAN")
+        assert answer.envelope["next"] == f"look at it, then name it: reflectloop run {name}"
+    assert repo.run("run", "--json", name).code == 0
+    repo.git("mv", ".claude", "elsewhere")
+    (repo.path / ".claude").symlink_to("elsewhere")
+    repo.commit("a link")
+    assert repo.run("run", "--json").code == 10
