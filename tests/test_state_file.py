@@ -96,8 +96,21 @@ UNUSABLE = {
     "without a task": forged(task=None),
     "ahead of the journal": forged(revision=9),
     "of another journal": forged(journal_sha256="0" * 64),
-    "of a longer journal": forged(journal_bytes=1 << 30),
 }
+
+
+def test_a_journal_that_was_cut_at_the_end_of_a_line_is_refused(folder: Path) -> None:
+    path = folder / "journal.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-2]))
+    for read in (snapshot.load, snapshot.whole, lambda place: journal.read(place / "journal.jsonl")):
+        with pytest.raises(
+            StateDamaged, match=rf"journal.jsonl:{len(lines) - 1}: lines are missing at its end"
+        ) as refused:
+            read(folder)
+    assert "remove" in refused.value.next_step
+    (folder / "state.json").unlink()
+    assert snapshot.load(folder) == truth(folder)
 
 
 @pytest.mark.parametrize("how", UNUSABLE)

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -524,3 +525,52 @@ def test_a_plan_that_came_with_the_repository_is_no_default_plan(repo: Repo) -> 
     (repo.path / ".claude").symlink_to("elsewhere")
     repo.commit("a link")
     assert repo.run("run", "--json").code == 10
+
+
+# Records ----------------------------------------------------------------------------------------------------------
+
+
+def _copied(repo: Repo, tmp_path: Path) -> Repo:
+    """The same project as somebody else would ship it: with our folder, and with the objects of its runs."""
+    repo.run("run", repo.steps("echo EVIL > evil.txt"))
+    shutil.copytree(repo.path / ".reflectloop/git/objects", repo.path / ".git/objects", dirs_exist_ok=True)
+    shutil.copytree(repo.path, tmp_path / "copy", symlinks=True)
+    return Repo(tmp_path / "copy")
+
+
+def test_records_that_came_with_a_project_are_not_ours(repo: Repo, tmp_path: Path) -> None:
+    copy = _copied(repo, tmp_path)
+    name = repo.latest().name
+    for words in (("show", name), ("diff", name), ("receipt", "verify", name), ("apply", name, "--yes"), ("apply",)):
+        answer = copy.run(*words, "--json")
+        assert (answer.code, answer.envelope["error_code"]) == (14, "NOTHING_TO_DO"), words
+    assert "came-with-the-project" in copy.run("show", name).stderr
+    assert not (copy.path / "evil.txt").exists()
+    assert (copy.path / ".reflectloop/came-with-the-project/runs" / name / "changes.patch").is_file(), "nothing is lost"
+    assert copy.run("tasks", "--json").json["data"] in ([], {"tasks": []})
+    assert repo.run("apply", "--yes").code == 0, "one's own are"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any folder")
+def test_records_that_cannot_be_made_ours_are_refused(repo: Repo, tmp_path: Path) -> None:
+    copy = _copied(repo, tmp_path)
+    own = copy.path / ".reflectloop"
+    own.chmod(0o500)
+    try:
+        answer = copy.run("show", repo.latest().name, "--json")
+    finally:
+        own.chmod(0o700)
+    assert (answer.code, answer.envelope["error_code"]) == (12, "INVALID_INPUT")
+
+
+def test_a_commit_starts_no_filter_that_the_repositorys_config_names(repo: Repo, tmp_path: Path) -> None:
+    repo.write(".gitattributes", "*.txt filter=x\n")
+    repo.write("a.txt", "a\n")
+    repo.commit("files")
+    assert repo.run("run", repo.steps("echo x >> a.txt; echo y > b.md")).code == 0
+    repo.git("config", "filter.x.clean", f"touch {tmp_path}/tripped; cat")
+    repo.git("config", "filter.x.required", "true")
+    assert repo.run("apply", "--commit", "--yes").code == 0
+    assert not (tmp_path / "tripped").exists()
+    assert repo.git("status", "--porcelain") == ""
+    assert (tmp_path / "tripped").exists(), "the trap works"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -17,7 +18,11 @@ RUN_ID = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}")
 TASK_ID = re.compile(r"T-\d{8}-[0-9a-f]{6}")
 KNOWLEDGE = "knowledge"
 _OWNER = "owner.json"
+_LARGEST_OWNER = 1 << 10
 # What could make the engine act outside the project, were it not ours.
+_SET_ASIDE = "came-with-the-project"
+# What tells of work: believed only where we did the work.
+_RECORDS = ("runs", "tasks", "verifications", "reflections", "tickets", "final")
 _ACTING = ("git", "workspaces", "tmp", "open", "current", "latest", "lock", "cache", "requests", "asked")
 
 
@@ -100,17 +105,36 @@ class Folders(NamedTuple):
         with files.room_for("our folder", self.own):
             self.own.mkdir(exist_ok=True)
         store.hide(self.own)
-        mine = json.dumps(files.identity_of(self.own))
-        owner = self.own / _OWNER
-        if owner.is_file() and owner.read_text("utf-8", "replace") == mine:
+        if self.is_ours:
             return
         for name in _ACTING:
             if os.path.lexists(self.own / name):
                 files.remove_tree(self.own / name)
         for path in self.own.glob("copy-*.index"):
             files.remove_tree(path)
-        files.write_atomic(owner, mine)
+        self._set_records_aside()
+        files.write_atomic(self.own / _OWNER, json.dumps(files.identity_of(self.own)))
         store.hide(self.own)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the folder that we made, and not a copy of one, or one that came with the project."""
+        owner = self.own / _OWNER
+        if not owner.is_file() or owner.is_symlink() or owner.stat().st_size > _LARGEST_OWNER:
+            return False
+        return owner.read_text("utf-8", "replace") == json.dumps(files.identity_of(self.own))
+
+    def _set_records_aside(self) -> None:
+        """Move records that are not ours to where no command looks. They may be of use to a person."""
+        names = [name for name in _RECORDS if os.path.lexists(self.own / name)]
+        if not names:
+            return
+        taken = (self.own / f"{_SET_ASIDE}{f'-{number}' if number > 1 else ''}" for number in itertools.count(1))
+        aside = next(place for place in taken if not os.path.lexists(place))
+        with files.room_for("records that came with the project", aside):
+            aside.mkdir()
+            for name in names:
+                (self.own / name).rename(aside / name)
 
     @property
     def scratch(self) -> Path:
@@ -138,8 +162,12 @@ class Folders(NamedTuple):
         if len(found) > 1:
             raise InvalidInput(f"{name!r} fits {len(found)} runs", next_step="reflectloop status --all")
         if not found:
-            raise NothingToDo(f"there is no run {name!r}", next_step="reflectloop status --all")
+            aside = next((f"; records that came with the project lie in {path}" for path in self._aside()), "")
+            raise NothingToDo(f"there is no run {name!r} of ours{aside}", next_step="reflectloop status --all")
         return RunFolder(found[0])
+
+    def _aside(self) -> list[Path]:
+        return sorted(self.own.glob(f"{_SET_ASIDE}*"))
 
     def _latest(self) -> RunFolder:
         run_id = pointed(self.own / "latest", RUN_ID)
@@ -173,4 +201,9 @@ def folders_at(start: Path, mode: project.Mode = "auto") -> Folders:
     folders.refuse_strange()
     if folders.own.is_dir() and os.access(folders.own, os.W_OK):
         folders.claim()
+    elif folders.own.is_dir() and not folders.is_ours:
+        raise InvalidInput(
+            f"{folders.own} was not made here by you and cannot be written: what it says is not believed",
+            next_step=f"remove {folders.own}, or work on a copy of the project that you can write to",
+        )
     return folders

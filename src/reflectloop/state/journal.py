@@ -15,6 +15,7 @@ from reflectloop.state.events import KINDS, Event, Json
 from reflectloop.world import clock, files
 
 SCHEMA = 1
+STATE = "state.json"
 _SEAL = ',"crc":"'
 _SEAL_LENGTH = len(_SEAL) + 8 + len('"}')
 
@@ -53,7 +54,34 @@ def unseal(line: bytes) -> Json | None:
 
 def read(path: Path) -> list[Entry]:
     """Every event in order. A torn last line is what a crash leaves, and is dropped; any other damage is refused."""
-    return parse(path, content(path))
+    raw = content(path)
+    refuse_cut(path, raw)
+    return parse(path, raw)
+
+
+def refuse_cut(path: Path, raw: bytes) -> None:
+    """Refuse a journal that is shorter than the part of it that `state.json` beside it was made from.
+
+    The journal is on disk before that document is written, so nothing but a loss makes it shorter.
+    """
+    covered = _covered_bytes(path.with_name(STATE))
+    if covered > raw.rfind(b"\n") + 1 and path.exists():  # one that was moved away is begun anew
+        missing = raw.count(b"\n") + 1
+        raise StateDamaged(
+            f"{path}:{missing}: lines are missing at its end: {STATE} beside it was made from more",
+            next_step=f"restore {path} from a copy; or, if it is meant, remove {path.with_name(STATE)}",
+        )
+
+
+def _covered_bytes(document: Path) -> int:
+    """Return how much of the journal a sound `state.json` covers; 0 where there is none that says so."""
+    try:
+        text = sound(document.read_bytes().removesuffix(b"\n")) if document.is_file() else None
+        head = json.loads(text.split(b',"task":', 1)[0] + b"}") if text else {}
+    except (OSError, ValueError):
+        return 0
+    length = head.get("journal_bytes") if head.get("schema_version") == SCHEMA else None
+    return length if isinstance(length, int) else 0
 
 
 def content(path: Path) -> bytes:

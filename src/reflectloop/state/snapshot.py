@@ -15,7 +15,7 @@ from reflectloop.state.fold import Latch, Run, Spent, Step, Task, advance, fold
 from reflectloop.state.transitions import State
 from reflectloop.world import files
 
-NAME = "state.json"
+NAME = journal.STATE
 JOURNAL = "journal.jsonl"
 SCHEMA = 1
 
@@ -74,6 +74,7 @@ def load(folder: Path) -> Task:
 def _sound(folder: Path) -> bytes:
     """The journal up to its last whole line."""
     raw = journal.content(folder / JOURNAL)
+    journal.refuse_cut(folder / JOURNAL, raw)
     return raw[: raw.rfind(b"\n") + 1]
 
 

@@ -97,7 +97,20 @@ def publish(project: Project, pending: Pending) -> None:
         ) from fault
     if index:
         with contextlib.suppress(GitFailed):
-            user.attempt("update-index", "-q", "--refresh")
+            _refresh(user)
+
+
+def _refresh(user: Git) -> None:
+    """Note in the index which files are as committed, without starting a filter that the repository's config names.
+
+    A file that goes through a filter stays unnoted: the user's next `git status` looks at it.
+    """
+    said = user.attempt("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
+    names = dict.fromkeys(said.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1])
+    if any("=" in name for name in names):
+        return  # which part is the name and which the value could not be told
+    off = [word for name in names for word in ("-c", f"{name}=" + ("false" if name.endswith(".required") else ""))]
+    user.attempt(*off, "update-index", "-q", "--refresh")
 
 
 def _refuse_nameless(project: Project) -> None:
