@@ -1,4 +1,4 @@
-"""Reads what test runners, linters, type checkers, compilers and build tools print, and judges it; runs nothing."""
+"""Read and judge the output of test runners, linters, type checkers, compilers and build tools; run nothing."""
 
 from reflectloop.verify.reports.recognise import read
 from reflectloop.verify.reports.verdict import judge

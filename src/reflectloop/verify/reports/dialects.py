@@ -1,4 +1,4 @@
-"""Reads the XML of test frameworks that do not write JUnit's: NUnit, xUnit, MSTest, TestNG, CTest, Qt, Boost."""
+"""Read XML reports of test frameworks other than JUnit's: NUnit, xUnit, MSTest, TestNG, CTest, Qt, Boost."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _OUTCOMES: dict[str, Outcome] = {
 
 
 class Dialect(NamedTuple):
-    """Where a framework puts a test's name, what came of it, and what it said."""
+    """The element and attributes in which a framework writes a test's name and outcome."""
 
     tool: str
     item: str
-    outcome: tuple[str, ...]  # attributes; of several the first that is there
+    outcome: tuple[str, ...]  # attribute names; the first one present is used
     name: tuple[str, ...] = ("fullname", "name")
     scope: tuple[str, ...] = ("classname", "type")
 
@@ -50,23 +50,23 @@ DIALECTS = {
 class _Reader:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self.tally = Tally(dialect.tool)
+        self.report = Tally(dialect.tool)
 
     def visit(self, node: Node, path: list[Node]) -> None:
-        if any(one.tag == "TestList" for one in path) or (node.tag == "Test" and not node.attributes):
-            return  # CTest names its tests before it tells what came of them
-        if any(one.tag == node.tag for one in path):
-            return  # a part of a test that is told as a whole
+        if any(parent.tag == "TestList" for parent in path) or (node.tag == "Test" and not node.attributes):
+            return  # CTest lists the test names before it reports their outcomes
+        if any(parent.tag == node.tag for parent in path):
+            return  # a part of a test that is reported as one element
         if node.get("is-config") == "true" and node.get("status") != "FAIL":
             return
         outcome = self._outcome(node)
         name = self._name(node, path)
-        self.tally.test(name, outcome, _problem(name, node) if outcome in {"failed", "error"} else None)
+        self.report.test(name, outcome, _problem(name, node) if outcome in {"failed", "error"} else None)
 
     def _outcome(self, node: Node) -> Outcome:
-        """A word we do not know is no pass."""
+        """Return the test's outcome; an unknown word counts as an error, never as a pass."""
         if self._dialect.tool in {"qtest", "boost"}:
-            return _by_parts(node)
+            return _outcome_of_parts(node)
         if node.get("executed").lower() == "false":
             return "skipped"
         word = node.get(*self._dialect.outcome).lower()
@@ -82,12 +82,12 @@ class _Reader:
         if not name and inner is not None:
             name = inner.text().strip()
         if self._dialect.tool in {"qtest", "boost"}:
-            return identity.plain(" > ".join(one.get("name") for one in path if one.get("name")), name)
+            return identity.plain(" > ".join(parent.get("name") for parent in path if parent.get("name")), name)
         return identity.plain(node.get(*self._dialect.scope) if self._dialect.scope else "", name)
 
 
-def _by_parts(node: Node) -> Outcome:
-    """What a test is made of tells: the worst of it counts."""
+def _outcome_of_parts(node: Node) -> Outcome:
+    """Return the worst outcome among the elements inside a test."""
     kinds = {child.get("type").lower() for child in node.children if child.tag == "Incident"}
     tags = {child.tag for child in node.children}
     if kinds & {"fail", "xpass"} or tags & {"Error", "FatalError", "Exception"}:
@@ -102,11 +102,11 @@ _STACKS = ("stack-trace", "StackTrace", "full-stacktrace")
 
 
 def _problem(name: str, node: Node) -> Detail:
-    spoken = node.deep(*_MESSAGES)
-    stack = node.deep(*_STACKS)
-    message = _all_text(spoken) if spoken is not None else ""
-    text = _all_text(stack) if stack is not None else ""
-    place = spoken if spoken is not None and spoken.get("file") else node
+    message_node = node.deep(*_MESSAGES)
+    stack_node = node.deep(*_STACKS)
+    message = _all_text(message_node) if message_node is not None else ""
+    text = _all_text(stack_node) if stack_node is not None else ""
+    place = message_node if message_node is not None and message_node.get("file") else node
     line = place.get("line")
     return failure.detail(
         name,
@@ -118,18 +118,18 @@ def _problem(name: str, node: Node) -> Detail:
 
 
 def _all_text(node: Node) -> str:
-    """Of an element and all that lies in it."""
+    """Return the text of an element and of every element inside it."""
     pieces, waiting = [], [node]
     while waiting:
-        one = waiting.pop()
-        pieces.append(one.text())
-        waiting.extend(reversed(one.children))
+        current = waiting.pop()
+        pieces.append(current.text())
+        waiting.extend(reversed(current.children))
     return "".join(pieces).strip()
 
 
-def read(shown: str, root: str) -> Reading:
+def read(text: str, root: str) -> Reading:
     reader = _Reader(DIALECTS[root])
-    broken = markup.walk(shown, {DIALECTS[root].item}, reader.visit)
+    broken = markup.walk(text, {DIALECTS[root].item}, reader.visit)
     if broken:
-        reader.tally.cut(broken)
-    return reader.tally.reading()
+        reader.report.cut(broken)
+    return reader.report.reading()

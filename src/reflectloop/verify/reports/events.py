@@ -1,4 +1,4 @@
-"""Reads test results that come as JSON, one event a line: go, cargo, libtest, dart, pytest's report log."""
+"""Read test results written as JSON, one event per line: go, cargo, libtest, dart, pytest's report log."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from reflectloop.verify.result import Outcome, Reading
 _Events = list[dict[str, Any]]
 _GO: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
 _LIBTEST: dict[str, Outcome] = {"ok": "passed", "failed": "failed", "ignored": "skipped", "timeout": "failed"}
-_MOST_OUTPUT = 400  # lines kept of one test
+_MOST_OUTPUT = 400  # lines stored per test
 
 
 def read(events: _Events, *, cut: bool) -> Reading | None:
     for fits, reader in _READERS:
         if any(fits(event) for event in events[:400]):
-            noted = reader(events)
+            report = reader(events)
             if cut:
-                noted.cut("its last line is broken off")
-            return noted.reading() if noted.kind == "test" else noted.reading(None)
+                report.cut("its last line is incomplete")
+            return report.reading() if report.kind == "test" else report.reading(None)
     return None
 
 
 def _go(events: _Events) -> Tally:
-    noted = Tally("go")
+    report = Tally("go")
     output: dict[str, list[str]] = {}
     begun: dict[str, str] = {}
-    broken: set[str] = set()  # packages of which a test failed
+    broken: set[str] = set()  # packages with a failed test
     for event in events:
         package, test, action = text_of(event.get("Package")), text_of(event.get("Test")), event.get("Action")
         name = identity.plain(package, test) if test else package or text_of(event.get("ImportPath"))
         if action in {"output", "build-output"}:
-            kept = output.setdefault(name, [])
-            if len(kept) < _MOST_OUTPUT:
-                kept.append(text_of(event.get("Output")))
+            lines = output.setdefault(name, [])
+            if len(lines) < _MOST_OUTPUT:
+                lines.append(text_of(event.get("Output")))
         elif action == "run":
             begun[name] = package
         elif action in _GO and test:
@@ -45,71 +45,71 @@ def _go(events: _Events) -> Tally:
             bad = action == "fail"
             broken |= {package} if bad else set()
             text = "".join(output.pop(name, []))
-            noted.test(name, _GO[action], failure.detail(name, "", _go_text(text)) if bad else None)
+            report.test(name, _GO[action], failure.detail(name, "", _go_text(text)) if bad else None)
         elif action in {"fail", "build-fail"} and package not in broken:
-            _go_package(noted, package or name, event, output)
-    for name, package in begun.items():  # it was started and never ended
-        noted.test(
+            _go_package(report, package or name, event, output)
+    for name, package in begun.items():  # started but never finished
+        report.test(
             name, "error", failure.detail(name, "it did not end", "".join(output.get(name) or output.get(package, [])))
         )
-    _without_parents(noted)
-    return noted
+    _without_parents(report)
+    return report
 
 
 def _go_text(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(("=== ", "--- ")))
 
 
-def _go_package(noted: Tally, package: str, event: dict[str, Any], output: dict[str, list[str]]) -> None:
-    """A package that fails though none of its tests does was not built, or broke down."""
+def _go_package(report: Tally, package: str, event: dict[str, Any], output: dict[str, list[str]]) -> None:
+    """Record a package that failed although none of its tests did: the build failed or the test program crashed."""
     built = event.get("FailedBuild") or event.get("ImportPath")
     text = "".join(output.get(text_of(built), []) + output.get(package, []))
     if "[build failed]" in text or "[setup failed]" in text or built:
-        noted.collected = False
-        noted.kind = "build"
-    if event.get("Action") == "fail" and package not in noted.tests:
-        noted.test(package, "error", failure.detail(package, "", text, rule=None if noted.collected else COLLECTION))
+        report.collected = False
+        report.kind = "build"
+    if event.get("Action") == "fail" and package not in report.tests:
+        report.test(package, "error", failure.detail(package, "", text, rule=None if report.collected else COLLECTION))
 
 
-def _without_parents(noted: Tally) -> None:
-    """A test that failed only because a subtest did has nothing to say itself."""
-    parents = identity.parents(name for name, outcome in noted.tests.items() if outcome == "failed")
-    noted.details = [one for one in noted.details if one.test not in parents or one.line]
+def _without_parents(report: Tally) -> None:
+    """Drop the details of tests that failed only because a subtest did."""
+    parents = identity.parents(name for name, outcome in report.tests.items() if outcome == "failed")
+    report.details = [item for item in report.details if item.test not in parents or item.line]
 
 
 def _libtest(events: _Events) -> Tally:
-    noted = Tally("cargo")
+    report = Tally("cargo")
     for event in events:
         outcome = _LIBTEST.get(text_of(event.get("event")))
         if event.get("type") != "test" or outcome is None:
             continue
         name = text_of(event.get("name"))
         text = text_of(event.get("stdout")) or text_of(event.get("message"))
-        noted.test(name, outcome, failure.detail(name, "", text) if outcome == "failed" else None)
+        report.test(name, outcome, failure.detail(name, "", text) if outcome == "failed" else None)
     ended = [event for event in events if event.get("type") == "suite" and event.get("event") != "started"]
     if not ended:
-        noted.cut("no suite ended")
-    return noted
+        report.cut("no suite ended")
+    return report
 
 
 def _cargo(events: _Events) -> Tally:
-    noted = Tally("cargo", "build")
+    report = Tally("cargo", "build")
     for event in events:
         message = event.get("message")
         if event.get("reason") == "compiler-message" and isinstance(message, dict):
-            _rustc(noted, message)
-    if any("clippy::" in (one.rule or "") for one in noted.details):
-        noted.tool, noted.kind = "clippy", "lint"
-    return noted
+            _rustc(report, message)
+    if any("clippy::" in (item.rule or "") for item in report.details):
+        report.tool, report.kind = "clippy", "lint"
+    return report
 
 
-def _rustc(noted: Tally, message: dict[str, Any]) -> None:
-    spans = [one for one in message.get("spans") or [] if isinstance(one, dict)]
-    span = next((one for one in spans if one.get("is_primary")), spans[0] if spans else None)
+def _rustc(report: Tally, message: dict[str, Any]) -> None:
+    spans = [item for item in message.get("spans") or [] if isinstance(item, dict)]
+    span = next((item for item in spans if item.get("is_primary")), spans[0] if spans else None)
     code = message.get("code")
     if span is None and not code:
-        return  # the sums at the end
-    noted.issue(
+        return  # the totals at the end
+    report.issue(
         tally.detail(
             text_of(message.get("message")),
             file=text_of(span.get("file_name")) if span else None,
@@ -123,7 +123,7 @@ def _rustc(noted: Tally, message: dict[str, Any]) -> None:
 
 
 def _dart(events: _Events) -> Tally:
-    noted, names, said, suites = Tally("dart"), {}, {}, {}  # type: ignore[var-annotated]
+    report, names, errors, suites = Tally("dart"), {}, {}, {}  # type: ignore[var-annotated]
     done = False
     for event in events:
         kind = event.get("type")
@@ -132,21 +132,21 @@ def _dart(events: _Events) -> Tally:
         elif kind == "testStart" and isinstance(event.get("test"), dict):
             names[event["test"].get("id")] = event["test"]
         elif kind == "error":
-            said.setdefault(event.get("testID"), (text_of(event.get("error")), text_of(event.get("stackTrace"))))
+            errors.setdefault(event.get("testID"), (text_of(event.get("error")), text_of(event.get("stackTrace"))))
         elif kind == "testDone" and not (event.get("hidden") and event.get("result") == "success"):
-            _dart_test(noted, event, names.pop(event.get("testID"), {}), said, suites)
+            _dart_test(report, event, names.pop(event.get("testID"), {}), errors, suites)
         elif kind == "done":
             done = True
     if not done:
-        noted.cut("it is not told that the run ended")
-    return noted
+        report.cut("it has no event for the end of the run")
+    return report
 
 
 def _dart_test(
-    noted: Tally,
+    report: Tally,
     event: dict[str, Any],
     test: dict[str, Any],
-    said: dict[Any, tuple[str, str]],
+    errors: dict[Any, tuple[str, str]],
     suites: dict[Any, str],
 ) -> None:
     name = identity.plain(suites.get(test.get("suiteID"), ""), text_of(test.get("name")))
@@ -155,25 +155,25 @@ def _dart_test(
         result = "skipped"
     problem = None
     if result in {"failed", "error"}:
-        message, text = said.get(event.get("testID"), ("", ""))
+        message, text = errors.get(event.get("testID"), ("", ""))
         problem = failure.detail(name, message, text, line=number_of(test.get("line")))
-    noted.test(name, result, problem)
+    report.test(name, result, problem)
 
 
 def _pytest_log(events: _Events) -> Tally:
-    noted = Tally("pytest")
+    report = Tally("pytest")
     for event in events:
         outcome, when = text_of(event.get("outcome")), event.get("when")
         name = text_of(event.get("nodeid"))
         if event.get("$report_type") == "CollectReport" and outcome == "failed":
-            noted.collected = False
-            noted.test(name, "error", failure.detail(name, "", text_of(event.get("longrepr")), rule=COLLECTION))
+            report.collected = False
+            report.test(name, "error", failure.detail(name, "", text_of(event.get("longrepr")), rule=COLLECTION))
         elif event.get("$report_type") == "TestReport" and (when == "call" or outcome != "passed"):
             result: Outcome = "error" if outcome == "failed" and when != "call" else outcome  # type: ignore[assignment]
-            noted.test(
+            report.test(
                 name, result, failure.detail(name, "", str(event.get("longrepr"))) if outcome == "failed" else None
             )
-    return noted
+    return report
 
 
 _READERS: tuple[tuple[Callable[[dict[str, Any]], bool], Callable[[_Events], Tally]], ...] = (

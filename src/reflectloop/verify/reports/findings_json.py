@@ -1,4 +1,4 @@
-"""Reads the findings of linters and scanners in JSON, whatever they call their fields."""
+"""Read the findings of linters and scanners in JSON, whatever their fields are called."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from reflectloop.verify.reports.tally import Severity, Tally
 from reflectloop.verify.result import Reading
 
 _DEEPEST = 60
-_WHERE = 4  # levels of objects that say where
+_WHERE = 4  # levels of nested location objects
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _name_list(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# What fields are called, with case and joints taken away; of several the first counts.
-_FILE = _words(
+# Field names in lower case without separators; the first one present is used.
+_FILE = _name_list(
     "file filename filepath fullpath path uri absolutepath relativepath sourcefile buildfile maineventfilepathname "
     "strippedmaineventfilepathname mainsource source resource name module target"
 )
-_LINE = _words(
+_LINE = _name_list(
     "line linenumber startline linestart beginline linefrom row lineno startlineno begin maineventlinenumber"
 )
-_COLUMN = _words("column col columnnumber startcolumn columnfrom begincolumn character charnumber startcol linepos")
-_MESSAGE = _words(
+_COLUMN = _name_list("column col columnnumber startcolumn columnfrom begincolumn character charnumber startcol linepos")
+_MESSAGE = _name_list(
     "message msg text issuetext description details failure reason ruledescription title shortdescription summary body "
     "maineventdescription remediation"
 )
-_RULE = _words(
+_RULE = _name_list(
     "ruleid rulecode checkname checkid testid rulename rule code symbol messageid check issuecode checkername "
     "vulnerabilityid errorcode copname sourcename vuln cve type id"
 )
-_SEVERITY = _words("severity level issueseverity priority prioritystring impact messageseverity type levelname")
-_PLACES = _words(
+_SEVERITY = _name_list("severity level issueseverity priority prioritystring impact messageseverity type levelname")
+_PLACES = _name_list(
     "location locations range start pos position startposition span spans region physicallocation artifactlocation "
     "lines loc extent primary begin positions object metadata resource"
 )
-_NESTED = _words("extra check diagnostic")
-_NAMED = {"vuln", "cve", "vulnerabilityid"}  # a name that says enough
+_NESTED = _name_list("extra check diagnostic")
+_NAMED = {"vuln", "cve", "vulnerabilityid"}  # fields that name a finding without a message
 _NOT_FINDINGS = {
     *("rules", "driver", "pluginsused", "plugins", "config", "metrics", "linters", "notifications"),
     *("suggestions", "fixes", "fix", "edits", "replacements", "relatedlocations", "codeflows", "useddeprecatedrules"),
@@ -60,7 +60,7 @@ def _plain(key: str) -> str:
 
 
 class Where:
-    """Where a finding lies, as far as it says."""
+    """The file, line and column of a finding, as far as its object gives them."""
 
     def __init__(self) -> None:
         self.file: str | None = None
@@ -68,6 +68,7 @@ class Where:
         self.column: int | None = None
 
     def look(self, thing: dict[str, Any], depth: int = 0) -> None:
+        """Fill in the missing parts of the location from `thing` and its nested location objects."""
         keys = {_plain(key): value for key, value in thing.items()}
         self.file = self.file or _path(keys)
         if self.line is None and (line := _first_number(keys, _LINE, zero="character" in keys)):
@@ -89,13 +90,13 @@ def _path(keys: dict[str, Any]) -> str | None:
 
 
 def _first_number(keys: dict[str, Any], names: tuple[str, ...], *, zero: bool) -> int | None:
-    """Where columns are called characters, counting begins at 0."""
+    """Return the first positive number among the named fields; with `zero`, numbers are counted from 0 and shifted."""
     for name in names:
         value = keys.get(name)
         if zero and isinstance(value, int) and not isinstance(value, bool):
             return value + 1
-        if (found := number_of(value)) is not None:
-            return found
+        if (number := number_of(value)) is not None:
+            return number
     return None
 
 
@@ -128,7 +129,7 @@ def _severity(keys: dict[str, Any]) -> Severity | None:
 
 class _Reader:
     def __init__(self) -> None:
-        self.tally = Tally("json", "lint")
+        self.report = Tally("json", "lint")
 
     def walk(self, root: object) -> None:
         waiting: list[tuple[object, str | None, int]] = [(root, None, 0)]
@@ -137,7 +138,7 @@ class _Reader:
             if depth > _DEEPEST:
                 continue
             if isinstance(thing, list):
-                waiting.extend((one, file, depth + 1) for one in reversed(thing))
+                waiting.extend((item, file, depth + 1) for item in reversed(thing))
             elif isinstance(thing, dict) and not self._issue(thing, file):
                 inner = _path({_plain(key): value for key, value in thing.items()}) or file
                 waiting.extend(
@@ -149,27 +150,27 @@ class _Reader:
     def _issue(self, thing: dict[str, Any], file: str | None) -> bool:
         keys = {_plain(key): value for key, value in thing.items()}
         if any(
-            isinstance(value, list) and _holds_issues(value) for key, value in keys.items() if key not in _NOT_FINDINGS
+            isinstance(value, list) and _are_issues(value) for key, value in keys.items() if key not in _NOT_FINDINGS
         ):
             return False
         for name in _NESTED:
             if isinstance(keys.get(name), dict):
                 keys = {**{_plain(key): value for key, value in keys[name].items()}, **keys}
-        said, rule, grade = _first_text(keys, _MESSAGE), _first_text(keys, _RULE), _severity(keys)
+        message, rule, grade = _first_text(keys, _MESSAGE), _first_text(keys, _RULE), _severity(keys)
         where = Where()
         where.look(thing)
         if keys.get("kind") == "pass" or keys.get("suppressions"):
-            return True  # it says itself that nothing is wrong, or that it is let stand
-        placed = (where.line and (said or rule)) or (said and (grade or rule) and (where.file or file))
-        if not placed and not (rule and grade and (said or keys.keys() & _NAMED)):
+            return True  # the report marks it as passed or suppressed
+        placed = (where.line and (message or rule)) or (message and (grade or rule) and (where.file or file))
+        if not placed and not (rule and grade and (message or keys.keys() & _NAMED)):
             return False
-        self.tally.issue(
+        self.report.issue(
             tally.detail(
-                said or rule,
+                message or rule,
                 file=where.file or file,
                 line=where.line,
                 column=where.column,
-                rule=rule if rule != said else None,
+                rule=rule if rule != message else None,
                 grade=grade or "error",
             )
         )
@@ -180,23 +181,23 @@ def _key_path(key: str) -> str | None:
     return key if places.is_path(key) and ("/" in key or "." in key) else None
 
 
-def _holds_issues(things: list[Any]) -> bool:
-    """Whether these are findings of their own, rather than places or fixes of one."""
-    one = things[0] if things else None
-    if not isinstance(one, dict):
+def _are_issues(things: list[Any]) -> bool:
+    """Return True if the objects are findings, rather than locations or fixes of one finding."""
+    first = things[0] if things else None
+    if not isinstance(first, dict):
         return False
-    keys = {_plain(key) for key in one}
+    keys = {_plain(key) for key in first}
     return bool(keys & set(_MESSAGE)) and bool(keys & {*_LINE, *_RULE[:-1], "range", "location", "pos"})
 
 
 def read(root: object) -> Reading | None:
     reader = _Reader()
     reader.walk(root)
-    reader.tally.tool = _tool(root)
-    reader.tally.kind = tools.kind_of(reader.tally.tool)
-    if reader.tally.kind == "test":
-        reader.tally.kind = "lint"
-    return reader.tally.reading() if reader.tally.details or _known_empty(root) else None
+    reader.report.tool = _tool(root)
+    reader.report.kind = tools.kind_of(reader.report.tool)
+    if reader.report.kind == "test":
+        reader.report.kind = "lint"
+    return reader.report.reading() if reader.report.details or _known_empty(root) else None
 
 
 def _tool(root: object) -> str:
@@ -206,14 +207,14 @@ def _tool(root: object) -> str:
             text_of((run.get("tool") or {}).get("driver", {}).get("name")) if isinstance(run.get("tool"), dict) else ""
         )
         return name.lower() or "sarif"
-    one = root[0] if isinstance(root, list) and root else root
-    if isinstance(one, dict):
-        return next((tool for keys, tool in _TOOLS.items() if set(keys.split()) <= set(one)), "json")
+    first = root[0] if isinstance(root, list) and root else root
+    if isinstance(first, dict):
+        return next((tool for keys, tool in _TOOLS.items() if set(keys.split()) <= set(first)), "json")
     return "json"
 
 
 def _known_empty(root: object) -> bool:
-    """A report that says there is nothing to say."""
+    """Return True if the report has a known shape and lists no findings."""
     if root == []:
         return True
     listed = (

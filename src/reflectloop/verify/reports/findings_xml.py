@@ -1,4 +1,4 @@
-"""Reads the findings of linters and analysers in XML, whatever they call their elements."""
+"""Read the findings of linters and analysers in XML, whatever their elements are called."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from reflectloop.verify.reports.tally import Severity, Tally
 from reflectloop.verify.result import Reading
 
 
-def _words(text: str) -> frozenset[str]:
+def _name_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_ITEMS = _words(
+_ITEMS = _name_set(
     "error violation Violation issue Issue problem BugInstance duplication Duplicate bug Bug warning Warning message "
     "Message finding Finding defect offense lint diagnostic failure mutation match hint note PVS-Studio_Analysis_Log "
     "Entry codesmell smell"
@@ -73,34 +73,34 @@ _TOOLS = {
 
 class _Reader:
     def __init__(self, tool: str) -> None:
-        self.tally = Tally(tool, "lint")
-        self._told: set[int] = set()
+        self.report = Tally(tool, "lint")
+        self._reported_ids: set[int] = set()
 
     def visit(self, node: Node, path: list[Node]) -> None:
-        if id(node) in self._told:  # something in it was told already
-            self._told.discard(id(node))
-            self._mark(path)
+        if id(node) in self._reported_ids:  # an element inside it was reported already
+            self._reported_ids.discard(id(node))
+            self._mark_parents(path)
             return
-        found = _fields(node)
-        file = found.get("file") or _around(path)
-        line = found.get("line")
-        said = found.get("message") or node.text().strip() or found.get("rule")
-        if not said or not (file or found.get("rule")) or not (line or found.get("rule") or file):
+        fields = _fields(node)
+        file = fields.get("file") or _enclosing_file(path)
+        line = fields.get("line")
+        message = fields.get("message") or node.text().strip() or fields.get("rule")
+        if not message or not (file or fields.get("rule")) or not (line or fields.get("rule") or file):
             return
-        self._mark(path)
-        self.tally.issue(
+        self._mark_parents(path)
+        self.report.issue(
             tally.detail(
-                said,
+                message,
                 file=places.clean(file) if file else None,
                 line=int(line) if line else None,
-                column=int(found["column"]) if found.get("column") else None,
-                rule=found.get("rule"),
-                grade=_grade(found.get("severity")),
+                column=int(fields["column"]) if fields.get("column") else None,
+                rule=fields.get("rule"),
+                grade=_grade(fields.get("severity")),
             )
         )
 
-    def _mark(self, path: list[Node]) -> None:
-        self._told.update(id(one) for one in path if one.tag in _ITEMS)
+    def _mark_parents(self, path: list[Node]) -> None:
+        self._reported_ids.update(id(node) for node in path if node.tag in _ITEMS)
 
 
 def _grade(word: str | None) -> Severity:
@@ -109,26 +109,28 @@ def _grade(word: str | None) -> Severity:
 
 
 def _fields(node: Node) -> dict[str, str]:
-    """What the element says, and where it says nothing, what lies in it."""
-    found: dict[str, str] = {}
+    """Return the fields of the element, taking missing ones from the elements inside it."""
+    fields: dict[str, str] = {}
     waiting = [node]
-    while waiting and len(found) < 6:  # noqa: PLR2004 - all there are
-        one = waiting.pop(0)
-        keys = {key.lower().replace("_", "").replace("-", ""): value for key, value in one.attributes.items() if value}
-        keys.update(_from_children(one))
-        _take(found, "file", _FILE, keys)
-        if "line" not in found:
-            _take(found, "line", _LINE, keys)
-            _take(found, "column", _COLUMN, keys)
-        _take(found, "message", _MESSAGE, keys)
-        _take(found, "rule", _RULE, keys)
-        _take(found, "severity", _SEVERITY, keys)
-        waiting.extend(one.children[:50])
-    return found
+    while waiting and len(fields) < 6:  # noqa: PLR2004 - every field is filled
+        current = waiting.pop(0)
+        keys = {
+            key.lower().replace("_", "").replace("-", ""): value for key, value in current.attributes.items() if value
+        }
+        keys.update(_from_children(current))
+        _take(fields, "file", _FILE, keys)
+        if "line" not in fields:
+            _take(fields, "line", _LINE, keys)
+            _take(fields, "column", _COLUMN, keys)
+        _take(fields, "message", _MESSAGE, keys)
+        _take(fields, "rule", _RULE, keys)
+        _take(fields, "severity", _SEVERITY, keys)
+        waiting.extend(current.children[:50])
+    return fields
 
 
 def _from_children(node: Node) -> dict[str, str]:
-    """Elements that stand for attributes: `<line>3</line>`."""
+    """Return child elements that stand for attributes, such as `<line>3</line>`."""
     return {
         child.tag.lower().replace("_", ""): child.text().strip()
         for child in node.children
@@ -136,8 +138,8 @@ def _from_children(node: Node) -> dict[str, str]:
     }
 
 
-def _take(found: dict[str, str], field: str, names: tuple[str, ...], keys: dict[str, str]) -> None:
-    if field in found:
+def _take(fields: dict[str, str], field: str, names: tuple[str, ...], keys: dict[str, str]) -> None:
+    if field in fields:
         return
     for name in names:
         value = keys.get(name, "")
@@ -146,24 +148,24 @@ def _take(found: dict[str, str], field: str, names: tuple[str, ...], keys: dict[
         if field in {"line", "column"} and not (value.isdecimal() and len(value) < 8):  # noqa: PLR2004
             continue
         if value:
-            found[field] = value
+            fields[field] = value
             return
 
 
-def _around(path: list[Node]) -> str | None:
+def _enclosing_file(path: list[Node]) -> str | None:
     for node in reversed(path):
         keys = {key.lower(): value for key, value in node.attributes.items()}
-        found: dict[str, str] = {}
-        _take(found, "file", _FILE, keys)
-        if found:
-            return found["file"]
+        fields: dict[str, str] = {}
+        _take(fields, "file", _FILE, keys)
+        if fields:
+            return fields["file"]
     return None
 
 
-def read(shown: str, root: Node) -> Reading | None:
+def read(text: str, root: Node) -> Reading | None:
     reader = _Reader(_TOOLS.get(root.tag, root.tag.lower()))
-    broken = markup.walk(shown, _ITEMS, reader.visit)
-    known = root.tag in _TOOLS or bool(reader.tally.details)
+    broken = markup.walk(text, _ITEMS, reader.visit)
+    known = root.tag in _TOOLS or bool(reader.report.details)
     if broken and known:
-        reader.tally.cut(broken)
-    return reader.tally.reading() if known else None
+        reader.report.cut(broken)
+    return reader.report.reading() if known else None

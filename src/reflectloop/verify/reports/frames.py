@@ -1,4 +1,4 @@
-"""Finds, in a traceback or a failure's text, the place in the project it is about."""
+"""Find the project's file and line in a traceback or a failure's text."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ _HOST = re.compile(r"\.(?:com|org|net|io|dev|local|test)$|^\d+(?:\.\d+){3}$|^(?:
 
 
 class Frame(NamedTuple):
+    """A file, line and column named in a failure's text."""
+
     file: str
     line: int
     column: int | None = None
 
 
 def locate(text: str) -> Frame | None:
-    """The innermost frame of a Python traceback that is the project's own, or the first place elsewhere."""
+    """Return the innermost project frame of a Python traceback, or else the first location in the text."""
     tail = text[-_LOOKED_AT:]
-    frames = [Frame(found[1], int(found[2])) for found in _PYTHON.finditer(tail)]
-    own = [frame for frame in frames if not _FOREIGN.search(frame.file)]
-    if own or frames:
-        return (own or frames)[-1]
+    frames = [Frame(match[1], int(match[2])) for match in _PYTHON.finditer(tail)]
+    project_frames = [frame for frame in frames if not _FOREIGN.search(frame.file)]
+    if project_frames or frames:
+        return (project_frames or frames)[-1]
     return _elsewhere(text)
 
 
@@ -44,10 +46,10 @@ def _elsewhere(text: str) -> Frame | None:
     first: Frame | None = None
     lines = [line[:400] for line in text[:_LOOKED_AT].split("\n")]
     reported = [line for line in lines if line[:1] not in {"", " ", "\t", ">"}]
-    # pytest ends each entry of a traceback with `path:line: Error`, at the beginning of a line; the last is innermost.
-    for line in [*reversed([one for one in reported if ".py:" in one]), *lines]:
-        for found in _PLACES.finditer(line):
-            frame = _frame(found)
+    # pytest ends each traceback entry with `path:line: Error` at the start of a line; the last entry is innermost.
+    for line in [*reversed([candidate for candidate in reported if ".py:" in candidate]), *lines]:
+        for match in _PLACES.finditer(line):
+            frame = _frame(match)
             if frame is None:
                 continue
             if not _FOREIGN.search(frame.file) and not _LIBRARY.match(line):
@@ -56,10 +58,10 @@ def _elsewhere(text: str) -> Frame | None:
     return first
 
 
-def _frame(found: re.Match[str]) -> Frame | None:
-    file = found["colon"] or found["paren"] or found["word"]
+def _frame(match: re.Match[str]) -> Frame | None:
+    file = match["colon"] or match["paren"] or match["word"]
     if _HOST.search(file):
         return None
-    line = found["line"] or found["line2"] or found["line3"]
-    column = found["column"] or found["column2"]
+    line = match["line"] or match["line2"] or match["line3"]
+    column = match["column"] or match["column2"]
     return Frame(file, int(line), int(column) if column else None)

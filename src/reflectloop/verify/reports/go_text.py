@@ -1,4 +1,4 @@
-"""Reads what `go test` prints: tests come first, their package after them."""
+"""Read the output of `go test`, which prints each package after its tests."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _BUILD = ("[build failed]", "[setup failed]")
 
 class _Reader:
     def __init__(self) -> None:
-        self.tally = Tally("go")
-        self.waiting: list[tuple[str, Outcome, int]] = []  # tests whose package is not named yet
-        self.begun = 0  # where the package's output begins
+        self.report = Tally("go")
+        self.waiting: list[tuple[str, Outcome, int]] = []  # tests whose package line has not been read yet
+        self.begun = 0  # index of the package's first output line
 
     def go(self, lines: list[str]) -> None:
         for number, line in enumerate(lines):
@@ -33,38 +33,38 @@ class _Reader:
                 self._package(package, lines, number)
         self._tests("", lines, len(lines))
 
-    def _package(self, found: re.Match[str], lines: list[str], number: int) -> None:
-        name, word = found["name"] or found["only"], found["word"] or found["bare"]
+    def _package(self, match: re.Match[str], lines: list[str], number: int) -> None:
+        name, word = match["name"] or match["only"], match["word"] or match["bare"]
         failed = any(outcome == "failed" for _, outcome, _ in self.waiting)
-        told = bool(self.waiting)
+        has_tests = bool(self.waiting)
         self._tests(name, lines, number)
         text = "\n".join(lines[self.begun : number][-200:])
         self.begun = number + 1
         if any(mark in lines[number] for mark in _BUILD):
-            self.tally.collected, self.tally.kind = False, "build"
-            self.tally.test(name, "error")
+            self.report.collected, self.report.kind = False, "build"
+            self.report.test(name, "error")
             for problem in issues.details(lines)[:50]:
-                self.tally.issue(problem)
-            if not self.tally.details:
-                self.tally.issue(failure.detail(name, lines[number], rule=COLLECTION))
+                self.report.issue(problem)
+            if not self.report.details:
+                self.report.issue(failure.detail(name, lines[number], rule=COLLECTION))
         elif word == "FAIL" and not failed:
-            self.tally.test(name, "error", failure.detail(name, "", text))
-        elif word == "ok" and not told and "[no tests to run]" not in lines[number]:
-            self.tally.test(name, "passed")  # without -v a package is all that is told
+            self.report.test(name, "error", failure.detail(name, "", text))
+        elif word == "ok" and not has_tests and "[no tests to run]" not in lines[number]:
+            self.report.test(name, "passed")  # without -v only the package is reported
 
     def _tests(self, package: str, lines: list[str], end: int) -> None:
         parents = identity.parents(name for name, outcome, _ in self.waiting if outcome == "failed")
         for place, (name, outcome, number) in enumerate(self.waiting):
-            whole = identity.plain(package, name)
+            full_name = identity.plain(package, name)
             problem = None
             if outcome == "failed" and name not in parents:
                 until = self.waiting[place + 1][2] if place + 1 < len(self.waiting) else end
-                problem = failure.detail(whole, "", self._text(name, lines, number, until))
-            self.tally.test(whole, outcome, problem)
+                problem = failure.detail(full_name, "", self._text(name, lines, number, until))
+            self.report.test(full_name, outcome, problem)
         self.waiting = []
 
     def _text(self, name: str, lines: list[str], number: int, until: int) -> str:
-        """What a test said: after its result, or with -v before it."""
+        """Return a test's output, which follows its result, or precedes it with -v."""
         after = [line for line in lines[number + 1 : until] if not line.startswith(_FRAME)]
         if any(line.strip() for line in after):
             return "\n".join(after[:120])
@@ -73,10 +73,10 @@ class _Reader:
         return "\n".join(line for line in before[starts[0] if starts else 0 :] if not line.lstrip().startswith(_FRAME))
 
 
-def read(shown: str, lines: list[str]) -> Said | None:
-    found = _LOOKS.search(shown)
-    if not found:
+def read(text: str, lines: list[str]) -> Said | None:
+    match = _LOOKS.search(text)
+    if not match:
         return None
     reader = _Reader()
     reader.go(lines)
-    return Said(reader.tally.reading(reader.tally.counts()), found.end())
+    return Said(reader.report.reading(reader.report.counts()), match.end())

@@ -1,4 +1,4 @@
-"""How tests are named: as their runner names them, as far as a report lets us."""
+"""Build test names the way the test runner writes them, as far as a report allows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TEST_MODULE = re.compile(r"^(?:tests?_.*|.*_tests?|tests?|conftest)$")
 
 
 def pytest(classname: str, name: str, file: str = "") -> str:
-    """`tests/test_a.py::TestX::test_y[param]`: pytest wrote the path with dots, we write it back."""
+    """Return the pytest id, such as `tests/test_a.py::TestX::test_y[param]`, from the dotted name in a report."""
     if not classname:
         return _path(name.split(".")) if name and "[" not in name and " " not in name else name
     parts = classname.split(".")
@@ -22,7 +22,10 @@ def _path(parts: list[str]) -> str:
 
 
 def _module_by_file(classname: str, file: str) -> int:
-    """How many parts the file takes, where the report names it. An inherited test lies in another file."""
+    """Return the number of leading name parts that make up the reported file, or 0.
+
+    An inherited test is defined in another file, so the file may not match.
+    """
     stem = re.sub(r"\.py$", "", file).replace("\\", "/").strip("./").replace("/", ".")
     return stem.count(".") + 1 if stem and (classname == stem or classname.startswith(stem + ".")) else 0
 
@@ -38,12 +41,12 @@ def _module_by_name(parts: list[str]) -> int:
 
 
 def parents(names: Iterable[str]) -> set[str]:
-    """Of go's `Test/sub/case` the `Test` and `Test/sub`, which fail when a part of them does."""
-    return {name[: found.start()] for name in names for found in re.finditer("/", name)}
+    """Return the parents of go's subtests: `Test` and `Test/sub` for `Test/sub/case`. They fail when a subtest does."""
+    return {name[: slash.start()] for name in names for slash in re.finditer("/", name)}
 
 
 def plain(scope: str, name: str, file: str = "") -> str:
-    """`file::scope::name`, without what would be said twice."""
+    """Return `file::scope::name` without repeated parts."""
     parts = [file] if file and file not in scope else []
     if scope and scope != name:
         parts.append(scope)

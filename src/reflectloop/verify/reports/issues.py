@@ -1,4 +1,4 @@
-"""Reads complaints out of any log: a line that names a place, rows under a file's name, a pointer under a message."""
+"""Read errors and warnings from any log: lines with a location, rows under a file name, pointers under a message."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from reflectloop.verify.reports.tally import Severity
 from reflectloop.verify.result import Detail
 
 _CONTEXT = 6
-_AFTER_HEADER = 400  # lines for which a file's name holds
+_AFTER_HEADER = 400  # lines after a file name to which the name applies
 _LONGEST_HEADER, _MOST_WORDS = 300, 10
-_TELLING = re.compile(
+_MAY_NAME_PLACE = re.compile(
     r"[:(\[|\t,] *\d|\d[:|]|^\s*L?\d|line \d|\", ?\d|format|rror|arn|line=|ERR|WARN"
-)  # may name a place
+)  # a cheap test before the expensive patterns
 
 _PREFIX = re.compile(
     r"^\s*(?:\d{4}-\d\d-\d\d[T ])?(?:\d{1,2}:\d\d:\d\d(?:[.,]\d+)?Z?\s+)?(?:\d+(?::\d+)?>)?\s*"
@@ -54,12 +54,12 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 class Reader:
-    """Goes through the lines of a log once."""
+    """A single pass over the lines of a log, collecting locations."""
 
     def __init__(self) -> None:
         self._header: str | None = None
         self._header_at = -_AFTER_HEADER
-        self._message = ""  # the last line that named no place
+        self._message = ""  # the last line without a location
         self.found: list[tuple[int, Place]] = []
 
     def go(self, lines: list[str]) -> None:
@@ -73,14 +73,14 @@ class Reader:
                 self._remember(line)
 
     def _take(self, number: int, line: str) -> bool:
-        if not _TELLING.search(line):
+        if not _MAY_NAME_PLACE.search(line):
             return self._look_for_header(number, line)
         if _STACK.match(line):
             return True
         place = places.pointer(line)
         if place:
             return self._pointed(number, line, place)
-        place = self._whole(line) or self._row(number, line)
+        place = self._full_line(line) or self._row(number, line)
         if place is None and (place := places.embedded(line)) is None:
             return self._look_for_header(number, line)
         self.found.append((number, place))
@@ -96,35 +96,35 @@ class Reader:
             self.found.append((number, place))
         return True
 
-    def _whole(self, line: str) -> Place | None:
+    def _full_line(self, line: str) -> Place | None:
         level, rest = _without_prefix(line)
-        place = _in_words(rest) or places.find(rest)
+        place = _file_only(rest) or places.find(rest)
         if place is None and level:
-            place = _in_words(line.strip())
+            place = _file_only(line.strip())
         if place is not None and place.grade is None and level:
             place = place._replace(grade=level)
         return place
 
     def _row(self, number: int, line: str) -> Place | None:
-        """A row under a file's name."""
+        """Return the location in a row under a file name, or None."""
         if self._header is None or number - self._header_at > _AFTER_HEADER or _CODE_ROW.match(line):
             return None
-        found = _ROW.match(line)
-        if not found or _SUMMED_UP.match(line) or not (line[0] in " \tLEW" or found["column"] or "|" in line):
+        match = _ROW.match(line)
+        if not match or _SUMMED_UP.match(line) or not (line[0] in " \tLEW" or match["column"] or "|" in line):
             return None
         self._header_at = number
-        message, grade, rule = places.described(found["message"].lstrip("|│ "))
-        column = int(found["column"]) if found["column"] else None
-        return Place(self._header, int(found["line"]), column, message, grade, rule)
+        message, grade, rule = places.described(match["message"].lstrip("|│ "))
+        column = int(match["column"]) if match["column"] else None
+        return Place(self._header, int(match["line"]), column, message, grade, rule)
 
     def _look_for_header(self, number: int, line: str) -> bool:
         text = line.strip()
         if len(text) > _LONGEST_HEADER or text.count(" ") > _MOST_WORDS:
             return False
-        found = _HEADER.match(text)
-        if not found or not places.is_path(found["file"]) or text.endswith(("...", ".")):
+        match = _HEADER.match(text)
+        if not match or not places.is_path(match["file"]) or text.endswith(("...", ".")):
             return False
-        self._header, self._header_at = places.clean(found["file"]), number
+        self._header, self._header_at = places.clean(match["file"]), number
         return True
 
     def _remember(self, line: str) -> None:
@@ -132,54 +132,55 @@ class Reader:
             self._message = line.strip()
 
     def _traceback(self, lines: list[str], start: int) -> int:
-        """One place for a Python traceback: its innermost frame; gives back where it ends."""
+        """Add the innermost frame of a Python traceback, and return the index of the line after it."""
         frame, number = None, start + 1
         while number < len(lines) and (not lines[number] or lines[number][:1] in " \t"):
-            found = places.find(lines[number].strip()) if 'File "' in lines[number] else None
-            frame = found or frame
+            place = places.find(lines[number].strip()) if 'File "' in lines[number] else None
+            frame = place or frame
             number += 1
-        said = lines[number].strip() if number < len(lines) else "Traceback"
+        message = lines[number].strip() if number < len(lines) else "Traceback"
         if frame:
-            self.found.append((number, frame._replace(message=said, grade="error", rule=said.split(":")[0])))
+            self.found.append((number, frame._replace(message=message, grade="error", rule=message.split(":")[0])))
         return number + 1
 
 
 def _without_prefix(line: str) -> tuple[Severity | None, str]:
     rest = line[_PREFIX.match(line).end() :]  # type: ignore[union-attr]
-    found = _LEVEL.match(rest)
-    if not found:
+    match = _LEVEL.match(rest)
+    if not match:
         kind = _KIND_FIRST.match(rest)
         return (tally.severity(kind["word"].lower(), "warning"), rest[kind.end() :]) if kind else (None, rest.strip())
-    word = re.sub(r"[\[\]:]|PHP ", "", found["level"]).strip()
-    return tally.severity(word), rest[found.end() :].strip()
+    word = re.sub(r"[\[\]:]|PHP ", "", match["level"]).strip()
+    return tally.severity(word), rest[match.end() :].strip()
 
 
-def _in_words(line: str) -> Place | None:
-    """A file that is complained about as a whole."""
-    found = _FILE_ONLY.match(line)
-    if not found or not places.is_path(found["file"]):
+def _file_only(line: str) -> Place | None:
+    """Return the location of a message about a file as a whole, or None."""
+    match = _FILE_ONLY.match(line)
+    if not match or not places.is_path(match["file"]):
         return None
-    said = found["message"] or ("" if found["first"].startswith("[") else found["first"])
-    within = _WITHIN.search(said)
-    if found["file"].rpartition(":")[2].isdecimal():
+    message = match["message"] or ("" if match["first"].startswith("[") else match["first"])
+    within = _WITHIN.search(message)
+    if match["file"].rpartition(":")[2].isdecimal():
         return None
     return Place(
-        places.clean(found["file"]),
+        places.clean(match["file"]),
         int(within["line"]) if within else None,
         int(within["column"]) if within else None,
-        said,
+        message,
     )
 
 
 def details(lines: list[str], default: Severity = "error") -> list[Detail]:
+    """Return the errors and warnings that name a location."""
     reader = Reader()
     reader.go(lines)
-    return list(_finished(reader.found[: tally.MOST_DETAILS], lines, default))
+    return list(_details_of(reader.found[: tally.MOST_DETAILS], lines, default))
 
 
 _BARE = re.compile(
     r"^(?:[\w./\\+-]+ ?: )?(?:(?:fatal|internal|compilation|build|command line) )?error(?: [A-Z]{1,6}\d+| ?\[\w+\])?"
-    r"(?: in \S+)?!?: (?!0 errors?\b|no errors?\b|none\b)(?P<said>\S.*)$|"
+    r"(?: in \S+)?!?: (?!0 errors?\b|no errors?\b|none\b)(?P<message>\S.*)$|"
     r"^npm (?:ERR!|error) (?P<npm>(?!code |A complete|path |errno ).+)$|"
     r"^(?:.*/)?(?:ld|ld\.lld|ld\.gold|clang|link)(?:\.exe)?: (?P<linker>(?!warning|.*: in function ).+)$|"
     r"^.*(?P<undefined>undefined reference to .+)$|"
@@ -190,16 +191,16 @@ _MOST_BARE = 20
 
 
 def without_place(lines: list[str]) -> list[Detail]:
-    """Errors that name no place; what is left to tell where nothing else was found."""
-    found = [(line, said) for line in lines if (said := _BARE.match(line[:600].strip()))]
+    """Return errors that name no location; used when no located error exists."""
+    errors = [(line, match) for line in lines if (match := _BARE.match(line[:600].strip()))]
     return [
-        tally.detail(next(part for part in said.groups() if part), context=line) for line, said in found[:_MOST_BARE]
+        tally.detail(next(part for part in match.groups() if part), context=line) for line, match in errors[:_MOST_BARE]
     ]
 
 
-def _finished(found: list[tuple[int, Place]], lines: list[str], default: Severity) -> Iterator[Detail]:
-    ends = [number for number, _ in found[1:]] + [len(lines)]
-    for (number, place), end in zip(found, ends, strict=False):
+def _details_of(located: list[tuple[int, Place]], lines: list[str], default: Severity) -> Iterator[Detail]:
+    ends = [number for number, _ in located[1:]] + [len(lines)]
+    for (number, place), end in zip(located, ends, strict=False):
         after = lines[number + 1 : min(end, number + 1 + _CONTEXT)]
         if "" in after:
             after = after[: after.index("")]

@@ -1,4 +1,4 @@
-"""Reads JUnit XML in the dialects of those who write it."""
+"""Read JUnit XML in the variants its writers produce."""
 
 from __future__ import annotations
 
@@ -26,37 +26,37 @@ _MARKS = (
 
 class _Dialect:
     def __init__(self) -> None:
-        self.tally = Tally("junit")
+        self.report = Tally("junit")
         self.expected = 0
 
     def visit(self, node: Node, path: list[Node]) -> None:
         if node.tag != "testcase":
-            self._beside(node, path)
+            self._outside_tests(node, path)
             return
-        if self.tally.tool == "junit":
-            self.tally.tool = _tool(path)
+        if self.report.tool == "junit":
+            self.report.tool = _tool(path)
         outcome, mark = _outcome(node)
         loaded = not (mark is not None and mark.get("message") == "collection failure")
-        name = _name(node, path, pytest=self.tally.tool == "pytest")
+        name = _name(node, path, pytest=self.report.tool == "pytest")
         problem = None
         if mark is not None and outcome in {"failed", "error"}:
             where = node.get("file", "filepath") or None
             line = _number(node.get("line", "lineno"))
             rule = mark.get("type") if loaded else COLLECTION
-            said = mark.get("message") or mark.get("type") if loaded else ""
-            problem = failure.detail(name, said, mark.text(), file=where, line=line, rule=rule)
+            message = mark.get("message") or mark.get("type") if loaded else ""
+            problem = failure.detail(name, message, mark.text(), file=where, line=line, rule=rule)
         elif outcome in {"failed", "error"}:
             problem = failure.detail(name, node.get("message", "status", "result"))
-        self.tally.collected &= loaded
+        self.report.collected &= loaded
         if outcome == "xfailed":
             self.expected += 1
-        self.tally.test(name, outcome, problem)
+        self.report.test(name, outcome, problem)
 
-    def _beside(self, node: Node, path: list[Node]) -> None:
-        """What failed outside any test: a fixture, a file that did not load."""
+    def _outside_tests(self, node: Node, path: list[Node]) -> None:
+        """Record a failure outside any test: a fixture, or a file that did not load."""
         if path and path[-1].tag in {"testsuite", "testsuites"}:
             name = path[-1].get("name") or "suite"
-            self.tally.test(name, "error", failure.detail(name, node.get("message", "type"), node.text()))
+            self.report.test(name, "error", failure.detail(name, node.get("message", "type"), node.text()))
 
 
 def _tool(path: list[Node]) -> str:
@@ -75,14 +75,16 @@ def _outcome(node: Node) -> tuple[Outcome, Node | None]:
     skipped = marks.get("skipped") or marks.get("disabled") or marks.get("ignored")
     if skipped is not None:
         return _left_out(skipped), skipped
-    words = {node.get("status").lower(), node.get("result").lower()}
-    if words & _UNRUN:
+    states = {node.get("status").lower(), node.get("result").lower()}
+    if states & _UNRUN:
         return "skipped", None
-    return ("failed", None) if words & _FAILED else ("passed", None)
+    return ("failed", None) if states & _FAILED else ("passed", None)
 
 
 def _left_out(mark: Node) -> Outcome:
-    if mark.get("message").startswith("Unable to find executable"):  # CTest could not start it, and calls that skipped
+    if mark.get("message").startswith(
+        "Unable to find executable"
+    ):  # CTest reports a test it could not start as skipped
         return "error"
     return "xfailed" if mark.get("type") in {"pytest.xfail", "xfail"} else "skipped"
 
@@ -101,12 +103,12 @@ def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 8 else None  # noqa: PLR2004 - no file is that long
 
 
-def read(shown: str) -> Reading:
+def read(text: str) -> Reading:
     dialect = _Dialect()
-    broken = markup.walk(shown, _ITEMS, dialect.visit)
+    broken = markup.walk(text, _ITEMS, dialect.visit)
     if broken:
-        dialect.tally.cut(broken)
-    counts = dialect.tally.counts()
-    # JUnit knows no expected failure: its writers count them among the skipped, and so do its readers.
+        dialect.report.cut(broken)
+    counts = dialect.report.counts()
+    # JUnit has no outcome for expected failures; its writers count them as skipped.
     skipped = counts.skipped + dialect.expected
-    return dialect.tally.reading(counts.model_copy(update={"skipped": skipped, "xfailed": 0}))
+    return dialect.report.reading(counts.model_copy(update={"skipped": skipped, "xfailed": 0}))

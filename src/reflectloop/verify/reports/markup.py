@@ -1,4 +1,4 @@
-"""Reads XML as it comes: no entity is expanded, no tree is built beyond the element at hand."""
+"""Read XML as a stream: expand no entity and build no tree beyond the current element."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Callable, Collection
 from xml.parsers import expat
 
 _DEEPEST = 200
-_MOST_TEXT = 1 << 16  # of one element
-_MOST_INSIDE = 100_000  # elements inside one element at hand
+_MOST_TEXT = 1 << 16  # per element
+_MOST_INSIDE = 100_000  # elements inside one visited element
 _PIECE = 1 << 16
 _NO_CHARACTER = re.compile(r"&#(?:[xX]0*(?:[0-8bcBCeEfF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\d|3[01]));|[\ufffe\uffff]")
 _STRAY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});)")
 
 
 class Refused(Exception):
-    """The document is not one we read."""
+    """Raised for a document that must not or cannot be read."""
 
 
 class Node:
+    """One XML element with its attributes, children and text."""
+
     __slots__ = ("attributes", "children", "pieces", "size", "tag")
 
     def __init__(self, tag: str, attributes: dict[str, str]) -> None:
@@ -29,14 +31,14 @@ class Node:
         self.size = 0
 
     def get(self, *names: str) -> str:
-        """The first of these attributes that says something."""
+        """Return the first non-empty value among these attributes, or an empty string."""
         return next((self.attributes[name] for name in names if self.attributes.get(name)), "")
 
     def find(self, *tags: str) -> Node | None:
         return next((child for child in self.children if child.tag in tags), None)
 
     def deep(self, *tags: str) -> Node | None:
-        """The first element of such a name, however deep."""
+        """Return the first descendant with one of these tags, or None."""
         waiting = [*reversed(self.children)]
         while waiting:
             node = waiting.pop()
@@ -62,33 +64,33 @@ class _Walk:
         self._items = items
         self._visit = visit
         self.path: list[Node] = []
-        self._held = 0  # how deep inside an element at hand
+        self._depth_inside = 0  # nesting depth inside a visited element
         self._inside = 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self.path) >= _DEEPEST:
-            raise Refused(f"elements lie more than {_DEEPEST} deep")
+            raise Refused(f"elements are nested more than {_DEEPEST} deep")
         node = Node(_local(tag), {_local(name): value for name, value in attributes.items()})
-        if self._held:
+        if self._depth_inside:
             self._inside += 1
-            if self._inside > _MOST_INSIDE:  # what is left out could be what failed
-                raise Refused(f"one element holds more than {_MOST_INSIDE} others")
+            if self._inside > _MOST_INSIDE:  # an omitted element could be a failure
+                raise Refused(f"one element contains more than {_MOST_INSIDE} others")
             self.path[-1].children.append(node)
-        if self._held or node.tag in self._items:
-            self._held += 1
+        if self._depth_inside or node.tag in self._items:
+            self._depth_inside += 1
         self.path.append(node)
 
     def end(self, _tag: str) -> None:
         node = self.path.pop()
-        if self._held:
-            self._held -= 1
+        if self._depth_inside:
+            self._depth_inside -= 1
         if node.tag in self._items:
             self._visit(node, self.path)
-        if not self._held:
+        if not self._depth_inside:
             self._inside = 0
 
     def text(self, text: str) -> None:
-        if self._held:
+        if self._depth_inside:
             self.path[-1].add_text(text)
 
 
@@ -109,15 +111,18 @@ def _parser() -> expat.XMLParserType:
     return parser
 
 
-def walk(shown: str, items: Collection[str], visit: Visit) -> str | None:
-    """Call `visit` with each element named in `items` and what it lies in; say why the document ended early, if so."""
+def walk(document: str, items: Collection[str], visit: Visit) -> str | None:
+    """Call `visit` with each element named in `items` and its ancestors.
+
+    Return why the document could not be read to its end, or None.
+    """
     walking = _Walk(items, visit)
     parser = _parser()
     parser.StartElementHandler = walking.start
     parser.EndElementHandler = walking.end
     parser.CharacterDataHandler = walking.text
     try:
-        _feed(parser, shown)
+        _feed(parser, document)
     except expat.ExpatError as fault:
         return f"{expat.ErrorString(fault.code)}, line {fault.lineno}"
     except Refused as fault:
@@ -125,29 +130,29 @@ def walk(shown: str, items: Collection[str], visit: Visit) -> str | None:
     return None
 
 
-def _feed(parser: expat.XMLParserType, shown: str) -> None:
-    data = _STRAY.sub("&amp;", _NO_CHARACTER.sub("�", shown)) if "&" in shown else shown
+def _feed(parser: expat.XMLParserType, document: str) -> None:
+    data = _STRAY.sub("&amp;", _NO_CHARACTER.sub("�", document)) if "&" in document else document
     raw = data.encode("utf-8", "replace")
     for start in range(0, len(raw), _PIECE):
         parser.Parse(raw[start : start + _PIECE], False)
     parser.Parse(b"", True)
 
 
-def root(shown: str) -> Node | None:
-    """The outermost element, without what is in it."""
-    found: list[Node] = []
+def root(document: str) -> Node | None:
+    """Return the outermost element without its content, or None."""
+    roots: list[Node] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        if not found:
-            found.append(Node(_local(tag), {_local(name): value for name, value in attributes.items()}))
+        if not roots:
+            roots.append(Node(_local(tag), {_local(name): value for name, value in attributes.items()}))
 
     parser = _parser()
     parser.StartElementHandler = start
-    for begin in range(0, min(len(shown), 16 * _PIECE), 4096):
+    for begin in range(0, min(len(document), 16 * _PIECE), 4096):
         try:
-            parser.Parse(shown[begin : begin + 4096].encode("utf-8", "replace"), False)
+            parser.Parse(document[begin : begin + 4096].encode("utf-8", "replace"), False)
         except (expat.ExpatError, Refused):
             break
-        if found:
+        if roots:
             break
-    return found[0] if found else None
+    return roots[0] if roots else None

@@ -1,4 +1,4 @@
-"""Tells a tool that is not there from a test that speaks of things not found."""
+"""Distinguish a tool that could not be started from a test whose output mentions missing things."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 _NOT_RUNNABLE = {126, 127}
 _NEAR_END = 12_000
 
-# Each stands at the beginning of a line, as the shell or a launcher writes it; `tool` is what it could not start.
-_SAID = tuple(
+# Lines a shell or a launcher writes; `tool` is the program it could not start.
+_NOT_STARTED = tuple(
     re.compile(pattern, re.MULTILINE)
     for pattern in (
         r"^(?:/\S+/)?python[\d.]*(?:\.exe)?: No module named '?(?P<tool>[\w.]+?)'?(?:\.__main__)?(?:;.*)?$",
@@ -36,28 +36,28 @@ _SAID = tuple(
 
 
 def tool(exit_code: int | None, log: str, command: Sequence[str], name: str | None) -> str | None:
-    """The tool that could not be started, or None. An exit code of 0 says that it could."""
+    """Return the tool that could not be started, or None. Exit code 0 means it was started."""
     if exit_code == 0:
         return None
-    found = _named(log[:_NEAR_END] + "\n" + log[-_NEAR_END:])
-    if found is not None:
-        return found or name or "the tool"
+    missing = _named_tool(log[:_NEAR_END] + "\n" + log[-_NEAR_END:])
+    if missing is not None:
+        return missing or name or "the tool"
     if exit_code in _NOT_RUNNABLE:
-        return _own_name(log, command, name)
+        return _command_name(log, command, name)
     return None
 
 
-def _named(text: str) -> str | None:
-    for pattern in _SAID:
-        if spoken := pattern.search(text):
-            return spoken["tool"].rpartition("node_modules/")[2].split("/")[0] or spoken["tool"]
+def _named_tool(text: str) -> str | None:
+    for pattern in _NOT_STARTED:
+        if match := pattern.search(text):
+            return match["tool"].rpartition("node_modules/")[2].split("/")[0] or match["tool"]
     return None
 
 
-def _own_name(log: str, command: Sequence[str], name: str | None) -> str | None:
-    """Exit code 126 or 127: a shell's word for it, where nothing was printed or the tool itself is named."""
-    own = [word for word in (name, *command[:1]) if word]
+def _command_name(log: str, command: Sequence[str], name: str | None) -> str | None:
+    """Return the command's name for exit code 126 or 127 if the log is empty or names it, or else None."""
+    names = [word for word in (name, *command[:1]) if word]
     if not log.strip():
-        return own[0].rpartition("/")[2] if own else "the tool"
+        return names[0].rpartition("/")[2] if names else "the tool"
     tail = log[-_NEAR_END:]
-    return next((word.rpartition("/")[2] for word in own if word.rpartition("/")[2] in tail), None)
+    return next((word.rpartition("/")[2] for word in names if word.rpartition("/")[2] in tail), None)

@@ -1,4 +1,4 @@
-"""Reads the line in which a runner sums up, in whatever order it puts its words and numbers."""
+"""Read the totals line of a test runner, in whatever order it puts words and numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from reflectloop.verify.result import Counts
 
-_WORDS = {
+_OUTCOME_WORDS = {
     **dict.fromkeys(("passed", "passing", "pass", "passes", "ok", "succeeded", "successes", "success"), "passed"),
     **dict.fromkeys(("xpassed", "unexpected successes"), "xpassed"),
     **dict.fromkeys(("failed", "failing", "failures", "failure", "fail", "fails", "broken"), "failed"),
@@ -19,7 +19,7 @@ _WORDS = {
         ("tests run", "total tests", "scenarios", "scenario", "tests completed", "test completed"), "total"
     ),
 }
-_NAMES = "|".join(sorted((word.replace(" ", r"\s") for word in _WORDS), key=len, reverse=True))
+_NAMES = "|".join(sorted((word.replace(" ", r"\s") for word in _OUTCOME_WORDS), key=len, reverse=True))
 _PAIRS = re.compile(
     rf"\b(?P<before>\d{{1,9}})\s+(?:tests?\s+)?(?P<word>{_NAMES})\b|"
     rf"\b(?P<name>{_NAMES})\s*[:=\]]?\s+?(?P<after>\d{{1,9}})\b(?![ \t]+(?:{_NAMES})\b)|"
@@ -30,32 +30,35 @@ _OUT_OF = re.compile(r"\bout of (\d{1,9})\b")
 
 
 def words(text: str) -> dict[str, int]:
-    """`3 failed, 12 passed`, `Failures: 3`, `failures=3`: what each word counts."""
-    found: dict[str, int] = {}
-    for one in _PAIRS.finditer(text):
-        word = " ".join((one["word"] or one["name"] or one["named"]).lower().split())
-        found[_WORDS[word]] = found.get(_WORDS[word], 0) + int(one["before"] or one["after"] or one["number"])
-    if "total" not in found and (whole := _OUT_OF.search(text)):
-        found["total"] = int(whole[1])
-    return found
+    """Return the number for each kind of outcome, from `3 failed, 12 passed`, `Failures: 3` or `failures=3`."""
+    numbers: dict[str, int] = {}
+    for match in _PAIRS.finditer(text):
+        word = " ".join((match["word"] or match["name"] or match["named"]).lower().split())
+        numbers[_OUTCOME_WORDS[word]] = numbers.get(_OUTCOME_WORDS[word], 0) + int(
+            match["before"] or match["after"] or match["number"]
+        )
+    if "total" not in numbers and (total := _OUT_OF.search(text)):
+        numbers["total"] = int(total[1])
+    return numbers
 
 
-def counts(said: dict[str, int]) -> Counts:
-    """What did not fail and was not left out has passed, where only the whole is told."""
-    passed = said.get("passed", 0)
-    if "passed" not in said and "total" in said:
-        others = sum(said.get(word, 0) for word in ("failed", "errors", "skipped", "xfailed", "xpassed"))
-        passed = said["total"] - others
-        if passed < 0:  # parts of tests are counted among the skipped, and the tests they are parts of among the whole
-            passed = max(0, passed + said.get("skipped", 0))
+def counts(totals: dict[str, int]) -> Counts:
+    """Convert totals to Counts; if only the total is reported, tests with no other outcome count as passed."""
+    passed = totals.get("passed", 0)
+    if "passed" not in totals and "total" in totals:
+        others = sum(totals.get(word, 0) for word in ("failed", "errors", "skipped", "xfailed", "xpassed"))
+        passed = totals["total"] - others
+        if passed < 0:  # the runner counts subtests as skipped, but not in the total
+            passed = max(0, passed + totals.get("skipped", 0))
     return Counts(
-        passed=passed + said.get("xpassed", 0),
-        failed=said.get("failed", 0),
-        errors=said.get("errors", 0),
-        skipped=said.get("skipped", 0),
-        xfailed=said.get("xfailed", 0),
+        passed=passed + totals.get("xpassed", 0),
+        failed=totals.get("failed", 0),
+        errors=totals.get("errors", 0),
+        skipped=totals.get("skipped", 0),
+        xfailed=totals.get("xfailed", 0),
     )
 
 
-def added(one: Counts, other: Counts) -> Counts:
-    return Counts(**{name: getattr(one, name) + getattr(other, name) for name in Counts.model_fields})
+def added(first: Counts, second: Counts) -> Counts:
+    """Return the sum of two Counts."""
+    return Counts(**{name: getattr(first, name) + getattr(second, name) for name in Counts.model_fields})

@@ -1,4 +1,4 @@
-"""Finds the JSON in a text: one document, one a line, or one after lines of other things."""
+"""Find JSON in a text: one document, one object per line, or a document after other lines."""
 
 from __future__ import annotations
 
@@ -6,67 +6,69 @@ import json
 from typing import Any
 
 _MOST_LINES = 2_000_000
-_STARTS = 40  # places at which a document may begin
+_STARTS = 40  # positions at which a document may begin
 
 
-def document(shown: str) -> Any:  # noqa: ANN401 - whatever it holds
-    """The one document, or None."""
-    text = shown.strip()
-    if text[:1] in {"{", "["}:
+def document(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the JSON document in the text, or None."""
+    stripped = text.strip()
+    if stripped[:1] in {"{", "["}:
         try:
-            return json.loads(text)
+            return json.loads(stripped)
         except (ValueError, RecursionError):
             return None
-    return _embedded(shown)
+    return _embedded(text)
 
 
-def _embedded(shown: str) -> Any:  # noqa: ANN401
+def _embedded(text: str) -> Any:  # noqa: ANN401
     decoder = json.JSONDecoder()
     at = -1
     for _ in range(_STARTS):
-        starts = [spot for mark in ("\n{", "\n[") if (spot := shown.find(mark, at + 1)) >= 0]
+        starts = [spot for mark in ("\n{", "\n[") if (spot := text.find(mark, at + 1)) >= 0]
         if not starts:
             return None
         at = min(starts)
         try:
-            found, end = decoder.raw_decode(shown, at + 1)
+            document, end = decoder.raw_decode(text, at + 1)
         except (ValueError, RecursionError):
             continue
-        if isinstance(found, dict | list) and "\n" in shown[at + 1 : end] and found:
-            return found
+        if isinstance(document, dict | list) and "\n" in text[at + 1 : end] and document:
+            return document
     return None
 
 
-def lines(shown: str) -> tuple[list[dict[str, Any]], bool]:
-    """The objects that stand on a line of their own; and whether the last such line was cut."""
-    found: list[dict[str, Any]] = []
+def lines(text: str) -> tuple[list[dict[str, Any]], bool]:
+    """Return the objects that each stand on one line, and whether the last such line is incomplete."""
+    objects: list[dict[str, Any]] = []
     cut = False
-    for line in shown.split("\n", _MOST_LINES):
-        text = line.strip()
-        if not text.startswith("{"):
-            text = text[1:].strip() if text.startswith("[{") else ""  # dart writes its first event so
-        if not text:
+    for line in text.split("\n", _MOST_LINES):
+        stripped = line.strip()
+        if not stripped.startswith("{"):
+            stripped = (
+                stripped[1:].strip() if stripped.startswith("[{") else ""
+            )  # dart starts its list of events on one line
+        if not stripped:
             continue
-        if not text.endswith("}"):
-            cut = cut or text.startswith('{"')
+        if not stripped.endswith("}"):
+            cut = cut or stripped.startswith('{"')
             continue
         try:
-            one = json.loads(text)
+            parsed = json.loads(stripped)
         except (ValueError, RecursionError):
             cut = True
             continue
         cut = False
-        if isinstance(one, dict):
-            found.append(one)
-    return found, cut
+        if isinstance(parsed, dict):
+            objects.append(parsed)
+    return objects, cut
 
 
 def text_of(value: object) -> str:
-    """A string, or the text in what stands for one."""
+    """Return a string value, or the text inside an object or list that stands for one."""
     if isinstance(value, dict):
         return next((text_of(value[key]) for key in ("text", "message", "body", "markdown") if key in value), "")
     if isinstance(value, list):
-        return "\n".join(one for one in value[:50] if isinstance(one, str))
+        return "\n".join(item for item in value[:50] if isinstance(item, str))
     return value if isinstance(value, str) else ""
 
 

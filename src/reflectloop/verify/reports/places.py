@@ -1,4 +1,4 @@
-"""Knows the shapes in which tools write a file, a line and what is wrong there."""
+"""Recognise the forms in which tools write a file, a line and a message."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from reflectloop.verify.reports.tally import Severity
 
 
 class Place(NamedTuple):
+    """A file, line and column with the message reported there."""
+
     file: str
     line: int | None
     column: int | None
@@ -19,7 +21,7 @@ class Place(NamedTuple):
     rule: str | None = None
 
 
-# A place that stands somewhere in a line: taken where words before it say that something is wrong there.
+# A location inside a line: used only if the words before it report a problem.
 EMBEDDED = re.compile(
     rf"(?:^|[\s(\[])(?P<file>{DRIVE}[^\s:()\[\]\"'`|]{{1,300}}):(?P<line>\d{{1,7}})(?::(?P<column>\d{{1,6}}))?(?=[\s:,)\].]|$)"
 )
@@ -48,7 +50,7 @@ _LED_OUT = re.compile(
 
 
 def is_path(file: str) -> bool:
-    """Whether this can be the name of a file that a tool complains about."""
+    """Return True if this can be the name of a file that a tool reports on."""
     name = file.strip()
     if not name or "://" in name.removeprefix("file://") or _CODE.search(name):
         return False
@@ -82,7 +84,7 @@ _RULE_LAST = re.compile(
 
 
 def described(message: str, default: Severity | None = None) -> tuple[str, Severity | None, str | None]:
-    """A message without its severity, the severity, and the rule it names."""
+    """Split a message into its text, its severity and the rule it names."""
     text, grade, rule = message.strip(), default, None
     graded = _GRADED.match(text)
     if graded:
@@ -96,18 +98,18 @@ def described(message: str, default: Severity | None = None) -> tuple[str, Sever
 
 
 def find(line: str) -> Place | None:
-    """The place a whole line is about."""
+    """Return the location a whole line reports, or None."""
     for needle, shape in SHAPES:
-        found = shape.match(line) if needle in line else None
-        if found and is_path(clean(found["file"])):
-            return _place(found)
+        match = shape.match(line) if needle in line else None
+        if match and is_path(clean(match["file"])):
+            return _place(match)
     return None
 
 
-def _place(found: re.Match[str]) -> Place:
-    parts = found.groupdict()
-    given = tally.severity(parts["grade"]) if parts.get("grade") else None
-    message, grade, rule = described(parts.get("message") or "", given)
+def _place(match: re.Match[str]) -> Place:
+    parts = match.groupdict()
+    line_grade = tally.severity(parts["grade"]) if parts.get("grade") else None
+    message, grade, rule = described(parts.get("message") or "", line_grade)
     return Place(
         clean(parts["file"]),
         int(parts["line"]) if parts.get("line") else None,
@@ -123,25 +125,25 @@ def clean(file: str) -> str:
 
 
 def embedded(line: str) -> Place | None:
-    """The place named within a line, behind words that say something is wrong there."""
+    """Return the location inside a line, if the words before it report a problem."""
     if ":" not in line or _LED_OUT.match(line):
         return None
-    found = EMBEDDED.search(line)
-    if not found or not is_path(found["file"]) or not _LED_BY.search(line[: found.start("file")]):
+    match = EMBEDDED.search(line)
+    if not match or not is_path(match["file"]) or not _LED_BY.search(line[: match.start("file")]):
         return None
-    rest = line[found.end() :].lstrip(" :,)]")
-    before = line[: found.start("file")].strip(" [(-")
+    rest = line[match.end() :].lstrip(" :,)]")
+    before = line[: match.start("file")].strip(" [(-")
     message, grade, rule = described(rest or before)
-    return Place(clean(found["file"]), int(found["line"]), _column(found), message, grade, rule)
+    return Place(clean(match["file"]), int(match["line"]), _column(match), message, grade, rule)
 
 
 def pointer(line: str) -> Place | None:
-    """A place that belongs to the message above it."""
-    found = _ARROW.match(line)
-    if not found or not is_path(found["file"]):
+    """Return a location that belongs to the message on the line above, or None."""
+    match = _ARROW.match(line)
+    if not match or not is_path(match["file"]):
         return None
-    return Place(clean(found["file"]), int(found["line"]), _column(found), line[found.end() :].strip(" ]:,"))
+    return Place(clean(match["file"]), int(match["line"]), _column(match), line[match.end() :].strip(" ]:,"))
 
 
-def _column(found: re.Match[str]) -> int | None:
-    return int(found["column"]) if found["column"] else None
+def _column(match: re.Match[str]) -> int | None:
+    return int(match["column"]) if match["column"] else None

@@ -1,4 +1,4 @@
-"""Whatever bytes a tool left, as lines of plain text in bounded memory."""
+"""Turn the bytes a tool wrote into lines of plain text, in bounded memory."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import re
 
 from reflectloop.world import terminal
 
-MOST = 96 << 20  # of a report; what is larger is refused
-_HEAD, _TAIL = 8 << 20, 24 << 20  # of a log; what lies between is left out
-_LONGEST = 2000  # of a line; a tool says what is wrong long before
-_WIDE = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+MOST = 96 << 20  # bytes of a report; a larger one is refused
+_HEAD, _TAIL = 8 << 20, 24 << 20  # bytes of a log; the middle of a larger one is skipped
+_LONGEST = 2000  # characters per line
+_UTF16_MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 _DECLARED = re.compile(rb"""\A\s*<\?xml[^>]{0,80}encoding=["']([A-Za-z0-9._-]{1,40})["']""")
 
 
 def text(data: bytes | str) -> str:
-    """Readable text: no colours, no control characters, one kind of line end."""
-    raw = data.encode("utf-8", "replace") if isinstance(data, str) else _narrow(data)
-    shown = terminal.plain(raw).decode("utf-8", "replace")
-    return shown.replace("\r\n", "\n").replace("\r", "\n")
+    r"""Return readable text: no colours, no control characters, `\n` line ends."""
+    raw = data.encode("utf-8", "replace") if isinstance(data, str) else _to_utf8(data)
+    plain_text = terminal.plain(raw).decode("utf-8", "replace")
+    return plain_text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _narrow(data: bytes) -> bytes:
-    for mark, encoding in _WIDE:
+def _to_utf8(data: bytes) -> bytes:
+    for mark, encoding in _UTF16_MARKS:
         if data.startswith(mark):
             return data[2:].decode(encoding, "replace").encode()
     declared = _DECLARED.match(data)
@@ -34,7 +34,7 @@ def _narrow(data: bytes) -> bytes:
 
 
 def bounded(data: bytes | str) -> bytes | str:
-    """Of a huge log its beginning and its end, where tools say what they found."""
+    """Return the beginning and the end of a huge log, where tools report their results."""
     if len(data) <= _HEAD + _TAIL:
         return data
     if isinstance(data, str):
@@ -42,5 +42,5 @@ def bounded(data: bytes | str) -> bytes | str:
     return data[:_HEAD] + b"\n" + data[-_TAIL:]
 
 
-def lines(shown: str) -> list[str]:
-    return [line[:_LONGEST].rstrip() for line in shown.split("\n")]
+def lines(text: str) -> list[str]:
+    return [line[:_LONGEST].rstrip() for line in text.split("\n")]

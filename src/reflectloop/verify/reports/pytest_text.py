@@ -1,4 +1,4 @@
-"""Reads what pytest prints."""
+"""Read the text output of pytest."""
 
 from __future__ import annotations
 
@@ -55,54 +55,54 @@ _MORE_MARKS = (
 )
 
 
-def read(shown: str, lines: list[str]) -> Said | None:
-    if not any(mark in shown for mark in (*_MARKS, *_MORE_MARKS)):
+def read(text: str, lines: list[str]) -> Said | None:
+    if not any(mark in text for mark in (*_MARKS, *_MORE_MARKS)):
         return None
-    sums = list(_SUM.finditer(shown))
-    usage = _USAGE.search(shown)
-    if not sums and not usage and "test session starts" not in shown:
+    sums = list(_SUM.finditer(text))
+    usage = _USAGE.search(text)
+    if not sums and not usage and "test session starts" not in text:
         return None
-    noted = Tally("pytest")
-    names = _outcomes(lines, noted)
-    _failures(lines, noted, names)
-    if usage or _STOPPED.search(shown) or any(one.rule == COLLECTION for one in noted.details):
-        noted.collected = False
-    if usage and not noted.details:
-        noted.issue(failure.detail(None, usage[0], shown[usage.start() : usage.start() + 4000], rule=COLLECTION))
-    if not sums and noted.collected:
-        noted.cut("pytest began and never summed up")
-    at = sums[-1].end() if sums else len(shown)
-    return Said(noted.reading(_counts([one[1] for one in sums])), at)
+    report = Tally("pytest")
+    names = _outcomes(lines, report)
+    _failures(lines, report, names)
+    if usage or _STOPPED.search(text) or any(item.rule == COLLECTION for item in report.details):
+        report.collected = False
+    if usage and not report.details:
+        report.issue(failure.detail(None, usage[0], text[usage.start() : usage.start() + 4000], rule=COLLECTION))
+    if not sums and report.collected:
+        report.cut("pytest started but wrote no summary")
+    at = sums[-1].end() if sums else len(text)
+    return Said(report.reading(_counts([item[1] for item in sums])), at)
 
 
 def _counts(sums: list[str]) -> Counts:
     each = [numbers.counts(numbers.words(text)) for text in sums]
-    whole = each[-1] if each else Counts()
-    if not (whole.failed or whole.errors):  # several runs in one log: a later one undoes no failure
-        for one in each[:-1]:
-            whole = numbers.added(whole, one) if one.failed or one.errors else whole
-    return whole
+    total = each[-1] if each else Counts()
+    if not (total.failed or total.errors):  # several runs in one log: a later pass hides no failure
+        for earlier in each[:-1]:
+            total = numbers.added(total, earlier) if earlier.failed or earlier.errors else total
+    return total
 
 
-def _outcomes(lines: list[str], noted: Tally) -> dict[str, str]:
-    """Every outcome that is told by name; of the failed ones what is said about them."""
-    said: dict[str, str] = {}
+def _outcomes(lines: list[str], report: Tally) -> dict[str, str]:
+    """Record every outcome given by test name, and return the messages of the failed tests."""
+    messages: dict[str, str] = {}
     for line in lines:
         named = _NAMED.match(line)
         if named and "::" not in line and not re.match(r"\S+\.py(?: -|$)", named[2]):
             continue
         if named:
             name, message = _split(named[2])
-            if name not in said:
-                said[name] = message
-                noted.test(name, _OUTCOMES[named[1]])
-        elif (loud := _LOUD.match(line)) and (word := loud["first"] or loud["word"]) and loud["id"] not in noted.tests:
-            noted.test(loud["id"], _OUTCOMES[word])
-    return {name: text for name, text in said.items() if noted.tests.get(name) in {"failed", "error"}}
+            if name not in messages:
+                messages[name] = message
+                report.test(name, _OUTCOMES[named[1]])
+        elif (loud := _LOUD.match(line)) and (word := loud["first"] or loud["word"]) and loud["id"] not in report.tests:
+            report.test(loud["id"], _OUTCOMES[word])
+    return {name: text for name, text in messages.items() if report.tests.get(name) in {"failed", "error"}}
 
 
 def _split(text: str) -> tuple[str, str]:
-    """`id - message`, where an id's parameters may hold dashes too."""
+    """Split `id - message`, where the parameters in the id may contain dashes."""
     open_at = text.find("[")
     dash = text.find(" - ")
     if 0 <= open_at < dash:
@@ -111,27 +111,27 @@ def _split(text: str) -> tuple[str, str]:
     return (text[:dash], text[dash + 3 :]) if dash >= 0 else (text, "")
 
 
-def _failures(lines: list[str], noted: Tally, said: dict[str, str]) -> None:
+def _failures(lines: list[str], report: Tally, messages: dict[str, str]) -> None:
     texts = _texts(lines)
-    for name, message in said.items():
+    for name, message in messages.items():
         short = re.sub(r"^[^\[]*?\.py::", "", name).replace("::", ".")
         text = texts.pop(short, None) or texts.pop(name, "")
         loaded = "::" in name
         if not loaded and not text:
             text = texts.pop(f"ERROR collecting {name}", "")
         file = None if loaded else name
-        noted.issue(failure.detail(name, message, text, file=file, rule=None if loaded else COLLECTION))
+        report.issue(failure.detail(name, message, text, file=file, rule=None if loaded else COLLECTION))
     for header, text in texts.items():
         collecting = _COLLECTING.match(header)
         known = collecting[1] if collecting else header
-        if any(one.test == known for one in noted.details):
+        if any(item.test == known for item in report.details):
             continue
         file = known if collecting else None
-        noted.issue(failure.detail(known, "", text, file=file, rule=COLLECTION if collecting else None))
+        report.issue(failure.detail(known, "", text, file=file, rule=COLLECTION if collecting else None))
 
 
 def _texts(lines: list[str]) -> dict[str, str]:
-    """What stands under each header of a failure."""
+    """Return the text under each failure header."""
     texts: dict[str, str] = {}
     name, start = "", -1
     for number, line in enumerate([*lines, "=" * 10]):

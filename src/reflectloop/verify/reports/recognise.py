@@ -1,4 +1,4 @@
-"""Finds out what a report or a log is, and has it read."""
+"""Recognise the format of a report or a log, and read it."""
 
 from __future__ import annotations
 
@@ -28,87 +28,83 @@ _OPENINGS = {'{"', "{\n", '["', "[{", "[\n", "{ "}
 
 
 def read(data: bytes | str, *, tool: str | None = None) -> Reading | None:
-    """What a report file or a log says; None where nothing in it is known. Never raises on any input."""
+    """Read a report file or a log; return None if no format matches. Never raises."""
     start = data[:4096].lstrip()
     if start[:1] in {b"<", "<"} and len(data) > plain.MOST:
         return _refused(tool or "xml", f"it is larger than {plain.MOST >> 20} MB")
-    shown = plain.text(
+    text = plain.text(
         data if start[:1] in {b"<", "<", b"{", "{", b"[", "["} and len(data) <= plain.MOST else plain.bounded(data)
     )
-    head = shown.lstrip()[:1]
-    if head == "<" and (found := _markup(shown, tool)):
-        return found
-    return _structured(shown, tool, whole=head in {"{", "["}) or _log(shown, tool)
+    head = text.lstrip()[:1]
+    if head == "<" and (reading := _markup(text, tool)):
+        return reading
+    return _structured(text, tool, is_json=head in {"{", "["}) or _log(text, tool)
 
 
 def _refused(tool: str, why: str) -> Reading:
-    noted = Tally(tool)
-    noted.cut(why)
-    return noted.reading()
+    report = Tally(tool)
+    report.cut(why)
+    return report.reading()
 
 
-def _markup(shown: str, tool: str | None) -> Reading | None:
-    root = markup.root(shown)
+def _markup(text: str, tool: str | None) -> Reading | None:
+    root = markup.root(text)
     if root is None:
-        return _refused(tool or "xml", "it is not XML that can be read") if shown.lstrip().startswith("<?xml") else None
+        return _refused(tool or "xml", "it is not readable XML") if text.lstrip().startswith("<?xml") else None
     if root.tag in junit.ROOTS:
-        return junit.read(shown)
+        return junit.read(text)
     if root.tag in dialects.DIALECTS:
-        return dialects.read(shown, root.tag)
-    return findings_xml.read(shown, root)
+        return dialects.read(text, root.tag)
+    return findings_xml.read(text, root)
 
 
-def _structured(shown: str, tool: str | None, *, whole: bool) -> Reading | None:
-    """JSON: one document, or one a line."""
-    if not whole and "\n{" not in shown and "\n[" not in shown:
+def _structured(text: str, tool: str | None, *, is_json: bool) -> Reading | None:
+    """Read JSON, as one document or one object per line."""
+    if not is_json and "\n{" not in text and "\n[" not in text:
         return None
-    root = objects.document(shown)
+    root = objects.document(text)
     if root is not None:
         return suites_json.read(root) or findings_json.read(root)
-    events, cut = objects.lines(shown)
-    found = events and (stream.read(events, cut=cut) or findings_json.read(events))
-    if found:
-        return found
-    return (
-        _refused(tool or "json", "it is not JSON that can be read")
-        if whole and shown.lstrip()[:2] in _OPENINGS
-        else None
-    )
+    events, cut = objects.lines(text)
+    reading = events and (stream.read(events, cut=cut) or findings_json.read(events))
+    if reading:
+        return reading
+    return _refused(tool or "json", "it is not readable JSON") if is_json and text.lstrip()[:2] in _OPENINGS else None
 
 
-def _log(shown: str, tool: str | None) -> Reading | None:
-    lines = plain.lines(shown)
-    if tap.looks(shown):
-        return tap.read(shown, lines)
-    said = [
-        pytest_text.read(shown, lines),
-        go_text.read(shown, lines),
-        *(runner.read(one, shown, lines) for one in RUNNERS),
+def _log(text: str, tool: str | None) -> Reading | None:
+    lines = plain.lines(text)
+    if tap.looks(text):
+        return tap.read(text, lines)
+    readings = [
+        pytest_text.read(text, lines),
+        go_text.read(text, lines),
+        *(runner.read(known, text, lines) for known in RUNNERS),
     ]
-    told = [one for one in said if one]
-    if told:
-        return _chosen(told, tool).reading
+    matching = [reading for reading in readings if reading]
+    if matching:
+        return _chosen(matching, tool).reading
     return _complaints(lines, tool)
 
 
-def _chosen(told: list[Said], tool: str | None) -> Said:
-    """The runner that was asked for; else one that failed; else the one that summed up last."""
+def _chosen(readings: list[Said], tool: str | None) -> Said:
+    """Choose the requested runner's result, else a failed one, else the one with the last summary."""
 
-    def weight(one: Said) -> tuple[bool, bool, int]:
-        counts = one.reading.counts
-        bad = not one.reading.collected or bool(counts and (counts.failed or counts.errors))
-        return one.reading.tool == tool, bad, one.at
+    def weight(candidate: Said) -> tuple[bool, bool, int]:
+        counts = candidate.reading.counts
+        bad = not candidate.reading.collected or bool(counts and (counts.failed or counts.errors))
+        return candidate.reading.tool == tool, bad, candidate.at
 
-    return max(told, key=weight)
+    return max(readings, key=weight)
 
 
 def _complaints(lines: list[str], tool: str | None) -> Reading | None:
     some = tools.sample(lines)
     name = tool or tools.recognise(some)
     kind = tools.kind_of(name) if name else "lint"
-    found = issues.details(lines, "warning" if kind == "build" else "error")
-    if not found:
-        found = issues.without_place(lines)
-    if found or (name and tools.says_clean(some)):
-        return Reading(name or "log", kind, tuple(found))
+    details = issues.details(lines, "warning" if kind == "build" else "error")
+    if not details:
+        details = issues.without_place(lines)
+    if details or (name and tools.says_clean(some)):
+        return Reading(name or "log", kind, tuple(details))
     return None

@@ -1,4 +1,4 @@
-"""Reads the text of a test runner that is described by a few patterns."""
+"""Read the text output of a test runner that is described by a few patterns."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ _JOINTS = re.compile(r"::| > | › ")
 
 
 class Runner(NamedTuple):
-    """How one runner writes.
+    """The patterns that describe one runner's output.
 
     `sums`, `unloaded` and `empty` are searched in the whole text, so none may begin with white space that crosses
     lines; the others are searched line by line.
     """
 
     name: str
-    marks: tuple[str, ...]  # one of these must occur for the runner to be considered at all
-    sums: str  # the text with the numbers
-    way: Literal["last", "all", "joined"] = "last"  # one sum; one for each part; one in several lines
-    folded: tuple[str, str] = ("", "")  # what is written over two lines, and how it is read as one
+    marks: tuple[str, ...]  # one of these must occur, or the runner is not considered
+    sums: str  # the totals line
+    way: Literal["last", "all", "joined"] = "last"  # one totals line; one per part; one spread over lines
+    folded: tuple[str, str] = ("", "")  # a pattern spanning two lines, and its one-line replacement
     cases: tuple[tuple[str, Outcome], ...] = ()
-    scope: str = ""  # a line that says in what the tests after it lie
-    flat: bool = False  # such a line holds until the next, however it is indented
-    closing: str = ""  # the line after which tests are told again
-    block: str = ""  # the line with which a failure's text begins
-    ends: str = ""  # the line with which the failures end
-    stacked: bool = False  # the name of a failure is written over several lines, the last with a colon
-    unloaded: str = ""  # a line that says tests could not be gathered
-    empty: str = ""  # a line that says there were none
+    scope: str = ""  # a line that names the suite of the tests below it
+    flat: bool = False  # a scope line applies until the next one, whatever its indentation
+    closing: str = ""  # the line after which tests are listed a second time
+    block: str = ""  # the first line of a failure's text
+    ends: str = ""  # the line after the last failure
+    stacked: bool = False  # a failure's name spans several lines; the last ends with a colon
+    unloaded: str = ""  # a line that reports tests that could not be loaded
+    empty: str = ""  # a line that reports that there were no tests
 
 
 @cache
@@ -44,61 +44,62 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 class Said(NamedTuple):
-    """A reading, and how far in the text its sum stands."""
+    """A reading, and the position in the text at which its totals end."""
 
     reading: Reading
     at: int
 
 
-def read(runner: Runner, shown: str, lines: list[str]) -> Said | None:
-    if not any(mark in shown for mark in runner.marks):
+def read(runner: Runner, output: str, lines: list[str]) -> Said | None:
+    """Read the output of this runner, or return None if the text is not its output."""
+    if not any(mark in output for mark in runner.marks):
         return None
-    sums = [(found.end(), found[0]) for found in _compiled(runner.sums).finditer(shown)]
-    empty = _compiled(runner.empty).search(shown) if runner.empty else None
-    unloaded = _compiled(runner.unloaded).search(shown) if runner.unloaded else None
+    sums = [(match.end(), match[0]) for match in _compiled(runner.sums).finditer(output)]
+    empty = _compiled(runner.empty).search(output) if runner.empty else None
+    unloaded = _compiled(runner.unloaded).search(output) if runner.unloaded else None
     if not sums and not empty and not unloaded:
         return None
-    noted = Tally(runner.name)
+    report = Tally(runner.name)
     if runner.folded[0]:
-        lines = _compiled(runner.folded[0]).sub(runner.folded[1], shown).splitlines()
-    _cases(runner, lines, noted)
-    for problem in _named(_blocks(runner, lines), noted):
-        noted.issue(problem)
+        lines = _compiled(runner.folded[0]).sub(runner.folded[1], output).splitlines()
+    _cases(runner, lines, report)
+    for problem in _named(_blocks(runner, lines), report):
+        report.issue(problem)
     if unloaded:
-        _not_loaded(noted, unloaded, lines)
-    _without_text(noted)
-    at = max([place for place, _ in sums] + [found.end() for found in (empty, unloaded) if found])
-    return Said(noted.reading(_counts(runner, [text for _, text in sums])), at)
+        _not_loaded(report, unloaded, lines)
+    _without_text(report)
+    at = max([place for place, _ in sums] + [match.end() for match in (empty, unloaded) if match])
+    return Said(report.reading(_counts(runner, [text for _, text in sums])), at)
 
 
 def _counts(runner: Runner, sums: list[str]) -> Counts:
     if not sums:
         return Counts()
     if runner.way == "joined":
-        each_word = {re.sub(r"\d+", "", text).split("(")[0]: text for text in sums}  # said twice, the last holds
+        each_word = {re.sub(r"\d+", "", text).split("(")[0]: text for text in sums}  # if repeated, the last one counts
         return numbers.counts(numbers.words("\n".join(each_word.values())))
     each = [numbers.counts(numbers.words(text)) for text in sums]
-    hidden = any(one.failed or one.errors for one in each) and not (each[-1].failed or each[-1].errors)
-    if runner.way == "all" or hidden:  # several runs in one log: what failed earlier is not undone by what passed later
-        whole = each[0]
-        for one in each[1:]:
-            whole = numbers.added(whole, one)
-        return whole
+    hidden = any(part.failed or part.errors for part in each) and not (each[-1].failed or each[-1].errors)
+    if runner.way == "all" or hidden:  # several runs in one log: a later pass hides no failure
+        total = each[0]
+        for part in each[1:]:
+            total = numbers.added(total, part)
+        return total
     return each[-1]
 
 
-def _cases(runner: Runner, lines: list[str], noted: Tally) -> None:
-    within: list[tuple[int, str]] = []  # what the line lies in, by indentation
+def _cases(runner: Runner, lines: list[str], report: Tally) -> None:
+    within: list[tuple[int, str]] = []  # the enclosing scopes, by indentation
     cases = [(_compiled(pattern), outcome) for pattern, outcome in runner.cases]
     for line in lines:
         if runner.closing and _compiled(runner.closing).search(line):
             break
         indent = len(line) - len(line.lstrip())
-        hit = next(((found, outcome) for pattern, outcome in cases if (found := pattern.search(line))), None)
+        hit = next(((match, outcome) for pattern, outcome in cases if (match := pattern.search(line))), None)
         if hit is None and not (runner.scope and _compiled(runner.scope).search(line)):
             continue
         ended = hit is not None and (indent, hit[0]["test"].strip()) in within
-        within = [one for one in within if one[0] < indent]
+        within = [outer for outer in within if outer[0] < indent]
         if ended:
             continue
         if hit is None:
@@ -106,29 +107,29 @@ def _cases(runner: Runner, lines: list[str], noted: Tally) -> None:
             within = [(-1, inside)] if runner.flat else [*within, (indent, inside)]
         else:
             scope = " > ".join(name for _, name in within)
-            noted.test(identity.plain(scope, hit[0]["test"].strip()), hit[1])
+            report.test(identity.plain(scope, hit[0]["test"].strip()), hit[1])
 
 
 def _blocks(runner: Runner, lines: list[str]) -> list[Detail]:
     if not runner.block:
         return []
     begins, ends = _compiled(runner.block), _compiled(runner.ends) if runner.ends else None
-    found: list[Detail] = []
+    details: list[Detail] = []
     name, start = "", -1
     for number, line in enumerate([*lines, ""]):
         begun = begins.search(line)
         if start >= 0 and (begun or number == len(lines) or (ends and ends.search(line))):
             text = "\n".join(lines[start : min(number, start + _LONGEST_BLOCK)])
             if text.strip():
-                found.append(failure.detail(name, "", text))
+                details.append(failure.detail(name, "", text))
             start = -1
         if begun:
             name, start = begun["test"].strip(), number + 1
             if runner.stacked:
                 name, start = _stacked(name, lines, start)
-        if len(found) >= tally.MOST_DETAILS:
+        if len(details) >= tally.MOST_DETAILS:
             break
-    return found
+    return details
 
 
 def _stacked(name: str, lines: list[str], start: int) -> tuple[str, int]:
@@ -140,40 +141,40 @@ def _stacked(name: str, lines: list[str], start: int) -> tuple[str, int]:
     return name, start
 
 
-def _named(problems: list[Detail], noted: Tally) -> list[Detail]:
-    """Each once, under the name its test has."""
+def _named(problems: list[Detail], report: Tally) -> list[Detail]:
+    """Give each detail the full name of its test, and drop duplicates."""
     known: dict[str, str] = {}
-    for name in (name for name, outcome in noted.tests.items() if outcome in {"failed", "error"}):
+    for name in (name for name, outcome in report.tests.items() if outcome in {"failed", "error"}):
         parts = _JOINTS.split(name)
         known.update({" ".join(parts[start:]): name for start in range(len(parts))})
     named = [
-        one.model_copy(update={"test": known.get(" ".join(_JOINTS.split(one.test or "")), one.test)})
-        for one in problems
+        item.model_copy(update={"test": known.get(" ".join(_JOINTS.split(item.test or "")), item.test)})
+        for item in problems
     ]
-    return list({(one.test, one.file, one.line, one.error): one for one in named}.values())
+    return list({(item.test, item.file, item.line, item.error): item for item in named}.values())
 
 
-def _not_loaded(noted: Tally, unloaded: re.Match[str], lines: list[str]) -> None:
-    noted.collected = False
-    noted.details = [
-        one.model_copy(update={"rule": COLLECTION}) if _is_file(one.test or "", unloaded[0]) else one
-        for one in noted.details
+def _not_loaded(report: Tally, unloaded: re.Match[str], lines: list[str]) -> None:
+    report.collected = False
+    report.details = [
+        item.model_copy(update={"rule": COLLECTION}) if _is_file(item.test or "", unloaded[0]) else item
+        for item in report.details
     ]
-    if not noted.details:
+    if not report.details:
         for problem in issues.details(lines)[:50]:
-            noted.issue(problem)
-    if not noted.details:
-        noted.issue(tally.detail(unloaded[0], rule=COLLECTION))
+            report.issue(problem)
+    if not report.details:
+        report.issue(tally.detail(unloaded[0], rule=COLLECTION))
 
 
 def _is_file(name: str, unloaded: str) -> bool:
-    """Whether what failed is a file that was not loaded, by the names runners give to such."""
+    """Return True if the failed entry is a file that did not load, judged by the names runners use."""
     return bool(name) and (name in unloaded or "_FailedTest" in name or name.endswith(" ]"))
 
 
-def _without_text(noted: Tally) -> None:
-    """A failing test about which no text was found is still told."""
-    told = " ".join(one.test or "" for one in noted.details)
-    for name, outcome in noted.tests.items():
-        if outcome in {"failed", "error"} and name.rpartition("::")[2] not in told:
-            noted.issue(tally.detail(f"{outcome}: {name}", test=name))
+def _without_text(report: Tally) -> None:
+    """Add a detail for each failed test that has none."""
+    detailed = " ".join(item.test or "" for item in report.details)
+    for name, outcome in report.tests.items():
+        if outcome in {"failed", "error"} and name.rpartition("::")[2] not in detailed:
+            report.issue(tally.detail(f"{outcome}: {name}", test=name))

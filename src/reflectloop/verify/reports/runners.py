@@ -1,4 +1,4 @@
-"""How test runners write their results as text: data, read by `runner`."""
+"""Text formats of the test runners, as data read by `runner`."""
 
 from __future__ import annotations
 

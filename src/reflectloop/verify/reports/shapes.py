@@ -1,4 +1,4 @@
-"""The shapes of a whole line that names a file and a place in it: data, tried in order by `places`."""
+"""Patterns of lines that name a file and a location in it, as data tried in order by `places`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAIR = rf"{_LINE}(?:[,:.] ?(?P<column>\d{{1,6}}))?(?:[-,:] ?\d{{1,7}}){{0,2}}"
 _REST = r"(?P<message>.*)$"
 _COLUMN = r"(?:(?:,|:)? ?(?:col(?:umn)?|character|char|position|pos)s?[:.]? ?(?P<column>\d{1,6})(?:-\d{1,6})?)?"
 
-# What must occur, and the pattern; most lines are done with when they hold no such thing. An example stands above each.
+# A required substring, which rules out most lines cheaply, and the pattern. An example is above each.
 _SHAPES = (
     # ::error file=a.py,line=3,col=5::message
     (

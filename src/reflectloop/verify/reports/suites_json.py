@@ -1,4 +1,4 @@
-"""Reads test results that come as one JSON document: jest, vitest, mocha, RSpec, pytest, cucumber and more."""
+"""Read test results written as one JSON document: jest, vitest, mocha, RSpec, pytest, cucumber and more."""
 
 from __future__ import annotations
 
@@ -22,101 +22,103 @@ _OUTCOMES: dict[str, Outcome] = {
 
 def _dicts(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, list):
-        yield from (one for one in value if isinstance(one, dict))
+        yield from (item for item in value if isinstance(item, dict))
 
 
 def _outcome(word: object) -> Outcome:
-    """A word we do not know is no pass."""
+    """Return the outcome for a word; an unknown word counts as an error, never as a pass."""
     return _OUTCOMES.get(text_of(word).lower(), "error")
 
 
 def _jest(root: dict[str, Any]) -> Tally:
-    noted = Tally(
+    report = Tally(
         "vitest" if "numTotalTestSuites" in root and "startTime" in root and "wasInterrupted" not in root else "jest"
     )
     for suite in _dicts(root.get("testResults")):
         file = text_of(suite.get("name")) or text_of(suite.get("testFilePath"))
-        told = list(_dicts(suite.get("assertionResults"))) or list(_dicts(suite.get("testResults")))
-        for one in told:
-            _jest_test(noted, file, one)
-        if not told and suite.get("status") == "failed":
-            noted.collected = False
-            said = text_of(suite.get("message"))
-            noted.test(file, "error", failure.detail(file, "", said, file=file, rule=COLLECTION))
-    return noted
+        tests = list(_dicts(suite.get("assertionResults"))) or list(_dicts(suite.get("testResults")))
+        for test in tests:
+            _jest_test(report, file, test)
+        if not tests and suite.get("status") == "failed":
+            report.collected = False
+            message = text_of(suite.get("message"))
+            report.test(file, "error", failure.detail(file, "", message, file=file, rule=COLLECTION))
+    return report
 
 
-def _jest_test(noted: Tally, file: str, one: dict[str, Any]) -> None:
-    scope = " > ".join(title for title in one.get("ancestorTitles") or [] if isinstance(title, str))
-    name = identity.plain(scope, text_of(one.get("title")) or text_of(one.get("fullName")), file)
-    outcome = _outcome(one.get("status"))
+def _jest_test(report: Tally, file: str, test: dict[str, Any]) -> None:
+    scope = " > ".join(title for title in test.get("ancestorTitles") or [] if isinstance(title, str))
+    name = identity.plain(scope, text_of(test.get("title")) or text_of(test.get("fullName")), file)
+    outcome = _outcome(test.get("status"))
     problem = None
     if outcome in {"failed", "error"}:
-        place = one.get("location") if isinstance(one.get("location"), dict) else {}
-        text = text_of(one.get("failureMessages"))
+        place = test.get("location") if isinstance(test.get("location"), dict) else {}
+        text = text_of(test.get("failureMessages"))
         problem = failure.detail(name, "", text, file=file, line=number_of((place or {}).get("line")))
-    noted.test(name, outcome, problem)
+    report.test(name, outcome, problem)
 
 
 def _mocha(root: dict[str, Any]) -> Tally:
-    noted = Tally("mocha")
+    report = Tally("mocha")
     lists: tuple[tuple[str, Outcome], ...] = (("passes", "passed"), ("failures", "failed"), ("pending", "skipped"))
     for key, outcome in lists:
-        for one in _dicts(root.get(key)):
+        for test in _dicts(root.get(key)):
             name = identity.plain(
-                "", text_of(one.get("fullTitle")) or text_of(one.get("title")), text_of(one.get("file"))
+                "", text_of(test.get("fullTitle")) or text_of(test.get("title")), text_of(test.get("file"))
             )
-            error = one.get("err") if isinstance(one.get("err"), dict) else {}
-            said, stack = text_of((error or {}).get("message")), text_of((error or {}).get("stack"))
-            noted.test(name, outcome, failure.detail(name, said, stack) if outcome == "failed" else None)
-    return noted
+            error = test.get("err") if isinstance(test.get("err"), dict) else {}
+            message, stack = text_of((error or {}).get("message")), text_of((error or {}).get("stack"))
+            report.test(name, outcome, failure.detail(name, message, stack) if outcome == "failed" else None)
+    return report
 
 
 def _mochawesome(root: dict[str, Any]) -> Tally:
-    noted = Tally("mocha")
+    report = Tally("mocha")
     waiting = list(_dicts(root.get("results")))
     while waiting:
         suite = waiting.pop()
         waiting.extend(_dicts(suite.get("suites")))
-        for one in _dicts(suite.get("tests")):
-            outcome: Outcome = "passed" if one.get("pass") else "failed" if one.get("fail") else "skipped"
-            name = identity.plain("", text_of(one.get("fullTitle")), text_of(suite.get("file")))
-            error = one.get("err") if isinstance(one.get("err"), dict) else {}
-            said, stack = text_of((error or {}).get("message")), text_of((error or {}).get("estack"))
-            noted.test(name, outcome, failure.detail(name, said, stack) if outcome == "failed" else None)
-    return noted
+        for test in _dicts(suite.get("tests")):
+            outcome: Outcome = "passed" if test.get("pass") else "failed" if test.get("fail") else "skipped"
+            name = identity.plain("", text_of(test.get("fullTitle")), text_of(suite.get("file")))
+            error = test.get("err") if isinstance(test.get("err"), dict) else {}
+            message, stack = text_of((error or {}).get("message")), text_of((error or {}).get("estack"))
+            report.test(name, outcome, failure.detail(name, message, stack) if outcome == "failed" else None)
+    return report
 
 
 def _rspec(root: dict[str, Any]) -> Tally:
-    noted = Tally("rspec")
-    for one in _dicts(root.get("examples")):
-        file = text_of(one.get("file_path"))
-        name = identity.plain("", text_of(one.get("full_description")), file)
-        outcome = _outcome(one.get("status"))
-        error = one.get("exception") if isinstance(one.get("exception"), dict) else {}
-        said, stack = text_of((error or {}).get("message")), text_of((error or {}).get("backtrace"))
-        line = number_of(one.get("line_number"))
+    report = Tally("rspec")
+    for example in _dicts(root.get("examples")):
+        file = text_of(example.get("file_path"))
+        name = identity.plain("", text_of(example.get("full_description")), file)
+        outcome = _outcome(example.get("status"))
+        error = example.get("exception") if isinstance(example.get("exception"), dict) else {}
+        message, stack = text_of((error or {}).get("message")), text_of((error or {}).get("backtrace"))
+        line = number_of(example.get("line_number"))
         bad = outcome in {"failed", "error"}
-        noted.test(name, outcome, failure.detail(name, said, stack, file=file, line=line) if bad else None)
+        report.test(name, outcome, failure.detail(name, message, stack, file=file, line=line) if bad else None)
     summary = root.get("summary") if isinstance(root.get("summary"), dict) else {}
     if number_of((summary or {}).get("errors_outside_of_examples_count")):
-        noted.collected = False
-    return noted
+        report.collected = False
+    return report
 
 
 def _pytest(root: dict[str, Any]) -> Tally:
-    noted = Tally("pytest")
-    for one in _dicts(root.get("collectors")):
-        if one.get("outcome") == "failed":
-            name = text_of(one.get("nodeid"))
-            noted.collected = False
-            noted.test(name, "error", failure.detail(name, "", text_of(one.get("longrepr")), rule=COLLECTION))
-    for one in _dicts(root.get("tests")):
-        name, outcome = text_of(one.get("nodeid")), _outcome(one.get("outcome"))
-        part: dict[str, Any] = next((one[when] for when in ("call", "setup", "teardown") if _broke(one.get(when))), {})
+    report = Tally("pytest")
+    for collector in _dicts(root.get("collectors")):
+        if collector.get("outcome") == "failed":
+            name = text_of(collector.get("nodeid"))
+            report.collected = False
+            report.test(name, "error", failure.detail(name, "", text_of(collector.get("longrepr")), rule=COLLECTION))
+    for test in _dicts(root.get("tests")):
+        name, outcome = text_of(test.get("nodeid")), _outcome(test.get("outcome"))
+        part: dict[str, Any] = next(
+            (test[when] for when in ("call", "setup", "teardown") if _broke(test.get(when))), {}
+        )
         bad = outcome in {"failed", "error"}
-        noted.test(name, outcome, failure.detail(name, "", text_of(part.get("longrepr"))) if bad else None)
-    return noted
+        report.test(name, outcome, failure.detail(name, "", text_of(part.get("longrepr"))) if bad else None)
+    return report
 
 
 def _broke(part: object) -> bool:
@@ -124,12 +126,12 @@ def _broke(part: object) -> bool:
 
 
 def _playwright(root: dict[str, Any]) -> Tally:
-    noted = Tally("playwright")
+    report = Tally("playwright")
     waiting = [(suite, "") for suite in _dicts(root.get("suites"))]
     while waiting:
         suite, scope = waiting.pop()
         inner = f"{scope} > {text_of(suite.get('title'))}".removeprefix(" > ")
-        waiting.extend((one, inner) for one in _dicts(suite.get("suites")))
+        waiting.extend((child, inner) for child in _dicts(suite.get("suites")))
         for spec in _dicts(suite.get("specs")):
             for test in _dicts(spec.get("tests")):
                 project = text_of(test.get("projectName"))
@@ -137,16 +139,16 @@ def _playwright(root: dict[str, Any]) -> Tally:
                 results = list(_dicts(test.get("results")))
                 error = results[-1].get("error") if results else {}
                 outcome = _outcome(test.get("status"))
-                said = text_of(error) if isinstance(error, dict) else ""
+                message = text_of(error) if isinstance(error, dict) else ""
                 line = number_of(spec.get("line"))
                 file = text_of(spec.get("file")) or None
                 bad = outcome in {"failed", "error"}
-                noted.test(name, outcome, failure.detail(name, said, "", file=file, line=line) if bad else None)
-    return noted
+                report.test(name, outcome, failure.detail(name, message, "", file=file, line=line) if bad else None)
+    return report
 
 
 def _cucumber(features: list[Any]) -> Tally:
-    noted = Tally("cucumber")
+    report = Tally("cucumber")
     for feature in _dicts(features):
         for scenario in _dicts(feature.get("elements")):
             if scenario.get("type") == "background":
@@ -154,28 +156,30 @@ def _cucumber(features: list[Any]) -> Tally:
             results = [step["result"] for step in _dicts(scenario.get("steps")) if isinstance(step.get("result"), dict)]
             each = [_outcome(result.get("status")) for result in results]
             outcome: Outcome = "passed" if each else "skipped"
-            outcome = next((one for one in ("error", "failed", "skipped") if one in each), outcome)
+            outcome = next((candidate for candidate in ("error", "failed", "skipped") if candidate in each), outcome)
             name = identity.plain(
                 text_of(feature.get("name")), text_of(scenario.get("name")), text_of(feature.get("uri"))
             )
-            said = next((text_of(result["error_message"]) for result in results if result.get("error_message")), "")
+            message = next((text_of(result["error_message"]) for result in results if result.get("error_message")), "")
             bad = outcome in {"failed", "error"}
             line = number_of(scenario.get("line"))
-            noted.test(name, outcome, failure.detail(name, said, said, line=line) if bad else None)
-    return noted
+            report.test(name, outcome, failure.detail(name, message, message, line=line) if bad else None)
+    return report
 
 
 def _gtest(root: dict[str, Any]) -> Tally:
-    noted = Tally("gtest")
+    report = Tally("gtest")
     for suite in _dicts(root.get("testsuites")):
-        for one in _dicts(suite.get("testsuite")):
-            name = identity.plain(text_of(one.get("classname")) or text_of(suite.get("name")), text_of(one.get("name")))
-            broken = list(_dicts(one.get("failures")))
-            ran = text_of(one.get("status")).upper() == "RUN" and text_of(one.get("result")).upper() != "SKIPPED"
+        for test in _dicts(suite.get("testsuite")):
+            name = identity.plain(
+                text_of(test.get("classname")) or text_of(suite.get("name")), text_of(test.get("name"))
+            )
+            broken = list(_dicts(test.get("failures")))
+            ran = text_of(test.get("status")).upper() == "RUN" and text_of(test.get("result")).upper() != "SKIPPED"
             outcome: Outcome = "failed" if broken else "passed" if ran else "skipped"
-            said = text_of(broken[0].get("failure")) if broken else ""
-            noted.test(name, outcome, failure.detail(name, said, said) if broken else None)
-    return noted
+            message = text_of(broken[0].get("failure")) if broken else ""
+            report.test(name, outcome, failure.detail(name, message, message) if broken else None)
+    return report
 
 
 _READERS: tuple[tuple[frozenset[str], Callable[[dict[str, Any]], Tally]], ...] = (
@@ -194,6 +198,6 @@ def read(root: object) -> Reading | None:
         for keys, reader in _READERS:
             if keys <= set(root):
                 return reader(root).reading()
-    if isinstance(root, list) and root and all(isinstance(one, dict) and "elements" in one for one in root):
+    if isinstance(root, list) and root and all(isinstance(feature, dict) and "elements" in feature for feature in root):
         return _cucumber(root).reading()
     return None

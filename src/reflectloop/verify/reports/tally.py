@@ -1,4 +1,4 @@
-"""Gathers what a report says into one Reading."""
+"""Collect the contents of a report into one Reading."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from reflectloop.verify.result import Counts, Detail, Kind, Outcome, Reading
 
 Severity = Literal["error", "warning", "info"]
 
-CUT = "report-cut"  # the rule of a detail that says the report itself is no good
-COLLECTION = "collection"  # the rule of a detail that says a test file could not be loaded
+CUT = "report-cut"  # rule of a detail that reports the report itself as incomplete
+COLLECTION = "collection"  # rule of a detail about a test file that could not be loaded
 MOST_DETAILS = 10_000
 _LONGEST_ERROR, _LONGEST_CONTEXT, _MOST_CONTEXT = 600, 2400, 14
 
-# The same name twice is one test with the worse of its outcomes.
+# From best to worst: a name reported twice is one test with the worse outcome.
 _WORSE: tuple[Outcome, ...] = ("skipped", "xfailed", "passed", "xpassed", "failed", "error")
 _FIELD: dict[Outcome, str] = {
     "passed": "passed",
@@ -50,16 +50,16 @@ def detail(
     grade: Severity = "error",
     test: str | None = None,
 ) -> Detail:
-    """A Detail of bounded size."""
-    kept = None
+    """Build a Detail with its texts cut to a bounded size."""
+    excerpt = None
     if context and context.strip():
-        kept = "\n".join(context.strip("\n").split("\n")[:_MOST_CONTEXT])[:_LONGEST_CONTEXT]
+        excerpt = "\n".join(context.strip("\n").split("\n")[:_MOST_CONTEXT])[:_LONGEST_CONTEXT]
     return Detail(
         file=file or None,
         line=line or None,
         column=column or None,
         error=" ".join(error.split("\n", 4)[:4]).strip()[:_LONGEST_ERROR],
-        context=kept,
+        context=excerpt,
         rule=rule or None,
         severity=grade,
         test=test,
@@ -67,6 +67,8 @@ def detail(
 
 
 class Tally:
+    """A builder that collects outcomes and details into one Reading."""
+
     def __init__(self, tool: str, kind: Kind = "test") -> None:
         self.tool = tool
         self.kind: Kind = kind
@@ -88,13 +90,13 @@ class Tally:
             self.details.append(problem)
 
     def cut(self, why: str) -> None:
-        """The report cannot be trusted to be whole."""
+        """Mark the report as incomplete, so that it is not trusted."""
         self.collected = False
-        self.details.insert(0, detail(f"the report is not whole: {why}", rule=CUT))
+        self.details.insert(0, detail(f"the report is incomplete: {why}", rule=CUT))
 
     def counts(self) -> Counts:
         return Counts(**self._counted)
 
     def reading(self, counts: Counts | None = None) -> Reading:
-        shown = counts if counts is not None else (self.counts() if self.kind == "test" else None)
-        return Reading(self.tool, self.kind, tuple(self.details), shown, self.tests, self.collected)
+        totals = counts if counts is not None else (self.counts() if self.kind == "test" else None)
+        return Reading(self.tool, self.kind, tuple(self.details), totals, self.tests, self.collected)

@@ -1,4 +1,4 @@
-"""Reads TAP, with subtests as node:test and others write them."""
+"""Read TAP, with subtests as node:test and others write them."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ _SUM = re.compile(r"^# (tests|pass|fail|skipped|todo|cancelled) (\d+)$", re.MULT
 _FIELD = re.compile(r"^\s+(?P<name>location|error|message|at|file|line|type|failureType): *(?P<value>.*)$")
 
 
-def looks(shown: str) -> bool:
-    if _BAIL.search(shown):
+def looks(text: str) -> bool:
+    """Return True if the text looks like TAP."""
+    if _BAIL.search(text):
         return True
-    return "ok " in shown and bool(_STARTS.search(shown)) and bool(_LOOKS.search(shown))
+    return "ok " in text and bool(_STARTS.search(text)) and bool(_LOOKS.search(text))
 
 
 class _Reader:
     def __init__(self) -> None:
-        self.tally = Tally("tap")
-        self.names: list[tuple[int, str]] = []  # the subtests we are in, by indentation
+        self.report = Tally("tap")
+        self.names: list[tuple[int, str]] = []  # the enclosing subtests, by indentation
         self.had_children: set[int] = set()
         self.planned: dict[int, int] = {}
-        self.seen: dict[int, int] = {}
+        self.counted: dict[int, int] = {}
 
     def go(self, lines: list[str]) -> None:
         for number, line in enumerate(lines):
@@ -42,43 +43,47 @@ class _Reader:
             elif plan := _PLAN.match(line):
                 self.planned[len(plan["indent"])] = int(plan["count"])
             elif point := _POINT.match(line):
-                if line.endswith("{"):  # what lies in it comes after it
+                if line.endswith("{"):  # its subtests follow it
                     self._enter(len(point["indent"]), point["name"].strip())
-                    self.seen[len(point["indent"])] = self.seen.get(len(point["indent"]), 0) + 1
+                    self.counted[len(point["indent"])] = self.counted.get(len(point["indent"]), 0) + 1
                 else:
                     self._point(point, lines, number)
 
     def _enter(self, indent: int, name: str) -> None:
-        self.names = [one for one in self.names if one[0] < indent]
+        self.names = [outer for outer in self.names if outer[0] < indent]
         self.names.append((indent, name))
 
     def _point(self, point: re.Match[str], lines: list[str], number: int) -> None:
         indent = len(point["indent"])
-        self.seen[indent] = self.seen.get(indent, 0) + 1
+        self.counted[indent] = self.counted.get(indent, 0) + 1
         parent = any(deep > indent for deep in self.had_children)
         self.had_children = {deep for deep in self.had_children if deep <= indent} | {indent}
-        name = point["name"].replace("\\#", "#").strip() or f"test {point['number'] or self.seen[indent]}"
-        scope = [told for deep, told in self.names if deep < indent]
-        whole = " > ".join([*scope, name])
-        self.names = [one for one in self.names if one[0] < indent]
+        name = point["name"].replace("\\#", "#").strip() or f"test {point['number'] or self.counted[indent]}"
+        scope = [outer_name for deep, outer_name in self.names if deep < indent]
+        full_name = " > ".join([*scope, name])
+        self.names = [outer for outer in self.names if outer[0] < indent]
         outcome = _outcome(point)
         if outcome != "failed":
             if not parent:
-                self.tally.test(whole, outcome)
+                self.report.test(full_name, outcome)
             return
-        said, text = _diagnostic(lines, number, indent)
-        if parent and ("subtest" in said.get("failureType", "") or "subtest" in said.get("error", "").lower()):
-            return  # it failed because one of those in it did, and that is told
-        location = re.match(r"(.+?):(\d+)(?::\d+)?$", said.get("location", said.get("at", "")))
+        fields, text = _diagnostic(lines, number, indent)
+        if parent and ("subtest" in fields.get("failureType", "") or "subtest" in fields.get("error", "").lower()):
+            return  # it failed because a subtest did, which is reported itself
+        location = re.match(r"(.+?):(\d+)(?::\d+)?$", fields.get("location", fields.get("at", "")))
         problem = failure.detail(
-            whole,
-            said.get("error") or said.get("message", ""),
+            full_name,
+            fields.get("error") or fields.get("message", ""),
             text,
             file=location[1] if location else None,
             line=int(location[2]) if location else None,
         )
-        if not parent or not self.tally.details or not (self.tally.details[-1].test or "").startswith(whole + " > "):
-            self.tally.test(whole, outcome, problem)
+        if (
+            not parent
+            or not self.report.details
+            or not (self.report.details[-1].test or "").startswith(full_name + " > ")
+        ):
+            self.report.test(full_name, outcome, problem)
 
 
 def _outcome(point: re.Match[str]) -> Outcome:
@@ -91,38 +96,39 @@ def _outcome(point: re.Match[str]) -> Outcome:
 
 
 def _diagnostic(lines: list[str], number: int, indent: int) -> tuple[dict[str, str], str]:
-    said: dict[str, str] = {}
-    kept: list[str] = []
+    """Return the fields and the text of the diagnostic block below a test line."""
+    fields: dict[str, str] = {}
+    block: list[str] = []
     for line in lines[number + 1 : number + 60]:
         if _POINT.match(line) or _PLAN.match(line) or _SUBTEST.match(line) or line.strip() == "...":
             break
-        kept.append(line[indent:])
+        block.append(line[indent:])
         if field := _FIELD.match(line):
-            said.setdefault(field["name"], field["value"].strip().strip("'\"").removesuffix("|-").strip())
-    if "error" in said and not said["error"]:
-        after = [line.strip() for line in kept if line.strip()]
+            fields.setdefault(field["name"], field["value"].strip().strip("'\"").removesuffix("|-").strip())
+    if "error" in fields and not fields["error"]:
+        after = [line.strip() for line in block if line.strip()]
         spot = next((place for place, line in enumerate(after) if line.startswith("error:")), -1)
-        said["error"] = " ".join(after[spot + 1 : spot + 3])
-    return said, "\n".join(kept)
+        fields["error"] = " ".join(after[spot + 1 : spot + 3])
+    return fields, "\n".join(block)
 
 
-def read(shown: str, lines: list[str]) -> Reading:
+def read(text: str, lines: list[str]) -> Reading:
     reader = _Reader()
     reader.go(lines)
-    noted = reader.tally
-    if bail := _BAIL.search(shown):
-        noted.cut(f"it bailed out:{bail[1]}")
+    report = reader.report
+    if bail := _BAIL.search(text):
+        report.cut(f"it bailed out:{bail[1]}")
     elif 0 not in reader.planned:
-        noted.cut("it has no plan line")
-    elif reader.planned[0] != reader.seen.get(0, 0):
-        noted.cut(f"{reader.planned[0]} tests were planned and {reader.seen.get(0, 0)} told")
-    sums = {name: int(number) for name, number in _SUM.findall(shown)}
+        report.cut("it has no plan line")
+    elif reader.planned[0] != reader.counted.get(0, 0):
+        report.cut(f"{reader.planned[0]} tests were planned and {reader.counted.get(0, 0)} reported")
+    sums = {name: int(number) for name, number in _SUM.findall(text)}
     if {"pass", "fail", "tests", "cancelled"} <= set(sums):
-        noted.tool = "node"
-        return noted.reading(_told(sums))
-    return noted.reading()
+        report.tool = "node"
+        return report.reading(_totals(sums))
+    return report.reading()
 
 
-def _told(sums: dict[str, int]) -> Counts:
+def _totals(sums: dict[str, int]) -> Counts:
     failed = sums["fail"] + sums.get("cancelled", 0)
     return Counts(passed=sums["pass"], failed=failed, skipped=sums.get("skipped", 0) + sums.get("todo", 0))

@@ -1,4 +1,4 @@
-"""What is known of tools by their name, or by how they write."""
+"""Recognise tools by name or by their output."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS: dict[Kind, str] = {
 }
 _KIND = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 
-# Who writes like this, where nothing else says it.
+# Output patterns that identify a tool when its name is unknown.
 _SIGNS: tuple[tuple[str, str], ...] = (
     (
         r"^Found \d+ errors? in \d+ files? \(checked |^Success: no issues found in |: error: .*  \[[a-z-]+\]$",
@@ -64,7 +64,7 @@ def kind_of(tool: str) -> Kind:
 
 
 def sample(lines: list[str]) -> str:
-    """Enough of a log to know who wrote it."""
+    """Return enough of a log to recognise the tool that wrote it."""
     some = lines if len(lines) <= 2 * _SAMPLE else lines[:_SAMPLE] + lines[-_SAMPLE:]
     return "\n".join(line[:_WIDTH] for line in some)
 

@@ -1,4 +1,4 @@
-"""Sets an exit code beside what a report says, and judges: what is unclear is never a pass."""
+"""Judge a check by its exit code together with its report; an unclear result is never a pass."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from reflectloop.verify.reports.tally import CUT
 from reflectloop.verify.reports.words import Verdict
 from reflectloop.verify.result import Counts, Detail, Kind, Reading, Type, VerificationResult
 
-_NONE_COLLECTED = 5  # of pytest, and since 3.12 of unittest
-_NOT_RUNNABLE = 126  # from here on a shell's exit codes have a meaning of their own
+_NONE_COLLECTED = 5  # exit code of pytest, and of unittest since 3.12
+_NOT_RUNNABLE = 126  # from here on, exit codes have a special meaning in shells
 _SIGNALLED = 128
 _LAST_SIGNAL = 64
 _TYPE: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build_failure"}
@@ -20,7 +20,7 @@ _NONE_RUN_TOOLS = {"pytest", "unittest"}
 
 
 class Case(NamedTuple):
-    """All there is to judge by."""
+    """All the evidence about one run of a check."""
 
     reading: Reading | None
     exit_code: int | None
@@ -55,7 +55,7 @@ def judge(
     log: str = "",
     log_path: str | None = None,
 ) -> VerificationResult:
-    """What came of a check: by its report, else by its log, and never against its exit code."""
+    """Judge a check by its report, or by its log without one; a failing exit code is never a pass."""
     known = reading or (recognise.read(log, tool=tool) if log else None)
     case = Case(
         known,
@@ -85,7 +85,7 @@ def judge(
 
 
 def _verdict(case: Case) -> Verdict:
-    """Each rule looks in turn; the first that knows decides."""
+    """Return the verdict of the first rule that applies."""
     for rule in (
         _late,
         _counted_in_exit_code,
@@ -93,7 +93,7 @@ def _verdict(case: Case) -> Verdict:
         _absent,
         _unread,
         _untested,
-        _not_whole,
+        _incomplete,
         _tested,
         _complained,
     ):
@@ -107,7 +107,7 @@ def _late(case: Case) -> Verdict | None:
 
 
 def _counted_in_exit_code(case: Case) -> Verdict | None:
-    """Some runners exit with the number of failures, which may look like a signal or a missing command."""
+    """Recognise runners that exit with the number of failures, which may look like a signal or a missing command."""
     collected = case.reading is not None and case.reading.collected
     if collected and (case.exit_code or 0) >= _NOT_RUNNABLE and case.exit_code == min(case.failures, 255):
         return words.tests_failed(case.counts, case.details)
@@ -128,7 +128,7 @@ def _signalled(case: Case) -> Verdict | None:
 
 def _absent(case: Case) -> Verdict | None:
     if case.reading and (case.reading.tests or case.failures or case.counts.passed):
-        return None  # it ran: whatever its output says of things not found, it says of others
+        return None  # it ran, so "not found" in its output is about something else
     name = missing.tool(case.exit_code, case.log, case.command, case.tool)
     return words.absent(name) if name else None
 
@@ -148,7 +148,7 @@ def _unread(case: Case) -> Verdict | None:
 
 
 def _untested(case: Case) -> Verdict | None:
-    """Tests were to run, and what was read tells of none: a warning in a log is no result."""
+    """Reject a test run whose report contains no test results; a warning in a log is not a result."""
     if case.kind != "test" or case.reading is None or case.reading.counts is not None:
         return None
     if case.reading.kind == "build" and case.exit_code and case.details:
@@ -156,14 +156,14 @@ def _untested(case: Case) -> Verdict | None:
     return words.without_result(case.tool, case.exit_code)
 
 
-def _whole(case: Case) -> bool:
-    return not any(one.rule == CUT for one in case.details)
+def _is_complete(case: Case) -> bool:
+    return not any(item.rule == CUT for item in case.details)
 
 
-def _not_whole(case: Case) -> Verdict | None:
+def _incomplete(case: Case) -> Verdict | None:
     if case.reading is None or case.reading.collected:
         return None
-    if not _whole(case):
+    if not _is_complete(case):
         return words.cut(case.tool, case.details)
     if case.reading.kind == "build":
         return words.not_built(case.tool, case.details)
@@ -175,7 +175,9 @@ def _tested(case: Case) -> Verdict | None:
         return None
     if case.failures:
         return words.tests_failed(case.counts, case.details)
-    ran = case.counts.passed + case.counts.xfailed or sum(one == "xfailed" for one in case.reading.tests.values())
+    ran = case.counts.passed + case.counts.xfailed or sum(
+        outcome == "xfailed" for outcome in case.reading.tests.values()
+    )
     if not ran:
         return words.all_skipped(case.counts) if case.counts.skipped else words.no_tests(case.tool)
     if case.exit_code == _NONE_COLLECTED and case.tool in _NONE_RUN_TOOLS:
@@ -187,12 +189,12 @@ def _complained(case: Case) -> Verdict | None:
     if case.reading is None or case.reading.counts is not None:
         return None
     if case.exit_code == 0 and case.kind in ("build", "custom"):
-        return None  # whatever it warned of, it was made
-    wrong = [one for one in case.details if one.severity == "error"]
-    if case.exit_code == 0 and not wrong:
+        return None  # the build succeeded despite the warnings
+    errors = [item for item in case.details if item.severity == "error"]
+    if case.exit_code == 0 and not errors:
         return None
-    counted = {"error"} if case.reading.kind == "build" else {"error", "warning"}  # a build may warn and be well
-    if case.exit_code is None and not [one for one in case.details if one.severity in counted]:
+    counted = {"error"} if case.reading.kind == "build" else {"error", "warning"}  # warnings do not fail a build
+    if case.exit_code is None and not [item for item in case.details if item.severity in counted]:
         return None
     if not case.details:
         return words.failed_unread(case.tool, case.exit_code or 0, case.kind, case.log)
