@@ -1,4 +1,4 @@
-"""Knows what judges work: which files are protected, why, and which of their changes count."""
+"""Decide which files judge the work and so are protected, why, and which changes to them count."""
 
 from reflectloop.verify.protected.changes import restored, serves_tests
 from reflectloop.verify.protected.paths import Guard, dependencies, guard, is_test

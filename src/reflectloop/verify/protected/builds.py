@@ -1,4 +1,4 @@
-"""Reads of CMake, Maven, Gradle and Vite files, by text, the commands and blocks that steer checks."""
+"""Extract from CMake, Maven, Gradle and Vite files, by text, the commands and blocks that control checks."""
 
 from __future__ import annotations
 
@@ -31,35 +31,36 @@ _GRADLE_LINE = re.compile(
 _VITE_TEST = re.compile(r"\btest\s*:\s*\{")
 
 
-def _numbered(kind: str, found: Iterable[str]) -> dict[str, object]:
+def _numbered(kind: str, items: Iterable[str]) -> dict[str, object]:
+    """Count equal items, under keys that begin with their kind."""
     counted: dict[str, object] = {}
-    for each in found:
-        key = f"{kind} {' '.join(each.split())}"
+    for item in items:
+        key = f"{kind} {' '.join(item.split())}"
         counted[key] = int(str(counted.get(key, 0))) + 1
     return counted
 
 
 def cmake(text: str) -> dict[str, object]:
-    """The commands about tests, each with the conditions it stands under."""
+    """Return the commands about tests, each with the conditions around it."""
     conditions: list[str] = []
-    kept: list[str] = []
-    for name, words in _CMAKE_COMMAND.findall(_CMAKE_COMMENT.sub("", text)):
+    commands: list[str] = []
+    for name, arguments in _CMAKE_COMMAND.findall(_CMAKE_COMMENT.sub("", text)):
         lowered = name.lower()
         if lowered in {"if", "while", "foreach", "function", "macro"}:
-            conditions.append(words)
+            conditions.append(arguments)
         elif lowered.startswith("end") and conditions:
             conditions.pop()
         elif lowered in {"else", "elseif"} and conditions:
-            conditions[-1] += f" {lowered} {words}"
-        elif _steers(lowered, words):
-            kept.append(" if ".join((f"{lowered}({words})", *conditions)))
-    return _numbered("command", kept)
+            conditions[-1] += f" {lowered} {arguments}"
+        elif _steers(lowered, arguments):
+            commands.append(" if ".join((f"{lowered}({arguments})", *conditions)))
+    return _numbered("command", commands)
 
 
-def _steers(name: str, words: str) -> bool:
-    if name == "return" or _CMAKE_SWITCH.match(f"{name}({words}"):
+def _steers(name: str, arguments: str) -> bool:
+    if name == "return" or _CMAKE_SWITCH.match(f"{name}({arguments}"):
         return True
-    return bool(_CMAKE_STEERS.fullmatch(name) and _CMAKE_ABOUT_TESTS.search(name + words))
+    return bool(_CMAKE_STEERS.fullmatch(name) and _CMAKE_ABOUT_TESTS.search(name + arguments))
 
 
 def maven(text: str) -> dict[str, object]:
@@ -68,12 +69,12 @@ def maven(text: str) -> dict[str, object]:
     plugins = [inner for inner, closed, _ in pieces[1:] if closed and _XML_JUDGES.search(inner)]
     rest = pieces[0][0] + "".join(after if closed else inner for inner, closed, after in pieces[1:])
     switches = {f"property {name}": value.strip() for name, value in _XML_SWITCH.findall(rest) if "version" not in name}
-    without_versions = [re.sub(r"<version>[^<]*</version>", "", each) for each in plugins]
+    without_versions = [re.sub(r"<version>[^<]*</version>", "", plugin) for plugin in plugins]
     return {**_numbered("plugin", without_versions), **switches}
 
 
 def without_comments(text: str) -> str:
-    return _CODE_COMMENT.sub(lambda found: found[1] or " ", text)
+    return _CODE_COMMENT.sub(lambda match: match[1] or " ", text)
 
 
 def gradle(text: str) -> dict[str, object]:
@@ -91,9 +92,10 @@ def vite(text: str) -> dict[str, object]:
 
 
 def _closing(text: str, start: int) -> int:
+    """Return the index after the brace that closes the block, or the end of the text."""
     depth = 1
-    for found in re.finditer(r"[{}]", text[start:]):
-        depth += 1 if found[0] == "{" else -1
+    for brace in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if brace[0] == "{" else -1
         if depth == 0:
-            return start + found.end()
+            return start + brace.end()
     return len(text)

@@ -1,4 +1,4 @@
-"""Says of a change whether the sealed tree takes base's version, and whether the patch's own tests need the new one."""
+"""Decide whether the sealed tree takes a file from base, and whether the patch's tests need the new version."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ _RUNS = ("100755", "120000")
 
 
 def restored(change: Change) -> bool:
-    """Whether the sealed tree takes this file as it was in base."""
-    found = guard(change.path)
-    if found is None:
+    """Return True if the sealed tree takes this file from base."""
+    protection = guard(change.path)
+    if protection is None:
         return False
-    if found.kind == "shadow":
+    if protection.kind == "shadow":
         return shades(change)
-    return steering_differs(change) if found.mixed else True
+    return steering_differs(change) if protection.mixed else True
 
 
 def shades(change: Change) -> bool:
-    """A module hides another only where it is new, a tool only where it can be started."""
+    """Return True if the file hides a module or a tool: a module must be new, a tool executable or on PATH."""
     if shadowed(change.path):
         return change.before is None
     return on_path(change.path) or change.mode_after in _RUNS or change.mode_before in _RUNS
 
 
 def steering_differs(change: Change) -> bool:
-    """Whether the part of a mixed file that steers checks is another one; one that cannot be read is."""
+    """Return True if the part of a mixed file that controls checks changed or cannot be read."""
     before, after = part(change.path, change.before), part(change.path, change.after)
     return before is None or after is None or before != after
 
 
 def serves_tests(change: Change) -> bool:
-    """Whether the new version is laid in when only the patch's own tests are run."""
-    found = guard(change.path)
-    if found is None or change.after is None or (change.before is None and shadowed(change.path)):
+    """Return True if the new version is used when only the patch's tests run."""
+    protection = guard(change.path)
+    if protection is None or change.after is None or (change.before is None and shadowed(change.path)):
         return False
-    if found.kind == "hook":
+    if protection.kind == "hook":
         name = change.path.rpartition("/")[2]
         return name == "conftest.py" and not beyond_fixtures(change.before, change.after)
-    return found.kind in {"test", "fixture", "snapshot"} and change.mode_after != "120000"
+    return protection.kind in {"test", "fixture", "snapshot"} and change.mode_after != "120000"

@@ -1,4 +1,4 @@
-"""Says what of a conftest.py goes beyond plain fixtures."""
+"""Find what in a conftest.py goes beyond plain fixtures."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Beyond(NamedTuple):
-    """A statement new in the file that does more than offer a fixture."""
+    """A new statement that does more than define a fixture."""
 
     line: int
     what: str
-    grave: bool = True  # could force success; else it only acts on tests as any change would
+    grave: bool = True  # could force tests to pass; otherwise it affects them like any other change
 
 
 def parsed(data: bytes | None) -> ast.Module | None:
-    """The module, or None where Python would not read it either."""
+    """Return the parsed module, an empty one for no data, or None if Python cannot parse it."""
     if data is None:
         return ast.Module(body=[], type_ignores=[])
     try:
@@ -28,7 +28,7 @@ def parsed(data: bytes | None) -> ast.Module | None:
 
 
 def _by_value(module: ast.Module) -> ast.Module:
-    """`u'a'` is the value that `'a'` is, and is spelled the same."""
+    """Drop the `u` prefix of strings, since `u'a'` and `'a'` are the same value."""
     for node in ast.walk(module):
         if isinstance(node, ast.Constant):
             node.kind = None
@@ -36,24 +36,24 @@ def _by_value(module: ast.Module) -> ast.Module:
 
 
 def beyond_fixtures(before: bytes | None, after: bytes | None) -> list[Beyond]:
-    """What the new version has at its top that the old one had not, other than fixtures, imports and plain values."""
+    """Return new top-level statements other than fixtures, imports and plain values."""
     old, new = parsed(before), parsed(after)
     if new is None or old is None:
         return [Beyond(1, "cannot be read as Python")]
     try:
         return _compared(old, new)
     except RecursionError:
-        return [Beyond(1, "is nested too deep to be read")]
+        return [Beyond(1, "is nested too deeply to be read")]
 
 
 def _compared(old: ast.Module, new: ast.Module) -> list[Beyond]:
-    known = {_said(each) for each in _top(old.body)}
-    kept = {_said(each) for each in _top(new.body)}
-    added = [each for each in _top(new.body) if _said(each) not in known]
-    removed = [each for each in _top(old.body) if _said(each) not in kept]
+    known = {_source(statement) for statement in _top(old.body)}
+    current = {_source(statement) for statement in _top(new.body)}
+    added = [statement for statement in _top(new.body) if _source(statement) not in known]
+    removed = [statement for statement in _top(old.body) if _source(statement) not in current]
     beyond = list(_beyond(added))
-    said = {each.line for each in beyond}
-    return [*beyond, *(each for each in _lost(removed, new) if each.line not in said)]
+    lines = {statement.line for statement in beyond}
+    return [*beyond, *(statement for statement in _lost(removed, new) if statement.line not in lines)]
 
 
 def _top(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -62,7 +62,7 @@ def _top(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
             yield statement
 
 
-def _said(statement: ast.stmt) -> str:
+def _source(statement: ast.stmt) -> str:
     return ast.unparse(statement)
 
 
@@ -74,7 +74,7 @@ def _beyond(added: Iterable[ast.stmt]) -> Iterator[Beyond]:
 
 
 def _reach(statement: ast.stmt) -> str | None:
-    """Why a new statement is more than a fixture, or None where it is not."""
+    """Return why a new statement is more than a fixture, or None."""
     if isinstance(statement, ast.Import | ast.ImportFrom):
         return None if not _stars(statement) else "imports everything from another module"
     if isinstance(statement, Function):
@@ -82,20 +82,30 @@ def _reach(statement: ast.stmt) -> str | None:
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         return _assignment(statement)
     if isinstance(statement, ast.ClassDef):
-        return None if not _deed(statement) else f"defines {statement.name}, which calls {_deed(statement)}"
+        return (
+            None
+            if not _dangerous_call(statement)
+            else f"defines {statement.name}, which calls {_dangerous_call(statement)}"
+        )
     if _imports_only(statement):
         return None
     return f"runs `{_short(statement)}` when loaded"
 
 
 def _imports_only(statement: ast.stmt) -> bool:
-    """`if TYPE_CHECKING:` and `try:` around imports."""
+    """Return True for `if TYPE_CHECKING:` and `try:` blocks that contain only imports and plain values."""
     if not isinstance(statement, ast.If | ast.Try):
         return False
     handlers = statement.handlers if isinstance(statement, ast.Try) else []
-    inner = [*statement.body, *statement.orelse, *(each for handler in handlers for each in handler.body)]
+    inner = [
+        *statement.body,
+        *statement.orelse,
+        *(inner_statement for handler in handlers for inner_statement in handler.body),
+    ]
     return all(
-        isinstance(each, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass) and not _reach_of(each) for each in inner
+        isinstance(inner_statement, ast.Import | ast.ImportFrom | ast.Assign | ast.Pass)
+        and not _reach_of(inner_statement)
+        for inner_statement in inner
     )
 
 
@@ -104,21 +114,21 @@ def _reach_of(statement: ast.stmt) -> str | None:
 
 
 def _stars(statement: ast.Import | ast.ImportFrom) -> bool:
-    return any(each.name == "*" for each in statement.names)
+    return any(alias.name == "*" for alias in statement.names)
 
 
 def _function(function: Function) -> str | None:
     if function.name.startswith("pytest_"):
         return f"defines the hook {function.name}"
-    decorators = [ast.unparse(each) for each in function.decorator_list]
-    fixture = any(is_fixture(each) for each in decorators)
-    if any("autouse=True" in each for each in decorators):
-        return f"defines the fixture {function.name}, which acts on every test by itself"
-    if any("hookimpl" in each or "hookspec" in each for each in decorators):
+    decorators = [ast.unparse(decorator) for decorator in function.decorator_list]
+    fixture = any(is_fixture(decorator) for decorator in decorators)
+    if any("autouse=True" in decorator for decorator in decorators):
+        return f"defines the fixture {function.name}, which applies to every test automatically"
+    if any("hookimpl" in decorator or "hookspec" in decorator for decorator in decorators):
         return f"defines the hook {function.name}"
-    if deed := _deed(function):
-        return f"defines {function.name}, which calls {deed}"
-    if fixture or all(each.partition("(")[0].rpartition(".")[2] in _PLAIN for each in decorators):
+    if dangerous := _dangerous_call(function):
+        return f"defines {function.name}, which calls {dangerous}"
+    if fixture or all(decorator.partition("(")[0].rpartition(".")[2] in _PLAIN for decorator in decorators):
         return None
     return f"defines {function.name} under `@{decorators[0][:60]}`"
 
@@ -127,7 +137,7 @@ def is_fixture(decorator: str) -> bool:
     return decorator.partition("(")[0].rpartition(".")[2] in {"fixture", "yield_fixture"}
 
 
-_DEEDS = (
+_DANGEROUS_CALLS = (
     "os._exit",
     "sys.exit",
     "pytest.skip",
@@ -143,16 +153,17 @@ _RUNNER = ("pytest", "_pytest", "unittest", "pluggy")
 _PLAIN = frozenset({"contextmanager", "asynccontextmanager", "cache", "lru_cache", "wraps", "overload", "dataclass"})
 
 
-def _deed(definition: ast.stmt) -> str | None:
+def _dangerous_call(definition: ast.stmt) -> str | None:
+    """Return the first call or assignment in the definition that could force tests to pass, or None."""
     for node in ast.walk(definition):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_DEEDS):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(_DANGEROUS_CALLS):
             return ast.unparse(node.func)
-        if isinstance(node, ast.Assign) and any(_of_runner(target) for target in node.targets):
+        if isinstance(node, ast.Assign) and any(_belongs_to_runner(target) for target in node.targets):
             return ast.unparse(node.targets[0])
     return None
 
 
-def _of_runner(target: ast.expr) -> bool:
+def _belongs_to_runner(target: ast.expr) -> bool:
     return isinstance(target, ast.Attribute) and ast.unparse(target).split(".")[0] in (
         *_RUNNER,
         "builtins",
@@ -173,8 +184,8 @@ def _assignment(statement: ast.Assign | ast.AnnAssign) -> str | None:
 
 
 def _lost(removed: Iterable[ast.stmt], new: ast.Module) -> Iterator[Beyond]:
-    """A fixture, import or value that is gone or another one now acts on the tests that stay as they are."""
-    names = {each.name: each.lineno for each in new.body if isinstance(each, Function | ast.ClassDef)}
+    """Yield removed or changed fixtures and values, since they affect the tests that did not change."""
+    names = {node.name: node.lineno for node in new.body if isinstance(node, Function | ast.ClassDef)}
     for statement in removed:
         if isinstance(statement, Function | ast.ClassDef) and statement.name in names:
             yield Beyond(names[statement.name], f"changes {statement.name}", grave=statement.name.startswith("pytest_"))

@@ -1,4 +1,4 @@
-"""Reads of a Makefile or justfile the targets that run checks, and what they depend on."""
+"""Extract from a Makefile or justfile the targets that run checks, and what they depend on."""
 
 from __future__ import annotations
 
@@ -10,30 +10,35 @@ from reflectloop.verify.protected.packages import JUDGING_NAME, RUNS_CHECKS
 _VARIABLE = re.compile(r"^(?:export\s+|override\s+)?([\w.-]+)\s*(?:[:?+!]|::)?=\s*(.*)$")
 _RULE = re.compile(r"^@?([^:=\t#]+?)\s*::?(?!=)\s*(.*)$")
 _USED = re.compile(r"\$[({]([\w.-]+)|\{\{\s*([\w-]+)")
-# What acts on every recipe, whichever target it belongs to.
+# Variables and lines that affect every recipe.
 _GLOBAL = re.compile(r"^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|PATH|\.DEFAULT_GOAL|BASH_ENV|ENV|PYTEST_ADDOPTS|PYTHONPATH)$")
 _GLOBAL_LINE = re.compile(r"^-?(?:s?include|export|unexport|import|set|mod)\b|^\.(?:IGNORE|ONESHELL|POSIX|SILENT)\b")
 
 
 class Rule(NamedTuple):
+    """The prerequisites and the recipe of one target."""
+
     needs: tuple[str, ...]
     recipe: tuple[str, ...]
 
 
 class Book(NamedTuple):
+    """The rules and variables of a makefile, and the lines that affect every recipe."""
+
     rules: dict[str, Rule]
     variables: dict[str, str]
     everywhere: list[str]
 
 
 def steering(text: str) -> dict[str, object]:
+    """Return the targets, variables and lines that control checks."""
     book = _read(text)
-    wanted = _reached(book, {name for name, rule in book.rules.items() if _judges(name, rule)})
-    found: dict[str, object] = {f"target {name}": _said(book.rules[name]) for name in sorted(wanted)}
+    wanted = _with_prerequisites(book, {name for name, rule in book.rules.items() if _judges(name, rule)})
+    parts: dict[str, object] = {f"target {name}": _comparable(book.rules[name]) for name in sorted(wanted)}
     used = _used(book, wanted)
-    found.update({f"variable {name}": book.variables[name] for name in sorted(used)})
-    found.update({f"line {line}": True for line in book.everywhere})
-    return found
+    parts.update({f"variable {name}": book.variables[name] for name in sorted(used)})
+    parts.update({f"line {line}": True for line in book.everywhere})
+    return parts
 
 
 def _read(text: str) -> Book:
@@ -53,14 +58,14 @@ def _take(line: str, book: Book) -> list[str]:
     bare = line.partition(" #")[0].rstrip()
     if _GLOBAL_LINE.match(bare):
         book.everywhere.append(bare)
-    if set_ := _VARIABLE.match(bare):
-        book.variables[set_[1]] = (book.variables.get(set_[1], "") + " " + set_[2]).strip()
+    if assignment := _VARIABLE.match(bare):
+        book.variables[assignment[1]] = (book.variables.get(assignment[1], "") + " " + assignment[2]).strip()
         return []
-    found = _RULE.match(bare)
-    if not found or bare.startswith((".PHONY", ".DEFAULT_GOAL")):
+    match = _RULE.match(bare)
+    if not match or bare.startswith((".PHONY", ".DEFAULT_GOAL")):
         return []
-    needs, _, inline = found[2].partition(";")
-    targets = found[1].split()
+    needs, _, inline = match[2].partition(";")
+    targets = match[1].split()
     for name in targets:
         old = book.rules.get(name, Rule((), ()))
         recipe = (*old.recipe, inline.strip()) if inline.strip() else old.recipe
@@ -72,7 +77,8 @@ def _judges(name: str, rule: Rule) -> bool:
     return bool(JUDGING_NAME.search(name) or any(RUNS_CHECKS.search(line) for line in rule.recipe))
 
 
-def _reached(book: Book, wanted: set[str]) -> set[str]:
+def _with_prerequisites(book: Book, wanted: set[str]) -> set[str]:
+    """Add to the wanted targets all that they depend on."""
     waiting = list(wanted)
     while waiting:
         for need in book.rules[waiting.pop()].needs:
@@ -82,12 +88,13 @@ def _reached(book: Book, wanted: set[str]) -> set[str]:
     return wanted
 
 
-def _said(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Without what only speaks: `@echo` lines change nothing."""
+def _comparable(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the rule without plain `@echo` lines, which change nothing."""
     return tuple(sorted(rule.needs)), tuple(line for line in rule.recipe if not re.match(r"@?echo\b[^;&|]*$", line))
 
 
 def _used(book: Book, wanted: set[str]) -> set[str]:
+    """Return the variables that the wanted targets use, directly or through other variables."""
     waiting = [line for name in wanted for line in (*book.rules[name].recipe, *book.rules[name].needs)]
     used = {name for name in book.variables if _GLOBAL.match(name)}
     while waiting:

@@ -1,4 +1,4 @@
-"""Names and folders by which a file is known to judge work; data only."""
+"""Names and folders by which a file is recognised as judging the work; data only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def words(text: str) -> tuple[str, ...]:
-    """A table of words, read as text."""
+    """Split a table of names that is written as text."""
     return tuple(text.split())
 
 
@@ -19,7 +19,7 @@ ARTEFACT_FOLDERS = frozenset(
     )
 )
 ARTEFACT_FILES = words("*.pyc *.pyo *.egg-link .coverage .coverage.* *.tsbuildinfo .eslintcache")
-# What git, an interpreter or a runner starts by itself, before or around the checks.
+# Files that git, an interpreter or a runner loads automatically, before or around the checks.
 HOOK_FOLDERS = frozenset(words(".git-hooks .githooks .husky githooks"))
 HOOK_FILES = words(
     "conftest.py sitecustomize.py usercustomize.py *.pth .pre-commit-config.y*ml .pre-commit-hooks.y*ml "
@@ -67,7 +67,7 @@ TEST_FOLDERS = frozenset(
         "functional_tests integration-tests integrationtest androidtest commontest jvmtest testing_tests"
     )
 )
-# A whole file whose name alone makes some runner collect it, whatever folder it lies in.
+# Files that some runner collects by name alone, in any folder.
 TEST_FILES = words(
     "test_*.py *_test.py tests.py test.py *.test.[jt]s *.test.[jt]sx *.test.[cm][jt]s *.spec.[jt]s *.spec.[jt]sx "
     "*.spec.[cm][jt]s *.test-d.ts *.test.vue *.test.svelte *.cy.[jt]s *.cy.[jt]sx *-test.[jt]s *-test.[cm]js "
@@ -78,7 +78,7 @@ TEST_FILES = words(
     "*_test.exs *_test.dart *_test.zig *tests.swift *test.swift *_test.lua *_spec.lua *_test.clj *.t *_test.sh "
     "test_*.sh *tests.cs"
 )
-# `*it.java` and kin must not catch `Unit.java`: for these the case of the name decides.
+# `*it.java` must not match `Unit.java`, so these patterns are case-sensitive.
 CAPITAL_FILES = words("*IT.java *Test.* *Tests.* *TestCase.* *Spec.* *Suite.*")
 CAPITAL_ENDINGS = words("java kt scala groovy php cs swift")
 CODE_ENDINGS = frozenset(
@@ -87,7 +87,7 @@ CODE_ENDINGS = frozenset(
         "bats cs fs vb exs ex dart zig swift lua clj sh bash t pl pm hs ml r jl"
     )
 )
-# Runner configuration read whole: nothing else is said there.
+# Runner configuration files with no other content.
 RUNNER_FILES = words(
     "pytest.ini .pytest.ini pytest.toml .pytest.toml noxfile.py .coveragerc .coveragerc.toml tox.toml "
     "jest.config.* jest-*.config.* jest.preset.* vitest.config.* vitest.workspace.* .mocharc* mocha.opts "
@@ -112,7 +112,7 @@ LINT_FILES = words(
     "_typos.toml .semgrepignore .semgrep.y*ml sonar-project.properties .credo.exs .swiftlint.yml "
     "analysis_options.yaml"
 )
-# Files that steer checks with one part and say other things with the rest.
+# Files of which only a part controls checks.
 MIXED_RUNNER_FILES = words(
     "pyproject.toml setup.cfg tox.ini package.json cargo.toml cmakelists.txt cmakepresets.json pom.xml "
     "build.gradle build.gradle.kts composer.json vite.config.* makefile gnumakefile *.mk makefile.* justfile "

@@ -1,4 +1,4 @@
-"""Reads of a package's description the scripts and keys that steer checks."""
+"""Extract from a package.json the scripts and keys that control checks."""
 
 from __future__ import annotations
 
@@ -50,16 +50,17 @@ _KEYS = (
 
 
 def steering(document: Mapping[str, object]) -> dict[str, object]:
-    """The scripts that judge, those they call, the keys of runners and linters, and commands named like tools."""
-    kept: dict[str, object] = {key: document[key] for key in _KEYS if key in document}
+    """Return what controls checks: scripts that run checks, scripts they call, runner keys, tool-like commands."""
+    parts: dict[str, object] = {key: document[key] for key in _KEYS if key in document}
     scripts = document.get("scripts")
-    kept["scripts"] = judging_scripts(scripts) if isinstance(scripts, dict) else {}
+    parts["scripts"] = judging_scripts(scripts) if isinstance(scripts, dict) else {}
     bins = document.get("bin")
-    kept["bin"] = shims(bins) if isinstance(bins, dict) else {}
-    return kept
+    parts["bin"] = shims(bins) if isinstance(bins, dict) else {}
+    return parts
 
 
 def judging_scripts(scripts: Mapping[str, object]) -> dict[str, object]:
+    """Return the scripts that run checks, and the scripts they call."""
     wanted = {key for key, command in scripts.items() if _judges(key, str(command))}
     waiting = list(wanted)
     while waiting:
@@ -75,12 +76,12 @@ def _judges(name: str, command: str) -> bool:
 
 
 def _calls(command: str) -> list[str]:
-    found = (first or second for first, second in _CALLED.findall(command))
-    return [word for each in found for word in each.split()]
+    calls = (first or second for first, second in _CALLED.findall(command))
+    return [word for call in calls for word in call.split()]
 
 
 def shims(commands: Mapping[str, object]) -> dict[str, object]:
-    """Commands a package would install under the name of a tool."""
+    """Return the commands that a package would install under the name of a tool."""
     return {name: command for name, command in commands.items() if name in names.TOOLS}
 
 
@@ -89,6 +90,6 @@ _JSON_COMMA = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])')
 
 
 def without_comments(text: str) -> str:
-    """JSON as configuration files have it, made plain: no comments, no comma before a closing bracket."""
-    plain = _JSON_PIECE.sub(lambda found: found[0] if found[0].startswith('"') else " ", text)
-    return _JSON_COMMA.sub(lambda found: found[0] if found[0].startswith('"') else "", plain)
+    """Return plain JSON from a configuration file: no comments, no comma before a closing bracket."""
+    plain = _JSON_PIECE.sub(lambda match: match[0] if match[0].startswith('"') else " ", text)
+    return _JSON_COMMA.sub(lambda match: match[0] if match[0].startswith('"') else "", plain)

@@ -1,4 +1,4 @@
-"""Reads of a configuration file the part that steers checks, as dotted keys and values."""
+"""Extract from a configuration file the part that controls checks, as dotted keys and values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _STRICTNESS = re.compile(r"(?i)strict|^no[A-Z]|check|allow|isolated|exact|useUnk
 
 
 def part(path: str, data: bytes | None) -> Part | None:
-    """What of this file steers checks; None where it cannot be read, an empty part where there is no file."""
+    """Return the part of this file that controls checks.
+
+    The part is empty if there is no file, and None if it cannot be read.
+    """
     if data is None:
         return {}
     reader = _reader(path.rpartition("/")[2].lower())
@@ -53,7 +56,7 @@ def _reader(name: str) -> Callable[[str], Part]:
 
 
 def flat(value: object, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Every leaf under its dotted key; a list is a leaf."""
+    """Yield every leaf under its dotted key; a list is a leaf."""
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
             yield from flat(inner, f"{prefix}.{key}" if prefix else str(key))
@@ -62,13 +65,13 @@ def flat(value: object, prefix: str = "") -> Iterator[tuple[str, object]]:
 
 
 def lines(text: str) -> Part:
-    """A file in no known form: its lines, without comments and blanks, each a key of its own."""
-    kept = (line.strip() for line in text.splitlines())
-    found: dict[str, object] = {}
-    for line in kept:
+    """Count the lines of a file in no known format, without comments and blank lines."""
+    stripped = (line.strip() for line in text.splitlines())
+    counts: dict[str, object] = {}
+    for line in stripped:
         if line and not line.startswith(("#", "//", ";", "*", "/*")):
-            found[line] = str(int(str(found.get(line, 0))) + 1)
-    return found
+            counts[line] = str(int(str(counts.get(line, 0))) + 1)
+    return counts
 
 
 def _toml(text: str) -> Part:
@@ -83,7 +86,7 @@ def _pyproject(text: str) -> Part:
         if name not in steering and isinstance(table, dict):
             steering[name] = {key: inner for key, inner in table.items() if key in _TASKS}
     project = document.get("project", {})
-    plugins = {key: each for key, each in project.get("entry-points", {}).items() if key.startswith("pytest")}
+    plugins = {key: entry for key, entry in project.get("entry-points", {}).items() if key.startswith("pytest")}
     steering["entry-points"] = plugins
     steering["commands-named-like-tools"] = packages.shims(project.get("scripts", {}))
     if "backend-path" in document.get("build-system", {}):
@@ -96,9 +99,9 @@ def _steers(name: str) -> bool:
 
 
 def _named(name: str, table: object) -> object:
-    """Under `pytest`, what other files say without `ini_options`."""
+    """Return pytest's table with `ini_options` merged in, as other files write it; any other table unchanged."""
     if name == "pytest" and isinstance(table, dict) and isinstance(table.get("ini_options"), dict):
-        return {**{key: each for key, each in table.items() if key != "ini_options"}, **table["ini_options"]}
+        return {**{key: value for key, value in table.items() if key != "ini_options"}, **table["ini_options"]}
     return table
 
 
@@ -118,10 +121,10 @@ def _section(name: str) -> str:
 
 
 def _coveragerc(text: str) -> Part:
-    return {f"coverage.{key}": value for key, value in _whole_ini(text).items()}
+    return {f"coverage.{key}": value for key, value in _full_ini(text).items()}
 
 
-def _whole_ini(text: str) -> Part:
+def _full_ini(text: str) -> Part:
     reader = configparser.RawConfigParser(strict=False, allow_no_value=True)
     reader.read_string(text)
     return {f"{_section(name)}.{key}": value for name in reader.sections() for key, value in reader.items(name)}
@@ -134,11 +137,11 @@ def _json(text: str) -> Part:
 def _tsconfig(text: str) -> Part:
     document = json.loads(packages.without_comments(text))
     options = document.get("compilerOptions", {})
-    kept: dict[str, object] = {
+    parts: dict[str, object] = {
         key: document[key] for key in ("include", "exclude", "files", "extends") if key in document
     }
-    kept["compilerOptions"] = {key: each for key, each in options.items() if _STRICTNESS.search(key)}
-    return dict(flat(kept))
+    parts["compilerOptions"] = {key: value for key, value in options.items() if _STRICTNESS.search(key)}
+    return dict(flat(parts))
 
 
 def _package(text: str) -> Part:
@@ -151,10 +154,10 @@ def _composer(text: str) -> Part:
 
 def _cargo(text: str) -> Part:
     document = tomllib.loads(text)
-    steering: dict[str, object] = {key: each for key, each in document.items() if key in _CARGO}
-    steering["package"] = {key: each for key, each in document.get("package", {}).items() if key in _CARGO_PACKAGE}
+    steering: dict[str, object] = {key: value for key, value in document.items() if key in _CARGO}
+    steering["package"] = {key: value for key, value in document.get("package", {}).items() if key in _CARGO_PACKAGE}
     steering["workspace"] = {
-        key: each for key, each in document.get("workspace", {}).items() if key in {"lints", "exclude"}
+        key: value for key, value in document.get("workspace", {}).items() if key in {"lints", "exclude"}
     }
     return dict(flat(steering))
 
@@ -164,7 +167,7 @@ def _yaml(text: str) -> Part:
 
 
 def _pylint(text: str) -> Part:
-    return {f"pylint.{key}": value for key, value in _whole_ini(text).items()}
+    return {f"pylint.{key}": value for key, value in _full_ini(text).items()}
 
 
 def _prefixed(prefix: str, reader: Callable[[str], Part]) -> Callable[[str], Part]:
@@ -182,7 +185,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[str], Part]], ...] = tuple(
         (r"setup\.cfg|tox\.ini", _ini),
         (r"\.coveragerc", _coveragerc),
         (r"\.?pylintrc", _pylint),
-        (r"\.?pytest\.ini|\.flake8|\.?mypy\.ini|\.isort\.cfg|\.importlinter|\.pycodestyle|.*\.(?:ini|cfg)", _whole_ini),
+        (r"\.?pytest\.ini|\.flake8|\.?mypy\.ini|\.isort\.cfg|\.importlinter|\.pycodestyle|.*\.(?:ini|cfg)", _full_ini),
         (r"package\.json", _package),
         (r"composer\.json", _composer),
         (r"[tj]sconfig.*\.json", _tsconfig),

@@ -1,4 +1,4 @@
-"""Says of a path alone whether it judges work, and why."""
+"""Decide by path alone whether a file judges the work, and why."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Kind = Literal["test", "fixture", "hook", "runner", "lint", "ci", "script", "sna
 
 
 class Guard(NamedTuple):
-    """Why a file is protected; `mixed` where only a part of it is."""
+    """The reason a file is protected; `mixed` if only a part of it is."""
 
     kind: Kind
     why: str
@@ -22,7 +22,7 @@ class Guard(NamedTuple):
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{translate(each)})" for each in patterns))
+    return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns))
 
 
 _TEST = _any_of(names.TEST_FILES)
@@ -31,109 +31,112 @@ _DEPENDENCY = _any_of(names.DEPENDENCY_FILES)
 _DOTNET_TESTS = re.compile(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
 _GRADLE_TESTS = re.compile(r"(?:^|/)src/(?:test|testFixtures|\w+Test)/")
 _BUILT = re.compile(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)(?:/|\Z)")
-_TOOL_FOLDER = re.compile("|".join(rf"(?:^|/){re.escape(each)}/" for each in names.TOOL_FOLDERS))
+_TOOL_FOLDER = re.compile("|".join(rf"(?:^|/){re.escape(folder)}/" for folder in names.TOOL_FOLDERS))
 
-# Looked up in this order by the name of the file, in lower case.
+# Matched in this order against the file's name in lower case.
 _BY_NAME: tuple[tuple[re.Pattern[str], Guard], ...] = (
     (_any_of(names.OWN_FILES), Guard("own", "the engine's own settings")),
-    (_any_of(names.ARTEFACT_FILES), Guard("artefact", "made from sources, and can stand in for them")),
-    (_any_of(names.HOOK_FILES), Guard("hook", "started by git, the interpreter or the runner by itself")),
-    (_any_of(names.CI_FILES), Guard("ci", "says what continuous integration checks")),
-    (_any_of(names.SNAPSHOT_FILES), Guard("snapshot", "what a test compares with")),
+    (_any_of(names.ARTEFACT_FILES), Guard("artefact", "built from sources, and could replace them")),
+    (_any_of(names.HOOK_FILES), Guard("hook", "run automatically by git, the interpreter or the runner")),
+    (_any_of(names.CI_FILES), Guard("ci", "defines what continuous integration checks")),
+    (_any_of(names.SNAPSHOT_FILES), Guard("snapshot", "expected output of a test")),
     (_any_of(names.RUNNER_FILES), Guard("runner", "configures a test runner")),
     (_any_of(names.LINT_FILES), Guard("lint", "configures a linter or a type checker")),
-    (_any_of(names.MIXED_RUNNER_FILES), Guard("runner", "has a part that steers checks", mixed=True)),
-    (_any_of(names.MIXED_LINT_FILES), Guard("lint", "has a part that steers the type checker", mixed=True)),
+    (_any_of(names.MIXED_RUNNER_FILES), Guard("runner", "has a part that controls checks", mixed=True)),
+    (_any_of(names.MIXED_LINT_FILES), Guard("lint", "has a part that controls the type checker", mixed=True)),
     (_any_of(names.SCRIPT_FILES), Guard("script", "runs checks")),
 )
 _TEST_FILE = Guard("test", "a test file")
-_FIXTURE = Guard("fixture", "data or code that tests stand on")
-_SNAPSHOT = Guard("snapshot", "what a test compares with")
+_FIXTURE = Guard("fixture", "data or code that tests depend on")
+_SNAPSHOT = Guard("snapshot", "expected output of a test")
 
 
 @lru_cache(maxsize=4096)
 def guard(path: str) -> Guard | None:
-    """Why this path is protected, or None; of shadows and shims only a new or executable file counts."""
+    """Return why this path is protected, or None.
+
+    Shadows count only if the file is new or executable, which the caller checks.
+    """
     parts = tuple(path.split("/"))
     name = parts[-1].lower()
     return (
         _by_folder(path, parts[:-1])
-        or next((found for pattern, found in _BY_NAME if pattern.match(name)), None)
-        or _of_tests(path, parts)
+        or next((protection for pattern, protection in _BY_NAME if pattern.match(name)), None)
+        or _test_or_fixture(path, parts)
         or _script(parts)
         or _shadow(path, parts)
     )
 
 
 def is_test(path: str) -> bool:
-    """Whether some runner would collect this file."""
-    found = guard(path)
-    return found is not None and found.kind == "test"
+    """Return True if some runner would collect this file."""
+    protection = guard(path)
+    return protection is not None and protection.kind == "test"
 
 
 def dependencies(path: str) -> bool:
-    """Whether the file says which packages are installed."""
+    """Return True if the file declares which packages are installed."""
     parts = path.lower().split("/")
     named = _DEPENDENCY.match(parts[-1]) is not None
     return named or (len(parts) > 1 and parts[-2] == "requirements" and parts[-1].endswith((".txt", ".in")))
 
 
 def _by_folder(path: str, folders: tuple[str, ...]) -> Guard | None:
-    held = set(folders)
-    if held & names.OWN_FOLDERS:
+    folder_names = set(folders)
+    if folder_names & names.OWN_FOLDERS:
         return Guard("own", "the engine's or the agent's own settings")
     if on_path(path):
         return Guard("shadow", "would be found on PATH before the real tool")
-    if held & names.ARTEFACT_FOLDERS or _BUILT.search(path):
-        return Guard("artefact", "made from sources, and can stand in for them")
-    return Guard("hook", "started by git by itself") if held & names.HOOK_FOLDERS else _by_run(path, folders)
+    if folder_names & names.ARTEFACT_FOLDERS or _BUILT.search(path):
+        return Guard("artefact", "built from sources, and could replace them")
+    return Guard("hook", "run automatically by git") if folder_names & names.HOOK_FOLDERS else _by_run(path, folders)
 
 
 def on_path(path: str) -> bool:
-    """Whether it lies where tools are looked for."""
+    """Return True if the file is in a folder that is searched for tools."""
     return _TOOL_FOLDER.search(path) is not None
 
 
 def _by_run(path: str, folders: tuple[str, ...]) -> Guard | None:
-    if any(_holds(folders, run) for run in names.CI_FOLDERS):
-        return Guard("ci", "says what continuous integration checks")
+    if any(_contains_run(folders, run) for run in names.CI_FOLDERS):
+        return Guard("ci", "defines what continuous integration checks")
     if ".cargo" in folders or ".mvn" in folders or ".config/nextest" in path:
         return Guard("runner", "configures the build tool that runs tests")
     return None
 
 
-def _holds(folders: tuple[str, ...], run: tuple[str, ...]) -> bool:
+def _contains_run(folders: tuple[str, ...], run: tuple[str, ...]) -> bool:
     return any(folders[at : at + len(run)] == run for at in range(len(folders)))
 
 
-def _of_tests(path: str, parts: tuple[str, ...]) -> Guard | None:
-    held = {each.lower() for each in parts[:-1]}
+def _test_or_fixture(path: str, parts: tuple[str, ...]) -> Guard | None:
+    folder_names = {folder.lower() for folder in parts[:-1]}
     ending = parts[-1].rpartition(".")[2].lower()
-    of_tests = bool(held & _test_folders(ending)) or _GRADLE_TESTS.search(path) is not None or _dotnet(parts)
-    if held & names.SNAPSHOT_FOLDERS and (of_tests or ending not in names.CODE_ENDINGS):
+    in_tests = bool(folder_names & _test_folders(ending)) or _GRADLE_TESTS.search(path) is not None or _dotnet(parts)
+    if folder_names & names.SNAPSHOT_FOLDERS and (in_tests or ending not in names.CODE_ENDINGS):
         return _SNAPSHOT
-    if held & names.FIXTURE_FOLDERS:
+    if folder_names & names.FIXTURE_FOLDERS:
         return _FIXTURE
     if _named_like_a_test(parts[-1]):
         return _TEST_FILE
-    if of_tests and "src/main/" not in path:
+    if in_tests and "src/main/" not in path:
         return _TEST_FILE if _collected_by_folder(parts, ending) else _FIXTURE
     return None
 
 
 def _test_folders(ending: str) -> frozenset[str]:
-    """`spec` and `t` are words of Ruby, JavaScript and Perl; a Python package may bear them for another reason."""
+    """Return the names of test folders; Python, Go and Rust packages may be called `spec` or `t` for other reasons."""
     return names.TEST_FOLDERS - {"spec", "specs", "t"} if ending in {"py", "go", "rs"} else names.TEST_FOLDERS
 
 
 def _named_like_a_test(name: str) -> bool:
-    if name.endswith(tuple(f".{each}" for each in names.CAPITAL_ENDINGS)):
+    if name.endswith(tuple(f".{ending}" for ending in names.CAPITAL_ENDINGS)):
         return _CAPITAL.match(name) is not None
     return _TEST.match(name.lower()) is not None
 
 
 def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:
-    """In a folder of tests, the languages whose runners take every file there."""
+    """Return True if the runners of this language collect every such file in a test folder."""
     if ending == "py":
         return parts[-1].startswith("test")
     if ending in {"js", "ts", "jsx", "tsx", "mjs", "cjs"}:
@@ -143,25 +146,29 @@ def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:
 
 def _dotnet(parts: tuple[str, ...]) -> bool:
     code = parts[-1].endswith((".cs", ".fs", ".vb", ".csproj", ".fsproj", ".json", ".resx"))
-    return code and any(_DOTNET_TESTS.match(each) for each in parts[:-1])
+    return code and any(_DOTNET_TESTS.match(folder) for folder in parts[:-1])
 
 
 def _script(parts: tuple[str, ...]) -> Guard | None:
     if len(parts) < 2 or parts[-2] not in names.SCRIPT_FOLDERS:  # noqa: PLR2004 - a folder and a name
         return None
-    words = re.split(r"[._-]", parts[-1].lower())
-    return Guard("script", "runs checks") if words[0] in names.SCRIPT_WORDS or words[-1] in names.SCRIPT_WORDS else None
+    name_parts = re.split(r"[._-]", parts[-1].lower())
+    return (
+        Guard("script", "runs checks")
+        if name_parts[0] in names.SCRIPT_WORDS or name_parts[-1] in names.SCRIPT_WORDS
+        else None
+    )
 
 
 def _shadow(path: str, parts: tuple[str, ...]) -> Guard | None:
     if parts[-1] in names.TOOLS:
-        return Guard("shadow", "an executable here would be taken for the tool of that name")
+        return Guard("shadow", "an executable here could run instead of the tool of that name")
     module = shadowed(path)
     return Guard("shadow", f"a new module here would be imported instead of {module}") if module else None
 
 
 def shadowed(path: str) -> str | None:
-    """The module of a runner or of the standard library that a new file at this path would hide."""
+    """Return the runner or standard library module that a new file at this path would hide, or None."""
     folder, _, name = path.rpartition("/")
     stem, _, ending = name.partition(".")
     if stem == "__init__" and ending in {"py", "pyc"}:

@@ -1,4 +1,4 @@
-"""How the tools that check projects are recognised, asked for a report, and told to run only some tests."""
+"""Recognise the tools that check projects, ask them for a report, and make them run only some tests."""
 
 from reflectloop.verify.runners.prepare import Prepared, prepare, selection
 from reflectloop.verify.runners.scripts import recognise

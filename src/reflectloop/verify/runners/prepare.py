@@ -1,4 +1,4 @@
-"""Makes of a check the command that also leaves a machine report, without touching the project."""
+"""Build the command of a check that also writes a machine-readable report, without touching the project."""
 
 from __future__ import annotations
 
@@ -11,23 +11,25 @@ from reflectloop.verify.runners.select import SELECTORS
 from reflectloop.verify.runners.tools import TOOLS, Tool
 from reflectloop.verify.runners.words import Call, call
 
-# Ids come from reports that a patch can forge: none may be read as an option, or as a file of options.
+# A patch can forge the ids in a report, so none may be read as an option or a file of options.
 _NOT_A_NAME = ("-", "@")
 SCRIPT_RUNNERS = ("npm", "pnpm", "yarn", "bun")
 
 
 class Prepared(NamedTuple):
+    """A command to run, and where its report will be."""
+
     argv: tuple[str, ...]
     env: Mapping[str, str] = {}
-    # A path asked for; or, relative to the check's folder, a pattern of files the tool names itself. None: its output.
+    # The requested path, or a pattern relative to the check's folder for files the tool names. None: its output.
     report: Path | None = None
-    format: str | None = None  # None: words
-    restricted: bool = False  # True where only what was asked for runs
-    stand_in: Path | None = None  # a file of ours that must lie beside the report
+    format: str | None = None  # None: plain text
+    restricted: bool = False  # True if only the selected tests run
+    stand_in: Path | None = None  # a file of the engine that must be in the report's folder
 
 
 def selection(check: Detected, tests: Sequence[str]) -> tuple[str, ...] | None:
-    """The arguments by which the check's tool runs these tests alone; None where it cannot be told."""
+    """Return the arguments that make the check's tool run only these tests, or None if it has no such option."""
     selector = SELECTORS.get(check.tool)
     if selector is None or not tests or any(test.startswith(_NOT_A_NAME) for test in tests):
         return None
@@ -35,32 +37,35 @@ def selection(check: Detected, tests: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def prepare(check: Detected, *, report: Path, only: Sequence[str] = ()) -> Prepared:
-    """The command to run. The folder that `report` lies in must be there, and be for this check alone."""
+    """Return the command to run.
+
+    The folder of `report` must exist and be used by this check only.
+    """
     tool = TOOLS.get(check.tool)
     if tool is None:
         return Prepared(check.command)
-    asked = tuple(_filled(word, report) for word in tool.arguments)
+    report_arguments = tuple(_filled(argument, report) for argument in tool.arguments)
     chosen = selection(check, only) or ()
     if is_script(check.command):
-        return _through_script(check, tool, asked, chosen, report)
-    seen = call(check.command)
-    if seen is None or seen.tool != check.tool:
+        return _through_script(check, tool, report_arguments, chosen, report)
+    parsed = call(check.command)
+    if parsed is None or parsed.tool != check.tool:
         return Prepared(check.command, tool.env)
     if tool.stand_in:
-        return _by_stand_in(seen, tool, asked, chosen, report)
-    argv = _joined(seen, tool, asked, chosen, replaces=bool(chosen) and SELECTORS[check.tool].replaces)
+        return _with_stand_in(parsed, tool, report_arguments, chosen, report)
+    argv = _joined(parsed, tool, report_arguments, chosen, replaces=bool(chosen) and SELECTORS[check.tool].replaces)
     return Prepared(argv, tool.env, _place(tool, report), tool.format, restricted=bool(chosen))
 
 
 def is_script(command: Sequence[str]) -> bool:
-    """Whether a package manager stands between us and the tool."""
+    """Return True if a package manager runs the tool through a script."""
     return bool(command) and PurePosixPath(command[0]).name in SCRIPT_RUNNERS and call(command) is None
 
 
-def _filled(word: str, report: Path) -> str:
+def _filled(argument: str, report: Path) -> str:
     for name, path in (("{report}", f"{report}"), ("{kept}", f"{report}.kept"), ("{beside}", f"{report.parent}")):
-        word = word.replace(name, path)
-    return word
+        argument = argument.replace(name, path)
+    return argument
 
 
 def _place(tool: Tool, report: Path) -> Path | None:
@@ -69,34 +74,36 @@ def _place(tool: Tool, report: Path) -> Path | None:
 
 
 def _through_script(
-    check: Detected, tool: Tool, asked: tuple[str, ...], chosen: tuple[str, ...], report: Path
+    check: Detected, tool: Tool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], report: Path
 ) -> Prepared:
     place = _place(tool, report)
-    if check.tool == "node-test":  # what follows the script's own words would be files to test
-        env = {**tool.env, "NODE_OPTIONS": " ".join(asked)}
+    if check.tool == "node-test":  # node would take added arguments for test files
+        env = {**tool.env, "NODE_OPTIONS": " ".join(report_arguments)}
         return Prepared(check.command, env, place, tool.format)
-    extra = (*asked, *chosen)
-    # pnpm, yarn and bun hand on what follows, a `--` included.
+    extra = (*report_arguments, *chosen)
+    # pnpm, yarn and bun pass on all that follows, including `--`.
     joint = ("--",) if extra and PurePosixPath(check.command[0]).name == "npm" and "--" not in check.command else ()
     return Prepared((*check.command, *joint, *extra), tool.env, place, tool.format, restricted=bool(chosen))
 
 
 def _joined(
-    seen: Call, tool: Tool, asked: tuple[str, ...], chosen: tuple[str, ...], *, replaces: bool
+    parsed: Call, tool: Tool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], *, replaces: bool
 ) -> tuple[str, ...]:
-    before, after = _at_dashes(seen.arguments)
-    kept = _options(before, tool.valued) if replaces else before
-    own = (*asked, *kept) if tool.leading else (*kept, *asked)
+    before, after = _at_dashes(parsed.arguments)
+    project_options = _options(before, tool.valued) if replaces else before
+    options = (*report_arguments, *project_options) if tool.leading else (*project_options, *report_arguments)
     if chosen[:1] == ("--",):
-        return (*seen.lead, *own, *(after or ("--",)), *chosen[1:])
-    return (*seen.lead, *own, *chosen, *after)
+        return (*parsed.lead, *options, *(after or ("--",)), *chosen[1:])
+    return (*parsed.lead, *options, *chosen, *after)
 
 
-def _by_stand_in(seen: Call, tool: Tool, asked: tuple[str, ...], chosen: tuple[str, ...], report: Path) -> Prepared:
-    """In the place of `-m MODULE`; where something else runs the module, its words have to do."""
-    argv = _joined(seen, tool, asked, chosen, replaces=False)
-    at = len(seen.lead) - 2
-    if "-m" in seen.lead[:at]:
+def _with_stand_in(
+    parsed: Call, tool: Tool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], report: Path
+) -> Prepared:
+    """Run the stand-in instead of `-m MODULE`; if another module runs it, rely on its text output."""
+    argv = _joined(parsed, tool, report_arguments, chosen, replaces=False)
+    at = len(parsed.lead) - 2
+    if "-m" in parsed.lead[:at]:
         return Prepared(argv, tool.env, restricted=bool(chosen))
     ours = (f"{report.parent / tool.stand_in}", f"{report}")
     return Prepared(
@@ -109,15 +116,15 @@ def _by_stand_in(seen: Call, tool: Tool, asked: tuple[str, ...], chosen: tuple[s
     )
 
 
-def _at_dashes(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    at = words.index("--") if "--" in words else len(words)
-    return words[:at], words[at:]
+def _at_dashes(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:at], arguments[at:]
 
 
-def _options(words: tuple[str, ...], valued: frozenset[str]) -> tuple[str, ...]:
-    """The words that are options or their values; the others say what to run."""
-    kept: list[str] = []
-    for place, word in enumerate(words):
-        if word.startswith("-") or (place and words[place - 1] in valued):
-            kept.append(word)
-    return tuple(kept)
+def _options(arguments: tuple[str, ...], valued: frozenset[str]) -> tuple[str, ...]:
+    """Return the arguments that are options or their values; the others name what to run."""
+    options: list[str] = []
+    for place, argument in enumerate(arguments):
+        if argument.startswith("-") or (place and arguments[place - 1] in valued):
+            options.append(argument)
+    return tuple(options)

@@ -1,4 +1,4 @@
-"""What stands behind `npm test` and its kin: the scripts of a package.json."""
+"""Find the tool behind `npm test` and similar commands, by the scripts of a package.json."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from reflectloop.verify.runners.words import call, split
 
 _RUN = ("run", "run-script")
 _SHORT = {"t": "test", "tst": "test"}
-# Words of package managers that are not names of scripts.
-_OWN = frozenset(
+# Subcommands of package managers, which are not names of scripts.
+_SUBCOMMANDS = frozenset(
     [
         *("add", "install", "i", "ci", "remove", "update", "up", "link", "outdated", "audit", "why"),
         *("exec", "dlx", "x", "init", "list", "pack", "publish"),
@@ -18,11 +18,11 @@ _OWN = frozenset(
 )
 
 
-def named(words: Sequence[str]) -> str | None:
-    """The script that a package manager's command line runs."""
-    if not words:
+def named(argv: Sequence[str]) -> str | None:
+    """Return the script that a package manager's command line runs, or None."""
+    if not argv:
         return None
-    program, rest = PurePosixPath(words[0]).name, [word for word in words[1:] if not word.startswith("-")]
+    program, rest = PurePosixPath(argv[0]).name, [word for word in argv[1:] if not word.startswith("-")]
     if program not in ("npm", "pnpm", "yarn", "bun") or not rest:
         return None
     if rest[0] in _RUN:
@@ -31,15 +31,15 @@ def named(words: Sequence[str]) -> str | None:
         first = _SHORT.get(rest[0], rest[0])
         return first if first in ("test", "start") else None
     # `bun test` is bun's own runner, whatever the script says.
-    return None if rest[0] in _OWN or (program == "bun" and rest[0] == "test") else rest[0]
+    return None if rest[0] in _SUBCOMMANDS or (program == "bun" and rest[0] == "test") else rest[0]
 
 
 def recognise(command: Sequence[str] | str, scripts: Mapping[str, str] | None = None) -> str | None:
-    """Which tool a command runs; "npm" for a script that is more than a plain call of one."""
-    words = split(command) if isinstance(command, str) else tuple(command)
-    script = named(words or ())
+    """Return the tool a command runs; "npm" for a script that does more than call one tool."""
+    argv = split(command) if isinstance(command, str) else tuple(command)
+    script = named(argv or ())
     if script is None:
-        found = call(command)
-        return found.tool if found else None
-    behind = call((scripts or {}).get(script, ""))
-    return behind.tool if behind else "npm"
+        tool_call = call(command)
+        return tool_call.tool if tool_call else None
+    script_call = call((scripts or {}).get(script, ""))
+    return script_call.tool if script_call else "npm"

@@ -1,4 +1,4 @@
-"""How each tool is told to run only some tests, named by file or by the id its report gives them."""
+"""Build the arguments that make each tool run only some tests, named by file or by the id in its report."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ class Wanted(NamedTuple):
 
 
 class Selector(NamedTuple):
+    """A tool's way to select tests."""
+
     words: Callable[[Sequence[str]], tuple[str, ...] | None]
-    replaces: bool = True  # what the command names itself gives way
+    replaces: bool = True  # the selection replaces what the command names
 
 
 def wanted(test: str) -> Wanted:
@@ -30,7 +32,7 @@ def wanted(test: str) -> Wanted:
     return Wanted(test, None) if _FILE.search(test) else Wanted(None, test)
 
 
-def _as_they_are(tests: Sequence[str]) -> tuple[str, ...]:
+def _unchanged(tests: Sequence[str]) -> tuple[str, ...]:
     return tuple(tests)
 
 
@@ -44,15 +46,15 @@ def _files(parts: Iterable[Wanted]) -> tuple[str, ...]:
 
 
 def any_of(names: Iterable[str], *, whole: bool = True) -> str:
-    """A pattern that every dialect of regular expressions reads alike."""
+    """Return a pattern that means the same in every dialect of regular expressions."""
     inner = "|".join(dict.fromkeys(_SPECIAL.sub(r"\\\1", name) for name in names))
     return f"^({inner})$" if whole else f"({inner})"
 
 
 def _named(option: str, files: tuple[str, ...] = (), *, joined: bool = False) -> Selector:
-    """Files as words, names as one pattern; a file wanted whole makes the pattern needless."""
+    """Select files as arguments and names by one pattern; a file selected as a whole makes the pattern unnecessary."""
 
-    def words(tests: Sequence[str]) -> tuple[str, ...]:
+    def arguments(tests: Sequence[str]) -> tuple[str, ...]:
         parts = [wanted(test) for test in tests]
         names = [part.name.replace(" > ", " ").replace("::", " ") for part in parts if part.name]
         pattern: tuple[str, ...] = ()
@@ -61,11 +63,11 @@ def _named(option: str, files: tuple[str, ...] = (), *, joined: bool = False) ->
         chosen = _files(parts)
         return (*pattern, *(files if chosen else ()), *chosen)
 
-    return Selector(words)
+    return Selector(arguments)
 
 
 def _unittest(tests: Sequence[str]) -> tuple[str, ...]:
-    """By pattern, since names depend on where discovery starts."""
+    """Select by pattern, since the names depend on the folder discovery starts in."""
     out: list[str] = []
     for test in tests:
         part = wanted(test)
@@ -88,7 +90,7 @@ def _dotted(test: str) -> str:
 
 
 def _go(tests: Sequence[str]) -> tuple[str, ...]:
-    """A subtest is run by its parent, which may set up what it needs."""
+    """Select subtests by their parent, which may set up what they need."""
     packages, names = [], []
     for test in tests:
         package, name = _go_parts(test)
@@ -147,7 +149,7 @@ def _phpunit(tests: Sequence[str]) -> tuple[str, ...] | None:
 
 
 SELECTORS: dict[str, Selector] = {
-    "pytest": Selector(_as_they_are),
+    "pytest": Selector(_unchanged),
     "unittest": Selector(_unittest, replaces=False),
     "django": Selector(_django),
     "ruff": Selector(_files_alone),
@@ -164,7 +166,7 @@ SELECTORS: dict[str, Selector] = {
     "maven": Selector(_maven, replaces=False),
     "gradle": Selector(_gradle, replaces=False),
     "dotnet-test": Selector(_dotnet, replaces=False),
-    "rspec": Selector(_as_they_are),
+    "rspec": Selector(_unchanged),
     "phpunit": Selector(_phpunit),
     "bats": _named("--filter"),
 }

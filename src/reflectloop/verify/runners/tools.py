@@ -1,4 +1,4 @@
-"""What is known of each tool: what kind of check it is, and how it is asked for a report. Data, no code."""
+"""Table of the known tools: the kind of check, and the arguments that request a report. Data, no code."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from typing import Literal, NamedTuple
 
 from reflectloop.verify.result import Kind
 
-# Where the machine's answer is: in a file or folder we name, in a file that the tool names beside it, in files the tool
-# puts into the project, or on standard output.
+# Location of the report: a file or folder the engine names, a file the tool names next to it, files the tool
+# writes into the project, or standard output.
 Place = Literal["file", "folder", "beside", "own", "output"]
 
 
 class Tool(NamedTuple):
+    """One tool: its kind of check, and how to get a report from it."""
+
     kind: Kind
-    format: str | None = None  # None: words, on its output
+    format: str | None = None  # None: plain text on its output
     place: Place = "output"
-    # "{report}" is the path asked for, "{kept}" a folder beside it that the tool may fill, "{beside}" where both lie.
+    # "{report}" is the requested path, "{kept}" a folder next to it for the tool, "{beside}" the parent of both.
     arguments: tuple[str, ...] = ()
-    own: str = ""  # the name or pattern of what the tool names itself
+    own: str = ""  # name or pattern of a report that the tool names
     env: Mapping[str, str] = {}
-    stand_in: str = ""  # the file beside this one that runs the tool's module and leaves the report it has not
-    leading: bool = False  # its options must stand before what it is given
-    valued: frozenset[str] = frozenset()  # options whose value is the next word
+    stand_in: str = ""  # file next to this one that runs the tool's module and writes a report
+    leading: bool = False  # its options must precede its positional arguments
+    valued: frozenset[str] = frozenset()  # options whose value is the next argument
 
 
-_CI = {"CI": "true"}  # where nothing else keeps it from watching; code under test can see it, so nowhere else
+_CI = {"CI": "true"}  # only for tools that would otherwise watch files: the code under test can see it
 _CARGO = {"CARGO_TERM_COLOR": "never"}
 _OFFLINE_DOTNET = {"DOTNET_CLI_TELEMETRY_OPTOUT": "1", "DOTNET_NOLOGO": "1"}
 
 
-def _words(text: str) -> frozenset[str]:
+def _option_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
@@ -42,15 +44,15 @@ TOOLS: dict[str, Tool] = {
         (
             "--junitxml={report}",
             "-o",
-            "junit_family=xunit1",  # the only family that names the file
+            "junit_family=xunit1",  # the only family that contains the file name
             "-o",
             "junit_logging=no",
             "-o",
             "cache_dir={kept}",  # not `-p no:cacheprovider`: `--ff` in addopts and plugins that use the cache need it
-            "--maxfail=0",  # every test has its outcome, though the project likes to stop early
+            "--maxfail=0",  # every test gets an outcome, even if the project stops early
             "--color=no",
         ),
-        valued=_words("-k -m -c -p -o -n -W -r --rootdir --confcutdir --ignore --deselect --cov --maxfail --tb"),
+        valued=_option_set("-k -m -c -p -o -n -W -r --rootdir --confcutdir --ignore --deselect --cov --maxfail --tb"),
     ),
     "unittest": Tool(
         "test",
@@ -58,11 +60,13 @@ TOOLS: dict[str, Tool] = {
         "file",
         ("-v",),
         stand_in="unittest_report.py",
-        valued=_words("-s -t -p -k --start-directory --pattern"),
+        valued=_option_set("-s -t -p -k --start-directory --pattern"),
     ),
-    "django": Tool("test", arguments=("--verbosity=2", "--noinput"), valued=_words("-v -k -p -t --settings --tag")),
-    "tox": Tool("test", valued=_words("-e -c")),
-    "nox": Tool("test", valued=_words("-s -f")),
+    "django": Tool(
+        "test", arguments=("--verbosity=2", "--noinput"), valued=_option_set("-v -k -p -t --settings --tag")
+    ),
+    "tox": Tool("test", valued=_option_set("-e -c")),
+    "nox": Tool("test", valued=_option_set("-s -f")),
     "ruff": Tool("lint", "ruff-json", "file", ("--output-format=json", "--output-file={report}", "--no-cache")),
     "flake8": Tool("lint", arguments=("--format=default",)),
     "mypy": Tool(
@@ -84,7 +88,7 @@ TOOLS: dict[str, Tool] = {
         "jest-json",
         "file",
         ("--json", "--outputFile={report}", "--testLocationInResults", "--bail=0", "--ci"),
-        valued=_words("-t -c --config --selectProjects"),
+        valued=_option_set("-t -c --config --selectProjects"),
     ),
     "vitest": Tool(
         "test",
@@ -92,14 +96,14 @@ TOOLS: dict[str, Tool] = {
         "file",
         ("--reporter=default", "--reporter=json", "--outputFile.json={report}", "--bail=0"),
         env=_CI,
-        valued=_words("-t -c --config --project --dir"),
+        valued=_option_set("-t -c --config --project --dir"),
     ),
     "mocha": Tool(
         "test",
         "mocha-json",
         "file",
         ("--reporter=json", "--reporter-option=output={report}", "--no-bail"),
-        valued=_words("-r --require -g --grep -f -t --timeout --config --ui --import"),
+        valued=_option_set("-r --require -g --grep -f -t --timeout --config --ui --import"),
     ),
     "node-test": Tool(
         "test",
@@ -112,7 +116,7 @@ TOOLS: dict[str, Tool] = {
             "--test-reporter-destination={report}",
         ),
         leading=True,
-        valued=_words("-r --require --import --loader --experimental-loader"),
+        valued=_option_set("-r --require --import --loader --experimental-loader"),
     ),
     "bun-test": Tool("test", "junit", "file", ("--reporter=junit", "--reporter-outfile={report}")),
     "ava": Tool("test", "tap", arguments=("--tap",)),
@@ -122,7 +126,7 @@ TOOLS: dict[str, Tool] = {
     "tsc": Tool("type", arguments=("--pretty", "false")),
     "go-build": Tool("build"),
     "go-vet": Tool("lint"),
-    "go-test": Tool("test", "go-json", arguments=("-json",), leading=True, valued=_words("-run -tags -timeout")),
+    "go-test": Tool("test", "go-json", arguments=("-json",), leading=True, valued=_option_set("-run -tags -timeout")),
     "cargo-build": Tool("build", "cargo-json", arguments=("--message-format=json",), env=_CARGO, leading=True),
     "cargo-test": Tool("test", arguments=("--no-fail-fast",), env=_CARGO, leading=True),
     "nextest": Tool("test", arguments=("--no-fail-fast",), env=_CARGO, leading=True),

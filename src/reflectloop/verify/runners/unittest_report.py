@@ -1,7 +1,7 @@
-"""Runs unittest as `python -m unittest` does, and writes what each test came to as JUnit XML.
+"""Run unittest as `python -m unittest` does, and write each test's outcome as JUnit XML.
 
-Started by the project's own Python, whichever that is: standard library only, nothing of ours, and no news since 3.8.
-unittest has no report of its own, and its words leave out which subtests passed.
+The project's Python runs this file, so it uses only the standard library of Python 3.8, and no module of the engine.
+unittest writes no report, and its text output does not name the subtests that passed.
 """
 
 from __future__ import annotations
@@ -20,76 +20,79 @@ _XML = '<?xml version="1.0" encoding="utf-8"?>\n<testsuites>\n<testsuite>\n{}</t
 
 
 class Result(unittest.TextTestResult):
-    """The usual one; besides, notes each test's outcome under its id."""
+    """The usual text result, which also records each test's outcome under its id."""
 
-    def __init__(self, *words: Any, **named: Any) -> None:  # noqa: ANN401
-        super().__init__(*words, **named)
-        self._told: dict[str, dict[str, str]] = {}  # by test: kind of outcome, text
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401
+        super().__init__(*args, **kwargs)
+        self._outcomes: dict[str, dict[str, str]] = {}  # by test: kind of outcome, text
 
-    def _tell(self, test: Any, kind: str, text: str = "") -> None:  # noqa: ANN401
-        self._told.setdefault(test.id(), {}).setdefault(kind, text)
+    def _record(self, test: Any, kind: str, text: str = "") -> None:  # noqa: ANN401
+        self._outcomes.setdefault(test.id(), {}).setdefault(kind, text)
 
     def addSuccess(self, test: Any) -> None:  # noqa: ANN401, N802
         super().addSuccess(test)
-        self._tell(test, "passed")
+        self._record(test, "passed")
 
     def addError(self, test: Any, err: Any) -> None:  # noqa: ANN401, N802
         super().addError(test, err)
         unloaded = type(test).__name__ == "_FailedTest"
-        self._tell(test, "unloaded" if unloaded else "error", self.errors[-1][1])
+        self._record(test, "unloaded" if unloaded else "error", self.errors[-1][1])
 
     def addFailure(self, test: Any, err: Any) -> None:  # noqa: ANN401, N802
         super().addFailure(test, err)
-        self._tell(test, "failure", self.failures[-1][1])
+        self._record(test, "failure", self.failures[-1][1])
 
     def addSkip(self, test: Any, reason: str) -> None:  # noqa: ANN401, N802
         super().addSkip(test, reason)
         if type(test).__name__ == "_SubTest":
-            self._tell(test.test_case, "skipped in part", reason)
+            self._record(test.test_case, "skipped in part", reason)
         else:
-            self._tell(test, "skipped", reason)
+            self._record(test, "skipped", reason)
 
     def addExpectedFailure(self, test: Any, err: Any) -> None:  # noqa: ANN401, N802
         super().addExpectedFailure(test, err)
-        self._tell(test, "xfail")
+        self._record(test, "xfail")
 
     def addUnexpectedSuccess(self, test: Any) -> None:  # noqa: ANN401, N802
         super().addUnexpectedSuccess(test)
-        self._tell(test, "failure", "passed, though it was expected to fail")
+        self._record(test, "failure", "passed, though it was expected to fail")
 
     def addSubTest(self, test: Any, subtest: Any, err: Any) -> None:  # noqa: ANN401, N802
         super().addSubTest(test, subtest, err)
         if err is None:
-            self._tell(test, "passed")
+            self._record(test, "passed")
         else:
             failed = issubclass(err[0], test.failureException)
-            told = (self.failures if failed else self.errors)[-1][1]
-            self._tell(test, "failure" if failed else "error", f"{subtest}\n{told}")
+            trace = (self.failures if failed else self.errors)[-1][1]
+            self._record(test, "failure" if failed else "error", f"{subtest}\n{trace}")
 
     def stopTestRun(self) -> None:  # noqa: N802
         super().stopTestRun()
-        cases = "".join(_case(name, told) for name, told in self._told.items())
-        with open(sys.argv[1], "w", encoding="utf-8") as file:  # noqa: PTH123 - nothing more is imported than need be
+        cases = "".join(_case(name, outcomes) for name, outcomes in self._outcomes.items())
+        with open(sys.argv[1], "w", encoding="utf-8") as file:  # noqa: PTH123 - imports as little as possible
             file.write(_XML.format(cases))
 
 
-def _case(name: str, told: dict[str, str]) -> str:
-    """Of a test's parts the worst counts; one that left out some parts and passed the others has passed."""
-    kind = next(kind for kind in _WORST_FIRST if kind in told)
-    text = _NO_XML.sub("\ufffd", told[kind])
-    said = quoteattr(_saying(text))
+def _case(name: str, outcomes: dict[str, str]) -> str:
+    """Return one test case with its worst outcome.
+
+    A test that skipped some subtests and passed the others has passed.
+    """
+    kind = next(kind for kind in _WORST_FIRST if kind in outcomes)
+    text = _NO_XML.sub("\ufffd", outcomes[kind])
+    message = quoteattr(_message(text))
     inner = {
         "passed": "",
         "xfail": '<skipped type="xfail"/>',
-        "skipped": f"<skipped message={said}/>",
-        "skipped in part": f"<skipped message={said}/>",
+        "skipped": f"<skipped message={message}/>",
+        "skipped in part": f"<skipped message={message}/>",
         "unloaded": f'<error message="collection failure">{escape(text)}</error>',
-    }.get(kind, f"<{kind} message={said}>{escape(text)}</{kind}>")
+    }.get(kind, f"<{kind} message={message}>{escape(text)}</{kind}>")
     return f"<testcase name={quoteattr(_NO_XML.sub(chr(0xFFFD), name))}>{inner}</testcase>\n"
 
 
-def _saying(text: str) -> str:
-    """The line that names the exception, or a plain reason."""
+def _message(text: str) -> str:
+    """Return the line that names the exception, or else the first line."""
     lines = text.strip().splitlines() or [""]
     named = [line for line in lines if _EXCEPTION.match(line)]
     return named[-1] if named else lines[0]
@@ -100,5 +103,5 @@ class Runner(unittest.TextTestRunner):
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.getcwd()  # noqa: PTH109 - where `-m` would have put it
+    sys.path[0] = os.getcwd()  # noqa: PTH109 - as `-m` would set it
     unittest.main(module=None, argv=["python -m unittest", *sys.argv[2:]], testRunner=Runner)

@@ -1,4 +1,4 @@
-"""Which tool a command runs, seen through the words that only lead to it."""
+"""Recognise the tool a command runs, ignoring wrappers such as `uv run`."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import NamedTuple
 
 
 class Call(NamedTuple):
-    """A plain call of one tool: nothing before it but words that lead to it, nothing after it but its own."""
+    """A plain call of one tool: wrappers before it, its arguments after it, and nothing else."""
 
     tool: str
     lead: tuple[str, ...]
     arguments: tuple[str, ...]
-    begins: int  # where in `lead` the tool itself stands
+    begins: int  # index in `lead` of the tool
 
     @property
     def bare(self) -> tuple[str, ...]:
-        """Without what leads to it but the variables it is given: no coverage, no package manager."""
-        given = tuple(word for word in self.lead[: self.begins] if _ASSIGNED.match(word))
-        own = (*self.lead[self.begins :], *self.arguments)
-        return ("env", *given, *own) if given else own
+        """The call without its wrappers (coverage, package manager), but with the variables set for it."""
+        variables = tuple(word for word in self.lead[: self.begins] if _ASSIGNED.match(word))
+        argv = (*self.lead[self.begins :], *self.arguments)
+        return ("env", *variables, *argv) if variables else argv
 
 
 class _Wrapper(NamedTuple):
-    valued: frozenset[str] = frozenset()  # options whose value is the next word
+    valued: frozenset[str] = frozenset()  # options whose value is the next argument
     positional: int = 0
 
 
-# Longest first where one begins with another.
+# If one entry is a prefix of another, the longer one comes first.
 _PROGRAMS: dict[tuple[str, ...], str] = {
     ("pytest",): "pytest",
     ("py.test",): "pytest",
@@ -117,7 +117,7 @@ _SHELL = re.compile(r"[;&|<>`$()\n]")
 
 
 def split(line: str) -> tuple[str, ...] | None:
-    """The words of a line that a shell would do nothing else with; None where it would."""
+    """Split a line into arguments, or return None if a shell would do more than that with it."""
     try:
         return None if _SHELL.search(line) else tuple(shlex.split(line))
     except ValueError:
@@ -125,42 +125,43 @@ def split(line: str) -> tuple[str, ...] | None:
 
 
 def call(command: Sequence[str] | str) -> Call | None:
-    words = split(command) if isinstance(command, str) else tuple(command)
-    if words and PurePosixPath(words[0]).name in ("sh", "bash") and len(words) == 3 and words[1] == "-c":  # noqa: PLR2004
-        words = split(words[2])
-    return _call(words, 0) if words else None
+    """Return the tool call of a command, or None if it is not a plain call of a known tool."""
+    argv = split(command) if isinstance(command, str) else tuple(command)
+    if argv and PurePosixPath(argv[0]).name in ("sh", "bash") and len(argv) == 3 and argv[1] == "-c":  # noqa: PLR2004
+        argv = split(argv[2])
+    return _call(argv, 0) if argv else None
 
 
-def _call(words: tuple[str, ...], at: int) -> Call | None:
-    while at < len(words) and _ASSIGNED.match(words[at]):
+def _call(argv: tuple[str, ...], at: int) -> Call | None:
+    while at < len(argv) and _ASSIGNED.match(argv[at]):
         at += 1
-    if at >= len(words):
+    if at >= len(argv):
         return None
-    named = (PurePosixPath(words[at]).name, *words[at + 1 :])
+    named = (PurePosixPath(argv[at]).name, *argv[at + 1 :])
     if _PYTHON.match(named[0]):
-        return _of_python(words, at)
+        return _python_call(argv, at)
     if named[0] == "coverage" and named[1:2] == ("run",) and "-m" in named:
-        return _of_module(words, words.index("-m", at), at)
+        return _module_call(argv, argv.index("-m", at), at)
     if named[0] in ("node", "tsx"):
-        return _of_node(words, at)
+        return _node_call(argv, at)
     for lead, wrapper in _WRAPPERS.items():
         if named[: len(lead)] == lead:
-            return _call(words, _past(words, at + len(lead), wrapper))
-    return _of_program(words, at, named)
+            return _call(argv, _skip_wrapper(argv, at + len(lead), wrapper))
+    return _program_call(argv, at, named)
 
 
-def _past(words: tuple[str, ...], at: int, wrapper: _Wrapper) -> int:
-    at = _past_options(words, at, wrapper.valued)
+def _skip_wrapper(argv: tuple[str, ...], at: int, wrapper: _Wrapper) -> int:
+    at = _skip_options(argv, at, wrapper.valued)
     return at + wrapper.positional
 
 
-def _past_options(words: tuple[str, ...], at: int, valued: frozenset[str]) -> int:
-    while at < len(words) and (words[at].startswith("-") and words[at] != "-m"):
-        at += 2 if words[at] in valued else 1
+def _skip_options(argv: tuple[str, ...], at: int, valued: frozenset[str]) -> int:
+    while at < len(argv) and (argv[at].startswith("-") and argv[at] != "-m"):
+        at += 2 if argv[at] in valued else 1
     return at
 
 
-def _of_program(words: tuple[str, ...], at: int, named: tuple[str, ...]) -> Call | None:
+def _program_call(argv: tuple[str, ...], at: int, named: tuple[str, ...]) -> Call | None:
     if named[0] == "cargo" and named[1:2] and named[1].startswith("+"):
         named = (named[0], *named[2:])
         shift = 1
@@ -169,34 +170,34 @@ def _of_program(words: tuple[str, ...], at: int, named: tuple[str, ...]) -> Call
     for program, tool in _PROGRAMS.items():
         if named[: len(program)] == program:
             end = at + shift + len(program)
-            return Call(tool, words[:end], words[end:], at)
+            return Call(tool, argv[:end], argv[end:], at)
     return None
 
 
-def _of_python(words: tuple[str, ...], at: int) -> Call | None:
-    begins, at = at, _past_options(words, at + 1, _PYTHON_VALUED)
-    if at < len(words) and words[at] == "-m":
-        if words[at + 1 : at + 2] == ("coverage",):
-            return _of_module(words, words.index("-m", at + 2), begins) if "-m" in words[at + 2 :] else None
-        return _of_module(words, at, begins)
-    if words[at : at + 2] == ("manage.py", "test"):
-        return Call("django", words[: at + 2], words[at + 2 :], begins)
+def _python_call(argv: tuple[str, ...], at: int) -> Call | None:
+    begins, at = at, _skip_options(argv, at + 1, _PYTHON_VALUED)
+    if at < len(argv) and argv[at] == "-m":
+        if argv[at + 1 : at + 2] == ("coverage",):
+            return _module_call(argv, argv.index("-m", at + 2), begins) if "-m" in argv[at + 2 :] else None
+        return _module_call(argv, at, begins)
+    if argv[at : at + 2] == ("manage.py", "test"):
+        return Call("django", argv[: at + 2], argv[at + 2 :], begins)
     return None
 
 
-def _of_module(words: tuple[str, ...], at: int, begins: int) -> Call | None:
-    name = words[at + 1] if at + 1 < len(words) else ""
+def _module_call(argv: tuple[str, ...], at: int, begins: int) -> Call | None:
+    name = argv[at + 1] if at + 1 < len(argv) else ""
     if name not in _MODULES:
         return None
-    end = at + (3 if words[at + 1 : at + 3] == ("ruff", "check") else 2)
-    return Call(_MODULES[name], words[:end], words[end:], begins)
+    end = at + (3 if argv[at + 1 : at + 3] == ("ruff", "check") else 2)
+    return Call(_MODULES[name], argv[:end], argv[end:], begins)
 
 
-def _of_node(words: tuple[str, ...], at: int) -> Call | None:
-    end = _past_options(words, at + 1, _NODE_VALUED)
-    if any(word == "--test" for word in words[at:end]):
-        return Call("node-test", words[: at + 1], words[at + 1 :], at)
-    script = PurePosixPath(words[end]).name if end < len(words) else ""
+def _node_call(argv: tuple[str, ...], at: int) -> Call | None:
+    end = _skip_options(argv, at + 1, _NODE_VALUED)
+    if any(word == "--test" for word in argv[at:end]):
+        return Call("node-test", argv[: at + 1], argv[at + 1 :], at)
+    script = PurePosixPath(argv[end]).name if end < len(argv) else ""
     # `node --inspect node_modules/.bin/jest` and the like.
     known = _PROGRAMS.get((script.removesuffix(".js"),))
-    return Call(known, words[: end + 1], words[end + 1 :], at) if known else None
+    return Call(known, argv[: end + 1], argv[end + 1 :], at) if known else None
