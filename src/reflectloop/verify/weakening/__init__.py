@@ -1,4 +1,4 @@
-"""Finds what a patch did to what judges it."""
+"""Find what a patch did to the tests, settings and files that judge it."""
 
 from reflectloop.verify.weakening.looking import look
 

@@ -1,4 +1,4 @@
-"""Says which lines of code a change adds, with comments and docstrings blanked out."""
+"""Find the lines of code a change adds, ignoring comments and docstrings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reflectloop.verify.protected.fixtures import parsed
 from reflectloop.verify.result import Change
 
 _HASH = frozenset("rb sh bash bats ex exs pl pm r jl t yml yaml toml".split())  # noqa: SIM905 - reads better as text
-# A literal stands first so that a comment sign inside it is not taken for one.
+# String literals come first, so that a comment sign inside one does not start a comment.
 _SLASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`)|//[^\n]*|/\*.*?\*/', re.DOTALL)
 REGEX = r"(?:(?<=[(,=:\[!&|?{;\n])|(?<==>)|(?<=\breturn))[ \t]*/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/"
 JAVASCRIPT = frozenset("js jsx ts tsx mjs cjs mts cts vue svelte".split())  # noqa: SIM905 - reads better as text
@@ -24,19 +24,21 @@ _HASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|(?<!\S)#[^\n
 
 
 class Line(NamedTuple):
+    """A line of a file with its number."""
+
     number: int
     text: str
 
 
 def stood(before: bytes | None, after: bytes | None, number: int) -> int:
-    """The line of the new version that stands where a line of the old one stood; 1 where nothing is left."""
+    """Return the line of the new version at the position of a removed old line, or 1."""
     old, new = ([row.strip() for row in (data or b"").splitlines()] for data in (before, after))
-    places: dict[bytes, list[int]] = {}
+    positions: dict[bytes, list[int]] = {}
     for at, row in enumerate(new, 1):
-        places.setdefault(row, []).append(at)
+        positions.setdefault(row, []).append(at)
     for above in range(min(number - 1, len(old)), 0, -1):
-        if (row := old[above - 1]) and row in places:
-            nearest = min(places[row], key=lambda at: abs(at - above))
+        if (row := old[above - 1]) and row in positions:
+            nearest = min(positions[row], key=lambda at: abs(at - above))
             return max(1, min(nearest + number - above, nearest + 1, len(new)))
     return 1
 
@@ -46,12 +48,12 @@ def ending(path: str) -> str:
 
 
 def code(path: str, data: bytes | None) -> str:
-    """The text with comments blanked, line for line."""
+    """Return the text with comments blanked out, keeping the line numbers."""
     text = (data or b"").decode(errors="replace")
     if ending(path) in {"py", "pyi"}:
         return _python(text)
     pattern = _SLASHES_OR_REGEX if ending(path) in JAVASCRIPT else _HASHES if ending(path) in _HASH else _SLASHES
-    return pattern.sub(lambda found: found[1] or "\n" * found[0].count("\n"), text)
+    return pattern.sub(lambda match: match[1] or "\n" * match[0].count("\n"), text)
 
 
 def _python(text: str) -> str:
@@ -81,54 +83,54 @@ def _docstrings(text: str) -> Iterator[tuple[int, int, int, int]]:
 
 
 def added(change: Change, *, comments: bool = False) -> Iterator[Line]:
-    """Lines of the new version that the old one had not, whatever their indent."""
+    """Yield the lines of the new version that the old one lacks, ignoring indentation."""
     before, after = (
         (data or b"").decode(errors="replace") if comments else code(change.path, data)
         for data in (change.before, change.after)
     )
-    known = Counter(_alike(line) for line in before.splitlines())
-    kept = frozenset() if comments or ending(change.path) != "py" else _respelled(change)
+    known = Counter(_normalized(line) for line in before.splitlines())
+    reformatted = frozenset() if comments or ending(change.path) != "py" else _reformatted_lines(change)
     for number, line in enumerate(after.splitlines(), 1):
-        text = _alike(line)
+        text = _normalized(line)
         if known[text] > 0:
             known[text] -= 1
-        elif text and number not in kept:
+        elif text and number not in reformatted:
             yield Line(number, line.strip())
 
 
-def _alike(line: str) -> str:
-    """A line without what a formatter changes in it: blanks, quotes, its last sign."""
+def _normalized(line: str) -> str:
+    """Return a line without what a formatter changes: white space, quotes, a final comma or semicolon."""
     return re.sub(r"\s+", "", line).replace('"', "'").rstrip(";,")
 
 
-def _respelled(change: Change) -> frozenset[int]:
-    """Lines of Python statements that were there before, however they are broken into lines and quoted."""
+def _reformatted_lines(change: Change) -> frozenset[int]:
+    """Return the lines of Python statements that existed before, whatever their line breaks and quotes."""
     old, new = parsed(change.before), parsed(change.after)
     if old is None or new is None:
         return frozenset()
     try:
-        known, kept, fresh = Counter(text for _, text in _statements(old)), set[int](), set[int]()
+        known, unchanged, fresh = Counter(text for _, text in _statements(old)), set[int](), set[int]()
         for lines, text in _statements(new):
-            (kept if known[text] > 0 else fresh).update(lines)
+            (unchanged if known[text] > 0 else fresh).update(lines)
             known[text] -= 1
     except RecursionError:
         return frozenset()
-    return frozenset(kept - fresh)
+    return frozenset(unchanged - fresh)
 
 
 def _statements(module: ast.Module) -> Iterator[tuple[range, str]]:
-    """Every statement with its lines; of one that holds others only its head."""
+    """Yield every statement with its lines; for a compound statement only its header."""
     for node in ast.walk(module):
         if not isinstance(node, ast.stmt):
             continue
-        first = min((each.lineno for each in getattr(node, "decorator_list", ())), default=node.lineno)
-        held = getattr(node, "body", None) or getattr(node, "cases", None)
-        if held is None:
+        first = min((decorator.lineno for decorator in getattr(node, "decorator_list", ())), default=node.lineno)
+        inner = getattr(node, "body", None) or getattr(node, "cases", None)
+        if inner is None:
             yield range(first, (node.end_lineno or first) + 1), ast.unparse(node)
             continue
         head = copy.copy(node)
         for name, value in (("body", [ast.Pass()]), ("orelse", []), ("finalbody", []), ("cases", [])):
             if hasattr(node, name):
                 setattr(head, name, value)
-        below = getattr(held[0], "lineno", None) or held[0].pattern.lineno
+        below = getattr(inner[0], "lineno", None) or inner[0].pattern.lineno
         yield range(first, max(node.lineno, below - 1) + 1), ast.unparse(head)

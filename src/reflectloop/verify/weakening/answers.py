@@ -1,4 +1,4 @@
-"""Looks for answers to a test's own inputs in sources that are read as text."""
+"""Find hard-coded answers to a test's inputs in sources that are read as text."""
 
 from __future__ import annotations
 
@@ -15,42 +15,50 @@ _COMPARED = re.compile(
     rf"(?:===?|\beq\b|\.equals\()\s*({_VALUE})|({_VALUE})\s*(?:===?|\.equals\()|"
     rf"\bcase\s+({_VALUE})\s*:|\bstrn?cmp\([^,()]*,\s*({_VALUE})"
 )
-_GIVEN = re.compile(rf"(?:\breturn\b|\?|=>|(?<![=!<>])=(?!=))\s*\(?\s*(?P<answer>{_VALUE})")
+_RESULT = re.compile(rf"(?:\breturn\b|\?|=>|(?<![=!<>])=(?!=))\s*\(?\s*(?P<answer>{_VALUE})")
 _VALUES = re.compile(_VALUE)
 _PLAIN = frozenset(("0", "1", "-1", "2", "", "true", "false", "null"))
-_NEAR = 2  # lines from a comparison to what it gives
-_ROW = 3  # lines that an assertion may take
+_NEAR = 2  # lines between a comparison and its result
+_ROW = 3  # lines that an assertion may span
 
 
 def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Finding]:
-    sources = [each for each in changes if ending(each.path) in BY_ENDING and guard(each.path) is None and each.after]
-    found = [(change, *place) for change in sources for place in _answers(change)]
-    if not found:
+    sources = [
+        change for change in changes if ending(change.path) in BY_ENDING and guard(change.path) is None and change.after
+    ]
+    answers = [(change, *place) for change in sources for place in _answers(change)]
+    if not answers:
         return
     tests = [(path, data) for path, data in context.items() if is_test(path)]
-    tests += [(each.path, data) for each in changes if is_test(each.path) for data in (each.before, each.after) if data]
+    tests += [
+        (change.path, data)
+        for change in changes
+        if is_test(change.path)
+        for data in (change.before, change.after)
+        if data
+    ]
     rows = [row for path, data in tests if ending(path) in BY_ENDING for row in _rows(code(path, data))]
-    for change, line, words, pair in found:
+    for change, line, code_text, pair in answers:
         if any(pair <= row for row in rows):
-            said = f"answers a test's own input: `{words[:80]}`"
-            yield Finding("test-input-special-cased", change.path, line, said, "suspect")
+            message = f"answers a test's own input: `{code_text[:80]}`"
+            yield Finding("test-input-special-cased", change.path, line, message, "suspect")
 
 
 def _answers(change: Change) -> Iterator[tuple[int, str, frozenset[str]]]:
-    """Added lines that give one written value for another: line, words, both values."""
+    """Yield added lines that return one literal for another: line, code, both values."""
     lines = list(added(change))
     for at, line in enumerate(lines):
-        near = " ".join(each.text for each in lines[at : at + _NEAR] if each.number < line.number + _NEAR)
+        near = " ".join(other.text for other in lines[at : at + _NEAR] if other.number < line.number + _NEAR)
         for compared in _COMPARED.finditer(line.text):
-            asked = next(value for value in compared.groups() if value is not None)
-            given = _GIVEN.search(near, compared.end())
-            pair = frozenset((_bare(asked), _bare(given["answer"]))) if given else frozenset()
-            if given and len(pair) > 1 and _bare(given["answer"]) not in _PLAIN:
+            input_value = next(value for value in compared.groups() if value is not None)
+            result = _RESULT.search(near, compared.end())
+            pair = frozenset((_bare(input_value), _bare(result["answer"]))) if result else frozenset()
+            if result and len(pair) > 1 and _bare(result["answer"]) not in _PLAIN:
                 yield line.number, near, pair
 
 
 def _rows(text: str) -> Iterator[frozenset[str]]:
-    """The values that stand together in a few lines."""
+    """Yield the values that occur together within a few lines."""
     lines = [frozenset(map(_bare, _VALUES.findall(line))) for line in text.splitlines()]
     for at in range(len(lines)):
         yield frozenset().union(*lines[at : at + _ROW])

@@ -1,4 +1,4 @@
-"""Judges changed command lines: flags of runners, shell tricks, recipes."""
+"""Compare changed command lines: flags of runners, shell tricks, recipes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-# What makes a failing check succeed, whatever the check.
+# Constructs that make any failing check succeed.
 LOOSENS = re.compile(
     r"\|\|\s*(?:true|:|exit\s+0|echo|/bin/true)|;\s*(?:true|:)\s*$|\bexit\s+0\b|\bset\s+\+e\b|&\s*$|--no-fail|--exit-zero|"
     r"--passWithNoTests|--pass-with-no-tests|--if-present|--silent-failures|--forceExit|--bail=0|-DskipTests|"
@@ -15,7 +15,7 @@ LOOSENS = re.compile(
     r"\|\s*(?:true|cat|tail|head|tee)\b|\bif:\s*(?:\$\{\{\s*)?(?:false|always\(\)\s*&&\s*false)|"
     r"--warn-only|--max-warnings[ =]-?\d"
 )
-# Flags that run fewer tests, stop early, or hide what they say.
+# Flags that run fewer tests, stop early, or hide output.
 NARROWS = re.compile(
     r"^(?:-k|-m|--ignore\S*|--deselect\S*|-x|--exitfirst|--maxfail\S*|-p|--co|--collect-only|--lf|--last-failed\S*|--ff|--nf|"
     r"--sw|--stepwise\S*|-c|--rootdir\S*|--confcutdir\S*|--override-ini\S*|"
@@ -45,7 +45,7 @@ _PAIRED = frozenset(
 
 
 def words(line: str) -> list[str]:
-    """A command line as words, each flag with the value that follows it."""
+    """Split a command line into words, joining each flag with its value."""
     try:
         plain = shlex.split(line, comments=False)
     except ValueError:
@@ -60,24 +60,24 @@ def words(line: str) -> list[str]:
 
 
 def options(old: Sequence[str], new: Sequence[str]) -> str | None:
-    """Why a list of flags asks less than it did, or None."""
+    """Return why a list of flags checks less than before, or None."""
     added = [word for word in new if word not in old]
     removed = [word for word in old if word not in new]
     for word in added:
-        if not _is(STRICTER, word):
-            return f"adds `{word}`" if _is(NARROWS, word) else f"adds `{word}`, which is not known to be harmless"
+        if not _matches(STRICTER, word):
+            return f"adds `{word}`" if _matches(NARROWS, word) else f"adds `{word}`, which is not known to be harmless"
     for word in removed:
-        if not _is(NARROWS, word) and not _speaks(word):
+        if not _matches(NARROWS, word) and not _changes_output_only(word):
             return f"drops `{word}`"
     return None
 
 
-def _is(pattern: re.Pattern[str], word: str) -> bool:
+def _matches(pattern: re.Pattern[str], word: str) -> bool:
     return pattern.match(word) is not None or pattern.match(word.split(" ", maxsplit=1)[0]) is not None
 
 
-def _speaks(word: str) -> bool:
-    """Changes only what is printed or how fast it goes."""
+def _changes_output_only(word: str) -> bool:
+    """Return True if the flag changes only the output or the speed."""
     return (
         re.match(
             r"-(?:r[a-zA-Z]*|v+|q+|n.*|s|l)$|--(?:tb|color|durations|verbose|quiet|showlocals|dist|benchmark)", word
@@ -87,9 +87,9 @@ def _speaks(word: str) -> bool:
 
 
 def command(old: str, new: str) -> str | None:
-    """Why a changed command line asks less, or None where it only asks more."""
-    if (found := LOOSENS.search(new)) and not LOOSENS.search(old):
-        return f"`{found[0].strip()}` lets a failure pass"
+    """Return why a changed command line checks less than before, or None."""
+    if (match := LOOSENS.search(new)) and not LOOSENS.search(old):
+        return f"`{match[0].strip()}` lets a failure pass"
     before, after = words(old), words(new)
     if not before:
         return None
@@ -99,19 +99,19 @@ def command(old: str, new: str) -> str | None:
 
 
 def recipe(old: Sequence[str], new: Sequence[str]) -> str | None:
-    """Why a list of command lines asks less: one is gone or loosened, or one that is new lets failures pass."""
-    come = [line for line in new if line not in old]
-    for line in come:
+    """Return why a list of command lines checks less, or None: a line is removed, loosened, or ignores failures."""
+    new_lines = [line for line in new if line not in old]
+    for line in new_lines:
         if LOOSENS.search(line):
             return f"`{line[:80]}` lets a failure pass"
-        if line.lstrip("@").startswith("-") and line.lstrip("@-+ ") in {each.lstrip("@-+ ") for each in old}:
+        if line.lstrip("@").startswith("-") and line.lstrip("@-+ ") in {old_line.lstrip("@-+ ") for old_line in old}:
             return f"a failure of `{line[:80]}` is now ignored"
-    waiting = list(come)
+    waiting = list(new_lines)
     for line in old:
         if line in new:
             continue
         if not waiting:
-            return f"`{line[:80]}` is gone"
+            return f"`{line[:80]}` was removed"
         if why := command(line.lstrip("@-+ "), waiting.pop(0).lstrip("@-+ ")):
             return why
     return None

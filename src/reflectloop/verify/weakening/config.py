@@ -1,4 +1,4 @@
-"""Looks at what a patch did to the configuration of runners and linters."""
+"""Check what a patch did to the configuration of runners and linters."""
 
 from __future__ import annotations
 
@@ -23,48 +23,52 @@ _NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened"}
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
-    ours = [change for change in changes if _concerns(change.path)]
-    read = {change.path: (part(change.path, change.before), part(change.path, change.after)) for change in ours}
-    moved = _moved(read)
-    for change in ours:
-        yield from _file(change, *read[change.path], moved)
+    relevant = [change for change in changes if _concerns(change.path)]
+    parts = {change.path: (part(change.path, change.before), part(change.path, change.after)) for change in relevant}
+    moved = _moved(parts)
+    for change in relevant:
+        yield from _file(change, *parts[change.path], moved)
 
 
 def _concerns(path: str) -> bool:
-    found = guard(path)
-    return found is not None and found.kind in _NAMES
+    protection = guard(path)
+    return protection is not None and protection.kind in _NAMES
 
 
-def _moved(read: Mapping[str, tuple[Part | None, Part | None]]) -> set[Setting]:
-    """Settings that left one file of the patch and appear in another."""
-    left = {each for before, after in read.values() for each in _only(before, after)}
-    come = {each for before, after in read.values() for each in _only(after, before)}
-    return left & come
+def _moved(parts: Mapping[str, tuple[Part | None, Part | None]]) -> set[Setting]:
+    """Return the settings that one file of the patch loses and another gains."""
+    removed = {setting for before, after in parts.values() for setting in _only(before, after)}
+    new_settings = {setting for before, after in parts.values() for setting in _only(after, before)}
+    return removed & new_settings
 
 
-def _only(one: Part | None, other: Part | None) -> Iterator[Setting]:
-    for key, value in _by_key(one or {}).items():
+def _only(part: Part | None, other: Part | None) -> Iterator[Setting]:
+    for key, value in _by_key(part or {}).items():
         if key not in _by_key(other or {}):
             yield key, settings.entries(value)
 
 
 def _file(change: Change, before: Part | None, after: Part | None, moved: set[Setting]) -> Iterator[Finding]:
-    found = guard(change.path)
-    rule = _NAMES[found.kind] if found else "runner-narrowed"
+    protection = guard(change.path)
+    rule = _NAMES[protection.kind] if protection else "runner-narrowed"
     if after is None:
         if change.before is None or before is not None:
-            yield Finding("config-unreadable", change.path, 1, "the part that steers checks cannot be read any more")
+            yield Finding("config-unreadable", change.path, 1, "the part that controls checks can no longer be read")
         return
-    said = False
+    reported = False
     for key, line, why in _settings(change, before or {}, after, moved):
-        said = True
+        reported = True
         yield Finding(
             rule, change.path, line, f"{key} {why}", "note" if _FORMATTING.search(change.path) else "weakening"
         )
-    if not said and change.before is None and found and not found.mixed and not _FORMATTING.search(change.path):
-        yield Finding(
-            "config-added", change.path, 1, "new configuration may take the place of what was there", "suspect"
-        )
+    if (
+        not reported
+        and change.before is None
+        and protection
+        and not protection.mixed
+        and not _FORMATTING.search(change.path)
+    ):
+        yield Finding("config-added", change.path, 1, "the new configuration may replace the existing one", "suspect")
 
 
 def _settings(change: Change, before: Part, after: Part, moved: set[Setting]) -> Iterator[tuple[str, int, str]]:
@@ -80,48 +84,48 @@ def _settings(change: Change, before: Part, after: Part, moved: set[Setting]) ->
 
 
 def _covered(path: str, key: str, before: Part, after: Part) -> bool:
-    """Mypy's `strict` stands for many flags; a linter that had no settings at all asks more with any."""
+    """Return True if mypy's `strict` replaces the flag, or the linter had no settings before."""
     tool = key.partition(".")[0]
     if tool == "mypy" and settings.truth(after.get("mypy.strict")) and key not in after:
         return True
-    fresh = tool in _LINTERS and not any(each.startswith(f"{tool}.") for each in before)
+    fresh = tool in _LINTERS and not any(name.startswith(f"{tool}.") for name in before)
     return fresh and path.rpartition("/")[2] == "pyproject.toml"
 
 
-def _by_key(read: Part) -> Part:
-    """Lines of code that set something, under the name they set."""
-    found: dict[str, object] = {}
-    for written, value in read.items():
+def _by_key(settings_part: Part) -> Part:
+    """Return the settings by key; a line of code that sets a name is stored under that name."""
+    settings_by_key: dict[str, object] = {}
+    for written, value in settings_part.items():
         key = written.replace("ruff.lint.", "ruff.")
         named = _LINE_KEY.match(key)
-        found.update(
+        settings_by_key.update(
             {named[1]: named[2]}
             if named and " " in key and not key.startswith(("target ", "variable "))
             else {key: value}
         )
-    return found
+    return settings_by_key
 
 
 def _line(change: Change, key: str) -> int:
-    """The line that most likely says it, in the new version; where it stood, if it is gone."""
+    """Return the line of the new version that most likely has the setting, or its former position."""
     for spelled in _spellings(key):
         pattern = re.compile(spelled, re.IGNORECASE)
-        if found := pattern.search(_text(change.after)):
-            return _text(change.after).count("\n", 0, found.start()) + 1
-        if found := pattern.search(_text(change.before)):
-            number = _text(change.before).count("\n", 0, found.start()) + 1
+        if match := pattern.search(_text(change.after)):
+            return _text(change.after).count("\n", 0, match.start()) + 1
+        if match := pattern.search(_text(change.before)):
+            number = _text(change.before).count("\n", 0, match.start()) + 1
             return stood(change.before, change.after, number)
     return 1
 
 
 def _spellings(key: str) -> Iterator[str]:
-    """A command as it is written or as it begins, else the last word of a key."""
-    kind, _, words = key.partition(" ")
+    """Yield patterns for a command as written and for its beginning, or else for the last word of a key."""
+    kind, _, rest = key.partition(" ")
     if kind in _WRITTEN:
-        tokens = [re.escape(each) for each in _TOKEN.findall(words.partition(" if ")[0][:300])]
+        tokens = [re.escape(token) for token in _TOKEN.findall(rest.partition(" if ")[0][:300])]
         yield r"\s*".join(tokens)
         yield r"\s*".join(tokens[:4])
-    word = words if kind in {"target", "variable"} else key.rpartition(".")[2]
+    word = rest if kind in {"target", "variable"} else key.rpartition(".")[2]
     if word:
         yield re.escape(word)
 

@@ -1,4 +1,4 @@
-"""Looks at examples in docstrings, which doctest runs."""
+"""Compare the examples in docstrings, which doctest runs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
         ):
             continue
         old, new = _examples(change.before), _examples(change.after)
-        everywhere = Counter(example for _, found in new.values() for example in found)
-        for name, (line, found) in old.items():
-            yield from _lost(change.path, name, new.get(name, (line, [])), found, everywhere)
+        everywhere = Counter(example for _, examples in new.values() for example in examples)
+        for name, (line, examples) in old.items():
+            yield from _lost(change.path, name, new.get(name, (line, [])), examples, everywhere)
 
 
 def _lost(
@@ -37,43 +37,50 @@ def _lost(
     for source, want in old:
         if everywhere[source, want] or not want:
             continue
-        again = next((each for each in new if each[0] == source), None)
-        if again:
-            words = f"the example `{source[:60]}` of {name} now expects `{again[1][:40]}` instead of `{want[:40]}`"
-            yield Finding("doctest-changed", path, line, words, "suspect")
+        changed = next((example for example in new if example[0] == source), None)
+        if changed:
+            message = f"the example `{source[:60]}` of {name} now expects `{changed[1][:40]}` instead of `{want[:40]}`"
+            yield Finding("doctest-changed", path, line, message, "suspect")
         else:
-            yield Finding("doctest-removed", path, line, f"the example `{source[:60]}` of {name} is gone", "suspect")
+            yield Finding(
+                "doctest-removed", path, line, f"the example `{source[:60]}` of {name} was removed", "suspect"
+            )
 
 
 def all_examples(data: bytes | None) -> list[Example]:
-    return [each for _, found in _examples(data).values() for each in found] if data and b">>>" in data else []
+    """Return every docstring example of a file, as pairs of source and expected output."""
+    return (
+        [example for _, examples in _examples(data).values() for example in examples] if data and b">>>" in data else []
+    )
 
 
 def _examples(data: bytes) -> dict[str, tuple[int, list[Example]]]:
     module = parsed(data)
-    found: dict[str, tuple[int, list[Example]]] = {}
+    examples: dict[str, tuple[int, list[Example]]] = {}
     for node in ast.walk(module) if module else ():
         text = ast.get_docstring(node) if isinstance(node, _DOCUMENTED) else None
         if text and ">>>" in text:
             name = getattr(node, "name", "the module")
-            line, known = found.get(name, (getattr(node, "lineno", 1), []))
-            found[name] = (line, [*known, *_parsed(text)])
-    return found
+            line, known = examples.get(name, (getattr(node, "lineno", 1), []))
+            examples[name] = (line, [*known, *_parsed(text)])
+    return examples
 
 
 def _parsed(text: str) -> list[Example]:
     try:
-        return [(_spelled(each.source) + _mark(each), each.want.strip()) for each in _PARSER.get_examples(text)]
+        return [
+            (_spelled(example.source) + _mark(example), example.want.strip()) for example in _PARSER.get_examples(text)
+        ]
     except ValueError:
         return []
 
 
 def _mark(example: doctest.Example) -> str:
-    """One that is not run is another one."""
+    """Return a suffix for a skipped example, so that it differs from one that runs."""
     return "  # skipped" if example.options.get(doctest.SKIP) else ""
 
 
 def _spelled(source: str) -> str:
-    """As Python would write it, whatever its quotes and blanks."""
+    """Return the source as Python would write it, whatever its quotes and white space."""
     module = parsed(source.encode(errors="replace"))
     return ast.unparse(module) if module else source.strip()

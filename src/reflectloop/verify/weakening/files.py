@@ -1,4 +1,4 @@
-"""Looks at data that tests compare with or read."""
+"""Check changes to data that tests read or compare with."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from reflectloop.verify.protected.names import CODE_ENDINGS
 from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening.added import ending
 
-_WORDS = frozenset({"md", "rst", "gitignore", "gitkeep", "typed"})
+_PROSE_ENDINGS = frozenset({"md", "rst", "gitignore", "gitkeep", "typed"})
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
-    kept = {change.after for change in changes if change.before is None}
+    new_contents = {change.after for change in changes if change.before is None}
     for change in changes:
-        found = guard(change.path)
-        if change.before is None or found is None or found.kind not in {"fixture", "snapshot"}:
+        protection = guard(change.path)
+        if change.before is None or protection is None or protection.kind not in {"fixture", "snapshot"}:
             continue
-        words = found.kind != "snapshot" and ending(change.path) in _WORDS
-        if ending(change.path) not in CODE_ENDINGS and not words and not _same_document(change):
-            yield _data(change, found.kind, moved=change.before in kept)
+        is_prose = protection.kind != "snapshot" and ending(change.path) in _PROSE_ENDINGS
+        if ending(change.path) not in CODE_ENDINGS and not is_prose and not _same_document(change):
+            yield _data(change, protection.kind, moved=change.before in new_contents)
 
 
 def _same_document(change: Change) -> bool:
-    """Whether only the layout of a JSON file changed; a key in another place counts."""
+    """Return True if only the layout of a JSON file changed; the order of keys counts."""
     if ending(change.path) != "json" or change.before is None or change.after is None:
         return False
     try:
@@ -37,8 +37,8 @@ def _same_document(change: Change) -> bool:
 def _data(change: Change, kind: str, *, moved: bool) -> Finding:
     rule = "snapshot-rewritten" if kind == "snapshot" else "data-rewritten"
     if change.after is None:
-        words = "moved" if moved else "what tests compare with or read is gone"
-        return Finding(rule, change.path, None, words, "note" if moved else "weakening")
+        message = "moved" if moved else "data that tests read or compare with was removed"
+        return Finding(rule, change.path, None, message, "note" if moved else "weakening")
     before, after = _lines(change.before), _lines(change.after)
     lost = [line for line in before if line not in set(after)]
     if not lost and len(after) >= len(before):
@@ -46,10 +46,13 @@ def _data(change: Change, kind: str, *, moved: bool) -> Finding:
     number = before.index(lost[0]) + 1 if lost else 1
     if not after or (len(after) < len(before) and not set(after) - set(before)):
         return Finding(
-            rule, change.path, number, f"{len(before) - len(after)} line(s) were cut from what tests compare with"
+            rule,
+            change.path,
+            number,
+            f"{len(before) - len(after)} line(s) were removed from data that tests compare with",
         )
     return Finding(
-        rule, change.path, number, f"{len(lost)} line(s) of what tests compare with were rewritten", "suspect"
+        rule, change.path, number, f"{len(lost)} line(s) of data that tests compare with were rewritten", "suspect"
     )
 
 

@@ -1,4 +1,4 @@
-"""Looks at what is started by itself, stands in for something else, or belongs to the engine."""
+"""Check files that run automatically, replace something else, or belong to the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reflectloop.verify.protected.names import RUNNER_MODULES
 from reflectloop.verify.protected.paths import shadowed
 from reflectloop.verify.result import Change, Finding
 
-_BY_ITSELF = ("sitecustomize.py", "usercustomize.py")
+_RUN_AT_START = ("sitecustomize.py", "usercustomize.py")
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
@@ -19,13 +19,13 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
     for change in changes:
         if change.after is not None:
             yield from _started(change)
-            # A package that only changes its folder hides nothing it did not hide before.
+            # A package that is only moved hides nothing new.
             yield from _stands_in(change, moved=_module(change.path) in known)
 
 
 def _started(change: Change) -> Iterator[Finding]:
     name = change.path.rpartition("/")[2]
-    if name in _BY_ITSELF or name.endswith(".pth"):
+    if name in _RUN_AT_START or name.endswith(".pth"):
         yield Finding(
             "runs-at-start", change.path, 1, f"{name} runs whenever Python starts, so also around every check"
         )
@@ -34,8 +34,8 @@ def _started(change: Change) -> Iterator[Finding]:
             yield Finding(
                 "conftest-beyond-fixtures", change.path, line, f"conftest.py {what}", "weakening" if grave else "note"
             )
-    elif (found := guard(change.path)) and found.kind == "hook" and change.before is None:
-        yield Finding("hook-added", change.path, 1, f"{name} is new: {found.why}", "suspect")
+    elif (protection := guard(change.path)) and protection.kind == "hook" and change.before is None:
+        yield Finding("hook-added", change.path, 1, f"{name} is new: {protection.why}", "suspect")
 
 
 def _module(path: str) -> str | None:
@@ -45,17 +45,19 @@ def _module(path: str) -> str | None:
 
 def _stands_in(change: Change, *, moved: bool) -> Iterator[Finding]:
     module = shadowed(change.path)
-    found = guard(change.path)
+    protection = guard(change.path)
     if module and change.before is None and not moved:
-        words = f"would be imported instead of {module}"
-        yield Finding("module-shadowed", change.path, 1, words, "weakening" if module in RUNNER_MODULES else "suspect")
-    elif found is None:
+        message = f"would be imported instead of {module}"
+        yield Finding(
+            "module-shadowed", change.path, 1, message, "weakening" if module in RUNNER_MODULES else "suspect"
+        )
+    elif protection is None:
         return
-    elif found.kind == "shadow" and shades(change) and not module:
-        yield Finding("tool-shadowed", change.path, 1, found.why)
-    elif found.kind == "artefact":
+    elif protection.kind == "shadow" and shades(change) and not module:
+        yield Finding("tool-shadowed", change.path, 1, protection.why)
+    elif protection.kind == "artefact":
         lines = change.after is not None and b"\0" not in change.after
-        yield Finding("artefact", change.path, 1 if lines else None, found.why)
-    elif found.kind == "own":
-        words = f"changes {found.why}"
-        yield Finding("own-settings", change.path, 1, words, "suspect" if ".claude/" in change.path else "weakening")
+        yield Finding("artefact", change.path, 1 if lines else None, protection.why)
+    elif protection.kind == "own":
+        message = f"changes {protection.why}"
+        yield Finding("own-settings", change.path, 1, message, "suspect" if ".claude/" in change.path else "weakening")

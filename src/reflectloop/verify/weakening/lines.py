@@ -1,4 +1,4 @@
-"""Looks, line by line, at continuous integration, scripts and hooks."""
+"""Check continuous integration files, scripts and hooks line by line."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _HARMLESS = re.compile(
     r"cancel-in-progress|environment|url|path|key|os|default|retention-days|cache-dependency-path|token|with)\b\s*:|"
     r"^-?\s*shell\s*:\s*[\w-]+$"
 )
-# Leaves out files, branches or events; which of them only a person can tell.
+# Excludes files, branches or events; only a person can judge which.
 _LEAVES_OUT = re.compile(
     r"^-?\s*(?:exclude|files|stages|if|only|except|when|rules|skip|paths|paths-ignore|branches-ignore|shell|"
     r"continue-on-error|allow_failure)\s*:"
 )
-# A command that no list knows but that says itself that it tests.
+# A command on no list whose own words say that it tests.
 _TESTS = re.compile(
     r"(?i)(?:^|&&|;|run:|script:|-\s)[\s\"'\[]*(?:\.{0,2}/|(?:sudo|node|deno|bun|npx|python3?|sh|bash|php|perl|ruby|java|"
     r"cmake|ninja|meson|just|task|invoke|doit|dotnet|swift|mix|lein|sbt|bazel|zig|docker)\b).{0,200}?"
     r"(?<![a-z])(?:tests?|checks?|lint|specs?|verify|coverage|typecheck)(?![a-z])"
 )
-# Names a tool without running it: it is installed, or a job or a dependency is called so.
+# Names a tool without running it: an installation, a job name, a dependency.
 _NO_CHECK = re.compile(r"\binstall\b|^[\w -]+:$|npm ci\b|^-\s*[\w.-]+\s*[<>=~]")
 _LETS_PASS = re.compile(r"(?:continue-on-error|allow_failure):\s*(?:\$\{\{\s*)?[\"']?true|^exit\s+0\b")
 _PYTHON_HOOKS = ("conftest.py", "sitecustomize.py", "usercustomize.py")
@@ -40,17 +40,17 @@ _PYTHON_HOOKS = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
     for change in changes:
-        found = guard(change.path)
-        if found is None or found.kind not in _RULES:
+        protection = guard(change.path)
+        if protection is None or protection.kind not in _RULES:
             continue
         if change.before is None:
-            yield from _fresh(change, _RULES[found.kind])
+            yield from _fresh(change, _RULES[protection.kind])
         elif not change.path.endswith((*_PYTHON_HOOKS, ".pth")):
-            yield from _file(change, _RULES[found.kind])
+            yield from _file(change, _RULES[protection.kind])
 
 
 def _fresh(change: Change, rule: str) -> Iterator[Finding]:
-    """A new file took nothing away, but a check whose failure it lets pass is none."""
+    """Find checks in a new file whose failure the file ignores; a new file removes nothing."""
     for line in _read(change.after):
         if _checks(line.text) and commands.LOOSENS.search(line.text):
             yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass")
@@ -64,16 +64,16 @@ def _checks(text: str) -> bool:
 
 def _file(change: Change, rule: str) -> Iterator[Finding]:
     if change.after is None:
-        yield Finding(rule, change.path, None, "the file is gone, and what it checked with it")
+        yield Finding(rule, change.path, None, "the file was removed, with everything it checked")
         return
     before, after = _read(change.before), _read(change.after)
-    come, gone = _without(after, before), _without(before, after)
-    for line in come:
+    new_lines, removed = _without(after, before), _without(before, after)
+    for line in new_lines:
         if commands.LOOSENS.search(line.text):
             yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass")
         elif _LEAVES_OUT.match(line.text):
             yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` may leave something out", "suspect")
-    yield from _gone(change, rule, gone, come)
+    yield from _removed_lines(change, rule, removed, new_lines)
 
 
 def _read(data: bytes | None) -> list[Line]:
@@ -85,6 +85,7 @@ def _read(data: bytes | None) -> list[Line]:
 
 
 def _without(lines: Sequence[Line], others: Sequence[Line]) -> list[Line]:
+    """Return the lines that the other version lacks, counting repetitions."""
     known = Counter(line.text for line in others)
     left = []
     for line in lines:
@@ -95,21 +96,23 @@ def _without(lines: Sequence[Line], others: Sequence[Line]) -> list[Line]:
     return left
 
 
-def _gone(change: Change, rule: str, gone: Sequence[Line], come: Sequence[Line]) -> Iterator[Finding]:
+def _removed_lines(change: Change, rule: str, removed: Sequence[Line], new_lines: Sequence[Line]) -> Iterator[Finding]:
     others = []
-    for line in gone:
+    for line in removed:
         if not _checks(line.text):
             others.append(line)
-        elif not any(_asks_as_much(line.text, each.text) for each in come):
-            words = f"no longer there as it was: `{line.text[:80]}` (line {line.number} before)"
-            yield Finding(rule, change.path, stood(change.before, change.after, line.number), words)
+        elif not any(_checks_as_much(line.text, candidate.text) for candidate in new_lines):
+            message = f"removed or changed: `{line.text[:80]}` (line {line.number} before)"
+            yield Finding(rule, change.path, stood(change.before, change.after, line.number), message)
     if others:
         first = others[0]
-        words = f"{len(others)} line(s) are gone or changed, first `{first.text[:80]}` (line {first.number} before)"
-        yield Finding(rule, change.path, stood(change.before, change.after, first.number), words, "suspect")
+        message = (
+            f"{len(others)} line(s) were removed or changed, first `{first.text[:80]}` (line {first.number} before)"
+        )
+        yield Finding(rule, change.path, stood(change.before, change.after, first.number), message, "suspect")
 
 
-def _asks_as_much(old: str, new: str) -> bool:
+def _checks_as_much(old: str, new: str) -> bool:
     return (
         commands.command(old.removeprefix("- ").removeprefix("run: "), new.removeprefix("- ").removeprefix("run: "))
         is None

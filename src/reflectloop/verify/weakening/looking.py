@@ -1,4 +1,4 @@
-"""Puts every look at a patch together."""
+"""Run every inspection of a patch."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from reflectloop.verify.weakening.text import tests as text
 
 
 def look(changes: Sequence[Change], context: Mapping[str, bytes] | None = None) -> list[Finding]:
-    """Everything found, by path and line; `context` holds test files of base that the patch leaves alone."""
-    changed = [each for each in changes if each.before != each.after or each.mode_before != each.mode_after]
+    """Return all findings by path and line; `context` has the test files of base that the patch does not change."""
+    changed = [item for item in changes if item.before != item.after or item.mode_before != item.mode_after]
     looks = (python.look, text.look, config.look, lines.look, hooks.look, files.look, source.look, examples.look)
-    found = [each for look_ in looks for each in _each(look_, changed)]
-    found += _each(lambda some: special.look(some, context or {}), changed)
-    found += _each(lambda some: answers.look(some, context or {}), changed)
-    found += _each(lambda some: listed.look(some, context or {}), changed)
-    answered = {(each.path, each.line) for each in found if each.rule == "test-input-special-cased"}
-    singled = _each(lambda some: numbers.look(some, context or {}), changed)
-    found += [each for each in singled if (each.path, each.line) not in answered]
-    once = {_place(each): each for each in reversed(found)}
-    return sorted(once.values(), key=lambda each: (each.path, each.line or 0, each.rule, each.what))
+    findings = [item for inspect in looks for item in _run(inspect, changed)]
+    findings += _run(lambda part: special.look(part, context or {}), changed)
+    findings += _run(lambda part: answers.look(part, context or {}), changed)
+    findings += _run(lambda part: listed.look(part, context or {}), changed)
+    answered = {(item.path, item.line) for item in findings if item.rule == "test-input-special-cased"}
+    singled = _run(lambda part: numbers.look(part, context or {}), changed)
+    findings += [item for item in singled if (item.path, item.line) not in answered]
+    once = {_identity(item): item for item in reversed(findings)}
+    return sorted(once.values(), key=lambda item: (item.path, item.line or 0, item.rule, item.what))
 
 
-def _each(look_: Callable[[Sequence[Change]], Iterable[Finding]], changes: Sequence[Change]) -> list[Finding]:
-    """One look at all of them; where code is nested too deep to be walked, at each alone, and that one is named."""
+def _run(inspect: Callable[[Sequence[Change]], Iterable[Finding]], changes: Sequence[Change]) -> list[Finding]:
+    """Run one inspection on all changes; if code is nested too deeply, run it per file and report that file."""
     try:
-        return list(look_(changes))
+        return list(inspect(changes))
     except RecursionError:
         if len(changes) == 1:
-            words = "nested too deep to be read"
-            return [Finding("too-deep", changes[0].path, 1, words, "suspect")]
-        return [finding for change in changes for finding in _each(look_, [change])]
+            message = "nested too deeply to be read"
+            return [Finding("too-deep", changes[0].path, 1, message, "suspect")]
+        return [finding for change in changes for finding in _run(inspect, [change])]
 
 
-def _place(finding: Finding) -> tuple[object, ...]:
-    """A mark on a class skips all its tests and is said once."""
+def _identity(finding: Finding) -> tuple[object, ...]:
+    """Return the key that makes a finding unique; a skip mark on a class, which skips all its tests, counts once."""
     return finding[:3] if finding.rule.startswith("skip") else finding

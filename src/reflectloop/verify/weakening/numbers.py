@@ -1,4 +1,4 @@
-"""Looks for comparisons, new in a source, with a number that base's tests give to the code under test."""
+"""Find new comparisons in a source with a number that base's tests pass to the code under test."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from reflectloop.verify.result import Change, Finding
 from reflectloop.verify.weakening.added import code, ending
 
 Number = int | float
-_LEAST_DIGITS = 3  # of a float
-_LEAST = 1000  # of a whole number
+_LEAST_DIGITS = 3  # digits of a float
+_LEAST = 1000  # smallest integer
 _ROUND = 100
 _LONGEST = 10_000  # characters of one line
 _WORD = r"(?<![\w.])-?\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])"
@@ -25,18 +25,18 @@ _EXPECTS = re.compile(r"assert|expect|approx|isclose|should|verify|raises")
 
 
 def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Finding]:
-    sources = [each for each in changes if each.after and guard(each.path) is None and _is_code(each.path)]
+    sources = [change for change in changes if change.after and guard(change.path) is None and _is_code(change.path)]
     tests = {path: data for path, data in context.items() if is_test(path)}
-    tests |= {each.path: each.before for each in changes if each.before and is_test(each.path)}
+    tests |= {change.path: change.before for change in changes if change.before and is_test(change.path)}
     if not sources or not tests:
         return
-    given = {number for path, data in tests.items() for number in _given(path, data)}
+    test_numbers = {number for path, data in tests.items() for number in _test_inputs(path, data)}
     for change in sources:
         known = {number for _, number in _compared(change.path, change.before)}
         for line, number in _compared(change.path, change.after):
-            if number in given and number not in known:
-                words = f"singles out {number}, which a test gives to it"
-                yield Finding("test-input-special-cased", change.path, line, words, "suspect")
+            if number in test_numbers and number not in known:
+                message = f"compares with {number}, which a test passes to it"
+                yield Finding("test-input-special-cased", change.path, line, message, "suspect")
 
 
 def _is_code(path: str) -> bool:
@@ -44,7 +44,7 @@ def _is_code(path: str) -> bool:
 
 
 def distinctive(value: object) -> bool:
-    """Whether two people would hardly write the same number by chance."""
+    """Return True if two people would hardly write the same number by chance."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     if isinstance(value, float):
@@ -58,9 +58,9 @@ def _power(value: int) -> bool:
 
 
 def _compared(path: str, data: bytes | None) -> list[tuple[int, Number]]:
-    """The distinctive numbers that something is compared with, and where."""
-    found = _in_tree(data) if path.endswith(".py") else _in_text(path, data)
-    return [(line, abs(value)) for line, value in found if distinctive(value)]
+    """Return the distinctive numbers that something is compared with, and their lines."""
+    numbers = _in_tree(data) if path.endswith(".py") else _in_text(path, data)
+    return [(line, abs(value)) for line, value in numbers if distinctive(value)]
 
 
 def _in_tree(data: bytes | None) -> Iterator[tuple[int, Number]]:
@@ -74,10 +74,10 @@ def _in_tree(data: bytes | None) -> Iterator[tuple[int, Number]]:
 
 
 def _written(node: ast.expr) -> Iterator[tuple[int, Number]]:
-    """A number by itself or in a list; not one that takes part in a calculation."""
+    """Yield a number on its own or in a list, but not one that is part of a calculation."""
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
-        for each in node.elts:
-            yield from _written(each)
+        for element in node.elts:
+            yield from _written(element)
     elif isinstance(node, ast.UnaryOp):
         yield from _written(node.operand)
     elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
@@ -87,31 +87,31 @@ def _written(node: ast.expr) -> Iterator[tuple[int, Number]]:
 def _in_text(path: str, data: bytes | None) -> Iterator[tuple[int, Number]]:
     for at, row in enumerate(code(path, data).splitlines(), 1):
         line = row[:_LONGEST]
-        words = [word for found in _TEXT_COMPARED.findall(line) for word in found if word]
-        words += [word for listed in _TEXT_LISTED.findall(line) for word in _TEXT_NUMBER.findall(listed)]
-        yield from ((at, _value(word)) for word in words)
+        literals = [literal for groups in _TEXT_COMPARED.findall(line) for literal in groups if literal]
+        literals += [literal for listed in _TEXT_LISTED.findall(line) for literal in _TEXT_NUMBER.findall(listed)]
+        yield from ((at, _value(literal)) for literal in literals)
 
 
-def _value(word: str) -> Number:
-    plain = word.replace("_", "")[:40]
+def _value(literal: str) -> Number:
+    plain = literal.replace("_", "")[:40]
     return float(plain) if re.search(r"[.eE]", plain) else int(plain)
 
 
-def _given(path: str, data: bytes) -> Iterator[Number]:
-    """The distinctive numbers of a test file that are not only what it expects."""
+def _test_inputs(path: str, data: bytes) -> Iterator[Number]:
+    """Yield the distinctive numbers of a test file, except those that are only expected values."""
     if not path.endswith(".py"):
         rows = (row[:_LONGEST] for row in code(path, data).splitlines())
-        values: Iterator[object] = (_value(word) for row in rows for word in _TEXT_NUMBER.findall(row))
+        values: Iterator[object] = (_value(literal) for row in rows for literal in _TEXT_NUMBER.findall(row))
     else:
         module = parsed(data)
         nodes = list(ast.walk(module)) if module else []
-        expected = {id(each) for node in nodes for each in _expected(node)}
-        values = (each.value for each in nodes if isinstance(each, ast.Constant) and id(each) not in expected)
-    yield from (abs(each) for each in values if isinstance(each, int | float) and distinctive(each))
+        expected = {id(side) for node in nodes for side in _expected(node)}
+        values = (node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in expected)
+    yield from (abs(value) for value in values if isinstance(value, int | float) and distinctive(value))
 
 
 def _expected(node: ast.AST) -> Iterator[ast.expr]:
-    """The sides of a comparison, and what is handed to an assertion."""
+    """Yield both sides of a comparison, or the arguments of an assertion."""
     sides: list[ast.expr] = []
     if isinstance(node, ast.Compare):
         sides = [node.left, *node.comparators]

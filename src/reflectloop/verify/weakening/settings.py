@@ -1,4 +1,4 @@
-"""Judges a changed setting by its key: which way is stricter, and which keys are harmless."""
+"""Judge a changed setting by its key: which direction is stricter, and which keys are harmless."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import NamedTuple
 from reflectloop.verify.weakening import commands
 
 Words = tuple[str, ...]
-Judge = Callable[[object, object], str | None]  # why it asks less, or None
+Judge = Callable[[object, object], str | None]  # why the setting checks less, or None
 
 
 class Rule(NamedTuple):
+    """The judge for all keys that match a pattern."""
+
     keys: re.Pattern[str]
     judge: Judge
 
@@ -22,11 +24,11 @@ _OFF = ("off", "warn", "0", "1", "none", "warning", "info", "allow", "suggestion
 
 
 def entries(value: object) -> Words:
-    """A value as words, whichever form the file has: a list, lines, or words with commas."""
+    """Return a value as a tuple of words, whether it is a list, lines, or comma-separated."""
     if value is None:
         return ()
     if isinstance(value, list | tuple):
-        return tuple(str(each).strip() for each in value)
+        return tuple(str(item).strip() for item in value)
     if isinstance(value, bool):
         return (str(value).lower(),)
     text = str(value)
@@ -39,11 +41,11 @@ def truth(value: object) -> bool:
 
 
 def number(value: object) -> float | None:
-    found = re.fullmatch(r"-?\d{1,15}(?:\.\d{1,15})?", str(value).strip().rstrip("%"))
-    return float(found[0]) if found else None
+    match = re.fullmatch(r"-?\d{1,15}(?:\.\d{1,15})?", str(value).strip().rstrip("%"))
+    return float(match[0]) if match else None
 
 
-def _harmless(old: object, new: object) -> str | None:  # noqa: ARG001 - one shape for all judges
+def _harmless(old: object, new: object) -> str | None:  # noqa: ARG001 - all judges have the same signature
     return None
 
 
@@ -73,35 +75,41 @@ def _threshold(old: object, new: object) -> str | None:
 def _limit(old: object, new: object) -> str | None:
     before, after = number(old), number(new)
     if after is None:
-        return "is gone" if before is not None else "cannot be read"
+        return "was removed" if before is not None else "cannot be read"
     return "is higher" if before is None or after > before else None
 
 
 def _excluding(old: object, new: object) -> str | None:
-    added = [each for each in entries(new) if each not in entries(old)]
-    return f"now leaves out `{added[0][:60]}`" if added else None
+    added = [entry for entry in entries(new) if entry not in entries(old)]
+    return f"now excludes `{added[0][:60]}`" if added else None
 
 
 def _including(old: object, new: object) -> str | None:
     before, after = entries(old), entries(new)
     if not before and after:
-        return f"now takes in only `{', '.join(after)[:60]}`"
-    gone = [each for each in before if each not in after]
-    return f"no longer takes in `{gone[0][:60]}`" if gone and after else "takes in nothing by name" if gone else None
+        return f"now includes only `{', '.join(after)[:60]}`"
+    removed = [entry for entry in before if entry not in after]
+    return (
+        f"no longer includes `{removed[0][:60]}`"
+        if removed and after
+        else "no longer names what to include"
+        if removed
+        else None
+    )
 
 
 def _selecting(old: object, new: object) -> str | None:
-    gone = [each for each in entries(old) if each not in entries(new)]
-    return f"no longer has `{gone[0][:60]}`" if gone and "ALL" not in entries(new) else None
+    removed = [entry for entry in entries(old) if entry not in entries(new)]
+    return f"no longer has `{removed[0][:60]}`" if removed and "ALL" not in entries(new) else None
 
 
 def _filters(old: object, new: object) -> str | None:
     before, after = entries(old), entries(new)
-    added = [each for each in after if each not in before and not each.startswith("error")]
-    gone = [each for each in before if each not in after and each.startswith("error")]
+    added = [entry for entry in after if entry not in before and not entry.startswith("error")]
+    removed = [entry for entry in before if entry not in after and entry.startswith("error")]
     if added:
-        return f"a warning is let pass: `{added[0][:60]}`"
-    return f"no longer turns warnings into failures: `{gone[0][:60]}`" if gone else None
+        return f"a warning is ignored: `{added[0][:60]}`"
+    return f"no longer turns warnings into failures: `{removed[0][:60]}`" if removed else None
 
 
 def _options(old: object, new: object) -> str | None:
@@ -110,27 +118,29 @@ def _options(old: object, new: object) -> str | None:
 
 def _line(value: object) -> Sequence[str]:
     return commands.words(
-        " ".join(str(each) for each in value) if isinstance(value, list | tuple) else str(value or "")
+        " ".join(str(word) for word in value) if isinstance(value, list | tuple) else str(value or "")
     )
 
 
 def _commands(old: object, new: object) -> str | None:
     before, after = _lines(old), _lines(new)
-    ignored = [each for each in after if each.startswith("-") and each not in before]
+    ignored = [line for line in after if line.startswith("-") and line not in before]
     if ignored:
         return f"a failure of `{ignored[0][:60]}` is ignored"
-    return "is gone" if before and not after else commands.recipe(before, after)
+    return "was removed" if before and not after else commands.recipe(before, after)
 
 
 def _lines(value: object) -> Words:
     if isinstance(value, list):
-        return tuple(" ".join(str(word) for word in each) if isinstance(each, list) else str(each) for each in value)
+        return tuple(
+            " ".join(str(word) for word in entry) if isinstance(entry, list) else str(entry) for entry in value
+        )
     return tuple(line.strip() for line in str(value or "").splitlines() if line.strip())
 
 
 def _severity(old: object, new: object) -> str | None:
     was, now = _level(old), _level(new)
-    return f"is `{now}` now" if now.startswith(_OFF) and now != was else "is gone" if new is None else None
+    return f"is `{now}` now" if now.startswith(_OFF) and now != was else "was removed" if new is None else None
 
 
 def _level(value: object) -> str:
@@ -142,14 +152,14 @@ def _target(old: object, new: object) -> str | None:
     if not isinstance(old, tuple):
         return commands.recipe((), new[1]) if isinstance(new, tuple) else None
     if not isinstance(new, tuple):
-        return "is gone"
-    lost = [each for each in old[0] if each not in new[0]]
+        return "was removed"
+    lost = [prerequisite for prerequisite in old[0] if prerequisite not in new[0]]
     return f"no longer needs `{lost[0]}`" if lost else commands.recipe(old[1], new[1])
 
 
 def _registered(old: object, new: object) -> str | None:
-    """One more asks more; one fewer is a check lost."""
-    return "is gone" if new is None else "is there fewer times" if (number(old) or 0) > (number(new) or 0) else None
+    """Return why a counted entry checks less: it is removed or occurs fewer times."""
+    return "was removed" if new is None else "occurs fewer times" if (number(old) or 0) > (number(new) or 0) else None
 
 
 def _loosening(old: object, new: object) -> str | None:
@@ -157,8 +167,8 @@ def _loosening(old: object, new: object) -> str | None:
 
 
 def unknown(old: object, new: object) -> str | None:
-    """A key on no list: that it is harmless would be a guess."""
-    return "changed" if old is not None and new is not None else "was added" if old is None else "is gone"
+    """Report any change to a key on no list, since it cannot be assumed harmless."""
+    return "changed" if old is not None and new is not None else "was added" if old is None else "was removed"
 
 
 _TABLE: tuple[tuple[str, Judge], ...] = (
@@ -267,6 +277,6 @@ RULES = tuple(Rule(re.compile(keys), judge) for keys, judge in _TABLE)
 
 
 def judge(key: str, old: object, new: object) -> str | None:
-    """Why the setting asks less now, or None where it does not."""
-    found = next((rule.judge for rule in RULES if rule.keys.fullmatch(key)), unknown)
-    return found(old, new)
+    """Return why the setting checks less now, or None."""
+    judge_value = next((rule.judge for rule in RULES if rule.keys.fullmatch(key)), unknown)
+    return judge_value(old, new)

@@ -1,4 +1,4 @@
-"""What in a line of a source tells that it behaves otherwise under test, or silences a linter; data only."""
+"""Patterns of source lines that behave differently under test, or silence a linter; data only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ Grade = Literal["weakening", "suspect", "note"]
 
 
 class Tell(NamedTuple):
+    """A pattern that reveals behaviour specific to tests."""
+
     rule: str
     pattern: re.Pattern[str]
     why: str
@@ -29,18 +31,18 @@ _CI = (
     r"CTEST_\w+|DASHBOARD_TEST_FROM_CTEST|GTEST_\w+|BATS_\w+|RUST_TEST_\w+|PHPUNIT_\w+|RSPEC_\w+|GO_TEST_\w+)"
 )
 _STARTS_TESTS = r"[\"'][^\"']*\b(?:discover|unittest|py\.?test)\b[^\"']*[\"']"
-_OWN_VARIABLE = r"\w*(?:UNITTEST|PYTEST|NOSETEST)\w*[\"']"
+_RUNNER_VARIABLE = r"\w*(?:UNITTEST|PYTEST|NOSETEST)\w*[\"']"
 WHO_CALLS = "looks at who calls it, and by which name"
 CALLERS_NAME = re.compile(r"co_filename|co_name|f_code|\.filename|\.function\b|__file__|\btests?\b|test_")
 _RUNNERS = r"(?:pytest|_pytest|unittest|nose2?|doctest|hypothesis|tox|jest|mocha|vitest)"
-# Globals that only a runner of JavaScript sets; the second are plain words too, and count only as globals.
+# Globals that only a JavaScript runner sets; the second list has ordinary words, which count only as globals.
 _JS_GLOBALS = (
     r"(?:jest|describe|it|vi|mocha|jasmine|expect|"
     r"beforeEach|afterEach|beforeAll|afterAll|__karma__|__coverage__|Cypress)"
 )
 _JS_WORDS = rf"(?:{_JS_GLOBALS}|test|suite|specify|before|after)"
 _JS_VARIABLES = r"(?:NODE_TEST_CONTEXT|JEST_WORKER_ID|VITEST(?:_\w+)?|MOCHA_\w+|JASMINE_\w+|NODE_V8_COVERAGE)"
-# A text or a regular expression of JavaScript with the name of a runner or of tests in it; not the method `test(`.
+# A JavaScript string or regular expression that names a runner or tests; not the method `test(`.
 _JS_NAMES = (
     r"[\"'`/][^\"'`\n]{0,80}?(?<![A-Za-z])"
     r"(?i:tests?|specs?|jest|mocha|vitest|jasmine|karma|cypress|playwright)(?![A-Za-z(])"
@@ -50,7 +52,7 @@ _JS_CALLERS = (
     r"(?:require\.main|module\.parent|process\.mainModule)\??\.\w+|process\.argv\[[01]\]|process\.execArgv|"
     r"(?:keys|entries)\(\s*process\.env\s*\)|npm_lifecycle_\w+)"
 )
-# Said in two lines that stand close together: one looks around, the other names a test.
+# Split over two nearby lines: one inspects the callers, the other names a test.
 LOOKS_AROUND, NAMES_A_TEST = re.compile(_JS_CALLERS), re.compile(_JS_NAMES)
 JAVASCRIPT = _JS
 
@@ -144,14 +146,14 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
             rf"typeof\s+{_JS_GLOBALS}\b|\bglobal(?:This)?(?:\??\.|(?:\?\.)?\[\s*[\"'`]){_JS_WORDS}\b|\bwindow\??\.(?:jest|describe|mocha|jasmine|__karma__|Cypress)\b|"
             rf"[\"'`]{_JS_WORDS}[\"'`]\s+in\s+(?:global|window|self)"
         ),
-        "asks whether a test runner is there",
+        "asks whether a test runner is present",
         "weakening",
         _JS,
     ),
     (
         "knows-the-test",
         r"typeof\s+(?:test|suite|specify|before|after)\s*[!=]==?\s*[\"'`]undefined",
-        "asks whether a test runner is there",
+        "asks whether a test runner is present",
         "suspect",
         _JS,
     ),
@@ -165,14 +167,14 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
     (
         "knows-the-test",
         r"\bcfg!\(\s*test\s*\)|#\[cfg\(not\(test\)\)\]",
-        "behaves otherwise under cargo test",
+        "behaves differently under cargo test",
         "weakening",
         _RS,
     ),
     (
         "knows-the-test",
         r"Class\.forName\(\s*\"org\.(?:junit|testng)|surefire",
-        "asks whether JUnit is there",
+        "asks whether JUnit is present",
         "weakening",
         _JVM,
     ),
@@ -186,7 +188,7 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
     (
         "knows-the-test",
         r"class_exists\(\s*[\"']PHPUnit|defined\(\s*[\"']PHPUNIT",
-        "asks whether PHPUnit is there",
+        "asks whether PHPUnit is present",
         "weakening",
         None,
     ),
@@ -258,15 +260,15 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
     ),
     (
         "knows-the-test",
-        rf"\bsys\.(?:orig_)?argv\b.*{_STARTS_TESTS}|{_STARTS_TESTS}.*\bsys\.(?:orig_)?argv\b|{_ENV}{_OWN_VARIABLE}",
-        "looks whether tests started it",
+        rf"\bsys\.(?:orig_)?argv\b.*{_STARTS_TESTS}|{_STARTS_TESTS}.*\bsys\.(?:orig_)?argv\b|{_ENV}{_RUNNER_VARIABLE}",
+        "asks whether tests started it",
         "suspect",
         _PY,
     ),
     (
         "ends-the-process",
         r"\bos\._exit\(|\bos\.kill\(\s*os\.getpid|\bos\.abort\(|\bprocess\.(?:reallyExit|abort)\(|faulthandler\._",
-        "ends the process at once, whatever a test found",
+        "ends the process at once, whatever the tests report",
         "suspect",
         None,
     ),

@@ -1,1 +1,1 @@
-"""Reads Python tests by their syntax tree and compares what they demand."""
+"""Parse Python tests and compare what they check."""

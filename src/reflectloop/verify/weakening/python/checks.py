@@ -1,4 +1,4 @@
-"""Brings every way to demand something in Python to one form."""
+"""Convert every kind of Python assertion to one form."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _RAISES = {
     "assertLogs": "logs",
 }
 _FAILS = re.compile(r"(?:^|\.)(?:fail|assert[A-Z_]\w*|assert_\w+|expect\w*|should\w*)$|^assert\w+$")
-_SAID_BESIDE = frozenset({"msg", "message", "err_msg"})
+_MESSAGE_KEYWORDS = frozenset({"msg", "message", "err_msg"})
 
 
 class Check(NamedTuple):
-    """One demand of a test, the conditions under which it is made, and whether its failure is swallowed."""
+    """One assertion of a test, its conditions, and whether its failure is swallowed."""
 
     kind: Kind
     text: str
@@ -57,12 +57,14 @@ class Check(NamedTuple):
 
 
 class Demand(NamedTuple):
+    """An assertion in its common form."""
+
     kind: Kind
     node: ast.expr
 
 
 def demands(test: ast.expr) -> Iterator[Demand]:
-    """An asserted expression, split where `and` joins two demands."""
+    """Yield an asserted expression, split at each `and`."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
         for value in test.values:
             yield from demands(value)
@@ -90,7 +92,7 @@ def _negated(test: ast.UnaryOp) -> ast.expr:
 
 
 def called(call: ast.Call) -> Iterator[Demand]:
-    """What a call demands, or nothing where it is no assertion."""
+    """Yield what a call asserts; nothing if it is not an assertion."""
     name = last_name(call.func)
     if name in _COMPARISONS and len(call.args) >= 2:  # noqa: PLR2004 - both sides
         yield Demand("claim", ast.Compare(call.args[0], [_COMPARISONS[name]()], [call.args[1]]))
@@ -106,7 +108,7 @@ def called(call: ast.Call) -> Iterator[Demand]:
     elif name in _RAISES:
         yield Demand("raises", _raising(call))
     elif _FAILS.search(ast.unparse(call.func)):
-        yield Demand("call", _unspoken(call))
+        yield Demand("call", _without_message(call))
 
 
 def expects_raise(call: ast.expr) -> bool:
@@ -114,17 +116,19 @@ def expects_raise(call: ast.expr) -> bool:
 
 
 def _raising(call: ast.Call) -> ast.Call:
-    """`raises(type, match=…)`, whichever of the many spellings it was."""
+    """Return `raises(type, match=...)` for any of its spellings."""
     name = last_name(call.func)
-    keywords = [each for each in call.keywords if each.arg in {"match", "check"}]
-    kinds = call.args[:1] or [each.value for each in call.keywords if each.arg == "expected_exception"]
+    keywords = [keyword for keyword in call.keywords if keyword.arg in {"match", "check"}]
+    kinds = call.args[:1] or [keyword.value for keyword in call.keywords if keyword.arg == "expected_exception"]
     if name.endswith(("Regex", "Regexp")) and len(call.args) > 1:
         keywords = [ast.keyword("match", call.args[1])]
     return ast.Call(ast.Name(_RAISES[name], ast.Load()), kinds, keywords)
 
 
-def _unspoken(call: ast.Call) -> ast.Call:
-    return ast.Call(call.func, call.args, [each for each in call.keywords if each.arg not in _SAID_BESIDE])
+def _without_message(call: ast.Call) -> ast.Call:
+    return ast.Call(
+        call.func, call.args, [keyword for keyword in call.keywords if keyword.arg not in _MESSAGE_KEYWORDS]
+    )
 
 
 def last_name(node: ast.expr) -> str:

@@ -1,4 +1,4 @@
-"""Compares a test with what it was: marks, cases, demands, and where its values come from."""
+"""Compare a test with its former version: marks, cases, assertions, and the origin of its values."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ _MANY = 40
 
 
 class Surroundings(NamedTuple):
-    """What the new file offers a test besides its own lines."""
+    """The assertions and tables that the new file offers a test beyond its own lines."""
 
-    skeletons: Callable[[], frozenset[str]]  # of demands newly made by functions the test calls
+    skeletons: Callable[[], frozenset[str]]  # of new assertions in functions the test calls
     tables: Sequence[Table]
 
 
 def compared(old: Case, new: Case, around: Surroundings, old_tables: Sequence[Table]) -> Iterator[Said]:
+    """Yield everything the new version of a test checks less or differently."""
     yield from marks_added(old.marks, new.marks, new.name)
     for line, verdict in losses(old_tables, around.tables):
         yield Said(line, verdict)
@@ -44,7 +45,7 @@ def compared(old: Case, new: Case, around: Surroundings, old_tables: Sequence[Ta
     yield from in_test(old, new)
     if old.body == new.body and old.conditions == new.conditions:
         return
-    if added := [each for each in new.conditions if each not in old.conditions]:
+    if added := [condition for condition in new.conditions if condition not in old.conditions]:
         yield Said(
             new.line,
             Verdict("assert-conditional", f"{new.name} is now defined only if `{added[0][:80]}`", _grade(added)),
@@ -54,13 +55,13 @@ def compared(old: Case, new: Case, around: Surroundings, old_tables: Sequence[Ta
 
 
 def marks_added(old: Sequence[Skip], new: Sequence[Skip], name: str) -> Iterator[Said]:
-    """One more skip than before, or one of another kind; the same under another condition is for a person to see."""
-    known = [_plain(each.what) for each in old]
+    """Yield skips that are new or of another kind; the same kind under another condition is for a person to judge."""
+    known = [_plain(mark.what) for mark in old]
     for mark in new:
         plain = _plain(mark.what)
         if plain in known:
             known.remove(plain)
-        elif len(new) > len(old) or not _relative(mark.what, known):
+        elif len(new) > len(old) or not _same_kind(mark.what, known):
             yield Said(mark.line, Verdict("skip-added", f"{name}: {mark.what}"))
         else:
             yield Said(mark.line, Verdict("skip-changed", f"{name}: {mark.what}", "suspect"))
@@ -74,8 +75,8 @@ _KNOWN_DECORATORS = re.compile(
 
 
 def _decorators(old: Case, new: Case) -> Iterator[Said]:
-    """One that is new and not known may retry, skip or swallow."""
-    known = {ast.unparse(each).partition("(")[0] for each in old.node.decorator_list}
+    """Yield new unknown decorators, which may retry, skip or swallow failures."""
+    known = {ast.unparse(decorator).partition("(")[0] for decorator in old.node.decorator_list}
     for decorator in new.node.decorator_list:
         name = ast.unparse(decorator).partition("(")[0]
         if name not in known and not _KNOWN_DECORATORS.fullmatch(name):
@@ -86,8 +87,8 @@ def _plain(mark: str) -> str:
     return re.sub(r",?\s*reason=(?:'[^']*'|\"[^\"]*\")", "", mark)
 
 
-def _relative(mark: str, known: list[str]) -> bool:
-    return any(mark.partition("(")[0] == each.partition("(")[0] for each in known)
+def _same_kind(mark: str, known: list[str]) -> bool:
+    return any(mark.partition("(")[0] == known_mark.partition("(")[0] for known_mark in known)
 
 
 def _emptied(old: Case, new: Case) -> bool:
@@ -101,37 +102,39 @@ def _does_nothing(body: str) -> bool:
 
 
 def _demands(old: Case, new: Case, around: Surroundings) -> Iterator[Said]:
-    gone, come = list(old.checks), list(new.checks)
+    removed, new_checks = list(old.checks), list(new.checks)
     for check in old.checks:
-        same = next((each for each in come if each.text == check.text), None)
+        same = next((candidate for candidate in new_checks if candidate.text == check.text), None)
         if same is not None:
-            gone.remove(check)
-            come.remove(same)
-            yield from _standing(check, same)
-    yield from _rewritten(gone, come, around, new)
+            removed.remove(check)
+            new_checks.remove(same)
+            yield from _hindered(check, same)
+    yield from _rewritten(removed, new_checks, around, new)
 
 
-def _standing(old: Check, new: Check) -> Iterator[Said]:
-    """The same demand, but something now stands between it and failure."""
+def _hindered(old: Check, new: Check) -> Iterator[Said]:
+    """Yield new obstacles between an unchanged assertion and its failure."""
     if new.swallowed and not old.swallowed:
-        words = f"a failure of `{new.text[:60]}` is swallowed by `except {new.swallowed}`"
-        yield Said(new.line, Verdict("failure-swallowed", words))
-    added = [each for each in new.conditions if each not in old.conditions]
-    if added and len(new.conditions) > len(old.conditions):
-        words = f"`{new.text[:60]}` is now demanded only if `{added[0][:60]}`"
-        yield Said(new.line, Verdict("assert-conditional", words, _grade(added)))
+        message = f"a failure of `{new.text[:60]}` is swallowed by `except {new.swallowed}`"
+        yield Said(new.line, Verdict("failure-swallowed", message))
+    new_conditions = [condition for condition in new.conditions if condition not in old.conditions]
+    if new_conditions and len(new.conditions) > len(old.conditions):
+        message = f"`{new.text[:60]}` is now checked only if `{new_conditions[0][:60]}`"
+        yield Said(new.line, Verdict("assert-conditional", message, _grade(new_conditions)))
     if len(new.loops) > len(old.loops):
-        words = f"`{new.text[:60]}` is now demanded only in a loop over `{new.loops[-1][:40]}`"
-        yield Said(new.line, Verdict("assert-conditional", words, "suspect"))
+        message = f"`{new.text[:60]}` is now checked only in a loop over `{new.loops[-1][:40]}`"
+        yield Said(new.line, Verdict("assert-conditional", message, "suspect"))
     elif new.loops != old.loops:
-        yield from (Said(new.line, Verdict("loop-cut", words)) for words in _cut_loops(old.loops, new.loops))
+        yield from (Said(new.line, Verdict("loop-cut", message)) for message in _cut_loops(old.loops, new.loops))
 
 
 def _cut_loops(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
-    for was, now in zip(old, new, strict=False):
-        before, after = _elements(was), _elements(now)
-        if was != now and (now.partition("[")[0] == was or (before and after is not None and len(after) < len(before))):
-            yield f"the loop over `{was[:60]}` now runs over `{now[:60]}` only"
+    for old_loop, new_loop in zip(old, new, strict=False):
+        before, after = _elements(old_loop), _elements(new_loop)
+        if old_loop != new_loop and (
+            new_loop.partition("[")[0] == old_loop or (before and after is not None and len(after) < len(before))
+        ):
+            yield f"the loop over `{old_loop[:60]}` now runs over `{new_loop[:60]}` only"
 
 
 def _elements(loop: str) -> list[ast.expr] | None:
@@ -140,20 +143,20 @@ def _elements(loop: str) -> list[ast.expr] | None:
 
 
 def _grade(conditions: Sequence[str]) -> Grade:
-    return "suspect" if all(_ENVIRONMENT.search(each) for each in conditions) else "weakening"
+    return "suspect" if all(_ENVIRONMENT.search(condition) for condition in conditions) else "weakening"
 
 
-def _rewritten(gone: list[Check], come: list[Check], around: Surroundings, new: Case) -> Iterator[Said]:
+def _rewritten(removed: list[Check], new_checks: list[Check], around: Surroundings, new: Case) -> Iterator[Said]:
     lost: list[Check] = []
-    waiting = list(come)
-    for check in [each for each in gone if not _elsewhere(each, around, new)][:_MANY]:
+    waiting = list(new_checks)
+    for check in [candidate for candidate in removed if not _elsewhere(candidate, around, new)][:_MANY]:
         partner = _partner(check, waiting)
         if partner is None:
             lost.append(check)
             continue
         waiting.remove(partner)
         verdict = compare(check, partner)
-        yield from _standing(check, partner)
+        yield from _hindered(check, partner)
         if verdict:
             yield Said(partner.line, verdict)
     yield from _lost(lost, waiting, new)
@@ -162,123 +165,123 @@ def _rewritten(gone: list[Check], come: list[Check], around: Surroundings, new: 
 def _lost(lost: list[Check], waiting: list[Check], new: Case) -> Iterator[Said]:
     for check in waiting:
         if tautology(check.node) and lost:
-            yield Said(check.line, Verdict("assert-always-true", f"`assert {check.text[:60]}` always holds"))
-    honest = [each for each in waiting if not tautology(each.node)]
+            yield Said(check.line, Verdict("assert-always-true", f"`assert {check.text[:60]}` always passes"))
+    honest = [check for check in waiting if not tautology(check.node)]
     if lost and len(honest) >= len(lost):
-        words = f"{len(lost)} assertion(s) replaced, first `{lost[0].text[:80]}`"
-        yield Said(honest[0].line, Verdict("assert-replaced", words, "suspect"))
+        message = f"{len(lost)} assertion(s) replaced, first `{lost[0].text[:80]}`"
+        yield Said(honest[0].line, Verdict("assert-replaced", message, "suspect"))
     else:
         for check in lost:
-            yield Said(new.line, Verdict("assert-removed", f"{new.name} no longer demands `{check.text[:80]}`"))
+            yield Said(new.line, Verdict("assert-removed", f"{new.name} no longer checks `{check.text[:80]}`"))
 
 
 def _partner(check: Check, waiting: Sequence[Check]) -> Check | None:
-    """The new demand that most likely took the old one's place."""
-    scored = [(_score(check, each), -at, each) for at, each in enumerate(waiting[:_MANY])]
-    best = max(scored, key=lambda each: each[:2], default=None)
+    """Return the new assertion that most likely replaced the old one, or None."""
+    scored = [(_score(check, candidate), -at, candidate) for at, candidate in enumerate(waiting[:_MANY])]
+    best = max(scored, key=lambda candidate: candidate[:2], default=None)
     return best[2] if best is not None and best[0] >= _SIMILAR else None
 
 
 def _score(old: Check, new: Check) -> float:
-    alike = SequenceMatcher(None, old.text, new.text, autojunk=False).ratio()
+    similarity = SequenceMatcher(None, old.text, new.text, autojunk=False).ratio()
     if old.kind == new.kind == "raises":
-        return 1.0 + alike
+        return 1.0 + similarity
     if old.kind == new.kind == "claim" and claim(old.node).subject == claim(new.node).subject:
-        return 2.0 + alike
-    return alike
+        return 2.0 + similarity
+    return similarity
 
 
 @lru_cache(maxsize=4096)
 def skeleton(text: str) -> str:
-    """An assertion with every name and value blanked: what stays when it is moved into a function."""
+    """Return an assertion with every name and value blanked, which survives a move into a function."""
     copied = ast.parse(text, mode="eval")
-    for each in ast.walk(copied):
-        if isinstance(each, ast.Name):
-            each.id = "_"
+    for node in ast.walk(copied):
+        if isinstance(node, ast.Name):
+            node.id = "_"
     return re.sub(
         r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|\b\d[\d.e+-]*\b|\b(?:True|False|None)\b", "_", ast.unparse(copied)
     )
 
 
 def _elsewhere(check: Check, around: Surroundings, new: Case) -> bool:
-    """Whether the demand lives on in a function the test calls, or in a row of its cases."""
+    """Return True if the assertion moved to a function the test calls, or to a row of its cases."""
     if _handed_on(check, new) and skeleton(check.text) in around.skeletons():
         return True
     rows = {row.text for table in around.tables for row in table.rows or ()}
-    values = [ast.unparse(each) for each in ast.walk(check.node) if isinstance(each, ast.Constant)]
-    known = {skeleton(each.text) for each in new.checks}
+    values = [ast.unparse(node) for node in ast.walk(check.node) if isinstance(node, ast.Constant)]
+    known = {skeleton(other.text) for other in new.checks}
     return bool(values) and skeleton(check.text) in known and any(all(value in row for value in values) for row in rows)
 
 
 def _handed_on(check: Check, new: Case) -> bool:
-    """Whether one line of the test still names all that the demand was about."""
-    parts = [each for each in ast.walk(check.node) if isinstance(each, ast.Name | ast.Constant)]
-    words = {ast.unparse(each) for each in parts}
-    return any(all(word in line for word in words) for line in new.body.splitlines() if "(" in line)
+    """Return True if one line of the test still names everything the assertion was about."""
+    parts = [node for node in ast.walk(check.node) if isinstance(node, ast.Name | ast.Constant)]
+    names = {ast.unparse(node) for node in parts}
+    return any(all(name in line for name in names) for line in new.body.splitlines() if "(" in line)
 
 
 def _values(old: Case, new: Case) -> Iterator[Said]:
-    """What is looked at used to be computed, and is written down now."""
+    """Yield values under test that used to be computed and are now literals."""
     before, after = _assigned(old.node), _assigned(new.node)
-    claims = [claim(each.node) for each in new.checks if each.kind == "claim"]
-    looked_at = {each.subject for each in claims if _written(each.expected, after)}
-    for name in sorted(looked_at & after.keys()):
+    claims = [claim(check.node) for check in new.checks if check.kind == "claim"]
+    subjects = {item.subject for item in claims if _written(item.expected, after)}
+    for name in sorted(subjects & after.keys()):
         if is_literal(after.get(ast.unparse(after[name]), after[name])) and (
             name not in before or not is_literal(before[name])
         ):
-            words = f"`{name}` is no longer computed but written down as `{ast.unparse(after[name])[:40]}`"
-            yield Said(after[name].lineno, Verdict("value-written-down", words))
+            message = f"`{name}` is no longer computed but set to `{ast.unparse(after[name])[:40]}`"
+            yield Said(after[name].lineno, Verdict("value-written-down", message))
     yield from expected_names(claims, before, after)
     if not new.collected and _gives_value(new.node) and not _gives_value(old.node):
-        words = f"{new.name} no longer computes what it gives but has it written down"
-        yield Said(new.line, Verdict("value-written-down", words, "suspect"))
+        message = f"{new.name} no longer computes its result but returns a literal"
+        yield Said(new.line, Verdict("value-written-down", message, "suspect"))
 
 
 def _gives_value(node: ast.AST) -> bool:
-    given = [each.value for each in ast.walk(node) if isinstance(each, ast.Return | ast.Yield) and each.value]
-    return bool(given) and all(is_literal(each) for each in given)
+    results = [part.value for part in ast.walk(node) if isinstance(part, ast.Return | ast.Yield) and part.value]
+    return bool(results) and all(is_literal(result) for result in results)
 
 
 def expected_names(
     claims: Sequence[Claim], before: Mapping[str, ast.expr], after: Mapping[str, ast.expr]
 ) -> Iterator[Said]:
-    """An expected value behind a name, written down otherwise than before."""
-    names = {ast.unparse(each.expected) for each in claims if each.expected is not None}
-    names |= {each.subject for each in claims if each.expected is not None}
+    """Yield names of expected values whose literal changed."""
+    names = {ast.unparse(item.expected) for item in claims if item.expected is not None}
+    names |= {item.subject for item in claims if item.expected is not None}
     for name in sorted(names & before.keys() & after.keys()):
         old, new = before[name], after[name]
         if is_literal(old) and is_literal(new) and ast.unparse(old) != ast.unparse(new):
-            words = f"the expected value `{name}` changed from `{ast.unparse(old)[:40]}` to `{ast.unparse(new)[:40]}`"
-            yield Said(new.lineno, Verdict("expected-changed", words, "suspect"))
+            message = f"the expected value `{name}` changed from `{ast.unparse(old)[:40]}` to `{ast.unparse(new)[:40]}`"
+            yield Said(new.lineno, Verdict("expected-changed", message, "suspect"))
 
 
 def _written(expected: ast.expr | None, assigned: Mapping[str, ast.expr]) -> bool:
-    """Whether the other side is a value too, by itself or by a name."""
+    """Return True if the expected value is a literal, directly or through a name."""
     return expected is None or is_literal(expected) or is_literal(assigned.get(ast.unparse(expected)))
 
 
 def _assigned(node: ast.AST) -> Mapping[str, ast.expr]:
-    found: dict[str, ast.expr] = {}
-    for each in ast.walk(node):
-        if isinstance(each, ast.Assign) and len(each.targets) == 1:
-            found[ast.unparse(each.targets[0])] = each.value
-    return found
+    values: dict[str, ast.expr] = {}
+    for part in ast.walk(node):
+        if isinstance(part, ast.Assign) and len(part.targets) == 1:
+            values[ast.unparse(part.targets[0])] = part.value
+    return values
 
 
 def _mocks(old: Case, new: Case) -> Iterator[Said]:
-    """A stand-in for the very thing the test calls."""
+    """Yield new mocks of what the test itself calls."""
     known = {target for target, _ in _patched(old.node)}
-    calls = {last_name(each.func) for each in ast.walk(new.node) if isinstance(each, ast.Call)}
+    calls = {last_name(part.func) for part in ast.walk(new.node) if isinstance(part, ast.Call)}
     for target, line in _patched(new.node):
         if target not in known and target.rpartition(".")[2] in calls:
-            yield Said(line, Verdict("code-mocked", f"{new.name} replaces `{target}`, which it calls, by a stand-in"))
+            yield Said(line, Verdict("code-mocked", f"{new.name} replaces `{target}`, which it calls, by a mock"))
 
 
 def _patched(node: ast.AST) -> Iterator[tuple[str, int]]:
-    for each in ast.walk(node):
-        if not isinstance(each, ast.Call) or not each.args:
+    for call in ast.walk(node):
+        if not isinstance(call, ast.Call) or not call.args:
             continue
-        spelled = ast.unparse(each.func)
-        words = [str(part.value) for part in each.args[:2] if isinstance(part, ast.Constant)]
-        if spelled.endswith(("patch", "patch.object", "monkeypatch.setattr")) and words:
-            yield words[-1] if "object" in spelled or len(words) > 1 else words[0], each.lineno
+        spelled = ast.unparse(call.func)
+        constants = [str(argument.value) for argument in call.args[:2] if isinstance(argument, ast.Constant)]
+        if spelled.endswith(("patch", "patch.object", "monkeypatch.setattr")) and constants:
+            yield constants[-1] if "object" in spelled or len(constants) > 1 else constants[0], call.lineno

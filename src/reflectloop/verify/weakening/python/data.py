@@ -1,4 +1,4 @@
-"""Compares the data written out in a test file."""
+"""Compare the data written in a test file."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ _LEAST = 2
 
 
 def cut(old: ast.Module, new: ast.Module) -> Iterator[Said]:
-    """Lists and tables at the top of the file that lost entries; those of parametrisations are looked at there."""
+    """Yield top-level lists and tables that lost entries, except those used by parametrisations."""
     before, after = _written(old), _written(new)
     changed = {name for name in before.keys() & after.keys() if _entries(before[name]) != _entries(after[name])}
     for name in sorted(before.keys() & top_values(new).keys() - after.keys()):
-        words = f"`{name}` was written out and is computed now: `{ast.unparse(top_values(new)[name])[:60]}`"
-        yield Said(top_values(new)[name].lineno, Verdict("data-cut", words, "suspect"))
-    used = {ast.unparse(each) for each in (*_parametrised(old), *_parametrised(new))} if changed else set()
+        message = f"`{name}` was a literal and is now computed: `{ast.unparse(top_values(new)[name])[:60]}`"
+        yield Said(top_values(new)[name].lineno, Verdict("data-cut", message, "suspect"))
+    used = {ast.unparse(table) for table in (*_parametrised(old), *_parametrised(new))} if changed else set()
     for name in changed - used:
-        gone = Counter(_entries(before[name])) - Counter(_entries(after[name]))
-        come = Counter(_entries(after[name])) - Counter(_entries(before[name]))
-        missing = gone.total() - come.total()
+        removed = Counter(_entries(before[name])) - Counter(_entries(after[name]))
+        new_entries = Counter(_entries(after[name])) - Counter(_entries(before[name]))
+        missing = removed.total() - new_entries.total()
         if missing > 0 and len(_entries(before[name])) >= _LEAST:
-            words = f"`{name}` has {missing} entries fewer, among the old ones `{next(iter(gone))[:60]}`"
-            yield Said(after[name].lineno, Verdict("data-cut", words))
+            message = f"`{name}` lost {missing} entries, for example `{next(iter(removed))[:60]}`"
+            yield Said(after[name].lineno, Verdict("data-cut", message))
 
 
 def top_values(module: ast.Module) -> Mapping[str, ast.expr]:
-    """Every name the file sets at its top, and to what."""
-    found: dict[str, ast.expr] = {}
+    """Return every name the file sets at top level, with its value."""
+    values: dict[str, ast.expr] = {}
     for statement in module.body:
         if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value is not None:
             target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
-            found[ast.unparse(target)] = statement.value
-    return found
+            values[ast.unparse(target)] = statement.value
+    return values
 
 
 def replaced(old: ast.Module, new: ast.Module) -> Iterator[Said]:
-    """Parts of imported modules that the test file now sets when it is loaded."""
+    """Yield attributes of imported modules that the test file now sets when it is loaded."""
     imported = {
         (name.asname or name.name).partition(".")[0]
         for statement in new.body
@@ -54,7 +54,9 @@ def replaced(old: ast.Module, new: ast.Module) -> Iterator[Said]:
 
 def _written(module: ast.Module) -> Mapping[str, ast.expr]:
     known = {"__all__", "pytestmark"}
-    return {name: each for name, each in top_values(module).items() if isinstance(each, _HOLDERS) and name not in known}
+    return {
+        name: value for name, value in top_values(module).items() if isinstance(value, _HOLDERS) and name not in known
+    }
 
 
 _HOLDERS = ast.List | ast.Tuple | ast.Set | ast.Dict
@@ -63,7 +65,7 @@ _HOLDERS = ast.List | ast.Tuple | ast.Set | ast.Dict
 def _entries(node: ast.expr) -> list[str]:
     if isinstance(node, ast.Dict):
         return [ast.unparse(key) if key else "**" for key in node.keys]
-    return [ast.unparse(each) for each in getattr(node, "elts", [])]
+    return [ast.unparse(element) for element in getattr(node, "elts", [])]
 
 
 def _parametrised(module: ast.Module) -> Iterator[ast.expr]:

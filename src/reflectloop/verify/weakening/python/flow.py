@@ -1,4 +1,4 @@
-"""Walks a function and gathers its demands, with what stands between them and failure."""
+"""Walk a function and collect its assertions, with what could keep them from failing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
 class Place(NamedTuple):
-    """Where a statement stands: under which conditions, in which loops, inside what swallows a failure."""
+    """The conditions, loops and handlers around a statement."""
 
     conditions: tuple[str, ...] = ()
     loops: tuple[str, ...] = ()
@@ -25,26 +25,31 @@ class Place(NamedTuple):
 
 
 class Skip(NamedTuple):
+    """A call or mark that skips a test."""
+
     line: int
     what: str
     conditions: tuple[str, ...] = ()
 
 
 class Walked(NamedTuple):
+    """The assertions and skips of a function."""
+
     checks: list[Check]
     skips: list[Skip]
 
 
 def walked(body: Iterable[ast.stmt]) -> Walked:
-    found = Walked([], [])
-    _block(body, Place(), found)
-    return found
+    """Return the assertions and skips in these statements."""
+    collected = Walked([], [])
+    _block(body, Place(), collected)
+    return collected
 
 
-def _block(body: Iterable[ast.stmt], place: Place, found: Walked) -> None:
-    """Statement by statement; what follows one that always leaves is never reached."""
+def _block(body: Iterable[ast.stmt], place: Place, collected: Walked) -> None:
+    """Walk the statements, stopping after one that always leaves the block."""
     for statement in body:
-        _statement(statement, place, found)
+        _statement(statement, place, collected)
         if _leaves(statement):
             return
         if isinstance(statement, ast.If) and not statement.orelse and _ends(statement.body):
@@ -58,7 +63,7 @@ def _leaves(statement: ast.stmt) -> bool:
 
 
 def _ends(body: list[ast.stmt]) -> bool:
-    return any(isinstance(each, ast.Return | ast.Continue) or _is_exit(each) for each in body)
+    return any(isinstance(statement, ast.Return | ast.Continue) or _is_exit(statement) for statement in body)
 
 
 def _is_exit(statement: ast.stmt) -> bool:
@@ -72,7 +77,7 @@ def _is_exit(statement: ast.stmt) -> bool:
 
 
 def constant(test: ast.expr) -> bool | None:
-    """Whether a condition is always true, always false, or not known."""
+    """Return True or False if a condition is always so, or None if it is not known."""
     if isinstance(test, ast.Constant):
         return bool(test.value)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
@@ -81,96 +86,101 @@ def constant(test: ast.expr) -> bool | None:
     return None
 
 
-def _statement(statement: ast.stmt, place: Place, found: Walked) -> None:
+def _statement(statement: ast.stmt, place: Place, collected: Walked) -> None:
     match statement:
         case ast.Assert(test=test):
-            _keep(demands(test), statement.lineno, place, found)
+            _record(demands(test), statement.lineno, place, collected)
         case ast.If():
-            _branches(statement, place, found)
+            _branches(statement, place, collected)
         case ast.For() | ast.AsyncFor():
             inner = place._replace(loops=(*place.loops, ast.unparse(statement.iter)))
-            _expression(statement.iter, statement.lineno, place, found)
-            _block(statement.body, inner, found)
-            _block(statement.orelse, place, found)
+            _expression(statement.iter, statement.lineno, place, collected)
+            _block(statement.body, inner, collected)
+            _block(statement.orelse, place, collected)
         case ast.Try() | ast.TryStar():
-            _tried(statement, place, found)
+            _try(statement, place, collected)
         case ast.With() | ast.AsyncWith():
-            _within(statement, place, found)
+            _with(statement, place, collected)
         case ast.Raise(exc=exc) if exc is not None and "SkipTest" in ast.unparse(exc):
-            found.skips.append(Skip(statement.lineno, "raise SkipTest", place.conditions))
+            collected.skips.append(Skip(statement.lineno, "raise SkipTest", place.conditions))
         case _:
-            _expression(getattr(statement, "value", None), statement.lineno, place, found)
-            _nested(statement, place, found)
+            _expression(getattr(statement, "value", None), statement.lineno, place, collected)
+            _nested(statement, place, collected)
 
 
-def _nested(statement: ast.stmt, place: Place, found: Walked) -> None:
-    """What a test defines inside itself demands too, as far as can be seen."""
+def _nested(statement: ast.stmt, place: Place, collected: Walked) -> None:
+    """Walk loops, match statements and functions defined inside a test, as far as they can be judged."""
     if isinstance(statement, ast.Match):
         for case in statement.cases:
-            _block(case.body, place.under(ast.unparse(case.pattern)), found)
+            _block(case.body, place.under(ast.unparse(case.pattern)), collected)
     elif isinstance(statement, ast.While) and constant(statement.test) is not False:
-        _block(statement.body, place, found)
+        _block(statement.body, place, collected)
     elif isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-        _block(statement.body, place.under(f"{statement.name} is called"), found)
+        _block(statement.body, place.under(f"{statement.name} is called"), collected)
 
 
-def _branches(statement: ast.If, place: Place, found: Walked) -> None:
+def _branches(statement: ast.If, place: Place, collected: Walked) -> None:
     known = constant(statement.test)
-    said = ast.unparse(statement.test)
+    condition = ast.unparse(statement.test)
     if known is not False:
-        _block(statement.body, place if known else place.under(said), found)
+        _block(statement.body, place if known else place.under(condition), collected)
     if known is not True:
-        _block(statement.orelse, place if known is False else place.under(f"not ({said})"), found)
+        _block(statement.orelse, place if known is False else place.under(f"not ({condition})"), collected)
 
 
-def _tried(statement: ast.Try | ast.TryStar, place: Place, found: Walked) -> None:
+def _try(statement: ast.Try | ast.TryStar, place: Place, collected: Walked) -> None:
     swallows = next(
-        (ast.unparse(each.type) if each.type else "everything" for each in statement.handlers if _swallows(each)), None
+        (
+            ast.unparse(handler.type) if handler.type else "everything"
+            for handler in statement.handlers
+            if _swallows(handler)
+        ),
+        None,
     )
-    if any(isinstance(each, ast.Return) for each in statement.finalbody):
+    if any(isinstance(last, ast.Return) for last in statement.finalbody):
         swallows = "finally: return"
-    _block(statement.body, place._replace(swallowed=swallows) if swallows else place, found)
+    _block(statement.body, place._replace(swallowed=swallows) if swallows else place, collected)
     for handler in statement.handlers:
-        _block(handler.body, place, found)
-    _block(statement.orelse, place, found)
-    _block(statement.finalbody, place, found)
+        _block(handler.body, place, collected)
+    _block(statement.orelse, place, collected)
+    _block(statement.finalbody, place, collected)
 
 
 def _swallows(handler: ast.ExceptHandler) -> bool:
-    broad = handler.type is None or bool(_BROAD & {last_name(each) for each in _types(handler.type)})
+    broad = handler.type is None or bool(_BROAD & {last_name(node) for node in _types(handler.type)})
     inner = walked(handler.body)
-    speaks = inner.checks or any(isinstance(each, ast.Raise) for part in handler.body for each in ast.walk(part))
-    return broad and not speaks
+    reacts = inner.checks or any(isinstance(node, ast.Raise) for part in handler.body for node in ast.walk(part))
+    return broad and not reacts
 
 
 def _types(node: ast.expr) -> list[ast.expr]:
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
-def _within(statement: ast.With | ast.AsyncWith, place: Place, found: Walked) -> None:
+def _with(statement: ast.With | ast.AsyncWith, place: Place, collected: Walked) -> None:
     inner = place
     for item in statement.items:
         call = item.context_expr
-        _expression(call, statement.lineno, place, found)
+        _expression(call, statement.lineno, place, collected)
         if isinstance(call, ast.Call) and last_name(call.func) == "suppress":
-            inner = inner._replace(swallowed=", ".join(ast.unparse(each) for each in call.args) or "nothing")
+            inner = inner._replace(swallowed=", ".join(ast.unparse(argument) for argument in call.args) or "nothing")
         elif isinstance(call, ast.Call) and expects_raise(call) and call.args and last_name(call.args[0]) in _BROAD:
             inner = inner._replace(swallowed=last_name(call.args[0]))
-    # What follows the raise in the same block never runs, but nobody writes a demand there and means it.
-    _block(statement.body, inner, found)
+    # Code after the raise in the same block never runs, but assertions there are rare and not meant to.
+    _block(statement.body, inner, collected)
 
 
-def _expression(node: object, line: int, place: Place, found: Walked) -> None:
-    """Calls that demand or skip, however deep: `excinfo = pytest.raises(…)`, `a.assert_called() or b`."""
+def _expression(node: object, line: int, place: Place, collected: Walked) -> None:
+    """Record calls that assert or skip at any depth: `excinfo = pytest.raises(...)`, `a.assert_called() or b`."""
     if not isinstance(node, ast.AST):
         return
     for inner in ast.walk(node):
         if isinstance(inner, ast.Call):
-            _skipping(inner, place, found)
-            _keep(called(inner), getattr(inner, "lineno", line), place, found)
+            _skipping(inner, place, collected)
+            _record(called(inner), getattr(inner, "lineno", line), place, collected)
 
 
-def _skipping(call: ast.Call, place: Place, found: Walked) -> None:
+def _skipping(call: ast.Call, place: Place, collected: Walked) -> None:
     name = last_name(call.func)
     spelled = ast.unparse(call.func)
     if (
@@ -178,13 +188,13 @@ def _skipping(call: ast.Call, place: Place, found: Walked) -> None:
         and spelled.split(".", maxsplit=1)[0] in {"pytest", "self", "unittest", name}
         and spelled != "exit"
     ):
-        found.skips.append(Skip(call.lineno, f"{spelled}()", place.conditions))
+        collected.skips.append(Skip(call.lineno, f"{spelled}()", place.conditions))
 
 
-def _keep(made: Iterator[Demand], line: int, place: Place, found: Walked) -> None:
+def _record(made: Iterator[Demand], line: int, place: Place, collected: Walked) -> None:
     for kind, node in made:
         text = ast.unparse(ast.fix_missing_locations(node))
-        found.checks.append(Check(kind, text, node, line, place.conditions, place.loops, place.swallowed))
+        collected.checks.append(Check(kind, text, node, line, place.conditions, place.loops, place.swallowed))
 
 
 __all__ = ["Place", "Skip", "Walked", "constant", "expects_raise", "walked"]

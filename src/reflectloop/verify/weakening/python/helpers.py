@@ -1,4 +1,4 @@
-"""Knows what the functions that tests call demand on their behalf."""
+"""Find the assertions of functions that tests call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEEP = 3
 
 
 class Helpers:
-    """All functions of the given files that are no tests, by their last name."""
+    """All functions of the files that are not tests, by their last name."""
 
     def __init__(self, suites: Iterable[Suite]) -> None:
         self._known: dict[str, Case] = {}
@@ -23,11 +23,11 @@ class Helpers:
                     self._known[case.name.rpartition(".")[2]] = case
 
     def demands(self, case: Case) -> frozenset[str]:
-        """The blanked demands of every function this test reaches."""
+        """Return the blanked assertions of every function this test reaches."""
         reached: dict[str, Case] = {}
-        words = set(_WORD.findall(case.body)) | {each.arg for each in case.node.args.args}
+        names = set(_WORD.findall(case.body)) | {helper.arg for helper in case.node.args.args}
         for _ in range(_DEEP):
-            fresh = {name: self._known[name] for name in words if name in self._known and name not in reached}
+            fresh = {name: self._known[name] for name in names if name in self._known and name not in reached}
             reached.update(fresh)
-            words = {word for each in fresh.values() for word in _WORD.findall(each.body)}
-        return frozenset(skeleton(check.text) for each in reached.values() for check in each.checks)
+            names = {name for helper in fresh.values() for name in _WORD.findall(helper.body)}
+        return frozenset(skeleton(check.text) for helper in reached.values() for check in helper.checks)

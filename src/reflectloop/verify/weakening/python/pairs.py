@@ -1,4 +1,4 @@
-"""Finds for every old test the new one that took its place, whatever its name and file."""
+"""Find for every old test the new one that replaced it, whatever its name and file."""
 
 from __future__ import annotations
 
@@ -15,26 +15,28 @@ _MOST = 60
 
 
 class Pair(NamedTuple):
+    """An old test, its replacement, and how they were matched."""
+
     old: Case
     new: Case | None
     how: How
 
 
 def pairs(old: Sequence[Case], new: Sequence[Case], uncollected: Sequence[Case]) -> Iterator[Pair]:
-    """Surest ways first; a new test takes the place of one old test only."""
+    """Match old tests to new ones, surest methods first; a new test replaces one old test only."""
     waiting, free = list(old), {(case.path, case.name): case for case in new}
-    for how, choose in _WAYS:
+    for how, choose in _METHODS:
         rest = []
         for case in waiting:
-            found = choose(case, free)
-            if found is None:
+            match = choose(case, free)
+            if match is None:
                 rest.append(case)
             else:
-                del free[found.path, found.name]
-                yield Pair(case, found, how)
+                del free[match.path, match.name]
+                yield Pair(case, match, how)
         waiting = rest
     for case in waiting:
-        yield _left(case, new, uncollected)
+        yield _unmatched(case, new, uncollected)
 
 
 Free = dict[tuple[str, str], Case]
@@ -45,33 +47,33 @@ def _same_place(case: Case, free: Free) -> Case | None:
 
 
 def _same_body(case: Case, free: Free) -> Case | None:
-    return next((each for each in free.values() if each.body == case.body and case.body), None)
+    return next((other for other in free.values() if other.body == case.body and case.body), None)
 
 
 def _same_name(case: Case, free: Free) -> Case | None:
     last = case.name.rpartition(".")[2]
-    found = [each for each in free.values() if each.name.rpartition(".")[2] == last]
-    return found[0] if len(found) == 1 else None
+    matches = [other for other in free.values() if other.name.rpartition(".")[2] == last]
+    return matches[0] if len(matches) == 1 else None
 
 
 def _same_demands(case: Case, free: Free) -> Case | None:
-    wanted = {each.text for each in case.checks}
-    return next((each for each in free.values() if wanted and wanted <= {check.text for check in each.checks}), None)
+    wanted = {check.text for check in case.checks}
+    return next((other for other in free.values() if wanted and wanted <= {check.text for check in other.checks}), None)
 
 
 def _alike(case: Case, free: Free) -> Case | None:
-    near = [each for each in free.values() if each.path == case.path and each.body][:_MOST]
-    scored = [(_likeness(case.body, each.body), at, each) for at, each in enumerate(near)]
-    best = max(scored, default=None, key=lambda each: each[:2])
+    candidates = [other for other in free.values() if other.path == case.path and other.body][:_MOST]
+    scored = [(_likeness(case.body, other.body), at, other) for at, other in enumerate(candidates)]
+    best = max(scored, default=None, key=lambda other: other[:2])
     return best[2] if best is not None and best[0] >= _ALIKE else None
 
 
-def _likeness(one: str, two: str) -> float:
-    matcher = SequenceMatcher(None, one[:_LONGEST], two[:_LONGEST], autojunk=False)
+def _likeness(first: str, second: str) -> float:
+    matcher = SequenceMatcher(None, first[:_LONGEST], second[:_LONGEST], autojunk=False)
     return matcher.ratio() if matcher.real_quick_ratio() >= _ALIKE and matcher.quick_ratio() >= _ALIKE else 0.0
 
 
-_WAYS: tuple[tuple[How, Callable[[Case, Free], Case | None]], ...] = (
+_METHODS: tuple[tuple[How, Callable[[Case, Free], Case | None]], ...] = (
     ("same", _same_place),
     ("renamed", _same_body),
     ("renamed", _same_name),
@@ -80,12 +82,12 @@ _WAYS: tuple[tuple[How, Callable[[Case, Free], Case | None]], ...] = (
 )
 
 
-def _left(case: Case, new: Sequence[Case], uncollected: Sequence[Case]) -> Pair:
+def _unmatched(case: Case, new: Sequence[Case], uncollected: Sequence[Case]) -> Pair:
     for other in uncollected:
         if other.body == case.body and case.body:
             return Pair(case, other, "uncollected")
-    wanted = {each.text for each in case.checks}
+    wanted = {check.text for check in case.checks}
     for other in new:
-        if wanted and wanted <= {each.text for each in other.checks}:
+        if wanted and wanted <= {check.text for check in other.checks}:
             return Pair(case, other, "merged")
     return Pair(case, None, "gone")

@@ -1,4 +1,4 @@
-"""Reads the rows of data a test runs over, and says which are gone."""
+"""Read the rows of data a test runs over, and report removed ones."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _MARKS = ("skip", "xfail")
 
 
 class Row(NamedTuple):
+    """One row of test data."""
+
     text: str
     line: int
     skipped: bool
@@ -24,7 +26,7 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """One parametrisation: its names, its rows where they are written out, and how it is spelled."""
+    """One parametrisation: its names, its rows if they are literals, and its source text."""
 
     names: str
     rows: tuple[Row, ...] | None
@@ -34,58 +36,64 @@ class Table(NamedTuple):
 
 @lru_cache(maxsize=256)
 def constants(module: ast.Module) -> dict[str, ast.expr]:
-    """What module and class level names stand for, as far as it is written out."""
-    found: dict[str, ast.expr] = {}
+    """Return the values of module and class level names, as far as they are literals."""
+    values: dict[str, ast.expr] = {}
     for statement in ast.walk(module):
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            found.setdefault(statement.targets[0].id, statement.value)
+            values.setdefault(statement.targets[0].id, statement.value)
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
-            found.setdefault(statement.target.id, statement.value)
-    return found
+            values.setdefault(statement.target.id, statement.value)
+    return values
 
 
 def tables(node: Function, known: Mapping[str, ast.expr]) -> list[Table]:
-    found = []
+    """Return the parametrisations of a test."""
+    results = []
     for decorator in node.decorator_list:
         if not isinstance(decorator, ast.Call):
             continue  # a mark without rows
         name = last_name(decorator.func)
         if name == "parametrize" and len(decorator.args) > 1:
-            found.append(_table(_names(decorator.args[0]), decorator.args[1], known))
+            results.append(_table(_names(decorator.args[0]), decorator.args[1], known))
         elif name in {"expand", "data", "ddt"} and decorator.args:
-            found.append(_table(name, decorator.args[0] if name == "expand" else ast.List(decorator.args), known))
+            results.append(_table(name, decorator.args[0] if name == "expand" else ast.List(decorator.args), known))
     examples = [
-        each for each in node.decorator_list if isinstance(each, ast.Call) and last_name(each.func) == "example"
+        decorator
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call) and last_name(decorator.func) == "example"
     ]
     if examples:
-        found.append(Table("example", tuple(_row(each) for each in examples), "example", examples[0].lineno))
-    return found
+        results.append(
+            Table("example", tuple(_row(decorator) for decorator in examples), "example", examples[0].lineno)
+        )
+    return results
 
 
 def _names(node: ast.expr) -> str:
-    """`"a,b"` and `("a", "b")` name the same."""
+    """Return the parameter names; `"a,b"` and `("a", "b")` are the same."""
     parts = node.elts if isinstance(node, _LISTS) else [node]
-    if not all(isinstance(each, ast.Constant) and isinstance(each.value, str) for each in parts):
+    if not all(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts):
         return ast.unparse(node)
-    words = (word for each in parts if isinstance(each, ast.Constant) for word in str(each.value).split(","))
-    return ", ".join(word.strip() for word in words)
+    names = (name for part in parts if isinstance(part, ast.Constant) for name in str(part.value).split(","))
+    return ", ".join(name.strip() for name in names)
 
 
 def _table(names: str, rows: ast.expr, known: Mapping[str, ast.expr]) -> Table:
     written = written_out(rows, known)
     line = getattr(rows, "lineno", 1)
-    return Table(names, None if written is None else tuple(_row(each) for each in written), ast.unparse(rows), line)
+    return Table(names, None if written is None else tuple(_row(row) for row in written), ast.unparse(rows), line)
 
 
 def written_out(node: ast.expr, known: Mapping[str, ast.expr], depth: int = 4) -> list[ast.expr] | None:
-    """The elements of a list, through names and `+`; None where they are computed."""
+    """Return the elements of a list, through names and `+`; None if they are computed."""
     if depth == 0:
         return None
     if isinstance(node, _LISTS):
         spread = [
-            written_out(each.value, known, depth - 1) if isinstance(each, ast.Starred) else [each] for each in node.elts
+            written_out(element.value, known, depth - 1) if isinstance(element, ast.Starred) else [element]
+            for element in node.elts
         ]
-        return None if None in spread else [each for part in spread if part is not None for each in part]
+        return None if None in spread else [element for part in spread if part is not None for element in part]
     if isinstance(node, ast.Name) and node.id in known:
         return written_out(known[node.id], known, depth - 1)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -99,49 +107,52 @@ def written_out(node: ast.expr, known: Mapping[str, ast.expr], depth: int = 4) -
 def _row(node: ast.expr) -> Row:
     values, skipped = [node], False
     if isinstance(node, ast.Call) and last_name(node.func) in {"param", "example"}:
-        values = [*node.args, *(each.value for each in node.keywords if each.arg not in {"id", "marks", "reason"})]
-        marks = "".join(ast.unparse(each.value) for each in node.keywords if each.arg == "marks")
+        values = [*node.args, *(part.value for part in node.keywords if part.arg not in {"id", "marks", "reason"})]
+        marks = "".join(ast.unparse(part.value) for part in node.keywords if part.arg == "marks")
         skipped = any(mark in marks for mark in _MARKS)
     elif isinstance(node, ast.Tuple | ast.List):
         values = node.elts
-    return Row(", ".join(ast.unparse(each) for each in values), getattr(node, "lineno", 1), skipped, tuple(values))
+    return Row(", ".join(ast.unparse(part) for part in values), getattr(node, "lineno", 1), skipped, tuple(values))
 
 
 class Loss(NamedTuple):
+    """Something a test no longer checks, and its line."""
+
     line: int
     verdict: Verdict
 
 
 def losses(old: Sequence[Table], new: Sequence[Table]) -> Iterator[Loss]:
-    """What a test no longer runs over."""
+    """Yield the rows a test no longer runs over."""
     after = {table.names: table for table in new}
     for table in old:
         if (now := after.get(table.names)) is not None:
             yield from _lost(table, now)
-        elif table.rows and len(table.rows) > sum(len(each.rows or ()) for each in new) and not _computed(new):
+        elif table.rows and len(table.rows) > sum(len(other.rows or ()) for other in new) and not _computed(new):
             yield Loss(table.line, Verdict("cases-removed", f"the test no longer runs over {len(table.rows)} cases"))
 
 
 def _computed(tables_: Sequence[Table]) -> bool:
-    return any(each.rows is None for each in tables_)
+    return any(table.rows is None for table in tables_)
 
 
 def _lost(old: Table, new: Table) -> Iterator[Loss]:
     if old.rows is None or new.rows is None:
         if old.spelled != new.spelled and ("[" in new.spelled or new.rows is not None):
-            words = f"cases `{old.spelled[:60]}` became `{new.spelled[:60]}`"
-            yield Loss(new.line, Verdict("cases-changed", words, "suspect"))
+            message = f"cases `{old.spelled[:60]}` became `{new.spelled[:60]}`"
+            yield Loss(new.line, Verdict("cases-changed", message, "suspect"))
         return
     before, now = Counter(row.text for row in old.rows), Counter(row.text for row in new.rows)
-    gone, come = before - now, now - before
-    missing = sum(gone.values()) - sum(come.values())
+    removed, new_rows = before - now, now - before
+    missing = sum(removed.values()) - sum(new_rows.values())
     if missing > 0:
-        first = next(iter(gone))
-        yield Loss(new.line, Verdict("cases-removed", f"{missing} case(s) fewer, among the old ones `{first[:60]}`"))
-    elif gone:
-        first = next(iter(gone))
+        first = next(iter(removed))
+        yield Loss(new.line, Verdict("cases-removed", f"{missing} case(s) removed, for example `{first[:60]}`"))
+    elif removed:
+        first = next(iter(removed))
         yield Loss(
-            new.line, Verdict("cases-changed", f"{sum(gone.values())} case(s) changed, first `{first[:60]}`", "suspect")
+            new.line,
+            Verdict("cases-changed", f"{sum(removed.values())} case(s) changed, first `{first[:60]}`", "suspect"),
         )
     skipped = {row.text for row in old.rows if row.skipped}
     for row in new.rows:

@@ -1,4 +1,4 @@
-"""Compares two demands and says whether the second asks less than the first."""
+"""Compare two assertions and decide whether the second checks less than the first."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MOCKS = {
 
 
 class Claim(NamedTuple):
-    """An assertion taken apart: what is looked at, how strictly, and what it must be."""
+    """An assertion taken apart: the subject, how strict it is, and the expected value."""
 
     subject: str
     rank: int
@@ -51,6 +51,7 @@ class Claim(NamedTuple):
 
 
 def claim(node: ast.expr) -> Claim:
+    """Take an assertion apart."""
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         return _comparison(node.left, node.ops[0], node.comparators[0])
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -72,13 +73,13 @@ def _comparison(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Claim:
 
 
 def compare(old: Check, new: Check) -> Verdict | None:
-    """What is lost from the old demand to the new one; None where nothing is."""
+    """Return what the new assertion checks less or differently than the old one, or None."""
     if old.text == new.text:
         return None
     if old.kind == "raises" and new.kind == "raises":
         return raises(old.node, new.node)
     if tautology(new.node) and not tautology(old.node):
-        return Verdict("assert-always-true", f"`assert {short(new.text)}` always holds; it was `{short(old.text)}`")
+        return Verdict("assert-always-true", f"`assert {short(new.text)}` always passes; it was `{short(old.text)}`")
     if old.kind == "call" and new.kind == "call":
         return _calls(old, new)
     if old.kind == new.kind == "claim":
@@ -89,31 +90,31 @@ def compare(old: Check, new: Check) -> Verdict | None:
 def _claims(old: Check, new: Check) -> Verdict | None:
     before = claim(old.node)
     after = _facing(before, claim(new.node))
-    words = f"`{short(old.text)}` became `{short(new.text)}`"
+    message = f"`{short(old.text)}` became `{short(new.text)}`"
     if _alternative(old, new):
-        return Verdict("assert-weaker", f"{words}: another outcome is allowed too")
+        return Verdict("assert-weaker", f"{message}: another outcome is allowed too")
     if _same_sides(old.node, new.node) or _respelled(old.text, new.text) or _same_type(before, after):
         return None
     if after.rank < before.rank and _about(before.subject, after.subject):
         grade: Grade = "suspect" if before.rank - after.rank <= 2 else "weakening"  # noqa: PLR2004 - close relatives
-        return None if _same_truth(before, after) else Verdict("assert-weaker", f"{words}: it asks less", grade)
+        return None if _same_truth(before, after) else Verdict("assert-weaker", f"{message}: it checks less", grade)
     if before.subject == after.subject and before.expected is not None and after.expected is not None:
-        return _expectation(before, after, words)
+        return _expectation(before, after, message)
     stricter = after.rank > before.rank and _about(before.subject, after.subject)
     if stricter or (after.rank == before.rank and _same(before, after)) or before.subject == f"len({after.subject})":
         return None
-    return Verdict("assert-replaced", words, "suspect")
+    return Verdict("assert-replaced", message, "suspect")
 
 
 def _facing(before: Claim, after: Claim) -> Claim:
-    """The same way round as the other, where an equation can be read both ways."""
+    """Swap the sides of an equation if that matches the subject of the old one."""
     if after.sign in {ast.Eq, ast.Is} and after.expected is not None and ast.unparse(after.expected) == before.subject:
         return after._replace(subject=before.subject, expected=ast.parse(after.subject, mode="eval").body)
     return after
 
 
 def _respelled(old: str, new: str) -> bool:
-    """A variable has another name, `==` became `is`, or a plain truth is read from the same attribute of something."""
+    """Return True for a renamed variable, `==` turned into `is`, or the same attribute read from another object."""
     if blanked(old) == blanked(new) or old.replace(" == ", " is ") == new:
         return True
     tails = [text.removeprefix("not ").rpartition(".")[2] for text in (old, new)]
@@ -121,13 +122,13 @@ def _respelled(old: str, new: str) -> bool:
 
 
 def _same_type(before: Claim, after: Claim) -> bool:
-    """`type(x) is T` and `isinstance(x, T)`, as linters want it."""
+    """Recognise `type(x) is T` turned into `isinstance(x, T)`, which linters ask for."""
     return before.subject == f"type({after.subject})" and after.rank == _OF_TYPE and _same(before, after)
 
 
 def _same_sides(old: ast.expr, new: ast.expr) -> bool:
-    """`a == b` and `b is a`."""
-    sides = [_sides(each) for each in (old, new)]
+    """Return True if both compare the same two sides, as in `a == b` and `b is a`."""
+    sides = [_sides(node) for node in (old, new)]
     return sides[0] is not None and sides[0] == sides[1]
 
 
@@ -142,7 +143,7 @@ def _alternative(old: Check, new: Check) -> bool:
     return (
         isinstance(node, ast.BoolOp)
         and isinstance(node.op, ast.Or)
-        and any(ast.unparse(each) == old.text for each in node.values)
+        and any(ast.unparse(value) == old.text for value in node.values)
     )
 
 
@@ -157,7 +158,7 @@ def _same(before: Claim, after: Claim) -> bool:
 
 
 def _same_truth(before: Claim, after: Claim) -> bool:
-    """`== True`, `is True` and the plain name ask nearly the same; so do `== []` or `is False` and `not`."""
+    """Return True if `== True` or `is True` became the plain name, or `is False` became `not`."""
     if not isinstance(before.expected, ast.Constant) or before.subject != after.subject or after.expected is not None:
         return False
     return (before.expected.value is True and after.rank == _TRUE) or (
@@ -165,37 +166,39 @@ def _same_truth(before: Claim, after: Claim) -> bool:
     )
 
 
-def _expectation(before: Claim, after: Claim, words: str) -> Verdict | None:
+def _expectation(before: Claim, after: Claim, message: str) -> Verdict | None:
     old, new = before.expected, after.expected
     if old is None or new is None or _text(old) == _text(new):
         return None
     if before.sign in {ast.Lt, ast.LtE, ast.Gt, ast.GtE} and before.sign is after.sign:
-        return _bound(before, after, words)
+        return _bound(before, after, message)
     if last_name(new) == "ANY" or (before.sign is ast.In and after.sign is ast.In and _shorter(old, new)):
-        return Verdict("assert-weaker", f"{words}: more is taken for right")
+        return Verdict("assert-weaker", f"{message}: more values are accepted")
     if isinstance(old, ast.Call) and isinstance(new, ast.Call) and (widened := _widened(old, new)):
-        return Verdict("tolerance-widened", f"{words}: {widened}")
+        return Verdict("tolerance-widened", f"{message}: {widened}")
     if is_literal(old) and is_literal(new):
-        return Verdict("expected-changed", f"the expected value changed: {words}", "suspect")
-    return _computed(old, new, after.subject, words)
+        return Verdict("expected-changed", f"the expected value changed: {message}", "suspect")
+    return _computed(old, new, after.subject, message)
 
 
-def _computed(old: ast.expr, new: ast.expr, subject: str, words: str) -> Verdict | None:
-    """An expected value that the code under test now computes itself proves nothing."""
-    makers = {last_name(each.func) for each in ast.walk(new) if isinstance(each, ast.Call)} - {""}
-    known = {last_name(each.func) for each in ast.walk(old) if isinstance(each, ast.Call)}
+def _computed(old: ast.expr, new: ast.expr, subject: str, message: str) -> Verdict | None:
+    """Report an expected value that the code under test now computes itself, which proves nothing."""
+    makers = {last_name(node.func) for node in ast.walk(new) if isinstance(node, ast.Call)} - {""}
+    known = {last_name(node.func) for node in ast.walk(old) if isinstance(node, ast.Call)}
     echoed = subject in ast.unparse(new) and subject not in ast.unparse(old)
     if echoed or any(f"{maker}(" in subject for maker in makers - known):
-        return Verdict("expected-computed", f"{words}: the code under test now says what is expected")
-    return None if not is_literal(old) else Verdict("expected-changed", f"the expected value changed: {words}", "note")
+        return Verdict("expected-computed", f"{message}: the code under test now computes the expected value")
+    return (
+        None if not is_literal(old) else Verdict("expected-changed", f"the expected value changed: {message}", "note")
+    )
 
 
-def _bound(before: Claim, after: Claim, words: str) -> Verdict | None:
+def _bound(before: Claim, after: Claim, message: str) -> Verdict | None:
     old, new = number(before.expected), number(after.expected)
     if old is None or new is None:
         return None
     wider = new > old if before.sign in {ast.Lt, ast.LtE} else new < old
-    return Verdict("tolerance-widened", f"{words}: the bound is wider") if wider else None
+    return Verdict("tolerance-widened", f"{message}: the bound is wider") if wider else None
 
 
 def _shorter(old: ast.expr, new: ast.expr) -> bool:
@@ -203,7 +206,7 @@ def _shorter(old: ast.expr, new: ast.expr) -> bool:
         return False
     both = (old.value, new.value)
     return (
-        all(isinstance(each, str | bytes) for each in both)
+        all(isinstance(value, str | bytes) for value in both)
         and len(str(new.value)) < len(str(old.value))
         and (str(new.value) in str(old.value))
     )
@@ -213,15 +216,15 @@ _BY_PLACE = {"approx": ("", "rel", "abs"), "assertAlmostEqual": ("", "", "places
 
 
 def _named(call: ast.Call) -> list[ast.keyword]:
-    """Tolerances by name, also those given by their place."""
+    """Return the tolerances by name, including positional ones."""
     names = _BY_PLACE.get(last_name(call.func), ())
     placed = [ast.keyword(name, value) for name, value in zip(names, call.args, strict=False) if name]
     return [*placed, *call.keywords]
 
 
 def _widened(old: ast.Call, new: ast.Call) -> str | None:
-    """Names the tolerance that grew, or that is new."""
-    before = {each.arg: number(each.value) for each in _named(old) if each.arg}
+    """Return the tolerance that grew or is new, or None."""
+    before = {tolerance_.arg: number(tolerance_.value) for tolerance_ in _named(old) if tolerance_.arg}
     for keyword in _named(new):
         was, now = before.get(keyword.arg or ""), number(keyword.value)
         if keyword.arg in _WIDER_WHEN_MORE and now is not None and now > (was or 0.0):
@@ -235,17 +238,21 @@ def _calls(old: Check, new: Check) -> Verdict | None:
     before, after = old.node, new.node
     if not (isinstance(before, ast.Call) and isinstance(after, ast.Call)):
         return None
-    words = f"`{short(old.text)}` became `{short(new.text)}`"
+    message = f"`{short(old.text)}` became `{short(new.text)}`"
     was, now = last_name(before.func), last_name(after.func)
     if _MOCKS.get(now, 9) < _MOCKS.get(was, 0):
-        return Verdict("assert-weaker", f"{words}: it asks less")
+        return Verdict("assert-weaker", f"{message}: it checks less")
     if was != now:
-        return Verdict("assert-replaced", words, "suspect")
+        return Verdict("assert-replaced", message, "suspect")
     if widened := _widened(before, after):
-        return Verdict("tolerance-widened", f"{words}: {widened}")
-    changed = [(one, two) for one, two in zip(before.args, after.args, strict=False) if _text(one) != _text(two)]
-    if any(is_literal(one) and is_literal(two) for one, two in changed):
-        return Verdict("expected-changed", f"the expected value changed: {words}", "suspect")
+        return Verdict("tolerance-widened", f"{message}: {widened}")
+    changed = [
+        (old_argument, new_argument)
+        for old_argument, new_argument in zip(before.args, after.args, strict=False)
+        if _text(old_argument) != _text(new_argument)
+    ]
+    if any(is_literal(old_argument) and is_literal(new_argument) for old_argument, new_argument in changed):
+        return Verdict("expected-changed", f"the expected value changed: {message}", "suspect")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Reads a Python test file into its tests, the marks on them and the functions they stand on."""
+"""Read a Python test file into its tests, their marks and the functions they use."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SKIP_MARKS = frozenset(("skip", "skipif", "skipIf", "skipUnless", "xfail", "exp
 
 
 class Case(NamedTuple):
-    """Something defined in a test file: a test where `collected`, else what tests stand on."""
+    """A function in a test file: a test if `collected`, otherwise support code."""
 
     path: str
-    name: str  # with its classes, dotted
+    name: str  # dotted, with its classes
     line: int
     node: Function
     collected: bool
@@ -41,10 +41,12 @@ class Case(NamedTuple):
 
 
 class Suite(NamedTuple):
+    """The tests and support functions of one file."""
+
     path: str
     module: ast.Module
     cases: tuple[Case, ...]
-    marks: tuple[Skip, ...]  # on the whole file
+    marks: tuple[Skip, ...]  # on the file as a whole
 
     @property
     def tests(self) -> list[Case]:
@@ -52,7 +54,7 @@ class Suite(NamedTuple):
 
 
 class _Around(NamedTuple):
-    """The classes and conditions a definition stands in."""
+    """The classes and conditions around a definition."""
 
     path: str
     names: tuple[str, ...] = ()
@@ -63,27 +65,27 @@ class _Around(NamedTuple):
 
 @lru_cache(maxsize=256)
 def read(path: str, data: bytes | None) -> Suite | None:
-    """The file's tests; None where Python cannot read it."""
+    """Return the file's tests, or None if Python cannot parse it."""
     module = parsed(data)
     if module is None:
         return None
     try:
-        undone = _undone(module)
+        overwritten = _overwritten(module)
         last = _last_of_each(list(_defined(module.body, _Around(path), _bases(module))))
-        cases = tuple(case._replace(collected=case.collected and case.name not in undone) for case in last)
+        cases = tuple(case._replace(collected=case.collected and case.name not in overwritten) for case in last)
         return Suite(path, module, cases, tuple(_file_marks(module)))
     except RecursionError:
         return None
 
 
 def _last_of_each(cases: Sequence[Case]) -> Iterator[Case]:
-    """A later definition of the same name replaces the earlier one, as it does when imported."""
+    """Yield the last definition of each name, which replaces earlier ones."""
     last = {case.name: case for case in cases}
     yield from (case for case in cases if last[case.name] is case)
 
 
-def _undone(module: ast.Module) -> frozenset[str]:
-    """Names that are set or deleted after they were defined: `test_a = None`, `del TestB.test_c`."""
+def _overwritten(module: ast.Module) -> frozenset[str]:
+    """Return names that are set or deleted after their definition: `test_a = None`, `del TestB.test_c`."""
     targets = [
         target
         for statement in module.body
@@ -94,8 +96,8 @@ def _undone(module: ast.Module) -> frozenset[str]:
 
 
 def _bases(module: ast.Module) -> frozenset[str]:
-    classes = (each for each in ast.walk(module) if isinstance(each, ast.ClassDef))
-    return frozenset(ast.unparse(base).rpartition(".")[2] for each in classes for base in each.bases)
+    classes = (class_node for class_node in ast.walk(module) if isinstance(class_node, ast.ClassDef))
+    return frozenset(ast.unparse(base).rpartition(".")[2] for class_node in classes for base in class_node.bases)
 
 
 def _defined(body: Sequence[ast.stmt], around: _Around, bases: frozenset[str]) -> Iterator[Case]:
@@ -106,8 +108,8 @@ def _defined(body: Sequence[ast.stmt], around: _Around, bases: frozenset[str]) -
             yield from _defined(statement.body, _inside(statement, around, bases), bases)
         elif isinstance(statement, ast.If):
             if constant(statement.test) is not False:
-                said = ast.unparse(statement.test)
-                yield from _defined(statement.body, around._replace(conditions=(*around.conditions, said)), bases)
+                condition = ast.unparse(statement.test)
+                yield from _defined(statement.body, around._replace(conditions=(*around.conditions, condition)), bases)
             yield from _defined(statement.orelse, around, bases)
         elif isinstance(statement, ast.Try | ast.With):
             yield from _defined([*statement.body, *getattr(statement, "orelse", [])], around, bases)
@@ -116,30 +118,36 @@ def _defined(body: Sequence[ast.stmt], around: _Around, bases: frozenset[str]) -
 def _inside(node: ast.ClassDef, around: _Around, bases: frozenset[str]) -> _Around:
     marks = (*_decorator_marks(node.decorator_list), *_file_marks(node))
     collectable = node.name.startswith("Test") or bool(node.bases) or node.name in bases or "Test" in node.name
-    # pytest takes no class with a constructor of its own.
-    constructed = not node.bases and any(isinstance(each, Function) and each.name == "__init__" for each in node.body)
+    # pytest does not collect a class that has a constructor.
+    constructed = not node.bases and any(
+        isinstance(member, Function) and member.name == "__init__" for member in node.body
+    )
     collected = around.collected and collectable and not constructed and not _not_a_test(node.body)
     return around._replace(names=(*around.names, node.name), marks=(*around.marks, *marks), collected=collected)
 
 
 def _not_a_test(body: Sequence[ast.stmt]) -> bool:
     return any(
-        isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "__test__" and constant(each.value) is False
-        for each in body
+        isinstance(statement, ast.Assign)
+        and ast.unparse(statement.targets[0]) == "__test__"
+        and constant(statement.value) is False
+        for statement in body
     )
 
 
 def _case(node: Function, around: _Around) -> Case:
-    found = walked(node.body)
-    fixture = any(is_fixture(said) or said == "property" for said in map(ast.unparse, node.decorator_list))
+    collected = walked(node.body)
+    fixture = any(
+        is_fixture(decorator) or decorator == "property" for decorator in map(ast.unparse, node.decorator_list)
+    )
     return Case(
         path=around.path,
         name=".".join((*around.names, node.name)),
         line=node.lineno,
         node=node,
         collected=around.collected and node.name.startswith("test") and not fixture,
-        marks=(*around.marks, *_decorator_marks(node.decorator_list), *found.skips),
-        checks=tuple(found.checks),
+        marks=(*around.marks, *_decorator_marks(node.decorator_list), *collected.skips),
+        checks=tuple(collected.checks),
         body=bare(node),
         conditions=around.conditions,
     )
@@ -150,9 +158,13 @@ def is_lifecycle(name: str) -> bool:
 
 
 def bare(node: Function) -> str:
-    """What a function does, without docstrings, annotations and decorators."""
-    kept = [each for each in node.body if not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]
-    return "\n".join(ast.unparse(_unannotated(each)) for each in kept)
+    """Return the source of a function's body, without docstrings, annotations and decorators."""
+    statements = [
+        statement
+        for statement in node.body
+        if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+    ]
+    return "\n".join(ast.unparse(_unannotated(statement)) for statement in statements)
 
 
 def _unannotated(statement: ast.stmt) -> ast.stmt:
@@ -169,21 +181,21 @@ def _decorator_marks(decorators: Sequence[ast.expr]) -> Iterator[Skip]:
 
 
 def _file_marks(node: ast.Module | ast.ClassDef) -> Iterator[Skip]:
-    """`pytestmark`, and what skips a whole module when it is imported."""
+    """Yield `pytestmark` marks, and what skips a module when it is imported."""
     for statement in node.body:
         if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark":
             yield from _marks_within(statement.value)
         elif isinstance(statement, ast.Assign) and _not_a_test([statement]):
             yield Skip(statement.lineno, "__test__ = False")
     if isinstance(node, ast.Module):
-        loose = [each for each in node.body if not isinstance(each, Function | ast.ClassDef)]
+        loose = [member for member in node.body if not isinstance(member, Function | ast.ClassDef)]
         yield from walked(loose).skips
         yield from _exits(loose)
 
 
 def _exits(loose: Sequence[ast.stmt]) -> Iterator[Skip]:
-    plain = [each for each in loose if not (isinstance(each, ast.If) and "__main__" in ast.unparse(each.test))]
-    for node in (each for statement in plain for each in ast.walk(statement)):
+    plain = [part for part in loose if not (isinstance(part, ast.If) and "__main__" in ast.unparse(part.test))]
+    for node in (part for statement in plain for part in ast.walk(statement)):
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"sys.exit", "os._exit", "exit", "quit"}:
             yield Skip(node.lineno, f"{ast.unparse(node)} when the file is loaded")
 

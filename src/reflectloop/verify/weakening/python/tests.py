@@ -1,4 +1,4 @@
-"""Looks at what a patch did to Python tests and to what they stand on."""
+"""Check what a patch did to Python tests and to the code they use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reflectloop.verify.weakening.python.verdict import Said
 
 
 class _Side(NamedTuple):
-    """All Python files of tests, as they were or as they are."""
+    """All Python test files of one version, old or new."""
 
     suites: dict[str, Suite]
     helpers: Helpers
@@ -30,19 +30,19 @@ class _Side(NamedTuple):
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
-    ours = [change for change in changes if _concerns(change.path)]
-    yield from _unreadable(ours)
-    old = _side({change.path: read(change.path, change.before) for change in ours})
-    new = _side({change.path: read(change.path, change.after) for change in ours})
-    deleted = {change.path for change in ours if change.after is None}
+    relevant = [change for change in changes if _concerns(change.path)]
+    yield from _unreadable(relevant)
+    old = _side({change.path: read(change.path, change.before) for change in relevant})
+    new = _side({change.path: read(change.path, change.after) for change in relevant})
+    deleted = {change.path for change in relevant if change.after is None}
     yield from _tests(old, new, deleted)
-    yield from _stood_on(old, new)
-    yield from _whole_files(old, new)
+    yield from _support_code(old, new)
+    yield from _file_level(old, new)
 
 
 def _concerns(path: str) -> bool:
-    found = guard(path)
-    return path.endswith(".py") and found is not None and found.kind in {"test", "fixture", "hook"}
+    protection = guard(path)
+    return path.endswith(".py") and protection is not None and protection.kind in {"test", "fixture", "hook"}
 
 
 def _unreadable(changes: Sequence[Change]) -> Iterator[Finding]:
@@ -51,8 +51,8 @@ def _unreadable(changes: Sequence[Change]) -> Iterator[Finding]:
             yield Finding("test-unreadable", change.path, 1, "the test file cannot be read as Python")
 
 
-def _side(read_: dict[str, Suite | None]) -> _Side:
-    suites = {path: suite for path, suite in read_.items() if suite is not None}
+def _side(parsed: dict[str, Suite | None]) -> _Side:
+    suites = {path: suite for path, suite in parsed.items() if suite is not None}
     return _Side(suites, Helpers(suites.values()))
 
 
@@ -60,65 +60,75 @@ def _tests(old: _Side, new: _Side, deleted: set[str]) -> Iterator[Finding]:
     before = [case for suite in old.suites.values() for case in suite.tests]
     known = {case.path for case in before}
     after = [case for suite in new.suites.values() for case in suite.tests if is_test(case.path) or case.path in known]
-    kept = {(case.path, case.name) for case in after}
-    others = [case for suite in new.suites.values() for case in suite.cases if (case.path, case.name) not in kept]
-    gone: dict[str, list[Case]] = defaultdict(list)
+    remaining = {(case.path, case.name) for case in after}
+    others = [case for suite in new.suites.values() for case in suite.cases if (case.path, case.name) not in remaining]
+    removed: dict[str, list[Case]] = defaultdict(list)
     for pair in pairs(before, after, others):
         if pair.how == "gone" and pair.old.path in deleted:
-            gone[pair.old.path].append(pair.old)
+            removed[pair.old.path].append(pair.old)
         else:
             yield from _pair(pair, old, new)
-    for path, cases in gone.items():
+    for path, cases in removed.items():
         yield Finding(
-            "file-deleted", path, None, f"the file is gone, and with it {len(cases)} test(s) that are nowhere else"
+            "file-deleted", path, None, f"the file was removed, with {len(cases)} test(s) that exist nowhere else"
         )
 
 
 def _pair(pair: Pair, old: _Side, new: _Side) -> Iterator[Finding]:
-    was, now = pair.old, pair.new
-    if now is None:
-        yield Finding("test-deleted", was.path, was.line, f"{was.name} is gone")
+    old_case, new_case = pair.old, pair.new
+    if new_case is None:
+        yield Finding("test-deleted", old_case.path, old_case.line, f"{old_case.name} was removed")
     elif pair.how == "uncollected":
-        words = f"{was.name} is not collected any more: its body is now {now.name} in {now.path}"
-        yield Finding("test-uncollected", now.path, now.line, words)
+        message = f"{old_case.name} is no longer collected: its body is now {new_case.name} in {new_case.path}"
+        yield Finding("test-uncollected", new_case.path, new_case.line, message)
     elif pair.how == "merged":
-        yield Finding("test-merged", now.path, now.line, f"{was.name} is gone; {now.name} demands the same", "note")
+        yield Finding(
+            "test-merged",
+            new_case.path,
+            new_case.line,
+            f"{old_case.name} was removed; {new_case.name} checks the same",
+            "note",
+        )
     else:
         if pair.how == "renamed":
-            yield Finding("test-renamed", now.path, now.line, f"{was.name} is now {now.name}", "note")
-        yield from _found(now.path, compared(was, now, _around(was, now, old, new), old.rows_of(was)))
-        if was.body != now.body:
-            yield Finding("test-changed", now.path, now.line, f"{now.name} was changed", "note")
+            yield Finding(
+                "test-renamed", new_case.path, new_case.line, f"{old_case.name} is now {new_case.name}", "note"
+            )
+        yield from _findings(
+            new_case.path, compared(old_case, new_case, _around(old_case, new_case, old, new), old.rows_of(old_case))
+        )
+        if old_case.body != new_case.body:
+            yield Finding("test-changed", new_case.path, new_case.line, f"{new_case.name} was changed", "note")
 
 
 def _around(was: Case, now: Case, old: _Side, new: _Side) -> Surroundings:
     return Surroundings(lambda: new.helpers.demands(now) - old.helpers.demands(was), new.rows_of(now))
 
 
-def _found(path: str, said: Iterator[Said]) -> Iterator[Finding]:
-    for line, (rule, what, grade) in said:
+def _findings(path: str, results: Iterator[Said]) -> Iterator[Finding]:
+    for line, (rule, what, grade) in results:
         yield Finding(rule, path, line, what, grade)
 
 
-def _stood_on(old: _Side, new: _Side) -> Iterator[Finding]:
-    """Fixtures, setUp and helpers that keep their name."""
+def _support_code(old: _Side, new: _Side) -> Iterator[Finding]:
+    """Compare fixtures, setUp and helpers that keep their name."""
     for path, suite in old.suites.items():
         after = {case.name: case for case in new.suites[path].cases} if path in new.suites else {}
         for was in suite.cases:
             now = after.get(was.name)
             if now is not None and not was.collected and not now.collected:
-                yield from _found(path, compared(was, now, _around(was, now, old, new), ()))
+                yield from _findings(path, compared(was, now, _around(was, now, old, new), ()))
 
 
-def _whole_files(old: _Side, new: _Side) -> Iterator[Finding]:
+def _file_level(old: _Side, new: _Side) -> Iterator[Finding]:
     for path, suite in old.suites.items():
         now = new.suites.get(path)
         if now is not None and suite.cases:
-            yield from _found(path, marks_added(suite.marks, now.marks, "the whole file"))
-            yield from _found(path, cut(suite.module, now.module))
-            yield from _found(path, _expected(suite, now))
-            yield from _found(path, replaced(suite.module, now.module))
-            yield from _found(path, in_file(suite.module, now.module))
+            yield from _findings(path, marks_added(suite.marks, now.marks, "the whole file"))
+            yield from _findings(path, cut(suite.module, now.module))
+            yield from _findings(path, _expected(suite, now))
+            yield from _findings(path, replaced(suite.module, now.module))
+            yield from _findings(path, in_file(suite.module, now.module))
 
 
 def _expected(old: Suite, new: Suite) -> Iterator[Said]:

@@ -1,4 +1,4 @@
-"""Says of an expression whether it is only values, a number, or true whatever the code does."""
+"""Classify expressions: only literals, a number, or true whatever the code does."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from reflectloop.verify.weakening.python.checks import last_name
 
 @lru_cache(maxsize=4096)
 def blanked(text: str) -> str:
-    """An expression with every variable blanked; what is called, read from it and compared with stays."""
+    """Return an expression with every variable blanked; calls, attributes and literals stay."""
     copied = ast.parse(text, mode="eval")
-    called = {id(each.func) for each in ast.walk(copied) if isinstance(each, ast.Call)}
-    for each in ast.walk(copied):
-        if isinstance(each, ast.Name) and id(each) not in called and each.id[:1].islower():
-            each.id = "_"
+    called = {id(node.func) for node in ast.walk(copied) if isinstance(node, ast.Call)}
+    for node in ast.walk(copied):
+        if isinstance(node, ast.Name) and id(node) not in called and node.id[:1].islower():
+            node.id = "_"
     return ast.unparse(copied)
 
 
 def is_literal(node: ast.expr | None) -> bool:
-    """Only values: no name, no call, nothing computed."""
+    """Return True if the expression has only literals: no name, no call."""
     allowed = ast.Constant | ast.List | ast.Tuple | ast.Set | ast.Dict | ast.UnaryOp | ast.operator | ast.unaryop
     allowed |= ast.expr_context | ast.BinOp | ast.JoinedStr | ast.FormattedValue
-    return node is not None and all(isinstance(each, allowed) for each in ast.walk(node))
+    return node is not None and all(isinstance(part, allowed) for part in ast.walk(node))
 
 
 def tolerance(node: ast.expr) -> bool:
@@ -39,16 +39,16 @@ def number(node: ast.expr | None) -> float | None:
 
 
 def tautology(node: ast.expr) -> bool:
-    """Whether an assertion holds whatever the code does."""
+    """Return True if an assertion passes whatever the code does."""
     match node:
-        case ast.Constant(value=held) | ast.Tuple(elts=held) | ast.List(elts=held):
-            return bool(held)
+        case ast.Constant(value=content) | ast.Tuple(elts=content) | ast.List(elts=content):
+            return bool(content)
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.LtE() | ast.GtE()], comparators=[right]):
             return ast.unparse(left) == ast.unparse(right) or last_name(right) == "ANY" or _never_negative(node)
         case ast.Compare(left=left, ops=[ast.In()], comparators=[ast.List(elts=elts) | ast.Tuple(elts=elts)]):
-            return any(ast.unparse(left) == ast.unparse(each) for each in elts)
+            return any(ast.unparse(left) == ast.unparse(item) for item in elts)
         case ast.BoolOp(op=ast.Or(), values=values):
-            return any(tautology(each) for each in values) or _excluded_middle(values)
+            return any(tautology(item) for item in values) or _excluded_middle(values)
     return (
         isinstance(node, ast.Call)
         and ast.unparse(node).startswith("isinstance(")
@@ -62,5 +62,5 @@ def _never_negative(node: ast.Compare) -> bool:
 
 
 def _excluded_middle(values: list[ast.expr]) -> bool:
-    texts = {ast.unparse(each) for each in values}
+    texts = {ast.unparse(value) for value in values}
     return any(f"not {text}" in texts for text in texts)

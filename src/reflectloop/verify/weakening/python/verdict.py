@@ -1,4 +1,4 @@
-"""What is said of one demand."""
+"""Result types of the comparison of two assertions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ Grade = Literal["weakening", "suspect", "note"]
 
 
 class Verdict(NamedTuple):
+    """The rule, the description and the grade of one finding."""
+
     rule: str
     what: str
     grade: Grade = "weakening"
 
 
 class Said(NamedTuple):
+    """A verdict with its line."""
+
     line: int
     verdict: Verdict
 

@@ -1,1 +1,1 @@
-"""Reads tests of other languages by their text and compares what they demand."""
+"""Read tests of other languages as text and compare what they check."""

@@ -1,4 +1,4 @@
-"""How tests, skips and assertions look in each language; data only."""
+"""Patterns of tests, skips and assertions in each language; data only."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import NamedTuple
 
 
 class Language(NamedTuple):
-    test: re.Pattern[str]  # its group `name` is the test's
+    """The patterns of one language."""
+
+    test: re.Pattern[str]  # its group `name` is the name of the test
     skip: re.Pattern[str]
     check: re.Pattern[str]
-    weak: re.Pattern[str]  # matchers that ask little
-    strong: re.Pattern[str]  # those that ask for the very value
-    tags: re.Pattern[str]  # texts in the head of a test that skip it
+    weak: re.Pattern[str]  # matchers that check little
+    strong: re.Pattern[str]  # matchers that check the exact value
+    tags: re.Pattern[str]  # tags in a test's header that skip it
     braces: bool = True
-    calls: bool = False  # a test is a call, and ends where its brackets do
+    calls: bool = False  # a test is a call, and ends with its closing bracket
 
 
 _NONE = r"(?!)"
@@ -39,10 +41,10 @@ def _language(
     braces: bool = True,
     calls: bool = False,
 ) -> Language:
-    one, two, three, four, five, six = (
-        re.compile(each, re.MULTILINE) for each in (test, skip, check, weak, strong, tags)
+    test_, skip_, check_, weak_, strong_, tags_ = (
+        re.compile(pattern, re.MULTILINE) for pattern in (test, skip, check, weak, strong, tags)
     )
-    return Language(one, two, three, four, five, six, braces, calls)
+    return Language(test_, skip_, check_, weak_, strong_, tags_, braces, calls)
 
 
 _JS = _language(

@@ -1,4 +1,4 @@
-"""Looks in CMake's lists for programs that are still there but that nobody builds as tests any more."""
+"""Find test programs in CMake lists that still exist but are no longer built as tests."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Fi
             yield from _unlisted(change, {path for path in context if path.rpartition("/")[0] == folder})
 
 
-def _unlisted(change: Change, beside: set[str]) -> Iterator[Finding]:
-    """A word that is gone and was the name of a test program."""
-    left = set(_WORD.findall(code(change.path, change.after)))
-    programs = {path.rpartition("/")[2].rpartition(".")[0] for path in beside if path.endswith(_ENDINGS)}
+def _unlisted(change: Change, siblings: set[str]) -> Iterator[Finding]:
+    """Report each removed word that was the name of a test program."""
+    listed = set(_WORD.findall(code(change.path, change.after)))
+    programs = {path.rpartition("/")[2].rpartition(".")[0] for path in siblings if path.endswith(_ENDINGS)}
     for number, line in enumerate(code(change.path, change.before).splitlines(), 1):
         for word in _WORD.findall(line):
-            if word.removesuffix(".c") in programs and word not in left:
-                left.add(word)
+            if word.removesuffix(".c") in programs and word not in listed:
+                listed.add(word)
                 at = stood(change.before, change.after, number)
                 yield Finding("test-uncollected", change.path, at, f"{word} is no longer listed as a test")

@@ -1,4 +1,4 @@
-"""Reads a file of tests in any known language into named blocks with their assertions."""
+"""Read a test file in any known language into named blocks with their assertions."""
 
 from __future__ import annotations
 
@@ -18,26 +18,32 @@ _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
 class Check(NamedTuple):
-    text: str  # without white space, quotes alike
+    """An assertion or skip, and its line."""
+
+    text: str  # without white space, with uniform quotes
     line: int
 
 
 class Block(NamedTuple):
+    """One test, or in C any function."""
+
     path: str
     name: str
     line: int
     checks: tuple[Check, ...]
     skips: tuple[Check, ...]
     body: str
-    returns: bool  # leaves before its first assertion
+    returns: bool  # returns before its first assertion
     branches: int
     catches: int
     rows: int  # lines that look like an entry of a table
 
 
 class Read(NamedTuple):
+    """The tests of one file."""
+
     blocks: dict[str, Block]
-    skips: tuple[Check, ...]  # outside of every block
+    skips: tuple[Check, ...]  # outside every block
 
 
 def known(path: str) -> bool:
@@ -52,46 +58,46 @@ def read(path: str, data: bytes | None) -> Read:
     blocks: dict[str, Block] = {}
     covered: list[tuple[int, int]] = []
     for start, end, head, name in _spans(text, plain, language):
-        blocks[_fresh(name, blocks)] = _block(path, name, text, plain, (start, end, head), language)
+        blocks[_unique(name, blocks)] = _block(path, name, text, plain, (start, end, head), language)
         covered.append((start, end))
-    outside = [each for each in language.skip.finditer(plain) if not any(a <= each.start() < b for a, b in covered)]
-    return Read(blocks, tuple(Check(_squeezed(each[0]), _line(plain, each.start())) for each in outside))
+    outside = [skip for skip in language.skip.finditer(plain) if not any(a <= skip.start() < b for a, b in covered)]
+    return Read(blocks, tuple(Check(_squeezed(skip[0]), _line(plain, skip.start())) for skip in outside))
 
 
-def _blanked(found: re.Match[str]) -> str:
-    """A literal of the same length and lines with nothing in it."""
-    return "'" + re.sub(r"[^\n]", " ", found[0][1:-1]) + "'"
+def _blanked(literal: re.Match[str]) -> str:
+    """Return a literal of the same length and number of lines, with blank content."""
+    return "'" + re.sub(r"[^\n]", " ", literal[0][1:-1]) + "'"
 
 
-def _fresh(name: str, blocks: dict[str, Block]) -> str:
+def _unique(name: str, blocks: dict[str, Block]) -> str:
     if name not in blocks:
         return name
-    number = sum(1 for each in blocks if each.partition("\0")[0] == name)
+    number = sum(1 for key in blocks if key.partition("\0")[0] == name)
     return f"{name}\0{number}"
 
 
 def _spans(text: str, plain: str, language: Language) -> Iterator[tuple[int, int, int, str]]:
     last = 0
-    for found in language.test.finditer(text):
-        if found.start() < last:
+    for match in language.test.finditer(text):
+        if match.start() < last:
             continue
-        names = [value for key, value in found.groupdict().items() if key != "quote" and value is not None]
-        start = _with_attributes(text, found.start())
-        last = _after(text, plain, found, language)
-        yield start, last, found.end(), names[0] if names else found[0]
+        names = [value for key, value in match.groupdict().items() if key != "quote" and value is not None]
+        start = _with_attributes(text, match.start())
+        last = _after(text, plain, match, language)
+        yield start, last, match.end(), names[0] if names else match[0]
 
 
-def _after(text: str, plain: str, found: re.Match[str], language: Language) -> int:
-    """Where a test ends: with its call, its braces or its indent."""
+def _after(text: str, plain: str, match: re.Match[str], language: Language) -> int:
+    """Return the end of a test: of its call, its braces or its indented block."""
     if language.calls:
-        end = _closing(plain, plain.rfind("(", found.start(), found.start("quote")))
+        end = _closing(plain, plain.rfind("(", match.start(), match.start("quote")))
         if plain[end - 1 : end] == ")":
             return end
-    return _end(plain, found.end(), language) if language.braces else _dedent(text, found.start())
+    return _end(plain, match.end(), language) if language.braces else _dedent(text, match.start())
 
 
 def _with_attributes(text: str, start: int) -> int:
-    """Attributes and annotations on the lines above belong to the test."""
+    """Return the start of a test, including the attributes and annotations above it."""
     begin = text.rfind("\n", 0, start) + 1
     while begin > 0:
         above = text.rfind("\n", 0, begin - 1) + 1
@@ -102,7 +108,7 @@ def _with_attributes(text: str, start: int) -> int:
 
 
 def _end(plain: str, start: int, language: Language) -> int:
-    """Where the first brace after the head closes."""
+    """Return the position after the brace that closes the first one after the header."""
     opening = plain.find("{", start)
     if opening < 0:
         return min(len(plain), (plain.find("\n", start) + 1) or len(plain))
@@ -114,18 +120,18 @@ def _end(plain: str, start: int, language: Language) -> int:
 
 
 def _closing(plain: str, opening: int) -> int:
-    """The place after the bracket that closes the one here."""
+    """Return the position after the bracket that closes the one at `opening`."""
     sign, closes = plain[opening], _CLOSES[plain[opening]]
     depth = 0
-    for found in re.compile(re.escape(sign) + "|" + re.escape(closes)).finditer(plain, opening):
-        depth += 1 if found[0] == sign else -1
+    for bracket in re.compile(re.escape(sign) + "|" + re.escape(closes)).finditer(plain, opening):
+        depth += 1 if bracket[0] == sign else -1
         if depth == 0:
-            return found.end()
+            return bracket.end()
     return len(plain)
 
 
 def _dedent(text: str, start: int) -> int:
-    """Where a line stands as far left as the head again."""
+    """Return the position after the first line indented no more than the header."""
     begin = text.rfind("\n", 0, start + 1) + 1
     head = text[begin : begin + 200].lstrip("\n")
     indent = len(head) - len(head.lstrip())
@@ -141,14 +147,14 @@ def _dedent(text: str, start: int) -> int:
 
 def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, int], language: Language) -> Block:
     start, end, head = span
-    inner, shown = plain[start:end], text[start:end]
-    checks = tuple(_checks(shown, inner, _line(plain, start), language))
+    inner, source = plain[start:end], text[start:end]
+    checks = tuple(_checks(source, inner, _line(plain, start), language))
     skips = tuple(
-        Check(_squeezed(each[0]), _line(plain, start + each.start())) for each in language.skip.finditer(inner)
+        Check(_squeezed(match[0]), _line(plain, start + match.start())) for match in language.skip.finditer(inner)
     )
     tags = tuple(
-        Check(_squeezed(each[0]), _line(plain, start + each.start()))
-        for each in language.tags.finditer(shown[: head - start])
+        Check(_squeezed(match[0]), _line(plain, start + match.start()))
+        for match in language.tags.finditer(source[: head - start])
     )
     first = language.check.search(inner)
     early = re.search(r"^\s*return\b[^\n]*$", inner[: first.start()] if first else "", re.MULTILINE)
@@ -158,7 +164,7 @@ def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, in
         line=_line(plain, start),
         checks=checks,
         skips=skips + tags,
-        body=_squeezed(_body(shown, head - start, language)),
+        body=_squeezed(_body(source, head - start, language)),
         returns=early is not None and _top_level(inner, early.start()),
         branches=len(re.findall(r"\bif\b|\bunless\b", inner)),
         rows=len(re.findall(r"^\s*[\[{(][^\n]*[\]})],?[ \t]*$", inner, re.MULTILINE)),
@@ -166,29 +172,29 @@ def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, in
     )
 
 
-def _body(shown: str, head: int, language: Language) -> str:
+def _body(source: str, head: int, language: Language) -> str:
     if language.calls:
-        return shown[head:]
-    return shown[shown.find("{") :] if language.braces and "{" in shown else shown.partition("\n")[2]
+        return source[head:]
+    return source[source.find("{") :] if language.braces and "{" in source else source.partition("\n")[2]
 
 
 def _top_level(inner: str, at: int) -> bool:
     return inner[:at].count("{") - inner[:at].count("}") <= 1
 
 
-def _checks(shown: str, inner: str, line: int, language: Language) -> Iterator[Check]:
+def _checks(source: str, inner: str, line: int, language: Language) -> Iterator[Check]:
     last = 0
-    for found in language.check.finditer(inner):
-        if found.start() < last:
+    for match in language.check.finditer(inner):
+        if match.start() < last:
             continue
-        last = found.end()
-        if found[0].rstrip().endswith("("):
-            last = _chain(inner, found.end() - 1)
-        yield Check(_squeezed(shown[found.start() : last]), line + inner[: found.start()].count("\n"))
+        last = match.end()
+        if match[0].rstrip().endswith("("):
+            last = _chain(inner, match.end() - 1)
+        yield Check(_squeezed(source[match.start() : last]), line + inner[: match.start()].count("\n"))
 
 
 def _chain(inner: str, opening: int) -> int:
-    """Past the closing bracket and every `.matcher(…)` that follows it."""
+    """Return the position after the closing bracket and every `.matcher(...)` that follows it."""
     end = _closing(inner, opening)
     while chained := _CHAINED.match(inner, end):
         end = chained.end()
@@ -196,7 +202,7 @@ def _chain(inner: str, opening: int) -> int:
     return end
 
 
-# What formatters write in one way and people in another, tried in this order on text without blanks.
+# Normalises what formatters change, applied in this order to text without white space.
 _SPELLINGS = (
     (re.compile(r"""["`]"""), "'"),
     (re.compile(r"\\'"), "'"),
@@ -213,7 +219,7 @@ def _squeezed(text: str) -> str:
     plain = re.sub(r"\s+", "", _BROKEN.sub("", text))
     for pattern, spelled in _SPELLINGS:
         plain = pattern.sub(spelled, plain)
-    return _HEX.sub(lambda found: found[0].lower(), plain)
+    return _HEX.sub(lambda match: match[0].lower(), plain)
 
 
 def _line(text: str, at: int) -> int:

@@ -1,4 +1,4 @@
-"""Looks in C and C++ for tests that are still there but that nobody runs any more."""
+"""Find C and C++ tests that still exist but are no longer run."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _NAME = re.compile(r"(?<![\"\w])[A-Za-z_]\w*(?![\"\w])")
 
 
 def look(changes: Sequence[Change], read: Mapping[str, tuple[Read, Read]]) -> Iterator[Finding]:
-    ours = [each for each in changes if ending(each.path) in C]
-    before = {block.name for each in ours for block in read[each.path][0].blocks.values()}
-    after = {block.name for each in ours for block in read[each.path][1].blocks.values()}
-    run = {name for each in ours for name, _ in _run(each.path, each.after, after)}
-    for change in ours:
+    relevant = [c_change for c_change in changes if ending(c_change.path) in C]
+    before = {block.name for c_change in relevant for block in read[c_change.path][0].blocks.values()}
+    after = {block.name for c_change in relevant for block in read[c_change.path][1].blocks.values()}
+    run = {name for c_change in relevant for name, _ in _run(c_change.path, c_change.after, after)}
+    for change in relevant:
         if change.after is None:
             continue
         for name, line in _run(change.path, change.before, before):
-            # One whose function is gone too is named for that.
+            # A test whose function is removed too is reported as deleted.
             if name not in run and (name in after or name not in before):
                 run.add(name)
-                words = f"{name} is no longer run"
-                yield Finding("test-uncollected", change.path, stood(change.before, change.after, line), words)
+                message = f"{name} is no longer run"
+                yield Finding("test-uncollected", change.path, stood(change.before, change.after, line), message)
 
 
 def _run(path: str, data: bytes | None, known: set[str]) -> Iterator[tuple[str, int]]:
-    """Names of functions handed to a runner, or called by name alone."""
+    """Yield the names of functions passed to a runner, or called by name alone."""
     text = code(path, data)
-    for found in _REGISTERS.finditer(text):
-        for name in _NAME.findall(found[1]):
-            yield name, text.count("\n", 0, found.start()) + 1
-    for found in _CALL.finditer(text):
-        if found[1] in known and "test" in found[1].lower():
-            yield found[1], text.count("\n", 0, found.start(1)) + 1
+    for match in _REGISTERS.finditer(text):
+        for name in _NAME.findall(match[1]):
+            yield name, text.count("\n", 0, match.start()) + 1
+    for match in _CALL.finditer(text):
+        if match[1] in known and "test" in match[1].lower():
+            yield match[1], text.count("\n", 0, match.start(1)) + 1

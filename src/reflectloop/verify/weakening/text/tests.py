@@ -1,4 +1,4 @@
-"""Looks at what a patch did to tests in languages read by their text."""
+"""Check what a patch did to tests in languages that are read as text."""
 
 from __future__ import annotations
 
@@ -18,18 +18,25 @@ _NUMBER = re.compile(r"(toBeCloseTo|_NEAR|InDelta|be_within|within)\((.*?)(-?[\d
 
 
 def look(changes: Sequence[Change]) -> Iterator[Finding]:
-    ours = [each for each in changes if known(each.path) and _concerns(each.path)]
-    read_ = {each.path: (read(each.path, each.before), read(each.path, each.after)) for each in ours}
-    fresh = [block for old, new in read_.values() for name, block in new.blocks.items() if name not in old.blocks]
-    for change in ours:
-        yield from _file(change, *read_[change.path], fresh)
-    yield from registered.look(ours, read_)
+    relevant = [candidate for candidate in changes if known(candidate.path) and _concerns(candidate.path)]
+    parsed = {
+        candidate.path: (read(candidate.path, candidate.before), read(candidate.path, candidate.after))
+        for candidate in relevant
+    }
+    fresh = [block for old, new in parsed.values() for name, block in new.blocks.items() if name not in old.blocks]
+    for change in relevant:
+        yield from _file(change, *parsed[change.path], fresh)
+    yield from registered.look(relevant, parsed)
 
 
 def _concerns(path: str) -> bool:
-    """Tests, sources of Rust, which hold their tests, and in C whatever lies among tests."""
-    found = guard(path)
-    return is_test(path) or path.endswith(".rs") or (found is not None and found.kind == "fixture" and _is_c(path))
+    """Return True for tests, for Rust sources, which contain their tests, and for C files among tests."""
+    protection = guard(path)
+    return (
+        is_test(path)
+        or path.endswith(".rs")
+        or (protection is not None and protection.kind == "fixture" and _is_c(path))
+    )
 
 
 def _is_c(path: str) -> bool:
@@ -37,25 +44,28 @@ def _is_c(path: str) -> bool:
 
 
 def _file(change: Change, old: Read, new: Read, fresh: Sequence[Block]) -> Iterator[Finding]:
-    gone = []
-    for name, was in old.blocks.items():
-        now = new.blocks.get(name)
-        if now is not None:
-            yield from _pair(was, now)
-        elif same := next((each for each in fresh if _kept(was, each)), None):
-            yield Finding("test-renamed", same.path, same.line, f"{was.name} is now {same.name}", "note")
-            yield from _skips(was, same)
-        elif _judges(was):
-            gone.append(was)
-    if gone and change.after is None:
+    removed = []
+    for name, old_block in old.blocks.items():
+        new_block = new.blocks.get(name)
+        if new_block is not None:
+            yield from _pair(old_block, new_block)
+        elif same := next((block for block in fresh if _same_test(old_block, block)), None):
+            yield Finding("test-renamed", same.path, same.line, f"{old_block.name} is now {same.name}", "note")
+            yield from _skips(old_block, same)
+        elif _judges(old_block):
+            removed.append(old_block)
+    if removed and change.after is None:
         yield Finding(
             "file-deleted",
             change.path,
             None,
-            f"the file is gone, and with it {len(gone)} test(s) that are nowhere else",
+            f"the file was removed, with {len(removed)} test(s) that exist nowhere else",
         )
     else:
-        yield from (Finding("test-deleted", was.path, was.line, f"{was.name} is gone") for was in gone)
+        yield from (
+            Finding("test-deleted", old_block.path, old_block.line, f"{old_block.name} was removed")
+            for old_block in removed
+        )
     if change.before is not None:
         yield from _lines(change)
         yield from _new_skips(old.skips, new.skips, change.path, "the file")
@@ -70,16 +80,16 @@ _TAGGED = re.compile(r"^//\s*(?:go:build|\+build)\b")
 
 
 def _lines(change: Change) -> Iterator[Finding]:
-    """What acts on a whole file: a module replaced, a build tag that leaves the file out."""
+    """Report lines that affect the whole file: a replaced module, a build tag that excludes the file."""
     for line in added(change, comments=True):
         if _TAGGED.match(line.text):
             yield Finding("skip-added", change.path, line.number, f"the file: `{line.text[:60]}`")
         elif _is_c(change.path) and (macro := _DEFINED.match(line.text)) and _used(change.before, macro[1]):
-            words = f"an assertion is defined anew: `{line.text[:60]}`"
-            yield Finding("patches-the-runner", change.path, line.number, words)
+            message = f"an assertion is redefined: `{line.text[:60]}`"
+            yield Finding("patches-the-runner", change.path, line.number, message)
         elif _MOCKED.search(line.text) and is_test(change.path):
-            words = f"a stand-in may replace the code under test: `{line.text[:60]}`"
-            yield Finding("code-mocked", change.path, line.number, words, "suspect")
+            message = f"a mock may replace the code under test: `{line.text[:60]}`"
+            yield Finding("code-mocked", change.path, line.number, message, "suspect")
 
 
 def _used(data: bytes | None, macro: str) -> bool:
@@ -88,13 +98,13 @@ def _used(data: bytes | None, macro: str) -> bool:
 
 
 def _judges(block: Block) -> bool:
-    """In C every function is read; one that neither asserts nor is named like a test only helps."""
+    """Return True if the block is a test; in C, where every function is read, it must assert or be named like one."""
     return not (_is_c(block.path) and block.name.isidentifier()) or bool(block.checks) or "test" in block.name.lower()
 
 
-def _kept(was: Block, other: Block) -> bool:
-    wanted = {each.text for each in was.checks}
-    return was.body == other.body or bool(wanted and wanted <= {each.text for each in other.checks})
+def _same_test(was: Block, other: Block) -> bool:
+    wanted = {check.text for check in was.checks}
+    return was.body == other.body or bool(wanted and wanted <= {check.text for check in other.checks})
 
 
 def _skips(was: Block, now: Block) -> Iterator[Finding]:
@@ -102,7 +112,7 @@ def _skips(was: Block, now: Block) -> Iterator[Finding]:
 
 
 def _new_skips(old: Sequence[Check], new: Sequence[Check], path: str, name: str) -> Iterator[Finding]:
-    left = Counter(each.text for each in old)
+    left = Counter(known_skip.text for known_skip in old)
     for skip in new:
         if left[skip.text] > 0:
             left[skip.text] -= 1
@@ -121,32 +131,34 @@ def _pair(was: Block, now: Block) -> Iterator[Finding]:
     if now.returns and not was.returns:
         yield Finding("early-return", now.path, now.line, f"{now.name} returns before its first assertion")
     if now.rows < was.rows:
-        words = f"{now.name} has {was.rows - now.rows} row(s) of cases fewer"
-        yield Finding("cases-removed", now.path, now.line, words, "suspect")
+        message = f"{now.name} has {was.rows - now.rows} fewer row(s) of cases"
+        yield Finding("cases-removed", now.path, now.line, message, "suspect")
     if now.catches > was.catches and now.checks:
         yield Finding(
             "failure-swallowed", now.path, now.line, f"{now.name} now catches what its code throws", "suspect"
         )
-    left = Counter(each.text for each in now.checks)
-    gone = []
+    left = Counter(check.text for check in now.checks)
+    removed = []
     for check in was.checks:
         if left[check.text] > 0:
             left[check.text] -= 1
         else:
-            gone.append(check)
-    come = [each for each in now.checks if left[each.text] > 0]
-    if now.branches > was.branches and not come and not gone:
+            removed.append(check)
+    new_checks = [check for check in now.checks if left[check.text] > 0]
+    if now.branches > was.branches and not new_checks and not removed:
         yield Finding("assert-conditional", now.path, now.line, f"{now.name} has a new condition around it", "suspect")
-    yield from _rewritten(now, gone, come)
+    yield from _rewritten(now, removed, new_checks)
 
 
-def _rewritten(now: Block, gone: Sequence[Check], come: Sequence[Check]) -> Iterator[Finding]:
-    waiting = list(come)
-    for check in gone:
-        partner = max(waiting, key=lambda each: SequenceMatcher(None, check.text, each.text).ratio(), default=None)
+def _rewritten(now: Block, removed: Sequence[Check], new_checks: Sequence[Check]) -> Iterator[Finding]:
+    waiting = list(new_checks)
+    for check in removed:
+        partner = max(
+            waiting, key=lambda candidate: SequenceMatcher(None, check.text, candidate.text).ratio(), default=None
+        )
         if partner is None:
-            words = f"{now.name} no longer demands `{check.text[:80]}`"
-            yield Finding("assert-removed", now.path, now.line, words)
+            message = f"{now.name} no longer checks `{check.text[:80]}`"
+            yield Finding("assert-removed", now.path, now.line, message)
             continue
         waiting.remove(partner)
         yield _compared(now, check, partner)
@@ -154,14 +166,14 @@ def _rewritten(now: Block, gone: Sequence[Check], come: Sequence[Check]) -> Iter
 
 def _compared(now: Block, old: Check, new: Check) -> Finding:
     language = BY_ENDING[ending(now.path)]
-    words = f"`{old.text[:80]}` became `{new.text[:80]}`"
+    message = f"`{old.text[:80]}` became `{new.text[:80]}`"
     if TAUTOLOGY.search(new.text) and not TAUTOLOGY.search(old.text):
-        return Finding("assert-always-true", now.path, new.line, f"{words}: it always holds")
+        return Finding("assert-always-true", now.path, new.line, f"{message}: it always passes")
     if language.weak.search(new.text) and language.strong.search(old.text) and not language.strong.search(new.text):
-        return Finding("assert-weaker", now.path, new.line, f"{words}: it asks less")
+        return Finding("assert-weaker", now.path, new.line, f"{message}: it checks less")
     if language.strong.search(new.text) and not language.strong.search(old.text):
-        return Finding("assert-stricter", now.path, new.line, words, "note")
+        return Finding("assert-stricter", now.path, new.line, message, "note")
     was, is_ = _NUMBER.search(old.text), _NUMBER.search(new.text)
     if was and is_ and was[2] == is_[2] and was[3] != is_[3]:
-        return Finding("tolerance-widened", now.path, new.line, f"{words}: the tolerance changed")
-    return Finding("expected-changed", now.path, new.line, words, "suspect")
+        return Finding("tolerance-widened", now.path, new.line, f"{message}: the tolerance changed")
+    return Finding("expected-changed", now.path, new.line, message, "suspect")
