@@ -65,8 +65,8 @@ def test_pytest_is_told_by_its_section_by_a_conftest_by_need_and_by_the_look_of_
     for files, reason in (
         ({"pyproject.toml": "[tool.pytest.ini_options]"}, "pyproject.toml has [tool.pytest.ini_options]"),
         ({"setup.cfg": "[tool:pytest]\n"}, "setup.cfg has [tool:pytest]"),
-        ({"tests/conftest.py": ""}, "tests/conftest.py is pytest's"),
-        ({"test_a.py": CASE, "requirements-dev.txt": "pytest>=8\n"}, "requirements-dev.txt asks for pytest"),
+        ({"tests/conftest.py": ""}, "tests/conftest.py belongs to pytest"),
+        ({"test_a.py": CASE, "requirements-dev.txt": "pytest>=8\n"}, "requirements-dev.txt requires pytest"),
         ({"tests/test_a.py": "def test_one(): pass\n"}, "tests/test_a.py looks like pytest"),
     ):
         check = found(files)["pytest"]

@@ -143,7 +143,11 @@ def test_a_patch_and_a_branch_are_gated_like_the_working_tree(desk: Desk) -> Non
             "check nosuch is not known; known: suite",
         ),
         ({"track": "fix", "reproduction": None}, "REDO", "reproduction is required"),
-        ({"track": "fix", "reproduction": {"run": "true"}}, "RETRY", "reproduction is to be red on base, and is green"),
+        (
+            {"track": "fix", "reproduction": {"run": "true"}},
+            "RETRY",
+            "reproduction must fail on base, but already passes",
+        ),
         ({"tests_run": [{"command": ["false"], "result": "15/15 passed"}]}, "RETRY", "check claimed 1: "),
         ({"track": "refactor", "must_not_change": ["app.py"]}, "REDO", "must_not_change names it"),
     ],

@@ -84,7 +84,7 @@ def test_no_words_ever_raise_a_level(report_text: str, cited: list[bool], held: 
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("test", "did not fail before, and fail now"), ("build", "did not fail before"), ("type", "did not fail before")],
+    [("test", "newly failing"), ("build", "newly failing"), ("type", "newly failing")],
 )
 def test_a_failing_test_build_or_type_check_is_mended_and_tried_again(kind: str, words: str) -> None:
     from reflectloop.verify import compare, verdict
@@ -124,7 +124,7 @@ def test_a_fix_is_red_on_base_and_green_after() -> None:
 def test_a_fix_without_anything_that_turned_green_is_not_proven() -> None:
     found = weighed(said(Track.FIX), Seen(verdict=sealed(GREEN, GREEN, Track.FIX)))
     assert found.ruling.decision is Decision.RETRY
-    assert "nothing that was red on base is green now" in texts(found.ruling)
+    assert "nothing that failed on base passes now" in texts(found.ruling)
 
 
 def test_a_fix_whose_named_reproduction_did_not_turn_green_is_not_proven() -> None:
@@ -159,7 +159,7 @@ def test_a_fix_that_breaks_something_else_is_no_fix() -> None:
 def test_a_refactoring_that_changes_an_outcome_is_none() -> None:
     found = weighed(said(Track.REFACTOR), Seen(verdict=sealed(RED, GREEN, Track.REFACTOR)))
     assert found.ruling.decision is Decision.RETRY
-    assert "a refactoring changes no outcome" in texts(found.ruling)
+    assert "a refactoring must not change outcomes" in texts(found.ruling)
 
 
 def test_a_refactoring_that_changes_a_public_signature_is_none() -> None:

@@ -52,7 +52,7 @@ def test_a_fix_is_proven_by_the_projects_own_tests_though_the_plan_names_none(pa
 def test_a_fix_that_fixes_nothing_leaves_no_patch_to_apply(pager: Repo) -> None:
     run(pager, "echo '# a comment' >> pager.py", code=32, track="fix")
     assert pager.run("apply", "--yes").code != 0
-    assert "nothing that was red on base" in (pager.latest() / "blocker.yaml").read_text()
+    assert "nothing that failed on base" in (pager.latest() / "blocker.yaml").read_text()
 
 
 def test_a_step_that_skips_the_failing_test_is_caught_at_the_end(pager: Repo) -> None:
@@ -67,7 +67,7 @@ def test_a_reproduction_must_be_red_on_base(pager: Repo) -> None:
     words = [sys.executable, "-m", "unittest", "-q", "test_even"]
     bad = {"repro": {"run": words, "red_on_base": True}}
     done = run(pager, FIX, code=32, track="fix", checks=bad)
-    assert "green there already" in done.stderr
+    assert "already passes there" in done.stderr
 
 
 def test_a_test_that_the_plan_writes_is_red_on_base_and_green_on_the_patch(pager: Repo) -> None:
@@ -163,7 +163,7 @@ def test_a_check_that_holds_by_an_edited_test_is_put_to_a_person(pager: Repo) ->
     named = {"track": "direct", "checks": {"script": {"run": [sys.executable, "test_script.py"]}}}
     run(pager, "sed -i /assert/d test_script.py", code=33, **named)
     said = yaml.safe_load((pager.latest() / "blocker.yaml").read_text())["envelope"]["message"]
-    assert "holds only with the change's version of test_script.py" in said
+    assert "passes only with the change's version of test_script.py" in said
 
 
 def test_a_test_that_grows_with_an_honest_change_is_no_cause_to_ask(pager: Repo) -> None:

@@ -103,7 +103,7 @@ def test_a_change_that_fixes_nothing_is_no_fix(calc: Calc) -> None:
     assert calc.verify(code=0)["decision"] == "PASS"  # not worse than base
     found = calc.verify("--track", "fix", code=32)
     assert found["decision"] == "RETRY"
-    assert "nothing that was red on base is green now" in texts(found)
+    assert "nothing that failed on base passes now" in texts(found)
     assert found["comparison"]["pre_existing"] == ["tests/test_calc.py::test_add[one and two]"]
 
 

@@ -1,1 +1,1 @@
-"""Finding out whether work holds: checks, run by the engine itself."""
+"""Verification: checks that the engine runs itself, and the verdict on a change."""

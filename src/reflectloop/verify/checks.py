@@ -1,4 +1,4 @@
-"""Runs one check in the box and judges it by what the engine saw."""
+"""Run one check in the sandbox and judge it by the results the engine observed."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from reflectloop.terms import Network
 from reflectloop.verify.service import beside
 
 _NO_VERDICT = 126  # not runnable, not found, or killed by a signal
-_KEPT_FOR_REGEX = 8 << 20
+_REGEX_LIMIT = 8 << 20
 
 
 class CheckResult(NamedTuple):
+    """The result of one check of a plan."""
+
     name: str
     held: bool
     reason: str
@@ -29,7 +31,7 @@ class CheckResult(NamedTuple):
 
 
 class Needle:
-    """Whether a text occurred in a stream of any length."""
+    """A search for a text in a stream of any length."""
 
     def __init__(self, text: str) -> None:
         self._needle = text.encode()
@@ -43,16 +45,16 @@ class Needle:
             self._end = window[-len(self._needle) + 1 :] if len(self._needle) > 1 else b""
 
 
-class _Kept:
-    """The output itself, as far as memory allows."""
+class _CapturedOutput:
+    """The output of a command, as far as the memory limit allows."""
 
     def __init__(self) -> None:
         self.data = bytearray()
-        self.whole = True
+        self.complete = True
 
     def look(self, chunk: bytes) -> None:
-        self.whole = self.whole and len(self.data) + len(chunk) <= _KEPT_FOR_REGEX
-        if self.whole:
+        self.complete = self.complete and len(self.data) + len(chunk) <= _REGEX_LIMIT
+        if self.complete:
             self.data += chunk
 
 
@@ -70,20 +72,20 @@ def run(
     show: Callable[[bytes], None],
     network: Network | None = None,
 ) -> CheckResult:
-    """A check holds when its expectation is met, or, with `must_fail`, when its command ran and was not."""
+    """Run a check; it passes if it meets its expectation or, with `must_fail`, if its command ran and did not."""
     exit_code, duration_ms, timed_out, faults = None, 0, False, []
     doubtful: tuple[str, ...] = ()
     if check.run is not None:
-        wanted, unwanted, kept = (
+        wanted, unwanted, captured = (
             Needle(check.stdout_contains or ""),
             Needle(check.not_contains or "\0"),
-            _Kept(),
+            _CapturedOutput(),
         )
-        lookers = [wanted, unwanted] + ([kept] if check.stdout_regex else [])
+        observers = [wanted, unwanted] + ([captured] if check.stdout_regex else [])
 
         def look(chunk: bytes) -> None:
-            for looker in lookers:
-                looker.look(chunk)
+            for observer in observers:
+                observer.look(chunk)
 
         done = box.run(
             Order(
@@ -111,7 +113,7 @@ def run(
                 timed_out=True,
                 doubtful=doubtful,
             )
-        faults += _output_faults(check, exit_code, wanted, unwanted, kept)
+        faults += _output_faults(check, exit_code, wanted, unwanted, captured)
         if must_fail and exit_code >= _NO_VERDICT:
             return CheckResult(
                 name, False, f"gave no verdict (exit {exit_code})", exit_code, duration_ms, log, doubtful=doubtful
@@ -121,15 +123,17 @@ def run(
     if check.commands_exit not in (None, exited):
         faults.append(f"the step's last command exited {exited}, not {check.commands_exit}")
     faults += _file_faults(check, box)
-    held = bool(faults) if must_fail else not faults
+    passed = bool(faults) if must_fail else not faults
     reason = "; ".join(faults) if faults else "as expected"
     if must_fail:
-        reason = f"red, as expected ({reason})" if faults else "was to fail, and passed"
-    kept_log = log if check.run is not None else None
-    return CheckResult(name, held, reason, exit_code, duration_ms, kept_log, doubtful=doubtful)
+        reason = f"red, as expected ({reason})" if faults else "was expected to fail, but passed"
+    check_log = log if check.run is not None else None
+    return CheckResult(name, passed, reason, exit_code, duration_ms, check_log, doubtful=doubtful)
 
 
-def _output_faults(check: Check, exit_code: int, wanted: Needle, unwanted: Needle, kept: _Kept) -> list[str]:
+def _output_faults(
+    check: Check, exit_code: int, wanted: Needle, unwanted: Needle, captured: _CapturedOutput
+) -> list[str]:
     faults = []
     if exit_code != check.exit_code:
         faults.append(f"exit code {exit_code}, not {check.exit_code}")
@@ -137,9 +141,9 @@ def _output_faults(check: Check, exit_code: int, wanted: Needle, unwanted: Needl
         faults.append(f"output does not contain {check.stdout_contains!r}")
     if check.not_contains and unwanted.seen:
         faults.append(f"output contains {check.not_contains!r}")
-    if check.stdout_regex and not kept.whole:
-        faults.append(f"output is over {_KEPT_FOR_REGEX >> 20} MB, too long for stdout_regex")
-    elif check.stdout_regex and not re2.search(check.stdout_regex, kept.data.decode("utf-8", "replace")):
+    if check.stdout_regex and not captured.complete:
+        faults.append(f"output is over {_REGEX_LIMIT >> 20} MB, too long for stdout_regex")
+    elif check.stdout_regex and not re2.search(check.stdout_regex, captured.data.decode("utf-8", "replace")):
         faults.append(f"output does not match {check.stdout_regex!r}")
     return faults
 

@@ -1,4 +1,4 @@
-"""What a change did to the outcomes of a check, test by test; pure."""
+"""Compare the outcomes of a check before and after a change, test by test; pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 from reflectloop.verify.result import Detail, Outcome, VerificationResult
 
-# A result of these types says nothing of single tests: the check itself did not come to an end.
+# Results of these types say nothing about single tests: the check itself did not finish.
 NO_ANSWER = frozenset(
     ("no_tests", "tool_missing", "timeout", "crashed", "unknown_project", "collection_error", "build_failure")
 )
 _RED = frozenset(("failed", "error"))
 _GREEN = frozenset(("passed", "xpassed"))
-_ASIDE = frozenset(("skipped", "xfailed"))
+_NOT_RUN = frozenset(("skipped", "xfailed"))
 _PLACES = re.compile(r"\b(?:line |at )?\d+(?::\d+)?\b")
 
 
 class Comparison(NamedTuple):
-    """Test ids, or issues in words where a check has no tests; each tuple sorted."""
+    """Sorted test ids, or descriptions of issues if a check has no tests."""
 
     fixed: tuple[str, ...] = ()
     newly_failing: tuple[str, ...] = ()
@@ -36,40 +36,44 @@ class Comparison(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether every test there was came out as before."""
+        """True if every test on base has the same outcome."""
         return not (self.worse or self.fixed)
 
     def joined(self, other: Comparison) -> Comparison:
-        return Comparison(*(tuple(sorted({*one, *two})) for one, two in zip(self, other, strict=True)))
+        return Comparison(*(tuple(sorted({*mine, *theirs})) for mine, theirs in zip(self, other, strict=True)))
 
     def without(self, flaky: Iterable[str]) -> Comparison:
-        """A flake is reported as such; it proves nothing, neither good nor bad."""
+        """Report these tests as flaky instead; a flaky test proves nothing, neither good nor bad."""
         names = set(flaky)
-        kept = {field: tuple(one for one in getattr(self, field) if one not in names) for field in self._fields}
-        return Comparison(**{**kept, "flaky": tuple(sorted({*self.flaky, *names}))})
+        remaining = {field: tuple(name for name in getattr(self, field) if name not in names) for field in self._fields}
+        return Comparison(**{**remaining, "flaky": tuple(sorted({*self.flaky, *names}))})
 
 
 def compare(base: VerificationResult, now: VerificationResult) -> Comparison:
-    """By test where both sides name their tests, by issue where they name issues, else by the outcome alone."""
+    """Compare by test if both sides name their tests, by issue if they name issues, otherwise by the outcome alone."""
     if base.type in NO_ANSWER or now.type in NO_ANSWER:
-        return _whole(base, now)
+        return _by_outcome(base, now)
     if base.kind in ("lint", "type"):
         return _by_issue(base.details, now.details)
     if _names_failures_only(base) and (_names_failures_only(now) or not now.tests):
         return _by_failure(base, now)
     if base.tests or now.tests:
         return by_test(base.tests, now.tests)
-    return _whole(base, now)
+    return _by_outcome(base, now)
 
 
 def _names_failures_only(result: VerificationResult) -> bool:
-    """As a runner's words do: those that passed are a number."""
-    return result.counts.passed > 0 and bool(result.tests) and not any(one in _GREEN for one in result.tests.values())
+    """Return True if the report names only failed tests, as text output of runners does."""
+    return (
+        result.counts.passed > 0
+        and bool(result.tests)
+        and not any(outcome in _GREEN for outcome in result.tests.values())
+    )
 
 
 def _by_failure(base: VerificationResult, now: VerificationResult) -> Comparison:
-    """What is not named as red any more is mended, if no fewer tests ran than before."""
-    before, after = ({name for name, came in one.tests.items() if came in _RED} for one in (base, now))
+    """Compare named failures; one that is no longer named is fixed if at least as many tests ran."""
+    before, after = ({name for name, outcome in result.tests.items() if outcome in _RED} for result in (base, now))
     fewer = _ran(base) - _ran(now)
     return Comparison(
         fixed=tuple(sorted(before - after)) if fewer <= 0 else (),
@@ -84,23 +88,25 @@ def _ran(result: VerificationResult) -> int:
 
 
 def by_test(base: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> Comparison:
-    def those(before: frozenset[str], after: frozenset[str]) -> tuple[str, ...]:
+    """Compare the outcomes of two runs by test id."""
+
+    def changed(before: frozenset[str], after: frozenset[str]) -> tuple[str, ...]:
         return tuple(sorted(name for name in base if base[name] in before and now.get(name) in after))
 
-    gone = [name for name in base if name not in now and base[name] not in _ASIDE]
+    missing = [name for name in base if name not in now and base[name] not in _NOT_RUN]
     new_red = [name for name in now if name not in base and now[name] in _RED]
     return Comparison(
-        fixed=those(_RED, _GREEN),
-        newly_failing=tuple(sorted({*those(_GREEN | _ASIDE, _RED), *new_red})),
-        vanished=tuple(sorted(gone)),
-        now_skipped=those(_GREEN | _RED, _ASIDE),  # a red one that is put aside is not mended either
-        pre_existing=those(_RED, _RED),
+        fixed=changed(_RED, _GREEN),
+        newly_failing=tuple(sorted({*changed(_GREEN | _NOT_RUN, _RED), *new_red})),
+        vanished=tuple(sorted(missing)),
+        now_skipped=changed(_GREEN | _RED, _NOT_RUN),  # skipping a failing test does not fix it
+        pre_existing=changed(_RED, _RED),
         added=tuple(sorted(name for name in now if name not in base)),
     )
 
 
 def _by_issue(base: Iterable[Detail], now: Iterable[Detail]) -> Comparison:
-    """Old debt is not this change's: an issue counts by file, rule and text, wherever in the file it stands."""
+    """Compare issues by file, rule and text, ignoring their line, so that existing issues do not count."""
     before, after = Counter(map(_issue, base)), Counter(map(_issue, now))
     return Comparison(
         fixed=tuple(sorted((before - after).elements())),
@@ -113,8 +119,8 @@ def _issue(detail: Detail) -> str:
     return f"{detail.file or '?'}: {detail.rule or ''} {_PLACES.sub('N', detail.error)}".strip()
 
 
-def _whole(base: VerificationResult, now: VerificationResult) -> Comparison:
-    """A check that names nothing: it was good and is bad, or the other way round; counts may tell more."""
+def _by_outcome(base: VerificationResult, now: VerificationResult) -> Comparison:
+    """Compare results without named tests by their outcome and their counts."""
     name = now.summary if not now.ok else base.summary
     lost = base.counts.passed - now.counts.passed if now.ok and base.ok else 0
     return Comparison(

@@ -1,4 +1,4 @@
-"""Finds modules of the project that an environment holds as copies: tests would import those, and never the change."""
+"""Find project modules that an environment contains as copies, since tests would import those instead of the change."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from reflectloop.world import beneath, trees
 
 _PACKAGES = ("site-packages", "dist-packages")
 _ROOTS = ("src", "lib", "python")
-_DEEPEST = 3  # folders of a package's name
+_DEEPEST = 3  # folders in a package's name
 _NOT_THE_PROJECTS = frozenset(("tests", "test", "testing", "docs", "doc", "examples", "benchmarks", "scripts", "tools"))
 _NO_MODULES = frozenset(("setup", "conftest", "noxfile", "tasks", "manage", "versioneer"))
 
 
 class Copy(NamedTuple):
-    folder: str  # of the project, in which the module lies
+    """A project module of which an environment has a copy."""
+
+    folder: str  # the project folder that contains the module
     module: str
-    site: Path  # where the copy lies
+    site: Path  # the site-packages folder that contains the copy
 
 
 def found(paths: Iterable[str], sites: Sequence[Path], installed: Sequence[Path] = ()) -> list[Copy]:
@@ -28,12 +30,12 @@ def found(paths: Iterable[str], sites: Sequence[Path], installed: Sequence[Path]
     """
     boxed = [site for environment in installed for site in _sites(environment)]
     known: dict[str, Copy] = {}
-    for folder, inside in _modules(paths):
+    for folder, module_path in _modules(paths):
         if folder not in known:
-            site = next((site for site in boxed if _holds(site, inside)), None)
-            site = site or next((site for site in sites if (site / inside).is_file()), None)
+            site = next((site for site in boxed if _holds(site, module_path)), None)
+            site = site or next((site for site in sites if (site / module_path).is_file()), None)
             if site:
-                known[folder] = Copy(folder, inside.removesuffix("/__init__.py").removesuffix(".py"), site)
+                known[folder] = Copy(folder, module_path.removesuffix("/__init__.py").removesuffix(".py"), site)
     return list(known.values())
 
 
@@ -51,14 +53,14 @@ def _holds(site: Path, path: str) -> bool:
 
 
 def _modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Every module that could be imported from the top: the folder it lies in, and its file from there."""
+    """Yield every top-level importable module: its folder, and its file relative to that folder."""
     for path in paths:
         parts = PurePosixPath(path).parts
         folder = parts[0] if parts[0] in _ROOTS else "."
-        inside = parts[1:] if folder != "." else parts
-        if not inside or inside[0] in _NOT_THE_PROJECTS or len(inside) > _DEEPEST + 1:
+        relative = parts[1:] if folder != "." else parts
+        if not relative or relative[0] in _NOT_THE_PROJECTS or len(relative) > _DEEPEST + 1:
             continue
-        package = inside[-1] == "__init__.py" and len(inside) > 1
-        alone = len(inside) == 1 and inside[0].endswith(".py") and inside[0][:-3] not in _NO_MODULES
-        if package or alone:
-            yield folder, "/".join(inside)
+        package = relative[-1] == "__init__.py" and len(relative) > 1
+        single_module = len(relative) == 1 and relative[0].endswith(".py") and relative[0][:-3] not in _NO_MODULES
+        if package or single_module:
+            yield folder, "/".join(relative)

@@ -1,4 +1,4 @@
-"""What the engine itself ran, written down so that a changed byte shows: records chained by hash, and a receipt."""
+"""Write what the engine ran as records chained by hash, with a receipt, so that any later change is detected."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _VERSION = 1
 
 
 class Record(BaseModel):
-    """One thing the engine ran. `prev` is the hash of the line before."""
+    """One command the engine ran. `prev` is the hash of the previous line."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str = ""  # given when it is appended
+    id: str = ""  # assigned when it is appended
     claim: str
     level: Level
     kind: str
@@ -43,7 +43,7 @@ class Record(BaseModel):
 
 
 class Chain:
-    """Appends records to `evidence.jsonl`; nothing is ever rewritten."""
+    """An append-only writer of `evidence.jsonl`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -51,6 +51,7 @@ class Chain:
         self.records: list[Record] = []
 
     def add(self, record: Record) -> Record:
+        """Append a record with its id and the hash of the previous line, and return it."""
         linked = record.model_copy(update={"id": f"E-{len(self.records) + 1:03d}", "prev": self.last})
         line = canonical(linked.model_dump(mode="json"))
         with files.room_for("the evidence", self.path.parent), self.path.open("ab") as file:
@@ -61,6 +62,7 @@ class Chain:
 
 
 def canonical(value: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """Return the canonical JSON encoding of a value, which hashes are computed from."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
 
 
@@ -69,7 +71,7 @@ def digest(data: bytes) -> str:
 
 
 def digest_of(path: Path) -> str | None:
-    """Of a file however large; None where there is none."""
+    """Return the SHA-256 of a file of any size, or None if there is no file."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -77,11 +79,11 @@ def digest_of(path: Path) -> str | None:
         return None
 
 
-def write_receipt(folder: Path, chain: Chain, said: Mapping[str, Any], named: Sequence[str]) -> Path:
-    """Summarise a folder: what was decided, the end of the chain, and the hash of every file `named` there."""
+def write_receipt(folder: Path, chain: Chain, decision: Mapping[str, Any], named: Sequence[str]) -> Path:
+    """Write a receipt: the decision, the end of the chain, and the hash of every file in `named`."""
     body = {
         "version": _VERSION,
-        **said,
+        **decision,
         "evidence": {"count": len(chain.records), "last": chain.last},
         "files": {name: digest_of(folder / name) for name in (*named, FILE)},
     }
@@ -91,15 +93,17 @@ def write_receipt(folder: Path, chain: Chain, said: Mapping[str, Any], named: Se
 
 
 class Verified(NamedTuple):
+    """A receipt, its records, and the faults found in them."""
+
     receipt: dict[str, Any]
     records: list[dict[str, Any]]
-    faults: list[str]  # empty where everything is as it was written
+    faults: list[str]  # empty if nothing changed since it was written
 
 
 def verify(path: Path) -> Verified:
-    """Check a receipt and all it speaks of, offline. What cannot be read at all is refused."""
+    """Check a receipt and the files it lists, offline. Raise InvalidInput if it cannot be read."""
     receipt = _load(path)
-    faults = _own_faults(receipt)
+    faults = _receipt_faults(receipt)
     folder = path.parent
     for name, known in sorted(receipt.get("files", {}).items()):
         now = digest_of(folder / name) if Path(name).name == name else None
@@ -112,31 +116,32 @@ def verify(path: Path) -> Verified:
 def _load(path: Path) -> dict[str, Any]:
     try:
         raw = path.read_bytes()
-        found = json.loads(raw)
+        receipt = json.loads(raw)
     except OSError as fault:
         raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="reflectloop receipt show RUN") from fault
     except ValueError as fault:
-        raise InvalidInput(f"{path} is no receipt: {fault}", next_step="reflectloop receipt show RUN") from fault
-    if not isinstance(found, dict) or found.get("version") != _VERSION:
-        raise InvalidInput(f"{path} is no receipt of version {_VERSION}", next_step="reflectloop receipt show RUN")
-    return {**found, "_raw": raw}
+        raise InvalidInput(f"{path} is not a receipt: {fault}", next_step="reflectloop receipt show RUN") from fault
+    if not isinstance(receipt, dict) or receipt.get("version") != _VERSION:
+        raise InvalidInput(f"{path} is not a receipt of version {_VERSION}", next_step="reflectloop receipt show RUN")
+    return {**receipt, "_raw": raw}
 
 
-def _own_faults(receipt: dict[str, Any]) -> list[str]:
-    """The receipt's own bytes: its digest, and that it is written the one way it is written."""
+def _receipt_faults(receipt: dict[str, Any]) -> list[str]:
+    """Return the faults of the receipt itself: a wrong digest, or bytes other than its canonical form."""
     raw = receipt.pop("_raw")
     body = {key: value for key, value in receipt.items() if key != "digest"}
-    whole = (json.dumps(receipt, indent=2) + "\n").encode()
-    good = receipt.get("digest") == digest(canonical(body)) and raw == whole
+    expected = (json.dumps(receipt, indent=2) + "\n").encode()
+    good = receipt.get("digest") == digest(canonical(body)) and raw == expected
     return [] if good else [f"{RECEIPT} is not the file that was written"]
 
 
 def _follow(path: Path, receipt: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read the chain of records, and return them with its faults."""
     records, faults, last = [], [], _FIRST
     try:
         lines = path.read_bytes().splitlines()
     except OSError:
-        return [], []  # said already: the file is missing
+        return [], []  # already reported: the file is missing
     for number, line in enumerate(lines, 1):
         try:
             record = json.loads(line)
@@ -147,7 +152,7 @@ def _follow(path: Path, receipt: dict[str, Any]) -> tuple[list[dict[str, Any]], 
             break
         records.append(record)
         last = digest(line)
-    told = receipt.get("evidence", {})
-    if not faults and (told.get("count") != len(records) or told.get("last") != last):
-        faults.append(f"{FILE} has {len(records)} record(s), the receipt speaks of {told.get('count')}")
+    listed = receipt.get("evidence", {})
+    if not faults and (listed.get("count") != len(records) or listed.get("last") != last):
+        faults.append(f"{FILE} has {len(records)} record(s), the receipt lists {listed.get('count')}")
     return records, faults

@@ -1,4 +1,4 @@
-"""Where sealed runs happen: fresh workspaces that no agent, no step and no earlier check ever touched."""
+"""Provide fresh workspaces for sealed runs, which no agent, step or earlier check has touched."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from reflectloop.workspace import checkout, ledger
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import Snapshot
 
-_FIRST_NUMBER = 100  # of a run's workspaces; those of its steps come before
+_FIRST_NUMBER = 100  # first number of a run's sealed workspaces; those of its steps are lower
 
 
 @dataclass
 class Ground:
-    """`commit` is what HEAD says in every workspace, so that version tools answer the same on base and on the patch."""
+    """A factory of fresh workspaces.
 
-    name: str  # the run's
+    `commit` is HEAD in every workspace, so that version tools answer the same on base and on the patch.
+    """
+
+    name: str  # name of the run
     project: Project
     trees: Trees
     settings: Config
@@ -35,12 +38,12 @@ class Ground:
     caller: Mapping[str, str]
     root: Path
     commit: str
-    beside: Mapping[Path, Path] = field(default_factory=dict)  # what else of the project's own is carried
+    beside: Mapping[Path, Path] = field(default_factory=dict)  # further project files to carry
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST_NUMBER))
 
     @contextmanager
     def open(self, tree: str, base_tree: str, carried: Mapping[Path, Path] | None = None) -> Iterator[Box]:
-        """A box around a fresh workspace with the files of `tree`; gone when the block is left."""
+        """Open a sandbox around a fresh workspace with the files of `tree`, and remove it afterwards."""
         name = f"{self.name}.{next(self._numbers)}"
         limiter: Limiter | None = None
         try:
@@ -71,9 +74,9 @@ class Ground:
             self._clear(name)
 
     def _carry(self) -> WorkspaceConfig:
-        """Where a set-up installs dependencies, the user's own are in its way; what they name themselves stays."""
-        wanted = self.settings.workspace
-        return wanted.model_copy(update={"carry": wanted.names_carried}) if self.settings.verify.setup else wanted
+        """Return what to carry; with a configured set-up, which installs dependencies, only what the user names."""
+        settings = self.settings.workspace
+        return settings.model_copy(update={"carry": settings.names_carried}) if self.settings.verify.setup else settings
 
     def _clear(self, name: str, *, destroy: bool = False) -> None:
         entry = ledger.find(self.project.folder, name)

@@ -1,4 +1,4 @@
-"""Which check a test file belongs to."""
+"""Decide which check a test file belongs to."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SUFFIXES = {
 
 
 def collects(check: Detected, path: str) -> bool:
-    """Whether a check would run this test file: it lies in its folder and is written in its language."""
+    """Return True if a check would run this test file, by its folder and its language."""
     inside = check.cwd in (".", "") or path.startswith(f"{check.cwd.rstrip('/')}/")
     known = _SUFFIXES.get(check.tool)
     return inside and (known is None or path.endswith(known))

@@ -1,4 +1,4 @@
-"""What came of one check, in one shape whatever tool it was; and what a look at a patch found."""
+"""Result types shared by all tools: results of checks, and findings about a patch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Value(BaseModel):
 
 
 class Detail(_Value):
-    """One thing a tool complained about."""
+    """One problem a tool reported."""
 
     file: str | None = None
     line: int | None = None
@@ -40,10 +40,12 @@ class Detail(_Value):
     context: str | None = None
     rule: str | None = None
     severity: Literal["error", "warning", "info"] = "error"
-    test: str | None = None  # the id of the test it belongs to
+    test: str | None = None  # id of the failed test
 
 
 class Counts(_Value):
+    """The number of tests per outcome."""
+
     passed: int = 0
     failed: int = 0
     errors: int = 0
@@ -52,6 +54,8 @@ class Counts(_Value):
 
 
 class VerificationResult(_Value):
+    """The result of one check, in the same form for every tool."""
+
     ok: bool
     type: Type
     summary: str
@@ -68,28 +72,28 @@ class VerificationResult(_Value):
 
 
 class Reading(NamedTuple):
-    """What a report or a log says, before an exit code is set beside it."""
+    """The content of a report or a log, before it is judged with the exit code."""
 
     tool: str
     kind: Kind
     details: tuple[Detail, ...] = ()
-    counts: Counts | None = None  # None where the format counts no tests
+    counts: Counts | None = None  # None if the format does not count tests
     tests: Mapping[str, Outcome] = {}
-    collected: bool = True  # False where the tool could not even gather its tests
+    collected: bool = True  # False if the tool could not collect its tests
 
 
 class Finding(NamedTuple):
-    """Something a patch did to what judges it."""
+    """Something a patch did to the tests or settings that judge it."""
 
     rule: str
     path: str
     line: int | None
-    what: str  # in words a reviewer would use
-    grade: Literal["weakening", "suspect", "note"] = "weakening"  # the first two are never a PASS
+    what: str  # description for a reviewer
+    grade: Literal["weakening", "suspect", "note"] = "weakening"  # the first two never allow a PASS
 
 
 class Change(NamedTuple):
-    """One file as it was and as the patch leaves it; None where it is not there."""
+    """One file before and after a patch; None if it does not exist."""
 
     path: str
     before: bytes | None
@@ -99,7 +103,7 @@ class Change(NamedTuple):
 
 
 class Detected(NamedTuple):
-    """A check that a project has, and why we think so."""
+    """A check that a project has, and why it was detected."""
 
     name: str
     kind: Kind

@@ -1,4 +1,4 @@
-"""Sealed verification: base and patch judged by the engine's own runs, with what judges them as it was in base."""
+"""Sealed verification: the engine runs the checks on base and on the patch, with protected files as in base."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from reflectloop.verify.result import Change, Detected, Finding, VerificationRes
 from reflectloop.verify.runs import Ran, Runs
 from reflectloop.verify.verdict import Judged, Named, Own, Reason, Verdict
 
-_TRIES = 2  # of a newly failing test, before it counts
-_MOST_FLAKES = 50  # so many tests do not turn red by chance
+_TRIES = 2  # repetitions of a newly failing test, before it counts
+_MOST_FLAKES = 50  # more tests than this do not fail by chance
 _RED = ("failed", "error")
 _SOURCES = (
     ".py",
@@ -39,12 +39,15 @@ _SOURCES = (
     ".php",
     ".sh",
 )
-_CONTEXT = 8 << 20  # bytes of test files that are looked at for inputs a patch singles out
+_CONTEXT = 8 << 20  # bytes of test files that are searched for inputs a patch hard-codes
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is to be judged. `lifted` are paths whose protection a user-confirmed plan lifts."""
+    """The input of a verification.
+
+    `lifted` are paths whose protection a user-confirmed plan removes.
+    """
 
     base: str
     head: str
@@ -52,16 +55,16 @@ class Case:
     track: Track | None = None
     lifted: Sequence[str] = ()
     protect: Sequence[str] = ()
-    required: frozenset[str] = frozenset()  # checks that must have run, whatever is installed
+    required: frozenset[str] = frozenset()  # checks that must have run, even if their tool is missing
     named: Mapping[str, Check] = field(default_factory=dict)
-    criteria: Mapping[str, str | None] = field(default_factory=dict)  # acceptance: what is asked, and its check
+    criteria: Mapping[str, str | None] = field(default_factory=dict)  # acceptance criteria with their checks
     has_setup: bool = False
-    doubts: Sequence[str] = ()  # what may be a secret in the lines it adds
+    doubts: Sequence[str] = ()  # possible secrets in the added lines
 
 
 @dataclass
 class Sealed:
-    """One verification from its trees to its verdict."""
+    """One verification, from its trees to its verdict."""
 
     case: Case
     runs: Runs
@@ -70,9 +73,10 @@ class Sealed:
     _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     def judge(self) -> Verdict:
+        """Run all checks and return the verdict."""
         self._lay_out()
         checks = self._suite()
-        own = self._own_tests(checks)
+        patch_tests = self._own_tests(checks)
         asked = NamedChecks(
             self.runs,
             self.case.base,
@@ -84,21 +88,21 @@ class Sealed:
         )
         fix = self.case.track is Track.FIX
         named = asked.judge(self.case.named, timed=self.case.track is Track.REFACTOR, looks_back=fix)
-        proven = self._proven(checks, own, named)
+        proven = self._proven(checks, patch_tests, named)
         reasons = [
             *verdict.of_findings(self.findings, self.freed),
             *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
-            *verdict.of_own(own),
+            *verdict.of_own(patch_tests),
             *verdict.of_named(named),
             *(verdict.of_fix(proven) if self.case.track is Track.FIX else []),
-            *self._of_criteria(verdict.held(checks, own, named)),
+            *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
             *(Reason(Decision.ASK, doubt) for doubt in self.case.doubts),
         ]
         total = Comparison()
-        for one in checks:
-            total = total.joined(one.comparison) if not one.left_out else total
-        level: Level = "L3" if any(not one.left_out for one in checks) or named else "L0"
+        for judged in checks:
+            total = total.joined(judged.comparison) if not judged.left_out else total
+        level: Level = "L3" if any(not judged.left_out for judged in checks) or named else "L0"
         return Verdict(
             verdict.gravest(reasons),
             level,
@@ -106,20 +110,23 @@ class Sealed:
             tuple(reasons),
             tuple(self.findings),
             tuple(checks),
-            tuple(own),
+            tuple(patch_tests),
             tuple(named),
             total,
             self.case.base,
             self.case.head,
             self.tree,
             tuple(self.restored),
-            (*(f"{one.check.name}: {one.left_out}" for one in checks if one.left_out), *sorted(self.runs.notes)),
+            (
+                *(f"{judged.check.name}: {judged.left_out}" for judged in checks if judged.left_out),
+                *sorted(self.runs.notes),
+            ),
         )
 
     # The trees -----------------------------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        """The sealed tree, and those in which the patch's own tests are in their new version."""
+        """Build the sealed tree, and the trees with the new version of the patch's tests."""
         trees, case = self.runs.ground.trees, self.case
         self.changes = trees.changes(case.base, case.head)
         self.freed = [change.path for change in self.changes if is_named(change.path, case.lifted)]
@@ -128,8 +135,10 @@ class Sealed:
         self.tree = trees.laid_over(case.head, case.base, self.restored)
         self.with_tests = trees.laid_over(self.tree, case.head, served)
         self.base_with_tests = trees.laid_over(case.base, case.head, served)
-        kept = {*served} - {*self.freed}
-        self.edited = [one.path for one in self.changes if one.path in kept and one.before is not None]
+        still_protected = {*served} - {*self.freed}
+        self.edited = [
+            change.path for change in self.changes if change.path in still_protected and change.before is not None
+        ]
         tested = trees.laid_over(self.tree, case.head, [path for path in served if path not in self.edited])
         judging = self._scripts()
         self.edited += judging
@@ -137,15 +146,18 @@ class Sealed:
         self.findings = self._look()
 
     def _scripts(self) -> list[str]:
-        """Programs that checks run by name and the change edits besides other sources; alone, one is what is judged."""
+        """Return programs that checks run and the change edits together with other sources.
+
+        A program that is the only changed source is the code under test.
+        """
         plain = [
             change.path
             for change in self.changes
             if change.path.endswith(_SOURCES) and not protected.guard(change.path) and change.path not in self.freed
         ]
         edited = {change.path for change in self.changes if change.before is not None}
-        found = [path for path in scripts(self.case.named.values(), edited) if path in plain]
-        return found if len(plain) > len(found) else []
+        programs = [path for path in scripts(self.case.named.values(), edited) if path in plain]
+        return programs if len(plain) > len(programs) else []
 
     def _is_restored(self, change: Change) -> bool:
         if change.path in self.freed:
@@ -153,15 +165,15 @@ class Sealed:
         return protected.restored(change) or is_named(change.path, self.case.protect)
 
     def _look(self) -> list[Finding]:
-        found = weakening.look(self.changes, self._tests_of_base())
-        seen = {one.path for one in found}
+        findings = weakening.look(self.changes, self._tests_of_base())
+        reported = {finding.path for finding in findings}
         known = {change.path: change for change in self.changes}
-        kept = [
+        notes = [
             Finding("protected", path, _first(known.get(path)), "is protected; judged as it is in base", "note")
             for path in self.restored
-            if path not in seen
+            if path not in reported
         ]
-        return found + kept
+        return findings + notes
 
     def _tests_of_base(self) -> dict[str, bytes]:
         trees, room = self.runs.ground.trees, _CONTEXT
@@ -175,7 +187,7 @@ class Sealed:
                 out[path] = contents[listing[path].blob]
         return out
 
-    # (a) Nothing that passed on base may fail or vanish -------------------------------------------------------
+    # (a) No test that passed on base may fail or vanish -------------------------------------------------------
 
     def _suite(self) -> list[Judged]:
         if not self.case.checks:
@@ -187,7 +199,7 @@ class Sealed:
     def _judged(self, check: Detected, before: Ran, after: Ran) -> Judged:
         missing = before.result.type == after.result.type == "tool_missing"
         if missing and check.kind in ("lint", "type") and check.name not in self.case.required:
-            why = f"{check.tool} is configured, and not installed here: it judged nothing"
+            why = f"{check.tool} is configured but not installed here, so it checked nothing"
             return Judged(check, before.result, after.result, Comparison(), why)
         change = compare.compare(before.result, after.result)
         if change.newly_failing and after.result.tests:
@@ -195,7 +207,7 @@ class Sealed:
         return Judged(check, before.result, after.result, change)
 
     def _flaky(self, check: Detected, failing: Sequence[str]) -> list[str]:
-        """Tests that pass when run again: alone first, then, since order may matter, in a whole run."""
+        """Return tests that pass when repeated: alone first, then, since order may matter, in a full run."""
         suspects = list(failing)
         if len(suspects) > _MOST_FLAKES:
             return []
@@ -203,20 +215,20 @@ class Sealed:
             alone = self._again(self.tree, check, "newly failing tests again", suspects)
             if all(alone.tests.get(name, "failed") in _RED for name in suspects):
                 continue
-            whole = self._again(self.tree, check, "once more, whole")
-            return [name for name in suspects if whole.tests.get(name, "failed") not in _RED]
+            full_run = self._again(self.tree, check, "once more, whole")
+            return [name for name in suspects if full_run.tests.get(name, "failed") not in _RED]
         return []
 
-    def _again(self, tree: str, check: Detected, words: str, only: Sequence[str] = ()) -> VerificationResult:
-        """In a workspace of its own: what the first try left behind must not help the second."""
-        builds = [one for one in self.case.checks if one.kind == "build" and one.cwd == check.cwd]
+    def _again(self, tree: str, check: Detected, description: str, only: Sequence[str] = ()) -> VerificationResult:
+        """Repeat a check in its own workspace, so that files left by the first run cannot help the second."""
+        builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
         chosen = {check.name: list(only)} if only and runners.selection(check, list(only)) else {}
-        asked = (tree, check.name, *sorted(chosen.get(check.name, ())))
-        self._attempts[asked] = self._attempts.get(asked, 0) + 1
-        found = self._run(tree, [*builds, check], words, chosen, self._attempts[asked])[check.name].result
-        if chosen and not any(name in found.tests for name in only):
-            return self._again(tree, check, f"{words}, whole")  # its tool did not know them by these names
-        return found
+        key = (tree, check.name, *sorted(chosen.get(check.name, ())))
+        self._attempts[key] = self._attempts.get(key, 0) + 1
+        result = self._run(tree, [*builds, check], description, chosen, self._attempts[key])[check.name].result
+        if chosen and not any(name in result.tests for name in only):
+            return self._again(tree, check, f"{description}, whole")  # the tool did not recognise these names
+        return result
 
     # (b) The tests that the patch adds or changes, in their new version ---------------------------------------
 
@@ -227,68 +239,68 @@ class Sealed:
         if not changed or self.with_tests == self.tree:
             return []
         out = []
-        for one in judged:
-            files = [path for path in changed if collects(one.check, path)]
-            if one.check.kind == "test" and files and not one.left_out:
-                out.append(self._own(one, files))
+        for item in judged:
+            files = [path for path in changed if collects(item.check, path)]
+            if item.check.kind == "test" and files and not item.left_out:
+                out.append(self._judge_patch_tests(item, files))
         return out
 
-    def _own(self, judged: Judged, files: Sequence[str]) -> Own:
+    def _judge_patch_tests(self, judged: Judged, files: Sequence[str]) -> Own:
         check = judged.check
-        builds = [one for one in self.case.checks if one.kind == "build" and one.cwd == check.cwd]
+        builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
         only = {check.name: [_within(path, check.cwd) for path in files]}
         now = self._run(self.with_tests, [*builds, check], "its own tests, on base + patch", only)[check.name].result
         before = self._run(self.base_with_tests, [*builds, check], "its own tests, on base", only)[check.name].result
         known = judged.base.tests if judged.base else {}
-        failing = [name for name, came in now.tests.items() if came in _RED and known.get(name) not in _RED]
+        failing = [name for name, outcome in now.tests.items() if outcome in _RED and known.get(name) not in _RED]
         if failing:
             again = self._again(self.with_tests, check, "its own failing tests again", failing)
             failing = [name for name in failing if again.tests.get(name, "failed") in _RED]
-        # What its old version still finds wrong, a new version does not prove right.
-        old = {name for name, came in judged.sealed.tests.items() if came in _RED}
-        green = [name for name, came in now.tests.items() if came == "passed" and name not in old]
+        # A test whose old version still fails proves nothing with its new version.
+        old = {name for name, outcome in judged.sealed.tests.items() if outcome in _RED}
+        green = [name for name, outcome in now.tests.items() if outcome == "passed" and name not in old]
         turned = [name for name in green if before.tests.get(name) in _RED]
         return Own(check.name, before, now, tuple(sorted(turned)), tuple(sorted(failing)))
 
-    # What it comes to ------------------------------------------------------------------------------------------
+    # The decision ----------------------------------------------------------------------------------------------
 
-    def _proven(self, checks: Sequence[Judged], own: Sequence[Own], named: Sequence[Named]) -> list[str]:
-        """What was red on base and is green now, each time it is asked: a flake proves nothing."""
-        out = [one.name for one in named if one.held and one.red_on_base]
+    def _proven(self, checks: Sequence[Judged], patch_tests: Sequence[Own], named: Sequence[Named]) -> list[str]:
+        """Return what failed on base and passes now in every repetition; a flaky test proves nothing."""
+        out = [check.name for check in named if check.held and check.red_on_base]
         if self.case.track is not Track.FIX or out:
             return out
-        for one in checks:
-            if one.check.kind in ("test", "build", "custom") and one.comparison.fixed:
-                out += self._each_time(one, self.case.base, self.tree, one.comparison.fixed)
-        by_name = {one.check.name: one for one in checks}
-        for mine in own:
-            if mine.red_then_green and not out:
-                judged = by_name[mine.check]
-                out += self._each_time(judged, self.base_with_tests, self.with_tests, mine.red_then_green)
+        for item in checks:
+            if item.check.kind in ("test", "build", "custom") and item.comparison.fixed:
+                out += self._each_time(item, self.case.base, self.tree, item.comparison.fixed)
+        by_name = {item.check.name: item for item in checks}
+        for tests in patch_tests:
+            if tests.red_then_green and not out:
+                judged = by_name[tests.check]
+                out += self._each_time(judged, self.base_with_tests, self.with_tests, tests.red_then_green)
         return out
 
     def _each_time(self, judged: Judged, red: str, green: str, names: Sequence[str]) -> list[str]:
-        """The names that are red on the one tree and green on the other once more."""
+        """Return the tests that fail on one tree and pass on the other again."""
         if not judged.sealed.tests or judged.base is None or not judged.base.tests:
-            return list(names)  # a build, say, or tests without names: seen whole, on both sides
-        kept = list(names)[:_MOST_FLAKES]
+            return list(names)  # a build, or tests without names: both sides were run completely
+        remaining = list(names)[:_MOST_FLAKES]
         for _ in range(_TRIES):
-            again = self._again(red, judged.check, "red on base, once more", kept)
-            kept = [name for name in kept if again.tests.get(name) in _RED]
-            if not kept:
+            again = self._again(red, judged.check, "red on base, once more", remaining)
+            remaining = [name for name in remaining if again.tests.get(name) in _RED]
+            if not remaining:
                 return []
-        again = self._again(green, judged.check, "green on base + patch, once more", kept)
-        return [name for name in kept if again.tests.get(name) == "passed"]
+        again = self._again(green, judged.check, "green on base + patch, once more", remaining)
+        return [name for name in remaining if again.tests.get(name) == "passed"]
 
-    def _of_criteria(self, held: Mapping[str, bool]) -> list[Reason]:
+    def _of_criteria(self, passed: Mapping[str, bool]) -> list[Reason]:
         out = []
         for text, check in self.case.criteria.items():
             if check is None and self.case.track is Track.FEATURE:
                 out.append(
                     Reason(Decision.RETRY, f"acceptance {text!r} names no check, so nothing shows that it is met")
                 )
-            elif check is not None and not held.get(check):
-                why = "does not hold" if check in held else f"is not known; known: {verdict.shown(list(held))}"
+            elif check is not None and not passed.get(check):
+                why = "did not pass" if check in passed else f"is not known; known: {verdict.shown(list(passed))}"
                 out.append(Reason(Decision.RETRY, f"acceptance {text!r} is not met: check {check} {why}"))
         return out
 
@@ -299,8 +311,8 @@ class Sealed:
         return [
             Reason(
                 Decision.ASK,
-                f"{verdict.shown(changed)} changed, and nothing says how dependencies are set up: "
-                "the checks ran with what was installed before ([verify] setup)",
+                f"{verdict.shown(changed)} changed, but no set-up of dependencies is configured: "
+                "the checks ran with the packages installed before ([verify] setup)",
             )
         ]
 
@@ -310,19 +322,19 @@ class Sealed:
         self,
         tree: str,
         checks: Sequence[Detected],
-        words: str,
+        description: str,
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
     ) -> dict[str, Ran]:
-        ran = self.runs.on(tree, checks, words, only, attempt)
+        ran = self.runs.on(tree, checks, description, only, attempt)
         for check in checks:
-            self._note(check, ran[check.name], words)
+            self._note(check, ran[check.name], description)
         return ran
 
-    def _note(self, check: Detected, ran: Ran, words: str) -> None:
+    def _note(self, check: Detected, ran: Ran, description: str) -> None:
         sealed = ran.tree == self.tree and ran.result.ok and not ran.restricted
         self._write_down(
-            claim=f"{check.name} {words}: {ran.result.summary}",
+            claim=f"{check.name} {description}: {ran.result.summary}",
             level="L3" if sealed else "L2",
             kind=check.kind,
             command=ran.result.command,
@@ -335,18 +347,19 @@ class Sealed:
             duration_ms=ran.result.duration_ms,
         )
 
-    def _write_down(self, *, claim: str, **seen: Any) -> None:  # noqa: ANN401 - the fields of a record
-        said = secrets.current().redact(claim)
-        self.chain.add(Record(claim=said, base_tree=self.case.base, plan_hash=self.plan_hash, **seen))
+    def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
+        redacted = secrets.current().redact(claim)
+        self.chain.add(Record(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
 
 
 def _first(change: Change | None) -> int | None:
-    """The first line that differs; None where there are no lines."""
+    """Return the first line that differs, or None for a file without lines."""
     if change is None or b"\0" in (change.after or b"\0"):
         return None
     old, new = ((data or b"").splitlines() for data in (change.before, change.after))
     return next(
-        (at for at, (one, two) in enumerate(zip(old, new, strict=False), 1) if one != two), min(len(old), len(new)) + 1
+        (at for at, (old_line, new_line) in enumerate(zip(old, new, strict=False), 1) if old_line != new_line),
+        min(len(old), len(new)) + 1,
     )
 
 

@@ -1,4 +1,4 @@
-"""A check with a server beside it: started in the same box, waited for on its loopback, ended with it."""
+"""Run a check with a server: started in the same sandbox, awaited on its loopback address, ended with the check."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from reflectloop.box.box import SHELL
 from reflectloop.config import Service
 
-# The words of both commands come as arguments: nothing of them is ever read as shell. Status 125: it did not come up.
-_BESIDE = r"""
+# Both commands are passed as arguments, so the shell never interprets them. Status 125: the server did not start.
+_WITH_SERVICE = r"""
 host=$1 port=$2 path=$3 limit_s=$4 count=$5; shift 5
 "${@:1:count}" > "${TMPDIR:-/tmp}/reflectloop-service.log" 2>&1 &
 service=$!
@@ -36,11 +36,11 @@ _PORT = 80
 
 
 def beside(service: Service | None, command: str | Sequence[str]) -> str | tuple[str, ...]:
-    """The command that starts the service, waits until it answers, then runs the check."""
+    """Return the command that starts the service, waits until it answers, then runs the check."""
     if service is None:
         return command if isinstance(command, str) else tuple(command)
-    words = [*SHELL, command] if isinstance(command, str) else list(command)
-    place = urlsplit(service.ready_url)
-    port = place.port or _PORT
-    numbers = (str(port), place.path or "/", str(service.timeout_s), str(len(service.run)))
-    return ("bash", "-c", _BESIDE, "service", place.hostname or "127.0.0.1", *numbers, *service.run, *words)
+    argv = [*SHELL, command] if isinstance(command, str) else list(command)
+    url = urlsplit(service.ready_url)
+    port = url.port or _PORT
+    numbers = (str(port), url.path or "/", str(service.timeout_s), str(len(service.run)))
+    return ("bash", "-c", _WITH_SERVICE, "service", url.hostname or "127.0.0.1", *numbers, *service.run, *argv)

@@ -1,4 +1,4 @@
-"""What an outcome depends on besides the tree and the command, as one hash: change any of it, and it runs again."""
+"""Hash everything besides tree and command that an outcome depends on; if it changes, the check runs again."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ from pathlib import Path
 from reflectloop.box import environment, toolchains
 from reflectloop.world import process, tools, trees
 
-_LISTS = ("site-packages", "dist-packages", "node_modules")  # folders whose time says what is installed
+_LISTS = (
+    "site-packages",
+    "dist-packages",
+    "node_modules",
+)  # folders whose modification time changes with an installation
 
 
-def hashed(said: Iterable[str], caller: Mapping[str, str], carried: Iterable[Path], programs: Iterable[str]) -> str:
-    """`said` is what the engine decides (level, network, set-up); the rest is looked at here."""
-    whole = hashlib.sha256()
-    for line in _lines(said, caller, carried, programs):
-        whole.update(line.encode("utf-8", "surrogateescape") + b"\n")
-    return whole.hexdigest()
+def hashed(settings: Iterable[str], caller: Mapping[str, str], carried: Iterable[Path], programs: Iterable[str]) -> str:
+    """Return the hash of the engine's settings (level, network, set-up) and of the environment."""
+    hasher = hashlib.sha256()
+    for line in _lines(settings, caller, carried, programs):
+        hasher.update(line.encode("utf-8", "surrogateescape") + b"\n")
+    return hasher.hexdigest()
 
 
 def _lines(
-    said: Iterable[str], caller: Mapping[str, str], carried: Iterable[Path], programs: Iterable[str]
+    settings: Iterable[str], caller: Mapping[str, str], carried: Iterable[Path], programs: Iterable[str]
 ) -> Iterator[str]:
-    yield from said
+    yield from settings
     yield from sorted(f"{key}={value}" for key, value in caller.items() if key in environment.ALLOWED)
     for name in sorted(set(programs)):
         yield from _program(name, caller.get("PATH", tools.search_path()))
@@ -33,14 +37,14 @@ def _lines(
 
 
 def _program(name: str, path: str) -> Iterator[str]:
-    """Which file it is, and the folders beside it that say what is installed for it."""
-    found = process.find(name, path=path, cwd=Path())
-    if found is None:
+    """Yield the program's file, and the folders next to it that show what is installed for it."""
+    program = process.find(name, path=path, cwd=Path())
+    if program is None:
         yield f"{name} is not there"
         return
-    real = Path(found).resolve()
+    real = Path(program).resolve()
     yield f"{name} {real} {_stamp(real)}"
-    for prefix in dict.fromkeys((Path(found).parent.parent, real.parent.parent)):
+    for prefix in dict.fromkeys((Path(program).parent.parent, real.parent.parent)):
         for folder in sorted(prefix.glob("lib/python3*/*-packages")) + sorted(
             prefix.glob("local/lib/python3*/*-packages")
         ):
@@ -49,7 +53,7 @@ def _program(name: str, path: str) -> Iterator[str]:
 
 
 def _content(folder: Path) -> Iterator[str]:
-    """Every file of what is carried, by name, size and time."""
+    """Yield every carried file with its size and time."""
     if not toolchains.is_there(folder):
         return
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""From what was run and seen to one decision, with reasons a reviewer would accept; pure."""
+"""Turn the results of all runs into one decision, with reasons for a reviewer; pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from reflectloop.verify.compare import NO_ANSWER, Comparison
 from reflectloop.verify.evidence import Level
 from reflectloop.verify.result import Detected, Finding, VerificationResult
 
-_SHOWN = 5  # of many names, in a reason
+_MOST_NAMES = 5  # names listed in a reason
 
 
 class Reason(NamedTuple):
+    """A decision and its explanation."""
+
     decision: Decision
     text: str
 
@@ -23,14 +25,14 @@ class Judged(NamedTuple):
     """One check, before and after."""
 
     check: Detected
-    base: VerificationResult | None  # None where the base could not be judged by it
+    base: VerificationResult | None  # None if the check could not judge the base
     sealed: VerificationResult
     comparison: Comparison
-    left_out: str = ""  # why it does not count
+    left_out: str = ""  # why the check does not count
 
 
 class Own(NamedTuple):
-    """The tests that the patch itself brings: in their new version, on base's sources and on the patch's."""
+    """The new version of the patch's tests, run on base's sources and on the patch's."""
 
     check: str
     on_base: VerificationResult
@@ -45,11 +47,13 @@ class Named(NamedTuple):
     name: str
     held: bool
     reason: str
-    red_on_base: bool | None = None  # None where nobody asked
-    edited: tuple[str, ...] = ()  # tests that were there before, and without whose new version it does not hold
+    red_on_base: bool | None = None  # None if not required
+    edited: tuple[str, ...] = ()  # existing tests without whose new version it does not pass
 
 
 class Verdict(NamedTuple):
+    """The decision about a change, with its evidence."""
+
     decision: Decision
     level: Level
     track: Track | None
@@ -67,122 +71,133 @@ class Verdict(NamedTuple):
 
 
 def of_findings(findings: Iterable[Finding], lifted: Iterable[str]) -> list[Reason]:
-    """What weakens the judge throws the change away, unless a person confirmed that this file may change."""
-    from reflectloop.verify import protected  # noqa: PLC0415 - a run that asks for no verdict has no use for it
+    """Return REDO for each weakening, or ASK if a person confirmed that the file may change; ASK for each suspect."""
+    from reflectloop.verify import protected  # noqa: PLC0415 - only needed for a verdict
 
     free = set(lifted)
     out = []
-    for one in findings:
-        place = f"{one.path}:{one.line}" if one.line else one.path
-        if one.grade == "weakening":
-            out.append(Reason(Decision.ASK if one.path in free else Decision.REDO, f"{place}: {one.what} ({one.rule})"))
-        elif one.grade == "suspect" and one.path not in free:
-            how = "; may_change_protected in the plan lets it stand" if protected.guard(one.path) else ""
-            out.append(Reason(Decision.ASK, f"{place}: {one.what} ({one.rule}){how}"))
+    for finding in findings:
+        place = f"{finding.path}:{finding.line}" if finding.line else finding.path
+        if finding.grade == "weakening":
+            out.append(
+                Reason(
+                    Decision.ASK if finding.path in free else Decision.REDO, f"{place}: {finding.what} ({finding.rule})"
+                )
+            )
+        elif finding.grade == "suspect" and finding.path not in free:
+            how = "; allow it with may_change_protected in the plan" if protected.guard(finding.path) else ""
+            out.append(Reason(Decision.ASK, f"{place}: {finding.what} ({finding.rule}){how}"))
     return out
 
 
 def of_checks(checks: Sequence[Judged], track: Track | None) -> list[Reason]:
-    counted = [one for one in checks if not one.left_out]
-    out = [reason for one in counted for reason in _of_check(one, track)]
+    counted = [judged for judged in checks if not judged.left_out]
+    out = [reason for judged in counted for reason in _of_check(judged, track)]
     if not counted:
         out.append(Reason(Decision.RETRY, "no check of this project is known, so nothing was proven"))
-    elif not any(one.check.kind in ("test", "build", "custom") for one in counted):
-        out.append(Reason(Decision.RETRY, "only linters looked at it: no test and no build of this project ran"))
+    elif not any(judged.check.kind in ("test", "build", "custom") for judged in counted):
+        out.append(Reason(Decision.RETRY, "only linters ran: no test and no build of this project"))
     return out
 
 
-def _of_check(one: Judged, track: Track | None) -> list[Reason]:
-    name, change, now = one.check.name, one.comparison, one.sealed
+def _of_check(judged: Judged, track: Track | None) -> list[Reason]:
+    name, change, now = judged.check.name, judged.comparison, judged.sealed
     out = []
     for what, names in (
-        ("did not fail before, and fail now", change.newly_failing),
-        ("were run before, and are gone", change.vanished),
-        ("were not skipped before, and are now", change.now_skipped),
+        ("newly failing", change.newly_failing),
+        ("no longer run", change.vanished),
+        ("newly skipped", change.now_skipped),
     ):
         if names:
             out.append(Reason(Decision.RETRY, f"{name}: {what}: {shown(names)}"))
-    if not out and not now.ok and not _as_bad_before(one):
-        out.append(Reason(Decision.RETRY, f"{name}: {now.summary} ({now.type}){_hint(one)}"))
+    if not out and not now.ok and not _as_bad_before(judged):
+        out.append(Reason(Decision.RETRY, f"{name}: {now.summary} ({now.type}){_hint(judged)}"))
     if track is Track.REFACTOR and change.fixed and not out:
         out.append(
-            Reason(Decision.RETRY, f"{name}: a refactoring changes no outcome, and these did: {shown(change.fixed)}")
+            Reason(
+                Decision.RETRY,
+                f"{name}: a refactoring must not change outcomes, but these changed: {shown(change.fixed)}",
+            )
         )
     return out
 
 
-def _hint(one: Judged) -> str:
-    if one.base is None or one.base.type != one.sealed.type or one.sealed.type != "collection_error":
+def _hint(judged: Judged) -> str:
+    if judged.base is None or judged.base.type != judged.sealed.type or judged.sealed.type != "collection_error":
         return ""
     return (
-        "; on base too: files that git ignores are not in the workspace, so name those that tests import in "
-        "[workspace] carry_copy, or make them by [verify] setup"
+        "; on base too: the workspace has no files that git ignores, so list those that tests import in "
+        "[workspace] carry_copy, or create them in [verify] setup"
     )
 
 
-def _as_bad_before(one: Judged) -> bool:
-    """What fails on base too is no fault of this change, where it can be told that it is the same."""
-    if one.base is None or one.base.ok or one.sealed.type in NO_ANSWER:
+def _as_bad_before(judged: Judged) -> bool:
+    """Return True if the same failures exist on base, so that they are not the fault of this change."""
+    if judged.base is None or judged.base.ok or judged.sealed.type in NO_ANSWER:
         return False
-    if one.check.kind in ("lint", "type"):
-        return bool(one.base.details)
-    return bool(one.sealed.tests) or _counts_no_worse(one.base, one.sealed)
+    if judged.check.kind in ("lint", "type"):
+        return bool(judged.base.details)
+    return bool(judged.sealed.tests) or _counts_no_worse(judged.base, judged.sealed)
 
 
 def _counts_no_worse(base: VerificationResult, now: VerificationResult) -> bool:
-    """Where tests have no names, numbers must do; none at all tell nothing."""
+    """Compare the numbers if tests have no names; without any failure count, nothing is known."""
     known = now.counts.failed + now.counts.errors > 0
     worse = now.counts.failed + now.counts.errors > base.counts.failed + base.counts.errors
     return known and not worse and now.counts.passed >= base.counts.passed
 
 
-def of_own(own: Iterable[Own]) -> list[Reason]:
+def of_own(all_patch_tests: Iterable[Own]) -> list[Reason]:
     out = []
-    for one in own:
-        if one.failing:
-            out.append(Reason(Decision.RETRY, f"{one.check}: tests that the patch brings fail: {shown(one.failing)}"))
-        elif not one.on_patch.ok and one.on_patch.type != "no_tests" and not one.on_patch.tests:
-            out.append(Reason(Decision.RETRY, f"{one.check}: tests that the patch brings: {one.on_patch.summary}"))
+    for patch_tests in all_patch_tests:
+        if patch_tests.failing:
+            out.append(
+                Reason(Decision.RETRY, f"{patch_tests.check}: tests of the patch fail: {shown(patch_tests.failing)}")
+            )
+        elif not patch_tests.on_patch.ok and patch_tests.on_patch.type != "no_tests" and not patch_tests.on_patch.tests:
+            out.append(
+                Reason(Decision.RETRY, f"{patch_tests.check}: tests of the patch: {patch_tests.on_patch.summary}")
+            )
     return out
 
 
 def of_named(named: Iterable[Named]) -> list[Reason]:
     out = []
-    for one in named:
-        if not one.held:
-            out.append(Reason(Decision.RETRY, f"check {one.name}: {one.reason}"))
-        elif one.red_on_base is False:
-            out.append(Reason(Decision.RETRY, f"check {one.name} is to be red on base, and is green there already"))
-        elif one.edited:
-            why = f"check {one.name} holds only with the change's version of {shown(one.edited)}"
-            out.append(Reason(Decision.ASK, f"{why}; with what judged it before it does not"))
+    for check in named:
+        if not check.held:
+            out.append(Reason(Decision.RETRY, f"check {check.name}: {check.reason}"))
+        elif check.red_on_base is False:
+            out.append(Reason(Decision.RETRY, f"check {check.name} must fail on base, but already passes there"))
+        elif check.edited:
+            why = f"check {check.name} passes only with the change's version of {shown(check.edited)}"
+            out.append(Reason(Decision.ASK, f"{why}, not with the previous version"))
     return out
 
 
 def of_fix(proven: Iterable[str]) -> list[Reason]:
-    """A fix shows something that was red and is green."""
+    """Require of a fix that something failed before and passes now."""
     if any(True for _ in proven):
         return []
-    return [Reason(Decision.RETRY, "nothing that was red on base is green now, so nothing shows that it was fixed")]
+    return [Reason(Decision.RETRY, "nothing that failed on base passes now, so the fix is not proven")]
 
 
-def held(checks: Iterable[Judged], own: Iterable[Own], named: Iterable[Named]) -> dict[str, bool]:
-    """Every check and every test by name, and whether it was seen to hold."""
+def held(checks: Iterable[Judged], all_patch_tests: Iterable[Own], named: Iterable[Named]) -> dict[str, bool]:
+    """Return every check and test by name, and whether it passed."""
     out: dict[str, bool] = {}
-    for one in checks:
-        if not one.left_out:
-            out |= _tests(one.sealed) | {one.check.name: one.sealed.ok}
-    for mine in own:
-        out |= _tests(mine.on_patch)
-    return out | {one.name: one.held for one in named}
+    for item in checks:
+        if not item.left_out:
+            out |= _tests(item.sealed) | {item.check.name: item.sealed.ok}
+    for patch_tests in all_patch_tests:
+        out |= _tests(patch_tests.on_patch)
+    return out | {item.name: item.held for item in named}
 
 
 def _tests(result: VerificationResult) -> dict[str, bool]:
-    return {known: came == "passed" for name, came in result.tests.items() for known in spellings(name)}
+    return {spelling: outcome == "passed" for name, outcome in result.tests.items() for spelling in spellings(name)}
 
 
 def spellings(test: str) -> tuple[str, ...]:
-    """A test as its runner prints it, and as people name it: `test_a (pkg.Case.test_a)` is `pkg.Case.test_a`."""
+    """Return a test's name as printed and as people write it: `test_a (pkg.Case.test_a)` is `pkg.Case.test_a`."""
     inner = test.partition(" (")[2]
     return (test, inner[:-1]) if inner.endswith(")") else (test,)
 
@@ -192,5 +207,6 @@ def gravest(reasons: Iterable[Reason]) -> Decision:
 
 
 def shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    """Join names for a message, listing only the first few."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

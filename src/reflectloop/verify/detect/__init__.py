@@ -1,4 +1,4 @@
-"""Which checks a project has, told from its files alone, and which executable each would be run with."""
+"""Detect the checks of a project from its files, and the executable for each."""
 
 from reflectloop.verify.detect.configured import configured
 from reflectloop.verify.detect.project import checks

@@ -1,4 +1,4 @@
-"""A check the user wrote down, in the shape of one that was found."""
+"""Convert a check that the user configured to the form of a detected one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from reflectloop.verify.runners import TOOLS, recognise
 
 
 def configured(tree: Tree, name: str, run: Sequence[str], kind: Kind | None = None, cwd: str = ".") -> Detected:
-    """The tool is told from the command, through package.json where a script stands between; "custom" if it is not."""
+    """Return the check, with the tool recognised from the command or its package.json script; otherwise "custom"."""
     scripts = at(Part(tree, cwd).json("package.json"), "scripts")
     tool = recognise(tuple(run), scripts if isinstance(scripts, dict) else {}) or "custom"
     known = TOOLS.get(tool)
     return Detected(
-        name, kind or (known.kind if known else "custom"), tool, tuple(run), cwd, "reflectloop.toml says so"
+        name, kind or (known.kind if known else "custom"), tool, tuple(run), cwd, "configured in reflectloop.toml"
     )

@@ -1,4 +1,4 @@
-""".NET: the solution, or each project that none holds together."""
+""".NET: the solution, or each project that belongs to none."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _TEST_PROJECT = re.compile(r"Microsoft\.NET\.Test\.Sdk|\b(xunit|NUnit|MSTest)\b|
 
 
 def found(part: Part) -> Iterator[Detected]:
-    own = next(part.matching(r"^[^/]+\.slnx?$"), None) or next(part.matching(r"^[^/]+\.(cs|fs|vb)proj$"), None)
-    if own is None:
+    project_file = next(part.matching(r"^[^/]+\.slnx?$"), None) or next(part.matching(r"^[^/]+\.(cs|fs|vb)proj$"), None)
+    if project_file is None:
         return
-    yield part.check("dotnet-build", "build", "dotnet-build", ("dotnet", "build"), f"{own} is there")
+    yield part.check("dotnet-build", "build", "dotnet-build", ("dotnet", "build"), f"{project_file} exists")
     projects = part.matching(r"\.(cs|fs|vb)proj$")
-    tested = next((path for path in projects if _TEST_PROJECT.search(part.text(path))), None)
-    if tested:
-        yield part.check("dotnet-test", "test", "dotnet-test", ("dotnet", "test"), f"{tested} is a test project")
+    test_project = next((path for path in projects if _TEST_PROJECT.search(part.text(path))), None)
+    if test_project:
+        yield part.check("dotnet-test", "test", "dotnet-test", ("dotnet", "test"), f"{test_project} is a test project")
 
 
 def covers(part: Part, folder: str) -> bool:  # noqa: ARG001

@@ -13,13 +13,13 @@ MANIFESTS = (r"^go\.mod$",)
 def found(part: Part) -> Iterator[Detected]:
     if not part.first(["go.mod"]):
         return
-    yield part.check("go-build", "build", "go-build", ("go", "build", "./..."), "go.mod is there")
-    yield part.check("go-vet", "lint", "go-vet", ("go", "vet", "./..."), "go.mod is there")
+    yield part.check("go-build", "build", "go-build", ("go", "build", "./..."), "go.mod exists")
+    yield part.check("go-vet", "lint", "go-vet", ("go", "vet", "./..."), "go.mod exists")
     tested = next(part.matching(r"_test\.go$"), None)
     if tested:
         yield part.check("go-test", "test", "go-test", ("go", "test", "./..."), f"{tested} has tests")
 
 
 def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
-    """A module ends where another begins."""
+    """Return False: a Go module ends where another begins."""
     return False

@@ -1,4 +1,4 @@
-"""The commands by which a project checks itself: in tox, nox, make, CI, hooks and task tables."""
+"""Find the commands by which a project checks itself: in tox, nox, make, CI, hooks and task tables."""
 
 from __future__ import annotations
 
@@ -22,31 +22,33 @@ _TOX_OTHER = re.compile(r"\S*\{[^{}]*\}\S*")
 
 
 class Hint(NamedTuple):
+    """A tool call, and the file it was found in."""
+
     source: str
     call: Call
 
 
 def hints(part: Part) -> list[Hint]:
-    """In the order of trust: what names a test environment, then tables of tasks, then recipes and CI."""
+    """Return the commands in order of trust: test environments, then task tables, then recipes and CI."""
     sources = (_tox(part), _nox(part), _tasks(part), _make(part), _ci(part))
     return [hint for source in sources for hint in source]
 
 
-def of_tool(found: Iterable[Hint], tool: str) -> Hint | None:
-    return next((hint for hint in found if hint.call.tool == tool), None)
+def of_tool(project_hints: Iterable[Hint], tool: str) -> Hint | None:
+    return next((hint for hint in project_hints if hint.call.tool == tool), None)
 
 
 def hook(part: Part, *names: str) -> str | None:
-    """The pre-commit hook of one of these names."""
+    """Return the pre-commit hook with one of these names, or None."""
     hooks = _HOOK.findall(part.text(".pre-commit-config.yaml"))
-    return next((one for one in hooks if one in names), None)
+    return next((name for name in hooks if name in names), None)
 
 
 def _lines(source: str, lines: Iterable[str]) -> Iterator[Hint]:
     for line in lines:
-        found = call(_LEAD.sub("", line.strip()))
-        if found:
-            yield Hint(source, found)
+        tool_call = call(_LEAD.sub("", line.strip()))
+        if tool_call:
+            yield Hint(source, tool_call)
 
 
 def _tox(part: Part) -> Iterator[Hint]:
@@ -55,11 +57,15 @@ def _tox(part: Part) -> Iterator[Hint]:
             if section.startswith(("testenv", "tox:testenv")):
                 yield from _lines(source, _tox_commands(text[section].get("commands", "")))
     tables = [at(part.toml("tox.toml"), "env_run_base"), at(part.toml("pyproject.toml"), "tool", "tox", "env_run_base")]
-    for one in tables:
-        for words in listed(one, "commands"):
-            found = call(tuple(word for word in words if isinstance(word, str))) if isinstance(words, list) else None
-            if found:
-                yield Hint("tox", found)
+    for env_table in tables:
+        for argv in listed(env_table, "commands"):
+            tool_call = (
+                call(tuple(argument for argument in argv if isinstance(argument, str)))
+                if isinstance(argv, list)
+                else None
+            )
+            if tool_call:
+                yield Hint("tox", tool_call)
 
 
 def _tox_commands(text: str) -> Iterator[str]:
@@ -76,10 +82,14 @@ def _nox(part: Part) -> Iterator[Hint]:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "run":
-            words = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
-            found = call(words)
-            if found:
-                yield Hint("noxfile.py", found)
+            argv = [
+                argument.value
+                for argument in node.args
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+            ]
+            tool_call = call(argv)
+            if tool_call:
+                yield Hint("noxfile.py", tool_call)
 
 
 def _tasks(part: Part) -> Iterator[Hint]:
@@ -90,20 +100,20 @@ def _tasks(part: Part) -> Iterator[Hint]:
         at(tool, "taskipy", "tasks"),
         at(tool, "rye", "scripts"),
     ]
-    tables += [at(one, "scripts") for one in table(tool, "hatch", "envs").values()]
-    for one in tables:
-        yield from _lines("pyproject.toml", _strings(one))
+    tables += [at(environment, "scripts") for environment in table(tool, "hatch", "envs").values()]
+    for tasks in tables:
+        yield from _lines("pyproject.toml", _strings(tasks))
 
 
 def _strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value.replace("{args}", "").replace("{args:tests}", "tests")
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from _strings(one)
+        for item in value.values():
+            yield from _strings(item)
     elif isinstance(value, list):
-        for one in value:
-            yield from _strings(one)
+        for item in value:
+            yield from _strings(item)
 
 
 def _make(part: Part) -> Iterator[Hint]:

@@ -1,4 +1,4 @@
-"""Java and Kotlin: Maven or Gradle, by the wrapper the project carries."""
+"""Java and Kotlin: Maven or Gradle, with the project's wrapper if it has one."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _GRADLE = ("settings.gradle", "settings.gradle.kts", "build.gradle", "build.grad
 
 
 def found(part: Part) -> Iterator[Detected]:
-    tool, program, sign = _tool(part)
-    if sign is None:
+    tool, program, build_file = _tool(part)
+    if build_file is None:
         return
     tested = next(part.matching(_TESTS), None)
     if tested:
-        yield part.check(tool, "test", tool, (program, "test"), f"{sign} is there, and {tested}")
+        yield part.check(tool, "test", tool, (program, "test"), f"{build_file} exists, and {tested}")
     else:
         goal = "compile" if tool == "maven" else "assemble"
-        yield part.check(f"{tool}-build", "build", tool, (program, goal), f"{sign} is there")
+        yield part.check(f"{tool}-build", "build", tool, (program, goal), f"{build_file} exists")
 
 
 def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
-    """The build at the top runs its modules'."""
+    """Return True: the top-level build runs its modules' tests."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""A Makefile's own target for tests: what is left when nothing says more."""
+"""The test target of a Makefile, used if nothing more specific is detected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def found(part: Part) -> Iterator[Detected]:
         return
     targets = set(re.findall(r"^([\w.-]+)\s*:(?!=)", part.text(name), re.MULTILINE))
     if any(part.matching(_SOURCES)):
-        yield part.check("make", "build", "make", ("make",), f"{name} is there, and sources to compile")
+        yield part.check("make", "build", "make", ("make",), f"{name} exists, and sources to compile")
     target = next((target for target in ("check", "test", "tests") if target in targets), None)
     if target:
         yield part.check(f"make-{target}", "test", "make", ("make", target), f"{name} has the target {target}")

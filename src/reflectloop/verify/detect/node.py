@@ -1,4 +1,4 @@
-"""JavaScript and TypeScript: the scripts of a package.json, else the runners and linters it sets up."""
+"""JavaScript and TypeScript: the scripts of a package.json, or else the runners and linters it configures."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def found(part: Part) -> Iterator[Detected]:
 
 
 def covers(part: Part, folder: str) -> bool:
-    """Whether the tests at the top run those of a member of the workspace."""
+    """Return True if the top-level tests run those of a workspace member."""
     below = str(PurePosixPath(folder).relative_to(part.folder))
     if not any(fnmatch(below, pattern) for pattern in _members(part)):
         return False
@@ -62,20 +62,20 @@ def covers(part: Part, folder: str) -> bool:
 
 
 def _packed(part: Part) -> Packed:
-    own, above = part.json("package.json"), part.top.json("package.json")
-    manager = at(own, "packageManager") or at(above, "packageManager") or ""
+    manifest, top_manifest = part.json("package.json"), part.top.json("package.json")
+    manager = at(manifest, "packageManager") or at(top_manifest, "packageManager") or ""
     locked = part.first(_LOCKS) or part.top.first(_LOCKS)
     program = str(manager).split("@")[0] or (_LOCKS[locked] if locked else "npm")
-    needs = [table(one, key) for one in (own, above) for key in ("devDependencies", "dependencies")]
-    scripts = {name: line for name, line in table(own, "scripts").items() if isinstance(line, str)}
-    return Packed(own, scripts, program, frozenset(name for one in needs for name in one))
+    needs = [table(package, key) for package in (manifest, top_manifest) for key in ("devDependencies", "dependencies")]
+    scripts = {name: line for name, line in table(manifest, "scripts").items() if isinstance(line, str)}
+    return Packed(manifest, scripts, program, frozenset(name for dependencies in needs for name in dependencies))
 
 
 def _members(part: Part) -> list[str]:
-    own = part.json("package.json")
-    members = listed(own, "workspaces") or listed(own, "workspaces", "packages")
+    manifest = part.json("package.json")
+    members = listed(manifest, "workspaces") or listed(manifest, "workspaces", "packages")
     members = members or _LISTED.findall(part.text("pnpm-workspace.yaml"))
-    return [str(one).removeprefix("./").rstrip("/") for one in members]
+    return [str(member).removeprefix("./").rstrip("/") for member in members]
 
 
 def _runner(part: Part, packed: Packed) -> Iterator[Detected]:
@@ -83,7 +83,7 @@ def _runner(part: Part, packed: Packed) -> Iterator[Detected]:
     for tool, pattern, command in _RUNNERS:
         name = next(part.matching(pattern), None)
         if name or tool in packed.manifest or (tests and tool in packed.needs):
-            yield part.check(tool, "test", tool, command, f"{name} is there" if name else f"package.json names {tool}")
+            yield part.check(tool, "test", tool, command, f"{name} exists" if name else f"package.json names {tool}")
             return
     for path in islice(tests, _LOOKED_AT):
         if _NODE_TEST.search(part.text(path)):
@@ -94,7 +94,7 @@ def _runner(part: Part, packed: Packed) -> Iterator[Detected]:
 def _eslint(part: Part, packed: Packed) -> Iterator[Detected]:
     name = next(part.matching(_ESLINT), None)
     if name or "eslintConfig" in packed.manifest:
-        reason = f"{name} is there" if name else "package.json has eslintConfig"
+        reason = f"{name} exists" if name else "package.json has eslintConfig"
         yield part.check("eslint", "lint", "eslint", ("eslint", "."), reason)
 
 
@@ -102,4 +102,4 @@ def _types(part: Part, packed: Packed) -> Iterator[Detected]:
     config = part.json("tsconfig.json")
     only_references = config.get("references") and config.get("files") == []
     if part.first(["tsconfig.json"]) and "typescript" in packed.needs and not only_references:
-        yield part.check("tsc", "type", "tsc", ("tsc", "--noEmit"), "tsconfig.json is there")
+        yield part.check("tsc", "type", "tsc", ("tsc", "--noEmit"), "tsconfig.json exists")

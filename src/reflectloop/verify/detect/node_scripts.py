@@ -1,4 +1,4 @@
-"""What the scripts of a package.json come to: one check each, or several where a script is a plain row of them."""
+"""Convert the scripts of a package.json to checks: one each, or several for a plain sequence of commands."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ _SCRIPTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
 )
 _EMPTY = re.compile(r"no test specified|^\s*(echo\b[^&|;]*|true|exit 0|:)?\s*$")
 _WATCHES = re.compile(r"--watch(All)?\b(?!=false)|\bvitest (watch|dev)\b")
-# Tools without a reader of their own, known well enough to say what kind of check they are.
+# Tools without a report reader whose kind of check is known.
 _LINTERS = frozenset(["xo", "standard", "biome", "oxlint", "prettier", "stylelint", "knip", "publint", "attw"])
 _TYPE_CHECKERS = frozenset(["tsd", "dtslint", "expect-type"])
-_MENDS = frozenset(["--fix", "--write", "--apply"])  # a check looks; it does not mend
-_NEEDS_SHELL = ("node-test", "tsc")  # do not unfold `*` themselves
+_FIX_FLAGS = frozenset(["--fix", "--write", "--apply"])  # a check must not change files
+_NEEDS_SHELL = ("node-test", "tsc")  # do not expand `*` themselves
 _DEPTH = 4
 
 
 class Packed(NamedTuple):
+    """A package.json with its scripts, package manager and dependencies."""
+
     manifest: Mapping[str, Any]
     scripts: Mapping[str, str]
     manager: str
@@ -37,12 +39,12 @@ class Packed(NamedTuple):
 
 
 def scripted(part: Part, packed: Packed) -> Iterator[Detected]:
-    seen: set[tuple[str, ...]] = set()
+    commands: set[tuple[str, ...]] = set()
     for kind, names in _SCRIPTS:
         name = next((name for name in names if _usable(packed.scripts.get(name, ""))), None)
         for check in _of_script(part, packed, name, kind) if name else ():
-            if check.command not in seen:
-                seen.add(check.command)
+            if check.command not in commands:
+                commands.add(check.command)
                 yield check
 
 
@@ -52,70 +54,72 @@ def _usable(line: str) -> bool:
 
 def _of_script(part: Part, packed: Packed, name: str, kind: Kind) -> list[Detected]:
     row = _row(part, packed, name, kind, _DEPTH)
-    return row or [_whole(part, packed, name, kind)]
+    return row or [_opaque(part, packed, name, kind)]
 
 
 def _row(part: Part, packed: Packed, name: str, kind: Kind | None, depth: int) -> list[Detected]:
-    """The checks a script is made of, its hooks included; none where any of it is not understood."""
+    """Return the checks a script consists of, with its hooks, or none if a part is not understood."""
     before, after = (packed.scripts.get(f"{when}{name}", "") for when in ("pre", "post"))
     plain = call(packed.scripts.get(name, ""))
-    if plain and not (before or after or _MENDS & {*plain.arguments}):
+    if plain and not (before or after or _FIX_FLAGS & {*plain.arguments}):
         return [_plain(part, packed, name, plain, kind)]
     first = _pieces(part, packed, before, f"the script pre{name}", None, depth) if before else []
-    own = _pieces(part, packed, packed.scripts.get(name, ""), f"the script {name}", kind, depth)
-    if (before and not first) or not own:
+    main = _pieces(part, packed, packed.scripts.get(name, ""), f"the script {name}", kind, depth)
+    if (before and not first) or not main:
         return [_plain(part, packed, name, plain, kind)] if plain else []
-    # What follows the tests and is not understood is an audit or an upload, no check.
-    return [*first, *own, *_pieces(part, packed, after, f"the script post{name}", None, depth)]
+    # A command after the tests that is not understood is an audit or an upload, not a check.
+    return [*first, *main, *_pieces(part, packed, after, f"the script post{name}", None, depth)]
 
 
 def _pieces(part: Part, packed: Packed, line: str, source: str, kind: Kind | None, depth: int) -> list[Detected]:
-    found = [_piece(part, packed, one.strip(), source, kind, depth) for one in line.split("&&")] if depth else [[]]
-    return [check for checks in found for check in checks] if all(found) else []
+    groups = [_piece(part, packed, piece.strip(), source, kind, depth) for piece in line.split("&&")] if depth else [[]]
+    return [check for checks in groups for check in checks] if all(groups) else []
 
 
 def _piece(part: Part, packed: Packed, line: str, source: str, kind: Kind | None, depth: int) -> list[Detected]:
-    words = split(line) or ()
-    script = named(words)
+    argv = split(line) or ()
+    script = named(argv)
     if script:
-        usable = script in packed.scripts and "--" not in words
+        usable = script in packed.scripts and "--" not in argv
         return _row(part, packed, script, kind, depth - 1) if usable else []
-    found = call(words)
-    other = _other(words)
+    tool_call = call(argv)
+    other = _other(argv)
     reason = f"package.json: {source} runs {line}"
-    if found and not (found.tool in _NEEDS_SHELL and "*" in line):
-        return [part.check(found.tool, _kind(part, found, kind), found.tool, _looking(found.bare), reason)]
-    return [part.check(words[0], other, "npm", _looking(words), reason)] if other else []
+    if tool_call and not (tool_call.tool in _NEEDS_SHELL and "*" in line):
+        return [
+            part.check(tool_call.tool, _kind(part, tool_call, kind), tool_call.tool, _read_only(tool_call.bare), reason)
+        ]
+    return [part.check(argv[0], other, "npm", _read_only(argv), reason)] if other else []
 
 
-def _looking(words: tuple[str, ...]) -> tuple[str, ...]:
-    if "prettier" in words[:1]:  # without either it prints what it would write
-        return tuple("--check" if word in _MENDS else word for word in words)
-    return tuple(word for word in words if word not in _MENDS)
+def _read_only(argv: tuple[str, ...]) -> tuple[str, ...]:
+    if "prettier" in argv[:1]:  # without a flag it prints the formatted file
+        return tuple("--check" if argument in _FIX_FLAGS else argument for argument in argv)
+    return tuple(argument for argument in argv if argument not in _FIX_FLAGS)
 
 
-def _other(words: tuple[str, ...]) -> Kind | None:
-    program = words[0] if words else ""
+def _other(argv: tuple[str, ...]) -> Kind | None:
+    program = argv[0] if argv else ""
     return "lint" if program in _LINTERS else "type" if program in _TYPE_CHECKERS else None
 
 
-def _kind(part: Part, found: Call, asked: Kind | None) -> Kind:
-    """A tsc that writes what it makes is a build."""
-    if found.tool != "tsc" or asked == "type" or "--noEmit" in found.arguments:
-        return TOOLS[found.tool].kind
-    words = found.arguments
-    project = next((after for word, after in pairwise(words) if word in ("-p", "--project")), "tsconfig.json")
+def _kind(part: Part, tool_call: Call, asked: Kind | None) -> Kind:
+    """Return the kind of a call; a tsc that writes its output is a build."""
+    if tool_call.tool != "tsc" or asked == "type" or "--noEmit" in tool_call.arguments:
+        return TOOLS[tool_call.tool].kind
+    arguments = tool_call.arguments
+    project = next((after for word, after in pairwise(arguments) if word in ("-p", "--project")), "tsconfig.json")
     return "type" if at(part.json(project), "compilerOptions", "noEmit") else "build"
 
 
-def _plain(part: Part, packed: Packed, name: str, found: Call, asked: Kind | None) -> Detected:
+def _plain(part: Part, packed: Packed, name: str, tool_call: Call, asked: Kind | None) -> Detected:
     reason = f"package.json: the script {name} is {packed.scripts[name]}"
-    return part.check(found.tool, _kind(part, found, asked), found.tool, _run(packed, name), reason)
+    return part.check(tool_call.tool, _kind(part, tool_call, asked), tool_call.tool, _run(packed, name), reason)
 
 
-def _whole(part: Part, packed: Packed, name: str, kind: Kind) -> Detected:
-    words = split(packed.scripts[name]) or ()
-    known = words[0] if _other(words) else f"{packed.manager}-{name}"
+def _opaque(part: Part, packed: Packed, name: str, kind: Kind) -> Detected:
+    argv = split(packed.scripts[name]) or ()
+    known = argv[0] if _other(argv) else f"{packed.manager}-{name}"
     return part.check(known, kind, "npm", _run(packed, name), f"package.json has the script {name}")
 
 

@@ -1,4 +1,4 @@
-"""One folder of a project that stands on its own: what it holds, read leniently."""
+"""One self-contained folder of a project; files that cannot be read count as empty."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
 class Part:
+    """A folder of a project, read leniently."""
+
     def __init__(self, tree: Tree, folder: str = ".", top: Part | None = None) -> None:
         self._tree, self.folder, self.top = tree, folder, top or self
         self._prefix = "" if folder == "." else f"{folder}/"
 
     @cached_property
     def paths(self) -> tuple[str, ...]:
-        """Names from this folder on."""
+        """Paths relative to this folder."""
         cut = len(self._prefix)
         return tuple(path[cut:] for path in self._tree.under(self._prefix))
 
@@ -49,40 +51,41 @@ class Part:
             return {}
 
     def json(self, name: str) -> dict[str, Any]:
-        """With the comments and trailing commas that tsconfig.json allows."""
+        """Parse a JSON file, allowing comments and trailing commas as tsconfig.json does."""
         text = _COMMENTS.sub(lambda match: match[1] or "", self.text(name))
         try:
-            found = json.loads(_TRAILING_COMMA.sub(r"\1", text))
+            document = json.loads(_TRAILING_COMMA.sub(r"\1", text))
         except (ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return document if isinstance(document, dict) else {}
 
     def ini(self, name: str) -> Mapping[str, Mapping[str, str]]:
-        found = configparser.RawConfigParser(strict=False)
+        parser = configparser.RawConfigParser(strict=False)
         try:
-            found.read_string(self.text(name))
+            parser.read_string(self.text(name))
         except configparser.Error:
             return {}
-        return {name: dict(found[name]) for name in found}
+        return {name: dict(parser[name]) for name in parser}
 
     def check(self, name: str, kind: Kind, tool: str, command: Iterable[str], reason: str) -> Detected:
         named = name if self.folder == "." else f"{self.folder}:{name}"
         return Detected(named, kind, tool, tuple(command), self.folder, reason)
 
 
-def at(found: Any, *keys: str) -> Any:  # noqa: ANN401 - whatever a manifest holds
-    """What lies under keys, or None where something on the way is no table."""
+def at(value: Any, *keys: str) -> Any:  # noqa: ANN401 - any value of a manifest
+    """Return the value under nested keys, or None if one of them is missing."""
     for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
-def table(found: Any, *keys: str) -> dict[str, Any]:  # noqa: ANN401
-    """The same where a table is wanted: an empty one for whatever else lies there."""
-    value = at(found, *keys)
+def table(document: Any, *keys: str) -> dict[str, Any]:  # noqa: ANN401
+    """Return the table under nested keys, or an empty one."""
+    value = at(document, *keys)
     return value if isinstance(value, dict) else {}
 
 
-def listed(found: Any, *keys: str) -> list[Any]:  # noqa: ANN401
-    value = at(found, *keys)
+def listed(document: Any, *keys: str) -> list[Any]:  # noqa: ANN401
+    """Return the list under nested keys, or an empty one."""
+    value = at(document, *keys)
     return value if isinstance(value, list) else []

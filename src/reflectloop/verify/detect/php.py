@@ -13,9 +13,9 @@ MANIFESTS = (r"^composer\.json$", r"^phpunit\.xml(\.dist)?$")
 def found(part: Part) -> Iterator[Detected]:
     name = part.first(["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"])
     if name:
-        yield part.check("phpunit", "test", "phpunit", ("phpunit",), f"{name} is there")
+        yield part.check("phpunit", "test", "phpunit", ("phpunit",), f"{name} exists")
     elif at(part.json("composer.json"), "require-dev", "phpunit/phpunit") and part.has_folder("tests"):
-        yield part.check("phpunit", "test", "phpunit", ("phpunit", "tests"), "composer.json asks for phpunit")
+        yield part.check("phpunit", "test", "phpunit", ("phpunit", "tests"), "composer.json requires phpunit")
 
 
 def covers(part: Part, folder: str) -> bool:  # noqa: ARG001

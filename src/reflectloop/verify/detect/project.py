@@ -1,4 +1,4 @@
-"""Which checks a whole project has: every ecosystem asked in every folder that stands on its own."""
+"""Detect all checks of a project: every ecosystem in every self-contained folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reflectloop.verify.result import Detected
 
 _ORDER = ("build", "lint", "type", "test", "custom")
 _DEEPEST = 4
-# Manifests there are material, not projects of this one.
+# Manifests in these folders are test data or examples, not parts of the project.
 _MATERIAL = frozenset(
     [
         *(
@@ -53,45 +53,45 @@ class _Ecosystem(NamedTuple):
     covers: Callable[[Part, str], bool]
 
 
-def _of(module: ModuleType) -> _Ecosystem:
+def _ecosystem(module: ModuleType) -> _Ecosystem:
     return _Ecosystem(module.MANIFESTS, module.found, module.covers)
 
 
-_ECOSYSTEMS = tuple(_of(module) for module in (python, node, go, rust, jvm, native, dotnet, ruby, php, shell))
+_ECOSYSTEMS = tuple(_ecosystem(module) for module in (python, node, go, rust, jvm, native, dotnet, ruby, php, shell))
 
 
 def checks(tree: Tree) -> list[Detected]:
-    """Every check with its reason, builds first and tests last; none where nothing is known."""
+    """Return every check with its reason, builds first and tests last; an empty list if nothing is detected."""
     top = Part(tree)
-    found = [check for ecosystem in _ECOSYSTEMS for check in _in(ecosystem, tree, top)]
-    if not any(check.kind == "test" for check in found):
-        found += make.found(top)
-    return list(_apart(sorted(found, key=lambda check: _ORDER.index(check.kind))))
+    detected = [check for ecosystem in _ECOSYSTEMS for check in _checks_of(ecosystem, tree, top)]
+    if not any(check.kind == "test" for check in detected):
+        detected += make.found(top)
+    return list(_with_unique_names(sorted(detected, key=lambda check: _ORDER.index(check.kind))))
 
 
-def _in(ecosystem: _Ecosystem, tree: Tree, top: Part) -> Iterator[Detected]:
+def _checks_of(ecosystem: _Ecosystem, tree: Tree, top: Part) -> Iterator[Detected]:
     parts: list[Part] = []
     for folder in _folders(ecosystem, tree):
         if any(_below(folder, part.folder) and ecosystem.covers(part, folder) for part in parts):
             continue
         part = top if folder == "." else Part(tree, folder, top)
-        found = list(ecosystem.found(part))
-        if found:
+        detected = list(ecosystem.found(part))
+        if detected:
             parts.append(part)
-            yield from found
+            yield from detected
 
 
 def _folders(ecosystem: _Ecosystem, tree: Tree) -> list[str]:
-    """The top, and every folder with a manifest, shallow ones first."""
+    """Return the top folder and every folder with a manifest, shallow ones first."""
     out = {"."}
     if ecosystem.manifests:
         search = re.compile("|".join(ecosystem.manifests)).search
         named = (path.rpartition("/") for path in tree.paths)
-        out |= {folder for folder, _, name in named if folder and search(name) and _own(folder)}
+        out |= {folder for folder, _, name in named if folder and search(name) and _is_part_of_project(folder)}
     return sorted(out, key=lambda folder: (folder != ".", folder.count("/"), folder))
 
 
-def _own(folder: str) -> bool:
+def _is_part_of_project(folder: str) -> bool:
     parts = folder.split("/")
     return len(parts) <= _DEEPEST and _MATERIAL.isdisjoint(parts) and not any(part.startswith(".") for part in parts)
 
@@ -100,10 +100,10 @@ def _below(folder: str, above: str) -> bool:
     return folder != above and (above == "." or folder.startswith(f"{above}/"))
 
 
-def _apart(found: Iterable[Detected]) -> Iterator[Detected]:
-    """Names that differ: the second tsc of a folder is `tsc-2`."""
+def _with_unique_names(detected: Iterable[Detected]) -> Iterator[Detected]:
+    """Yield the checks with unique names: the second tsc of a folder is `tsc-2`."""
     taken: dict[str, int] = {}
-    for check in found:
+    for check in detected:
         taken[check.name] = taken.get(check.name, 0) + 1
         count = taken[check.name]
         yield check if count == 1 else check._replace(name=f"{check.name}-{count}")

@@ -1,4 +1,4 @@
-"""Python's tests: pytest, unittest, Django's runner; tox and nox where nothing plainer is to be seen."""
+"""Python tests: pytest, unittest, Django's runner; tox and nox if nothing simpler is detected."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _NEEDS_PYTEST = re.compile(
     r"""^[\s"'\[]*pytest(\[[\w,]+\])?\s*([<>=~!;"',\]#].*)?$|["'\s]pytest["'<>=~]""", re.MULTILINE
 )
 _EXTENSION = re.compile(r"\b(Extension\s*\(|ext_modules\s*=|cythonize\s*\(|cffi_modules\s*=)")
-_LOOKED_AT = 60  # test files read before we give up guessing
-# Options that say what is run; the others (coverage, verbosity, workers) are the project's comfort.
-_CHOOSING = (
+_LOOKED_AT = 60  # number of test files read
+# Options that select tests; others (coverage, verbosity, workers) are not needed.
+_SELECTING = (
     "-m",
     "-k",
     "-c",
@@ -36,30 +36,34 @@ _CHOOSING = (
     "--pyargs",
     "--doctest-modules",
 )
-_ALONE = ("--pyargs", "--doctest-modules")
+_WITHOUT_VALUE = ("--pyargs", "--doctest-modules")
 
 
 class _Sign(NamedTuple):
+    """A reason to use pytest, and the configured test paths."""
+
     reason: str
     testpaths: tuple[str, ...] = ()
 
 
 class _Choice(NamedTuple):
-    words: tuple[str, ...]
+    """The selecting arguments of a command, and the paths it names."""
+
+    arguments: tuple[str, ...]
     named: tuple[str, ...]  # files and folders
 
 
 def found(part: Part) -> Iterator[Detected]:
-    own = hints(part)
+    project_hints = hints(part)
     yield from _build(part)
-    yield from python_lint.found(part, own)
-    tests = _pytest(part, own) or _django(part) or _unittest(part, own) or _environment(part)
+    yield from python_lint.found(part, project_hints)
+    tests = _pytest(part, project_hints) or _django(part) or _unittest(part, project_hints) or _environment(part)
     if tests:
         yield tests
 
 
 def covers(part: Part, folder: str) -> bool:
-    """Whether the tests of this part are also those of a folder below it."""
+    """Return True if this part's tests include those of a folder below it."""
     sign = _configured(part)
     if sign is None or next(part.matching(_TEST_FILE), None) is None:
         return False
@@ -80,14 +84,16 @@ def _build(part: Part) -> Iterator[Detected]:
         yield part.check("build-ext", "build", "setuptools", command, "setup.py builds extension modules")
 
 
-def _pytest(part: Part, own: list[Hint]) -> Detected | None:
+def _pytest(part: Part, project_hints: list[Hint]) -> Detected | None:
     tests = list(part.matching(_TEST_FILE))
-    runs = next((hint for hint in own if hint.call.tool == "pytest" and not _corner(part, hint, tests)), None)
+    runs = next(
+        (hint for hint in project_hints if hint.call.tool == "pytest" and not _is_minor(part, hint, tests)), None
+    )
     sign = _configured(part) or _ran(runs) or _needed(part, tests) or _written(part, tests)
     if sign is None:
         return None
-    arguments = () if sign.testpaths or runs is None else _choosing(part, runs).words
-    return part.check("pytest", "test", "pytest", (*_called(own), *arguments), sign.reason)
+    arguments = () if sign.testpaths or runs is None else _selection(part, runs).arguments
+    return part.check("pytest", "test", "pytest", (*_called(project_hints), *arguments), sign.reason)
 
 
 def _configured(part: Part) -> _Sign | None:
@@ -96,7 +102,7 @@ def _configured(part: Part) -> _Sign | None:
     if native is not None:
         section = "[tool.pytest.ini_options]" if options is not None else "[tool.pytest]"
         return _Sign(
-            f"pyproject.toml has {section}", _words(at(options if options is not None else native, "testpaths"))
+            f"pyproject.toml has {section}", _as_words(at(options if options is not None else native, "testpaths"))
         )
     for name, section in (
         ("pytest.ini", "pytest"),
@@ -106,15 +112,15 @@ def _configured(part: Part) -> _Sign | None:
     ):
         settings = part.ini(name)
         if section in settings:
-            return _Sign(f"{name} has [{section}]", _words(settings[section].get("testpaths")))
-    own = part.first(("pytest.ini", "pytest.toml", "conftest.py", "tests/conftest.py", "test/conftest.py"))
-    return _Sign(f"{own} is pytest's") if own else None
+            return _Sign(f"{name} has [{section}]", _as_words(settings[section].get("testpaths")))
+    config_file = part.first(("pytest.ini", "pytest.toml", "conftest.py", "tests/conftest.py", "test/conftest.py"))
+    return _Sign(f"{config_file} belongs to pytest") if config_file else None
 
 
-def _words(value: object) -> tuple[str, ...]:
+def _as_words(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(value.split())
-    return tuple(str(one) for one in value) if isinstance(value, list) else ()
+    return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
 
 def _ran(runs: Hint | None) -> _Sign | None:
@@ -122,63 +128,63 @@ def _ran(runs: Hint | None) -> _Sign | None:
 
 
 def _needed(part: Part, tests: list[str]) -> _Sign | None:
-    """Named as a dependency; alone it says nothing, since a plugin of pytest needs it too."""
+    """Return a sign if pytest is a dependency and there are tests; a pytest plugin without tests needs it too."""
     if not tests:
         return None
     name = next((path for path in part.matching(_NEEDS) if _NEEDS_PYTEST.search(part.text(path))), None)
-    return _Sign(f"{name} asks for pytest") if name else None
+    return _Sign(f"{name} requires pytest") if name else None
 
 
 def _written(part: Part, tests: list[str]) -> _Sign | None:
-    """By the greater part: a suite of test cases has a plain function here and there."""
+    """Return a sign if most test files look like pytest; suites of test cases may have some plain functions."""
     texts = {path: part.text(path) for path in islice(tests, _LOOKED_AT)}
     cases = [path for path, text in texts.items() if "TestCase" in text]
     plain = [path for path, text in texts.items() if path not in cases and _PYTEST_FILE.search(text)]
     return _Sign(f"{plain[0]} looks like pytest") if len(plain) > len(cases) else None
 
 
-def _called(own: list[Hint]) -> tuple[str, ...]:
-    """`python -m pytest` finds modules in the folder it starts in, `pytest` does not: as the project has it."""
-    leads = [hint.call.lead for hint in own if hint.call.tool == "pytest"]
+def _called(project_hints: list[Hint]) -> tuple[str, ...]:
+    """Return `python -m pytest` if the project always uses it, since it adds the current folder to the path."""
+    leads = [hint.call.lead for hint in project_hints if hint.call.tool == "pytest"]
     by_module = [lead[-2:] == ("-m", "pytest") and "coverage" not in lead for lead in leads]
     return ("python", "-m", "pytest") if leads and all(by_module) else ("pytest",)
 
 
-def _corner(part: Part, runs: Hint, tests: list[str]) -> bool:
-    """Benchmarks, a plugin: fewer than half of the tests, run in an environment of their own."""
-    named = _choosing(part, runs).named
+def _is_minor(part: Part, runs: Hint, tests: list[str]) -> bool:
+    """Return True if a command runs fewer than half of the tests, such as benchmarks or a plugin."""
+    named = _selection(part, runs).named
     reached = [test for test in tests if any(test == path or test.startswith(f"{path}/") for path in named)]
     return bool(named) and 2 * len(reached) < len(tests)
 
 
-def _choosing(part: Part, runs: Hint) -> _Choice:
-    kept: list[str] = []
+def _selection(part: Part, runs: Hint) -> _Choice:
+    selected: list[str] = []
     named: list[str] = []
-    words = list(runs.call.arguments)
-    while words:
-        word = words.pop(0)
-        option = word.split("=", 1)[0]
-        if option in _CHOOSING:
-            kept.append(word)
-            if "=" not in word and option not in _ALONE and words:
-                kept.append(words.pop(0))
-        elif part.first([word]) or part.has_folder(word.rstrip("/")):
-            kept.append(word)
-            named.append(word.rstrip("/"))
-        elif word.endswith("/"):  # a folder that is not here is a corner too
-            named.append(word.rstrip("/"))
-    return _Choice(tuple(kept), tuple(named))
+    arguments = list(runs.call.arguments)
+    while arguments:
+        argument = arguments.pop(0)
+        option = argument.split("=", 1)[0]
+        if option in _SELECTING:
+            selected.append(argument)
+            if "=" not in argument and option not in _WITHOUT_VALUE and arguments:
+                selected.append(arguments.pop(0))
+        elif part.first([argument]) or part.has_folder(argument.rstrip("/")):
+            selected.append(argument)
+            named.append(argument.rstrip("/"))
+        elif argument.endswith("/"):  # a missing folder counts as a named one
+            named.append(argument.rstrip("/"))
+    return _Choice(tuple(selected), tuple(named))
 
 
 def _django(part: Part) -> Detected | None:
     tests = list(part.matching(_TEST_FILE))
     if tests and "django" in part.text("manage.py"):
-        return part.check("django", "test", "django", ("python", "manage.py", "test"), "manage.py is Django's")
+        return part.check("django", "test", "django", ("python", "manage.py", "test"), "manage.py belongs to Django")
     return None
 
 
-def _unittest(part: Part, own: list[Hint]) -> Detected | None:
-    runs = of_tool(own, "unittest")
+def _unittest(part: Part, project_hints: list[Hint]) -> Detected | None:
+    runs = of_tool(project_hints, "unittest")
     if runs:
         command = ("python", "-m", "unittest", *runs.call.arguments)
         return part.check("unittest", "test", "unittest", command, f"{runs.source} runs unittest")
@@ -194,7 +200,7 @@ def _is_case(text: str) -> bool:
 
 
 def _discovery(part: Part, tests: list[str]) -> tuple[str, ...]:
-    """Discovery starts in the folder that holds most of the tests, from above it where that is a package."""
+    """Return the discovery command for the folder with most tests, starting above it if it is a package."""
     start, count = Counter(_start(path) for path in tests).most_common(1)[0]
     named = [path.rpartition("/")[2] for path in tests if _start(path) == start]
     usual = 2 * sum(fnmatch(name, "test*.py") for name in named) >= count
@@ -212,5 +218,5 @@ def _start(path: str) -> str:
 def _environment(part: Part) -> Detected | None:
     for tool, name in (("tox", "tox.ini"), ("tox", "tox.toml"), ("nox", "noxfile.py")):
         if part.first([name]):
-            return part.check(tool, "test", tool, (tool,), f"{name} is there, and nothing plainer")
+            return part.check(tool, "test", tool, (tool,), f"{name} exists, and nothing simpler")
     return None

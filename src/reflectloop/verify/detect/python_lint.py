@@ -1,4 +1,4 @@
-"""Python's linters and type checkers, where the project has set them up."""
+"""Python linters and type checkers that the project configures."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _HOOKS = {
 _KINDS: dict[str, Kind] = {"ruff": "lint", "flake8": "lint", "mypy": "type", "pyright": "type"}
 
 
-def found(part: Part, own: Sequence[Hint]) -> Iterator[Detected]:
+def found(part: Part, project_hints: Sequence[Hint]) -> Iterator[Detected]:
     for tool, kind in _KINDS.items():
-        reason = _reason(part, tool, own)
+        reason = _reason(part, tool, project_hints)
         if reason:
-            yield part.check(tool, kind, tool, _command(part, tool, own), reason)
+            yield part.check(tool, kind, tool, _command(part, tool, project_hints), reason)
 
 
-def _reason(part: Part, tool: str, own: Sequence[Hint]) -> str | None:
+def _reason(part: Part, tool: str, project_hints: Sequence[Hint]) -> str | None:
     name = part.first(_FILES[tool])
     if name:
-        return f"{name} is there"
+        return f"{name} exists"
     if at(part.toml("pyproject.toml"), "tool", tool) is not None:
         return f"pyproject.toml has [tool.{tool}]"
     for name in ("setup.cfg", "tox.ini"):
@@ -44,31 +44,31 @@ def _reason(part: Part, tool: str, own: Sequence[Hint]) -> str | None:
     hooked = hook(part, *_HOOKS[tool])
     if hooked:
         return f".pre-commit-config.yaml has the hook {hooked}"
-    runs = of_tool(own, tool)
+    runs = of_tool(project_hints, tool)
     return f"{runs.source} runs {tool}" if runs else None
 
 
-def _command(part: Part, tool: str, own: Sequence[Hint]) -> tuple[str, ...]:
+def _command(part: Part, tool: str, project_hints: Sequence[Hint]) -> tuple[str, ...]:
     if tool == "ruff":
         return ("ruff", "check")
     if tool == "pyright" or (tool == "mypy" and _names_its_files(part)):
         return (tool,)
-    return (tool, *(_named(part, of_tool(own, tool)) or _sources(part)))
+    return (tool, *(_named(part, of_tool(project_hints, tool)) or _sources(part)))
 
 
 def _names_its_files(part: Part) -> bool:
     tables = [table(part.toml("pyproject.toml"), "tool", "mypy")]
     tables += [table(part.ini(name), "mypy") for name in ("mypy.ini", ".mypy.ini", "setup.cfg")]
-    return any(key in one for one in tables for key in ("files", "packages", "modules"))
+    return any(key in settings for settings in tables for key in ("files", "packages", "modules"))
 
 
 def _named(part: Part, runs: Hint | None) -> tuple[str, ...]:
-    words = runs.call.arguments if runs else ()
-    return tuple(word for word in words if part.first([word]) or part.has_folder(word.rstrip("/")))
+    arguments = runs.call.arguments if runs else ()
+    return tuple(argument for argument in arguments if part.first([argument]) or part.has_folder(argument.rstrip("/")))
 
 
 def _sources(part: Part) -> tuple[str, ...]:
-    """What is the project's own: `.` would take in a `.venv` that lies there."""
+    """Return the project's own sources; `.` would include a `.venv` folder."""
     tops = {path.split("/")[0] for path in part.matching(r"^[^./][^/]*/(?:.*/)?[^/]+\.pyi?$")}
     if "src" in tops:
         return ("src",)

@@ -1,4 +1,4 @@
-"""Which executable a check is run with: what the project carries, then the caller's environment, then the PATH."""
+"""Find the executable for a check: in the project, then in the caller's environment, then on PATH."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _BY_MODULE = _PYTHON_TOOLS - {"pyright"}
 def resolve(
     check: Detected, root: Path, env: Mapping[str, str], carried: Sequence[str | Path] | None = None
 ) -> Detected:
-    """The check with the words that really start it; left as it is where nothing is found, to be seen missing.
+    """Return the check with the command that really starts it, or unchanged if no executable is found.
 
-    `carried` are the project's paths that the command will see; by default all that `beside` names.
+    `carried` are the project's paths that the command will see; by default all that `beside` returns.
     """
-    lead, command = _parted(check.command)
+    lead, command = _split_env(check.command)
     if not command:
         return check
-    seen = beside([check], root) if carried is None else carried
-    places = _Places(root, check.cwd, env, frozenset(root / path for path in seen))
-    words = (*lead, *_program(command[0], places), *command[1:])
+    visible = beside([check], root) if carried is None else carried
+    places = _Places(root, check.cwd, env, frozenset(root / path for path in visible))
+    argv = (*lead, *_program(command[0], places), *command[1:])
     if check.tool == "vitest":
-        words = _given(words, vite.loader(root / check.cwd, places.modules()))
-    return check._replace(command=words)
+        argv = _with_options(argv, vite.loader(root / check.cwd, places.modules()))
+    return check._replace(command=argv)
 
 
-def _given(words: tuple[str, ...], options: tuple[str, ...]) -> tuple[str, ...]:
-    joint = ("--",) if options and words[0] == "npm" and "--" not in words else ()
-    return (*words, *joint, *options)
+def _with_options(argv: tuple[str, ...], options: tuple[str, ...]) -> tuple[str, ...]:
+    joint = ("--",) if options and argv[0] == "npm" and "--" not in argv else ()
+    return (*argv, *joint, *options)
 
 
 def _program(name: str, places: _Places) -> tuple[str, ...]:
@@ -50,14 +50,14 @@ def _program(name: str, places: _Places) -> tuple[str, ...]:
 
 
 def beside(checks: Iterable[Detected], root: Path) -> tuple[str, ...]:
-    """The folders of installed tools and dependencies that these checks would look into, from the project's top."""
+    """Return the folders of installed tools and dependencies that these checks use, relative to the project."""
     folders = dict.fromkeys(folder for check in checks for folder in _upwards(root, check.cwd))
     names = [folder / name for folder in folders for name in (*_ENVIRONMENTS, _MODULES)]
     return tuple(str(path.relative_to(root)) for path in names if path.is_dir())
 
 
 def _upwards(root: Path, cwd: str) -> Iterator[Path]:
-    """From the check's folder to the top of the project."""
+    """Yield the folders from the check's folder up to the top of the project."""
     folder = root / cwd
     while folder != root and root in folder.parents:
         yield folder
@@ -65,11 +65,13 @@ def _upwards(root: Path, cwd: str) -> Iterator[Path]:
     yield root
 
 
-def _parted(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """`env A=b` stays before what is looked for."""
+def _split_env(command: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split a command into its `env A=b` prefix and the rest."""
     at = 0
     if command[:1] == ("env",):
-        at = next((place for place, word in enumerate(command) if place and not _ASSIGNED.match(word)), len(command))
+        at = next(
+            (place for place, argument in enumerate(command) if place and not _ASSIGNED.match(argument)), len(command)
+        )
     return command[:at], command[at:]
 
 
@@ -81,28 +83,32 @@ class _Places:
     def python(self) -> str:
         for folder in self._environments():
             if _runs(folder / "bin" / "python"):
-                return self._said(folder / "bin" / "python")
+                return self._display(folder / "bin" / "python")
         return next((name for name in ("python3", "python") if self._on_path(name)), "python3")
 
     def python_tool(self, name: str) -> tuple[str, ...]:
-        """Within one environment the executable, else the module: another's would not see the project's needs."""
+        """Return the environment's executable, or else its module; another environment lacks the dependencies."""
         for folder in self._environments():
             if _runs(folder / "bin" / name):
-                return (self._said(folder / "bin" / name),)
+                return (self._display(folder / "bin" / name),)
             if any(folder.glob(f"lib/python*/site-packages/{name}/__main__.py")):
-                return (self._said(folder / "bin" / "python"), "-m", name)
-        own = next(self._environments(), None)
-        if own and own.is_relative_to(self._root) and name in _BY_MODULE:
-            return (self._said(own / "bin" / "python"), "-m", name)  # the machine's would not see what it installed
+                return (self._display(folder / "bin" / "python"), "-m", name)
+        environment = next(self._environments(), None)
+        if environment and environment.is_relative_to(self._root) and name in _BY_MODULE:
+            return (
+                self._display(environment / "bin" / "python"),
+                "-m",
+                name,
+            )  # the system's tool would not see its packages
         if self._on_path(name) or name not in _BY_MODULE:
             return (name,)
         return (self.python(), "-m", name)
 
     def carried_tool(self, name: str) -> str | None:
-        """What npm and composer install beside the project."""
+        """Return the tool that npm or composer installed in the project, or None."""
         places = [folder / ".bin" for folder in self.modules()]
         places += [folder / "vendor" / "bin" for folder in self._upwards]
-        return next((self._said(place / name) for place in places if _runs(place / name)), None)
+        return next((self._display(place / name) for place in places if _runs(place / name)), None)
 
     def modules(self) -> list[Path]:
         return [folder / _MODULES for folder in self._upwards if folder / _MODULES in self._carried]
@@ -119,8 +125,8 @@ class _Places:
     def _on_path(self, name: str) -> bool:
         return shutil.which(name, path=self._env.get("PATH", os.defpath)) is not None
 
-    def _said(self, path: Path) -> str:
-        """Relative to the check's folder if in the project: the workspace may lie elsewhere."""
+    def _display(self, path: Path) -> str:
+        """Return a path in the project relative to the check's folder, since the workspace may be elsewhere."""
         return os.path.relpath(path, self._cwd) if path.is_relative_to(self._root) else str(path)
 
 

@@ -1,4 +1,4 @@
-"""Rust: cargo's tests or nextest, and clippy where the project has set it up."""
+"""Rust: cargo's tests or nextest, and clippy if the project configures it."""
 
 from __future__ import annotations
 
@@ -20,44 +20,44 @@ def found(part: Part) -> Iterator[Detected]:
     manifest = part.toml("Cargo.toml")
     if not manifest:
         return
-    whole = ("--workspace",) if "workspace" in manifest else ()
+    scope = ("--workspace",) if "workspace" in manifest else ()
     lint = _clippy(part, manifest)
     if lint:
-        yield part.check("clippy", "lint", "clippy", ("cargo", "clippy", *whole, "--all-targets"), lint)
+        yield part.check("clippy", "lint", "clippy", ("cargo", "clippy", *scope, "--all-targets"), lint)
     nextest = _nextest(part)
     if nextest:
-        yield part.check("nextest", "test", "nextest", ("cargo", "nextest", "run", *whole), nextest)
+        yield part.check("nextest", "test", "nextest", ("cargo", "nextest", "run", *scope), nextest)
         return
     tested = next((path for path in part.matching(r"\.rs$") if _TESTED.search(part.text(path))), None)
     if tested:
-        yield part.check("cargo-test", "test", "cargo-test", ("cargo", "test", *whole), f"{tested} has tests")
+        yield part.check("cargo-test", "test", "cargo-test", ("cargo", "test", *scope), f"{tested} has tests")
     else:
-        yield part.check("cargo-build", "build", "cargo-build", ("cargo", "build", *whole), "Cargo.toml is there")
+        yield part.check("cargo-build", "build", "cargo-build", ("cargo", "build", *scope), "Cargo.toml exists")
 
 
 def covers(part: Part, folder: str) -> bool:
-    """Members, and what lies below and is a path dependency, belong to the workspace."""
+    """Return True for workspace members and path dependencies below the workspace."""
     workspace = at(part.toml("Cargo.toml"), "workspace")
     if workspace is None:
         return False
     below = str(PurePosixPath(folder).relative_to(part.folder))
-    members = [str(one).rstrip("/") for one in listed(workspace, "members")]
-    return any(fnmatch(below, one) for one in (*members, *_paths(part.toml("Cargo.toml"))))
+    members = [str(member).rstrip("/") for member in listed(workspace, "members")]
+    return any(fnmatch(below, pattern) for pattern in (*members, *_paths(part.toml("Cargo.toml"))))
 
 
 def _paths(manifest: dict[str, Any]) -> Iterator[str]:
     tables = [table(manifest, name) for name in ("dependencies", "dev-dependencies", "build-dependencies")]
     tables.append(table(manifest, "workspace", "dependencies"))
     for needs in tables:
-        for one in needs.values():
-            if isinstance(at(one, "path"), str):
-                yield str(PurePosixPath(one["path"]))
+        for dependency in needs.values():
+            if isinstance(at(dependency, "path"), str):
+                yield str(PurePosixPath(dependency["path"]))
 
 
 def _clippy(part: Part, manifest: dict[str, Any]) -> str | None:
     name = part.first(("clippy.toml", ".clippy.toml"))
     if name:
-        return f"{name} is there"
+        return f"{name} exists"
     if at(manifest, "lints", "clippy") or at(manifest, "workspace", "lints", "clippy"):
         return "Cargo.toml has lints for clippy"
     runs = of_tool(hints(part), "clippy")
@@ -67,6 +67,6 @@ def _clippy(part: Part, manifest: dict[str, Any]) -> str | None:
 def _nextest(part: Part) -> str | None:
     name = part.first((".config/nextest.toml",))
     if name:
-        return f"{name} is there"
+        return f"{name} exists"
     runs = of_tool(hints(part), "nextest")
     return f"{runs.source} runs nextest" if runs else None

@@ -15,7 +15,7 @@ def found(part: Part) -> Iterator[Detected]:
     tests = list(part.matching(r"\.bats$"))
     if tests:
         tops = dict.fromkeys(PurePosixPath(path).parts[0] for path in tests)
-        yield part.check("bats", "test", "bats", ("bats", "--recursive", *tops), f"{tests[0]} is there")
+        yield part.check("bats", "test", "bats", ("bats", "--recursive", *tops), f"{tests[0]} exists")
 
 
 def covers(part: Part, folder: str) -> bool:  # noqa: ARG001

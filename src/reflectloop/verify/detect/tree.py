@@ -1,4 +1,4 @@
-"""The files of a project as detection sees them, wherever they are kept; read-only."""
+"""The files of a project for detection, wherever they are stored; read-only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reflectloop.world import beneath, trees
 
-# What tools put beside a project; nothing in them is the project's own.
+# Folders that tools create; they contain no files of the project.
 NOT_OURS = frozenset(
     [
         ".git",
@@ -33,11 +33,11 @@ NOT_OURS = frozenset(
     ]
 )
 _LAST = "\U0010ffff"
-_LARGEST = 1 << 20  # a manifest beyond this is no manifest
+_LARGEST = 1 << 20  # bytes; a larger file is not a manifest
 
 
 class Tree:
-    """Names of files from the top of the project, and what they hold."""
+    """Paths relative to the top of the project, and a reader for their content."""
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], bytes | None]) -> None:
         self.paths = tuple(sorted(path for path in paths if NOT_OURS.isdisjoint(path.split("/")[:-1])))
@@ -48,7 +48,7 @@ class Tree:
         return path in self._known
 
     def under(self, prefix: str) -> tuple[str, ...]:
-        """The paths that begin so, found without a look at the others."""
+        """Return the paths that begin with the prefix, by binary search."""
         start = bisect_left(self.paths, prefix)
         end = bisect_left(self.paths, prefix + _LAST, start)
         return self.paths[start:end]

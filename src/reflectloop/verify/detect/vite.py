@@ -1,4 +1,4 @@
-"""Spares vitest from writing into node_modules, which is carried read-only: it bundles its configuration there."""
+"""Keep vitest from writing its bundled configuration into node_modules, which is carried read-only."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _NUMBERS = re.compile(r"(\d+)\.(\d+)")
 
 
 def loader(folder: Path, modules: Sequence[Path]) -> tuple[str, ...]:
-    """The option that loads the configuration without a file, where versions and configuration allow it."""
+    """Return the option that loads the configuration without a temporary file, or nothing if it is unsupported."""
     configs = [path for kind in ("vitest", "vite") for path in folder.glob(f"{kind}.config.*")]
     if not configs or any(_NOT_FOR_IT.search(_text(path)) for path in configs):
         return ()
-    knows = all(_version(modules, name) >= first for name, first in _NEEDED.items())
-    return (LOADER,) if knows else ()
+    supported = all(_version(modules, name) >= first for name, first in _NEEDED.items())
+    return (LOADER,) if supported else ()
 
 
 def _text(path: Path) -> str:
@@ -36,10 +36,10 @@ def _text(path: Path) -> str:
 def _version(modules: Sequence[Path], name: str) -> tuple[int, int]:
     for folder in modules:
         try:
-            said = json.loads(beneath.read_path(folder / name / "package.json", _LARGEST))["version"]
+            version = json.loads(beneath.read_path(folder / name / "package.json", _LARGEST))["version"]
         except (OSError, ValueError, KeyError, TypeError):
             continue
-        found = _NUMBERS.match(str(said))
-        if found:
-            return int(found[1]), int(found[2])
+        match = _NUMBERS.match(str(version))
+        if match:
+            return int(match[1]), int(match[2])
     return 0, 0
