@@ -278,7 +278,7 @@ def test_two_writers_at_once_lose_nothing(shelf: Shelf) -> None:
 
 
 def test_a_writer_that_never_ends_is_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelves, "_PATIENCE_S", 0.1)
+    monkeypatch.setattr(shelves, "_TIMEOUT_S", 0.1)
     with lock.hold(shelf.desk, "a long thought"), pytest.raises(Locked, match="a long thought"):
         keep(shelf, "Sizes are positive")
 
@@ -551,14 +551,14 @@ def test_a_line_that_somebody_wrote_needs_a_kind_and_a_title_only(shelf: Shelf) 
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"{", "no lesson"),
-        (b"[]", "no JSON object"),
+        (b"{", "not a lesson"),
+        (b"[]", "not a JSON object"),
         (b'{"kind": "pattern"}', "required and missing"),
         (b'{"kind": "pattern", "title": "t", "colour": 1}', "unknown field"),
         (b'{"kind": "pattern", "title": "t", "source": 3}', "must be objects"),
         (b'{"kind": "pattern", "title": "t", "count": -1}', "must be at least 1"),
         (b'{"kind": "pattern", "title": "t", "sightings": [{}]}', "required and missing"),
-        (b"[" * 100_000, "no lesson"),
+        (b"[" * 100_000, "not a lesson"),
     ],
 )
 def test_a_line_that_is_no_lesson_is_named_by_its_number(line: bytes, said: str) -> None:

@@ -1,1 +1,1 @@
-"""Lessons: the files that a team reviews are the truth, the index finds them; they advise, and never order."""
+"""Lessons: reviewed files are the source of truth and an index searches them; lessons advise and never give orders."""

@@ -1,4 +1,4 @@
-"""Lessons as JSON lines, out and in again: what was imported before is the same the second time. Pure."""
+"""Export lessons to JSON lines and import them again; importing twice changes nothing. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from reflectloop.errors import Fault, InvalidInput
 from reflectloop.knowledge.lesson import Lesson, Page, Sighting
 from reflectloop.terms import wrong_shape
 
-_SAID = ("kind", "title", "signature", "keywords", "fix", "commands", "impact", "reusable", "body")
-_MORE = frozenset((*(one.name for one in fields(Lesson)), "pages", "sightings")) - frozenset(_SAID)
+_PAGE_FIELDS = ("kind", "title", "signature", "keywords", "fix", "commands", "impact", "reusable", "body")
+_OTHER_FIELDS = frozenset((*(field.name for field in fields(Lesson)), "pages", "sightings")) - frozenset(_PAGE_FIELDS)
 
 
 class Stock(NamedTuple):
-    """All that a shelf holds, in the form it is written down."""
+    """Everything in a lesson folder, in the form it is written."""
 
     lessons: Sequence[Lesson]
     pages: Mapping[str, Page]
@@ -26,20 +26,22 @@ class Stock(NamedTuple):
 
 
 class Incoming(NamedTuple):
+    """Imported pages and sightings, and the faults of the import."""
+
     pages: list[Page]
     sightings: list[Sighting]
     faults: list[Fault]
 
 
 def lines(stock: Stock) -> Iterator[str]:
-    """Each lesson with the pages and sightings it was made of: nothing is lost on the way."""
-    for one in stock.lessons:
-        own = {one.id, *one.aliases}
+    """Yield each lesson as a JSON line, with the pages and sightings it was made from."""
+    for lesson in stock.lessons:
+        ids = {lesson.id, *lesson.aliases}
         more = {
-            "pages": [_filled(stock.pages[name]) for name in one.files],
-            "sightings": [_filled(seen) for seen in stock.sightings if seen.lesson in own],
+            "pages": [_filled(stock.pages[name]) for name in lesson.files],
+            "sightings": [_filled(sighting) for sighting in stock.sightings if sighting.lesson in ids],
         }
-        yield json.dumps({**one.record(), **more}, ensure_ascii=True)
+        yield json.dumps({**lesson.record(), **more}, ensure_ascii=True)
 
 
 def _filled(value: Page | Sighting) -> dict[str, Any]:
@@ -47,35 +49,37 @@ def _filled(value: Page | Sighting) -> dict[str, Any]:
 
 
 def read(raw: Iterable[bytes]) -> Incoming:
-    """Every lesson, and every fault with its line."""
+    """Read every lesson, and every fault with its line."""
     incoming = Incoming([], [], [])
     for number, line in enumerate(raw, 1):
         if not line.strip():
             continue
         try:
-            pages, sightings = _taken(json.loads(line))
+            pages, sightings = _parsed(json.loads(line))
         except ValidationError as fault:
             incoming.faults.extend(_fault(number, dict(error)) for error in fault.errors())
         except (ValueError, TypeError, RecursionError) as fault:
-            incoming.faults.append(Fault("", number, f"no lesson: {fault}", InvalidInput.code))
+            incoming.faults.append(Fault("", number, f"not a lesson: {fault}", InvalidInput.code))
         else:
             incoming.pages.extend(pages)
             incoming.sightings.extend(sightings)
     return incoming
 
 
-def _taken(record: object) -> tuple[list[Page], list[Sighting]]:
-    """A line of ours, or one that somebody wrote with no more than a kind and a title."""
+def _parsed(record: object) -> tuple[list[Page], list[Sighting]]:
+    """Return the pages and sightings of an exported line, or of a handwritten one with only a kind and a title."""
     if not isinstance(record, dict):
-        raise TypeError("it is no JSON object")
-    said = {name: value for name, value in record.items() if name not in _MORE}
+        raise TypeError("it is not a JSON object")
+    page_fields = {name: value for name, value in record.items() if name not in _OTHER_FIELDS}
     retired = {"status": "retired"} if record.get("status") == "retired" else {}
-    pages = [Page.model_validate(one) for one in record.get("pages") or ({**said, **retired},)]
-    seen = [Sighting.model_validate(one) for one in record.get("sightings") or (_one_sighting(record, pages[0]),)]
-    return pages, seen
+    pages = [Page.model_validate(entry) for entry in record.get("pages") or ({**page_fields, **retired},)]
+    sightings = [
+        Sighting.model_validate(entry) for entry in record.get("sightings") or (_default_sighting(record, pages[0]),)
+    ]
+    return pages, sightings
 
 
-def _one_sighting(record: dict[str, Any], page: Page) -> dict[str, Any]:
+def _default_sighting(record: dict[str, Any], page: Page) -> dict[str, Any]:
     evidence, source = (record.get(name) or {} for name in ("evidence", "source"))
     if not isinstance(evidence, dict) or not isinstance(source, dict):
         raise TypeError("evidence and source must be objects")
@@ -85,5 +89,5 @@ def _one_sighting(record: dict[str, Any], page: Page) -> dict[str, Any]:
 
 def _fault(number: int, error: dict[str, Any]) -> Fault:
     unknown = error["type"] == "extra_forbidden"
-    said = "unknown field" if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
-    return Fault(".".join(map(str, error["loc"])), number, said, InvalidInput.code)
+    message = "unknown field" if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+    return Fault(".".join(map(str, error["loc"])), number, message, InvalidInput.code)

@@ -1,4 +1,4 @@
-"""The only importer of sqlite3: an index of the lessons, made from the files, never the truth, always expendable."""
+"""The search index of the lessons in SQLite: built from the files and safe to delete. The only importer of sqlite3."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ T = TypeVar("T")
 NAME = "index.sqlite"
 _WAIT_S = 1.0
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_MANY = 500  # files that changed at once: all is folded anew, which is quicker than to follow each
+_MANY = 500  # changed files from which a complete rebuild is faster than an incremental update
 
 
 class Wanted(NamedTuple):
+    """A search query with its filters."""
+
     query: str
     kinds: Sequence[str]
     statuses: Sequence[str]
@@ -37,7 +39,7 @@ class Wanted(NamedTuple):
 
 
 class Index:
-    """Up to date with the files when it was given out."""
+    """An index that was up to date with the files when it was opened."""
 
     def __init__(self, connection: sqlite3.Connection, *, plain: bool = False) -> None:
         self._connection = connection
@@ -57,36 +59,40 @@ class Index:
         return [Fault(*fault) for (faults,) in rows for fault in json.loads(faults)]
 
     def stock(self) -> Stock:
-        seen = self._rows("SELECT sighting FROM seen ORDER BY file, rowid")
-        return Stock(self.lessons(), self._pages(), [Sighting.model_validate_json(one) for (one,) in seen])
+        rows = self._rows("SELECT sighting FROM seen ORDER BY file, rowid")
+        return Stock(self.lessons(), self._pages(), [Sighting.model_validate_json(text) for (text,) in rows])
 
     def named(self, alias: str) -> list[Lesson]:
-        """By id or signature, those of lessons merged into it too."""
+        """Return the lessons with this id or signature, or with that of a lesson merged into them."""
         return [
             _made(*row)
             for row in self._rows(f"{schema.ONE} JOIN alias USING (number) WHERE alias = ? ORDER BY id", alias)
         ]
 
     def same(self, page: Page) -> Lesson | None:
-        """The lesson that this page would be another page of."""
+        """Return the lesson that this page belongs to, or None."""
         by_heading = f"{schema.ONE} JOIN part USING (number) JOIN key USING (file) WHERE key = ? ORDER BY id"
-        found = self.named(page.id) or [_made(*row) for row in self._rows(by_heading, _heading(page))]
-        return found[0] if found else None
+        matches = self.named(page.id) or [_made(*row) for row in self._rows(by_heading, _heading(page))]
+        return matches[0] if matches else None
 
     def search(self, wanted: Wanted) -> list[Lesson]:
-        """Those with every word first, then those with any; in each the best first."""
+        """Return lessons with every word first, then those with any word, each best first."""
         terms = words.terms(wanted.query)
         if not terms or self._plain:
             return self._scanned(terms, wanted) if terms else []
-        asked = [f'"{term}"' for term in terms]
-        found = self._matching(" AND ".join(asked), wanted)
-        if len(found) < wanted.limit and len(asked) > 1:
-            found |= {key: one for key, one in self._matching(" OR ".join(asked), wanted).items() if key not in found}
-        return list(found.values())[: wanted.limit]
+        quoted_terms = [f'"{term}"' for term in terms]
+        matches = self._matching(" AND ".join(quoted_terms), wanted)
+        if len(matches) < wanted.limit and len(quoted_terms) > 1:
+            matches |= {
+                key: lesson
+                for key, lesson in self._matching(" OR ".join(quoted_terms), wanted).items()
+                if key not in matches
+            }
+        return list(matches.values())[: wanted.limit]
 
     def _matching(self, match: str, wanted: Wanted) -> dict[str, Lesson]:
-        made = (_made(*row) for row in self._rows(schema.FOUND, match, *wanted.chosen, wanted.limit))
-        return {one.id: one for one in made}
+        lessons = (_made(*row) for row in self._rows(schema.FOUND, match, *wanted.chosen, wanted.limit))
+        return {lesson.id: lesson for lesson in lessons}
 
     def _scanned(self, terms: Sequence[str], wanted: Wanted) -> list[Lesson]:
         rows = (scan.Said(*row) for row in self._rows(schema.ALL_WORDS, *wanted.chosen))
@@ -95,65 +101,70 @@ class Index:
     def _numbered(self, numbers: Iterable[int]) -> list[Lesson]:
         return [_made(*row) for number in numbers for row in self._rows(f"{schema.ONE} WHERE number = ?", number)]
 
-    # Keeping up with the files ------------------------------------------------------------------------------------
+    # Following the files ------------------------------------------------------------------------------------------
 
     def is_current(self, shelf: Shelf) -> bool:
-        """Whether no name came or went: cheap. Who edits a file in place is noticed by `refresh`."""
-        kept = dict(self._connection.execute("SELECT name, stamp FROM folder"))
-        return "" not in kept.values() and kept == shelves.folder_stamps(shelf, _now())
+        """Return True if no file was added or removed, which is cheap; edits in place are noticed by `refresh`."""
+        stored = dict(self._connection.execute("SELECT name, stamp FROM folder"))
+        return "" not in stored.values() and stored == shelves.folder_stamps(shelf, _now())
 
     def unchanged(self, shelf: Shelf, lessons: Sequence[Lesson]) -> bool:
-        """Whether the files of these are as they were read."""
-        names = [name for one in lessons for name in one.files]
+        """Return True if the files of these lessons are as they were read."""
+        names = [name for lesson in lessons for name in lesson.files]
         stamps = [self._rows("SELECT stamp FROM file WHERE name = ?", name) for name in names]
-        return all(kept == [(shelves.stamp(shelf, name),)] for name, kept in zip(names, stamps, strict=True))
+        return all(stored == [(shelves.stamp(shelf, name),)] for name, stored in zip(names, stamps, strict=True))
 
     def refresh(self, shelf: Shelf) -> None:
-        """Read what changed, fold what that bears on, and nothing else."""
-        stamps = shelves.folder_stamps(shelf, _now())  # before the names are read: what comes later is seen next time
-        there = {entry.name: entry.stamp for entry in shelves.entries(shelf)}
-        kept = dict(self._connection.execute("SELECT name, stamp FROM file"))
-        changed = [name for name, stamp in there.items() if kept.get(name) != stamp]
-        gone = list(kept.keys() - there.keys())
-        with self._connection as inside:
-            if len(changed) + len(gone) > _MANY:
-                self._fold_all(shelf, self._replace(shelf, [*gone, *changed], there))
-            elif changed or gone:
-                self._follow(shelf, [*gone, *changed], there)
-            inside.execute("DELETE FROM folder")
-            inside.executemany("INSERT INTO folder VALUES (?, ?)", stamps.items())
+        """Read the changed files, and rebuild only the lessons they affect."""
+        # Taken before the names are read, so that later changes are noticed next time.
+        stamps = shelves.folder_stamps(shelf, _now())
+        present = {entry.name: entry.stamp for entry in shelves.entries(shelf)}
+        stored = dict(self._connection.execute("SELECT name, stamp FROM file"))
+        changed = [name for name, stamp in present.items() if stored.get(name) != stamp]
+        removed = list(stored.keys() - present.keys())
+        with self._connection as transaction:
+            if len(changed) + len(removed) > _MANY:
+                self._fold_all(shelf, self._replace(shelf, [*removed, *changed], present))
+            elif changed or removed:
+                self._follow(shelf, [*removed, *changed], present)
+            transaction.execute("DELETE FROM folder")
+            transaction.executemany("INSERT INTO folder VALUES (?, ?)", stamps.items())
 
-    def _replace(self, shelf: Shelf, names: Sequence[str], there: dict[str, str]) -> dict[str, Page]:
-        """The rows of these files as they are now, and none for those that are gone; the pages among them."""
+    def _replace(self, shelf: Shelf, names: Sequence[str], present: dict[str, str]) -> dict[str, Page]:
+        """Replace the rows of these files, and return the pages among them."""
         known = {name for (name,) in self._rows("SELECT name FROM file")}
         for table in ("file WHERE name", "key WHERE file", "seen WHERE file"):
             old = ((name,) for name in names if name in known)
-            self._connection.executemany(f"DELETE FROM {table} = ?", old)  # noqa: S608 - one of these
-        read = {name: shelves.content(shelf, name) for name in names if name in there}
-        pages = {name: one.page for name, one in read.items() if one.page}
-        rows = [(name, there[name], _text(one.page), json.dumps(one.faults)) for name, one in read.items()]
+            self._connection.executemany(f"DELETE FROM {table} = ?", old)  # noqa: S608 - a fixed table name
+        read = {name: shelves.content(shelf, name) for name in names if name in present}
+        pages = {name: content.page for name, content in read.items() if content.page}
+        rows = [
+            (name, present[name], _text(content.page), json.dumps(content.faults)) for name, content in read.items()
+        ]
         keys = [(key, name) for name, page in pages.items() for key in _keys(page)]
-        seen = [(name, one.lesson, _text(one)) for name, content in read.items() for one in content.sightings]
+        sightings = [
+            (name, sighting.lesson, _text(sighting)) for name, content in read.items() for sighting in content.sightings
+        ]
         self._connection.executemany("INSERT INTO file VALUES (?, ?, ?, ?)", rows)
         self._connection.executemany("INSERT INTO key VALUES (?, ?)", keys)
-        self._connection.executemany("INSERT INTO seen VALUES (?, ?, ?)", seen)
+        self._connection.executemany("INSERT INTO seen VALUES (?, ?, ?)", sightings)
         return pages
 
     def _fold_all(self, shelf: Shelf, read: dict[str, Page]) -> None:
         for table in ("lesson", "part", "alias", "contradicts", "words"):
-            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - one of these
+            self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed table name
         names = [name for (name,) in self._rows("SELECT name FROM file WHERE page != '' ORDER BY name")]
         known = self._pages([name for name in names if name not in read])
         pages = {name: read.get(name) or known[name] for name in names}
-        seen = self._rows("SELECT sighting FROM seen ORDER BY file, rowid")
-        made = fold.folded(pages, [Sighting.model_validate_json(one) for (one,) in seen], shelf.scope)
-        self._enter(made)
-        self._settle(fold.disputed(made))
+        rows = self._rows("SELECT sighting FROM seen ORDER BY file, rowid")
+        lessons = fold.folded(pages, [Sighting.model_validate_json(text) for (text,) in rows], shelf.scope)
+        self._enter(lessons)
+        self._settle(fold.disputed(lessons))
 
-    def _follow(self, shelf: Shelf, names: Sequence[str], there: dict[str, str]) -> None:
-        """Only the lessons that these files are about are made anew, and only what they dispute is settled again."""
+    def _follow(self, shelf: Shelf, names: Sequence[str], present: dict[str, str]) -> None:
+        """Rebuild only the lessons these files are about, and the contradictions they are part of."""
         before = self._touched(names)
-        self._replace(shelf, names, there)
+        self._replace(shelf, names, present)
         about = self._joined(before | self._touched(names))
         numbers = self._column("SELECT number FROM part WHERE file = ?", {*about, *names})
         old = [_plain(record) for (record, *_) in self._records(numbers)]
@@ -161,39 +172,43 @@ class Index:
         for number in numbers:
             self._drop(number)
         pages = self._pages(about)
-        seen = [row for page in pages.values() for row in self._rows(schema.SEEN, page.id)]
-        made = fold.folded(pages, [Sighting.model_validate_json(one) for _, _, one in sorted(set(seen))], shelf.scope)
-        unsettled = self._enter(made) | nearby | self._partners(made)
+        rows = [row for page in pages.values() for row in self._rows(schema.SEEN, page.id)]
+        lessons = fold.folded(
+            pages, [Sighting.model_validate_json(text) for _, _, text in sorted(set(rows))], shelf.scope
+        )
+        unsettled = self._enter(lessons) | nearby | self._partners(lessons)
         around = unsettled | self._partners([_plain(record) for (record, *_) in self._records(unsettled)])
-        told = fold.disputed(sorted((_plain(record) for (record, *_) in self._records(around)), key=lambda one: one.id))
+        judged = fold.disputed(
+            sorted((_plain(record) for (record, *_) in self._records(around)), key=lambda lesson: lesson.id)
+        )
         ids = {_plain(record).id for (record, *_) in self._records(unsettled)}
-        self._settle(one for one in told if one.id in ids)
+        self._settle(lesson for lesson in judged if lesson.id in ids)
 
     def _touched(self, names: Sequence[str]) -> set[str]:
-        """By what these files are known to belong together with others."""
+        """Return the keys by which these files belong to lessons."""
         keys = self._column("SELECT key FROM key WHERE file = ?", names)
         return keys | self._column("SELECT lesson FROM seen WHERE file = ?", names)
 
     def _joined(self, keys: set[str]) -> set[str]:
-        """Every page that has one of these keys, and those that have a key of such a page, and so on."""
-        found: set[str] = set()
+        """Return every page that has one of these keys, and transitively those that share a key with it."""
+        pages: set[str] = set()
         known: set[str] = set()
         while keys:
             known |= keys
-            new = self._column("SELECT file FROM key WHERE key = ?", keys) - found
-            found |= new
+            new = self._column("SELECT file FROM key WHERE key = ?", keys) - pages
+            pages |= new
             keys = self._column("SELECT key FROM key WHERE file = ?", new) - known
-        return found
+        return pages
 
     def _partners(self, lessons: Iterable[Lesson]) -> set[int]:
-        """The lessons that these could contradict, or that name them."""
+        """Return the numbers of lessons that these could contradict, or that name them."""
         every = list(lessons)
-        topics = {fold.topic(one) for one in every} - {""}
-        said = {other for one in every for other in one.contradicts}
-        names = {name for one in every for name in (one.id, *one.aliases)}
+        topics = {fold.topic(lesson) for lesson in every} - {""}
+        named = {other for lesson in every for other in lesson.contradicts}
+        names = {name for lesson in every for name in (lesson.id, *lesson.aliases)}
         return (
             self._column("SELECT number FROM lesson WHERE topic = ?", topics)
-            | self._column("SELECT number FROM alias WHERE alias = ?", said)
+            | self._column("SELECT number FROM alias WHERE alias = ?", named)
             | self._column("SELECT number FROM contradicts WHERE other = ?", names)
         )
 
@@ -211,30 +226,36 @@ class Index:
     def _drop(self, number: int) -> None:
         self._connection.execute("DELETE FROM words WHERE rowid = ?", (number,))
         for table in ("lesson", "part", "alias", "contradicts"):
-            self._connection.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608 - one of these
+            self._connection.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608 - a fixed table name
 
     def _enter(self, lessons: Sequence[Lesson]) -> set[int]:
-        """Each as it is by itself."""
+        """Insert lessons without their contradictions, and return their numbers."""
         add = self._connection.executemany
         ((last,),) = self._rows("SELECT coalesce(max(number), 0) FROM lesson")
         numbered = list(enumerate(lessons, last + 1))
         add(
             "INSERT INTO lesson (number, id, kind, status, record, topic) VALUES (?, ?, ?, ?, ?, ?)",
-            ((number, one.id, one.kind, one.status, _record(one), fold.topic(one)) for number, one in numbered),
+            (
+                (number, lesson.id, lesson.kind, lesson.status, _record(lesson), fold.topic(lesson))
+                for number, lesson in numbered
+            ),
         )
-        add("INSERT INTO part VALUES (?, ?)", ((name, number) for number, one in numbered for name in one.files))
-        marks = ((mark, number) for number, one in numbered for mark in {one.id, one.signature, *one.aliases})
+        add("INSERT INTO part VALUES (?, ?)", ((name, number) for number, lesson in numbered for name in lesson.files))
+        marks = (
+            (mark, number) for number, lesson in numbered for mark in {lesson.id, lesson.signature, *lesson.aliases}
+        )
         add("INSERT INTO alias VALUES (?, ?)", marks)
-        said = ((other, number) for number, one in numbered for other in set(one.contradicts))
-        add("INSERT INTO contradicts VALUES (?, ?)", said)
-        told = ((number, *map(words.searchable, _said(one))) for number, one in numbered)
-        add("INSERT INTO words (rowid, title, keywords, body) VALUES (?, ?, ?, ?)", told)
+        contradictions = ((other, number) for number, lesson in numbered for other in set(lesson.contradicts))
+        add("INSERT INTO contradicts VALUES (?, ?)", contradictions)
+        texts = ((number, *map(words.searchable, _texts(lesson))) for number, lesson in numbered)
+        add("INSERT INTO words (rowid, title, keywords, body) VALUES (?, ?, ?, ?)", texts)
         return {number for number, _ in numbered}
 
     def _settle(self, lessons: Iterable[Lesson]) -> None:
-        """What they are among the others."""
+        """Store the status of lessons with regard to contradictions."""
         rows = [
-            (one.status, json.dumps(one.contradicts) if one.status == "conflict" else "", one.id) for one in lessons
+            (lesson.status, json.dumps(lesson.contradicts) if lesson.status == "conflict" else "", lesson.id)
+            for lesson in lessons
         ]
         query = "UPDATE lesson SET status = ?, against = ? WHERE id = ? AND (status, against) IS NOT (?, ?)"
         self._connection.executemany(query, [(*row, *row[:2]) for row in rows])
@@ -244,12 +265,12 @@ def _text(value: Page | Sighting | None) -> str:
     return value.model_dump_json(exclude_defaults=True) if value else ""
 
 
-def _record(one: Lesson) -> str:
-    return json.dumps(one.record(), ensure_ascii=False)
+def _record(lesson: Lesson) -> str:
+    return json.dumps(lesson.record(), ensure_ascii=False)
 
 
-def _said(one: Lesson) -> tuple[str, str, str]:
-    return one.title, " ".join(one.keywords), "\n".join((one.body, one.fix, *one.commands))
+def _texts(lesson: Lesson) -> tuple[str, str, str]:
+    return lesson.title, " ".join(lesson.keywords), "\n".join((lesson.body, lesson.fix, *lesson.commands))
 
 
 def _plain(record: str) -> Lesson:
@@ -257,12 +278,14 @@ def _plain(record: str) -> Lesson:
 
 
 def _made(record: str, status: str, against: str) -> Lesson:
-    one = _plain(record)
-    return replace(one, status="conflict", contradicts=tuple(json.loads(against))) if status == "conflict" else one
+    lesson = _plain(record)
+    return (
+        replace(lesson, status="conflict", contradicts=tuple(json.loads(against))) if status == "conflict" else lesson
+    )
 
 
 def _keys(page: Page) -> set[str]:
-    """What `fold` takes pages for the same by."""
+    """Return the keys by which `fold` recognises pages of the same lesson."""
     return {page.id, _heading(page), *([page.same_as] if page.same_as else [])}
 
 
@@ -278,9 +301,9 @@ def _now() -> int:
 
 
 def ask(shelf: Shelf, question: Callable[[Index], T]) -> T:
-    """The answer of an index that is good: a damaged one is made anew, a locked one is done without."""
+    """Answer a question with a valid index: rebuild a damaged one, and use one in memory if it is locked."""
     path = shelf.desk / NAME
-    for _ in range(2 if shelf.folder.is_dir() else 0):  # who only looks leaves nothing behind
+    for _ in range(2 if shelf.folder.is_dir() else 0):  # reading must not create the folder
         try:
             with _opened(path) as index:
                 return question(index)
@@ -299,17 +322,17 @@ def _opened(path: Path) -> Iterator[Index]:
     if path.parent != Path():
         path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.closing(sqlite3.connect(path, timeout=_WAIT_S)) as connection:
-        connection.execute("PRAGMA synchronous = OFF")  # what a power cut spoils is made anew
+        connection.execute("PRAGMA synchronous = OFF")  # an index damaged by a power cut is rebuilt
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version not in (0, schema.VERSION):
-            raise sqlite3.DatabaseError("made by another version")
+            raise sqlite3.DatabaseError("created by another version")
         if version == 0:
             form = schema.WORDS if _has_fts5() else schema.NO_FTS5
             connection.executescript(f"BEGIN; {schema.TABLES} {form} PRAGMA user_version = {schema.VERSION}; COMMIT;")
         (form,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'words'").fetchone()
         plain = "VIRTUAL" not in form
         if plain and _has_fts5():
-            raise sqlite3.DatabaseError("made by a poorer SQLite")
+            raise sqlite3.DatabaseError("created by an SQLite without FTS5")
         yield Index(connection, plain=plain)
 
 

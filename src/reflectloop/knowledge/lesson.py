@@ -1,4 +1,4 @@
-"""What a lesson is: a page that says it, the sightings that bear it out, and the record made of both."""
+"""Lesson types: a page with its text, the sightings that support it, and the record made from both."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ Status = Literal["candidate", "active", "retired", "conflict"]
 Scope = Literal["project", "user"]
 Level = Literal["L0", "L1", "L2", "L3"]
 What = Literal["seen", "worked", "failed", "retired", "accepted", "rejected"]
-RULINGS: frozenset[What] = frozenset(("retired", "accepted", "rejected"))  # a person's; nothing was met by them
+RULINGS: frozenset[What] = frozenset(("retired", "accepted", "rejected"))  # decisions of a person, not occurrences
 KINDS: tuple[Kind, ...] = Kind.__args__  # type: ignore[attr-defined]
 STATUSES: tuple[Status, ...] = Status.__args__  # type: ignore[attr-defined]
 
 _LONGEST_TITLE, _LONGEST_BODY, _MOST_WORDS = 300, 100_000, 64
 
 
-def _whole(value: object) -> object:
-    """Half a character is none: it could be written nowhere."""
+def _valid_unicode(value: object) -> object:
+    """Replace unpaired surrogates, which cannot be written to a file."""
     if not isinstance(value, str) or value.isascii():
         return value
     return value.encode("utf-8", "replace").decode()
 
 
 def _one_line(value: object) -> object:
-    """One line of printable characters."""
+    """Return one line of printable characters."""
     if isinstance(value, str) and value.isascii() and value.isprintable():
         return value.strip()
-    text = _whole(value)
+    text = _valid_unicode(value)
     if not isinstance(text, str):
         return text
     return (text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)).strip()
 
 
 Line = Annotated[str, BeforeValidator(_one_line), Field(max_length=_LONGEST_TITLE)]
-Words = Annotated[str, BeforeValidator(_whole), Field(max_length=_LONGEST_BODY)]
+Words = Annotated[str, BeforeValidator(_valid_unicode), Field(max_length=_LONGEST_BODY)]
 
 
 class Page(BaseModel):
-    """What a lesson says, and nothing that changes each time it is seen: two branches write the same."""
+    """The text of a lesson, without what changes per sighting, so that two branches write the same file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -63,29 +63,29 @@ class Page(BaseModel):
     title: Annotated[Line, Field(min_length=1)]
     signature: Line = ""
     keywords: Annotated[tuple[Line, ...], Field(max_length=_MOST_WORDS)] = ()
-    fix: Words = ""  # of a failfix, in words
-    commands: Annotated[tuple[Words, ...], Field(max_length=_MOST_WORDS)] = ()  # or as what can be run
+    fix: Words = ""  # of a failfix, as text
+    commands: Annotated[tuple[Words, ...], Field(max_length=_MOST_WORDS)] = ()  # of a failfix, as commands
     impact: bool = False  # on architecture, security, performance or several modules
-    reusable: bool = False  # elsewhere too
-    status: Literal["active", "retired"] | None = None  # a person's word; computed where there is none
-    same_as: Line = ""  # the id of the lesson that this is another wording of
+    reusable: bool = False  # in other projects too
+    status: Literal["active", "retired"] | None = None  # set by a person; otherwise computed
+    same_as: Line = ""  # id of the lesson that this page rephrases
     contradicts: Annotated[tuple[Line, ...], Field(max_length=_MOST_WORDS)] = ()  # ids
     body: Words = ""
 
     @cached_property
     def mark(self) -> str:
-        """By which the same failure or thought is known again."""
+        """The signature by which the same failure or idea is recognised."""
         return self.signature or words.signature(f"{self.kind} {self.title}")
 
     @property
     def words(self) -> str:
-        """All that somebody said in it."""
+        """All text that somebody wrote in the page."""
         marks = (self.signature, self.same_as, *self.contradicts)
         return "\n".join((self.title, *marks, *self.keywords, self.fix, *self.commands, self.body))
 
     @property
     def remedy(self) -> str:
-        """One failure can have several fixes, each with its own luck, and several rules, each judged by itself."""
+        """The part that keeps several fixes or rules for one failure apart."""
         if self.kind == "rule_patch":
             return self.body.strip()
         return json.dumps([self.fix, *self.commands]) if self.kind == "failfix" else ""
@@ -100,7 +100,7 @@ class Page(BaseModel):
 
 
 class Sighting(BaseModel):
-    """One time that a lesson was met, or its fix tried. Never changed once it is written."""
+    """One occurrence of a lesson, or one trial of its fix. Never changed once written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -113,7 +113,7 @@ class Sighting(BaseModel):
     level: Level = "L0"
     refs: tuple[str, ...] = ()
     note: Words = ""
-    name: str = ""  # what a page of the gates calls it: D001
+    name: str = ""  # its name on a page of the gates, such as D001
     times: Annotated[int, Field(ge=1, le=1_000_000)] = 1
 
     @property
@@ -122,11 +122,15 @@ class Sighting(BaseModel):
 
 
 class Evidence(NamedTuple):
+    """The strength of the evidence, and references to it."""
+
     level: Level = "L0"
     refs: tuple[str, ...] = ()
 
 
 class Source(NamedTuple):
+    """The run, step and ticket a lesson comes from."""
+
     run: str = ""
     step: str = ""
     ticket: str = ""
@@ -134,7 +138,7 @@ class Source(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """All that is known of it, as it is shown, searched and exported."""
+    """Everything known about a lesson, as it is displayed, searched and exported."""
 
     id: str
     kind: Kind
@@ -156,20 +160,22 @@ class Lesson:
     impact: bool
     reusable: bool
     name: str
-    aliases: tuple[str, ...]  # ids and signatures it is known by as well
+    aliases: tuple[str, ...]  # further ids and signatures
     contradicts: tuple[str, ...]
     notes: tuple[str, ...]  # other wordings, reasons
     runs: tuple[str, ...]
     files: tuple[str, ...]
 
     def record(self) -> dict[str, Any]:
-        plain = {one.name: getattr(self, one.name) for one in fields(self)}
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}
         return {**plain, "evidence": self.evidence._asdict(), "source": self.source._asdict()}
 
 
 def of_record(record: dict[str, Any]) -> Lesson:
-    """Back from what `record` gave, by way of JSON."""
-    given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in record.items()}
-    given["evidence"] = Evidence(record["evidence"]["level"], tuple(record["evidence"]["refs"]))
-    given["source"] = Source(**record["source"])
-    return Lesson(**given)
+    """Build a Lesson from the JSON form of `record`."""
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
+    }
+    values["evidence"] = Evidence(record["evidence"]["level"], tuple(record["evidence"]["refs"]))
+    values["source"] = Source(**record["source"])
+    return Lesson(**values)

@@ -1,4 +1,4 @@
-"""The room's front: lessons kept, found, merged and retired on a shelf, whatever the index is up to."""
+"""Save, find, merge and retire lessons, whatever the state of the index."""
 
 from __future__ import annotations
 
@@ -17,18 +17,22 @@ LIVING = tuple(status for status in STATUSES if status != "retired")
 
 
 class Library(NamedTuple):
+    """All lessons of a scope, and the faults of its files."""
+
     lessons: tuple[Lesson, ...]
-    faults: tuple[Fault, ...]  # of files that are damaged; the others work
+    faults: tuple[Fault, ...]  # of damaged files; the others are usable
 
 
 class Draft(NamedTuple):
-    """A lesson as somebody brings it, with the sighting that it comes from."""
+    """A new lesson with the sighting it comes from."""
 
     page: Page
     sighting: Sighting
 
 
 class Kept(NamedTuple):
+    """The id of a saved lesson, and whether it is new."""
+
     id: str
     is_new: bool
 
@@ -41,125 +45,125 @@ def read(shelf: Shelf) -> Library:
         return Library((), ())
     from reflectloop.knowledge import index  # noqa: PLC0415 - it brings sqlite3
 
-    def all_of_it(found: index.Index) -> Library:
-        found.refresh(shelf)
-        return Library(tuple(found.lessons()), tuple(found.faults()))
+    def load(opened: index.Index) -> Library:
+        opened.refresh(shelf)
+        return Library(tuple(opened.lessons()), tuple(opened.faults()))
 
-    return index.ask(shelf, all_of_it)
+    return index.ask(shelf, load)
 
 
 def stock(shelf: Shelf) -> Stock:
     from reflectloop.knowledge import index  # noqa: PLC0415
 
-    def everything(found: index.Index) -> Stock:
-        found.refresh(shelf)
-        return found.stock()
+    def load(opened: index.Index) -> Stock:
+        opened.refresh(shelf)
+        return opened.stock()
 
-    return index.ask(shelf, everything)
+    return index.ask(shelf, load)
 
 
 def search(
     shelf: Shelf, query: str, *, kinds: Sequence[str] = KINDS, statuses: Sequence[str] = LIVING, limit: int = 20
 ) -> list[Lesson]:
-    """The best first. What is found is as its file says now."""
+    """Return the best matches first, as their files are now."""
     from reflectloop.knowledge import index  # noqa: PLC0415
 
     wanted = index.Wanted(query, kinds, statuses, limit)
 
-    def best(found: index.Index) -> list[Lesson]:
-        if not found.is_current(shelf):
-            found.refresh(shelf)
-        hits = found.search(wanted)
-        if found.unchanged(shelf, hits):
+    def query_index(opened: index.Index) -> list[Lesson]:
+        if not opened.is_current(shelf):
+            opened.refresh(shelf)
+        hits = opened.search(wanted)
+        if opened.unchanged(shelf, hits):
             return hits
-        found.refresh(shelf)
-        return found.search(wanted)
+        opened.refresh(shelf)
+        return opened.search(wanted)
 
-    return index.ask(shelf, best)
+    return index.ask(shelf, query_index)
 
 
 def by_mark(shelf: Shelf, mark: str) -> list[Lesson]:
-    """Those known by this id or signature."""
+    """Return the lessons with this id or signature."""
     from reflectloop.knowledge import index  # noqa: PLC0415
 
-    def named(found: index.Index) -> list[Lesson]:
-        if not found.is_current(shelf):
-            found.refresh(shelf)
-        return found.named(mark)
+    def query_index(opened: index.Index) -> list[Lesson]:
+        if not opened.is_current(shelf):
+            opened.refresh(shelf)
+        return opened.named(mark)
 
-    return index.ask(shelf, named)
+    return index.ask(shelf, query_index)
 
 
 def pick(lessons: Iterable[Lesson], name: str) -> Lesson:
-    """By its id or the beginning of it, or its whole title."""
+    """Return the lesson with this id, the beginning of its id, or its full title."""
     wanted = name if name.startswith("L-") else f"L-{name}"
     usable = len(wanted) > len("L-")
     every = list(lessons)
-    whole = [one for one in every if name in (one.id, one.title, *one.aliases)]
-    found = whole or [one for one in every if usable and one.id.startswith(wanted)]
-    if len({one.id for one in found}) > 1:  # the same in two scopes is the project's
-        raise InvalidInput(f"{name!r} fits {len(found)} lessons", next_step="name it by its whole id")
-    if not found:
+    exact = [lesson for lesson in every if name in (lesson.id, lesson.title, *lesson.aliases)]
+    matches = exact or [lesson for lesson in every if usable and lesson.id.startswith(wanted)]
+    if len({lesson.id for lesson in matches}) > 1:  # if it exists in both scopes, the project's is used
+        raise InvalidInput(f"{name!r} matches {len(matches)} lessons", next_step="use its full id")
+    if not matches:
         raise NothingToDo(f"there is no lesson {name!r}", next_step="reflectloop lessons list --all")
-    return found[0]
+    return matches[0]
 
 
-# Keeping ----------------------------------------------------------------------------------------------------------
+# Saving -----------------------------------------------------------------------------------------------------------
 
 
 def keep(shelf: Shelf, drafts: Sequence[Draft], sitting: str) -> list[Kept]:
-    """Write down what is new, and count what was known. All of it is looked at for secrets before any is written."""
-    _refuse_odd(sitting)
+    """Save new lessons and count known ones; everything is checked for secrets before anything is written."""
+    _check_session_id(sitting)
     for page, sighting in drafts:
         shelves.refuse_secret(page.words, f"the lesson {page.title!r}")
-        shelves.refuse_secret(sighting.words, f"what was seen of {page.title!r}")
+        shelves.refuse_secret(sighting.words, f"a sighting of {page.title!r}")
     with shelves.writing(shelf, "lessons"):
         known = _known(shelf, [page for page, _ in drafts])
-        kept: list[Kept] = []
-        seen: list[Sighting] = []
+        saved: list[Kept] = []
+        sightings: list[Sighting] = []
         for page, sighting in drafts:
             old = known.get(page.id) or known.get(page.heading)
             if old is None:
                 shelves.put(shelf, page)
             note = page.body if old and page.body not in ("", old.body, *old.notes) and not sighting.note else ""
             changes = {"lesson": old.id if old else page.id, **({"note": note} if note else {})}
-            seen.append(sighting.model_copy(update=changes))
-            kept.append(Kept(str(changes["lesson"]), old is None and page.id not in {one.id for one in kept}))
-        shelves.note(shelf, sitting, seen)
-    return kept
+            sightings.append(sighting.model_copy(update=changes))
+            saved.append(Kept(str(changes["lesson"]), old is None and page.id not in {item.id for item in saved}))
+        shelves.note(shelf, sitting, sightings)
+    return saved
 
 
 def _known(shelf: Shelf, drafts: Sequence[Page]) -> dict[object, Lesson]:
-    """Which of these are known already, by what tells that a page is one of a lesson's."""
+    """Return the lessons that these pages already belong to, by id and heading."""
     if not shelf.folder.is_dir():
         return {}
     from reflectloop.knowledge import index  # noqa: PLC0415
 
-    def those(found: index.Index) -> dict[object, Lesson]:
-        found.refresh(shelf)
-        met = [(page, found.same(page)) for page in drafts]
-        return {key: one for page, one in met if one for key in (page.id, page.heading)}
+    def look_up(opened: index.Index) -> dict[object, Lesson]:
+        opened.refresh(shelf)
+        matches = [(page, opened.same(page)) for page in drafts]
+        return {key: lesson for page, lesson in matches if lesson for key in (page.id, page.heading)}
 
-    return index.ask(shelf, those)
+    return index.ask(shelf, look_up)
 
 
-def _refuse_odd(sitting: str) -> None:
+def _check_session_id(sitting: str) -> None:
     if not re.fullmatch(r"[\w][\w.-]{0,99}", sitting):
-        raise InvalidInput(f"{sitting!r} cannot be the name of a sitting")
+        raise InvalidInput(f"{sitting!r} is not a valid session id")
 
 
 def take_in(shelf: Shelf, incoming: Incoming, sitting: str) -> int:
-    """Pages and sightings as they are: they become one with those here as they do after a merge of git."""
-    _refuse_odd(sitting)
+    """Import pages and sightings unchanged; they combine with existing ones as after a git merge."""
+    _check_session_id(sitting)
     for page in incoming.pages:
         shelves.refuse_secret(page.words, f"the lesson {page.title!r}")
-    for one in incoming.sightings:
-        shelves.refuse_secret(one.words, f"what was seen of {one.lesson}")
+    for sighting in incoming.sightings:
+        shelves.refuse_secret(sighting.words, f"a sighting of {sighting.lesson}")
     with shelves.writing(shelf, "lessons import"):
-        held = stock(shelf)
-        before, seen = {pages.name(page) for page in held.pages.values()}, set(held.sightings)
+        existing = stock(shelf)
+        before, known = {pages.name(page) for page in existing.pages.values()}, set(existing.sightings)
         new = {pages.name(page): page for page in incoming.pages}
-        fresh = dict.fromkeys(one for one in incoming.sightings if one not in seen)
+        fresh = dict.fromkeys(sighting for sighting in incoming.sightings if sighting not in known)
         shelves.note(shelf, sitting, list(fresh))
         for name in new.keys() - before:
             shelves.put(shelf, new[name])
@@ -167,7 +171,7 @@ def take_in(shelf: Shelf, incoming: Incoming, sitting: str) -> int:
 
 
 def merge(shelf: Shelf, into: Lesson, others: Sequence[Lesson]) -> None:
-    """From now on these are other wordings of one: their sightings count for it, their words stay as notes."""
+    """Make these lessons other wordings of one: their sightings count for it, and their text becomes notes."""
     with shelves.writing(shelf, "lessons merge"):
         for other in others:
             if other.kind != into.kind:
@@ -177,8 +181,8 @@ def merge(shelf: Shelf, into: Lesson, others: Sequence[Lesson]) -> None:
 
 
 def settle(shelf: Shelf, lesson: Lesson, status: Literal["active", "retired"], why: Sighting, sitting: str) -> None:
-    """A person's word on it. What is retired is kept and found with --all, and advises nobody any more."""
-    _refuse_odd(sitting)
+    """Set the status decided by a person. A retired lesson is found with --all, but no longer advises."""
+    _check_session_id(sitting)
     shelves.refuse_secret(why.note, "the reason")
     with shelves.writing(shelf, "lessons"):
         for name in lesson.files:

@@ -1,4 +1,4 @@
-"""A page as a file: front matter that people review, and the body quoted, since it is data and no instruction."""
+"""A page as a file: front matter for review, and a quoted body, since it is data and not an instruction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"[a-z_]+\Z")
 
 
 class Damaged(Exception):
-    """A file that is no page; every fault with its line."""
+    """Raised for a file that is not a valid page, with every fault and its line."""
 
     def __init__(self, *faults: Fault) -> None:
         self.faults = faults
@@ -32,7 +32,7 @@ class Damaged(Exception):
 
 
 def text(page: Page) -> str:
-    """The same page gives the same bytes wherever it is written."""
+    """Return the file content of a page; the same page always gives the same bytes."""
     filled = page.model_dump(mode="json", exclude_defaults=True)
     head = [f"{name}: {_value(filled[name])}" for name in _FIELDS if name in filled]
     body = [f"> {line}".rstrip() for line in page.body.splitlines()]
@@ -40,23 +40,23 @@ def text(page: Page) -> str:
 
 
 def _value(value: object) -> str:
-    """JSON is YAML; a plain word needs no quotes."""
+    """Return a value as JSON, which is valid YAML; a plain word needs no quotes."""
     if isinstance(value, str) and _PLAIN.match(value) and value not in ("true", "false", "null"):
         return value
     return json.dumps(value, ensure_ascii=True)
 
 
 def name(page: Page) -> str:
-    """By its content: two that differ never meet in one file, so git merges them; two that do not are one."""
+    """Return a file name that depends on the content, so that different pages never conflict in a git merge."""
     return f"{page.kind}/{words.slug(page.title)}-{words.digest(text(page))[:8]}.md"
 
 
 def with_field(old: str, field: str, value: str) -> str:
-    """The file with one field set; whatever else a person wrote there stays."""
+    """Return the file with one field set, keeping everything else a person wrote."""
     head, *lines = old.splitlines(keepends=True)
     end = next(at for at, line in enumerate(lines) if line.rstrip() == _FENCE)
-    kept = [line for line in lines[:end] if not line.startswith(f"{field}:")]
-    return "".join([head, *kept, f"{field}: {_value(value)}\n", *lines[end:]])
+    others = [line for line in lines[:end] if not line.startswith(f"{field}:")]
+    return "".join([head, *others, f"{field}: {_value(value)}\n", *lines[end:]])
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
@@ -68,6 +68,7 @@ class _Parts(NamedTuple):
 
 
 def read(raw: bytes) -> Page:
+    """Parse a page, or raise Damaged."""
     parts = _split(raw)
     quick = _quick(parts.head)
     document = strict_yaml.Document(quick) if quick is not None else _parsed(parts.head)
@@ -76,7 +77,7 @@ def read(raw: bytes) -> Page:
     if not isinstance(document.value, dict):
         raise Damaged(_fault("", 2, "the front matter must be a mapping"))
     if "body" in document.value:
-        raise Damaged(_fault("body", _line(document, ("body",)), "the body stands below the front matter"))
+        raise Damaged(_fault("body", _line(document, ("body",)), "the body belongs below the front matter"))
     try:
         return Page.model_validate({**document.value, "body": _unquoted(parts.body)})
     except ValidationError as fault:
@@ -86,11 +87,11 @@ def read(raw: bytes) -> Page:
 
 def _split(raw: bytes) -> _Parts:
     if len(raw) > _LONGEST:
-        raise Damaged(_fault("", None, "a lesson has at most 1 MB, and this file has more"))
+        raise Damaged(_fault("", None, "a lesson may have at most 1 MB, and this file is larger"))
     try:
         lines = raw.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as fault:
-        raise Damaged(_fault("", raw.count(b"\n", 0, fault.start) + 1, "this is no UTF-8 text")) from fault
+        raise Damaged(_fault("", raw.count(b"\n", 0, fault.start) + 1, "this is not UTF-8 text")) from fault
     if not lines or lines[0].rstrip() != _FENCE:
         raise Damaged(_fault("", 1, "a lesson begins with '---' and its front matter"))
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() == _FENCE), None)
@@ -100,7 +101,7 @@ def _split(raw: bytes) -> _Parts:
 
 
 def _quick(head: list[str]) -> strict_yaml.Value:
-    """The form we write ourselves, a JSON value or a word a line; None where it is any other YAML."""
+    """Parse the form the engine writes, a JSON value or a word per line; return None for any other YAML."""
     out: dict[str, strict_yaml.Value] = {}
     for line in head:
         field, colon, value = line.partition(": ")
@@ -117,13 +118,13 @@ def _parsed(head: list[str]) -> strict_yaml.Document:
     try:
         return strict_yaml.parse("\n".join(head).encode())
     except strict_yaml.Refused as refused:
-        last = min(refused.fault.line or 1, len(head))  # what has no end is missed on the line after
+        last = min(refused.fault.line or 1, len(head))  # an unterminated value is reported on the following line
         raise Damaged(_moved(refused.fault._replace(line=last))) from refused
 
 
 def _unquoted(lines: list[str]) -> str:
-    said = [line for line in lines if line.strip()]
-    if said and all(line.startswith(">") for line in said):
+    filled = [line for line in lines if line.strip()]
+    if filled and all(line.startswith(">") for line in filled):
         lines = [line.removeprefix(">").removeprefix(" ") for line in lines]
     return "\n".join(lines).strip("\n")
 
@@ -134,13 +135,13 @@ def _wrong(fault: ValidationError, document: strict_yaml.Document) -> list[Fault
         place = tuple(error["loc"])
         known = f"unknown field; known are {', '.join(_FIELDS)}"
         unknown = error["type"] == "extra_forbidden"
-        words_ = known if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
-        out.append(_fault(strict_yaml.dotted(place), _line(document, place), words_))
+        message = known if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+        out.append(_fault(strict_yaml.dotted(place), _line(document, place), message))
     return out
 
 
 def _line(document: strict_yaml.Document, place: strict_yaml.Path) -> int:
-    return (document.line(place) or 1) + 1  # the line of '---' comes before
+    return (document.line(place) or 1) + 1  # plus the line of '---'
 
 
 def _moved(fault: Fault) -> Fault:

@@ -1,6 +1,6 @@
-"""The tables of the index, and what is asked of them, as SQL."""
+"""The tables of the index and its queries, as SQL."""
 
-VERSION = 3  # of the tables and of what `fold` and `words` put into them
+VERSION = 3  # of the tables and of the data that `fold` and `words` produce
 TABLES = """
     CREATE TABLE folder (name TEXT PRIMARY KEY, stamp TEXT NOT NULL);
     CREATE TABLE file (name TEXT PRIMARY KEY, stamp TEXT NOT NULL, page TEXT NOT NULL, faults TEXT NOT NULL);
@@ -24,12 +24,12 @@ TABLES = """
 WORDS = (
     'CREATE VIRTUAL TABLE words USING fts5 (title, keywords, body, tokenize = "porter unicode61 remove_diacritics 2");'
 )
-NO_FTS5 = "CREATE TABLE words (title TEXT, keywords TEXT, body TEXT);"  # then every row is looked at
+NO_FTS5 = "CREATE TABLE words (title TEXT, keywords TEXT, body TEXT);"  # every row is then scanned
 CHOSEN = "kind IN (SELECT value FROM json_each(?)) AND status IN (SELECT value FROM json_each(?))"
 FOUND = f"""
     SELECT record, status, against FROM words JOIN lesson ON lesson.number = words.rowid
     WHERE words MATCH ? AND {CHOSEN} ORDER BY bm25(words, 8, 5, 1), id LIMIT ?
-"""  # noqa: S608 - no text of anybody's is put in
+"""  # noqa: S608 - no outside text is inserted
 ALL_WORDS = f"""
     SELECT words.rowid, title, keywords, body FROM words JOIN lesson ON lesson.number = words.rowid
     WHERE {CHOSEN} ORDER BY id

@@ -1,4 +1,4 @@
-"""Where the lessons of a scope lie: a page a file, the sightings of a sitting a file, one writer at a time."""
+"""The lesson files of a scope: one file per page, one file of sightings per session, one writer at a time."""
 
 from __future__ import annotations
 
@@ -19,36 +19,41 @@ from reflectloop.world import beneath, clock, files, trees
 
 SIGHTINGS = "sightings"
 _FOLDERS = (*KINDS, SIGHTINGS)
-_LONGEST = 64 << 20  # of a file of sightings
-_PATIENCE_S, _PAUSE_S = 10.0, 0.02
+_LONGEST = 64 << 20  # bytes of a sightings file
+_TIMEOUT_S, _PAUSE_S = 10.0, 0.02
 
 
 class Shelf(NamedTuple):
-    folder: Path  # the truth
+    """The folders of one lesson scope."""
+
+    folder: Path  # the source of truth
     desk: Path  # index and lock; may be deleted
     scope: Scope = "project"
 
 
 class Entry(NamedTuple):
-    """A file, and by what it is seen that it changed."""
+    """A file, and a stamp that changes with it."""
 
     name: str
     stamp: str
 
 
 class Content(NamedTuple):
-    """What a file says; of a damaged one what can be read of it, and what is wrong."""
+    """The content of a file; for a damaged one the readable part and its faults."""
 
     page: Page | None = None
     sightings: tuple[Sighting, ...] = ()
     faults: tuple[Fault, ...] = ()
 
 
-# Looking ----------------------------------------------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------------------------------------------
 
 
 def folder_stamps(shelf: Shelf, now_ns: int) -> dict[str, str]:
-    """When a name last came or went, by folder; empty where that was just now, since more may come in the same tick."""
+    """Return when a file was last added or removed, per folder.
+
+    The stamp is empty if that was just now, since more files may follow within the same clock tick.
+    """
     out = {}
     for folder in _FOLDERS:
         with contextlib.suppress(OSError):
@@ -65,12 +70,12 @@ def _entries(top: Path, folder: str) -> Iterator[Entry]:
     ending = ".jsonl" if folder == SIGHTINGS else ".md"
     if (top / folder).is_symlink():
         return
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(top / folder) as found:
-        for one in found:
-            # A link would show what lies outside as a lesson.
-            if one.name.endswith(ending) and not one.name.startswith(".") and one.is_file(follow_symlinks=False):
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(top / folder) as listing:
+        for item in listing:
+            # A link could present an outside file as a lesson.
+            if item.name.endswith(ending) and not item.name.startswith(".") and item.is_file(follow_symlinks=False):
                 with contextlib.suppress(FileNotFoundError):
-                    yield Entry(f"{folder}/{one.name}", _stamp(one.stat(follow_symlinks=False)))
+                    yield Entry(f"{folder}/{item.name}", _stamp(item.stat(follow_symlinks=False)))
 
 
 def _stamp(status: os.stat_result) -> str:
@@ -78,7 +83,7 @@ def _stamp(status: os.stat_result) -> str:
 
 
 def stamp(shelf: Shelf, name: str) -> str:
-    """Empty where the file is gone."""
+    """Return the file's stamp, or "" if it does not exist."""
     try:
         return _stamp((shelf.folder / name).lstat())
     except OSError:
@@ -105,16 +110,16 @@ def _named(name: str, fault: Fault) -> Fault:
 
 
 def _sightings(name: str, raw: bytes) -> Content:
-    found, faults = [], []
-    for number, line in enumerate(raw.split(b"\n")[:-1], 1):  # a torn last line is what a crash leaves
+    sightings, faults = [], []
+    for number, line in enumerate(raw.split(b"\n")[:-1], 1):  # a crash may leave an incomplete last line
         if not line.strip():
             continue
         try:
-            found.append(Sighting.model_validate_json(line))
+            sightings.append(Sighting.model_validate_json(line))
         except ValidationError as fault:
-            said = fault.errors()[0]["msg"]
-            faults.append(Fault(name, number, f"no sighting: {said}", InvalidInput.code))
-    return Content(sightings=tuple(found), faults=tuple(faults))
+            message = fault.errors()[0]["msg"]
+            faults.append(Fault(name, number, f"not a sighting: {message}", InvalidInput.code))
+    return Content(sightings=tuple(sightings), faults=tuple(faults))
 
 
 # Writing ----------------------------------------------------------------------------------------------------------
@@ -122,21 +127,22 @@ def _sightings(name: str, raw: bytes) -> Content:
 
 @contextlib.contextmanager
 def writing(shelf: Shelf, purpose: str) -> Iterator[None]:
-    """One writer at a time; another is waited for, for a while."""
-    until = clock.monotonic() + _PATIENCE_S
-    with contextlib.ExitStack() as held:
+    """Lock the lessons for writing, waiting a while for another writer."""
+    until = clock.monotonic() + _TIMEOUT_S
+    with contextlib.ExitStack() as stack:
         while True:
             try:
-                held.enter_context(lock.hold(shelf.desk, purpose))
+                stack.enter_context(lock.hold(shelf.desk, purpose))
                 break
             except Locked as busy:
                 if clock.monotonic() > until:
-                    raise Locked(f"the lessons are being written: {lock.owner(shelf.desk / 'lock')}") from busy
+                    raise Locked(f"another process is writing the lessons: {lock.owner(shelf.desk / 'lock')}") from busy
                 clock.wait(_PAUSE_S)
         yield
 
 
 def put(shelf: Shelf, page: Page) -> str:
+    """Write a page to its file, and return the file's name."""
     name = pages.name(page)
     _refuse_link(shelf, page.kind)
     files.write_atomic(shelf.folder / name, pages.text(page))
@@ -144,6 +150,7 @@ def put(shelf: Shelf, page: Page) -> str:
 
 
 def amend(shelf: Shelf, name: str, field: str, value: str) -> None:
+    """Set one field of a page's file, or raise InvalidInput if the result would not be valid."""
     path = shelf.folder / name
     new = pages.with_field(beneath.read_path(path, _LONGEST, within=shelf.folder).decode(), field, value)
     try:
@@ -156,10 +163,10 @@ def amend(shelf: Shelf, name: str, field: str, value: str) -> None:
 
 
 def note(shelf: Shelf, sitting: str, sightings: Sequence[Sighting]) -> None:
-    """In a file of this sitting's own: no other branch has one of that name, so nothing is there to conflict."""
+    """Append sightings to this session's file; no other branch has that file, so git merges never conflict."""
     if not sightings:
         return
-    lines = "".join(one.model_dump_json(exclude_defaults=True) + "\n" for one in sightings)
+    lines = "".join(sighting.model_dump_json(exclude_defaults=True) + "\n" for sighting in sightings)
     _refuse_link(shelf, SIGHTINGS)
     path = shelf.folder / SIGHTINGS / f"{sitting}.jsonl"
     before = beneath.read_path(path, _LONGEST, within=shelf.folder) if path.exists() else b""
@@ -167,16 +174,16 @@ def note(shelf: Shelf, sitting: str, sightings: Sequence[Sighting]) -> None:
 
 
 def _refuse_link(shelf: Shelf, folder: str) -> None:
-    """A repository can bring a link along; what is written through it would land where it leads."""
+    """Raise InvalidInput if the folder is a link, which could lead the writer outside the project."""
     if (shelf.folder / folder).is_symlink():
-        raise InvalidInput(f"{shelf.folder / folder} is a link", next_step="look at it and remove it")
+        raise InvalidInput(f"{shelf.folder / folder} is a link", next_step="inspect it and remove it")
 
 
 def refuse_secret(text: str, what: str) -> None:
-    """Lessons are committed and shown to agents: nothing that may be a secret is kept in one."""
-    for one in secrets.current().scan(text.encode("utf-8", "replace")):
-        found = f"{one.rule}, fingerprint {one.fingerprint}"
+    """Raise SecretLeak if the text may contain a secret, since lessons are committed and shown to agents."""
+    for match in secrets.current().scan(text.encode("utf-8", "replace")):
+        description = f"{match.rule}, fingerprint {match.fingerprint}"
         raise SecretLeak(
-            f"{secrets.current().redact(what)} holds what looks like a secret ({found}); it was not kept",
-            next_step="say it without the secret",
+            f"{secrets.current().redact(what)} contains what looks like a secret ({description}); it was not saved",
+            next_step="write it without the secret",
         )
