@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import time
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import landlock
 from reflectloop.world.git import Git
 from reflectloop.world.shield import raise_shield
-from support import Repo
+from support import PROGRAM, Repo
 from test_box import without_bubblewrap
 
 ACL = """
@@ -156,3 +157,50 @@ def test_attributes_that_lead_to_a_pipe_do_not_hold_a_run_up(repo: Repo) -> None
     (repo.path / ".gitattributes").symlink_to("../pipe")
     repo.commit("a link")
     assert repo.run("run", repo.steps("echo x > y")).code == 0
+
+
+def drop(repo: Repo, name: str) -> None:
+    """Take an object out of the repository, as a broken disk does."""
+    found = repo.git("rev-parse", name).strip()
+    (repo.path / ".git" / "objects" / found[:2] / found[2:]).unlink()
+
+
+@pytest.mark.parametrize(("name", "code"), [("HEAD^{tree}", 20), ("v1", 20), ("HEAD", 16)])
+def test_a_repository_that_lost_an_object_is_refused_with_the_way_to_look(repo: Repo, name: str, code: int) -> None:
+    repo.git("tag", "-a", "v1", "-m", "one")
+    repo.git("tag", "-a", "v2", "v1", "-m", "two")
+    drop(repo, name)
+    answer = repo.run("run", "--json", repo.steps("true"))
+    assert answer.code == code, answer.stdout
+    assert answer.envelope["next"] == "git fsck"
+
+
+@pytest.fixture
+def powerless() -> list[str]:
+    """What to put before a command for which modes count, as they do for everybody but root."""
+    wrapper = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    if wrapper and subprocess.run([*wrapper, "true"], check=False).returncode:
+        pytest.skip("root may do everything, and this machine does not let it give that up (setpriv)")
+    return wrapper
+
+
+def run_by(wrapper: list[str], repo: Repo, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*wrapper, *PROGRAM, *words], cwd=repo.path, capture_output=True, text=True, check=False)
+
+
+def test_a_workspace_that_a_step_shut_fails_the_step(repo: Repo, powerless: list[str]) -> None:
+    done = run_by(powerless, repo, "run", "--json", repo.steps("chmod 000 ."))
+    assert done.returncode == 30, done.stdout + done.stderr
+    assert "left the workspace unreadable" in done.stdout
+
+
+def test_apply_says_that_our_folder_cannot_be_written(repo: Repo, powerless: list[str]) -> None:
+    assert run_by(powerless, repo, "run", repo.steps("echo x > y")).returncode == 0
+    own = repo.path / ".reflectloop"
+    own.chmod(0o555)
+    try:
+        done = run_by(powerless, repo, "apply", "--yes")
+    finally:
+        own.chmod(0o755)
+    assert done.returncode == 52, done.stderr
+    assert ".reflectloop" in done.stderr

@@ -131,6 +131,11 @@ def open_at(start: Path, mode: Mode = "auto") -> Project:
     except GitFailed as fault:
         if mode == "copy":
             return Project(root, "copy", answers[0], None, None, *places)
+        named = git.attempt("rev-parse", "--verify", "--quiet", "HEAD").stdout.decode().strip()
+        if named:
+            raise UnsupportedRepository(
+                f"the commit {named} that HEAD names cannot be read in {root}", next_step="git fsck"
+            ) from fault
         raise UnsupportedRepository(
             f"{root} has no commit yet", next_step="git add -A && git commit -m 'first commit'"
         ) from fault

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,7 +60,18 @@ def take(project: Project, store: Store, scratch: Path) -> Snapshot:
         index.unlink(missing_ok=True)
         if shield:
             shield.close()
-    return _of_git(project, store, recorded, links)
+    with _whole_repository():
+        return _of_git(project, store, recorded, links)
+
+
+@contextlib.contextmanager
+def _whole_repository() -> Iterator[None]:
+    """Turn "an object is missing" into an error that says how to find out which."""
+    try:
+        yield
+    except GitFailed as fault:
+        said = fault.said.splitlines()[0] if fault.said else "no reason given"
+        raise SandboxCreateFailed(f"git cannot read the repository: {said}", next_step="git fsck") from fault
 
 
 def _of_git(project: Project, store: Store, recorded: Recorded, links: list[str]) -> Snapshot:
@@ -108,16 +121,14 @@ def _is_special(entry: os.DirEntry[str]) -> bool:
 
 def _seed_index(project: Project, source: Git, index: Path) -> None:
     assert project.head  # noqa: S101
-    try:
-        if project.index and project.index.exists():
-            # The user's own index knows what is unchanged; without it every file would be hashed.
-            # With its times: git distrusts entries that are as young as the index itself, and must go on doing so.
-            with files.room_for("a temporary index", index.parent):
-                shutil.copy2(project.index, index)
-        else:
+    if project.index and project.index.exists():
+        # The user's own index knows what is unchanged; without it every file would be hashed.
+        # With its times: git distrusts entries that are as young as the index itself, and must go on doing so.
+        with files.room_for("a temporary index", index.parent):
+            shutil.copy2(project.index, index)
+    else:
+        with _whole_repository():
             source.run("read-tree", project.head)
-    except GitFailed as fault:
-        raise SandboxCreateFailed(f"git cannot read the repository: {fault.said}", next_step="git fsck") from fault
 
 
 def _drop_kept_out(source: Git) -> None:

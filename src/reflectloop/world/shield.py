@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.world import bubblewrap, clock, tools, trees
+from reflectloop.world import bubblewrap, clock, files, tools, trees
 from reflectloop.world.process import Captured, Conversation
 
 _PATIENCE_S = 5.0  # before asking whether a call is slow or will never end
@@ -35,7 +35,8 @@ def _stuck_on(root: Path) -> str | None:
 
 class Shield:
     def __init__(self, writable: Path) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
+        with files.room_for("what git is given to work with", writable):
+            self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
         self._lock = threading.Lock()  # one conversation, several threads
         wall = bubblewrap.read_only_but(writable)
         self._shell = Conversation([*wall, tools.need("sh")], env={"PATH": tools.search_path()})
