@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from reflectloop.reflect.report import ToolReport
 from reflectloop.reflect.retrying import delay_of, retry_after
 from reflectloop.reflect.tools import Answered, Failed, Hands, ToolError, Ways, safe_call
 from reflectloop.secrets.samples import filled
-from support import Repo
+from support import Repo, reflectloop
 
 NOW = datetime(2026, 2, 21, 10, 45, tzinfo=UTC)
 ARXIV = "mcp__arxiv-mcp-server__search_papers"
@@ -272,7 +273,6 @@ def test_call_says_why_a_command_failed_and_what_to_do(repo: Repo) -> None:
 
 def test_the_documents_example_of_safe_call_runs(capsys: pytest.CaptureFixture[str]) -> None:
     import re
-    from pathlib import Path
 
     text = (Path(__file__).parent.parent / "docs" / "diagnosis.md").read_text()
     (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
@@ -295,7 +295,7 @@ def test_what_only_a_person_may_let_run_is_not_called(
         raise AssertionError
 
     with pytest.raises(ReflectloopError) as refused:
-        calling.call(calling.Order(command, fallbacks), repo.path, show=never, tell=never)
+        calling.call(calling.Order(command, fallbacks, on_host=True), repo.path, show=never, tell=never)
     assert refused.value.code == code
     assert "[policy] allow" in refused.value.next_step
 
@@ -308,7 +308,7 @@ def quiet(_: object, __: object = None) -> None:
 
 
 def tool(repo: Repo, name: str, text: str) -> str:
-    path = repo.path.parent / name
+    path = repo.path / name
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     return str(path)
@@ -329,7 +329,7 @@ def test_a_tool_that_failed_too_often_is_left_alone_by_the_next_process_too(repo
 
 def test_what_goes_well_leaves_no_breaker_behind(repo: Repo) -> None:
     calling.call(calling.Order((tool(repo, "fetch", "true"),)), repo.path, show=quiet, tell=quiet)
-    assert not (repo.path / ".reflectloop").exists()
+    assert not (repo.path / ".reflectloop" / "cache").exists()
 
 
 @pytest.mark.parametrize("harm", ["", "{", "[1]", '{"x": 3}', '{"x": {"failures": 9}}'])
@@ -370,7 +370,7 @@ def test_a_command_that_says_nothing_is_not_told_to_have_a_trace(repo: Repo) -> 
 
 
 def test_a_refused_connection_is_tried_again(repo: Repo) -> None:
-    flag = repo.path.parent / "flag"
+    flag = "flag"  # in the copy, which all tries share
     text = f"[ -e {flag} ] || {{ touch {flag}; echo 'Connection refused' >&2; exit 1; }}; echo up"
     order = calling.Order((tool(repo, "fetch", text),), idempotent=True)
     told: list[ToolReport] = []
@@ -395,3 +395,71 @@ def test_a_secret_in_a_command_is_not_kept_with_its_breaker(repo: Repo, monkeypa
     kept = [path for path in (repo.path / ".reflectloop").rglob("*") if path.is_file()]
     assert any(path.name == "tools.json" for path in kept)
     assert not [path for path in kept if value.encode() in path.read_bytes()]
+
+
+# In the box -------------------------------------------------------------------------------------------------------
+
+REMOVALS = {
+    "plain": "rm -rf {data}",
+    "by a printed line": "printf 'rm -rf {data}' | sh",
+    "by make": "make -f - <<< 'a:; rm -rf {data}'",
+    "by sed": "echo x | sed '1e rm -rf {data}'",
+    "beside": "coproc rm -rf {data}; wait",
+    "by the engine's own folder": "rm -rf .reflectloop .git",
+}
+
+
+@pytest.mark.parametrize("how", REMOVALS)
+def test_a_call_removes_nothing_of_the_users(repo: Repo, how: str, tmp_path: Path) -> None:
+    data = tmp_path / "home" / "data"
+    data.mkdir()
+    before = repo.state()
+    repo.run("call", "--", "bash", "-c", REMOVALS[how].format(data=data))
+    assert data.is_dir()
+    assert repo.state() == before
+
+
+def test_what_a_call_changes_is_said_and_dropped(repo: Repo) -> None:
+    answer = repo.run("call", "--", "sh", "-c", "echo x >> README.md; echo y > new.txt; cat new.txt")
+    assert (answer.code, answer.stdout) == (0, "y\n")
+    assert "changed in its copy of the project, and dropped: README.md, new.txt" in answer.stderr
+    assert (repo.path / "README.md").read_text() == "# sample\n"
+    assert not (repo.path / "new.txt").exists()
+    assert repo.run("call", "--json", "--", "touch", "new.txt").json["data"]["changes"] == ["new.txt"]
+    assert repo.run("call", "--json", "--", "true").json["data"]["changes"] == []
+    assert repo.workspaces() == []
+
+
+def test_a_call_stands_in_the_folder_it_is_made_from_and_sees_files_as_they_are(repo: Repo) -> None:
+    repo.write("src/draft.txt", "not committed")
+    repo.write(".gitignore", "ignored/\n")
+    (repo.path / "ignored").mkdir()
+    answer = reflectloop(repo.path / "src", "call", "--", "cat", "draft.txt")
+    assert (answer.code, answer.stdout) == (0, "not committed")
+    refused = reflectloop(repo.path / "ignored", "call", "--json", "--", "true")
+    assert (refused.code, refused.envelope["error_code"]) == (12, "INVALID_INPUT")
+
+
+def test_on_the_host_a_call_sees_and_changes_what_its_user_does(repo: Repo, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("mine")
+    words = ("sh", "-c", f"cat {tmp_path}/mine.txt; touch made.txt")
+    assert repo.run("call", "--", *words).stdout == ""
+    assert repo.run("call", "--host", "--", *words).stdout == "mine"
+    assert (repo.path / "made.txt").exists()
+    assert repo.run("call", "--host", "--network", "host", "--", "true").code == 2
+
+
+@pytest.mark.parametrize("where", [(), ("--host",)])
+def test_a_call_hands_no_control_sequence_on(repo: Repo, where: tuple[str, ...]) -> None:
+    shown = "a\\033]0;title\\007b\\033[2Jc\\033[31md\\n"
+    answer = repo.run("call", *where, "--", "printf", shown)
+    assert (answer.code, answer.stdout) == (0, "abcd\n")
+
+
+def test_a_call_that_prints_a_secret_is_stopped_and_shows_nothing_of_it(repo: Repo) -> None:
+    key = filled("ghp_{alnum:36}", "a call in the box")
+    repo.write("print.sh", f"echo {key[:9]}''{key[9:]}\n")
+    answer = repo.run("call", "--fallback", "echo more", "--", "sh", "print.sh")
+    assert answer.code == 99
+    assert key not in answer.stdout + answer.stderr
+    assert "more" not in answer.stdout

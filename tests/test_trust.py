@@ -574,3 +574,26 @@ def test_a_commit_starts_no_filter_that_the_repositorys_config_names(repo: Repo,
     assert not (tmp_path / "tripped").exists()
     assert repo.git("status", "--porcelain") == ""
     assert (tmp_path / "tripped").exists(), "the trap works"
+
+
+# Words ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_password_in_an_address_given_as_a_plan_is_neither_shown_nor_kept(repo: Repo) -> None:
+    word = "qW7zR4" + "tY9uI2"
+    for words in (("run",), ("run", "--json"), ("run", "--dry-run"), ("plan", "check"), ("retry", "--reason", "x")):
+        answer = repo.run(*words, f"postgres://user:{word}@db.example/x")
+        assert answer.code == 10, words
+        assert word not in answer.stdout + answer.stderr
+    own = repo.path / ".reflectloop"
+    assert not [path for path in own.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
+
+
+def test_a_conflict_between_a_file_and_a_folder_names_the_file_as_its_user_knows_it(repo: Repo) -> None:
+    repo.write("d/x.txt", "a\n")
+    repo.commit("a folder")
+    assert repo.run("run", repo.steps("rm -r d; ln -s README.md d")).code == 0
+    repo.write("d/mine.txt", "mine\n")
+    answer = repo.run("apply", "--yes", "--json")
+    assert (answer.code, answer.envelope["missing_inputs"]) == (34, ["d"])
+    assert answer.envelope["message"] == "1 file(s) changed on both sides: d"

@@ -15,7 +15,10 @@ from reflectloop.flow.envelope import of_error
 from reflectloop.flow.failing import call as flow
 from reflectloop.reflect.report import ToolReport
 from reflectloop.reflect.tools import Failed
+from reflectloop.terms import Network
 from reflectloop.world import clock
+
+_NAMED = 5  # of many changed files
 
 
 @click.command(context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
@@ -34,6 +37,12 @@ from reflectloop.world import clock
     metavar="S",
     help="Seconds for each try.",
 )
+@click.option(
+    "--network",
+    type=click.Choice([network.value for network in Network]),
+    help="What it can reach from the box (default: as a step, at full nothing).",
+)
+@click.option("--host", "on_host", is_flag=True, help="Run it on this machine as it is, with your files and variables.")
 @common
 def call(
     command: tuple[str, ...],
@@ -41,21 +50,50 @@ def call(
     retries: int | None,
     fallbacks: tuple[str, ...],
     timeout_s: float,
+    network: str | None,
+    on_host: bool,
     project_dir: Path,
     as_json: bool,
     debug: bool,  # noqa: ARG001
 ) -> None:
     """Run a command; diagnose it when it fails, and try again or another way only where that is safe.
 
+    It runs in the box, in a copy of the project as it is now, and sees what a step sees. What it changes there
+    is said, and dropped with the copy; to keep changes, run a plan.
+
     \b
-    Example: reflectloop call --idempotent --fallback 'cat cached.json' -- curl -fsS https://example.com/x.json
+    Example: reflectloop call --network host --idempotent -- curl -fsS https://example.com/x.json
     """
-    order = flow.Order(command, tuple(_words(one) for one in fallbacks), idempotent, retries, timeout_s)
-    done = flow.call(order, project_dir, show=_drop if as_json else _show, tell=_drop_report if as_json else _tell)
+    if on_host and network:
+        raise click.UsageError("--network is for the box; leave it or --host out.")
+    order = flow.Order(
+        command,
+        tuple(_words(line) for line in fallbacks),
+        idempotent,
+        retries,
+        timeout_s,
+        on_host,
+        Network(network) if network else None,
+    )
+    shown, told = (_drop, _drop_report) if as_json else (_show, _tell)
+    done = flow.call(
+        order, project_dir, show=shown, tell=told, waits=lambda holder: say(f"waiting: {holder}", err=True)
+    )
+    if not as_json:
+        _tell_changes(done)
     if isinstance(done.outcome, Failed):
         sys.exit(_refuse(done, done.outcome, as_json=as_json))
     if as_json:
         render.answer("call", flow.as_data(done))
+
+
+def _tell_changes(done: flow.Done) -> None:
+    if done.changes is None:
+        say("what it changed in its copy of the project cannot be told; it was dropped", err=True)
+    elif done.changes:
+        names = [change.path for change in done.changes]
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        say(f"changed in its copy of the project, and dropped: {', '.join(names[:_NAMED])}{more}", err=True)
 
 
 def _words(line: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from reflectloop.flow import steer
 from reflectloop.flow.running import preview
 from reflectloop.flow.running.line import Nobody, Observer, Outcome, Request
 from reflectloop.flow.running.run import run as run_plan
-from reflectloop.plan.load import ASSUMED_TRACK
+from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode
 
@@ -89,6 +89,7 @@ def run(
     """
     if plan and plan_option:
         raise click.UsageError("Name the plan once: PLAN or --plan, not both.")
+    _refuse_address(plan or plan_option)
     request = dataclasses.replace(_request(options), plan=plan or plan_option, new_task=new_task)
     if dry_run:
         show_preview(preview.preview(request), as_json=as_json)
@@ -108,6 +109,7 @@ def retry(plan: Path | None, reason: str, as_json: bool, events: bool, **options
     \b
     Example: reflectloop retry --reason "the database is up again"
     """
+    _refuse_address(plan)
     if plan and not plan.exists() and steer.has_step(options["project_dir"], str(plan)):
         steer.again(options["project_dir"], str(plan), "retry", _reason(reason))
         request = dataclasses.replace(_request(options), resume=True)
@@ -163,6 +165,12 @@ def route(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG00
     say(f"next: {found.command}")
     if found.then:
         say(f"then: {found.then}")
+
+
+def _refuse_address(plan: Path | None) -> None:
+    """Before a run begins: its records would name the address, with the password in it."""
+    if plan:
+        refuse_address(plan)
 
 
 def _reason(text: str) -> str:

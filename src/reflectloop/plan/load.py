@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from reflectloop.plan.reading import Reading
 DISCOVERED = (Path(".reflectloop/plan.yaml"), Path(".claude/state/thinking/plan.latest.yaml"))
 
 
+_ADDRESS = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*):/(?!/)")
 ASSUMED_TRACK = "the plan names no track"
 
 
@@ -36,6 +38,7 @@ def locate(project_root: Path, given: Path | None, is_tracked: Callable[[Path], 
     if given is not None:
         if given.is_dir():
             raise MissingPlan(f"{given} is a folder, not a plan", missing=(str(given),))
+        refuse_address(given)
         if not given.exists():
             raise MissingPlan(f"there is no plan at {given}", missing=(str(given),))
         return given
@@ -50,6 +53,13 @@ def locate(project_root: Path, given: Path | None, is_tracked: Callable[[Path], 
             return project_root / place
     looked = " nor ".join(str(place) for place in DISCOVERED)
     raise MissingPlan(f"there is neither {looked}", missing=tuple(str(place) for place in DISCOVERED))
+
+
+def refuse_address(given: Path) -> None:
+    """Refuse an address, before its name is written anywhere. A password in it is found only with both its slashes."""
+    address = _ADDRESS.sub(r"\1://", str(given))
+    if address != str(given) and not given.exists():
+        raise MissingPlan(f"{address} is an address, and no plan", missing=(address,))
 
 
 def load(path: Path) -> Loaded:

@@ -44,6 +44,11 @@ def prepare(project: Project, store: Store, change: Change, scratch: Path) -> Pr
     return Prepared(now, result, patch.touched(store.git(), now, result))
 
 
+def _without(name: bytes, ends: tuple[bytes, ...]) -> bytes:
+    end = next((end for end in ends if name.endswith(end)), b"")
+    return name[: len(name) - len(end)]
+
+
 def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = None) -> str:
     """Three-way merge of trees; the result's id, or APPLY_CONFLICT with the files."""
     if ours in (base, theirs):
@@ -55,7 +60,9 @@ def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = N
     merged = (by or store.git()).attempt("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", *sides)
     fields = git.paths(merged.stdout)
     if merged.code == 1:
-        names = [files.display(name) for name in fields[1:]]
+        # Where a file and a folder meet, git names the file by the side it comes from: "name~COMMIT".
+        ends = tuple(f"~{side}".encode() for side in sides)
+        names = list(dict.fromkeys(files.display(_without(name, ends)) for name in fields[1:]))
         raise ApplyConflict(
             f"{len(names)} file(s) changed on both sides: {', '.join(names[:10])}",
             next_step=f"{'undo' if store.copies else 'commit or undo'} those changes, or run the plan again",

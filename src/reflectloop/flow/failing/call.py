@@ -1,29 +1,33 @@
-"""Runs one command as a tool: what fails is diagnosed, written down, and tried again only as far as that is safe."""
+"""Runs one command as a tool, in the box: what fails is diagnosed, written down, and tried again only where safe."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import config, policy, secrets
 from reflectloop.errors import GateRejected, InvalidInput, NeedsInput
+from reflectloop.flow.failing import boxed
+from reflectloop.flow.failing.boxed import Show
 from reflectloop.flow.failing.breakers import KeptBreakers
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import lessons
 from reflectloop.flow.learning.fixes import Fixes
-from reflectloop.policy import Verdict
+from reflectloop.policy import Policy, Verdict
 from reflectloop.policy.simple import SHELLS
 from reflectloop.reflect import diagnosis, rulefile, tools
 from reflectloop.reflect.record import ErrorClass
 from reflectloop.reflect.report import ToolReport
 from reflectloop.reflect.rulefile import Table
 from reflectloop.reflect.tools import Hands, Invoke, Outcome, Params, ToolError, Ways
+from reflectloop.terms import Network
 from reflectloop.workspace import project
-from reflectloop.world import files, process
+from reflectloop.workspace.patch import Touched
+from reflectloop.world import files, process, terminal
 from reflectloop.world.process import Patience
 
 _KEPT = 1 << 20  # bytes of what a command printed
@@ -31,7 +35,6 @@ _GRACE_S = 5.0
 _FOLDER = "reflections"
 _LAUNCHERS = SHELLS | frozenset(("env", "make", "node", "npm", "npx", "perl", "ruby", "sudo", "timeout", "uv", "xargs"))
 
-Show = Callable[[str, bytes], None]  # which stream, and what of it may be shown
 Tell = Callable[[ToolReport], None]
 
 
@@ -41,26 +44,48 @@ class Order(NamedTuple):
     idempotent: bool = False
     retries: int | None = None
     timeout_s: float = 3600.0
+    on_host: bool = False  # instead of in the box
+    network: Network | None = None  # in the box; None: as a step gets it
 
 
 class Done(NamedTuple):
     outcome: Outcome
     written: tuple[Path, ...]  # diagnosis files
+    changes: tuple[Touched, ...] | None = ()  # in the copy, dropped with it; None where they cannot be told
 
 
-def call(order: Order, start: Path, *, show: Show, tell: Tell) -> Done:
-    """A command as a tool."""
+def call(order: Order, start: Path, *, show: Show, tell: Tell, waits: Callable[[str], None] = lambda _: None) -> Done:
+    """Run a command as a tool. Where the box is no wall, commands are judged as on the host."""
     desk = _Desk(start, tell)
-    for command in (order.command, *order.fallbacks):
-        refuse(policy.of(desk.settings.policy, desk.folders.root).judge(command))
     commands = _named((order.command, *order.fallbacks))
+    rules = policy.of(desk.settings.policy, desk.folders.root)
+    if order.on_host:
+        _refuse_all(commands, rules)
+        return _call(desk, order, commands, lambda argv: _run(argv, order.timeout_s, show))
+    wall = boxed.reached(desk.settings, order.network)
+    _refuse_all(commands, rules.in_workspace if wall.mounted else rules)
+    with boxed.opened(desk.folders, desk.settings, wall, order.network, waits) as calls:
+        done = _call(desk, order, commands, lambda argv: calls.run(argv, order.timeout_s, show))
+        if calls.stop:
+            raise calls.stop
+        return done._replace(changes=calls.changes())
+
+
+def _call(
+    desk: _Desk, order: Order, commands: Mapping[str, tuple[str, ...]], run: Callable[[tuple[str, ...]], str]
+) -> Done:
     first, *others = commands
 
-    def run(tool: str, _: Params) -> str:
-        return _run(commands[tool], order.timeout_s, show)
+    def invoke(tool: str, _: Params) -> str:
+        return run(commands[tool])
 
     ways = Ways(tuple(others), retries=order.retries)
-    return desk.call(first, {"command": list(order.command)}, run, ways, idempotent=order.idempotent)
+    return desk.call(first, {"command": list(order.command)}, invoke, ways, idempotent=order.idempotent)
+
+
+def _refuse_all(commands: Mapping[str, tuple[str, ...]], rules: Policy) -> None:
+    for command in commands.values():
+        refuse(rules.judge(command))
 
 
 def call_tool(
@@ -112,7 +137,7 @@ class _Desk:
 
 
 def refuse(verdict: Verdict) -> None:
-    """What is called runs on this machine and not in a copy: whatever only a person may let run does not."""
+    """Refuse what the policy denies, and whatever only a person may let run."""
     if verdict.allowed:
         return
     kind = GateRejected if verdict.verdict == "deny" else NeedsInput
@@ -138,7 +163,8 @@ def _named(commands: tuple[tuple[str, ...], ...]) -> dict[str, tuple[str, ...]]:
 
 
 def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
-    """What a command printed; raises what it said where it failed."""
+    """Run a command on the host. Return what it printed, as plain text; raise what it said where it failed."""
+    plain = {name: terminal.Plain() for name in ("stdout", "stderr")}
     scanners = {name: secrets.current().scanner() for name in ("stdout", "stderr")}
     printed = bytearray()
 
@@ -151,12 +177,12 @@ def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
         argv,
         cwd=Path.cwd(),
         env=os.environ,
-        on_output=lambda stream, chunk: take(stream, scanners[stream].feed(chunk)),
+        on_output=lambda stream, chunk: take(stream, scanners[stream].feed(plain[stream].feed(chunk))),
         merge=False,
     )
     ended = watched.wait(Patience(timeout_s, _GRACE_S))
     for stream, scanner in scanners.items():
-        take(stream, scanner.finish())
+        take(stream, scanner.feed(plain[stream].finish()) + scanner.finish())
     said = printed.decode("utf-8", "replace")
     if ended.timed_out:
         raise TimeoutError(f"ran past {timeout_s:g} s and was ended with its children")
@@ -193,6 +219,7 @@ def as_data(done: Done) -> dict[str, Any]:
         "tool": outcome.tool,
         "attempts": outcome.attempts,
         "reflections": [one.model_dump(mode="json") for one in outcome.reports],
+        "changes": None if done.changes is None else [change.path for change in done.changes],
     }
     if isinstance(outcome, tools.Failed):
         return told | {"failure": outcome.failure.as_data()}
