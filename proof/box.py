@@ -46,7 +46,12 @@ class Person:
         done = subprocess.run(
             [*become, str(self.folder / "venv/bin/python"), "-m", "reflectloop", *words, "--json"],
             cwd=self.project,
-            env={"PATH": path, "HOME": str(self.home), "TMPDIR": str(self.folder)},
+            env={
+                "PATH": path,
+                "HOME": str(self.home),
+                "TMPDIR": str(self.folder),
+                "REFLECTLOOP_TRUST_PROJECT": "1",
+            },
             capture_output=True,
             check=False,
         )

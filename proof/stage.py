@@ -16,6 +16,7 @@ class Stage:
         for name in ("home", "temp"):
             (folder / name).mkdir()
         self.env = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "TMPDIR": str(folder / "temp")}
+        self.env |= {"REFLECTLOOP_TRUST_PROJECT": "1"}  # projects that proofs make, or whose settings they write
         self.env |= {"GIT_AUTHOR_NAME": "p", "GIT_AUTHOR_EMAIL": "p@localhost"}
         self.env |= {"GIT_COMMITTER_NAME": "p", "GIT_COMMITTER_EMAIL": "p@localhost"}
 

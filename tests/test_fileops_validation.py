@@ -173,7 +173,7 @@ def test_a_command_that_only_a_person_may_let_run_is_a_question_and_nothing_was_
     assert (answer.status, fields(answer)) == ("ask", ["ops[1].cmd"])
     assert answer.ask is not None
     assert answer.ask["rule"] == "git.push-force"
-    assert answer.ask["allow"] == '[policy] allow = ["git.push-force"] in reflectloop.toml'
+    assert answer.ask["allow"] == '[policy] allow = ["git.push-force"] in reflectloop.toml, then: reflectloop trust'
     assert place.state() == before
 
 

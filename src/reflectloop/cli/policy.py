@@ -75,7 +75,8 @@ def _say(verdict: Verdict) -> None:
     say(f"  {' > '.join((*verdict.through, _short(verdict.where)))}")
     if not verdict.allowed:
         say(
-            f'next: another command; or, if it is meant: [policy] allow = ["{verdict.rule}"] in reflectloop.toml',
+            f'next: another command; or, if it is meant: [policy] allow = ["{verdict.rule}"] in reflectloop.toml, '
+            "then: reflectloop trust",
             err=True,
         )
 

@@ -6,6 +6,7 @@ import importlib.resources
 from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop import trust
 from reflectloop.agents.shapes import PlanDesign
 from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, opened
 from reflectloop.errors import Internal
@@ -82,7 +83,7 @@ class _Ear:
 
 def play(say: Say) -> None:
     """Raises Internal when anything came out otherwise than told."""
-    with opened() as stage:
+    with opened() as stage, trust.vouched():
         project = lay_out(stage / "pager", _SETTINGS)
         shipped = importlib.resources.files("reflectloop.demo").joinpath(_SCRIPT)
         (stage / _SCRIPT).write_bytes(shipped.read_bytes())

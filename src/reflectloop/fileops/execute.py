@@ -120,7 +120,7 @@ def _unsure(request: Request, hands: Hands) -> Response | None:
         verdict = hands.policy.judge(op.cmd) if isinstance(op, Run) else None
         if verdict and not verdict.allowed:
             question = f"may this run? {verdict.where[:_SHOWN]}: {verdict.reason}"
-            how = f'[policy] allow = ["{verdict.rule}"] in {config.NAME}'
+            how = f'[policy] allow = ["{verdict.rule}"] in {config.NAME}, then: reflectloop trust'
             return Response(
                 proto=request.proto,
                 id=request.id,

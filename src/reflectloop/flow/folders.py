@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop import config
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.workspace import project, store
 from reflectloop.workspace.project import OWN_FOLDER
@@ -192,8 +193,7 @@ class Folders(NamedTuple):
 
 
 def user_knowledge() -> Path:
-    settings = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return settings / "reflectloop" / KNOWLEDGE
+    return config.user_file().parent / KNOWLEDGE
 
 
 def folders_at(start: Path, mode: project.Mode = "auto") -> Folders:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 VARIABLE = "REFLECTLOOP_TRUST_PROJECT"
@@ -16,6 +17,17 @@ _ignored: dict[Path, tuple[str, ...]] = {}
 def trust_by_flag() -> None:
     """Let every setting of the project count in this process."""
     _by_flag[:] = [True]
+
+
+@contextlib.contextmanager
+def vouched() -> Iterator[None]:
+    """Let every setting count inside: for a project that this process has written itself."""
+    before = list(_by_flag)
+    trust_by_flag()
+    try:
+        yield
+    finally:
+        _by_flag[:] = before
 
 
 def is_by_flag() -> bool:

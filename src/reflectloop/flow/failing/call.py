@@ -143,7 +143,7 @@ def refuse(verdict: Verdict) -> None:
     kind = GateRejected if verdict.verdict == "deny" else NeedsInput
     raise kind(
         f"{verdict.where}: {verdict.reason} ({verdict.rule})",
-        next_step=f'if it is meant: [policy] allow = ["{verdict.rule}"] in {config.NAME}',
+        next_step=f'if it is meant: [policy] allow = ["{verdict.rule}"] in {config.NAME}, then: reflectloop trust',
     )
 
 

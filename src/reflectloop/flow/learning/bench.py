@@ -69,7 +69,8 @@ class Bench:
             if not verdict.allowed:
                 raise GateRejected(
                     f"the command policy refuses {name}: {verdict.rule}: {verdict.reason}",
-                    next_step=f'write it otherwise; or, if meant: [policy] allow = ["{verdict.rule}"] in {NAME}',
+                    next_step=f'write it otherwise; or, if meant: [policy] allow = ["{verdict.rule}"] in {NAME}, '
+                    "then: reflectloop trust",
                 )
 
     @contextmanager

@@ -86,7 +86,8 @@ def refuse_commands(loaded: Loaded, rules: Policy, done: Collection[str] = ()) -
         first = refused[0].verdict.rule
         raise GateRejected(
             f"the command policy refuses {len(refused)} command(s) of the plan",
-            next_step=f'write them otherwise; or, if meant: [policy] allow = ["{first}"] in {config.NAME}',
+            next_step=f'write them otherwise; or, if meant: [policy] allow = ["{first}"] in {config.NAME}, '
+            "then: reflectloop trust",
             faults=tuple(Fault(one.place, None, one.said, GateRejected.code) for one in refused),
         )
 
