@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import Callable
@@ -230,6 +231,29 @@ def _connections(scene: Scene, paper: Paper) -> None:
     )
 
 
+_CONNECT = """python3 -c '
+import socket
+for family, address in ((socket.AF_INET, ("127.0.0.1", {port})), (socket.AF_UNIX, chr(0) + "{name}")):
+    with socket.socket(family) as one:
+        print("seen", one.connect_ex(address), file=open("reached.txt", "a"))
+'"""
+
+
+def _enclosed(scene: Scene, paper: Paper) -> None:
+    """Another server on loopback, and an abstract socket as X11 and D-Bus have: neither is the model's address."""
+    name = f"reflectloop-proof-{os.getpid()}-{scene.kind}"
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as hidden:
+        hidden.bind(f"\0{name}")
+        hidden.listen()
+        done = scene.ask(scene.shell(_CONNECT.format(port=server.getsockname()[1], name=name)), say("Tried."))
+    reached = scene.place.text("reached.txt").split("seen ")[1:]
+    paper.claim(
+        f"{scene.kind}: in the box, its model answers, and no other server or abstract socket can be connected to",
+        f"{done.told}; error numbers {', '.join(word.strip() for word in reached)}",
+        holds=done.reply.ok and len(reached) == 2 and "0" not in [word.strip() for word in reached],
+    )
+
+
 def _no_key(scene: Scene, paper: Paper) -> None:
     found = holding(scene.folder, KEY)
     count = sum(1 for path in scene.folder.rglob("*") if path.is_file())
@@ -249,6 +273,7 @@ _CLAIMS: tuple[Callable[[Scene, Paper], None], ...] = (
     _usage,
     _check,
     _connections,
+    _enclosed,
     _no_key,
     _dug_out,  # last: its own transcript holds the key then, and goes with the workspace
 )

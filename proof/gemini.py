@@ -106,9 +106,10 @@ class GeminiScene(Scene):
         **more: Any,  # noqa: ANN401
     ) -> Answer:
         model = _Model(script)
-        env = {**_QUIET, "GOOGLE_GEMINI_BASE_URL": f"http://127.0.0.1:{model.server_port}", "GEMINI_API_KEY": KEY}
+        url = f"http://127.0.0.1:{model.server_port}"
+        env = {**_QUIET, "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_API_KEY": KEY}
         run = (*under, str(shutil.which("node")), str(self.program), "--acp", "-m", MODELS["gemini"])
-        agent = AgentConfig(kind="acp", run=run, env=tuple(env))
+        agent = AgentConfig(kind="acp", run=run, env=tuple(env), base_url=url)
         backend = bind("gemini", Config(agents={"gemini": agent}), {**os.environ, **env})
         asked = self.asking(role, **more)
         (self.home / ".gemini").mkdir(exist_ok=True)
