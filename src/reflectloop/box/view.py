@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -49,8 +50,8 @@ class View(NamedTuple):
                     path /= part
                     yield path
 
-    def words(self) -> Iterator[str]:
-        """The same in bubblewrap's language."""
+    def words(self, shared_memory_bytes: int | None = None) -> Iterator[str]:
+        """Yield the same in bubblewrap's language, with shared memory up to a size."""
         for mount in self.mounts:
             inside, outside = os.fspath(mount.inside), os.fspath(mount.outside)
             if mount.kind == "link":
@@ -67,7 +68,8 @@ class View(NamedTuple):
                 )
             else:
                 yield from ("--ro-bind" if mount.kind == "read" else "--bind", outside, inside)
-        yield from ("--dev", "/dev", "--tmpfs", "/dev/shm", "--remount-ro", "/dev", "--proc", "/proc")  # noqa: S108
+        sized = () if shared_memory_bytes is None else ("--size", str(shared_memory_bytes))
+        yield from ("--dev", "/dev", *sized, "--tmpfs", "/dev/shm", "--remount-ro", "/dev", "--proc", "/proc")  # noqa: S108
         if os.geteuid() == 0:
             for name in filter(os.path.exists, (f"/proc/{name}" for name in _PROC_READ_ONLY)):
                 yield from ("--ro-bind", name, name)
@@ -96,16 +98,22 @@ def of(
     mounts += [Mount("mask", path, path) for path in toolchains.private(Path(caller.get("HOME") or "/"))]
     mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, own_home))
-    for path in toolchains.found(caller, home, also, space.environments):
+    for path in toolchains.found(caller, home, also, root):
         if not _covered(path, mounts) and not path.is_relative_to(root) and not root.is_relative_to(path):
             mounts.append(Mount("read", path, path))
     mounts.append(Mount("write", root, space.repo))
-    mounts += [Mount("read", root / path, source) for path, source in space.carried.items()]
+    mounts += [
+        Mount("read", root / path, source)
+        for path, source in space.carried.items()
+        # A command may have left a link there: what it leads to is shown only if it would be anyway.
+        if not source.is_symlink() or _covered(source.resolve(), mounts)
+    ]
     resolver = Path("/etc/resolv.conf").resolve()
     mounts += (
         [Mount("read", resolver, resolver)] if toolchains.is_there(resolver) and not _covered(resolver, mounts) else []
     )
     mounts += [Mount("read", OBJECTS_INSIDE / str(number), path) for number, path in enumerate(space.borrowed)]
+    mounts += _sockets(mounts)
     if any(mount.inside.is_relative_to(_OTHER_TEMP) for mount in mounts):  # else it is a link
         mounts.insert(0, Mount("write", _OTHER_TEMP, space.tmp))
     return View(tuple(mounts), home, root, read_only)
@@ -127,24 +135,54 @@ def _system() -> Iterator[Mount]:
 
 
 def _covered(path: Path, mounts: Sequence[Mount]) -> bool:
-    return any(mount.kind == "read" and path.is_relative_to(mount.inside) for mount in mounts)
+    """Whether a path is shown already, and nothing that is hidden lies on the way to it."""
+    above = {path, *path.parents}
+    return any(mount.kind == "read" and mount.inside in above for mount in mounts) and not any(
+        mount.kind == "mask" and mount.inside in above for mount in mounts
+    )
 
 
 def readable(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> list[Path]:
     """The same for walls that hide nothing inside what they show: folders with something private are listed apart."""
     home = Path(os.path.normpath(caller.get("HOME") or "/"))
     hidden = toolchains.private(home)
-    out = [part for path in toolchains.system() for part in _but(path, hidden)]
-    out += toolchains.found(caller, home, also, space.environments)
+    beside = {parent for path in hidden for parent in path.parents}
+    out = [part for path in toolchains.system() for part in _but(path, set(hidden), beside)]
+    out += [
+        path
+        for path in toolchains.found(caller, home, also, space.root)
+        if path in also or not _stands_under(path, toolchains.system()) or _stands_under(path, hidden)
+    ]
     out += [*space.borrowed, Path("/proc")]
     return list(dict.fromkeys(out))
 
 
-def _but(path: Path, hidden: Sequence[Path]) -> Iterator[Path]:
+def _sockets(mounts: Sequence[Mount]) -> list[Mount]:
+    """Return masks for the sockets that lie in what is shown: to be read-only does not keep anyone from calling."""
+    try:
+        names = [line.partition("/") for line in Path("/proc/net/unix").read_text(errors="replace").splitlines()]
+    except OSError:
+        return []
+    bound = [Path(f"/{rest}") for _, slash, rest in names if slash]
+    shown = [mount for mount in mounts if mount.kind == "read"]
+    return [
+        Mount("mask", mount.inside / path.relative_to(mount.outside), path)
+        for path in dict.fromkeys(bound)
+        for mount in shown
+        if path.is_relative_to(mount.outside) and path.is_socket()
+    ]
+
+
+def _stands_under(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _but(path: Path, hidden: AbstractSet[Path], beside: AbstractSet[Path]) -> Iterator[Path]:
+    """Yield a path, or in pieces if something below it is hidden; `beside` holds the folders above what is."""
     if path in hidden or not toolchains.is_there(path):
         return
-    if not any(path in one.parents for one in hidden):
+    if path not in beside:
         yield path
         return
     for child in sorted(path.iterdir()):
-        yield from _but(child, hidden)
+        yield from _but(child, hidden, beside)

@@ -81,11 +81,6 @@ class Workspace:
         ]
 
     @property
-    def environments(self) -> list[Path]:
-        """Carried folders of the user's own. Where links in others lead is never asked: a box wrote them."""
-        return [source for path, source in self.carried.items() if path not in self.installed]
-
-    @property
     def home(self) -> Path:
         return self.folder / "home"
 

@@ -1,0 +1,36 @@
+"""What the stories of the box share: which walls this machine has, and a PATH that hides the strongest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from reflectloop.box import walls
+from reflectloop.terms import Isolation
+from reflectloop.world import landlock
+from support import Repo
+
+full = pytest.mark.skipif(walls.possible()[0].level is not Isolation.FULL, reason="needs a working bubblewrap")
+needs_landlock = pytest.mark.skipif(landlock.refusal() is not None, reason=f"no Landlock: {landlock.refusal()}")
+HELD = [wall for wall in walls.possible() if wall.level.rank >= Isolation.FS.rank]
+
+
+def name_of(wall: walls.Wall) -> str:
+    return f"{wall.level}-{wall.by}"
+
+
+def log(repo: Repo, name: str = "P-1.1") -> str:
+    return (repo.latest() / "logs" / f"{name}.log").read_text()
+
+
+def without_bubblewrap(tmp_path: Path) -> dict[str, str]:
+    """Return a PATH with everything but bwrap."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for folder in (Path(sys.executable).parent, Path("/usr/local/bin"), Path("/usr/bin"), Path("/bin")):
+        for tool in folder.iterdir():
+            if tool.name != "bwrap" and not (tools / tool.name).exists():
+                (tools / tool.name).symlink_to(tool)
+    return {"PATH": str(tools)}
