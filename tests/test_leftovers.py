@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
+from boxes import without_bubblewrap
 from reflectloop.verify.setup import stays_inside
 from reflectloop.world import landlock
 from support import Answer, Repo
-from test_box import without_bubblewrap
 
 SETTINGS = """
 [verify]

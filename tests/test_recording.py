@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from boxes import without_bubblewrap
 from reflectloop.errors import Locked
 from reflectloop.state import lock
 from reflectloop.workspace import traps
@@ -18,7 +19,6 @@ from reflectloop.world import landlock
 from reflectloop.world.git import Git
 from reflectloop.world.shield import raise_shield
 from support import PROGRAM, Repo
-from test_box import without_bubblewrap
 
 ACL = """
 import os, struct

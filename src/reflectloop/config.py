@@ -80,6 +80,9 @@ class BoxConfig(Section):
         default=None, description="of a command and all it starts; default: three quarters of the machine's"
     )
     file_mb: Annotated[StrictInt, Field(ge=1)] = Field(default=16384, description="the largest file written")
+    disk_mb: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None, description="what all commands of a workspace write; default: three quarters of what is free"
+    )
 
 
 class PublishConfig(Section):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import errno
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,13 +25,17 @@ from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.record import changed_since, mark
 from reflectloop.world import bubblewrap, landlock, process, tools
 from reflectloop.world.bubblewrap import Gate, Namespaces
+from reflectloop.world.door import NAME, Door
+from reflectloop.world.seccomp import Openings
 
 SHELL = ("bash", "-e", "-o", "pipefail", "-c")
 NOT_FOUND = 127
 NOT_RUNNABLE = 126
 _A_DAY_S = 86400.0  # a person may look as long as they like
+_TERMINAL = 0  # standard input is where a person types
 _BY_SIGNAL = 128  # the shell's mark
-_NOT_STARTED, _NOT_LED = b"bwrap: execvp ", b"setsid: failed to execute "
+_NOT_STARTED = b"bwrap: execvp "
+_NOT_LED = (b"setsid: failed to execute ", f"{NAME}: ".encode())
 _WHY = {NOT_FOUND: "command not found", NOT_RUNNABLE: "cannot be run"}
 _DEVICES = tuple(Path("/dev", name) for name in ("null", "zero", "full", "random", "urandom", "ptmx"))
 
@@ -82,6 +87,7 @@ class Box:
     limiter: Limiter | None = None
     read_only: bool = False  # whether commands may look at the workspace, and not change it
     home: Path | None = None  # instead of the workspace's own
+    let_in: Callable[[Door], None] = Door.open  # what happens at the door once everything else is ready
     _count: int = field(default=0, init=False)
 
     @classmethod
@@ -175,7 +181,7 @@ class Box:
             except OSError:
                 return True  # it shut a folder against us, or moves them about: it is at work
 
-        over = self.limiter.watch if self.limiter else None
+        over = self.limiter.over if self.limiter else None
         return process.Patience(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred, over)
 
     def _watch(
@@ -198,18 +204,28 @@ class Box:
         recorder: Recorder,
         start: Callable[[process.Start], process.Started] = lambda start: start(),
     ) -> process.Ended:
-        watched = process.Watched(
-            process.tie(argv),
-            cwd=order.cwd,
-            env=env,
-            on_output=recorder.take,
-            merge=order.merge,
-            marker=f"{environment.MARK}={env[environment.MARK]}",
-            cancel=self.cancel,
-            start=start,
-            stdin=order.stdin,
-        )
-        return watched.wait(self._patience(order))
+        door = Door(order.stdin)
+        try:
+            watched = process.Watched(
+                process.tie(door.before(argv)),
+                cwd=order.cwd,
+                env=env,
+                on_output=recorder.take,
+                merge=order.merge,
+                marker=f"{environment.MARK}={env[environment.MARK]}",
+                pass_fds=door.inherited,
+                cancel=self.cancel,
+                start=start,
+                stdin=door.stdin,
+            )
+            door.started()
+            if door.wait(order.timeout_s):  # it is tied to the engine now
+                if self.limiter:
+                    self.limiter.take(watched.pid, order.timeout_s, self.workspace.folder, own_user=False)
+                self.let_in(door)
+            return watched.wait(self._patience(order))
+        finally:
+            door.close()
 
     def _behind_landlock(
         self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
@@ -224,7 +240,7 @@ class Box:
 
     def _shut_in(self, network: Network, ports: tuple[int, ...] | None = None) -> landlock.Thread:
         space = self.workspace
-        return landlock.Thread(
+        return landlock.behind(
             landlock.Walls(
                 read=(*view.readable(space, self.caller, self.readable), *((space.repo,) if self.read_only else ())),
                 write=(*(() if self.read_only else (space.repo,)), self.home or space.home, space.tmp, *_DEVICES),
@@ -236,49 +252,91 @@ class Box:
     def _behind_bubblewrap(
         self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
     ) -> process.Ended:
-        online = tunnel is None and self.wall.network(order.network) is Network.HOST
-        gate = Gate()
+        gate = Gate(order.stdin)
         try:
-            wrapped = bubblewrap.wrap(
+            wrapped = self._wrapped(
                 tunnel.command(argv) if tunnel else argv,
                 gate,
-                cwd=self._inside(order.cwd),
-                env=env,
-                mounts=self._mounts(),
-                apart=Namespaces(
-                    network=tunnel is not None or (self.wall.level is Isolation.FULL and not online),
-                    own_user=self.view is not None,
-                ),
-                online=online,
+                self._inside(order.cwd),
+                env,
+                Network.NONE if tunnel else self.wall.network(order.network),
+                own_network=tunnel is not None,
             )
-            watched = process.Watched(
-                wrapped,
-                cwd=order.cwd,
-                env=self._outside(),
-                on_output=recorder.take,
-                merge=order.merge,
-                namespaced=True,
-                pass_fds=[*gate.inherited, *(tunnel.inherited if tunnel else ())],
-                cancel=self.cancel,
-                start=self._start,
-                stdin=order.stdin,
-            )
-            if tunnel:
-                tunnel.begin()
-            self._let_go(gate, order.timeout_s)
-            ended = watched.wait(self._patience(order))
+            with self._scoped() as start:
+                watched = process.Watched(
+                    wrapped,
+                    cwd=order.cwd,
+                    env=self._outside(),
+                    on_output=recorder.take,
+                    merge=order.merge,
+                    namespaced=True,
+                    pass_fds=[*gate.inherited, *(tunnel.inherited if tunnel else ())],
+                    cancel=self.cancel,
+                    start=start,
+                    stdin=gate.door.stdin,
+                )
+                if tunnel:
+                    tunnel.begin()
+                self._let_go(gate, order.timeout_s)
+                ended = watched.wait(self._patience(order))
             return self._judge(ended, gate.exit_code(), argv, recorder)
         finally:
             gate.close()
+
+    def _wrapped(
+        self,
+        argv: list[str],
+        gate: Gate,
+        cwd: Path,
+        env: Mapping[str, str],
+        network: Network,
+        *,
+        terminal: bool = False,
+        own_network: bool = False,
+    ) -> list[str]:
+        """Return the command behind bubblewrap's walls, and under the filter for what they leave open."""
+        online = network is Network.HOST
+        alone = own_network or (self.wall.level is Isolation.FULL and not online)
+        apart = Namespaces(network=alone, own_user=self.view is not None)
+        openings = Openings(
+            # Abstract sockets belong to a network, so one of its own holds them; on the host's only a scope does.
+            local=apart.network or not apart.own_user or bubblewrap.scopes(),
+            internet=online or apart.network,
+            large_segments=self.limiter is None or self.limiter.mechanism == "cgroup",
+        )
+        return bubblewrap.wrap(
+            argv,
+            gate,
+            cwd=cwd,
+            env=env,
+            mounts=self._mounts(),
+            apart=apart,
+            openings=openings,
+            limited=self.limiter is not None,
+            terminal=terminal,
+        )
+
+    @contextlib.contextmanager
+    def _scoped(self) -> Iterator[Callable[[process.Start], process.Started]]:
+        """Give what starts bubblewrap: a thread with Landlock's scopes, which lives as long as the command does."""
+        if self.view is None or not bubblewrap.scopes():
+            yield self._start
+            return
+        with landlock.scoped() as thread:
+            yield lambda start: thread.call(lambda: self._start(start))
 
     def _start(self, start: process.Start) -> process.Started:
         return self.limiter.start(start) if self.limiter else start()
 
     def _let_go(self, gate: Gate, timeout_s: float) -> None:
         gate.started()
-        if self.limiter and (child := gate.child()) is not None:
-            self.limiter.take(child, timeout_s)
-        gate.open()
+        child = gate.child()
+        if child is None:
+            return  # bubblewrap failed: nothing waits
+        if self.limiter:
+            self.limiter.take(child, timeout_s, self.workspace.folder, own_user=self.view is not None)
+        if gate.reach(child, timeout_s):
+            self.let_in(gate.door)
 
     def _outside(self) -> dict[str, str]:
         """What bubblewrap itself finds. By the mark it is found if the engine dies while it still sets itself up."""
@@ -295,7 +353,8 @@ class Box:
 
     @cached_property
     def _words(self) -> list[str]:
-        return list(self.view.words()) if self.view else []
+        shared = self.limiter.limits.memory_bytes if self.limiter and bubblewrap.sizes() else None
+        return list(self.view.words(shared)) if self.view else []
 
     @cached_property
     def _points(self) -> list[Path]:
@@ -337,26 +396,19 @@ class Box:
         if self.wall.by == "landlock":
             with self._shut_in(self.wall.network(None)) as thread:
                 return thread.call(lambda: process.interactive(command, cwd=self.workspace.repo, env=env))
-        gate = Gate()
+        gate = Gate(_TERMINAL)
         try:
-            wrapped = bubblewrap.wrap(
-                command,
-                gate,
-                cwd=self._inside(self.workspace.repo),
-                env=env,
-                mounts=self._mounts(),
-                apart=Namespaces(network=self.wall.level is Isolation.FULL, own_user=self.view is not None),
-                online=True,
-                terminal=True,
+            wrapped = self._wrapped(
+                command, gate, self._inside(self.workspace.repo), env, self.wall.network(None), terminal=True
             )
-
-            return process.interactive(
-                wrapped,
-                cwd=self.workspace.repo,
-                env=self._outside(),
-                pass_fds=gate.inherited,
-                begun=lambda: self._let_go(gate, _A_DAY_S),
-                start=self._start,
-            )
+            with self._scoped() as start:
+                return process.interactive(
+                    wrapped,
+                    cwd=self.workspace.repo,
+                    env=self._outside(),
+                    pass_fds=gate.inherited,
+                    begun=lambda: self._let_go(gate, _A_DAY_S),
+                    start=start,
+                )
         finally:
             gate.close()

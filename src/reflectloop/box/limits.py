@@ -5,32 +5,68 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Callable
+import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, NamedTuple
 
+from reflectloop.box.walls import Wall
 from reflectloop.config import BoxConfig
-from reflectloop.world import cgroup, process
+from reflectloop.terms import Isolation
+from reflectloop.world import cgroup, process, usage
 
 Mechanism = Literal["cgroup", "rlimit", "watchdog"]
-_SHARE_OF_MEMORY = 0.75
+_SHARE = 0.75  # of the machine's memory, and of the disk space that is free
 _SIGNALS = {128 + 24: "processor time", 128 + 25: "file size"}  # SIGXCPU, SIGXFSZ
+_EASE = 10  # looking at open files may take one part in so many of the engine's time
 
 
 class Limits(NamedTuple):
     memory_bytes: int
     processes: int
     file_bytes: int
+    disk_bytes: int | None = None  # None: three quarters of what is free when the first command starts
 
     def words(self, what: str) -> str:
-        sizes = {"memory": f"{self.memory_bytes >> 20} MB", "processes": str(self.processes)}
-        size = sizes.get(what, f"{self.file_bytes >> 20} MB" if what == "file size" else "")
-        return f"reached the limit on {what}" + (f" ({size})" if size else "")
+        sizes = {
+            "memory": f"{self.memory_bytes >> 20} MB",
+            "processes": str(self.processes),
+            "file size": f"{self.file_bytes >> 20} MB",
+            "disk space": f"{(self.disk_bytes or 0) >> 20} MB",
+        }
+        return f"reached the limit on {what}" + (f" ({sizes[what]})" if what in sizes else "")
 
 
 def wanted(settings: BoxConfig) -> Limits:
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    memory = settings.memory_mb << 20 if settings.memory_mb else int(machine * _SHARE_OF_MEMORY)
-    return Limits(memory, settings.processes, settings.file_mb << 20)
+    memory = settings.memory_mb << 20 if settings.memory_mb else int(machine * _SHARE)
+    disk = settings.disk_mb << 20 if settings.disk_mb else None
+    return Limits(memory, settings.processes, settings.file_mb << 20, disk)
+
+
+def behind(wall: Wall, name: str, settings: BoxConfig) -> Limiter | None:
+    """Return what limits the commands of one workspace; None at the levels that promise no limits."""
+    return Limiter(name, wanted(settings)) if wall.level.rank >= Isolation.FS.rank else None
+
+
+class _Disk:
+    """Watches how much of a disk the commands of one workspace fill."""
+
+    def __init__(self, folder: Path, limit_bytes: int | None) -> None:
+        self.limit_bytes = int(usage.free(folder) * _SHARE) if limit_bytes is None else limit_bytes
+        self._folder = folder
+        self._before = usage.filled(folder)
+        self._since_ns = time.time_ns()
+        self._look_at = self.limit_bytes
+
+    def over(self, pids: Sequence[int]) -> bool:
+        """Whether too much was written. Others fill the disk too, so once it is fuller, what is ours is counted."""
+        grown = usage.filled(self._folder) - self._before
+        if grown <= self._look_at:
+            return False
+        written = usage.written(self._folder, self._since_ns) + usage.held(usage.family(pids)).disk_bytes
+        self._look_at = grown + max(self.limit_bytes - written, self.limit_bytes // 10)
+        return min(written, grown) > self.limit_bytes
 
 
 class Limiter:
@@ -39,6 +75,9 @@ class Limiter:
     def __init__(self, name: str, limits: Limits) -> None:
         self.limits = limits
         self._group = cgroup.make(name, cgroup.Bounds(limits.memory_bytes, limits.processes))
+        self._disk: _Disk | None = None
+        self._held = usage.Held()
+        self._look_again = 0.0
         self.hit: str | None = None
 
     @property
@@ -51,9 +90,15 @@ class Limiter:
         with self._group.entered() if self._group else contextlib.nullcontext():
             return start()
 
-    def take(self, pid: int, timeout_s: float) -> None:
-        """Before the command begins: `pid` is still waiting."""
+    def take(self, pid: int, timeout_s: float, folder: Path, *, own_user: bool) -> None:
+        """Set the limits before the command begins: `pid` is still waiting, and will write below `folder`.
+
+        Without a user namespace of its own the kernel counts all processes of this user.
+        """
         self.hit = None
+        if self._disk is None:
+            self._disk = _Disk(folder, self.limits.disk_bytes)
+            self.limits = self.limits._replace(disk_bytes=self._disk.limit_bytes)
         processors = os.cpu_count() or 1
         _set(pid, resource.RLIMIT_FSIZE, self.limits.file_bytes)
         _set(pid, resource.RLIMIT_CPU, int(timeout_s * processors) + 1)
@@ -66,20 +111,28 @@ class Limiter:
             else:
                 return
         _set(pid, resource.RLIMIT_DATA, self.limits.memory_bytes)
-        _set(pid, resource.RLIMIT_NPROC, self.limits.processes)
+        _set(pid, resource.RLIMIT_NPROC, self.limits.processes + (0 if own_user else _tasks()))
 
-    @property
-    def watch(self) -> Callable[[int], bool] | None:
-        """Whether the tree below a process is over its limits; None where the kernel sees to it."""
-        return None if self._group else self._over
-
-    def _over(self, pid: int) -> bool:
-        used = process.usage(pid)
-        if used.memory_bytes > self.limits.memory_bytes:
-            self.hit = "memory"
-        elif used.processes > self.limits.processes:
-            self.hit = "processes"
+    def over(self, pids: Sequence[int]) -> bool:
+        """Whether processes and all below them use more than they may, of what the kernel does not see to."""
+        if self._disk and self._disk.over(pids):
+            self.hit = "disk space"
+        elif not self._group:
+            self.hit = self._over_memory(usage.family(pids))
         return self.hit is not None
+
+    def _over_memory(self, pids: Sequence[int]) -> str | None:
+        used = usage.resident(pids)
+        if used.processes > self.limits.processes:
+            return "processes"
+        began = time.monotonic()
+        if began >= self._look_again:
+            self._held = usage.held(pids)
+            self._look_again = began + _EASE * (time.monotonic() - began)
+        held = self._held.memory_bytes + usage.shared_memory(pids)
+        if used.memory_bytes + held <= self.limits.memory_bytes:
+            return None
+        return "memory" if usage.proportional(pids, held) > self.limits.memory_bytes else None
 
     def reached(self, exit_code: int) -> str | None:
         """Which limit the command that just ended came up against, in words."""
@@ -92,9 +145,14 @@ class Limiter:
             self._group = None
 
 
+def _tasks() -> int:
+    """Return how many tasks there are on the machine: never fewer than this user's."""
+    return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+
+
 def _set(pid: int, which: int, value: int) -> None:
     """Never above what the engine itself may have."""
-    _, hard = resource.prlimit(pid, which)
-    bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
     with contextlib.suppress(PermissionError, ProcessLookupError):
+        _, hard = resource.prlimit(pid, which)
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.prlimit(pid, which, (bound, bound))

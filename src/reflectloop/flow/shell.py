@@ -8,7 +8,6 @@ from pathlib import Path
 from reflectloop import config
 from reflectloop.box import limits, walls
 from reflectloop.box.box import Box
-from reflectloop.box.limits import Limiter
 from reflectloop.errors import NothingToDo
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.showing.look import refuse_running
@@ -31,7 +30,7 @@ def open_in(start: Path, name: str | None, command: tuple[str, ...]) -> int:
     wall = walls.reach(Isolation.NONE, settings.box.strongest)
     found = project.open_at(folders.root)
     space = checkout.reopen(found, open_for(found, settings.workspace), entry, settings.workspace)
-    limiter = Limiter(f"{space.name}-shell", limits.wanted(settings.box)) if wall.level is Isolation.FULL else None
+    limiter = limits.behind(wall, f"{space.name}-shell", settings.box)
     box = Box(
         space,
         dict(os.environ),

@@ -14,7 +14,6 @@ from reflectloop.box.limits import Limiter
 from reflectloop.box.walls import Wall
 from reflectloop.config import Config, WorkspaceConfig
 from reflectloop.errors import SecretLeak
-from reflectloop.terms import Isolation
 from reflectloop.verify.trees import Trees
 from reflectloop.workspace import checkout, ledger
 from reflectloop.workspace.project import Project
@@ -61,8 +60,7 @@ class Ground:
             )
             space.base_tree = base_tree
             checkout.carry_also(space, self.beside, carried or {}, bound=self.wall.by == "bubblewrap")
-            if self.wall.level is Isolation.FULL:
-                limiter = Limiter(name, limits.wanted(self.settings.box))
+            limiter = limits.behind(self.wall, name, self.settings.box)
             yield Box.by(self.settings, space, self.caller, self.wall, limiter)
             space.close()
         except SecretLeak:

@@ -6,15 +6,19 @@ import contextlib
 import functools
 import json
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.world import process, seccomp, tools
+from reflectloop.world import landlock, process, seccomp, tools
+from reflectloop.world.door import Door
+from reflectloop.world.seccomp import Openings
 
 _PROBE_TIMEOUT_S = 10
 WHOLE_MACHINE = ("--dev-bind", "/", "/", "--proc", "/proc")
 _GO = b"."
+_TIE_POLL_S = 0.0005
 
 
 class Namespaces(NamedTuple):
@@ -30,22 +34,25 @@ _PROCESSES_ONLY = Namespaces()
 class Gate:
     """The descriptors a wrapped command is started, held and asked through."""
 
-    def __init__(self) -> None:
+    def __init__(self, stdin: int = process.NOTHING) -> None:
         self._status, self.status = os.pipe()
         self.hold, self._go = os.pipe()
         self.arguments = os.memfd_create("arguments")
         self.filter = os.memfd_create("filter")
+        # bubblewrap itself takes a closed pipe for leave to go on, so it is not what holds the command.
+        self.door = Door(stdin)
         self._said = b""
 
     @property
     def inherited(self) -> list[int]:
-        return [self.status, self.hold, self.arguments, self.filter]
+        return [self.status, self.hold, self.arguments, self.filter, *self.door.inherited]
 
     def started(self) -> None:
         """The other ends belong to the command now."""
         for name in ("status", "hold"):
             os.close(getattr(self, name))
             setattr(self, name, -1)
+        self.door.started()
 
     def child(self) -> int | None:
         """The process that waits to become the command; None where bubblewrap failed before."""
@@ -53,9 +60,22 @@ class Gate:
             self._said += more
         return _number(self._said, "child-pid")
 
-    def open(self) -> None:
+    def reach(self, child: int, timeout_s: float) -> bool:
+        """Let bubblewrap go on, and return whether the command stands at the door, tied to the engine.
+
+        bubblewrap itself was tied before it named the child. The child ties itself to bubblewrap after it has made the
+        process that waits at the door, and puts its filter on right after that, which can be seen from here.
+        """
         with contextlib.suppress(BrokenPipeError):
             os.write(self._go, _GO)
+        deadline = time.monotonic() + timeout_s
+        if not self.door.wait(timeout_s):
+            return False
+        while seccomp.known() and not _has_filter(child):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_TIE_POLL_S)
+        return True
 
     def exit_code(self) -> int | None:
         """What the command itself exited with, or None where it never came to run."""
@@ -65,9 +85,18 @@ class Gate:
         return _number(self._said, "exit-code")
 
     def close(self) -> None:
+        self.door.close()
         for descriptor in (self._status, self.status, self.hold, self._go, self.arguments, self.filter):
             if descriptor >= 0:
                 os.close(descriptor)
+
+
+def _has_filter(pid: int) -> bool:
+    """Whether a process runs under a filter of system calls, or has ended."""
+    try:
+        return b"\nSeccomp:\t2\n" in Path("/proc", str(pid), "status").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
 
 
 def _number(status: bytes, name: str) -> int | None:
@@ -87,10 +116,13 @@ def wrap(
     env: Mapping[str, str],
     mounts: Iterable[str],
     apart: Namespaces,
-    online: bool,
+    openings: Openings,
+    limited: bool,
     terminal: bool = False,
 ) -> list[str]:
-    """The command behind `gate`, in namespaces of its own.
+    """The command behind `gate`, in namespaces of its own, under the filter that `openings` describe.
+
+    Where it is to be `limited`, bubblewrap waits before it makes the process that becomes the command.
 
     bubblewrap itself runs with the engine's environment and is found by the engine's path; the command's
     environment goes through a descriptor, where neither the process list nor the loader sees it.
@@ -100,18 +132,17 @@ def wrap(
         words += ["--setenv", name, value]
     _fill(gate.arguments, os.fsencode("\0".join(words) + "\0"))
     if seccomp.known():
-        _fill(gate.filter, seccomp.program(internet=online or apart.network))
+        _fill(gate.filter, seccomp.program(openings))
     return [
         tools.need("bwrap"),
         *("--args", str(gate.arguments)),
         *_separations(apart),
         *(("--seccomp", str(gate.filter)) if seccomp.known() else ()),
         *("--json-status-fd", str(gate.status)),
-        *("--block-fd", str(gate.hold)),
+        *(("--block-fd", str(gate.hold)) if limited else ()),
         *("--chdir", os.fspath(cwd)),
         "--",
-        *(() if terminal else leading()),
-        *argv,
+        *gate.door.before([*(() if terminal else leading()), *argv]),
     ]
 
 
@@ -163,6 +194,31 @@ def tied(argv: list[str]) -> list[str]:
 @functools.cache
 def refusal(apart: Namespaces = _PROCESSES_ONLY) -> str | None:
     """None where these namespaces can really be made, else the reason. Found out by trying."""
+    return None if apart.own_user and _works_scoped(apart) else _refusal(apart)
+
+
+@functools.cache
+def sizes() -> bool:
+    """Whether a memory file system can be given a size: bubblewrap can since 0.7."""
+    bwrap = tools.find("bwrap")
+    return bwrap is not None and b"--size" in process.capture([bwrap, "--help"]).stdout
+
+
+@functools.cache
+def scopes() -> bool:
+    """Whether bubblewrap works behind Landlock's scopes: one that needs its setuid bit does not."""
+    return _works_scoped(Namespaces(own_user=True))
+
+
+@functools.cache
+def _works_scoped(apart: Namespaces) -> bool:
+    if not landlock.scopes():
+        return False
+    with landlock.scoped() as thread:
+        return thread.call(lambda: _refusal(apart)) is None
+
+
+def _refusal(apart: Namespaces) -> str | None:
     bwrap = tools.find("bwrap")
     if bwrap is None:
         return "bubblewrap is not installed"

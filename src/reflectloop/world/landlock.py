@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
 from reflectloop.world import seccomp, tcponly
+from reflectloop.world.seccomp import Openings
 
 _CREATE, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
 _ASK_VERSION = 1
@@ -54,12 +55,15 @@ class Walls(NamedTuple):
 class Thread:
     """Restricts itself for good, then calls what it is given. It must outlive what it started."""
 
-    def __init__(self, walls: Walls) -> None:
-        _hide_engine()
+    def __init__(self, restrict: Callable[[], None]) -> None:
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name="walled", daemon=True)
         self._thread.start()
-        self.call(lambda: _restrict(walls))
+        try:
+            self.call(restrict)
+        except BaseException:
+            self.close()
+            raise
 
     def _live(self) -> None:
         while (order := self._orders.get()) is not None:
@@ -111,13 +115,44 @@ def version() -> int:
         return 0
 
 
-def _restrict(walls: Walls) -> None:
-    known = version()
-    handled = _ALL_BY_VERSION.get(known, _ALL_NEWEST)
-    scoped = _SCOPED if known >= _SCOPES_SINCE else 0
-    connecting = _CONNECT_TCP if walls.ports is not None and known >= PORTS_SINCE else 0
+def behind(walls: Walls) -> Thread:
+    """Return a thread whose commands reach what `walls` allow and nothing else."""
+    _hide_engine()
+    return Thread(lambda: _restrict(walls))
+
+
+def scoped() -> Thread:
+    """Return a thread whose commands reach no abstract socket and signal no process but those it started.
+
+    It handles no access to files: a thread that did could not mount, and bubblewrap has to.
+    """
+    return Thread(_restrict_scopes)
+
+
+def scopes() -> bool:
+    """Whether the kernel can keep abstract sockets and signals inside."""
+    return version() >= _SCOPES_SINCE
+
+
+def _restrict_scopes() -> None:
+    ruleset = _ruleset(0)
+    try:
+        _forbid_new_privileges()
+        _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    finally:
+        os.close(ruleset)
+
+
+def _ruleset(handled: int, connecting: int = 0) -> int:
+    scoped = _SCOPED if scopes() else 0
     attributes = struct.pack("QQQ", handled, connecting, scoped)[: 24 if scoped else 16 if connecting else 8]
-    ruleset = _call(_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
+    return _call(_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
+
+
+def _restrict(walls: Walls) -> None:
+    handled = _ALL_BY_VERSION.get(version(), _ALL_NEWEST)
+    connecting = _CONNECT_TCP if walls.ports is not None and version() >= PORTS_SINCE else 0
+    ruleset = _ruleset(handled, connecting)
     try:
         for path in walls.read:
             _allow(ruleset, path, _READ & handled)
@@ -129,8 +164,13 @@ def _restrict(walls: Walls) -> None:
         _give_up_privileges()
         if walls.ports is not None:
             seccomp.load(tcponly.program())
-        # Landlock does not see sockets that have a name in the file system: agents, buses, docker.
-        seccomp.load(seccomp.program(local=False, internet=walls.network))
+        # Landlock does not see sockets that have a name in the file system (agents, buses, docker), nor System V
+        # objects, nor calls that change the limits and the scheduling of other processes.
+        seccomp.load(
+            seccomp.program(
+                Openings(local=False, internet=walls.network, processes=False, shared=False, attributes=False)
+            )
+        )
         _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)
@@ -150,7 +190,11 @@ def _give_up_privileges() -> None:
     header, none = struct.pack("=Ii", _CAPABILITIES_V3, 0), struct.pack("=6I", *[0] * 6)
     if libc.capset(header, none):
         raise OSError(ctypes.get_errno(), "capset")
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+    _forbid_new_privileges()
+
+
+def _forbid_new_privileges() -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "no_new_privs")
 
 
@@ -177,7 +221,7 @@ def refusal() -> str | None:
         return f"system calls of {platform.machine()} are not known here"
     walls = Walls(read=(Path("/usr"),), write=())
     try:
-        thread = Thread(walls)
+        thread = behind(walls)
     except OSError as fault:
         return f"Landlock does not start: {fault.strerror}"
     try:

@@ -58,7 +58,8 @@ class Patience(NamedTuple):
     grace_s: float
     idle_s: float | None = None
     stirred: Callable[[], bool] = lambda: False  # whether something else shows that it is at work
-    over: Callable[[int], bool] | None = None  # whether it uses more than it may; asked again and again
+    # Whether these processes and all below them use more than they may; asked again and again.
+    over: Callable[[list[int]], bool] | None = None
 
 
 class Cancel:
@@ -343,6 +344,10 @@ class Watched:
             )
             _live.add(self._process.pid)
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def wait(self, patience: Patience) -> Ended:
         """Read until the command ends or must end, then end whatever is left of it."""
         try:
@@ -392,7 +397,7 @@ class Watched:
                             self._stop = "cancel"
                             return False
                         self._pass_on(selector, key)
-                    if patience and patience.over and patience.over(self._process.pid):
+                    if patience and patience.over and patience.over(self._branches()):
                         self._stop = "over"
                         return False
                     if self._is_idle(patience):
@@ -401,6 +406,10 @@ class Watched:
         finally:
             os.close(ended)
         return self._process.poll() is not None
+
+    def _branches(self) -> list[int]:
+        """Return the processes that the command's others are all below: itself, and what left it behind."""
+        return [self._process.pid, *([] if self._namespaced else _orphans(self._marker))]
 
     def _until_look(self, patience: Patience | None) -> float:
         if patience and patience.over:
@@ -471,22 +480,6 @@ def _processor_time(pid: int) -> int:
             fields = file.read().rsplit(b")", 1)[1].split()
             total += int(fields[11]) + int(fields[12])
     return total
-
-
-class Usage(NamedTuple):
-    memory_bytes: int
-    processes: int
-
-
-def usage(pid: int) -> Usage:
-    """What a process and everything below it hold now. Pages that several share count for each."""
-    memory = count = 0
-    for one in [pid, *descendants(pid)]:
-        with contextlib.suppress(OSError, ValueError), open(f"/proc/{one}/status", "rb") as file:
-            lines = [line.split() for line in file if line.startswith((b"RssAnon:", b"RssShmem:"))]
-            memory += sum(int(line[1]) for line in lines) * 1024
-            count += 1
-    return Usage(memory, count)
 
 
 def _widen(stream: IO[bytes]) -> None:

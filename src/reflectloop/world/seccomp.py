@@ -16,30 +16,80 @@ _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _REFUSE = 0x00050000 | errno.EPERM
 _NOT_THERE = 0x00050000 | errno.ENOSYS
+_NO_ATTRIBUTES = 0x00050000 | errno.EOPNOTSUPP  # as on a file system without them
 _NO_FAMILY = 0x00050000 | errno.EAFNOSUPPORT
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER_AT, _ARCHITECTURE_AT, _FIRST_ARGUMENT_AT, _SECOND_ARGUMENT_AT = 0, 4, 16, 24
+_BAD_SIZE = 0x00050000 | errno.EINVAL  # what the kernel itself says to a segment over its own limit
+_LOAD, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _KEEP_BITS, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
+_NUMBER_AT, _ARCHITECTURE_AT = 0, 4
+_ARGUMENTS_AT, _ARGUMENT_SIZE = 16, 8  # the lower half first on both machines that are known here
 _X32 = 0x40000000
 _TYPING = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: put words into a terminal's mouth
 _NEW_USER = 0x10000000  # a namespace in which a command would have capabilities
 _LOCAL, _INTERNET, _NETLINK = (1,), (2, 10), (16,)  # families of sockets; of others nothing is known to hold them
 _CLONE3, _IO_URING = 435, 425  # the same everywhere
+_NEW_ATTRIBUTES = (463, 464, 465, 466)  # setxattrat, getxattrat, listxattrat, removexattrat
+_TYPE_BITS, _STREAM, _SEQUENCED = 0xF, 1, 5  # of sockets; a pair of any other type can be told to send elsewhere
+_SMALL_SEGMENT = 64 << 10  # all that a command may make of this size together stay below 256 MB
 
 
 class _Machine(NamedTuple):
+    """The numbers of system calls on one architecture."""
+
     audit: int
     socket: int
+    socketpair: int
     ioctl: int
     clone: int
     unshare: int
+    prlimit: int
+    shmget: int
     keys: tuple[int, ...]  # add_key, request_key, keyctl: the user's keyring is not behind any file
     prying: tuple[int, ...]  # bpf, perf_event_open, userfaultfd
-    peeking: tuple[int, ...]  # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd: the jailer is a process too
+    # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd, kcmp, process_madvise, process_mrelease
+    peeking: tuple[int, ...]
+    # sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr, migrate_pages, move_pages
+    by_process: tuple[int, ...]
+    by_class: tuple[tuple[int, int], ...]  # setpriority, ioprio_set, each with its word for "all of this user"
+    # shmget, shmat, shmctl, shmdt, semget, semop, semctl, semtimedop, msgget, msgsnd, msgrcv, msgctl, mq_*
+    shared: tuple[int, ...]
+    attributes: range  # setxattr to fremovexattr: Landlock guards what is in a file, not what is noted about it
 
 
 _MACHINES = {
-    "x86_64": _Machine(0xC000003E, 41, 16, 56, 272, (248, 249, 250), (321, 298, 323), (101, 310, 311, 438)),
-    "aarch64": _Machine(0xC00000B7, 198, 29, 220, 97, (217, 218, 219), (280, 241, 282), (117, 270, 271, 438)),
+    "x86_64": _Machine(
+        audit=0xC000003E,
+        socket=41,
+        socketpair=53,
+        ioctl=16,
+        clone=56,
+        unshare=272,
+        prlimit=302,
+        shmget=29,
+        keys=(248, 249, 250),
+        prying=(321, 298, 323),
+        peeking=(101, 310, 311, 438, 312, 440, 448),
+        by_process=(142, 144, 203, 314, 256, 279),
+        by_class=((141, 2), (251, 3)),
+        shared=(29, 30, 31, 67, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),
+        attributes=range(188, 200),
+    ),
+    "aarch64": _Machine(
+        audit=0xC00000B7,
+        socket=198,
+        socketpair=199,
+        ioctl=29,
+        clone=220,
+        unshare=97,
+        prlimit=261,
+        shmget=194,
+        keys=(217, 218, 219),
+        prying=(280, 241, 282),
+        peeking=(117, 270, 271, 438, 272, 440, 448),
+        by_process=(118, 119, 122, 274, 238, 239),
+        by_class=((140, 2), (30, 3)),
+        shared=(194, 196, 195, 197, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
+        attributes=range(5, 17),
+    ),
 }
 
 
@@ -47,9 +97,23 @@ def known() -> bool:
     return platform.machine() in _MACHINES
 
 
+class Openings(NamedTuple):
+    """What a filter leaves open, for what other walls already hold."""
+
+    local: bool = True  # sockets with names in the file system, and abstract ones
+    internet: bool = True
+    processes: bool = True  # other processes: a command in a process namespace sees none but its own
+    shared: bool = True  # System V objects and message queues: in a namespace of its own they are its own
+    large_segments: bool = True  # where a control group counts shared memory
+    attributes: bool = True  # extended ones, of any file that has a name
+
+
+_EVERYTHING = Openings()
+
+
 @functools.cache
-def program(*, local: bool = True, internet: bool = True) -> bytes:
-    """What every command is refused. Without `local` it opens no socket by a name in the file system either."""
+def program(openings: Openings = _EVERYTHING) -> bytes:
+    """Return the filter that every command runs under, with what `openings` shuts besides."""
     machine = _MACHINES[platform.machine()]
     code = [
         _step(_LOAD, _ARCHITECTURE_AT),
@@ -59,36 +123,75 @@ def program(*, local: bool = True, internet: bool = True) -> bytes:
         _step(_AT_LEAST, _X32, skip_false=1),
         _step(_RETURN, _NOT_THERE),
     ]
-    for number in (*machine.keys, *machine.prying, *machine.peeking):
+    shut = () if openings.shared else machine.shared
+    for number in (*machine.keys, *machine.prying, *machine.peeking, *shut):
         code += [_step(_EQUAL, number, skip_false=1), _step(_RETURN, _REFUSE)]
     # Its flags lie in memory, where a filter cannot look; libraries then use the older call. io_uring opens sockets.
     for number in (_CLONE3, _IO_URING):
         code += [_step(_EQUAL, number, skip_false=1), _step(_RETURN, _NOT_THERE)]
+    if not openings.attributes:
+        for number in (*machine.attributes, *_NEW_ATTRIBUTES):
+            code += [_step(_EQUAL, number, skip_false=1), _step(_RETURN, _NO_ATTRIBUTES)]
     for number in (machine.clone, machine.unshare):
-        code += _refuse_bit(number, _NEW_USER)
-    code += _refuse_values(machine.ioctl, _SECOND_ARGUMENT_AT, _TYPING)
-    families = _NETLINK + (_LOCAL if local else ()) + (_INTERNET if internet else ())
-    code += _allow_values(machine.socket, _FIRST_ARGUMENT_AT, families)
+        code += _for_call(number, [_load(0), _step(_ANY_BIT, _NEW_USER, skip_false=1), _step(_RETURN, _REFUSE)])
+    code += _for_call(machine.ioctl, [_load(1), *_refuse_values(_TYPING)])
+    if not openings.processes:
+        code += _refuse_other_processes(machine)
+    if openings.shared and not openings.large_segments:
+        code += _for_call(machine.shmget, _refuse_large_segments())
+    if not openings.local:
+        test = [_load(1), _step(_KEEP_BITS, _TYPE_BITS), *_allow_values((_STREAM, _SEQUENCED), otherwise=_REFUSE)]
+        code += _for_call(machine.socketpair, test)
+    families = _NETLINK + (_LOCAL if openings.local else ()) + (_INTERNET if openings.internet else ())
+    code += _for_call(machine.socket, [_load(0), *_allow_values(families, otherwise=_NO_FAMILY)])
     return b"".join([*code, _step(_RETURN, _ALLOW)])
 
 
-def _refuse_bit(number: int, bit: int) -> list[bytes]:
-    test = [_step(_LOAD, _FIRST_ARGUMENT_AT), _step(_ANY_BIT, bit, skip_false=1), _step(_RETURN, _REFUSE)]
-    return _for_call(number, test)
+def _refuse_other_processes(machine: _Machine) -> list[bytes]:
+    """Refuse calls that change another process; a filter does not know the caller's own number, so only 0 is it."""
+    code = _for_call(machine.prlimit, _refuse_new_limits())
+    for number in machine.by_process:
+        code += _for_call(number, [_load(0), _step(_EQUAL, 0, skip_true=1), _step(_RETURN, _REFUSE)])
+    for number, whole_user in machine.by_class:
+        test = [_load(0), *_refuse_values((whole_user,))]
+        code += _for_call(number, [*test, _load(1), _step(_EQUAL, 0, skip_true=1), _step(_RETURN, _REFUSE)])
+    return code
 
 
-def _refuse_values(number: int, place: int, refused: tuple[int, ...]) -> list[bytes]:
-    test = [_step(_LOAD, place)]
-    for value in refused:
-        test += [_step(_EQUAL, value, skip_false=1), _step(_RETURN, _REFUSE)]
-    return _for_call(number, test)
+def _refuse_new_limits() -> list[bytes]:
+    """For a process other than the caller, limits may be asked for (no new value) and not set."""
+    return [
+        _load(0),
+        _step(_EQUAL, 0, skip_true=5),
+        _load(2),
+        _step(_EQUAL, 0, skip_false=2),
+        _load(2, upper=True),
+        _step(_EQUAL, 0, skip_true=1),
+        _step(_RETURN, _REFUSE),
+    ]
 
 
-def _allow_values(number: int, place: int, allowed: tuple[int, ...]) -> list[bytes]:
-    test = [_step(_LOAD, place)]
-    for value in allowed:
-        test += [_step(_EQUAL, value, skip_false=1), _step(_RETURN, _ALLOW)]
-    return _for_call(number, [*test, _step(_RETURN, _NO_FAMILY)])
+def _refuse_large_segments() -> list[bytes]:
+    return [
+        _load(1, upper=True),
+        _step(_EQUAL, 0, skip_false=2),
+        _load(1),
+        _step(_ABOVE, _SMALL_SEGMENT, skip_false=1),
+        _step(_RETURN, _BAD_SIZE),
+    ]
+
+
+def _load(argument: int, *, upper: bool = False) -> bytes:
+    return _step(_LOAD, _ARGUMENTS_AT + _ARGUMENT_SIZE * argument + (4 if upper else 0))
+
+
+def _refuse_values(refused: tuple[int, ...]) -> list[bytes]:
+    return [step for value in refused for step in (_step(_EQUAL, value, skip_false=1), _step(_RETURN, _REFUSE))]
+
+
+def _allow_values(allowed: tuple[int, ...], *, otherwise: int) -> list[bytes]:
+    test = [step for value in allowed for step in (_step(_EQUAL, value, skip_false=1), _step(_RETURN, _ALLOW))]
+    return [*test, _step(_RETURN, otherwise)]
 
 
 def _for_call(number: int, test: list[bytes]) -> list[bytes]:

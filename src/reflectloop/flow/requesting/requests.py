@@ -123,7 +123,7 @@ class _Ground:
         self.space = space = self._lay_out(found, store, base, wall)
         answers.serve(space)
         cgroup.sweep()
-        self.limiter = Limiter(space.name, limits.wanted(self.config.box)) if wall.level is Isolation.FULL else None
+        self.limiter = limits.behind(wall, space.name, self.config.box)
         box = Box.by(self.config, space, self.place.caller, wall, self.limiter)
         rules = policy.of(self.config.policy, self.folders.root).in_workspace
         domain = self.place.domain or Tasks(self.folders, base.tree, base.commit, wall.stamp(()), box, rules)

@@ -33,7 +33,6 @@ from reflectloop.plan.model import Step
 from reflectloop.policy import Added
 from reflectloop.state import events, latch, lock
 from reflectloop.state.journal import Journal
-from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, leaks, patch, project, snapshot
 from reflectloop.workspace.checkout import Workspace
@@ -290,8 +289,8 @@ class _Walk(Line):
 
     def _limiter(self, space: Workspace) -> Limiter | None:
         """One for each workspace, kept for the run."""
-        if self.wall.level is Isolation.FULL and space.name not in self.limiters:
-            self.limiters[space.name] = Limiter(space.name, limits.wanted(self.config.box))
+        if space.name not in self.limiters and (made := limits.behind(self.wall, space.name, self.config.box)):
+            self.limiters[space.name] = made
         return self.limiters.get(space.name)
 
     def _patch_out(self) -> None:
