@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import dataclasses
 import os
+import resource
 import secrets
 import socket
 import sys
@@ -15,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop.box import escape_scripts as scripts
 from reflectloop.box import toolchains
 from reflectloop.box.box import Box, Done, Order
 from reflectloop.box.limits import Limiter, Limits
@@ -23,52 +27,34 @@ from reflectloop.terms import Isolation
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 from reflectloop.world import process
+from reflectloop.world.door import Door
 
 _TIMEOUT_S = 20.0
 _SHORT_S = 0.7
 _LATE_S = 1.5
-_LIMITS = Limits(memory_bytes=256 << 20, processes=64, file_bytes=8 << 20)
+_LIMITS = Limits(memory_bytes=256 << 20, processes=64, file_bytes=8 << 20, disk_bytes=96 << 20)
+_FEW_FILES, _SLOWER = 77, 7  # what no process has by itself
 
-_WRITE = "import sys; open(sys.argv[1], 'w').write('out')"
-_READ = "import sys; sys.stdout.write(open(sys.argv[1], errors='replace').read())"
-_LIST = "import os, sys; print(*os.listdir(sys.argv[1]), sep='\\n')"
-_THROUGH_LINK = "import os, sys; os.symlink(sys.argv[1], 'way-out'); open('way-out/evil', 'w').write('out')"
-_CONNECT = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 3).sendall(b'out')"
-_KILL = "import os, sys; os.kill(int(sys.argv[1]), 9)"
-_LINGER = """
-import os, sys, time
-if os.fork(): sys.exit(0)
-os.setsid()
-if os.fork(): sys.exit(0)
-time.sleep(float(sys.argv[2])); open(sys.argv[1], 'w').write('out'); time.sleep(30)
-"""
-_STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)" + _LINGER.replace(
-    "sys.exit(0)", "time.sleep(9)"
-)
-_READ_ENGINE = """
-import os, sys
-for thread in os.listdir(f'/proc/{sys.argv[1]}/task'):
-    if open(f'/proc/{sys.argv[1]}/task/{thread}/environ', 'rb').read(1): print('read')
-"""
-_CALL = """
-import os, socket, sys
-folder = os.open(sys.argv[1], os.O_PATH)  # a socket's name must be short
-socket.socket(socket.AF_UNIX).connect(f'/proc/self/fd/{folder}/socket')
-"""
-_RULE = "import ctypes; print('rules' if ctypes.CDLL(None).unshare(0x10000000) == 0 else 'refused')"
-_FORK = """
-import os, time
-count = 0
-try:
-    while count < 300:
-        if os.fork() == 0: time.sleep(5); os._exit(0)
-        count += 1
-except OSError: pass
-print(count, flush=True)
-time.sleep(0.5)
-"""
-_HOARD = "x = bytearray(1 << 30)\nfor i in range(0, len(x), 4096): x[i] = 1\nprint('hoarded', flush=True)"
-_FILL = "f = open('big', 'wb')\nfor _ in range(64): f.write(bytes(1 << 20)); f.flush()"
+
+class Segment:
+    """System V shared memory of ours, of one byte."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.shmat.restype = ctypes.c_void_p
+        self.key = 0x52000000 | secrets.randbelow(1 << 24)
+        self._id = self._libc.shmget(self.key, 1, 0o1600)
+        if self._id < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        self._place = self._libc.shmat(self._id, None, 0)
+
+    @property
+    def is_written(self) -> bool:
+        return ctypes.string_at(self._place, 1) != b"\0"
+
+    def close(self) -> None:
+        self._libc.shmdt(ctypes.c_void_p(self._place))
+        self._libc.shmctl(self._id, 0, None)
 
 
 @dataclass
@@ -82,6 +68,8 @@ class Stage:
     victim: process.Conversation
     port: int
     called: threading.Event
+    abstract: str
+    segment: Segment
 
     def path(self, name: str) -> Path:
         return self.root / name
@@ -114,25 +102,25 @@ class Attempt(NamedTuple):
 
 def _works(trial: Trial) -> bool:
     """The control: where nothing runs, nothing gets out, and that proves nothing."""
-    trial.run(_WRITE, "made")
+    trial.run(scripts.WRITE, "made")
     return (trial.box.workspace.repo / "made").exists()
 
 
 def _writes(name: str) -> Callable[[Trial], bool]:
     def holds(trial: Trial) -> bool:
         target = trial.stage.path(name)
-        trial.run(_WRITE, target)
+        trial.run(scripts.WRITE, target)
         return not target.exists()
 
     return holds
 
 
 def _reads(name: str) -> Callable[[Trial], bool]:
-    return lambda trial: trial.stage.canary.encode() not in trial.run(_READ, trial.stage.path(name))[1]
+    return lambda trial: trial.stage.canary.encode() not in trial.run(scripts.READ, trial.stage.path(name))[1]
 
 
 def _through_a_link(trial: Trial) -> bool:
-    trial.run(_THROUGH_LINK, trial.stage.path("outside"))
+    trial.run(scripts.THROUGH_LINK, trial.stage.path("outside"))
     return not trial.stage.path("outside/evil").exists()
 
 
@@ -144,91 +132,166 @@ def _sees_home(trial: Trial) -> bool:
     shown |= {path.relative_to(home).parts[0] for path in (trial.stage.root,) if path.is_relative_to(home)}
     with contextlib.suppress(OSError):
         private = {path.name for path in home.iterdir()} - shown
-        said = trial.run(_LIST, home)[1].decode("utf-8", "surrogateescape").splitlines()
+        said = trial.run(scripts.LIST, home)[1].decode("utf-8", "surrogateescape").splitlines()
         return not private & set(said)
     return True
 
 
 def _reads_environment(trial: Trial) -> bool:
-    return trial.stage.canary.encode() not in trial.run(_READ, f"/proc/{trial.stage.victim.pid}/environ")[1]
+    return trial.stage.canary.encode() not in trial.run(scripts.READ, f"/proc/{trial.stage.victim.pid}/environ")[1]
 
 
 def _reads_engine(trial: Trial) -> bool:
-    return b"read" not in trial.run(_READ_ENGINE, os.getpid())[1]
+    return b"read" not in trial.run(scripts.READ_ENGINE, os.getpid())[1]
 
 
 def _calls(trial: Trial) -> bool:
     trial.stage.called.clear()
-    trial.run(_CALL, trial.stage.root)
+    trial.run(scripts.CALL, trial.stage.root)
     return not trial.stage.called.wait(0.3)
 
 
+def _calls_abstract(trial: Trial) -> bool:
+    trial.stage.called.clear()
+    trial.run(scripts.CALL_ABSTRACT, trial.stage.abstract)
+    return not trial.stage.called.wait(0.3)
+
+
+def _sends_by_pair(trial: Trial) -> bool:
+    trial.stage.called.clear()
+    trial.run(scripts.SEND_BY_PAIR, trial.stage.root)
+    return not trial.stage.called.wait(0.3)
+
+
+def _limits_others(trial: Trial) -> bool:
+    trial.run(scripts.LIMIT, trial.stage.victim.pid, _FEW_FILES)
+    return resource.prlimit(trial.stage.victim.pid, resource.RLIMIT_NOFILE)[0] != _FEW_FILES
+
+
+def _slows_others(trial: Trial) -> bool:
+    trial.run(scripts.SLOW_DOWN, trial.stage.victim.pid, _SLOWER)
+    return os.getpriority(os.PRIO_PROCESS, trial.stage.victim.pid) != _SLOWER
+
+
+def _shares_memory(trial: Trial) -> bool:
+    trial.run(scripts.SHARE, trial.stage.segment.key)
+    return not trial.stage.segment.is_written
+
+
+def _changes_modes(trial: Trial) -> bool:
+    before = trial.stage.path("other/notes").stat().st_mode
+    trial.run(scripts.CHANGE_MODE, trial.stage.path("other/notes"))
+    return trial.stage.path("other/notes").stat().st_mode == before
+
+
+def _reads_what_others_may_not(trial: Trial) -> bool:
+    return not trial.run(scripts.READ_OTHERS)[1]
+
+
+def _begins_without_leave(trial: Trial) -> bool:
+    """The engine dies before it lets the command begin: what it held open closes."""
+    box = dataclasses.replace(trial.box, let_in=Door.close)
+    Trial(trial.stage, box, trial.log).run(scripts.WRITE, "begun")
+    return not (trial.box.workspace.repo / "begun").exists()
+
+
 def _rules(trial: Trial) -> bool:
-    return b"rules" not in trial.run(_RULE)[1]
+    return b"rules" not in trial.run(scripts.RULE)[1]
 
 
 def _connects(trial: Trial) -> bool:
     trial.stage.called.clear()
-    trial.run(_CONNECT, trial.stage.port)
+    trial.run(scripts.CONNECT, trial.stage.port)
     return not trial.stage.called.wait(0.3)
 
 
 def _kills(trial: Trial) -> bool:
-    trial.run(_KILL, trial.stage.victim.pid)
+    trial.run(scripts.KILL, trial.stage.victim.pid)
     return trial.stage.victim_lives
 
 
 def _leaves_a_process(trial: Trial) -> bool:
     mark = trial.box.workspace.repo / "left-behind"
-    trial.run(_LINGER, "left-behind", _SHORT_S)
+    trial.run(scripts.LINGER, "left-behind", _SHORT_S)
     time.sleep(_LATE_S)
     return not mark.exists()
 
 
 def _writes_late(trial: Trial) -> bool:
     mark = trial.box.workspace.repo / "late"
-    trial.run(_STUBBORN, "late", _LATE_S, timeout_s=_SHORT_S)
+    trial.run(scripts.STUBBORN, "late", _LATE_S, timeout_s=_SHORT_S)
     time.sleep(_LATE_S)
     return not mark.exists()
 
 
 def _forks(trial: Trial) -> bool:
     """None too many, or all ended for it: a watch sees them a moment after they are there."""
-    done, said = trial.run(_FORK)
+    done, said = trial.run(scripts.FORK)
     return done.limit is not None or not said.strip().isdigit() or int(said) <= _LIMITS.processes
 
 
 def _hoards(trial: Trial) -> bool:
-    return b"hoarded" not in trial.run(_HOARD)[1]
+    return b"hoarded" not in trial.run(scripts.HOARD)[1]
+
+
+def _hoards_shared_memory(trial: Trial) -> bool:
+    done, said = trial.run(scripts.SHARED_MEMORY)
+    return done.limit is not None or b"hoarded" not in said
+
+
+def _hoards_memory_files(trial: Trial) -> bool:
+    done, said = trial.run(scripts.MEMORY_FILES)
+    return done.limit is not None or b"hoarded" not in said
+
+
+def _fills_disk(trial: Trial) -> bool:
+    done, said = trial.run(scripts.FILL_DISK)
+    return done.limit is not None or b"filled" not in said
 
 
 def _fills(trial: Trial) -> bool:
-    trial.run(_FILL)
+    trial.run(scripts.FILL)
     big = trial.box.workspace.repo / "big"
     return not big.exists() or big.stat().st_size <= _LIMITS.file_bytes
 
 
-ATTEMPTS = (
+ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("(do its work: the control)", Isolation.NONE, _works),
     Attempt("leave a process behind", Isolation.WORKSPACE, _leaves_a_process),
     Attempt("write after the timeout", Isolation.WORKSPACE, _writes_late),
+    Attempt("begin though the engine is gone", Isolation.WORKSPACE, _begins_without_leave),
     Attempt("write to the project", Isolation.FS, _writes("project/evil")),
     Attempt("write to HOME", Isolation.FS, _writes("home/evil")),
     Attempt("write to a sibling folder", Isolation.FS, _writes("project-evil/evil")),
     Attempt("write through a link", Isolation.FS, _through_a_link),
     Attempt("read a key in HOME", Isolation.FS, _reads("home/.ssh/id_canary")),
+    Attempt("read a token in ~/.local/share", Isolation.FS, _reads("home/.local/share/app/token")),
+    Attempt("read through a link that set-up left", Isolation.FS, _reads("project/left/id_canary")),
+    Attempt("read where an interpreter leads", Isolation.FS, _reads("home/.aws/credentials")),
     Attempt("read another project", Isolation.FS, _reads("other/notes")),
     Attempt("see your real HOME", Isolation.FS, _sees_home),
     Attempt("read a process's environment", Isolation.FS, _reads_environment),
     Attempt("read the engine's memory", Isolation.FS, _reads_engine),
     Attempt("reach a socket of yours", Isolation.FS, _calls),
+    Attempt("reach an abstract socket", Isolation.FS, _calls_abstract),
+    Attempt("send to a socket through a pair", Isolation.FS, _sends_by_pair),
+    Attempt("set another process's limits", Isolation.FS, _limits_others),
+    Attempt("slow another process down", Isolation.FS, _slows_others),
+    Attempt("write to your shared memory", Isolation.FS, _shares_memory),
     Attempt("become root in a namespace", Isolation.FS, _rules),
+    Attempt("take all memory", Isolation.FS, _hoards),
+    Attempt("fill shared memory", Isolation.FS, _hoards_shared_memory),
+    Attempt("fill memory files", Isolation.FS, _hoards_memory_files),
+    Attempt("start processes without end", Isolation.FS, _forks),
+    Attempt("write a file without end", Isolation.FS, _fills),
+    Attempt("fill the disk", Isolation.FS, _fills_disk),
+    # Only root's commands could read such files at all.
+    *([Attempt("read what only root may", Isolation.FS, _reads_what_others_may_not)] if os.geteuid() == 0 else []),
+    Attempt("change the mode of your files", Isolation.FULL, _changes_modes),
     Attempt("connect to this machine", Isolation.FULL, _connects),
     Attempt("kill another process", Isolation.FULL, _kills),
-    Attempt("start processes without end", Isolation.FULL, _forks),
-    Attempt("take all memory", Isolation.FULL, _hoards),
-    Attempt("write a file without end", Isolation.FULL, _fills),
 )
+_USE_UP = (_hoards, _forks, _fills, _fills_disk, _hoards_shared_memory, _hoards_memory_files)
 
 
 class Tried(NamedTuple):
@@ -247,9 +310,10 @@ class Tried(NamedTuple):
 def attempt(wall: Wall) -> Tried:
     """Every escape, from behind one wall."""
     with _set_up() as stage:
-        space = _space(stage)
-        limiter = Limiter(space.name, _LIMITS) if wall.level is Isolation.FULL else None
-        caller = dict(os.environ) | {"HOME": os.fspath(stage.home)}
+        space = _space(stage, wall)
+        limiter = Limiter(space.name, _LIMITS) if wall.level.rank >= Isolation.FS.rank else None
+        tools = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{stage.home}/.local/bin"
+        caller = dict(os.environ) | {"HOME": os.fspath(stage.home), "PATH": tools}
         box = Box(space, caller, wall, grace_s=0.2, limiter=limiter)
         trial = Trial(stage, box, stage.path("log"))
         try:
@@ -263,13 +327,15 @@ def attempt(wall: Wall) -> Tried:
 
 def _can_be_tried(one: Attempt, wall: Wall) -> bool:
     """Without limits, trying to use everything up would do so."""
-    return wall.level is Isolation.FULL or one.holds not in (_forks, _hoards, _fills)
+    return wall.level.rank >= Isolation.FS.rank or one.holds not in _USE_UP
 
 
-def _space(stage: Stage) -> Workspace:
+def _space(stage: Stage, wall: Wall) -> Workspace:
     folder = stage.path(f"box-{secrets.token_hex(3)}")
     space = Workspace(folder.name, folder, folder / "desk", Store(folder / "desk", "sha1"), "", "", 0)
     space.root = stage.path("project")
+    if wall.mounted:  # elsewhere they are copied
+        space.carried = {Path("left"): stage.path("project/left"), Path(".venv"): stage.path("left-venv")}
     for path in (space.folder, space.repo, space.home, space.tmp, space.desk):
         path.mkdir()
     return space
@@ -282,28 +348,52 @@ def _set_up() -> Iterator[Stage]:
         tempfile.TemporaryDirectory(prefix="reflectloop-doctor-") as name,
         socket.socket() as server,
         socket.socket(socket.AF_UNIX) as agent,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
+        contextlib.closing(Segment()) as segment,
     ):
         root = Path(name).resolve()
-        for folder in ("project", "project-evil", "outside", "other", "home/.ssh"):
-            (root / folder).mkdir(parents=True)
-        for file in ("home/.ssh/id_canary", "other/notes"):
-            (root / file).write_text(canary)
+        _lay_out(root, canary)
         called = threading.Event()
         server.bind(("127.0.0.1", 0))
         place = os.open(root, os.O_PATH)
         agent.bind(f"/proc/self/fd/{place}/socket")
+        datagrams.bind(f"/proc/self/fd/{place}/datagrams")
         os.close(place)
-        for one in (server, agent):
+        label = f"reflectloop-{canary[:8]}"
+        abstract.bind(f"\0{label}")
+        for one in (server, agent, abstract):
             one.listen()
             threading.Thread(target=_answer, args=(one, called), daemon=True).start()
+        threading.Thread(target=_receive, args=(datagrams, called), daemon=True).start()
         victim = process.Conversation(["sh"], env={"CANARY": canary, "PATH": os.defpath})
         real_home = Path(os.environ.get("HOME") or "/")
         try:
-            yield Stage(root, canary, root / "home", real_home, victim, server.getsockname()[1], called)
+            port = server.getsockname()[1]
+            yield Stage(root, canary, root / "home", real_home, victim, port, called, label, segment)
         finally:
-            for one in (server, agent):
+            for one in (server, agent, abstract, datagrams):
                 one.shutdown(socket.SHUT_RDWR)
             victim.close()
+
+
+def _lay_out(root: Path, canary: str) -> None:
+    """Put what is private where it is looked for, and links to it as a set-up could leave them."""
+    folders = "project project-evil outside other home/.ssh home/.aws/a home/.local/bin home/.local/lib left-venv/bin"
+    for folder in (*folders.split(), "home/.local/share/app"):
+        (root / folder).mkdir(parents=True)
+    for file in ("home/.ssh/id_canary", "other/notes", "home/.local/share/app/token", "home/.aws/credentials"):
+        (root / file).write_text(canary)
+    (root / "home/.aws/a/b").write_text("")
+    (root / "project/left").symlink_to(root / "home/.ssh")
+    (root / "left-venv/pyvenv.cfg").write_text("")
+    (root / "left-venv/bin/python").symlink_to(root / "home/.aws/a/b")
+
+
+def _receive(server: socket.socket, called: threading.Event) -> None:
+    with contextlib.suppress(OSError):
+        while server.recv(16):
+            called.set()
 
 
 def _answer(server: socket.socket, called: threading.Event) -> None:

@@ -89,7 +89,8 @@ def _bubblewrap() -> Finding:
     reason = bubblewrap.refusal()
     if reason is None:
         version = process.capture([tools.need("bwrap"), "--version"]).stdout.decode().strip()
-        return Finding("bubblewrap", "ok", version)
+        scopes = "with Landlock's scopes" if bubblewrap.scopes() else "no scopes: local sockets only without a network"
+        return Finding("bubblewrap", "ok", f"{version}, {scopes}")
     return Finding("bubblewrap", "weak", reason, "apt-get install bubblewrap, and allow user namespaces")
 
 
