@@ -225,6 +225,17 @@ def test_where_the_walls_cannot_hold_it_nothing_is_started(
         ran(place, tmp_path, "print('ran')", Forward((place_of("http://127.0.0.1:4000"),)), LANDLOCK)
 
 
+def test_without_a_network_of_its_own_it_can_still_be_kept_from_everything(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bubblewrap, "refusal", lambda apart: "no network namespaces" if apart.network else None)
+    with talker() as port:
+        code = f'print(tried(lambda: connect(socket.AF_INET, ("127.0.0.1", {port}))))'
+        assert ran(place, tmp_path, code, Forward(), FS)[1] == "no\n"
+        with pytest.raises(SandboxCreateFailed, match="no network namespaces"):
+            ran(place, tmp_path, code, Forward((place_of(f"127.0.0.1:{port}"),)), FS)
+
+
 @needs_ports
 def test_landlock_sees_every_connection_that_is_left_to_a_program(repo: Repo, tmp_path: Path) -> None:
     """Datagrams, multipath TCP, SCTP and connections that begin with data pass by its rule for ports."""

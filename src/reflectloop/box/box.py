@@ -169,7 +169,7 @@ class Box:
         if order.forward is None or self.wall.level.rank < Isolation.FS.rank:
             return None
         forward.refuse_unheld(self.wall, order.forward)
-        return Tunnel(order.forward, self.caller, namespaced=self.wall.by == "bubblewrap")
+        return Tunnel(order.forward, self.caller, namespaced=forward.unshared(self.wall))
 
     def _patience(self, order: Order) -> process.Patience:
         seen = [self.workspace.mark_ns]
@@ -260,7 +260,7 @@ class Box:
                 self._inside(order.cwd),
                 env,
                 Network.NONE if tunnel else self.wall.network(order.network),
-                own_network=tunnel is not None,
+                own_network=tunnel is not None and tunnel.namespaced,
             )
             with self._scoped() as start:
                 watched = process.Watched(

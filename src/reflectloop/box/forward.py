@@ -100,27 +100,33 @@ class Forward(NamedTuple):
         return next(port for port in range(_PROXY_PORT, _PROXY_PORT + len(self.places) + 1) if port not in self.direct)
 
 
+def unshared(wall: Wall) -> bool:
+    """Whether a command behind this wall can have a network of its own."""
+    return wall.by == "bubblewrap" and bubblewrap.refusal(Namespaces(network=True, own_user=True)) is None
+
+
 def refuse_unheld(wall: Wall, forward: Forward) -> None:
     """Refuse where this machine's walls cannot keep a program from other places than these."""
+    if not forward.places or unshared(wall):
+        return  # nothing at all can be kept from it without a network of its own, too
     if wall.by == "bubblewrap":
         why = bubblewrap.refusal(Namespaces(network=True, own_user=True))
-    elif forward.places and landlock.version() < landlock.PORTS_SINCE:
-        why = "this kernel's Landlock does not know ports (Linux 6.7 does)"
+    elif landlock.version() < landlock.PORTS_SINCE:
+        why = "bubblewrap does not work, and this kernel's Landlock does not know ports (Linux 6.7 does)"
     else:
-        why = None
-    if why:
-        raise SandboxCreateFailed(
-            f"what an agent can reach cannot be held to its model's address here: {why}",
-            next_step='install bubblewrap; or network = "host" under [agents.NAME] of your own settings',
-            missing=("network:model",),
-        )
+        return
+    raise SandboxCreateFailed(
+        f"what an agent can reach cannot be held to its model's address here: {why}",
+        next_step='reflectloop doctor; or network = "host" under [agents.NAME] of your own settings',
+        missing=("network:model",),
+    )
 
 
 class Tunnel:
     """The engine's side of one program's connections, in a thread of its own, from its start to `close`."""
 
     def __init__(self, forward: Forward, caller: Mapping[str, str], *, namespaced: bool) -> None:
-        self._forward, self._caller, self._namespaced = forward, caller, namespaced
+        self._forward, self._caller, self.namespaced = forward, caller, namespaced
         self._refused: dict[str, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop = process.Cancel()
@@ -159,7 +165,7 @@ class Tunnel:
         """Return `env` with this proxy in place of any other."""
         out = {name: value for name, value in env.items() if name.upper() not in PROXY_VARIABLES}
         if self._forward.proxied:
-            port = self._forward.proxy_port if self._namespaced else self.ports[-1]
+            port = self._forward.proxy_port if self.namespaced else self.ports[-1]
             for name in PROXY_VARIABLES[:3]:
                 out[name] = out[name.lower()] = f"http://127.0.0.1:{port}"
             if not any(place.is_loopback for place in self._forward.proxied):
@@ -237,7 +243,7 @@ class Tunnel:
 
     async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        target = self._forward.direct.get(listener.getsockname()[1]) if self._namespaced else None
+        target = self._forward.direct.get(listener.getsockname()[1]) if self.namespaced else None
         room = asyncio.Semaphore(_MOST_CONNECTIONS)
         while True:
             await room.acquire()
