@@ -463,3 +463,10 @@ def test_a_call_that_prints_a_secret_is_stopped_and_shows_nothing_of_it(repo: Re
     assert answer.code == 99
     assert key not in answer.stdout + answer.stderr
     assert "more" not in answer.stdout
+
+
+def test_where_the_box_is_no_wall_a_call_is_judged_as_on_the_host(repo: Repo) -> None:
+    words = ("call", "--json", "--", "git", "reset", "--hard")
+    assert repo.run(*words).code == 0, "in a copy behind a wall it does no harm"
+    repo.weaken()
+    assert repo.run(*words).envelope["error_code"] == "NEEDS_INPUT"

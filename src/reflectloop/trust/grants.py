@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.terms import Isolation
+from reflectloop.world import files
 
 Table = dict[str, Any]
 
@@ -215,8 +216,8 @@ def normal(project: Table, checked: Table) -> Table:
 def _grant(key: str, row: _Row, value: Any, own: Any) -> Grant:  # noqa: ANN401 - as TOML gives it
     more = _shown(_more(value, own)) if row.loosens is _has_more else ""
     words = row.words.format(key=key, value=_shown(value), more=more)
-    files = (value,) if row.names_file else tuple(_words(value)) if key == "verify.setup" else ()
-    return Grant(key, words, value, files)
+    named = (value,) if row.names_file else tuple(_words(value)) if key == "verify.setup" else ()
+    return Grant(key, words, value, named)
 
 
 def _without_service(check: Table, grants: list[Grant]) -> Table:
@@ -225,7 +226,7 @@ def _without_service(check: Table, grants: list[Grant]) -> Table:
     if service is None:
         return check
     run = service["run"]
-    key = f"verify.checks.{check['name']}.service"
+    key = files.display(f"verify.checks.{check['name']}.service")
     grants.append(Grant(key, f"a server runs beside the check, in its box: {_shown(run)}", service, tuple(_words(run))))
     return {name: value for name, value in check.items() if name != "service"}
 
@@ -246,7 +247,7 @@ def _split_agents(
 
 
 def _agent_grants(name: str, agent: Table, own: Table | None) -> Iterator[Grant]:
-    files = (*_words(agent.get("run", ())), *([agent["file"]] if "file" in agent else ()))
+    named = (*_words(agent.get("run", ())), *([agent["file"]] if "file" in agent else ()))
     for key, value in agent.items():
         if own is not None and value == own.get(key):
             continue
@@ -256,7 +257,7 @@ def _agent_grants(name: str, agent: Table, own: Table | None) -> Iterator[Grant]
             words = f"your agent {name} gets another {key}: {_shown(value)}"
         else:
             continue
-        yield Grant(f"agents.{name}.{key}", words, agent, files)
+        yield Grant(files.display(f"agents.{name}.{key}"), words, agent, named)
 
 
 def _tightens(key: str, value: Any, own: Table) -> bool:  # noqa: ANN401

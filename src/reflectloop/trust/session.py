@@ -10,6 +10,8 @@ from pathlib import Path
 
 VARIABLE = "REFLECTLOOP_TRUST_PROJECT"
 
+_NAMED = 30  # of many settings, in a warning
+
 _by_flag: list[bool] = []
 _ignored: dict[Path, tuple[str, ...]] = {}
 
@@ -43,10 +45,15 @@ def ignore(root: Path, keys: Iterable[str]) -> None:
 def notices() -> list[str]:
     """Return one warning for each project whose settings were left out."""
     return [
-        f"ignored from reflectloop.toml (not trusted): {', '.join(keys)}; to allow: {command_for(root)}"
+        f"ignored from reflectloop.toml (not trusted): {_listed(keys)}; to allow: {command_for(root)}"
         for root, keys in _ignored.items()
         if keys
     ]
+
+
+def _listed(keys: tuple[str, ...]) -> str:
+    more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+    return ", ".join(keys[:_NAMED]) + more
 
 
 def command_for(root: Path) -> str:
