@@ -93,6 +93,7 @@ GRANTING = {
     "agents.x.base_url": '[agents.x]\nkind = "http"\nbase_url = "https://models.example"\n',
     "agents.x.key_env": '[agents.x]\nkind = "http"\nkey_env = "GITHUB_TOKEN"\n',
     "agents.x.env": '[agents.x]\nkind = "claude"\nenv = ["GITHUB_TOKEN"]\n',
+    "agents.x.network": '[agents.x]\nkind = "claude"\nnetwork = "host"\n',
     "agents.claude.run": '[agents.claude]\nrun = ["/srv/claude"]\n',
 }
 TIGHTENING = """
@@ -154,7 +155,13 @@ def test_a_project_may_always_tighten(repo: Repo) -> None:
 def test_every_setting_is_judged_by_a_row() -> None:
     plain = {name: info for name, info in Config.model_fields.items() if name not in {"agents", "roles"}}
     known = {f"{section}.{name}" for section, info in plain.items() for name in type(info.default).model_fields}
-    assert {key for key, _ in grants.rows()} == known
+    assert known <= {key for key, _ in grants.rows()}
+
+
+def test_a_setting_without_a_row_waits_for_the_user() -> None:
+    found = grants.split({"box": {"later": 1}, "agents": {"x": {"later": 1}}}, {"box": {"later": 0}}, frozenset())
+    assert [grant.key for grant in found.grants] == ["box.later", "agents.x.later"]
+    assert found.always == {}
 
 
 def test_the_users_own_file_sets_everything(repo: Repo) -> None:

@@ -156,7 +156,7 @@ def _tried(row: Row, settings: Config, root: Path, caller: Mapping[str, str], ca
         own = [root / word for word in settings.agent(row.name).run if not Path(word).is_absolute()]
         beside = [(path, path.relative_to(root)) for path in own if path.is_file()]
         reply, version = _ask(backend, settings, caller, cancel, beside, _program(row, settings, caller))
-        return row._replace(tried=reply, probe=row.probe._replace(version=version))
+        return row._replace(tried=reply, probe=row.probe._replace(version=version or row.probe.version))
     except ReflectloopError as fault:
         return row._replace(tried=Reply("error", reason=fault.message))
 

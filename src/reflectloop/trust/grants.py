@@ -76,6 +76,7 @@ def _is_outside(value: str, own: str | None) -> bool:
 
 
 _FREE = _Row(_never, "")
+_UNKNOWN = _Row(_differs, "{key} is {value}")  # a setting without a row waits for the user
 _NUMBER = "{key} may be {value}, above your limit"
 _ROWS: Mapping[str, Mapping[str, _Row]] = {
     "workspace": {
@@ -102,6 +103,7 @@ _ROWS: Mapping[str, Mapping[str, _Row]] = {
         "processes": _Row(_is_above, _NUMBER),
         "memory_mb": _Row(_is_above_machine, _NUMBER),
         "file_mb": _Row(_is_above, _NUMBER),
+        "disk_mb": _Row(_is_above, _NUMBER),
     },
     "publish": {
         "claude": _FREE,
@@ -141,6 +143,7 @@ _AGENT_GRANTS: Mapping[str, str] = {
     "key_env": "agent {name} is given the variable {value} as its key",
     "env": "agent {name} sees these variables of yours: {value}",
 }
+_AGENT_FREE = frozenset({"kind", "model", "protocol", "window", "turns", "timeout_s", "reply_tokens"})
 _AGENT_BOUNDS = ("turns", "timeout_s", "reply_tokens")
 
 
@@ -157,7 +160,7 @@ def split(project: Table, own: Table, named: frozenset[str]) -> Split:
     grants: list[Grant] = []
     for section, settings in _ROWS.items():
         for name, value in project.get(section, {}).items():
-            row = settings[name]
+            row = settings.get(name, _UNKNOWN)
             if row.loosens(value, own[section][name]):
                 grants.append(_grant(f"{section}.{name}", row, value, own[section][name]))
             else:
@@ -253,6 +256,8 @@ def _agent_grants(name: str, agent: Table, own: Table | None) -> Iterator[Grant]
             continue
         if key in _AGENT_GRANTS and value:
             words = _AGENT_GRANTS[key].format(name=name, value=_shown(value))
+        elif key not in _AGENT_FREE and not _tightens(key, value, own or {}) and value:
+            words = f"agent {name} gets {key}: {_shown(value)}"
         elif own is not None and not _tightens(key, value, own):
             words = f"your agent {name} gets another {key}: {_shown(value)}"
         else:
