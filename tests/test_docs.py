@@ -183,7 +183,7 @@ def test_the_demo_with_agents_keeps_its_promises(repo: Repo) -> None:
     refused = [one["text"] for one in told if one["kind"] == "failed"]
     assert len(refused) == 3
     assert "no file differs" in refused[0]
-    assert "test_the_last_page_is_shown is not collected any more" in refused[1]
+    assert "test_the_last_page_is_shown is no longer collected" in refused[1]
     assert "the review asks for another attempt" in refused[2]
     assert any("| all |" in one["text"] and "2 unknown" in one["text"] for one in told)
     assert told[-1]["text"].endswith("the project's own tests pass")
