@@ -446,7 +446,7 @@ def test_an_agents_report_is_taken_only_where_it_keeps_to_the_facts(repo: Repo) 
         ),
         (
             {"repair_actions": [{"action": "made it good", "status": "completed", "expected_outcome": "it is good"}]},
-            "seen",
+            "completed",
         ),
         ({"learning_notes": ""}, "learning_notes"),
     ):

@@ -1,1 +1,1 @@
-"""What a failure is, what most likely caused it, and what to do next; runs nothing and keeps nothing."""
+"""Diagnosis of failures and reflection on them: causes and next steps. Runs nothing and stores nothing."""

@@ -1,4 +1,4 @@
-"""A breaker for each tool: after failures in a row no call goes through for a while, then one is let through to try."""
+"""A circuit breaker per tool: after repeated failures calls are blocked for a while, then one call is tried."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ class State(StrEnum):
 
 
 class Limits(NamedTuple):
-    failures: int = 5  # in a row, until it opens
+    """When a breaker opens, and for how long."""
+
+    failures: int = 5  # consecutive failures until it opens
     cool_s: float = 60.0
 
 
 class Breaker(NamedTuple):
+    """The state of one tool's breaker, as a value."""
+
     failures: int = 0
     opened_at: float | None = None
-    trying: bool = False  # half-open, and the one call is on its way
+    trying: bool = False  # half-open, and the trial call is running
 
     def state(self, now: float, limits: Limits) -> State:
         if self.opened_at is None:
@@ -41,7 +45,7 @@ class Breaker(NamedTuple):
 
 
 class Breakers:
-    """One for each tool, for as long as this lives; safe to share between threads."""
+    """The breakers of all tools in this process; safe to share between threads."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits or Limits()
@@ -52,7 +56,7 @@ class Breakers:
         return self._tools.get(tool, Breaker()).state(now, self.limits)
 
     def enter(self, tool: str, now: float) -> bool:
-        """Whether a call may go through; who enters half-open is the one that tries."""
+        """Return True if a call may proceed; a call that enters half-open is the trial call."""
         with self._lock:
             breaker = self._tools.get(tool, Breaker())
             if not breaker.lets_through(now, self.limits):

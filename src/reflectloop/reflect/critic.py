@@ -1,4 +1,4 @@
-"""Judges an output by its requirements: computed scores, a verdict, and a rewind ticket where it must be done again."""
+"""Judge an output against its requirements: scores, a verdict, and a rewind ticket if it must be redone."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from reflectloop.reflect.ticket import Issue, Severity, Ticket, Verdict
 
 _COSTS: dict[Severity, float] = {"high": 0.4, "medium": 0.15, "low": 0.05}
 _HOPELESS = 0.3
-_NEARLY = 0.75  # of what is asked for: too few, but not far too few
-_SHOWN = 10
+_NEARLY = 0.75  # share of the requested number that is nearly enough
+_MOST_ISSUES = 10
 
 
 class _Value(BaseModel):
@@ -25,22 +25,26 @@ class _Value(BaseModel):
 
 
 class Requirement(_Value):
-    """One thing that was asked for, and what was found."""
+    """One requirement, and what the output has."""
 
     requirement: str
     expected: str
     actual: str
     met: bool
-    share: float  # how much of it is there, from 0 to 1
+    share: float  # fulfilled share, from 0 to 1
 
 
 class Details(_Value):
+    """The number of requirements, and each of them."""
+
     required: int
     met: int
     each: tuple[Requirement, ...]
 
 
 class Completeness(_Value):
+    """The score for what the output contains."""
+
     score: float
     requirements_met: bool
     issues: tuple[Issue, ...]
@@ -48,11 +52,15 @@ class Completeness(_Value):
 
 
 class Correctness(_Value):
+    """The score for what is wrong with the output."""
+
     score: float
     issues: tuple[Issue, ...]
 
 
 class CriticReport(_Value):
+    """The critic's complete judgement of one output."""
+
     evaluation_id: str
     timestamp: str
     target: str
@@ -68,7 +76,7 @@ class CriticReport(_Value):
 
 
 class Checked(NamedTuple):
-    """What came of one check that the engine ran."""
+    """The result of one check that the engine ran."""
 
     name: str
     held: bool
@@ -76,27 +84,31 @@ class Checked(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Names and time, passed in."""
+    """Ids and time of an evaluation, passed in."""
 
     evaluation_id: str
     ticket_id: str
     timestamp: str
-    source: str = ""  # where the requirements stand
+    source: str = ""  # file of the requirements
     step: str | None = None
 
 
 def evaluate(output: Output, asked: Requirements, checked: Sequence[Checked], about: Identity) -> CriticReport:
-    found = (*_looked_for(output, asked), *(_as_requirement(one) for one in checked))
-    missing = (*(_missing(output, one) for one in found if not one.met and _is_part(one)), *_unfinished(output))
-    wrong = tuple(_wrong(output, asked, checked))
-    completeness = Completeness(
-        score=_score(sum(one.share for one in found) / len(found) if found else 1.0, missing),
-        requirements_met=all(one.met for one in found) and not output.fault,
-        issues=(*missing, *_astray(output, asked)),
-        details=Details(required=len(found), met=sum(one.met for one in found), each=found),
+    """Judge an output by its requirements and the results of its checks."""
+    requirements = (*_requirements(output, asked), *(_as_requirement(item) for item in checked))
+    missing = (
+        *(_missing(output, item) for item in requirements if not item.met and _is_part(item)),
+        *_unfinished(output),
     )
-    # Of what holds nothing, nothing is known to be right.
-    correctness = Correctness(score=0.0 if output.hollow else _score(1.0, wrong), issues=wrong)
+    errors = tuple(_wrong(output, asked, checked))
+    completeness = Completeness(
+        score=_score(sum(item.share for item in requirements) / len(requirements) if requirements else 1.0, missing),
+        requirements_met=all(item.met for item in requirements) and not output.fault,
+        issues=(*missing, *_off_target(output, asked)),
+        details=Details(required=len(requirements), met=sum(item.met for item in requirements), each=requirements),
+    )
+    # Nothing in an empty output is known to be correct.
+    correctness = Correctness(score=0.0 if output.hollow else _score(1.0, errors), issues=errors)
     quality = round((completeness.score + correctness.score) / 2, 3)
     report = CriticReport(
         evaluation_id=about.evaluation_id,
@@ -113,112 +125,113 @@ def evaluate(output: Output, asked: Requirements, checked: Sequence[Checked], ab
 
 
 def _score(share: float, issues: Iterable[Issue]) -> float:
-    return round(max(0.0, share - sum(_COSTS[one.severity] for one in issues)), 3)
+    return round(max(0.0, share - sum(_COSTS[issue.severity] for issue in issues)), 3)
 
 
 def _verdict(quality: float, completeness: Completeness, bar: float) -> Verdict:
-    if quality < _HOPELESS or any(one.category == "direction" for one in completeness.issues):
+    if quality < _HOPELESS or any(issue.category == "direction" for issue in completeness.issues):
         return Verdict.REJECT
     return Verdict.PASS if completeness.requirements_met and quality >= bar else Verdict.REVISE
 
 
-# What is missing --------------------------------------------------------------------------------------------------
+# Missing parts ----------------------------------------------------------------------------------------------------
 
 
-def _looked_for(output: Output, asked: Requirements) -> Iterator[Requirement]:
+def _requirements(output: Output, asked: Requirements) -> Iterator[Requirement]:
     for place, count in asked.min_items.items():
-        there = len(set(outputs.items(output, place)))  # the same thing twice is one thing
+        present = len(set(outputs.items(output, place)))  # duplicates count once
         yield Requirement(
             requirement=place or "items",
             expected=f"at least {count}",
-            actual=str(there),
-            met=there >= count,
-            share=min(1.0, there / count),
+            actual=str(present),
+            met=present >= count,
+            share=min(1.0, present / count),
         )
     for part in asked.must_have:
-        there = outputs.has(output, part)
+        present = outputs.has(output, part)
         yield Requirement(
             requirement=part,
             expected="there, and not empty",
-            actual="there" if there else "missing or empty",
-            met=there,
-            share=float(there),
+            actual="there" if present else "missing or empty",
+            met=present,
+            share=float(present),
         )
-    for words in asked.must_not_have:
-        there = outputs.mentions(output, words)
+    for forbidden in asked.must_not_have:
+        present = outputs.mentions(output, forbidden)
         yield Requirement(
-            requirement=words,
+            requirement=forbidden,
             expected=_ABSENT,
-            actual="there" if there else "not there",
-            met=not there,
-            share=float(not there),
+            actual="there" if present else "not there",
+            met=not present,
+            share=float(not present),
         )
-    for text in asked.unshown:
+    for criterion in asked.unshown:
         yield Requirement(
-            requirement=text, expected="shown by a check", actual="no check shows it", met=False, share=0.0
+            requirement=criterion, expected="shown by a check", actual="no check shows it", met=False, share=0.0
         )
 
 
 _HOLDS, _ABSENT = "holds", "not there"
 
 
-def _as_requirement(one: Checked) -> Requirement:
+def _as_requirement(check: Checked) -> Requirement:
     return Requirement(
-        requirement=f"check {one.name}", expected=_HOLDS, actual=one.reason, met=one.held, share=float(one.held)
+        requirement=f"check {check.name}", expected=_HOLDS, actual=check.reason, met=check.held, share=float(check.held)
     )
 
 
-def _is_part(one: Requirement) -> bool:
-    """As opposed to what makes an output wrong, not incomplete."""
-    return one.expected not in (_HOLDS, _ABSENT)
+def _is_part(requirement: Requirement) -> bool:
+    """Return True for a required part, as opposed to something that makes an output wrong."""
+    return requirement.expected not in (_HOLDS, _ABSENT)
 
 
-def _missing(output: Output, one: Requirement) -> Issue:
-    counted = one.expected.startswith("at least")
-    severity: Severity = "medium" if counted and one.share >= _NEARLY else "high"
+def _missing(output: Output, unmet: Requirement) -> Issue:
+    counted = unmet.expected.startswith("at least")
+    severity: Severity = "medium" if counted and unmet.share >= _NEARLY else "high"
     if counted:
-        fix = f"add to {one.requirement} in {output.name} until there are {one.expected}, none of them twice"
-    elif one.actual.startswith("no check"):
-        fix = f"name a check that shows it: {one.requirement}"
+        fix = f"add to {unmet.requirement} in {output.name} until there are {unmet.expected}, none of them twice"
+    elif unmet.actual.startswith("no check"):
+        fix = f"name a check that shows it: {unmet.requirement}"
     else:
-        fix = f"add {one.requirement} to {output.name}"
+        fix = f"add {unmet.requirement} to {output.name}"
     return Issue(
         category="completeness",
         severity=severity,
-        description=f"{one.requirement}: {one.actual}, must be {one.expected}",
+        description=f"{unmet.requirement}: {unmet.actual}, must be {unmet.expected}",
         suggested_fix=fix,
     )
 
 
 def _unfinished(output: Output) -> Iterator[Issue]:
-    """What an output says itself is not done."""
-    said = [
-        (f"{one!r} says that something is still to be done", "do it, or say it is left out") for one in output.left_open
+    """Yield what the output itself marks as unfinished."""
+    findings = [
+        (f"{marker!r} says that something is still to be done", "do it, or say it is left out")
+        for marker in output.left_open
     ]
-    said += [
+    findings += [
         (f"nothing stands below the heading {title!r}", "write the section, or take it out")
         for title in outputs.bare_sections(output)
     ]
-    for text, fix in said[:_SHOWN]:
+    for text, fix in findings[:_MOST_ISSUES]:
         yield Issue(category="completeness", severity="low", description=text, suggested_fix=fix)
 
 
-# What is wrong ----------------------------------------------------------------------------------------------------
+# Errors -----------------------------------------------------------------------------------------------------------
 
 
 def _wrong(output: Output, asked: Requirements, checked: Sequence[Checked]) -> Iterator[Issue]:
     if output.fault:
-        yield _issue("high", output.fault, f"write {output.name} anew, so that it can be read")
-    for one in checked:
-        if not one.held:
-            yield _issue("high", f"check {one.name}: {one.reason}", f"make check {one.name} hold")
-    for words in asked.must_not_have:
-        if outputs.mentions(output, words):
-            yield _issue("medium", f"it holds {words!r}, and must not", f"take {words!r} out")
+        yield _issue("high", output.fault, f"write {output.name} again, so that it can be read")
+    for check in checked:
+        if not check.held:
+            yield _issue("high", f"check {check.name}: {check.reason}", f"make check {check.name} pass")
+    for forbidden in asked.must_not_have:
+        if outputs.mentions(output, forbidden):
+            yield _issue("medium", f"it holds {forbidden!r}, and must not", f"take {forbidden!r} out")
     for place in asked.min_items:
-        there = outputs.items(output, place)
-        if len(set(there)) < len(there):
-            times = len(there) - len(set(there))
+        items = outputs.items(output, place)
+        if len(set(items)) < len(items):
+            times = len(items) - len(set(items))
             yield _issue("medium", f"{place or 'items'}: {times} stand there twice", "take out what is repeated")
 
 
@@ -226,18 +239,21 @@ def _issue(severity: Severity, description: str, fix: str) -> Issue:
     return Issue(category="correctness", severity=severity, description=description, suggested_fix=fix)
 
 
-def _astray(output: Output, asked: Requirements) -> Iterator[Issue]:
-    """What no amount of mending makes good: it is another work than was asked for."""
-    said = []
-    if asked.about and not output.hollow and not any(outputs.mentions(output, words) for words in asked.about):
-        said.append(f"it is not about what was asked: none of {', '.join(asked.about)} occurs")
+def _off_target(output: Output, asked: Requirements) -> Iterator[Issue]:
+    """Yield what no repair can fix: the output is not the requested work."""
+    descriptions = []
+    if asked.about and not output.hollow and not any(outputs.mentions(output, topic) for topic in asked.about):
+        descriptions.append(f"it is not about what was asked: none of {', '.join(asked.about)} occurs")
     if asked.may_change and not named(output.name, asked.may_change):
-        said.append(f"{output.name} is outside of what may be changed")
+        descriptions.append(f"{output.name} is outside of what may be changed")
     if named(output.name, asked.must_not_change):
-        said.append(f"{output.name} must not be changed")
-    for text in said:
+        descriptions.append(f"{output.name} must not be changed")
+    for text in descriptions:
         yield Issue(
-            category="direction", severity="high", description=text, suggested_fix="go back to the goal, and begin anew"
+            category="direction",
+            severity="high",
+            description=text,
+            suggested_fix="go back to the goal, and start again",
         )
 
 

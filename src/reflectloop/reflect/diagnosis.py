@@ -1,4 +1,4 @@
-"""Says what most likely caused a failure, from what is known of the attempt and from whole lines of its output."""
+"""Find the most likely cause of a failure, from the facts of the attempt and from complete lines of its output."""
 
 from __future__ import annotations
 
@@ -15,67 +15,68 @@ from reflectloop.reflect.record import KINDS, Category, Diagnosis, FailureRecord
 from reflectloop.reflect.rule import Entry, Hit, Rules, asserts
 from reflectloop.verify.result import Detail, VerificationResult
 
-_MOST_DETAILS = 50  # kept in a record; the result has them all
+_MOST_DETAILS = 50  # stored in a record; the result has all of them
 _EXCERPT = 12  # lines
 _LONGEST = 400
-# What a failing test itself raised. An assertion's text may hold anything, and says nothing of the machine.
+# An exception a failing test raised. The text of an assertion says nothing about the machine.
 _RAISED = re.compile(
     r"(?:[\w$]+\.)*(?:[A-Z]\w*)?(?:Error|Exception|Timeout|TimeoutExpired|Interrupt|gaierror|herror)\b|"
     r"Failed: Timeout|test timed out"
 )
-_SAYS_NOTHING = {"failed", "test failed", "error", "failure", ""}  # of runners that start a file as a whole
+_UNINFORMATIVE = {"failed", "test failed", "error", "failure", ""}  # from runners that report only whole files
 _QUIET = re.compile(r"\[?(?:INFO|DEBUG|TRACE|NOTE|note|info|debug|hint|help|Note)\b")
 _BEYOND_TESTS: set[Category] = {"ENV", "PERMISSION", "EXTERNAL", "TOOL"}
-_TELLING = re.compile(
+_INFORMATIVE = re.compile(
     r"(?i)\b(?:error|fatal|failed|failure|cannot|can't|could not|unable|denied|refused|not found|no such|invalid|"
     r"missing|unknown|exception|panic(?:ked)?|abort(?:ed)?|killed)\b|\w(?:Error|Exception)\b"
 )
 
 
 class Attempt(NamedTuple):
-    """What the engine knows beside the output."""
+    """The engine's knowledge of an attempt, besides its output."""
 
-    code: str | None = None  # published; None: told from the result
+    code: str | None = None  # published code; None: derived from the result
     step: str | None = None
     attempt: int = 1
     command: str | None = None
     tree: str | None = None
-    times_seen: int = 0  # this signature, before
+    times_seen: int = 0  # previous occurrences of this signature
 
 
 @cache
 def shipped() -> Rules:
+    """Return the built-in rules, compiled."""
     return Rules(rulefile.shipped().rules)
 
 
-def with_own(own: Sequence[Entry]) -> Rules:
-    """A user's rules before the shipped ones: where both know a line, the user's decides."""
-    return Rules((*own, *rulefile.shipped().rules)) if own else shipped()
+def with_own(user_rules: Sequence[Entry]) -> Rules:
+    """Return a user's rules followed by the built-in ones; if both match a line, the user's decides."""
+    return Rules((*user_rules, *rulefile.shipped().rules)) if user_rules else shipped()
 
 
 def diagnose(
     data: bytes | str, result: VerificationResult, *, rules: Rules | None = None, about: Attempt | None = None
 ) -> FailureRecord | None:
-    """The record of a failure; None where there is none. What is unclear is a failure of which little is known."""
+    """Return the record of a failure, or None if the result is ok. An unclear result counts as a failure."""
     if result.ok:
         return None
     about = about or Attempt()
-    said = lines.of(data)
+    log_lines = lines.of(data)
     code = about.code or facts.code_of(result)
-    found = _by_output(said, result, rules or shipped())
-    told = facts.known(result)
-    if told and (found is None or told.certain or found.rule.rank >= told.rank):
-        category, diagnosis, hit = told.category, told.diagnosis, None
-    elif found:
-        category, diagnosis, hit = found.rule.category, found.diagnosis, found
+    match = _by_output(log_lines, result, rules or shipped())
+    exit_facts = facts.known(result)
+    if exit_facts and (match is None or exit_facts.certain or match.rule.rank >= exit_facts.rank):
+        category, diagnosis, hit = exit_facts.category, exit_facts.diagnosis, None
+    elif match:
+        category, diagnosis, hit = match.rule.category, match.diagnosis, match
     else:
         category, diagnosis, hit = _by_outcome(result), facts.unexplained(result), None
-    name = signature.of(_said(said, result, found, about))
-    return _record(about, result, code, category, diagnosis, hit, name, _excerpt(said, diagnosis))
+    name = signature.of(_identifying_lines(log_lines, result, match, about))
+    return _record(about, result, code, category, diagnosis, hit, name, _excerpt(log_lines, diagnosis))
 
 
 def bare(message: str, about: Attempt, category: Category = "EXECUTION") -> FailureRecord:
-    """The record of what stopped without any output to read: by its code where that says enough."""
+    """Return the record of a failure without output, judged by its code if that is sufficient."""
     code = about.code or Internal.code
     category, needs = record.by_code(code) or (category, KINDS[category].needs)
     return FailureRecord(
@@ -105,7 +106,7 @@ def _record(
     excerpt: str,
 ) -> FailureRecord:
     if category == "EXECUTION" and about.code == VerificationFailed.code:
-        category, hit = "LOGIC", None  # that a check does not hold is known, whatever it printed
+        category, hit = "LOGIC", None  # the check failed, whatever it printed
     needs = hit.rule.need if hit else KINDS[category].needs
     if decided := record.by_code(code):
         (category, needs), hit = decided, None
@@ -128,25 +129,25 @@ def _record(
     )
 
 
-def _by_output(said: Sequence[Line], result: VerificationResult, rules: Rules) -> Hit | None:
+def _by_output(log_lines: Sequence[Line], result: VerificationResult, rules: Rules) -> Hit | None:
     if result.type == "test_failure":
-        return _by_tests(result.details, said, rules)
-    told = dict.fromkeys([line.core for line in said] + [lines.core(one.error) for one in result.details])
-    hits = [hit for core in told if not _QUIET.match(core) for hit in rules.hits(core)]
-    return min(hits, key=lambda hit: hit.rule.rank, default=None)  # the first of the lowest rank
+        return _by_tests(result.details, log_lines, rules)
+    cores = dict.fromkeys([line.core for line in log_lines] + [lines.core(detail.error) for detail in result.details])
+    hits = [hit for core in cores if not _QUIET.match(core) for hit in rules.hits(core)]
+    return min(hits, key=lambda hit: hit.rule.rank, default=None)  # the first one with the lowest rank
 
 
 def _by_outcome(result: VerificationResult) -> Category:
-    """A log of no tool we know, in which places are named, is no linter's."""
+    """Return the category of the outcome; locations in a log of an unknown tool do not make it a linter."""
     return "EXECUTION" if result.type == "lint" and result.tool in {None, "log"} else record.by_outcome(result.type)
 
 
-def _by_tests(details: Sequence[Detail], said: Sequence[Line], rules: Rules) -> Hit | None:
-    """What most failing tests raised, where it is not the tests' own affair."""
-    if details and all(one.error.lower() in _SAYS_NOTHING for one in details):
-        hits = [_raised(line.core, rules) for line in said]
+def _by_tests(details: Sequence[Detail], log_lines: Sequence[Line], rules: Rules) -> Hit | None:
+    """Return what most failing tests raised, if the cause lies outside the tests."""
+    if details and all(detail.error.lower() in _UNINFORMATIVE for detail in details):
+        hits = [_raised(line.core, rules) for line in log_lines]
         return next((hit for hit in hits if hit), None)
-    raised = [_raised(lines.core(one.error), rules) for one in details]
+    raised = [_raised(lines.core(detail.error), rules) for detail in details]
     if not raised:
         return None
     rule, times = Counter(hit.rule.id if hit else None for hit in raised).most_common(1)[0]
@@ -160,31 +161,35 @@ def _raised(core: str, rules: Rules) -> Hit | None:
     return min(hits, key=lambda hit: hit.rule.rank, default=None)
 
 
-def _said(said: Sequence[Line], result: VerificationResult, found: Hit | None, about: Attempt) -> list[str]:
-    """What names the failure: a tool's complaints, the line that was understood, or those that sound like it."""
-    complaints = [signature.said_by(one) for one in result.details if one.severity == "error"]
+def _identifying_lines(
+    log_lines: Sequence[Line], result: VerificationResult, match: Hit | None, about: Attempt
+) -> list[str]:
+    """Return the lines that identify the failure: reported errors, the recognised line, or error-like lines."""
+    complaints = [signature.said_by(detail) for detail in result.details if detail.severity == "error"]
     if result.type == "test_failure" and complaints:
         return complaints
-    if found:
-        return [found.line, *_where(found, result.details)]
+    if match:
+        return [match.line, *_where(match, result.details)]
     if complaints:
         return complaints
-    telling = [line.core for line in said if _TELLING.search(line.core[:_LONGEST])]
-    last = next((line.core for line in reversed(said) if line.core), "")
-    return telling[-3:] or [last or f"{about.command or result.type} exit_{result.exit_code}"]
+    informative = [line.core for line in log_lines if _INFORMATIVE.search(line.core[:_LONGEST])]
+    last = next((line.core for line in reversed(log_lines) if line.core), "")
+    return informative[-3:] or [last or f"{about.command or result.type} exit_{result.exit_code}"]
 
 
-def _where(found: Hit, details: Sequence[Detail]) -> list[str]:
-    """The file that is wrong, where a file is: what is missing on a machine is so wherever it was missed."""
-    if found.rule.category in _BEYOND_TESTS:
+def _where(match: Hit, details: Sequence[Detail]) -> list[str]:
+    """Return the faulty file for a fault in a file; for a problem of the machine the place does not matter."""
+    if match.rule.category in _BEYOND_TESTS:
         return []
-    return [signature.said_by(one) for one in details if one.file and lines.core(one.error) == found.line][:1]
+    return [signature.said_by(detail) for detail in details if detail.file and lines.core(detail.error) == match.line][
+        :1
+    ]
 
 
-def _excerpt(said: Sequence[Line], diagnosis: Diagnosis) -> str:
-    """The lines around what was understood, else the last."""
-    texts = [line.text.rstrip()[:_LONGEST] for line in said if line.text.strip()]
-    cores = [line.core for line in said if line.text.strip()]
+def _excerpt(log_lines: Sequence[Line], diagnosis: Diagnosis) -> str:
+    """Return the lines around the recognised line, or the last lines."""
+    texts = [line.text.rstrip()[:_LONGEST] for line in log_lines if line.text.strip()]
+    cores = [line.core for line in log_lines if line.text.strip()]
     at = cores.index(diagnosis.line) if diagnosis.line in cores else len(texts)
     start = max(0, min(at - _EXCERPT // 2, len(texts) - _EXCERPT))
     return "\n".join(texts[start : start + _EXCERPT])

@@ -1,4 +1,4 @@
-"""The words of a reflection that the rules can find themselves, from the ticket, the scores and the failure; pure."""
+"""Text of a reflection that rules can derive from the ticket, the scores and the failure; pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from reflectloop.reflect.record import ErrorClass, Facts, FailureRecord
 from reflectloop.reflect.ticket import Category, Issue, Ticket
 from reflectloop.reflect.trace import AntiPattern, ErrorAnalysis, ErrorClassification, Trigger
 
-_SHOWN = 6
-_LONGEST = 160  # of a name
+_MOST_PARTS = 6
+_LONGEST = 160  # characters of a name
 _WITH_PATTERN = {ErrorClass.CAPABILITY, ErrorClass.DECISION}
 _CAUSES: dict[Category, str] = {
-    "completeness": "the work was ended before what was asked for was there: nothing on the way compared the two",
-    "correctness": "the output was handed in without having been put to its own checks",
-    "direction": "the goal was taken for another one than was meant, and nobody asked before the work began",
+    "completeness": "the work ended before the requirements were met, and nothing compared the two on the way",
+    "correctness": "the output was submitted without running its own checks",
+    "direction": "the goal was misunderstood, and nobody asked before the work began",
 }
 _NAMES: dict[Category, str] = {
     "completeness": "handed in short",
@@ -28,14 +28,18 @@ _NAMES: dict[Category, str] = {
     "direction": "went astray",
 }
 _QUESTIONS: dict[Category, tuple[str, ...]] = {
-    "completeness": ("was it looked for widely enough?", "was the time used up?", "was it counted on the way?"),
-    "correctness": ("was each check run before handing in?", "where does what is wrong come from?"),
-    "direction": ("what does the goal say, word for word?", "what would show that this is the right way?"),
+    "completeness": (
+        "was the search wide enough?",
+        "was the available time used?",
+        "was the number checked on the way?",
+    ),
+    "correctness": ("was each check run before submitting?", "where does the error come from?"),
+    "direction": ("what does the goal say, word for word?", "what would show that this is the right direction?"),
 }
 _NOTES: dict[Category, str] = {
-    "completeness": "write down first what must be there at the least; compare half way and at the end",
-    "correctness": "run every check on the output before it is handed in; a check that cannot run counts as failed",
-    "direction": "say the goal back in one sentence, and have it confirmed, before the work begins",
+    "completeness": "write down the minimum requirements first; compare half way and at the end",
+    "correctness": "run every check on the output before submitting it; a check that cannot run counts as failed",
+    "direction": "restate the goal in one sentence, and have it confirmed, before the work begins",
 }
 
 
@@ -53,7 +57,7 @@ class Case(NamedTuple):
     known_fixes: tuple[str, ...] = ()
 
     def after(self, evaluation: CriticReport) -> Case:
-        """The same ticket with what a revised output still lacks; what it was about stays where it lacks nothing."""
+        """Return the ticket with the remaining issues of a revised output, or its old issues if none remain."""
         issues = evaluation.issues or self.ticket.issues
         ticket = self.ticket.model_copy(
             update={
@@ -74,10 +78,12 @@ class Case(NamedTuple):
     @property
     def unmet(self) -> tuple[Requirement, ...]:
         each = self.evaluation.completeness.details.each if self.evaluation else ()
-        return tuple(one for one in each if not one.met)
+        return tuple(requirement for requirement in each if not requirement.met)
 
 
 class Gap(BaseModel):
+    """The difference between what was expected and what was delivered."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     expected: str
@@ -86,6 +92,8 @@ class Gap(BaseModel):
 
 
 class Deviation(BaseModel):
+    """The second step of a reflection: the task, the output, and the gap between them."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     original_problem: str
@@ -96,30 +104,37 @@ class Deviation(BaseModel):
 
 
 def deviation(case: Case) -> Deviation:
-    seen, failure = case.seen, case.failure
-    there = f"{seen.target}, {seen.target_bytes} bytes" if seen.target_exists else f"{seen.target}: no such file"
-    asked = [f"{one.requirement} {one.expected}" for one in case.unmet]
-    found = [f"{one.requirement}: {one.actual}" for one in case.unmet]
+    explored, failure = case.seen, case.failure
+    delivered = (
+        f"{explored.target}, {explored.target_bytes} bytes"
+        if explored.target_exists
+        else f"{explored.target}: no such file"
+    )
+    expected_parts = [f"{item.requirement} {item.expected}" for item in case.unmet]
+    actual_parts = [f"{item.requirement}: {item.actual}" for item in case.unmet]
     if failure:
-        there, asked = f"{seen.target}, ended with {failure.code}", [f"step {failure.step or '?'} does its work"]
-        found = [f"exit code {failure.exit_code}" if failure.exit_code is not None else failure.code]
-    kinds = dict.fromkeys(one.category for one in case.ticket.issues)
+        delivered, expected_parts = (
+            f"{explored.target}, ended with {failure.code}",
+            [f"step {failure.step or '?'} does its work"],
+        )
+        actual_parts = [f"exit code {failure.exit_code}" if failure.exit_code is not None else failure.code]
+    kinds = dict.fromkeys(item.category for item in case.ticket.issues)
     return Deviation(
         original_problem=case.problem or "not said",
         assigned_task=case.ticket.target_step or case.ticket.target or "not said",
-        actual_output=there,
+        actual_output=delivered,
         gap_analysis=Gap(
-            expected=_joined(asked) or "no issue of any kind",
-            actual=_joined(found) or _joined([one.description for one in case.ticket.issues]),
-            gap=_joined([one.description for one in case.ticket.issues]),
+            expected=_joined(expected_parts) or "no issue of any kind",
+            actual=_joined(actual_parts) or _joined([item.description for item in case.ticket.issues]),
+            gap=_joined([item.description for item in case.ticket.issues]),
         ),
         questions=tuple(f"Q{at}: {text}" for at, text in enumerate((q for k in kinds for q in _QUESTIONS[k]), 1)),
     )
 
 
 def _joined(parts: list[str]) -> str:
-    more = f"; and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-    return "; ".join(parts[:_SHOWN]) + more
+    more = f"; and {len(parts) - _MOST_PARTS} more" if len(parts) > _MOST_PARTS else ""
+    return "; ".join(parts[:_MOST_PARTS]) + more
 
 
 def classification(case: Case, kind: ErrorClass) -> ErrorClassification:
@@ -131,45 +146,51 @@ def classification(case: Case, kind: ErrorClass) -> ErrorClassification:
 
 
 def analysis(case: Case) -> ErrorAnalysis:
+    """Explain how the failure came about, and its cause."""
     known = case.failure.diagnosis if case.failure else None
     cause = known.root_cause if known else _CAUSES[case.main.category]
     if case.failure and not known:
         cause = f"not known from its output; {case.failure.category} by the code {case.failure.code}"
-    told = _how_a_run_failed(case.failure) if case.failure else _how_an_output_fell_short(case)
+    events = _run_events(case.failure) if case.failure else _output_events(case)
     return ErrorAnalysis(
         surface_issue=case.main.description,
-        occurrence_process=tuple(f"{number}. {text}" for number, text in enumerate(told, 1)),
+        occurrence_process=tuple(f"{number}. {text}" for number, text in enumerate(events, 1)),
         root_cause=cause,
     )
 
 
-def _how_a_run_failed(failure: FailureRecord) -> list[str]:
-    told = [f"step {failure.step} began, attempt {failure.attempt}" if failure.step else "the run began"]
-    told += [f"it ran: {failure.command}"] if failure.command else []
-    told += [f"it printed: {failure.diagnosis.line}"] if failure.diagnosis and failure.diagnosis.line else []
+def _run_events(failure: FailureRecord) -> list[str]:
+    events = [f"step {failure.step} began, attempt {failure.attempt}" if failure.step else "the run began"]
+    events += [f"it ran: {failure.command}"] if failure.command else []
+    events += [f"it printed: {failure.diagnosis.line}"] if failure.diagnosis and failure.diagnosis.line else []
     ended = f"exit code {failure.exit_code}, " if failure.exit_code is not None else ""
-    return [*told, f"it ended with {ended}{failure.code}"]
+    return [*events, f"it ended with {ended}{failure.code}"]
 
 
-def _how_an_output_fell_short(case: Case) -> list[str]:
-    seen = case.seen
-    told = [f"{seen.target or 'the work'} was handed in by {case.agent}"]
-    told += [f"{one.requirement} was to be {one.expected}, and was found {one.actual}" for one in case.unmet[:_SHOWN]]
-    told += [f"found wrong: {one.description}" for one in case.ticket.issues if one.category != "completeness"][:_SHOWN]
+def _output_events(case: Case) -> list[str]:
+    explored = case.seen
+    events = [f"{explored.target or 'the work'} was submitted by {case.agent}"]
+    events += [
+        f"{item.requirement} should be {item.expected}, but is {item.actual}" for item in case.unmet[:_MOST_PARTS]
+    ]
+    events += [f"wrong: {item.description}" for item in case.ticket.issues if item.category != "completeness"][
+        :_MOST_PARTS
+    ]
     if case.facts.times_seen > 1:
-        told.append(f"the same was found {case.facts.times_seen} times by now")
-    return [*told, "nothing had shown this before it was handed in"]
+        events.append(f"the same happened {case.facts.times_seen} times so far")
+    return [*events, "nothing had revealed this before it was submitted"]
 
 
 def expected(case: Case) -> str:
-    """What a repair is to bring."""
+    """Return the result a repair must bring."""
     if case.failure:
         return f"step {case.failure.step or 'that failed'} passes, and the rest of the plan goes on"
-    wanted = [f"{one.requirement} {one.expected}" for one in case.unmet]
+    wanted = [f"{requirement.requirement} {requirement.expected}" for requirement in case.unmet]
     return _joined(wanted) or f"no longer so: {case.main.description}"
 
 
 def learning(case: Case) -> str:
+    """Return what to do differently next time."""
     known = case.failure.diagnosis if case.failure else None
     if known:
         return f"when this is seen ({known.rule}): {known.suggestion}"
@@ -177,22 +198,25 @@ def learning(case: Case) -> str:
 
 
 def _pattern_name(case: Case) -> str:
-    """What keeps two patterns apart: lessons of one name are one lesson."""
+    """Return a name that keeps patterns apart, since lessons with the same name are merged."""
     if case.failure:
         known = case.failure.diagnosis
         return f"fails again: {(known.line or known.rule) if known else case.main.description}"[:_LONGEST]
     where = case.ticket.target_step or case.ticket.target or case.main.category
-    about = next((one.requirement for one in case.unmet if one.requirement in case.main.description), where)
+    about = next(
+        (requirement.requirement for requirement in case.unmet if requirement.requirement in case.main.description),
+        where,
+    )
     return f"{_NAMES[case.main.category]}: {about}"[:_LONGEST]
 
 
 def anti_pattern(case: Case, kind: ErrorClass) -> AntiPattern | None:
-    """Of what was decided wrongly or keeps coming back; a service that was down is no pattern of anybody's."""
+    """Return an anti-pattern for wrong decisions and repeated failures, or None; an outage is not a pattern."""
     if kind not in _WITH_PATTERN:
         return None
     return AntiPattern(
         pattern_name=_pattern_name(case),
-        symptoms=tuple(one.description for one in case.ticket.issues[:_SHOWN]),
+        symptoms=tuple(issue.description for issue in case.ticket.issues[:_MOST_PARTS]),
         prevention=learning(case),
         error_type=kind,
     )

@@ -1,4 +1,4 @@
-"""What lies there when a reflection begins, as a value."""
+"""The facts of the workspace at the start of a reflection, as a value."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Explored(BaseModel):
+    """The output, tree and artifacts that a reflection starts from."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     ticket_id: str
@@ -13,6 +15,6 @@ class Explored(BaseModel):
     target_exists: bool = False
     target_bytes: int | None = None
     target_sha256: str | None = None
-    tree: str | None = None  # that the task last came to
+    tree: str | None = None  # last tree of the task
     artifacts: tuple[str, ...] = ()
-    checkpoints: tuple[str, ...] = ()  # steps that are done, and the tree each left
+    checkpoints: tuple[str, ...] = ()  # finished steps, with the tree of each

@@ -1,4 +1,4 @@
-"""What an outcome and an exit code say by themselves, before a line of output is read."""
+"""Diagnose by outcome and exit code alone, before any output is read."""
 
 from __future__ import annotations
 
@@ -10,37 +10,41 @@ from reflectloop.reflect.record import Category, Diagnosis
 from reflectloop.reflect.rule import is_word
 from reflectloop.verify.result import VerificationResult
 
-_TIMED_OUT = 124  # of timeout(1)
+_TIMED_OUT = 124  # exit code of timeout(1)
 _NOT_RUNNABLE, _NOT_FOUND = 126, 127
 _SIGNALLED, _LAST_SIGNAL = 128, 64
 _CHECKED = {"test", "lint", "type", "build"}
-_LAST = 8  # among the ranks of rules: an exit code says less than a line
+_LAST = 8  # rank among the rules: an exit code says less than a line of output
 
 
 class Told(NamedTuple):
+    """A category and diagnosis derived from an exit code or outcome."""
+
     category: Category
     diagnosis: Diagnosis
     rank: int = _LAST
-    certain: bool = False  # no line of output knows better
+    certain: bool = False  # overrides any line of output
 
 
-def _of(rule: str, cause: str, suggestion: str, next_command: str | None = None) -> Diagnosis:
+def _diagnosis(rule: str, cause: str, suggestion: str, next_command: str | None = None) -> Diagnosis:
     return Diagnosis(rule=rule, root_cause=cause, suggestion=suggestion, next_command=next_command)
 
 
-_LATE = _of(
+_LATE = _diagnosis(
     "timeout",
     "it ran past its time limit: something hangs or waits, or the limit is too short",
     "look for what hangs, or raise timeout_s; what depends on a service may pass later",
 )
-_KILLED = _of(
+_KILLED = _diagnosis(
     "killed", "it was killed from outside, most likely for the memory it used", "use less memory, or raise the limit"
 )
-_CRASHED = _of("signal", "it crashed: a signal ended it", "run it alone and look at the last lines of its output")
-_STOPPED = _of("stopped", "it was asked to stop before it was done", "run it again")
-_NOT_THERE = _of("command-missing", "the command is not installed here", "install it, or correct the command")
-_NOT_ALLOWED = _of(
-    "not-executable", "the file may not be executed", "give it the right to be executed, or run it by its interpreter"
+_CRASHED = _diagnosis(
+    "signal", "it crashed: a signal ended it", "run it alone and look at the last lines of its output"
+)
+_STOPPED = _diagnosis("stopped", "it was asked to stop before it was done", "run it again")
+_MISSING = _diagnosis("command-missing", "the command is not installed here", "install it, or correct the command")
+_NOT_ALLOWED = _diagnosis(
+    "not-executable", "the file may not be executed", "make it executable, or run it with its interpreter"
 )
 _SIGNALS: dict[int, Told] = {
     signal.SIGKILL: Told("TOOL", _KILLED),
@@ -50,25 +54,27 @@ _SIGNALS: dict[int, Told] = {
 _CODES = {
     _TIMED_OUT: Told("EXTERNAL", _LATE),
     _NOT_RUNNABLE: Told("PERMISSION", _NOT_ALLOWED),
-    _NOT_FOUND: Told("ENV", _NOT_THERE),
+    _NOT_FOUND: Told("ENV", _MISSING),
 }
 
 
 def code_of(result: VerificationResult) -> str:
-    """The published code that a failure of this outcome has."""
+    """Return the published code for a failure with this outcome."""
     if result.type == "timeout":
         return StepTimeout.code
     return VerificationFailed.code if result.kind in _CHECKED else StepFailed.code
 
 
 def known(result: VerificationResult) -> Told | None:
+    """Return what the outcome or the exit code says about the failure, or None."""
     if result.type == "timeout":
         return Told("EXTERNAL", _LATE, certain=True)
     if result.type == "tool_missing":
         name = result.summary.removesuffix(" is not there")
         cause = f"{name} is not installed here, or not on the PATH"
         return Told(
-            "ENV", _of("command-missing", cause, result.suggestion, f"command -v {name}" if is_word(name) else None)
+            "ENV",
+            _diagnosis("command-missing", cause, result.suggestion, f"command -v {name}" if is_word(name) else None),
         )
     if result.type == "test_failure":
         return None  # some runners exit with the number of failures
@@ -86,7 +92,7 @@ def _by_exit(exit_code: int | None) -> Told | None:
 
 
 _UNEXPLAINED = {
-    "test_failure": ("a test does not hold", "the code or the test is wrong"),
+    "test_failure": ("a test fails", "the code or the test is wrong"),
     "collection_error": ("tests could not be loaded", "a test file or what it imports is broken"),
     "build_failure": ("it does not compile or build", "the code is wrong where the tool says"),
     "lint": ("a linter complains", "the code breaks a rule of the project"),
@@ -96,11 +102,11 @@ _UNEXPLAINED = {
 
 
 def unexplained(result: VerificationResult) -> Diagnosis:
-    """What can be said where no rule knows a line."""
+    """Return the diagnosis for a failure that no rule recognises."""
     rule = result.type.replace("_", "-")
-    what, why = _UNEXPLAINED.get(result.type, ("it failed, and no line of its output is known to say why", ""))
+    what, why = _UNEXPLAINED.get(result.type, ("it failed, and no known line of its output explains why", ""))
     cause = f"{what}: {why}" if why else what
-    first = next((one for one in result.details if one.error), None)
+    first = next((detail for detail in result.details if detail.error), None)
     if first:
         cause = f"{what}: {first.error}"[:300]
-    return _of(rule, cause, result.suggestion or "read the end of the log")
+    return _diagnosis(rule, cause, result.suggestion or "read the end of the log")

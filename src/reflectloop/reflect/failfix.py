@@ -1,4 +1,4 @@
-"""A failure of a tool with what mended it, as a value; where such pairs are kept is another room's affair."""
+"""A tool failure with its fix, as a value; storage is handled elsewhere."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from reflectloop.reflect.record import ToolErrorType
 
 
 class FailFix(BaseModel):
+    """A tool failure, the fix that worked, and how often it worked or failed."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     pattern_id: str
@@ -28,11 +30,11 @@ class FailFix(BaseModel):
 
     @property
     def retired(self) -> bool:
-        """A fix that fails more often than it works is not tried any more."""
+        """True if the fix failed more often than it worked, so that it is no longer tried."""
         return self.failed > self.worked
 
 
 def known(pairs: Iterable[FailFix], tool: str, signature: str) -> FailFix | None:
-    """The pair that met this failure before, the one that worked most; none that is retired."""
+    """Return the most successful fix of this failure that is not retired, or None."""
     fitting = [pair for pair in pairs if pair.tool == tool and pair.signature == signature and not pair.retired]
     return max(fitting, key=lambda pair: pair.worked - pair.failed, default=None)

@@ -1,4 +1,4 @@
-"""Before a step: which lessons warn of it. After it: which warnings were right, kept as precision and recall. Pure."""
+"""Warn before a step by matching lessons; afterwards score the warnings by precision and recall. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from reflectloop.reflect.record import FailureRecord
 
-_MOST = 5  # warnings; more are not read
+_MOST = 5  # warnings; nobody reads more
 WARNING_KINDS = {"problem": 3, "antipattern": 3, "failfix": 3, "constraint": 2, "pattern": 1}
 _WORD = re.compile(r"[a-z][a-z0-9]+|[\u4e00-\u9fff]{2}", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -19,14 +19,14 @@ _LEAST_SHARED = 2
 
 
 class Lesson(NamedTuple):
-    """What of a lesson matters here, whoever keeps it."""
+    """The parts of a lesson that matter for warnings."""
 
     kind: str
     title: str
     body: str = ""
     keywords: tuple[str, ...] = ()
     signature: str = ""
-    commands: tuple[str, ...] = ()  # a fix that can be run
+    commands: tuple[str, ...] = ()  # commands of a fix
 
 
 class Ahead(NamedTuple):
@@ -36,13 +36,13 @@ class Ahead(NamedTuple):
     title: str = ""
     commands: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
-    signatures: tuple[str, ...] = ()  # of its own earlier failures
+    signatures: tuple[str, ...] = ()  # of its earlier failures
 
 
 class Warned(NamedTuple):
-    """A risk, what to do about it, and what would show that it came true."""
+    """A risk, its mitigation, and what would show that it came true."""
 
-    lesson: str  # its title
+    lesson: str  # title of the lesson
     risk: str
     mitigation: str
     check: str
@@ -51,9 +51,11 @@ class Warned(NamedTuple):
 
 
 class Afterthought(NamedTuple):
+    """The warnings of a step, scored after it ended."""
+
     right: tuple[Warned, ...]
     wrong: tuple[Warned, ...]
-    missed: bool  # it failed, and nothing warned of that
+    missed: bool  # it failed, and no warning predicted it
 
     @property
     def precision(self) -> float | None:
@@ -62,24 +64,24 @@ class Afterthought(NamedTuple):
 
     @property
     def recall(self) -> float | None:
-        """None where nothing happened that could have been foreseen."""
+        """The recall, or None if nothing happened that could have been predicted."""
         return 1.0 if self.right else 0.0 if self.missed else None
 
 
 class Tally(NamedTuple):
-    """Every afterthought so far."""
+    """The sum of all scored warnings."""
 
     right: int = 0
     wrong: int = 0
-    foreseen: int = 0  # failures
+    foreseen: int = 0  # predicted failures
     missed: int = 0
 
-    def with_(self, one: Afterthought) -> Tally:
+    def with_(self, scored: Afterthought) -> Tally:
         return Tally(
-            self.right + len(one.right),
-            self.wrong + len(one.wrong),
-            self.foreseen + bool(one.right),
-            self.missed + one.missed,
+            self.right + len(scored.right),
+            self.wrong + len(scored.wrong),
+            self.foreseen + bool(scored.right),
+            self.missed + scored.missed,
         )
 
     @property
@@ -92,19 +94,21 @@ class Tally(NamedTuple):
 
 
 def preflect(step: Ahead, lessons: Iterable[Lesson], most: int = _MOST) -> tuple[Warned, ...]:
-    """The lessons that speak of such a step, those first that speak of it most."""
-    about = _words(" ".join((step.id, step.title, *step.commands, *step.paths)))
-    rated = [(_weight(one, about, step.signatures), one) for one in lessons if one.kind in WARNING_KINDS]
-    chosen = sorted(((weight, one) for weight, one in rated if weight), key=lambda pair: (-pair[0], pair[1].title))
-    return tuple(_warning(one) for _, one in chosen[:most])
+    """Return the lessons that match such a step, best matches first."""
+    about = _keywords(" ".join((step.id, step.title, *step.commands, *step.paths)))
+    rated = [(_weight(lesson, about, step.signatures), lesson) for lesson in lessons if lesson.kind in WARNING_KINDS]
+    chosen = sorted(
+        ((weight, lesson) for weight, lesson in rated if weight), key=lambda pair: (-pair[0], pair[1].title)
+    )
+    return tuple(_warning(lesson) for _, lesson in chosen[:most])
 
 
 def _weight(lesson: Lesson, about: frozenset[str], signatures: Sequence[str]) -> int:
     if lesson.signature and lesson.signature in signatures:
         return 1_000
-    own = _words(" ".join((lesson.title, *lesson.keywords)))
-    shared = len(own & about)
-    return shared * 10 + WARNING_KINDS[lesson.kind] if shared >= min(_LEAST_SHARED, len(own)) and shared else 0
+    lesson_words = _keywords(" ".join((lesson.title, *lesson.keywords)))
+    shared = len(lesson_words & about)
+    return shared * 10 + WARNING_KINDS[lesson.kind] if shared >= min(_LEAST_SHARED, len(lesson_words)) and shared else 0
 
 
 def _warning(lesson: Lesson) -> Warned:
@@ -116,32 +120,34 @@ def _warning(lesson: Lesson) -> Warned:
         mitigation=todo or f"see that this does not happen again: {lesson.title}",
         check=f"signature {lesson.signature}" if lesson.signature else f"the log says: {lesson.title}",
         signature=lesson.signature,
-        keywords=tuple(sorted(_words(" ".join((lesson.title, *lesson.keywords))))),
+        keywords=tuple(sorted(_keywords(" ".join((lesson.title, *lesson.keywords))))),
     )
 
 
 def afterflect(warnings: Sequence[Warned], failure: FailureRecord | None, heeded: Collection[str] = ()) -> Afterthought:
-    """A warning was right where the step failed of it: by signature, or by its words in what failed.
+    """Score warnings: one was right if the step failed with its signature, or with its words in the failure.
 
-    One that was heeded, so that nothing could come of it, says nothing about itself; `heeded` are lessons' titles.
+    A heeded warning is not scored, since its risk was avoided; `heeded` are titles of lessons.
     """
-    warnings = [one for one in warnings if one.lesson not in heeded]
+    warnings = [warning for warning in warnings if warning.lesson not in heeded]
     if failure is None:
         return Afterthought((), tuple(warnings), missed=False)
     known = failure.diagnosis
-    said = _words(f"{failure.log_excerpt} {known.root_cause if known else ''} {known.rule if known else ''}")
-    right = tuple(one for one in warnings if _came_true(one, failure.signature, said))
-    wrong = tuple(one for one in warnings if one not in right)
+    failure_words = _keywords(
+        f"{failure.log_excerpt} {known.root_cause if known else ''} {known.rule if known else ''}"
+    )
+    right = tuple(warning for warning in warnings if _came_true(warning, failure.signature, failure_words))
+    wrong = tuple(warning for warning in warnings if warning not in right)
     return Afterthought(right, wrong, missed=not right)
 
 
-def _came_true(one: Warned, signature: str, said: frozenset[str]) -> bool:
-    if one.signature:
-        return one.signature == signature
-    return len(said & set(one.keywords)) >= min(_LEAST_SHARED, len(one.keywords) or 1)
+def _came_true(warning: Warned, signature: str, failure_words: frozenset[str]) -> bool:
+    if warning.signature:
+        return warning.signature == signature
+    return len(failure_words & set(warning.keywords)) >= min(_LEAST_SHARED, len(warning.keywords) or 1)
 
 
-def _words(text: str) -> frozenset[str]:
-    """Names taken apart, so that `load_users` and `loadUsers` share their words."""
-    found = (word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text).replace("_", " ")))
-    return frozenset(word for word in found if word not in _COMMON)
+def _keywords(text: str) -> frozenset[str]:
+    """Return the words of a text, splitting names so that `load_users` and `loadUsers` share them."""
+    lowered = (word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text).replace("_", " ")))
+    return frozenset(word for word in lowered if word not in _COMMON)

@@ -1,4 +1,4 @@
-"""What follows from each class of error, as a table; who acts on it is another room's affair."""
+"""The remediation of each error class, as a table; other modules act on it."""
 
 from __future__ import annotations
 
@@ -23,43 +23,45 @@ Measure = Literal[
 
 
 class Handling(NamedTuple):
+    """The remediation of one error class."""
+
     remediation: str
-    measures: tuple[Measure, ...]  # in this order
+    measures: tuple[Measure, ...]  # in order
     needs: Needs
-    question: str = ""  # to whoever is asked
+    question: str = ""  # for the agent or person who is asked
 
 
 HANDLING: dict[ErrorClass, Handling] = {
     ErrorClass.CAPABILITY: Handling(
-        "record the anti-pattern, expect less of the same worker, and let a stronger backend or a person look",
+        "record the anti-pattern, expect less of the same agent, and ask a stronger backend or a person",
         ("record_antipattern", "ask_stronger_backend", "human_checkpoint"),
         "ASK",
-        "the same mistake keeps coming back: which stronger backend, or who, is to do this?",
+        "the same mistake keeps recurring: which stronger backend, or which person, should do this?",
     ),
     ErrorClass.DECISION: Handling(
-        "say in the prompt or the contract what must be met at the least, and check it half way",
+        "state the minimum requirements in the prompt or the contract, and check them half way",
         ("amend_contract", "add_checkpoint", "do_again", "verify_repair"),
         "REPLAN",
     ),
     ErrorClass.PIPELINE: Handling(
-        "mend the order of the steps and what they depend on, then go on from where it broke",
+        "fix the order of the steps and their dependencies, then resume where it stopped",
         ("repair_order", "resume", "verify_repair"),
         "RETRY",
     ),
     ErrorClass.KNOWLEDGE: Handling(
-        "find out what was not known, store the answer, and do it again",
+        "find the missing knowledge, store the answer, and try again",
         ("ask_research", "store_answer", "do_again"),
         "RESEARCH",
-        "what was not known here, and where does it stand?",
+        "which knowledge was missing here, and where can it be found?",
     ),
     ErrorClass.ITERATION: Handling(
-        "record what was tried; begin the next time where this one ended", ("record_attempt",), "RETRY"
+        "record what was tried; start the next attempt where this one ended", ("record_attempt",), "RETRY"
     ),
 }
 
 
 class Handled(NamedTuple):
-    """What is to be done about one ticket, each measure with what it is about."""
+    """The measures for one ticket, each with its subject."""
 
     error_class: ErrorClass
     needs: Needs
@@ -67,7 +69,7 @@ class Handled(NamedTuple):
 
 
 def handle(error_class: ErrorClass, *, what: str, checkpoint: str, pattern: str = "", step: str = "") -> Handled:
-    """`what` went wrong, and the `checkpoint` that would have shown it in time."""
+    """Return the measures for `what` went wrong, with the `checkpoint` that would have shown it in time."""
     row = HANDLING[error_class]
     about: dict[Measure, str] = {
         "record_antipattern": pattern or what,
@@ -83,4 +85,4 @@ def handle(error_class: ErrorClass, *, what: str, checkpoint: str, pattern: str 
         "verify_repair": checkpoint,
         "record_attempt": what,
     }
-    return Handled(error_class, row.needs, tuple((one, about[one]) for one in row.measures))
+    return Handled(error_class, row.needs, tuple((measure, about[measure]) for measure in row.measures))

@@ -1,4 +1,4 @@
-"""An output as its form makes it readable: its items, its parts, and what is plainly wrong with it; pure."""
+"""Parse an output by its form: its items, its parts, and obvious faults; pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _EACH = "[]"
 
 
 class Section(NamedTuple):
-    """A part of a Markdown document, with everything below its heading."""
+    """A section of a Markdown document, with everything below its heading."""
 
     level: int
     title: str
@@ -36,21 +36,23 @@ class Section(NamedTuple):
 
 
 class Output(NamedTuple):
+    """An output with its parsed content and its faults."""
+
     name: str
     text: str
     form: Form
-    value: Any = None  # of JSON
-    fault: str | None = None  # why it is not what its form says
-    hollow: bool = False  # empty, or no text at all: nothing can be said of it
+    value: Any = None  # parsed JSON
+    fault: str | None = None  # why it does not have its declared form
+    hollow: bool = False  # empty or not text, so nothing is known about it
 
     @property
     def unknown(self) -> bool:
-        """Whether its items and parts cannot be told; of code and text that is broken they still can."""
+        """True if its items and parts cannot be read; those of broken code and text still can."""
         return self.hollow or (self.form == "json" and self.fault is not None)
 
     @property
     def left_open(self) -> list[str]:
-        return list(dict.fromkeys(found.group() for found in _LEFT_OPEN.finditer(self.text)))
+        return list(dict.fromkeys(match.group() for match in _LEFT_OPEN.finditer(self.text)))
 
     @property
     def did_not_know(self) -> bool:
@@ -58,6 +60,7 @@ class Output(NamedTuple):
 
 
 def read(name: str, raw: bytes, form: Form | None = None) -> Output:
+    """Decode and parse an output."""
     chosen = form or _FORMS.get(PurePath(name).suffix.lower(), "code")
     try:
         text = raw.decode("utf-8-sig")
@@ -69,17 +72,17 @@ def read(name: str, raw: bytes, form: Form | None = None) -> Output:
     try:
         return plain._replace(value=_parsed(plain))
     except (ValueError, SyntaxError, RecursionError, MemoryError) as fault:
-        return plain._replace(fault=f"it cannot be read as {_tongue(plain)}: {fault}")
+        return plain._replace(fault=f"it cannot be read as {_format_name(plain)}: {fault}")
 
 
-def _tongue(output: Output) -> str:
+def _format_name(output: Output) -> str:
     return output.form if output.form != "code" else PurePath(output.name).suffix.lstrip(".") or "code"
 
 
 def _parsed(output: Output) -> Any:  # noqa: ANN401 - any JSON
     if output.form == "json":
         value = json.loads(output.text, parse_constant=_no_number)
-        json.dumps(value)  # what is nested too deeply to be written is refused here, not later
+        json.dumps(value)  # refuses what is nested too deeply to be written
         return value
     suffix = PurePath(output.name).suffix
     if output.form == "code" and suffix == ".py":
@@ -97,11 +100,11 @@ def _no_number(word: str) -> float:
 
 
 def items(output: Output, place: str) -> list[str]:
-    """What is counted at a place, each as text; nothing where there is no such place."""
+    """Return the items at a place, each as text; an empty list if there is no such place."""
     if output.unknown:
         return []
     if output.form == "json":
-        return _of_json(output.value, place)
+        return _json_items(output.value, place)
     if output.form == "markdown":
         return [item for lines in _under(output.text, place) for item in _listed(lines)]
     if output.form == "code":
@@ -109,40 +112,40 @@ def items(output: Output, place: str) -> list[str]:
     return [line.strip() for line in output.text.splitlines() if line.strip()]
 
 
-def _of_json(value: Any, place: str) -> list[str]:  # noqa: ANN401 - any JSON
-    found = list(_at(value, place.split("."))) if place else [_only_list(value)]
-    many = [one for group in found for one in (group if isinstance(group, list) else _pairs(group))]
-    return [json.dumps(one, sort_keys=True, ensure_ascii=False) for one in many if not _nothing(one)]
+def _json_items(value: Any, place: str) -> list[str]:  # noqa: ANN401 - any JSON
+    groups = list(_at(value, place.split("."))) if place else [_only_list(value)]
+    many = [item for group in groups for item in (group if isinstance(group, list) else _pairs(group))]
+    return [json.dumps(item, sort_keys=True, ensure_ascii=False) for item in many if not _is_empty(item)]
 
 
 def _pairs(value: Any) -> list[Any]:  # noqa: ANN401 - any JSON
-    return [[key, one] for key, one in value.items()] if isinstance(value, dict) else []
+    return [[key, item] for key, item in value.items()] if isinstance(value, dict) else []
 
 
 def _only_list(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """The list itself, or the longest one that a mapping holds."""
+    """Return the list itself, or the longest list of a mapping."""
     if not isinstance(value, dict):
         return value
-    return max((one for one in value.values() if isinstance(one, list)), key=len, default=[])
+    return max((item for item in value.values() if isinstance(item, list)), key=len, default=[])
 
 
 def _at(value: Any, path: list[str]) -> Iterator[Any]:  # noqa: ANN401 - any JSON
-    """What stands at a path; `papers[]` means each of the papers."""
+    """Yield the values at a path; `papers[]` means each of the papers."""
     if not path:
         yield value
         return
     name, each = path[0].removesuffix(_EACH), path[0].endswith(_EACH)
-    found = value.get(name) if isinstance(value, dict) and name else value if not name else None
+    child = value.get(name) if isinstance(value, dict) and name else value if not name else None
     if not each:
-        yield from _at(found, path[1:])
-    elif isinstance(found, list) and found:
-        for one in found:
-            yield from _at(one, path[1:])
+        yield from _at(child, path[1:])
+    elif isinstance(child, list) and child:
+        for item in child:
+            yield from _at(item, path[1:])
     else:
         yield None
 
 
-def _nothing(value: Any) -> bool:  # noqa: ANN401 - any JSON
+def _is_empty(value: Any) -> bool:  # noqa: ANN401 - any JSON
     return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
 
 
@@ -150,34 +153,34 @@ def _nothing(value: Any) -> bool:  # noqa: ANN401 - any JSON
 
 
 def has(output: Output, part: str) -> bool:
-    """Whether a part is there and is not empty: a path in JSON, a section of Markdown, else words."""
+    """Return True if a part exists and is not empty: a path in JSON, a section in Markdown, otherwise words."""
     if output.unknown:
         return False
     if output.form == "json":
-        found = list(_at(output.value, part.split(".")))
-        return bool(found) and not any(_nothing(one) for one in found)
-    titled = _titled(output.text, part) if output.form == "markdown" else []
+        values = list(_at(output.value, part.split(".")))
+        return bool(values) and not any(_is_empty(value) for value in values)
+    titled = _sections_titled(output.text, part) if output.form == "markdown" else []
     if titled:
-        return any(line.strip() for one in titled for line in one.lines)
+        return any(line.strip() for section in titled for line in section.lines)
     return mentions(output, part)
 
 
-def mentions(output: Output, words: str) -> bool:
-    return words.casefold() in output.text.casefold()
+def mentions(output: Output, phrase: str) -> bool:
+    return phrase.casefold() in output.text.casefold()
 
 
 @lru_cache(maxsize=2)
 def sections(text: str) -> tuple[Section, ...]:
-    """Every section with all that lies below it; what stands in fences is no heading."""
+    """Return every section with everything below its heading; headings inside code fences do not count."""
     lines, fenced = text.splitlines(), False
     heads: list[tuple[int, int, str]] = []
     for number, line in enumerate(lines):
         fenced ^= bool(_FENCE.match(line))
-        found = None if fenced else _HEADING.match(line)
-        if found:
-            heads.append((number, len(found[1]), found[2].strip()))
+        heading = None if fenced else _HEADING.match(line)
+        if heading:
+            heads.append((number, len(heading[1]), heading[2].strip()))
     out: list[Section] = []
-    next_at = [len(lines)] * 7  # by level, where the next heading of it or above stands
+    next_at = [len(lines)] * 7  # per level, the line of the next heading of that level or above
     for number, level, title in reversed(heads):
         out.append(Section(level, title, tuple(lines[number + 1 : next_at[level]])))
         next_at[level:] = [number] * (7 - level)
@@ -185,15 +188,15 @@ def sections(text: str) -> tuple[Section, ...]:
 
 
 def bare_sections(output: Output) -> list[str]:
-    """Headings below which nothing stands."""
+    """Return headings with nothing below them."""
     if output.form != "markdown":
         return []
-    bare = (one.title for one in sections(output.text) if not any(line.strip() for line in one.lines))
+    bare = (section.title for section in sections(output.text) if not any(line.strip() for line in section.lines))
     return list(dict.fromkeys(bare))
 
 
-def _titled(text: str, title: str) -> list[Section]:
-    return [one for one in sections(text) if _same_title(one.title, title)]
+def _sections_titled(text: str, title: str) -> list[Section]:
+    return [section for section in sections(text) if _same_title(section.title, title)]
 
 
 def _same_title(title: str, asked: str) -> bool:
@@ -204,14 +207,14 @@ def _same_title(title: str, asked: str) -> bool:
 def _under(text: str, place: str) -> list[tuple[str, ...]]:
     if not place:
         return [tuple(text.splitlines())]
-    return [one.lines for one in _titled(text, place)]
+    return [section.lines for section in _sections_titled(text, place)]
 
 
 def _listed(lines: tuple[str, ...]) -> Iterator[str]:
-    """Entries of lists, but not the entries below entries."""
+    """Yield the entries of lists, but not nested entries."""
     fenced = False
     for line in lines:
         fenced ^= bool(_FENCE.match(line))
-        found = None if fenced else _ITEM.match(line)
-        if found:
-            yield found[1].strip()
+        item = None if fenced else _ITEM.match(line)
+        if item:
+            yield item[1].strip()

@@ -1,4 +1,4 @@
-"""What is done about a tool's failure, as a table: the first policy that fits the tool and its error decides."""
+"""Policies for tool failures, as a table: the first policy that matches the tool and its error decides."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ _NO_POLICY = "report"
 
 
 class Policy(BaseModel):
+    """The response to one kind of tool failure."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tool: str = "*"  # a glob over tools' names
+    tool: str = "*"  # a glob over names of tools
     error: ToolErrorType | Literal["*"] = "*"
-    rule: str = "*"  # a glob over the ids of rules of diagnosis
+    rule: str = "*"  # a glob over ids of diagnosis rules
     action: Annotated[str, Field(min_length=1)]
     retries: Annotated[int, Field(ge=0, le=20)] = 0
     delay_s: Annotated[float, Field(ge=0, le=3600)] = 3.0
     most_s: Annotated[float, Field(ge=0, le=86400)] = 300.0
-    set: dict[str, Any] = {}  # parameters given another value
-    drop: tuple[str, ...] = ()  # parameters left out
-    shorten: dict[str, Annotated[int, Field(ge=1)]] = {}  # parameters of text, and how many words of them stay
+    set: dict[str, Any] = {}  # parameters to replace
+    drop: tuple[str, ...] = ()  # parameters to remove
+    shorten: dict[str, Annotated[int, Field(ge=1)]] = {}  # text parameters, and the number of words to keep
     fallback_tool: str | None = None
     alternative: str | None = None
     severity: Severity = "medium"
@@ -40,17 +42,17 @@ class Policy(BaseModel):
         )
 
     def mended(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """The parameters as this policy would have them."""
-        kept = {name: value for name, value in params.items() if name not in self.drop}
+        """Return the parameters as changed by this policy."""
+        remaining = {name: value for name, value in params.items() if name not in self.drop}
         short = {
-            name: " ".join(kept[name].split()[:words])
-            for name, words in self.shorten.items()
-            if isinstance(kept.get(name), str)
+            name: " ".join(remaining[name].split()[:most])
+            for name, most in self.shorten.items()
+            if isinstance(remaining.get(name), str)
         }
-        return {**kept, **short, **self.set}
+        return {**remaining, **short, **self.set}
 
 
 def choose(policies: Iterable[Policy], tool: str, failure: FailureRecord) -> Policy:
-    """The first that fits; where none does, nothing is tried."""
-    found = next((policy for policy in policies if policy.fits(tool, failure)), None)
-    return found or Policy(action=_NO_POLICY, retries=0)
+    """Return the first policy that matches, or one that tries nothing."""
+    match = next((policy for policy in policies if policy.fits(tool, failure)), None)
+    return match or Policy(action=_NO_POLICY, retries=0)

@@ -1,4 +1,4 @@
-"""One failure as one record, from which everything else is derived; and the table of what each kind needs."""
+"""The record of one failure, from which everything else is derived, and the table of what each category needs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from reflectloop.verify.result import Detail, Type
 
 Category = Literal["DATA", "ENV", "LOGIC", "PERMISSION", "EXTERNAL", "TOOL", "EXECUTION"]
 Needs = Literal["REPLAN", "RESEARCH", "ASK", "RETRY"]
-TOO_OFTEN = 3  # from so many times of one signature on, it is no single wrong decision any more
+TOO_OFTEN = 3  # occurrences of one signature from which it is no longer a single wrong decision
 
 
 class ErrorClass(StrEnum):
-    """The reflection protocol's five classes."""
+    """The five error classes of the reflection protocol."""
 
     CAPABILITY = "3.3.1"
     DECISION = "3.3.2"
@@ -42,7 +42,7 @@ _TITLES = {
 
 
 class ToolErrorType(StrEnum):
-    """The reflection protocol's four types of a tool's failure."""
+    """The four types of tool failure of the reflection protocol."""
 
     PARAMETER = "parameter_error"
     WRONG_TOOL = "wrong_tool"
@@ -60,7 +60,7 @@ class ToolErrorType(StrEnum):
 
 
 class Kind(NamedTuple):
-    """What follows from a category, where a rule does not say otherwise."""
+    """The consequences of a category, unless a rule says otherwise."""
 
     needs: Needs
     error_class: ErrorClass
@@ -78,7 +78,7 @@ KINDS: dict[Category, Kind] = {
     "EXECUTION": Kind("RESEARCH", ErrorClass.DECISION),
 }
 
-# What a published code says by itself. Codes that are not here say only that something failed: its output decides.
+# Published codes that determine the category. For all others the output decides.
 _CODES: dict[str, tuple[Category, Needs]] = {
     "MISSING_PLAN": ("DATA", "REPLAN"),
     "INVALID_PLAN": ("DATA", "REPLAN"),
@@ -102,7 +102,7 @@ _CODES: dict[str, tuple[Category, Needs]] = {
 }
 _SPENT = {"LATCHED", "MAX_RETRIES", "BUDGET_SPENT"}
 
-# What the outcome of a check says, where no line of its output says more.
+# The category of a check's outcome, unless a line of its output says more.
 _OUTCOMES: dict[Type, Category] = {
     "test_failure": "LOGIC",
     "collection_error": "LOGIC",
@@ -116,7 +116,7 @@ _OUTCOMES: dict[Type, Category] = {
 
 
 class Diagnosis(BaseModel):
-    """What most likely caused a failure, and what to do about it."""
+    """The most likely cause of a failure, and what to do about it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -124,10 +124,12 @@ class Diagnosis(BaseModel):
     root_cause: str
     suggestion: str
     next_command: str | None = None
-    line: str | None = None  # of the output, as it stands there
+    line: str | None = None  # of the output, unchanged
 
 
 class FailureRecord(BaseModel):
+    """Everything known about one failure."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     code: str
@@ -150,21 +152,21 @@ class FailureRecord(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
     def passed_later(self) -> FailureRecord:
-        """Seen afterwards: what passed after a changed attempt was a normal iteration."""
+        """Return the record as a normal iteration, after a changed attempt passed."""
         return self.model_copy(update={"error_class": ErrorClass.ITERATION})
 
 
 class Facts(NamedTuple):
-    """What the engine knows of an attempt; the decision tree asks for no more."""
+    """The facts about an attempt that the decision tree needs."""
 
     finished: bool = False  # the minimum requirements are met
     interrupted: bool = False
     did_not_know: bool = False
-    times_seen: int = 1  # this signature, with this time
+    times_seen: int = 1  # occurrences of this signature, including this one
 
 
 def classify(facts: Facts) -> ErrorClass:
-    """The reflection protocol's decision tree."""
+    """Apply the reflection protocol's decision tree."""
     if facts.finished:
         return ErrorClass.ITERATION
     if facts.interrupted:
@@ -175,6 +177,7 @@ def classify(facts: Facts) -> ErrorClass:
 
 
 def class_of(category: Category, *, code: str = "", times_seen: int = 1) -> ErrorClass:
+    """Return the error class of a category, taking the code and repetitions into account."""
     if code in _SPENT:
         return ErrorClass.CAPABILITY
     usual = KINDS[category].error_class

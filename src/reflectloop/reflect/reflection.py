@@ -1,4 +1,4 @@
-"""The six steps of a reflection, each leaving its output, and the rounds they are walked in; acts by what it is given.
+"""The six steps of a reflection and its rounds; all IO is passed in.
 
 explore → reflect → classify → plan → execute → submit, then the critic again; three rounds at most.
 """
@@ -23,8 +23,8 @@ MOST_ROUNDS = 3
 STEPS = ("explore", "reflect", "classify", "plan", "execute", "submit")
 Standing = Literal["ready_for_re_evaluation", "needs_another_iteration"]
 Effort = Literal["low", "medium", "high"]
-_LITTLE, _MUCH = 1, 4  # steps
-_LONGEST = 2_000  # of what a step of repair printed
+_LITTLE, _MUCH = 1, 4  # number of steps
+_LONGEST = 2_000  # characters of a repair step's output
 
 
 class _Value(BaseModel):
@@ -32,27 +32,35 @@ class _Value(BaseModel):
 
 
 class RepairPlan(_Value):
+    """The fourth step's output: what to repair, and with what."""
+
     repair_steps: tuple[str, ...]
     resources_needed: tuple[str, ...]
     estimated_effort: Effort
 
 
 class RepairResult(_Value):
+    """The result of one repair step."""
+
     step: str
     status: Status
     output: str = ""
 
 
 class Executed(_Value):
+    """The fifth step's output: the results of all repair steps."""
+
     repair_results: tuple[RepairResult, ...]
     all_completed: bool
 
     @property
     def tried(self) -> bool:
-        return any(one.status != "pending" for one in self.repair_results)
+        return any(result.status != "pending" for result in self.repair_results)
 
 
 class Submission(_Value):
+    """The sixth step's output: the report and the revised output."""
+
     reflection_report: Reflection
     revised_output_file: str | None
     timestamp: str
@@ -62,14 +70,14 @@ class Submission(_Value):
 
 
 class Repaired(NamedTuple):
-    """What a repair did, and the output it came to; None where it came to none."""
+    """The results of a repair, and the revised output, or None if there is none."""
 
     results: tuple[RepairResult, ...]
     revised: bytes | None = None
 
 
 def left_alone(plan: RepairPlan, _: Ticket) -> Repaired:
-    """The repair of whoever has neither a fix nor an agent: the plan stays a plan."""
+    """Leave the plan pending, for callers with neither a fix nor an agent."""
     return Repaired(tuple(RepairResult(step=step, status="pending") for step in plan.repair_steps))
 
 
@@ -77,54 +85,58 @@ Repair = Callable[[RepairPlan, Ticket], Repaired]
 
 
 class Hands(NamedTuple):
-    """What a reflection does its work with."""
+    """The functions a reflection uses for its IO."""
 
-    keep: Callable[[int, str, dict[str, Any]], None]  # a round, a step's name, and what it left
+    keep: Callable[[int, str, dict[str, Any]], None]  # stores a step's output: round, step name, data
     now: Callable[[], str]
     new_id: Callable[[], str]
     explore: Callable[[Ticket], Explored]
     repair: Repair = left_alone
-    put: Callable[[bytes], str] = lambda _: ""  # a revised output, as its next version; its name
-    evaluate: Callable[[bytes], CriticReport] | None = None  # the critic on a revised output
-    analyse: Callable[[Reflection], object] | None = None  # an agent's report in place of the rules' analysis
+    put: Callable[[bytes], str] = lambda _: ""  # saves a revised output, and returns its name
+    evaluate: Callable[[bytes], CriticReport] | None = None  # runs the critic on a revised output
+    analyse: Callable[[Reflection], object] | None = None  # returns an agent's report to replace the rules' analysis
 
 
 class Round(NamedTuple):
+    """One round of a reflection."""
+
     number: int
     report: Reflection
     submission: Submission
-    evaluation: CriticReport | None  # of the revised output
-    notes: tuple[str, ...] = ()  # why an agent's report was not taken
-    tried: bool = False  # something was repaired, well or not
+    evaluation: CriticReport | None  # evaluation of the revised output
+    notes: tuple[str, ...] = ()  # why an agent's report was rejected
+    tried: bool = False  # a repair was tried, successfully or not
 
 
 class Ended(NamedTuple):
+    """The result of a reflection."""
+
     rounds: tuple[Round, ...]
-    verdict: Verdict  # of the last output that was judged
-    stopped: bool  # the rounds are spent
+    verdict: Verdict  # on the last output that was judged
+    stopped: bool  # no rounds are left
 
     @property
     def afterwards(self) -> ErrorClass | None:
-        """What passed after a changed attempt was a normal iteration; said afterwards, never as an excuse."""
+        """The error class in hindsight: a pass after a changed attempt was a normal iteration."""
         return ErrorClass.ITERATION if self.verdict == Verdict.PASS and self.rounds else None
 
 
 def walk(case: Case, hands: Hands, *, done: int = 0, tried: int = 0, most: int = MOST_ROUNDS) -> Ended:
-    """Rounds until the critic is content, nothing was revised, or none is left.
+    """Repeat rounds until the critic passes the output, nothing was revised, or no round is left.
 
-    `done` were walked before; `tried` are those of them in which something was repaired, and only these are counted.
+    `done` rounds were completed before; in `tried` of them something was repaired, and only these count.
     """
     rounds: list[Round] = []
     verdict = case.ticket.verdict
     for number in range(done + 1, done + min(MOST_ROUNDS - tried, most) + 1):
-        rounds.append(one := _round(case, hands, number))
-        if one.evaluation is None:
+        rounds.append(round_ := _round(case, hands, number))
+        if round_.evaluation is None:
             break
-        verdict = one.evaluation.verdict
+        verdict = round_.evaluation.verdict
         if verdict != Verdict.REVISE:
             break
-        case = case.after(one.evaluation)
-    spent = tried + sum(one.tried for one in rounds) >= MOST_ROUNDS
+        case = case.after(round_.evaluation)
+    spent = tried + sum(round_.tried for round_ in rounds) >= MOST_ROUNDS
     return Ended(tuple(rounds), verdict, stopped=spent and verdict == Verdict.REVISE)
 
 
@@ -137,7 +149,7 @@ def _round(case: Case, hands: Hands, number: int) -> Round:
     keep("reflect", explain.deviation(case))
     keep("classify", kind := classified(case))
     keep("plan", plan := planned(case))
-    # What is wrong in its direction is not mended: a person says where to go.
+    # A wrong direction is not repaired: a person must decide.
     rejected = case.ticket.verdict == Verdict.REJECT
     repaired = left_alone(plan, case.ticket) if rejected else hands.repair(plan, case.ticket)
     keep("execute", done := executed(repaired))
@@ -153,9 +165,9 @@ def _round(case: Case, hands: Hands, number: int) -> Round:
 
 
 def classified(case: Case) -> ErrorClassification:
-    """By the decision tree on what the engine knows, unless a failure's own record says it."""
-    found = case.failure.error_class if case.failure and not case.facts.finished else classify(case.facts)
-    return explain.classification(case, found)
+    """Classify by the failure's own record, or else by the decision tree."""
+    error_class = case.failure.error_class if case.failure and not case.facts.finished else classify(case.facts)
+    return explain.classification(case, error_class)
 
 
 def planned(case: Case) -> RepairPlan:
@@ -166,19 +178,19 @@ def planned(case: Case) -> RepairPlan:
 
 
 def executed(repaired: Repaired) -> Executed:
-    results = tuple(one.model_copy(update={"output": one.output[-_LONGEST:]}) for one in repaired.results)
+    results = tuple(result.model_copy(update={"output": result.output[-_LONGEST:]}) for result in repaired.results)
     return Executed(
-        repair_results=results, all_completed=bool(results) and all(one.status == "completed" for one in results)
+        repair_results=results, all_completed=bool(results) and all(result.status == "completed" for result in results)
     )
 
 
 def _written(
     case: Case, kind: ErrorClassification, repaired: Repaired, hands: Hands
 ) -> tuple[Reflection, tuple[str, ...]]:
-    """The report that the rules fill, or an agent's that passes the checklist and keeps to the facts."""
+    """Return the rules' report, or an agent's report that passes the checklist and agrees with the facts."""
     actions = tuple(
-        RepairAction(action=one.step, status=one.status, expected_outcome=explain.expected(case))
-        for one in repaired.results
+        RepairAction(action=result.step, status=result.status, expected_outcome=explain.expected(case))
+        for result in repaired.results
     )
     facts = Reflection(
         reflection_id=hands.new_id(),
@@ -194,22 +206,22 @@ def _written(
     )
     if hands.analyse is None:
         return facts, tuple(trace.faults_of(facts.model_dump(mode="json")))
-    said = hands.analyse(facts)
-    faults = trace.faults_of(said) or trace.contradictions(written := Reflection.model_validate(said), facts)
+    proposal = hands.analyse(facts)
+    faults = trace.faults_of(proposal) or trace.contradictions(written := Reflection.model_validate(proposal), facts)
     if faults:
-        return facts, tuple(f"the report that was written is not taken: {fault}" for fault in faults)
+        return facts, tuple(f"the agent's report was rejected: {fault}" for fault in faults)
     return written.model_copy(update={"reflection_id": facts.reflection_id, "timestamp": facts.timestamp}), ()
 
 
 def _submitted(
     case: Case, report: Reflection, repaired: Repaired, hands: Hands
 ) -> tuple[Submission, CriticReport | None]:
-    name, evaluation, left = None, None, tuple(one.description for one in case.ticket.issues)
+    name, evaluation, left = None, None, tuple(issue.description for issue in case.ticket.issues)
     if repaired.revised is not None:
         name = hands.put(repaired.revised)
         evaluation = hands.evaluate(repaired.revised) if hands.evaluate else None
     if evaluation:
-        left = tuple(one.description for one in evaluation.issues)
+        left = tuple(issue.description for issue in evaluation.issues)
     ready = evaluation is not None and evaluation.completeness.requirements_met
     submission = Submission(
         reflection_report=report,

@@ -1,4 +1,4 @@
-"""The diagnosis file of a tool's failure, with the fields of the reflection protocol."""
+"""The diagnosis file of a tool failure, with the fields of the reflection protocol."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ class _Value(BaseModel):
 
 
 class ToolDiagnosis(_Value):
-    error_type: str  # in Chinese, as the protocol names it
+    """The diagnosis part of the file."""
+
+    error_type: str  # in Chinese, as in the protocol
     root_cause: str
     severity: Severity
 
 
 class CorrectiveAction(_Value):
+    """The action that was chosen for the failure."""
+
     action: str
     modified_params: dict[str, Any] | None = None
     fallback_tool: str | None = None
@@ -34,6 +38,8 @@ class CorrectiveAction(_Value):
 
 
 class ToolReport(_Value):
+    """The complete diagnosis file."""
+
     reflection_type: Literal["tool_failure"] = "tool_failure"
     timestamp: str
     failed_tool: str
@@ -59,12 +65,13 @@ def report(
     at: str,
     known_fix: str | None = None,
 ) -> ToolReport:
+    """Build the diagnosis file of one failed call."""
     kind = failure.tool_error_type
     cause = failure.diagnosis.root_cause if failure.diagnosis else failure.log_excerpt
     return ToolReport(
         timestamp=at,
         failed_tool=tool,
-        failed_params=_told(params),
+        failed_params=_redacted(params),
         error_message=failure.log_excerpt,
         error_type=kind.value if kind else _UNKNOWN,
         error_class=failure.error_class,
@@ -73,7 +80,7 @@ def report(
         ),
         corrective_action=CorrectiveAction(
             action=policy.action,
-            modified_params=_told(modified) if modified is not None else None,
+            modified_params=_redacted(modified) if modified is not None else None,
             fallback_tool=fallback if delay_s is None else None,
             retry_delay_seconds=round(delay_s, 3) if delay_s is not None else None,
             alternative=policy.alternative,
@@ -83,10 +90,10 @@ def report(
     )
 
 
-def _told(params: Mapping[str, Any]) -> dict[str, Any]:
-    """As data, without what looks like a secret, whatever the parameters are made of."""
-    whole = json.dumps(dict(params), ensure_ascii=False, default=str)
-    shown = secrets.current().redact(whole)
-    if shown == whole:
-        return dict(json.loads(whole))
+def _redacted(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters as JSON data, without possible secrets, whatever their types."""
+    text = json.dumps(dict(params), ensure_ascii=False, default=str)
+    redacted = secrets.current().redact(text)
+    if redacted == text:
+        return dict(json.loads(text))
     return {name: secrets.current().redact(f"{name}={value}").partition("=")[2] for name, value in params.items()}

@@ -1,4 +1,4 @@
-"""What an output must be, as one value: read from a file of requirements, or taken from a contract."""
+"""The requirements of an output, read from a requirements file or derived from a contract."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ Count = Annotated[StrictInt, Field(ge=1, le=1_000_000)]
 _ASKING = ("min_items", "must_have", "must_not_have", "about", "checks", "may_change", "must_not_change", "unshown")
 
 
-def _counts(value: Any) -> Any:  # noqa: ANN401 - any YAML may stand here
-    """One number alone is that of the output's items, wherever they lie."""
+def _counts(value: Any) -> Any:  # noqa: ANN401 - any YAML value
+    """Convert a single number to a minimum for all items of the output."""
     return {"": value} if isinstance(value, int) else value
 
 
@@ -40,16 +40,16 @@ class Requirements(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     goal: Name | None = None
-    form: Form | None = None  # told from the file's name where it is not said
+    form: Form | None = None  # by default derived from the file's name
     min_items: Annotated[dict[str, Count], BeforeValidator(_counts), WithJsonSchema(_EITHER)] = {}  # by place
     must_have: tuple[Name, ...] = ()
     must_not_have: tuple[Name, ...] = ()
-    about: tuple[Name, ...] = ()  # an output in which none of these occurs is about something else
+    about: tuple[Name, ...] = ()  # an output that mentions none of these is off topic
     checks: dict[Name, Check] = {}
     min_quality: Annotated[float, Field(ge=0.5, le=1)] = 0.5
     may_change: tuple[Name, ...] = ()
     must_not_change: tuple[Name, ...] = ()
-    unshown: tuple[Name, ...] = ()  # asked for, and nothing is named that would show it
+    unshown: tuple[Name, ...] = ()  # required, but without a check that would show it
 
     @model_validator(mode="after")
     def _asks_for_something(self) -> Requirements:
@@ -62,17 +62,17 @@ class Requirements(BaseModel):
 
 
 def read(document: Document, place: str) -> Requirements:
-    """A file of requirements as it was parsed; every fault at once, with its line."""
+    """Read a parsed requirements file; report all faults at once, with their lines."""
     try:
         return Requirements.model_validate(document.value)
     except ValidationError as refused:
-        faults = tuple(_fault(one, document) for one in refused.errors())
+        faults = tuple(_fault(error, document) for error in refused.errors())
     raise InvalidInput(
         f"{place} has {len(faults)} fault(s)", next_step=f"correct {place}; see docs/reflection.md", faults=faults
     )
 
 
-def _fault(error: Any, document: Document) -> Fault:  # noqa: ANN401 - pydantic's own mapping
+def _fault(error: Any, document: Document) -> Fault:  # noqa: ANN401 - pydantic's mapping
     path = tuple(error["loc"])
     message = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
     if error["type"] == "extra_forbidden":
@@ -82,17 +82,20 @@ def _fault(error: Any, document: Document) -> Fault:  # noqa: ANN401 - pydantic'
 
 
 def of_contract(contract: Contract, known: Mapping[str, Check]) -> Requirements:
-    """What a contract asks of its output; `known` are the project's own checks by name."""
-    named = {f"claimed {number}": Check(run=one.command) for number, one in enumerate(contract.tests_run or (), 1)}
+    """Return the requirements of a contract; `known` are the project's checks by name."""
+    named = {
+        f"claimed {number}": Check(run=criterion.command)
+        for number, criterion in enumerate(contract.tests_run or (), 1)
+    }
     if contract.reproduction and contract.reproduction.run:
         named["reproduction"] = Check(run=contract.reproduction.run)
     unshown = []
-    for one in contract.acceptance or ():
-        if one.check and one.check in known:
-            named[f"{one.id} {one.text}"] = known[one.check]
+    for criterion in contract.acceptance or ():
+        if criterion.check and criterion.check in known:
+            named[f"{criterion.id} {criterion.text}"] = known[criterion.check]
         else:
-            unshown.append(f"{one.id} {one.text}")
-    asked = {
+            unshown.append(f"{criterion.id} {criterion.text}")
+    values = {
         "goal": (contract.goal or "")[:1_000] or None,
         "checks": {name[:1_000]: check for name, check in named.items()},
         "may_change": contract.may_change or (),
@@ -100,14 +103,14 @@ def of_contract(contract: Contract, known: Mapping[str, Check]) -> Requirements:
         "unshown": [text[:1_000] for text in unshown],
     }
     try:
-        return Requirements.model_validate(asked)
+        return Requirements.model_validate(values)
     except ValidationError as refused:
         raise InvalidInput(
-            "the contract asks for nothing that can be looked at in an output",
-            next_step="give it acceptance, tests_run or may_change, or name a file of requirements",
+            "the contract requires nothing that can be checked in an output",
+            next_step="add acceptance, tests_run or may_change to it, or name a requirements file",
         ) from refused
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a file of requirements."""
+    """Return the JSON Schema of a requirements file."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Requirements.model_json_schema()}

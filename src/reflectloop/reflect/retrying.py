@@ -1,4 +1,4 @@
-"""How long to wait before a call is repeated; pure, with chance passed in."""
+"""Compute the wait before a call is repeated; pure, with the random source passed in."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _MOST_ASKED_S = 3600.0
 
 
 def delay_of(policy: Policy, again: int, chance: Callable[[], float], asked_s: float | None = None) -> float:
-    """Twice as long each time, somewhere in the upper half of that; never less than a service asked for."""
-    whole = min(policy.delay_s * 2.0**again, policy.most_s)
-    jittered = whole * (0.5 + chance() / 2)
+    """Return an exponentially growing delay with jitter in its upper half, but at least what the service asked for."""
+    full = min(policy.delay_s * 2.0**again, policy.most_s)
+    jittered = full * (0.5 + chance() / 2)
     return max(jittered, asked_s) if asked_s is not None else jittered
 
 
-def retry_after(said: str, now: datetime) -> float | None:
-    """The seconds a service asks to wait: in its header, as seconds or a date, or in words."""
-    if header := _ASKED.search(said):
+def retry_after(text: str, now: datetime) -> float | None:
+    """Return the seconds a service asks to wait: from its header, as seconds or a date, or from its text."""
+    if header := _ASKED.search(text):
         return _seconds(header["value"].strip(), now)
-    if words := _IN_WORDS.search(said):
-        return min(float(words["value"]) * _UNITS.get(words["unit"] or "s", 1.0), _MOST_ASKED_S)
+    if phrase := _IN_WORDS.search(text):
+        return min(float(phrase["value"]) * _UNITS.get(phrase["unit"] or "s", 1.0), _MOST_ASKED_S)
     return None
 
 

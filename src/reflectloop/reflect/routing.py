@@ -1,4 +1,4 @@
-"""The router: from what failed, and what holds, to the one way on and the command for it. Pure."""
+"""Route a failure to one way forward and its command. Pure."""
 
 from __future__ import annotations
 
@@ -12,43 +12,46 @@ Way = Literal["research", "replan", "ask", "unlock", "retry"]
 RETRY = "reflectloop retry --reason TEXT"
 UNLOCK = "reflectloop unlock --reason TEXT"
 _BROKEN_PLANS = ("MISSING_PLAN", "INVALID_PLAN", "SANDBOX_ESCAPE")
-_WORDS: dict[Needs, str] = {
+_ADVICE: dict[Needs, str] = {
     "RESEARCH": "find out what is missing or incompatible, then change the plan or the machine",
-    "REPLAN": "the plan does not hold; write a changed one",
+    "REPLAN": "the plan does not work; write a changed one",
     "ASK": "a person must decide",
-    "RETRY": "something outside failed; run it again when it is mended",
+    "RETRY": "something outside failed; run it again when it is fixed",
 }
-# What the older protocol's router calls in turn.
+# The commands that the older protocol's router calls.
 _THINKING: dict[Way, str] = {"research": "/thingking_web", "replan": "/thingking_web"}
 
 
 class Card(NamedTuple):
-    """What is known of a failed run."""
+    """The facts about a failed run."""
 
     run_id: str
     failure: FailureRecord
     summary: str
-    plan: str  # as it was named
-    again: str  # the command that runs it once more
-    advised: str = ""  # the command that its error named
+    plan: str  # path as the user wrote it
+    again: str  # the command that runs it again
+    advised: str = ""  # the command that its error suggested
     times_seen: int = 1
     fixes: Sequence[str] = ()  # commands that helped before
 
 
 class Route(NamedTuple):
+    """The way forward after a failure."""
+
     route: Way
     why: str
-    command: str  # to type now
-    then: str = ""  # and after it
+    command: str  # to run now
+    then: str = ""  # to run after it
     run_id: str = ""
-    facts: tuple[tuple[str, Any], ...] = ()  # of the failure
+    facts: tuple[tuple[str, Any], ...] = ()  # about the failure
 
     def as_data(self) -> dict[str, Any]:
-        said = {name: value for name, value in self._asdict().items() if name != "facts"}
-        return {**said, "thinking": _THINKING.get(self.route), **dict(self.facts)}
+        fields = {name: value for name, value in self._asdict().items() if name != "facts"}
+        return {**fields, "thinking": _THINKING.get(self.route), **dict(self.facts)}
 
 
 def of_failure(card: Card) -> Route:
+    """Return the route for a failed run."""
     failure = card.failure
     facts = {
         "needs": failure.needs,
@@ -68,19 +71,19 @@ def _way(card: Card) -> Route:
         often = f"the same failure, seen {card.times_seen} times (3.3.1): a stronger backend, or a person, must look"
         return Route("ask", f"{what}; {often}", f"reflectloop reflect {card.run_id}", card.again)
     if card.fixes:
-        return Route(_named(card.failure.needs), f"{what}; this helped before", card.fixes[0], card.again)
+        return Route(_way_of(card.failure.needs), f"{what}; this helped before", card.fixes[0], card.again)
     advice = card.advised if card.failure.needs == "ASK" and not card.advised.startswith("reflectloop ") else ""
-    why = f"{what}; {advice or _WORDS[card.failure.needs]}"
-    return Route(_named(card.failure.needs), why, *_commands(card))
+    why = f"{what}; {advice or _ADVICE[card.failure.needs]}"
+    return Route(_way_of(card.failure.needs), why, *_commands(card))
 
 
-def _named(needs: Needs) -> Way:
+def _way_of(needs: Needs) -> Way:
     ways: dict[Needs, Way] = {"RESEARCH": "research", "REPLAN": "replan", "ASK": "ask", "RETRY": "retry"}
     return ways[needs]
 
 
 def _commands(card: Card) -> tuple[str, str]:
-    """To type now, and after it."""
+    """Return the command to run now, and the one after it."""
     failure, diagnosis = card.failure, card.failure.diagnosis
     match failure.needs:
         case "RESEARCH":

@@ -1,4 +1,4 @@
-"""What one rule of diagnosis is: a whole line that a tool writes, and what it means. Patterns run in linear time."""
+"""One diagnosis rule: a complete line that a tool writes, and its meaning. Patterns run in linear time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from reflectloop.reflect.record import KINDS, Category, Diagnosis, Needs, ToolErrorType
 
-# Words that patterns may use, so that a rule reads like the line it means. Each may use those after it.
+# Placeholders that keep patterns readable. Each may use those after it.
 WORDS = {
-    # How a diagnostic begins: a level, the name of a tool, or of an error.
+    # The beginning of a diagnostic: a level, or the name of a tool or of an error.
     "<SAYS>": r"(?:<LEVEL>?<TOOL>+|<LEVEL>|<ERROR>: ?|(?:.+: )?(?:Os|Custom|Error) \{ )",
     "<TOOL>": r"(?:(?:line )?[\w./+@~-]+(?:\[\d+\])?(?: \([\w ]+\))?: )",
     "<LEVEL>": (
@@ -27,7 +27,7 @@ WORDS = {
     "<PLACE>": r"(?:[^\s:]+:\d+(?::\d+)?: )",
     "<Q>": r"['\"‘’“”`]",
 }
-# The ways in which clients tell the status of an answer; CODE is the status.
+# The forms in which clients report an HTTP status; CODE is the status.
 _STATUS = re.compile(r"<STATUS ([\d|\[\]-]+)>")
 _BAD = r"(?i:error|fail|fatal|unable|could not|cannot|exception)"
 _NAMED = r"(?i:status(?: ?code)?|error code|got|http(?: error)?|response(?: code)?|return code is|returned(?: error)?)"
@@ -49,7 +49,7 @@ _TELLS_STATUS = (
 _HOLE = re.compile(r"\{(\w+)\}")
 _PLAIN_WORD = re.compile(r"[\w@][\w.@/:+-]{0,120}")
 _LONGEST = 160
-# What an assertion says is about what it asserts, and about nothing else.
+# The text of an assertion is only about what it asserts.
 _ASSERTED = re.compile(
     r"(?:[\w$]+\.)*\w*(?:Assert|Comparison|Expectation)\w*(?:Error|Exception|Failure|Failed)\b|assert "
 )
@@ -69,13 +69,13 @@ class Entry(BaseModel):
     needs: Needs | None = None
     tool_error: ToolErrorType | None = None
     transient: bool | None = None
-    rank: Annotated[int, Field(ge=1, le=9)] = 5  # of two that match, the lower is the cause
+    rank: Annotated[int, Field(ge=1, le=9)] = 5  # of two matching rules, the lower rank is the cause
     match: Annotated[tuple[str, ...], Field(min_length=1)]
     not_match: tuple[str, ...] = ()
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        return tuple(spelled(one) for one in ((self.line,) if isinstance(self.line, str) else self.line))
+        return tuple(spelled(pattern) for pattern in ((self.line,) if isinstance(self.line, str) else self.line))
 
     @property
     def need(self) -> Needs:
@@ -87,11 +87,13 @@ class Entry(BaseModel):
 
     @property
     def passes(self) -> bool:
-        """Whether it may be gone the next time, with nothing changed."""
+        """True if the failure may disappear without any change."""
         return KINDS[self.category].transient if self.transient is None else self.transient
 
 
 class Hit(NamedTuple):
+    """A rule that matched a line."""
+
     rule: Entry
     line: str
     named: dict[str, str]
@@ -110,7 +112,7 @@ class Hit(NamedTuple):
         return _HOLE.sub(lambda hole: self.named.get(hole[1], "")[:_LONGEST] or "it", text)
 
     def _command(self) -> str | None:
-        """None where the log named something that a shell would read as more than a word."""
+        """Return the rule's command, or None if a value from the log is more than a plain shell word."""
         wanted = _HOLE.findall(self.rule.next or "")
         if not all(is_word(self.named.get(name, "")) for name in wanted):
             return None
@@ -118,13 +120,13 @@ class Hit(NamedTuple):
 
 
 def is_word(text: str) -> bool:
-    """Whether a shell would read this as a word and nothing more."""
+    """Return True if a shell would read this as a single plain word."""
     return bool(_PLAIN_WORD.fullmatch(text))
 
 
 def spelled(pattern: str) -> str:
-    """The whole pattern, with the words of rules written out."""
-    pattern = _STATUS.sub(lambda found: f"(?:{_TELLS_STATUS})".replace("CODE", f"(?:{found[1]})"), pattern)
+    """Return the full pattern, with placeholders expanded."""
+    pattern = _STATUS.sub(lambda match: f"(?:{_TELLS_STATUS})".replace("CODE", f"(?:{match[1]})"), pattern)
     for word, meaning in WORDS.items():
         pattern = pattern.replace(word, meaning)
     return f"^(?:{pattern})$"
@@ -135,7 +137,7 @@ def asserts(line: str) -> bool:
 
 
 class Rules:
-    """Rules that look at lines together: one pass finds which may match, their patterns decide."""
+    """A set of rules: one filter pass finds candidates, and their patterns decide."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
         options = re2.Options()
@@ -151,11 +153,11 @@ class Rules:
             self._filter.Compile()
 
     def hits(self, line: str) -> list[Hit]:
-        """Every rule that this whole line is about."""
+        """Return every rule that matches this complete line."""
         if not self._owners or not line:
             return []
-        found = self._filter.Match(line.encode("utf-8", "replace")) or ()
-        hits = [self._hit(number, line) for number in sorted(found)]
+        candidates = self._filter.Match(line.encode("utf-8", "replace")) or ()
+        hits = [self._hit(number, line) for number in sorted(candidates)]
         return [hit for hit in hits if hit.rule.category == "LOGIC"] if hits and asserts(line) else hits
 
     def _hit(self, number: int, line: str) -> Hit:

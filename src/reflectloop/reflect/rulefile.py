@@ -1,4 +1,4 @@
-"""Reads files of rules and policies. A user's rule that does not do what its samples say is refused."""
+"""Read files of rules and policies, refusing a user's rule that contradicts its own samples."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ Written = TypeVar("Written", bound=BaseModel)
 
 
 class Table(NamedTuple):
+    """The rules and policies of a file."""
+
     rules: tuple[Entry, ...] = ()
     policies: tuple[Policy, ...] = ()
 
 
 @cache
 def shipped() -> Table:
+    """Return the built-in rules and policies."""
     tables = [read(path) for path in SHIPPED]
     return Table(
         tuple(rule for table in tables for rule in table.rules),
@@ -40,28 +43,28 @@ def read(path: Path) -> Table:
     if unknown or not all(isinstance(raw.get(key, []), list) for key in _KEYS):
         what = f"unknown keys: {', '.join(unknown)}; " if unknown else ""
         raise InvalidInput(f"{path}: {what}rules are written as [[rule]] and policies as [[policy]]")
-    return Table(_all(path, "rule", raw, Entry), _all(path, "policy", raw, Policy))
+    return Table(_entries(path, "rule", raw, Entry), _entries(path, "policy", raw, Policy))
 
 
-def _all(path: Path, key: str, raw: dict[str, Any], model: type[Written]) -> tuple[Written, ...]:
-    return tuple(_one(path, f"{key} {number}", entry, model) for number, entry in enumerate(raw.get(key, ()), 1))
+def _entries(path: Path, key: str, raw: dict[str, Any], model: type[Written]) -> tuple[Written, ...]:
+    return tuple(_entry(path, f"{key} {number}", entry, model) for number, entry in enumerate(raw.get(key, ()), 1))
 
 
-def _one(path: Path, place: str, entry: object, model: type[Written]) -> Written:
+def _entry(path: Path, place: str, entry: object, model: type[Written]) -> Written:
     try:
         return model.model_validate(entry)
     except ValidationError as fault:
         name = entry.get("id") or entry.get("tool") if isinstance(entry, dict) else None
-        shown = f"{place} ({name})" if name else place
+        label = f"{place} ({name})" if name else place
         faults = tuple(
-            Fault(".".join([shown, *map(str, error["loc"])]), None, error["msg"], InvalidInput.code)
+            Fault(".".join([label, *map(str, error["loc"])]), None, error["msg"], InvalidInput.code)
             for error in fault.errors()
         )
-        raise InvalidInput(f"{path}: {shown} is not usable", next_step=f"correct {path}", faults=faults) from fault
+        raise InvalidInput(f"{path}: {label} is not usable", next_step=f"correct {path}", faults=faults) from fault
 
 
 def checked(path: Path) -> Table:
-    """A user's file; raises when a rule is broken, or does not do what its samples say."""
+    """Read a user's file; raise InvalidInput if a rule is broken or contradicts its samples."""
     table = read(path)
     faults = [fault for entry in table.rules for fault in faults_of(entry)]
     if faults:
@@ -74,15 +77,15 @@ def checked(path: Path) -> Table:
 
 
 def faults_of(entry: Entry) -> list[str]:
-    """What is wrong with a rule, judged by its own pattern and samples."""
+    """Return what is wrong with a rule, judged by its own pattern and samples."""
     try:
         rules = Rules([entry])
     except re2.error as fault:
         return [f"rule '{entry.id}': the pattern is broken: {fault}"]
     if rules.hits("x") or rules.hits("all went well"):
         return [f"rule '{entry.id}': the pattern matches any line"]
-    missed = [one for one in entry.match if not rules.hits(lines.core(one))]
-    wrong = [one for one in entry.not_match if rules.hits(lines.core(one))]
-    return [f"rule '{entry.id}': does not find its sample {one!r}" for one in missed] + [
-        f"rule '{entry.id}': finds what it should not: {one!r}" for one in wrong
+    missed = [sample for sample in entry.match if not rules.hits(lines.core(sample))]
+    wrong = [sample for sample in entry.not_match if rules.hits(lines.core(sample))]
+    return [f"rule '{entry.id}': does not find its sample {sample!r}" for sample in missed] + [
+        f"rule '{entry.id}': finds what it should not: {sample!r}" for sample in wrong
     ]

@@ -1,8 +1,8 @@
-"""One short name for a failure, the same on every machine and in every run; pure.
+"""Compute a short name for a failure that is the same on every machine and in every run; pure.
 
-Only what says why is looked at. Out of that goes what changes without the cause changing: folders, line numbers, times,
-sizes, hashes, addresses, ports, temp names, colours, the order of things. File names, test names, codes of errors and
-of HTTP stay: they tell causes apart.
+Only text that states the cause is used. Whatever changes without the cause is removed: folders, line numbers, times,
+sizes, hashes, addresses, ports, temporary names, colours, order. File names, test names, error codes and HTTP status
+codes stay, since they distinguish causes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from reflectloop.verify.result import Detail
 
 _DIGITS = 18
-_MOST = 500  # things said
+_MOST = 500  # number of lines
 _LONGEST = 400  # characters of each
 
 _QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "`": "'", "´": "'", "\u00a0": " "})
@@ -25,14 +25,14 @@ _END = r"(?![A-Za-z0-9_])"
 
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,?"
 _CLOCK = r"\d\d[:_]\d\d(?:[:_]\d\d(?:[.,_]\d+)?)?(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
-_NAME = r"[^\s\\/:'\"()<>,;|\[\]=*?]"  # what a file's or folder's name is made of
+_NAME = r"[^\s\\/:'\"()<>,;|\[\]=*?]"  # a character of a file or folder name
 _SAYS_STATUS = r"HTTP(?:/\d(?:\.\d)?)?|status(?:[ _]code)?|error|code|returned|response|E"
 
-# In this order: each takes away what a later one would misread.
+# Applied in this order: each removes what a later one would misread.
 _STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), put)
     for pattern, put in (
-        # A status of HTTP names a cause; written as a word it outlives the numbers.
+        # An HTTP status identifies a cause; written as a word it is not removed with the numbers.
         (rf"(?i)\b({_SAYS_STATUS})([ :=]{{0,3}})([45]\d\d)\b", r"\1\2http_\3"),
         (r"\b([45]\d\d)(?= (?:Client|Server|[A-Z][a-z]+ ?[A-Z]?[a-z]*))", r"http_\1"),
         (r"\b([a-z][a-z0-9+.-]{1,20}://)(?:[^\s/@'\"]{1,100}@)?([^\s/:'\"<>?#)]{0,200})(?::\d{1,5})?", r"\1\2"),
@@ -46,12 +46,12 @@ _STEPS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\[?(?<![\w:])(?:[0-9a-fA-F]{0,4}:){2,7}[0-9a-fA-F]{1,4}\]?(?::\d{1,5})?\b", "<ip>"),
         (r"\b\d{1,3}(?:\.\d{1,3}){3}(?::\d{1,5})?\b", "<ip>"),
         (r"(?<=\w):\d{2,5}(?=[\s/,;)'\"]|$)", ""),
-        # What lies in a temp folder.
+        # Paths in a temporary folder.
         (r"(?:/private)?(?:/var)?/tmp/[^\s/'\":,;)\]>]+(?=['\":,;)\]\s]|$)", "<temp>"),
-        # Folders: an absolute path, and one that leads to a file with an ending, keep their last name.
+        # Folders: an absolute path, and a path to a file with an extension, keep only their last name.
         (rf"(?<![\w:/.<>])(?:~|\.{{1,2}}|[A-Za-z]:)?(?:[\\/]+{_NAME}+)*[\\/]+(?={_NAME})", ""),
         (r"(?<![\w:/.@<>-])(?:[\w.@+-]+[\\/])+(?=[\w@+-][\w.@+-]*\.[A-Za-z]\w{0,9}\b)", ""),
-        # Names made for once.
+        # Generated names.
         (r"\b(?:tmp|temp|cc|pip-(?:[a-z]+-)+|pytest-)[-_]?(?=[A-Za-z]*[0-9_])[A-Za-z0-9_]{5,12}\b", "<temp>"),
         (rf"\b({_NUMBER}) ?{_UNITS}{_END}(?: ?\d[\d.]* ?{_UNITS}{_END})*", "<time>"),
         (rf"\b{_NUMBER} ?{_SIZES}{_END}", "<size>"),
@@ -70,29 +70,29 @@ _ELLIPSIS = re.compile(r"(?:\.\.\.|…).*$")
 
 
 def normal(text: str) -> str:
-    """What is left of a line when everything is gone that another run would say differently."""
-    said = text[: 4 * _LONGEST].translate(_QUOTES)
+    """Return a line without everything that another run would print differently."""
+    line = text[: 4 * _LONGEST].translate(_QUOTES)
     for pattern, put in _STEPS:
-        said = pattern.sub(put, said)
-    said = _SET.sub(_sorted, said)
-    return _BLANK.sub(" ", said).strip()[:_LONGEST]
+        line = pattern.sub(put, line)
+    line = _SET.sub(_sorted, line)
+    return _BLANK.sub(" ", line).strip()[:_LONGEST]
 
 
-def _sorted(found: re.Match[str]) -> str:
-    """A set is printed in any order."""
-    return "{" + ", ".join(sorted(part.strip() for part in found[1].split(","))) + "}"
+def _sorted(match: re.Match[str]) -> str:
+    """Sort the elements of a printed set, whose order is random."""
+    return "{" + ", ".join(sorted(part.strip() for part in match[1].split(","))) + "}"
 
 
-def of(said: Iterable[str]) -> str:
-    """The name of a failure of which this was said, in whatever order."""
-    things = sorted({one for one in map(normal, said) if one})[:_MOST]
+def of(messages: Iterable[str]) -> str:
+    """Return the name of a failure with these lines, in any order."""
+    things = sorted({line for line in map(normal, messages) if line})[:_MOST]
     digest = hashlib.sha256("\n".join(things).encode("utf-8", "surrogatepass")).digest()
-    # A number: letters and digits behind the word `signature` look like a secret, and would be taken out.
+    # A number, since letters and digits after the word `signature` look like a secret and would be redacted.
     return f"{int.from_bytes(digest) % 10**_DIGITS:0{_DIGITS}d}"
 
 
 def said_by(detail: Detail) -> str:
-    """A complaint in one line: which test or file, by which rule, what."""
+    """Return a problem in one line: its test or file, its rule and its text."""
     test = _PARTS.split(detail.test)[-1] if detail.test else ""
     where = "" if test or not detail.file else detail.file.replace("\\", "/").rpartition("/")[2]
     error = _ELLIPSIS.sub("", detail.error)

@@ -1,4 +1,4 @@
-"""The rewind ticket: what is wrong with an output or a step, and what is to be done about it."""
+"""The rewind ticket: what is wrong with an output or a step, and how to repair it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reflectloop.reflect.record import FailureRecord
 Category = Literal["completeness", "correctness", "direction"]
 Severity = Literal["high", "medium", "low"]
 _GRAVITY: tuple[Severity, ...] = ("high", "medium", "low")
-_MOST = 40  # steps of a repair plan
+_MOST = 40  # steps in a repair plan
 
 
 class Verdict(StrEnum):
@@ -28,6 +28,8 @@ class _Value(BaseModel):
 
 
 class Issue(_Value):
+    """One problem of an output, with a suggested fix."""
+
     category: Category
     severity: Severity
     description: str
@@ -35,9 +37,11 @@ class Issue(_Value):
 
 
 class Ticket(_Value):
+    """The request to redo an output or a step."""
+
     ticket_id: str
     verdict: Verdict
-    quality_score: float | None  # null: a person or a failure opened it, and nothing was scored
+    quality_score: float | None  # null if a person or a failure opened it without a score
     issues: Annotated[tuple[Issue, ...], Field(min_length=1)]
     repair_plan: tuple[str, ...]
     context_needed: tuple[str, ...] = ()
@@ -46,22 +50,22 @@ class Ticket(_Value):
 
     @property
     def signature(self) -> str:
-        """The same for the same mistakes, however far they went this time."""
-        return signature.of(f"{one.category} {one.description}" for one in self.issues)
+        """A signature that is the same for the same mistakes."""
+        return signature.of(f"{issue.category} {issue.description}" for issue in self.issues)
 
 
 def gravest_first(issues: Iterable[Issue]) -> tuple[Issue, ...]:
-    return tuple(sorted(issues, key=lambda one: _GRAVITY.index(one.severity)))
+    return tuple(sorted(issues, key=lambda issue: _GRAVITY.index(issue.severity)))
 
 
 def repair_plan(issues: Iterable[Issue]) -> tuple[str, ...]:
-    """What to do, gravest first, each thing once."""
-    steps = [one.suggested_fix or f"mend: {one.description}" for one in gravest_first(issues)]
+    """Return the suggested fixes, gravest first, each once."""
+    steps = [issue.suggested_fix or f"fix: {issue.description}" for issue in gravest_first(issues)]
     return tuple(dict.fromkeys(steps))[:_MOST]
 
 
 def of_failure(failure: FailureRecord, ticket_id: str, *, run_id: str, said: str, fixes: Sequence[str] = ()) -> Ticket:
-    """For a run that failed: what its record knows."""
+    """Return the ticket for a failed run, from its record."""
     known = failure.diagnosis
     issue = Issue(
         category="correctness",
@@ -83,9 +87,9 @@ def of_failure(failure: FailureRecord, ticket_id: str, *, run_id: str, said: str
 
 
 def of_request(reason: str, ticket_id: str, *, run_id: str, step_id: str) -> Ticket:
-    """For a step that a person wants done again."""
-    said = f"a person wants {step_id} done again: {reason}"
-    issue = Issue(category="direction", severity="medium", description=said, suggested_fix=f"do {step_id} again")
+    """Return the ticket for a step that a person wants redone."""
+    description = f"a person wants {step_id} done again: {reason}"
+    issue = Issue(category="direction", severity="medium", description=description, suggested_fix=f"do {step_id} again")
     return Ticket(
         ticket_id=ticket_id,
         verdict=Verdict.REVISE,

@@ -1,9 +1,9 @@
-"""Calls a tool so that no failure is silent: it is diagnosed, acted on by a policy, and told. Starts nothing itself.
+"""Call a tool so that no failure is silent: diagnose it, act by a policy, report it. Starts nothing itself.
 
     outcome = safe_call("search", {"query": "multi-agent"}, invoke=client.call, idempotent=True)
     if isinstance(outcome, Failed): ...
 
-A failed call is a value without a result to take by mistake.
+A failed call is a separate type without a result, so that none can be used by mistake.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from reflectloop.world import clock
 Params = Mapping[str, Any]
 Invoke = Callable[[str, Params], Any]
 Mend = Callable[[Params, FailureRecord], Params | None]
-_ANSWERED = {"DATA", "ENV", "LOGIC", "PERMISSION"}  # failures in which the tool itself works
+_ANSWERED = {"DATA", "ENV", "LOGIC", "PERMISSION"}  # failures in which the tool itself responded
 _OUT_OF_TIME = TimeoutError
 
 
@@ -43,7 +43,7 @@ _SILENT = Diagnosis(
 
 
 class ToolError(Exception):
-    """What an `invoke` raises where it knows more than words: an exit code, and how long it was asked to wait."""
+    """Raised by an `invoke` that knows an exit code, or how long a service asked to wait."""
 
     def __init__(self, message: str, *, exit_code: int | None = None, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class ToolError(Exception):
 
 
 class Hands(NamedTuple):
-    """Time and chance, passed in."""
+    """Time and randomness, passed in."""
 
     now: Callable[[], datetime] = clock.now
     monotonic: Callable[[], float] = clock.monotonic
@@ -61,11 +61,13 @@ class Hands(NamedTuple):
 
 
 class Answered(NamedTuple):
+    """The result of a call that succeeded in the end."""
+
     value: Any
-    tool: str  # which answered in the end
+    tool: str  # the tool that answered
     attempts: int
-    reports: tuple[ToolReport, ...] = ()  # of what failed before
-    pair: FailFix | None = None  # what mended it, where something did
+    reports: tuple[ToolReport, ...] = ()  # of the failed attempts before
+    pair: FailFix | None = None  # the fix that helped, if any
 
     @property
     def ok(self) -> bool:
@@ -73,6 +75,8 @@ class Answered(NamedTuple):
 
 
 class Failed(NamedTuple):
+    """The failure of a call for which nothing helped."""
+
     failure: FailureRecord
     tool: str
     attempts: int
@@ -87,16 +91,16 @@ Outcome = Answered | Failed
 
 
 class Ways(NamedTuple):
-    """How a call may be made good: all of it data or functions of the caller's."""
+    """The options for recovering a failed call."""
 
-    fallbacks: tuple[str, ...] = ()  # tools to try after this one, with the same parameters
-    policies: Sequence[Policy] = ()  # before the shipped ones
-    retries: int | None = None  # instead of what the policy says
-    mend: Mend | None = None  # corrects parameters; None where it does not know how
-    pairs: Iterable[FailFix] = ()  # what mended such failures before
+    fallbacks: tuple[str, ...] = ()  # tools to try next, with the same parameters
+    policies: Sequence[Policy] = ()  # tried before the built-in ones
+    retries: int | None = None  # overrides the policy
+    mend: Mend | None = None  # returns corrected parameters, or None
+    pairs: Iterable[FailFix] = ()  # fixes that helped before
     rules: Rules | None = None
     breakers: Breakers | None = None
-    tell: Callable[[ToolReport], None] = lambda _: None  # asked to record each diagnosis as it is made
+    tell: Callable[[ToolReport], None] = lambda _: None  # called with each diagnosis
 
 
 def safe_call(
@@ -108,18 +112,18 @@ def safe_call(
     ways: Ways | None = None,
     hands: Hands | None = None,
 ) -> Outcome:
-    """Call a tool; where it fails, diagnose, act by policy, and try again or another only as far as that is safe."""
+    """Call a tool; if it fails, diagnose the failure, and retry or use another tool only as far as that is safe."""
     work = _Call(invoke, ways or Ways(), hands or Hands(), idempotent=idempotent)
     queue = [tool, *(ways.fallbacks if ways else ())]
     outcome: Outcome | None = None
     while queue:
         outcome = work.call(queue.pop(0), params)
         if isinstance(outcome, Answered) or outcome.failure.tool_error_type == ToolErrorType.PERMISSION:
-            break  # what is not allowed is not got by another way
+            break  # a missing permission must not be bypassed with another tool
         named = work.reports[-1].corrective_action.fallback_tool
         if named and named not in work.tried and named not in queue:
             queue.insert(0, named)
-    assert outcome  # noqa: S101 - there is at least the tool itself
+    assert outcome  # noqa: S101 - the queue starts with the tool itself
     return outcome
 
 
@@ -156,46 +160,46 @@ class _Call:
     def _attempt(self, tool: str, params: Params) -> tuple[FailureRecord | None, Any]:
         now = self._hands.monotonic
         if not self._breakers.enter(tool, now()):
-            return self._held_open(tool), None
+            return self._blocked(tool), None
         self._attempts += 1
         alive = False
         try:
             value = self._invoke(tool, params)
             alive = True
-        except Exception as fault:  # noqa: BLE001 - whatever a tool raises is its failure, and told
+        except Exception as fault:  # noqa: BLE001 - any exception of a tool is reported as its failure
             failure = self._diagnosed(tool, fault)
             alive = not failure.transient and failure.category in _ANSWERED
             return failure, None
         finally:
-            self._breakers.leave(tool, now(), well=alive)  # after an interrupt, too: nobody tries for ever
+            self._breakers.leave(tool, now(), well=alive)  # after an interrupt too, so that the trial call ends
         return None, value
 
-    def _held_open(self, tool: str) -> FailureRecord:
-        words = f"{tool} failed too often in a row; it is left alone for {self._breakers.limits.cool_s:g} s"
-        made = diagnosis.bare(words, Attempt(StepFailed.code, attempt=self._attempts, command=tool), "EXTERNAL")
-        self._first = self._first or made
-        return made
+    def _blocked(self, tool: str) -> FailureRecord:
+        message = f"{tool} failed too often in a row; it is left alone for {self._breakers.limits.cool_s:g} s"
+        failure = diagnosis.bare(message, Attempt(StepFailed.code, attempt=self._attempts, command=tool), "EXTERNAL")
+        self._first = self._first or failure
+        return failure
 
     def _diagnosed(self, tool: str, fault: Exception) -> FailureRecord:
-        said = secrets.current().redact(_words(fault))
+        text = secrets.current().redact(_message(fault))
         code = fault.exit_code if isinstance(fault, ToolError) else None
-        result = reports.judge(reports.read(said), exit_code=code or 1, timed_out=_late(fault), log=said, tool=None)
+        result = reports.judge(reports.read(text), exit_code=code or 1, timed_out=_late(fault), log=text, tool=None)
         about = Attempt(attempt=self._attempts, command=tool)
-        failed = result if not result.ok else VerificationResult(ok=False, type="crashed", summary=said[:240])
-        found = diagnosis.diagnose(said, failed, rules=self._ways.rules, about=about)
-        assert found  # noqa: S101 - the result is no pass
-        told = fault.retry_after_s if isinstance(fault, ToolError) else None
-        self._asked_s = told if told is not None else retry_after(said, self._hands.now())
-        found = found.model_copy(update={"exit_code": code})  # none is made up
-        if isinstance(fault, ToolError) and not str(fault).strip() and found.category == "EXECUTION":
-            found = found.model_copy(update={"diagnosis": _SILENT})
-        self._first = self._first or found
-        return found
+        failed = result if not result.ok else VerificationResult(ok=False, type="crashed", summary=text[:240])
+        failure = diagnosis.diagnose(text, failed, rules=self._ways.rules, about=about)
+        assert failure  # noqa: S101 - the result is not ok
+        asked_s = fault.retry_after_s if isinstance(fault, ToolError) else None
+        self._asked_s = asked_s if asked_s is not None else retry_after(text, self._hands.now())
+        failure = failure.model_copy(update={"exit_code": code})  # only a real exit code
+        if isinstance(fault, ToolError) and not str(fault).strip() and failure.category == "EXECUTION":
+            failure = failure.model_copy(update={"diagnosis": _SILENT})
+        self._first = self._first or failure
+        return failure
 
     def _may_repeat(self, failure: FailureRecord, *, changed: bool) -> bool:
-        """Never where a right is missing; with the same parameters only what may be repeated and may pass."""
+        """Never repeat without permission; repeat unchanged calls only if they are idempotent and may pass."""
         if failure.tool_error_type == ToolErrorType.PERMISSION or failure.diagnosis is None:
-            return False  # without a diagnosis the breaker held the call back
+            return False  # without a diagnosis, the breaker blocked the call
         return changed or (self._idempotent and failure.transient)
 
     def _mended(self, params: Params, failure: FailureRecord, chosen: Policy) -> Params:
@@ -208,24 +212,25 @@ class _Call:
     def _note(
         self, tool: str, params: Params, failure: FailureRecord, chosen: Policy, better: Params, wait_s: float | None
     ) -> None:
-        met = known(self._ways.pairs, tool, failure.signature)
-        made = report(
+        fix = known(self._ways.pairs, tool, failure.signature)
+        tool_report = report(
             tool,
             params,
             failure,
             chosen,
             modified=better if better != params else None,
-            fallback=chosen.fallback_tool or next((one for one in self._ways.fallbacks if one not in self.tried), None),
+            fallback=chosen.fallback_tool
+            or next((fallback for fallback in self._ways.fallbacks if fallback not in self.tried), None),
             delay_s=wait_s,
             at=clock.stamp(self._hands.now()),
-            known_fix=met.successful_fix if met else None,
+            known_fix=fix.successful_fix if fix else None,
         )
         self._fix = chosen.action
-        self.reports.append(made)
-        self._ways.tell(made)
+        self.reports.append(tool_report)
+        self._ways.tell(tool_report)
 
     def _pair(self) -> FailFix | None:
-        """What failed first, and what was done before it went well."""
+        """Return the first failure with what was done before the call succeeded, or None."""
         if not self._first:
             return None
         other = f"; {self.tried[-1]} instead of {self.tried[0]}" if len(self.tried) > 1 else ""
@@ -240,8 +245,8 @@ class _Call:
         )
 
 
-def _words(fault: Exception) -> str:
-    """What a tool said; the name of an error only where it is not ours."""
+def _message(fault: Exception) -> str:
+    """Return the tool's message; for exceptions other than ToolError with the class name."""
     text = str(fault)
     if isinstance(fault, ToolError):
         return text if text.strip() else _silent(fault)

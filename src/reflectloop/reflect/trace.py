@@ -15,7 +15,7 @@ from reflectloop.terms import wrong_shape
 Trigger = Literal["critic_evaluation", "self_check", "director_request", "tool_failure", "step_failure"]
 Status = Literal["pending", "completed", "failed"]
 _TICKETED = {"critic_evaluation", "director_request", "step_failure"}
-_SHORTEST = 8  # letters of something said in earnest
+_SHORTEST = 8  # weight of a meaningful text
 _NOTHING = re.compile(r"(?i)\W*(?:n/?a|none|unknown|todo|tbd|\.{3}|…|不知道|无|待定)?\W*")
 
 
@@ -61,16 +61,16 @@ class Reflection(_Value):
     anti_pattern: AntiPattern | None = None
 
 
-def faults_of(said: object) -> list[str]:
-    """What the checklist finds wrong with a report as anybody may have written it; nothing where it is good."""
+def faults_of(data: object) -> list[str]:
+    """Return what the checklist finds wrong with a report of any origin; an empty list if it is good."""
     try:
-        report = Reflection.model_validate(said)
+        report = Reflection.model_validate(data)
     except ValidationError as refused:
         return [
-            ".".join(map(str, one["loc"])) + ": " + wrong_shape(one["type"], one.get("ctx", {}), one["msg"])
-            for one in refused.errors()
+            ".".join(map(str, error["loc"])) + ": " + wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+            for error in refused.errors()
         ]
-    return [fault for fault, holds in _checklist(report).items() if not holds]
+    return [fault for fault, passed in _checklist(report).items() if not passed]
 
 
 def _checklist(report: Reflection) -> Mapping[str, bool]:
@@ -82,24 +82,27 @@ def _checklist(report: Reflection) -> Mapping[str, bool]:
         "timestamp: must be a time": _is_time(report.timestamp),
         "agent: must say who made the output": bool(report.agent.strip()),
         "rewind_ticket_id: must be given for this trigger": bool(report.rewind_ticket_id) or not needs_ticket,
-        "error_analysis.surface_issue: must say what was seen": _says(analysis.surface_issue),
+        "error_analysis.surface_issue: must say what was seen": _is_meaningful(analysis.surface_issue),
         "error_analysis.occurrence_process: must tell how it came about": bool(analysis.occurrence_process)
-        and all(map(_says, analysis.occurrence_process)),
-        "error_analysis.root_cause: must say why, not once more what": _says(analysis.root_cause)
+        and all(map(_is_meaningful, analysis.occurrence_process)),
+        "error_analysis.root_cause: must say why, not once more what": _is_meaningful(analysis.root_cause)
         and analysis.root_cause.strip() != analysis.surface_issue.strip(),
-        "error_classification.description: must say something": _says(kind.description),
-        "error_classification.remediation: must say something": _says(kind.remediation),
+        "error_classification.description: must say something": _is_meaningful(kind.description),
+        "error_classification.remediation: must say something": _is_meaningful(kind.remediation),
         "repair_actions: must name steps, each with what it is to bring": bool(report.repair_actions)
-        and all(_says(one.action) and _says(one.expected_outcome) for one in report.repair_actions),
-        "learning_notes: must say what to do another time": _says(report.learning_notes),
+        and all(
+            _is_meaningful(action.action) and _is_meaningful(action.expected_outcome)
+            for action in report.repair_actions
+        ),
+        "learning_notes: must say what to do another time": _is_meaningful(report.learning_notes),
         "anti_pattern: must have a name, symptoms and a prevention": pattern is None
-        or (bool(pattern.pattern_name.strip()) and bool(pattern.symptoms) and _says(pattern.prevention)),
+        or (bool(pattern.pattern_name.strip()) and bool(pattern.symptoms) and _is_meaningful(pattern.prevention)),
         "anti_pattern: must be given for 3.3.1": pattern is not None or kind.type != ErrorClass.CAPABILITY,
     }
 
 
-def _says(text: str) -> bool:
-    """More than a word to fill the field; a letter of Chinese says as much as two."""
+def _is_meaningful(text: str) -> bool:
+    """Return True for more than a filler word; a Chinese character counts as two letters."""
     weight = sum(2 if ord(letter) > 0x2E80 else 1 for letter in text.strip())  # noqa: PLR2004 - where CJK begins
     return weight >= _SHORTEST and not _NOTHING.fullmatch(text.strip())
 
@@ -113,17 +116,21 @@ def _is_time(text: str) -> bool:
 
 
 def contradictions(report: Reflection, facts: Reflection) -> list[str]:
-    """Where what somebody wrote is not what the engine knows; `facts` is the report that the rules filled."""
+    """Return where a report differs from what the engine knows; `facts` is the report that the rules filled in."""
     known: dict[str, tuple[Any, Any]] = {
         "rewind_ticket_id": (report.rewind_ticket_id, facts.rewind_ticket_id),
         "trigger": (report.trigger, facts.trigger),
         "agent": (report.agent, facts.agent),
         "error_classification.type": (report.error_classification.type, facts.error_classification.type),
     }
-    out = [f"{name}: says {str(said)!r}, and is {str(true)!r}" for name, (said, true) in known.items() if said != true]
-    done = {one.action: one.status for one in facts.repair_actions}
+    out = [
+        f"{name}: says {str(claimed)!r}, but is {str(actual)!r}"
+        for name, (claimed, actual) in known.items()
+        if claimed != actual
+    ]
+    done = {action.action: action.status for action in facts.repair_actions}
     return out + [
-        f"repair_actions: {one.action!r} is said to be completed, and was not seen to be"
-        for one in report.repair_actions
-        if one.status == "completed" and done.get(one.action) != "completed"
+        f"repair_actions: {action.action!r} is reported as completed, but was not"
+        for action in report.repair_actions
+        if action.status == "completed" and done.get(action.action) != "completed"
     ]
