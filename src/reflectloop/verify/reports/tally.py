@@ -8,7 +8,7 @@ from reflectloop.verify.result import Counts, Detail, Kind, Outcome, Reading
 
 Severity = Literal["error", "warning", "info"]
 
-CUT = "report-cut"  # rule of a detail that reports the report itself as incomplete
+CUT = "report-cut"  # rule of a detail about an incomplete report
 COLLECTION = "collection"  # rule of a detail about a test file that could not be loaded
 MOST_DETAILS = 10_000
 _LONGEST_ERROR, _LONGEST_CONTEXT, _MOST_CONTEXT = 600, 2400, 14
