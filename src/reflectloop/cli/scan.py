@@ -14,6 +14,7 @@ from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import scan as flow
 
 Format = Literal["text", "json", "sarif"]
+_LINES = 8  # of those that hold the same value, as many are named
 
 
 @click.command()
@@ -94,8 +95,16 @@ def _say(report: flow.Report) -> None:
     for one in report.findings:
         where = f"{one.commit[:12]} {one.path}" if one.commit else one.path
         grade = paint("red" if one.grade == "certain" else "yellow", one.grade)
-        say(f"{where}:{one.line}: {grade} {one.rule} (fingerprint {one.fingerprint})")
+        say(f"{where}:{one.line}: {grade} {one.rule} (fingerprint {one.fingerprint}){_further(one.also)}")
     for unread in report.unread:
         say(f"{unread.path}: {paint('red', 'not read')}: {unread.reason}")
     if not report.clean:
         say("next: take each secret out and change it; or a baseline: reflectloop scan --write-baseline", err=True)
+
+
+def _further(lines: tuple[int, ...]) -> str:
+    """Return the words for the other lines that hold the same value."""
+    if not lines:
+        return ""
+    more = f" and {len(lines) - _LINES} more" if len(lines) > _LINES else ""
+    return f", also on line {', '.join(map(str, lines[:_LINES]))}{more}"

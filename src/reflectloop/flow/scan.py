@@ -41,6 +41,7 @@ class Found(NamedTuple):
     grade: str
     fingerprint: str
     commit: str | None = None
+    also: tuple[int, ...] = ()  # further lines of the same file with the same value
 
 
 class Unread(NamedTuple):
@@ -83,11 +84,24 @@ def stream(detector: Detector, source: IO[bytes], name: str) -> Report:
     while chunk := source.read(_CHUNK):
         scanner.feed(chunk)
     scanner.finish()
-    return Report([_found(name, one) for one in scanner.findings], [])
+    return Report(_grouped(_found(name, one) for one in scanner.findings), [])
 
 
 def _found(path: str, one: Finding, commit: str | None = None, line: int | None = None) -> Found:
     return Found(path, one.line if line is None else line, one.rule, one.grade, one.fingerprint, commit)
+
+
+def _grouped(findings: Iterable[Found]) -> list[Found]:
+    """Return each value once for each file and commit, at its first line, with the other lines it stands on."""
+    groups: dict[tuple[str, str, str | None], list[Found]] = {}
+    for found in findings:
+        groups.setdefault((found.path, found.fingerprint, found.commit), []).append(found)
+    out = []
+    for group in groups.values():
+        lines = sorted({found.line for found in group})
+        chief = max(group, key=lambda found: found.grade == "certain")
+        out.append(chief._replace(line=lines[0], also=tuple(lines[1:])))
+    return out
 
 
 def tree(here: Ground, targets: Iterable[Path]) -> Report:
@@ -113,7 +127,7 @@ def _look(here: Ground, name: bytes, repository: _Repository | None, report: Rep
     except OSError as fault:
         report.unread.append(Unread(shown, fault.strerror or str(fault)))
         return
-    report.findings.extend(_found(shown, one) for one in found)
+    report.findings.extend(_grouped(_found(shown, one) for one in found))
 
 
 def _scan_file(detector: Detector, name: bytes) -> list[Finding]:
@@ -190,7 +204,7 @@ def staged(detector: Detector, root: Path) -> Report:
     """The lines and names that the next commit adds. They are not in HEAD, so no pragma counts."""
     added = AddedLines(detector)
     _git(root, added.feed, "diff", "--cached", *_DIFF)
-    return Report([_found(*one) for one in added.finish()], [])
+    return Report(_grouped(_found(*one) for one in added.finish()), [])
 
 
 def between(detector: Detector, root: Path, asked: str) -> Report:
@@ -215,7 +229,7 @@ def between(detector: Detector, root: Path, asked: str) -> Report:
     for entry in b"".join(messages).split(b"\0"):
         commit, _, text = entry.strip(b"\n").partition(b"\n")
         found += [_found("(message)", one, commit.decode()) for one in detector.scan(text)]
-    return Report(list(dict.fromkeys(found)), [])
+    return Report(_grouped(found), [])
 
 
 def _git(root: Path, take: Callable[[bytes], None], *args: str) -> None:
@@ -262,14 +276,19 @@ def sarif(report: Report) -> dict[str, Any]:
     }
 
 
+def _place(path: str, line: int) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": path}}
+    if line:  # 0: the name itself
+        place["region"] = {"startLine": line}
+    return {"physicalLocation": place}
+
+
 def _result(one: Found) -> dict[str, Any]:
-    place: dict[str, Any] = {"artifactLocation": {"uri": one.path}}
-    if one.line:  # 0: the name itself
-        place["region"] = {"startLine": one.line}
     return {
         "ruleId": one.rule,
         "level": "error" if one.grade == "certain" else "warning",
         "message": {"text": f"a {one.grade} secret ({one.rule})"},
-        "locations": [{"physicalLocation": place}],
+        "locations": [_place(one.path, one.line)],
+        **({"relatedLocations": [_place(one.path, line) for line in one.also]} if one.also else {}),
         "partialFingerprints": {"reflectloop/v1": one.fingerprint},
     }

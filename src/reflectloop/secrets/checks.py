@@ -66,7 +66,9 @@ def _plain(found: Candidate, least: float) -> bool:
 
 
 def _assignment(found: Candidate, least: float) -> bool:
-    score = assignment.score(found.before, found.lead, found.value)
+    if _BADGE.search(found.before) or _STAND_IN.match(found.value):
+        return False
+    score = assignment.score(found.before, found.lead, found.value, found.after)
     return score >= (least or assignment.THRESHOLD) and not is_placeholder(found.value)
 
 
@@ -100,18 +102,56 @@ def _random(found: Candidate, least: float) -> bool:
     seen = assignment.shape(value)
     if seen.cases < 2 or seen.digits < len(value) // 12 or seen.strangeness < 5.2 or value.count(b"/") > 4:  # noqa: PLR2004
         return False
+    if len(set(value)) == len(value) or _PUBLIC.search(found.before + found.lead) or _BOUNDARY.match(value):
+        return False  # an alphabet; a digest of what is public; what stands between the parts of a form
     if _HASH.match(value) or is_placeholder(value):
         return False
     return entropy(value) >= least and language.wordiness(value) < 0.4  # noqa: PLR2004
 
 
 def _basic(found: Candidate, least: float) -> bool:
-    """A login in base64: a name, a colon, a password."""
+    """Return whether a value is a login in base64 whose password is no stand-in."""
     try:
         plain = base64.b64decode(found.value + b"=" * (-len(found.value) % 4), validate=True)
     except ValueError:
         return False
-    return b":" in plain and plain.isascii() and entropy(found.value) >= least
+    _, colon, password = plain.partition(b":")
+    if not colon or not plain.isascii() or entropy(found.value) < least:
+        return False
+    return bool(password) and password.lower() not in _STAND_INS
+
+
+def _near(found: Candidate, least: float) -> bool:
+    """Return whether a plain token near a provider's name can be one, and is no name of the code around it."""
+    value = found.value
+    if not _value(found, least):
+        return False
+    digits = len(re.findall(rb"[0-9]", value))
+    if digits > _IN_NAMES or language.strangeness(value) > _RANDOM:
+        return True
+    return language.wordiness(value) < 0.5 and not _CAMEL.match(value)  # noqa: PLR2004
+
+
+def _parameter(found: Candidate, least: float) -> bool:
+    """Return whether the parameter of an address is surely a key: random, no word, not of a public badge."""
+    value = found.value
+    if len(value) < _PARAMETER or is_placeholder(value) or _STAND_IN.match(value) or _BADGE.search(found.lead):
+        return False
+    return entropy(value) >= least and assignment.weight_of_value(value, quoted=True) >= _SURE
+
+
+def _netrc(found: Candidate, least: float) -> bool:
+    """Return whether what stands where .netrc has a password is one, however plain a word it is."""
+    return not is_placeholder(found.value) and found.value.lower() not in _STAND_INS and entropy(found.value) >= least
+
+
+def _uuid(found: Candidate, least: float) -> bool:
+    """Return whether hex in the form of a UUID is random: no counting, no groups that repeat."""
+    digits = found.value.replace(b"-", b"").lower()
+    groups = found.value.split(b"-")
+    if _COUNTED.search(digits) or len(set(groups)) < len(groups) or any(len(set(group)) == 1 for group in groups):
+        return False
+    return entropy(digits) >= least
 
 
 def _login(found: Candidate, least: float) -> bool:
@@ -121,6 +161,16 @@ def _login(found: Candidate, least: float) -> bool:
     return not told.isdigit() and _credential(found._replace(value=told), least or 1.5)
 
 
+_STAND_IN = re.compile(rb"(?i)(?:asdf|qwer|abc|xyz|sig|foo|bar|secret|password|passwd|pass|token|key)[-_]?\d{0,4}\Z")
+_IN_NAMES = 2  # digits that a name of code may have
+_RANDOM = 5.3  # bits a pair of letters that no name of code has
+_CAMEL = re.compile(rb"[a-zA-Z]?\.?[a-z]+(?:[A-Z]+[a-z]+)+\d?\Z")
+_PARAMETER = 8  # letters of a parameter that is surely a key
+_SURE = 1.0  # weight of its value
+_BADGE = re.compile(rb"(?i)badge|\.(?:svg|png|gif)\?")
+_COUNTED = re.compile(rb"0123|1234|4321|abcd|deadbeef|550e8400|(.)\1{4}")
+_PUBLIC = re.compile(rb"(?i)(?:pin-?sha256|integrity|pub(?:lic)?_?-?key\w*|sha\d+|boundary|alphabet)\W{1,6}\Z")
+_BOUNDARY = re.compile(rb"-{2,}\w*Boundary|nonce-")
 _HOST = re.compile(rb"@([A-Za-z0-9.-]{1,100})")
 _EXAMPLE_HOST = re.compile(
     rb"(?i)example|host|server|domain|proxy|foo|bar|acme|company|website|(?:^|\.)(?:test|invalid|local|internal)\Z|\A[\d.]+\Z"
@@ -142,4 +192,8 @@ CHECKS: dict[str, Callable[[Candidate, float], bool]] = {
     "login": _login,
     "address": _address,
     "random": _random,
+    "near": _near,
+    "parameter": _parameter,
+    "netrc": _netrc,
+    "uuid": _uuid,
 }

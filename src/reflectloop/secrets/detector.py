@@ -27,7 +27,8 @@ class Detector:
         fillers: bool = False,
     ) -> None:
         forms = [form for value in values for form in exact.forms(value)]
-        self._matcher = Matcher(rules, forms, fillers=fillers)
+        wanted = [rule for rule in rules if fillers or rule.only != "scan"]
+        self._matcher = Matcher(wanted, forms, fillers=fillers)
         self._allowed = allowed
 
     def scanner(self) -> Scanner:

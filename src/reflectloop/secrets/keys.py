@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ RULE = "private-key"
 LONGEST = 1 << 16  # what runs on for longer is taken to end there
 _LONGEST_MARK = 80
 _LEAST = 24  # letters of body; a header alone is no key
+_PART = 4  # a body of less than this part of a key is a sample of one
 
 # Python's own engine is linear on these: each is anchored, bounded and free of choices.
 _BEGIN = re.compile(rb"-----BEGIN[ A-Z0-9_]{0,40}PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
@@ -36,6 +38,8 @@ def find(data: bytes, position: int, *, final: bool) -> Key | None:
     limit = min(len(data), position + LONGEST)
     dashes = data.find(b"-----", begin.end(), limit)
     end = _END.match(data, dashes, limit) if dashes >= 0 else None
+    if end and _is_sample(data[begin.end() : dashes]):
+        return None
     if end and _is_body(data[begin.end() : dashes]):
         return Key(position, end.end(), whole=True)
     stop, is_open = _body_end(data, begin.end(), limit if dashes < 0 else dashes)
@@ -43,6 +47,15 @@ def find(data: bytes, position: int, *, final: bool) -> Key | None:
     if more_may_come and (is_open or _BETWEEN.match(data, begin.end(), limit)):  # an END would make a key of it
         return Key(position, stop, whole=False)
     return Key(position, stop, whole=True) if _is_body(data[begin.end() : stop]) else None
+
+
+def _is_sample(body: bytes) -> bool:
+    """Return whether a key that ends properly lacks most of what its own first bytes say it has."""
+    text = b"".join(re.findall(rb"[A-Za-z0-9+/]{8,}", body))
+    head = base64.b64decode(text[:8]) if len(text) > _LEAST and text.startswith(b"MI") else b""
+    if head[:2] != b"\x30\x82":  # a sequence whose length stands in the next two bytes
+        return False
+    return len(text) * 3 // 4 < int.from_bytes(head[2:4], "big") // _PART
 
 
 def _is_begun(data: bytes, dashes: int) -> bool:

@@ -23,6 +23,7 @@ _WORD = 200  # what is longer is no name
 _TRIES = 4  # as often the same piece of text is looked at from a later beginning
 _REMEMBERED = 1 << 12  # pieces of text without a secret that need no second look
 _OPENERS = b">:=({[,|\\"
+_FORMATS = frozenset(("value", "near", "uuid"))  # checks of rules whose patterns are short enough to be joined
 
 
 class Exact(NamedTuple):
@@ -106,11 +107,11 @@ class Matcher:
     def _gates(self) -> tuple[tuple[re2._Regexp, int], ...]:
         """For rules without a keyword: patterns that see everything, the formats together and the others alone."""
         bare = [(number, rule) for number, rule in enumerate(self._rules) if not rule.keywords]
-        formats = [(number, rule) for number, rule in bare if rule.check == "value"]
+        formats = [(number, rule) for number, rule in bare if rule.check in _FORMATS]
         out = [
             (compiled(f"(?m){rule.pattern}", captures=False), 1 << number)
             for number, rule in bare
-            if rule.check != "value"
+            if rule.check not in _FORMATS
         ]
         if formats:
             union = "(?m)" + "|".join(f"(?:{rule.pattern})" for _, rule in formats)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import re2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -33,9 +33,10 @@ class Entry(BaseModel):
     value: str | None = None
     grade: Grade = "likely"
     entropy: Annotated[float, Field(ge=0, le=8)] = 0.0
-    check: str = "value"
+    check: str = ""
     lines: Annotated[int, Field(ge=1, le=50)] = 1
     each: str = ""
+    only: Literal["", "scan"] = ""
     match: Words
     not_match: tuple[str, ...] = ()
 
@@ -44,14 +45,15 @@ class Entry(BaseModel):
         forms = [self.regex, self.format, self.value and self.near]
         if sum(form is not None for form in forms) != 1:
             raise ValueError("a rule has either 'regex', or 'format', or 'near' and 'value'")
-        if self.check not in CHECKS:
+        if self.check and self.check not in CHECKS:
             raise ValueError(f"'check' is one of {', '.join(CHECKS)}")
         return self
 
     @property
     def rule(self) -> Rule:
         pattern = pattern_of(self.model_dump(exclude_none=True))
-        return Rule(self.id, self.keywords, pattern, self.grade, self.entropy, self.check, self.lines, self.each)
+        check = self.check or ("near" if self.near else "value")
+        return Rule(self.id, self.keywords, pattern, self.grade, self.entropy, check, self.lines, self.each, self.only)
 
 
 class RuleFile(NamedTuple):

@@ -1,0 +1,192 @@
+"""What the scanner must find wherever it stands, and what it must let pass: shapes of ordinary code and documents."""
+
+from __future__ import annotations
+
+import base64
+import random
+import string
+import uuid
+
+import pytest
+
+from reflectloop.secrets import Detector, shipped
+from reflectloop.secrets.samples import filled
+from support import Repo
+
+RUN = Detector(shipped.rules())
+SCAN = Detector(shipped.rules(), fillers=True)
+
+KINDS = {
+    "github": "ghp_{alnum:36}",
+    "github app": "ghs_{alnum:36}",
+    "gitlab": "glpat-{alnum:20}",
+    "aws id": "AKIA{b32:16}",
+    "google": "AIza{alnum:35}",
+    "slack": "xoxb-{digits:12}-{digits:12}-{alnum:24}",
+    "stripe": "sk_live_{alnum:24}",
+    "twilio": "SK{hex:32}",
+    "sendgrid": "SG.{alnum:22}.{alnum:43}",
+    "npm": "npm_{alnum:36}",
+    "pypi": "pypi-AgEIcHlwaS5vcmc{alnum:60}",
+    "anthropic": "sk-ant-api03-{alnum:93}AA",
+    "hugging face": "hf_{letters:34}",
+    "digitalocean": "dop_v1_{hex:64}",
+    "shopify": "shpat_{hex:32}",
+    "databricks": "dapi{hex:32}",
+    "linear": "lin_api_{alnum:40}",
+    "notion": "ntn_{digits:11}{alnum:35}",
+    "postman": "PMAK-{hex:24}-{hex:34}",
+    "grafana": "glsa_{alnum:32}_{hex:8}",
+    "vault": "hvs.{alnum:90}",
+    "vault, older": "s.{alnum:24}",
+    "terraform": "{alnum:14}.atlasv1.{alnum:64}",
+    "telegram": "{digits:9}:AA{alnum:33}",
+    "age": "AGE-SECRET-KEY-1{bech:58}",
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ7{alnum:24}.{alnum:43}",
+    "doppler": "dp.pt.{alnum:43}",
+    "fly": "fo1_{alnum:43}",
+    "new relic": "NRAK-{upnum:27}",
+    "planetscale": "pscale_tkn_{alnum:43}",
+    "rubygems": "rubygems_{hex:48}",
+    "sentry": "sntrys_eyJ{alnum:80}_{alnum:43}",
+    "adafruit": "aio_{alnum:28}",
+    "flutterwave": "FLWSECK_TEST-{hex:32}-X",
+}
+PLACES = (
+    'token = "{}"',
+    "export TOKEN={}",
+    '{{"token": "{}"}}',
+    "token: {}\n",
+    "# see {} for it",
+    "curl -H 'X-Token: {}' u",
+)
+KEY = "-----BEGIN RSA " + "PRIVATE KEY-----"
+END = "-----END RSA " + "PRIVATE KEY-----"
+
+
+def rules(text: str, detector: Detector = RUN) -> list[tuple[str, str]]:
+    return [(found.rule, found.grade) for found in detector.scan(text.encode())]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fresh_value_is_found_in_every_place(kind: str) -> None:
+    for number, place in enumerate(PLACES):
+        text = place.format(filled(KINDS[kind], f"{kind} {number}"))
+        assert rules(text), place
+
+
+@pytest.mark.parametrize("number", range(40))
+def test_what_is_no_secret_is_let_pass_in_a_scan(number: int) -> None:
+    dice = random.Random(number)
+    digest = f"{dice.getrandbits(256):064x}"
+    name = str(uuid.UUID(int=dice.getrandbits(128), version=4))
+    packed = base64.b64encode(dice.randbytes(48)).decode()
+    for text in (
+        f'sha256 = "{digest}"',
+        f'"integrity": "sha512-{packed}"',
+        f"request_id={name}",
+        f'commit: "{digest[:40]}"',
+        f"token_url = 'https://host.test/{name}'",
+    ):
+        assert rules(text, SCAN) == [], text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "http://localhost:8888/?token=abc...",
+        "https://0.0.0.0:9999/?token=123...",
+        "http://localhost:8888/?token=c8de56fa...",
+        "http://host.test/tree?token=REFERTOKEN",
+        "http://host.test/path?token=default_token&normal=value",
+        "http://host.test/path?token=secret123",
+        "https://badges.host.test/rating/a.svg?token={alnum:40}",
+        "https://codecov.test/gh/a/b/branch/main/graph/badge.svg?token={alnum:10}",
+        'pyjwt_extra_require = ["pyjwt>=2.0"]',
+        "signedtoken_require = ['cryptography>=3.0.0', 'pyjwt>=2.0.0,<3']",
+        'resp = await session_client.create("foo/nb1.ipynb")',
+        'resp = await session_client.modify_path(sid, "nb2.ipynb")',
+        ".. _`Bearer Token`: https://host.test/html/rfc6750",
+        '"signature": "{hex:64}"',
+        "SignedHeaders=date;host, Signature={hex:64}",
+        'BASIC_AUTH_ENCODING = "dXNlcm5hbWU6cGFzc3dvcmQ="',
+        "Authorization: Basic dXNlcm5hbWU6cGFzc3dvcmQ=",
+        "const p = c.validateBooleanOption(s.disallowAmbiguousJSXLike, true)",
+        "return s.getServerSideProperties4(a)",
+        '"names":["segment","unstableDisallowPartialRender00","a"]',
+        '"openGraph","twitter","createMetadataAccumulator","titleTemplate"',
+        '["path",{d:"M12 22V12",key:"d0xqtd"}]',
+        "this.password = arg2;",
+        "var TWO_PWR_32_DBL = TWO_PWR_16_DBL * TWO_PWR_16_DBL;",
+        "const RSA_KEY_ALGS = ['RS256', 'RS384'];",
+        "crypto.subtle.importKey('raw', key, 'PBKDF2', false)",
+        '{"key":"zh-hk","name":"Chinese"}',
+        "'code token': hybrid,",
+        "User.objects.filter(password__startswith='sha1$$')",
+        "boundary: '----WebKitFormBoundaryTB2MiQ36fnSJlrhY',",
+        'Public-Key-Pins: pin-sha256="{base64:43}="',
+    ],
+)  # fmt: skip
+def test_an_ordinary_line_is_no_alarm(text: str) -> None:
+    assert rules(filled(text, text), SCAN) == []
+
+
+def test_an_alphabet_is_no_secret() -> None:
+    letters = list(string.ascii_letters + string.digits + "-_")
+    random.Random(1).shuffle(letters)
+    assert rules(f'let alphabet = "{"".join(letters)}"', SCAN) == []
+
+
+def test_a_private_key_that_lacks_most_of_itself_is_a_sample() -> None:
+    beginning = base64.b64encode(b"\x30\x82\x04\xa4" + bytes(range(40))).decode()
+    for between in ("...", ". ", "\\n.", "\n"):
+        assert rules(f"For example, {KEY}{beginning}{between}{END}") == []
+
+
+def test_a_private_key_without_its_end_or_with_most_of_its_body_is_one() -> None:
+    body = base64.b64encode(b"\x30\x82\x04\xa4" + random.Random(2).randbytes(1188)).decode()
+    lines = "\n".join(body[start : start + 64] for start in range(0, len(body), 64))
+    assert rules(f"{KEY}\n{lines}\n{END}\n") == [("private-key", "certain")]
+    assert rules(f"{KEY}\n{lines[:130]}\n") == [("private-key", "certain")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "machine host.test login acme password {}",
+        "machine host.test\n\tlogin acme\n\tpassword {}\n",
+        "default login acme password {}",
+        "echo 'machine host.test login acme password {}' >> ~/.netrc",
+    ],
+)
+def test_a_line_of_netrc_is_found(text: str) -> None:
+    assert ("netrc-password", "likely") in rules(text.format(filled("{alnum:14}", "netrc")))
+    assert rules(text.format("$PASSWORD")) == []
+
+
+def test_a_key_in_an_address_is_certain_where_it_is_random() -> None:
+    address = filled("https://host.test/a?token={hex:48}", "an address")
+    assert rules(address) == [("url-with-secret", "certain")]
+
+
+def test_the_content_of_an_element_is_found_over_lines() -> None:
+    assert rules(filled("<authToken>\n    {alnum:32}\n</authToken>", "element"))
+
+
+def test_hex_in_the_form_of_a_uuid_counts_in_a_scan_where_no_generator_made_it() -> None:
+    made = filled("id: {hex:8}-{hex:4}-0{hex:3}-{hex:4}-{hex:12}", "a form")
+    assert rules(made, SCAN) == [("uuid-shaped", "likely")]
+    assert rules(made) == []
+    for tame in ("12345678-1234-5678-1234-567812345678", "00000000-0000-0000-0000-000000000001"):
+        assert rules(f"id: {tame}", SCAN) == []
+
+
+def test_a_value_that_stands_often_in_a_file_is_one_finding_with_all_its_lines(repo: Repo) -> None:
+    value = filled("{lownum:20}", "often")
+    repo.write("a.py", f'password = "{value}"\n\nsecret = "{value}"\ntoken = "{value}"\n')
+    repo.write("b.py", f'password = "{value}"\n')
+    found = repo.run("scan", "--json").json["data"]["findings"]
+    assert [(one["path"], one["line"], one["also"]) for one in found] == [("a.py", 1, [3, 4]), ("b.py", 1, [])]
+    assert "also on line 3, 4" in repo.run("scan").stdout
+    results = repo.run("scan", "--format", "sarif").json["runs"][0]["results"]
+    assert [len(result.get("relatedLocations", [])) for result in results] == [2, 0]
