@@ -26,6 +26,7 @@ from reflectloop.fileops.request import (
 )
 from reflectloop.fileops.response import CommandProof
 from reflectloop.fileops.steps import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
+from reflectloop.secrets import content as file_content
 from reflectloop.terms import Network
 
 _LARGEST_PATCHED = 64 << 20  # bytes of a file that a patch changes
@@ -205,8 +206,8 @@ def _key(op: Any) -> str:  # noqa: ANN401
 def _refuse_secrets(path: str, content: bytes, before: bytes | None) -> None:
     """Before a byte of it is written. What the file held already is no news."""
     detector = secrets.current()
-    found = [one for one in detector.scan(secrets.narrow(content)) if one.grade == "certain"]
-    known = {one.fingerprint for one in detector.scan(secrets.narrow(before))} if found and before else set()
+    found = [one for one in file_content.scan(detector, content) if one.grade == "certain"]
+    known = {one.fingerprint for one in file_content.scan(detector, before)} if found and before else set()
     found = [one for one in found if one.fingerprint not in known]
     found += [one for one in detector.scan(path.encode()) if one.grade == "certain"]
     if found:

@@ -1,4 +1,4 @@
-"""UTF-16 as plain text, for scanning: patterns look at bytes, and every second one of it is NUL."""
+"""UTF-16 and UTF-32 as plain text, for scanning: patterns look at bytes, and many of theirs are NUL."""
 
 from __future__ import annotations
 
@@ -11,6 +11,19 @@ _RUN = re.compile(
 )
 
 
+_WIDE_RUN = re.compile(
+    rb"%(letter)s(?:\0{3}%(letter)s(?!%(letter)s)){3,}(?:\0{3}(?!%(letter)s))?" % {b"letter": _LETTER}
+)
+
+
 def narrow(data: bytes) -> bytes:
     """The same without the NULs between letters; those of other bytes stay. Lines keep their numbers."""
-    return _RUN.sub(lambda run: run[0].replace(b"\0", b""), data) if b"\0" in data else data
+    if b"\0" not in data:
+        return data
+    if b"\0\0\0" in data:
+        data = _WIDE_RUN.sub(_without_nul, data)
+    return _RUN.sub(_without_nul, data)
+
+
+def _without_nul(run: re.Match[bytes]) -> bytes:
+    return run[0].replace(b"\0", b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import stat
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from typing import BinaryIO
 
 from reflectloop import secrets
 from reflectloop.errors import InvalidInput, SecretLeak
-from reflectloop.secrets import Finding
+from reflectloop.secrets import Finding, content
 from reflectloop.world import beneath, files, trees
 from reflectloop.world.git import Git
 
@@ -30,7 +31,7 @@ def refuse(source: Git, names: list[bytes]) -> None:
             _refuse(secrets.current().scan(name), "the name of a file")
             found = _certain(_scan_file(source, name, top))
             if found:
-                known = {old.fingerprint for old in secrets.current().scan(secrets.narrow(_recorded(source, name)))}
+                known = {old.fingerprint for old in content.scan(secrets.current(), _recorded(source, name))}
                 new = [one for one in found if one.fingerprint not in known]
                 _refuse(new, secrets.current().redact(files.display(name)))
 
@@ -93,11 +94,14 @@ def _scan_file(source: Git, name: bytes, top: int) -> list[Finding]:
         return secrets.current().scan(os.readlink(name, dir_fd=top))
     if not stat.S_ISREG(mode):
         return []
-    scanner = secrets.current().scanner()
     with beneath.open_file(top, os.fsdecode(name)) as file:
-        for chunk in _pieces(file):
+        beginning = file.read(content.LARGEST)
+        if len(beginning) < content.LARGEST:
+            return content.scan(secrets.current(), beginning)
+        scanner = secrets.current().scanner()  # too large to be unpacked
+        for chunk in itertools.chain([beginning], _pieces(file)):
             source.time_left(f"looking for secrets in {files.display(name)}")
-            scanner.feed(secrets.narrow(chunk))
+            scanner.feed(content.plain_text(chunk))
     scanner.finish()
     return scanner.findings
 

@@ -7,17 +7,27 @@ import re
 _LONGEST = 1 << 12  # of a title, a link or the like; what is longer is text
 _BARE = bytes([*range(7), 11, 12, *range(14, 27), *range(28, 32), 127])  # inside a sequence they would hide it
 _MOVES = b"\b\r"
-_SUSPECT = _BARE + b"\a\b\x1b\xc2\xd8\xe2\xef"  # text without any of these is plain
+_LEADS = b"\xc2\xcd\xd8\xe1\xe2\xe3\xef\xf0\xf3"  # a character without width begins with one of these
+_SUSPECT = _BARE + b"\a\b\x1b" + _LEADS  # text without any of these is plain
 _STRING = rb"\x1b[\]PX^_][^\a\x1b\n]{0,%d}" % _LONGEST
 _CONTROL = rb"(?:\x1b\[|\xc2\x9b)[0-?\a]{0,64}[ -/]{0,16}"
 _SEQUENCE = re.compile(
     rb"(\x1b\[[0-9;]{0,32}m)|%s[@-~]?|%s(?:\a|\x1b\\|(?=[\x1b\n])|\Z)|\x1b[ -/]{0,4}[0-~]?" % (_CONTROL, _STRING)
 )
-# The rest of what is in none, what has no width, and what turns the direction of writing.
-_UNSEEN = re.compile(
-    rb"(?:\a|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa4\xa6-\xaf]|\xef\xbb\xbf)[\x80-\xbf]*"
+# Characters without width (soft hyphen, joiners, fillers, variation selectors, tags) and such as turn the direction of
+# writing; with what follows them where the text is damaged.
+_WIDTHLESS = (
+    rb"\xc2\xad|\xcd\x8f|\xd8\x9c|\xe1\x85[\x9f\xa0]|\xe1\x9e[\xb4\xb5]|\xe1\xa0[\x8b-\x8f]|\xe2\x80[\x8b-\x8f\xaa-\xae]"
+    rb"|\xe2\x81[\xa0-\xa4\xa6-\xaf]|\xe3\x85\xa4|\xef\xb8[\x80-\x8f]|\xef\xbb\xbf|\xef\xbe\xa0|\xef\xbf[\xb0-\xbb]"
+    rb"|\xf0\x9b\xb2[\xa0-\xa3]|\xf0\x9d\x85[\xb3-\xba]|\xf3\xa0[\x80-\xbf][\x80-\xbf]"
 )
-_UNFINISHED = re.compile(rb"(?:%s|%s\x1b?|\x1b[ -/]{0,4}|\xc2|\xd8|\xe2[\x80\x81]?|\xef\xbb?)\Z" % (_CONTROL, _STRING))
+_INVISIBLE = re.compile(_WIDTHLESS)
+_UNSEEN = re.compile(rb"(?:\a|\xc2[\x80-\x9f]|%s)[\x80-\xbf]*" % _WIDTHLESS)
+_CUT = (  # the beginning of one of them
+    rb"[\xc2\xcd\xd8]|\xe1[\x85\x9e\xa0]?|\xe2[\x80\x81]?|\xe3\x85?|\xef[\xb8\xbb\xbe\xbf]?"
+    rb"|\xf0(?:\x9b\xb2?|\x9d\x85?)?|\xf3(?:\xa0[\x80-\xbf]?)?"
+)
+_UNFINISHED = re.compile(rb"(?:%s|%s\x1b?|\x1b[ -/]{0,4}|%s)\Z" % (_CONTROL, _STRING, _CUT))
 
 
 class Plain:
@@ -46,6 +56,13 @@ def plain(data: bytes) -> bytes:
     """Text alone: tabs and line breaks stay, and returns, which come before a line that is written again."""
     stream = Plain()
     return stream.feed(data) + stream.finish()
+
+
+def visible(data: bytes) -> bytes:
+    """Return the data without characters that have no width, whatever else it holds."""
+    if len(data.translate(None, _LEADS)) == len(data):
+        return data
+    return _INVISIBLE.sub(b"", data)
 
 
 def coloured(data: bytes) -> bytes:
