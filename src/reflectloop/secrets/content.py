@@ -14,7 +14,7 @@ from typing import Protocol
 
 from reflectloop.secrets import assignment
 from reflectloop.secrets.detector import Detector
-from reflectloop.secrets.scanner import Finding
+from reflectloop.secrets.scanner import Finding, Scanner
 from reflectloop.secrets.wide import narrow
 from reflectloop.world import terminal
 
@@ -55,6 +55,32 @@ def scan(detector: Detector, data: bytes) -> list[Finding]:
             text = detector.scan(plain_text(inner))
             found += [finding._replace(line=line) for finding in text if finding.grade == "certain"]
     return list(dict.fromkeys(found))
+
+
+class Reader:
+    """Takes a file in pieces: looks at it as a whole, or as a stream of text where it is too large to be unpacked."""
+
+    def __init__(self, detector: Detector) -> None:
+        self._detector = detector
+        self._held = bytearray()
+        self._stream: Scanner | None = None
+
+    def feed(self, data: bytes) -> None:
+        if self._stream:
+            self._stream.feed(plain_text(data))
+            return
+        self._held += data
+        if len(self._held) > LARGEST:
+            self._stream = self._detector.scanner()
+            self._stream.feed(plain_text(bytes(self._held)))
+            self._held.clear()
+
+    def finish(self) -> list[Finding]:
+        """Return what the file holds."""
+        if self._stream is None:
+            return scan(self._detector, bytes(self._held))
+        self._stream.finish()
+        return self._stream.findings
 
 
 def _pairs(data: bytes) -> Iterator[bytes]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import stat
 from collections.abc import Iterator
@@ -94,16 +93,12 @@ def _scan_file(source: Git, name: bytes, top: int) -> list[Finding]:
         return secrets.current().scan(os.readlink(name, dir_fd=top))
     if not stat.S_ISREG(mode):
         return []
+    reader = content.Reader(secrets.current())
     with beneath.open_file(top, os.fsdecode(name)) as file:
-        beginning = file.read(content.LARGEST)
-        if len(beginning) < content.LARGEST:
-            return content.scan(secrets.current(), beginning)
-        scanner = secrets.current().scanner()  # too large to be unpacked
-        for chunk in itertools.chain([beginning], _pieces(file)):
+        for chunk in _pieces(file):
             source.time_left(f"looking for secrets in {files.display(name)}")
-            scanner.feed(content.plain_text(chunk))
-    scanner.finish()
-    return scanner.findings
+            reader.feed(chunk)
+    return reader.finish()
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

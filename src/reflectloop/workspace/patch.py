@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.errors import SecretLeak
-from reflectloop.workspace.added import Added, AddedLines
+from reflectloop.workspace import suspects
+from reflectloop.workspace.added import Added
 from reflectloop.workspace.pieces import Piece, Pieces
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import files
@@ -25,6 +27,7 @@ _READABLE = (
     "--dst-prefix=b/",
 )
 _EXACT = ("--binary", *_READABLE)
+REDACTED = "changes.redacted.patch"
 _NOTHING, _GITLINK = "000000", "160000"  # modes
 _GIT_APPLY_TAKES = 1023 << 20  # bytes; git refuses a longer patch
 _WORDS = {"A": "added", "D": "deleted", "M": "modified", "T": "type changed", "R": "renamed"}
@@ -77,36 +80,53 @@ def oversize(target: Path) -> str | None:
 
 
 def write(git: Git, base: str, end: str, target: Path) -> list[Added]:
-    """The same into a file, in bounded memory; SECRET_LEAK, and no file, when a line it adds holds a secret.
+    """Write the patch into a file, in bounded memory; SECRET_LEAK, and no file, where a new file holds a secret.
 
-    Returned is what may be one, and was not moved there from elsewhere.
+    Returned is what may be one, and was not moved there from elsewhere. Then the exact patch is not written: beside it
+    a redacted one is, for people, which does not apply.
     """
+    found = new_secrets(git, base, end)
+    _refuse(found)
+    redacted = target.with_name(REDACTED)
+    target.unlink(missing_ok=True)
+    redacted.unlink(missing_ok=True)
+    if found:
+        with _replaced(redacted) as file:
+            cleaned = Cleaned(lambda chunk: _put(file, chunk))
+            stream(git, base, end, cleaned.feed, exact=False)
+            cleaned.finish()
+    else:
+        with _replaced(target) as file:
+            stream(git, base, end, lambda chunk: _put(file, chunk), exact=True)
+    return found
+
+
+def _put(file: BinaryIO, chunk: bytes) -> None:
+    file.write(chunk)
+
+
+@contextlib.contextmanager
+def _replaced(target: Path) -> Iterator[BinaryIO]:
+    """Give a file to write to, which takes the target's place when it is whole."""
     part = target.with_name(f".{target.name}.part")
-    added = AddedLines(secrets.current())
     try:
         with files.room_for("the patch", target.parent), part.open("wb") as file:
-
-            def take(chunk: bytes) -> None:
-                added.feed(chunk)
-                _refuse(added.news())
-                file.write(chunk)
-
-            stream(git, base, end, take, exact=True)
-            found = added.finish()
-            _refuse(found)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-    return [one for one in found if one.finding.fingerprint not in added.moved]
+
+
+def new_secrets(git: Git, base: str, end: str) -> list[Added]:
+    """Return what may be a secret, or is one, in files that differ, and was in none of them before."""
+    return suspects.between(git, (change.side for change in _changes(git, base, end)))
 
 
 def refuse_leaks(git: Git, base: str, end: str) -> None:
-    """Look through a patch again: the rules may have grown since it was made."""
-    added = AddedLines(secrets.current())
-    stream(git, base, end, added.feed, exact=False)
-    _refuse(added.finish())
+    """Look through a change again: the rules may have grown since it was made."""
+    _refuse(new_secrets(git, base, end))
 
 
 def _refuse(found: list[Added]) -> None:
@@ -162,9 +182,18 @@ def touched(git: Git, base: str, end: str) -> tuple[Touched, ...]:
 
 class _Change(NamedTuple):
     letter: str
-    blobs: tuple[str, ...]  # whose content stands in a patch
+    old: str | None  # blobs whose content stands in a patch
+    new: str | None
     path: bytes
     source: bytes | None
+
+    @property
+    def blobs(self) -> tuple[str, ...]:
+        return tuple(blob for blob in (self.old, self.new) if blob)
+
+    @property
+    def side(self) -> suspects.Side:
+        return suspects.Side(self.path, self.old, self.new, self.letter in "AR")
 
 
 def _changes(git: Git, base: str, end: str) -> Iterator[_Change]:
@@ -179,6 +208,8 @@ def _changes(git: Git, base: str, end: str) -> Iterator[_Change]:
         path = next(fields)
         if letter == "R":
             source, path = path, next(fields)
-        sides = [] if old == new else [(before, old), (after, new)]
-        blobs = tuple(blob for mode, blob in sides if mode not in (_NOTHING, _GITLINK))
-        yield _Change(letter, blobs, path, source)
+        was, now = (
+            blob if mode not in (_NOTHING, _GITLINK) and old != new else None
+            for mode, blob in ((before, old), (after, new))
+        )
+        yield _Change(letter, was, now, path, source)

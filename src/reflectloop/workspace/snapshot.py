@@ -14,7 +14,7 @@ from typing import NamedTuple
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.workspace import traps
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
-from reflectloop.workspace.record import Recorded, Unrecordable, record
+from reflectloop.workspace.record import Inspect, Recorded, Unrecordable, record
 from reflectloop.workspace.store import Store
 from reflectloop.world import beneath, files, git, trees
 from reflectloop.world.git import Git, GitFailed
@@ -34,8 +34,8 @@ class Snapshot(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def take(project: Project, store: Store, scratch: Path) -> Snapshot:
-    """Snapshot by a temporary index; `scratch` is a folder of ours."""
+def take(project: Project, store: Store, scratch: Path, inspect: Inspect | None = None) -> Snapshot:
+    """Snapshot by a temporary index; `scratch` is a folder of ours. `inspect` sees what changed before it is stored."""
     index = scratch / "snapshot.index"
     shield = raise_shield(project.folder)
     source = store.git(work_tree=project.root, index=index, shield=shield)
@@ -47,7 +47,7 @@ def take(project: Project, store: Store, scratch: Path) -> Snapshot:
         _seed_index(project, source, index)
         _drop_kept_out(source)
         _drop_filtered(project, source)
-        recorded = record(source, store.leave_out)
+        recorded = record(source, store.leave_out, inspect)
         links = _submodules(source, index)
     except Unrecordable as fault:
         rules = "[workspace] exclude in reflectloop.toml" if project.mode == "copy" else ".gitignore"

@@ -12,7 +12,7 @@ from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.judging import anchors, judges, passage
 from reflectloop.flow.judging import verify as verifying
 from reflectloop.flow.judging.passage import Passage
-from reflectloop.flow.judging.verify import PATCH, Observer, Outcome, Request, Sides
+from reflectloop.flow.judging.verify import Observer, Outcome, Request, Sides
 from reflectloop.flow.running import exchange
 from reflectloop.flow.showing import views
 from reflectloop.gates import contract as contracts
@@ -236,7 +236,7 @@ class _Line(verifying.Line):
             "reasons": [reason["text"] for one in self.data["gates"] for reason in one["reasons"]],
             "finished": clock.stamp(clock.now()),
         }
-        written = [PATCH, passage.PAGE, passage.DATA]
+        written = [self.patch_name, passage.PAGE, passage.DATA]
         if not chain.records:
             chain.path.touch()  # nothing was run, and the receipt says so
         evidence.write_receipt(self.folder, chain, exchange.cleaned(said), written)

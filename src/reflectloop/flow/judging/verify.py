@@ -36,7 +36,7 @@ from reflectloop.verify.sealed import Case, Sealed
 from reflectloop.verify.trees import Trees
 from reflectloop.verify.verdict import Verdict
 from reflectloop.workspace import apply as applying
-from reflectloop.workspace import checkout, ledger, patch, project, snapshot
+from reflectloop.workspace import checkout, leaks, ledger, patch, project, snapshot
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.workspace.store import open_for
@@ -115,6 +115,7 @@ class Line:
         self.started, self.clock = clock.now(), clock.monotonic()
         self.warnings: list[str] = []
         self.objects = folders.scratch / f"objects-{run_id}"
+        self.patch_name = PATCH
 
     def walk(self) -> Outcome:
         self.config = config.load(self.folders.root)
@@ -160,7 +161,7 @@ class Line:
         elif asked.branch:
             head = git.line("rev-parse", f"{head_commit}^{{tree}}")
         else:
-            taken = snapshot.take(self.project, self.store, self.folders.scratch)
+            taken = snapshot.take(self.project, self.store, self.folders.scratch, _refuse_leaks)
             self.warnings += taken.warnings
             head = self._without_environments(base, taken.tree)
         self._refuse_strange(base, head)
@@ -217,6 +218,7 @@ class Line:
         except Unrecordable as fault:
             raise InvalidInput(str(fault), next_step="[workspace] largest_change_mb in reflectloop.toml") from fault
         doubtful = patch.write(git, base, head, self.folder / PATCH)
+        self.patch_name = patch.REDACTED if doubtful else PATCH
         self.doubts = tuple(
             f"{one.path}:{one.line}: may be a secret ({one.finding.rule}, fingerprint {one.finding.fingerprint})"
             for one in doubtful
@@ -268,7 +270,7 @@ class Line:
         return [check for check in found if not wanted or check.name in wanted or check.kind == "build"]
 
     def _envelope(self, found: Verdict, error: ReflectloopError | None) -> Envelope:
-        written = (evidence.RECEIPT, evidence.FILE, PATCH, "verdict.json")
+        written = (evidence.RECEIPT, evidence.FILE, self.patch_name, "verdict.json")
         self.warnings += found.notes
         return self.envelope(error, found.base_tree, found.level, written)
 
@@ -297,11 +299,16 @@ class Line:
     def _write(self, found: Verdict, chain: Chain, envelope: Envelope) -> None:
         said = exchange.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(found)})
         files.write_atomic(self.folder / "verdict.json", said)
-        evidence.write_receipt(self.folder, chain, about(found, self.run_id, None), [PATCH, "verdict.json"])
+        evidence.write_receipt(self.folder, chain, about(found, self.run_id, None), [self.patch_name, "verdict.json"])
 
     def _clear_away(self) -> None:
         for entry in ledger.stale(self.folders.own, self.config.workspace.keep_failed):
             ledger.remove(entry)
+
+
+def _refuse_leaks(source: Git, names: list[bytes]) -> None:
+    """Raise SECRET_LEAK before a file that holds a secret is stored; installed packages are no part of the change."""
+    leaks.refuse(source, [name for name in names if not _environment(os.fsdecode(name))])
 
 
 def _environment(path: str) -> str:

@@ -22,7 +22,7 @@ from reflectloop.flow.showing import publish, views
 from reflectloop.state import events, journal
 from reflectloop.state.fold import fold
 from reflectloop.workspace import ledger
-from reflectloop.world import process
+from reflectloop.world import files, process
 from reflectloop.world.git import GitFailed
 
 
@@ -119,7 +119,7 @@ def _stop_unbegun(line: Line) -> None:
 
 def _keep_change(line: Line) -> None:
     """What was proven harmless goes into the store; where that fails, the run did not give what it promised."""
-    if not (line.store and line.space and line.begun) or isinstance(line.error, SecretLeak):
+    if not (line.store and line.space and line.begun) or isinstance(line.error, SecretLeak) or line.suspect:
         return
     try:
         line.store.take_in(line.space.quarantine)
@@ -159,6 +159,8 @@ def _settle_space(line: Line, entry: ledger.Entry, *, first: bool) -> None:
             line.error.message += f"; what leaked may still lie in {where}, which could not be removed"
     elif line.error and line.begun and line.config.workspace.keep_failed and first:
         ledger.set_fate(entry, "kept")
+        if line.suspect:
+            files.remove_tree(entry.desk / "objects")
     elif not line.error and line.config.workspace.warm and first:
         _keep_warm(line, entry)
     else:

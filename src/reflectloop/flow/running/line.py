@@ -106,6 +106,7 @@ class Line:
         self.point = point
         self.folder = point.folder if point else folders.open_run(run_id)
         self.config = config.Config()
+        self.suspect = False  # whether the change may hold a secret: then nothing of it is kept
         self.loaded: Loaded | None = None
         self.project: Project | None = None
         self.store: Store | None = None

@@ -306,10 +306,11 @@ class _Walk(Line):
         self.warnings += [_REFUSED.format(name) for name in now.refused]
         end, git = now.tree, self.space.git()
         doubtful = patch.write(git, self.space.base_tree, end, self.folder.patch)
+        self.touched = patch.touched(git, self.space.base_tree, end)
+        self.suspect = bool(doubtful)
+        admission.refuse_doubtful(doubtful)
         large = patch.oversize(self.folder.patch)
         self.warnings += [large] if large else []
-        self.touched = patch.touched(git, self.space.base_tree, end)
-        admission.refuse_doubtful(doubtful)
 
     def _is_dangerous(self) -> bool:
         rules = policy.of(self.config.policy, self.folders.root)

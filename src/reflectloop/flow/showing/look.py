@@ -292,6 +292,12 @@ def change(start: Path, name: str | None) -> Changed:
     run = found[1]
     if run.error_code == "SECRET_LEAK":
         raise NothingToDo(f"{folder.run_id} leaked a secret; nothing of it was kept", next_step="reflectloop show")
+    redacted = folder.path / patch.REDACTED
+    if redacted.exists():
+        raise NothingToDo(
+            f"what {folder.run_id} changed may hold a secret, and was not kept",
+            next_step=f"less {redacted}, or look at its files: reflectloop shell {folder.run_id}",
+        )
     end = run.end_tree or run.base_tree
     git = Store(folders.own / "git", "").git()
     try:

@@ -1,0 +1,85 @@
+"""What may be a secret: the gate sees it in files of any form, and nothing that is stored holds it."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import zlib
+from pathlib import Path
+
+import pytest
+
+from reflectloop.secrets.samples import filled
+from support import Repo
+
+PASSWORD = filled("{lownum:16}", "gate")
+TOKEN = filled("ghp_{alnum:36}", "gate")
+SETTING = f'db_password = "{PASSWORD}"'
+FORMS = {
+    "text": "open('settings.py', 'w').write(text)",
+    "utf-16": "open('settings.txt', 'w', encoding='utf-16').write(text)",
+    "utf-32": "open('settings.txt', 'w', encoding='utf-32').write(text)",
+    "binary": "open('data.bin', 'wb').write(bytes(range(32)) + text.encode() + bytes(9))",
+    "pickle": "import pickle; pickle.dump({'db_password': word}, open('data.pickle', 'wb'))",
+    "database": (
+        "import sqlite3; base = sqlite3.connect('x.db'); base.execute('create table a (name text, value text)');"
+        " base.execute('insert into a values (?, ?)', ('db_password', word)); base.commit()"
+    ),
+}
+
+
+def writing(code: str) -> str:
+    """Return a command that runs the code without naming the password, as a step that makes one up would."""
+    hidden = base64.b64encode(PASSWORD[::-1].encode()).decode()
+    head = f"import base64; word = base64.b64decode('{hidden}').decode()[::-1]; text = 'db_password = ' + repr(word)"
+    return f'python3 -c "{head}; {code}"'
+
+
+def holders(folder: Path, value: str) -> list[str]:
+    """Return the files that hold a value, as it is, in wide characters, or in an object of git."""
+    wanted = [value.encode(coding) for coding in ("utf-8", "utf-16-le", "utf-32-le")]
+    found = []
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            data = path.read_bytes()
+            with contextlib.suppress(zlib.error):
+                data += zlib.decompress(data)
+            found += [str(path)] if any(form in data for form in wanted) else []
+    return found
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_may_be_a_secret_is_seen_in_files_of_any_form_and_not_kept(form: str, repo: Repo) -> None:
+    answer = repo.run("run", "--json", repo.steps(writing(FORMS[form])))
+    assert answer.envelope["error_code"] == "GATE_REJECTED", answer.stdout
+    assert PASSWORD not in answer.stdout
+    assert not (repo.latest() / "changes.patch").exists()
+    assert (repo.latest() / "changes.redacted.patch").exists()
+    assert holders(repo.path / ".reflectloop", PASSWORD) == []
+    assert repo.run("apply", "--yes").code == 14
+    assert "was not kept" in repo.run("diff").stderr
+
+
+def test_a_database_that_already_held_its_password_may_change(repo: Repo) -> None:
+    repo.write("data.bin", bytes(range(32)) + SETTING.encode() + bytes(9))
+    repo.commit("as it was")
+    assert repo.run("run", repo.steps("printf more >> data.bin")).code == 0
+    assert repo.run("apply", "--yes").code == 0
+
+
+def test_a_token_in_base64_in_a_changed_file_stops_the_run(repo: Repo) -> None:
+    hidden = base64.b64encode(TOKEN[::-1].encode()).decode()
+    plan = repo.steps(
+        f"echo {hidden} | base64 -d | rev | sed 's/^/the token of the deployment is /' | base64 > note.txt"
+    )
+    answer = repo.run("run", "--json", plan)
+    assert answer.envelope["error_code"] == "SECRET_LEAK", answer.stdout
+    packed = base64.b64encode(f"the token of the deployment is {TOKEN}\n".encode()).decode()
+    assert holders(repo.path / ".reflectloop", packed[:60]) == []
+
+
+def test_verify_stores_nothing_of_a_dirty_file_with_a_secret(repo: Repo) -> None:
+    repo.write("settings.ini", f"token = {TOKEN}\n")
+    answer = repo.run("verify", "--json")
+    assert answer.envelope["error_code"] == "SECRET_LEAK", answer.stdout
+    assert holders(repo.path / ".reflectloop", TOKEN) == []
