@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
+import signal
 import zlib
 from pathlib import Path
 
 import pytest
 
 from reflectloop.secrets.samples import filled
-from support import Repo
+from support import Repo, start, wait_until
 
 PASSWORD = filled("{lownum:16}", "gate")
 TOKEN = filled("ghp_{alnum:36}", "gate")
@@ -83,3 +85,44 @@ def test_verify_stores_nothing_of_a_dirty_file_with_a_secret(repo: Repo) -> None
     answer = repo.run("verify", "--json")
     assert answer.envelope["error_code"] == "SECRET_LEAK", answer.stdout
     assert holders(repo.path / ".reflectloop", TOKEN) == []
+
+
+def plan_with(value: str, repo: Repo, *commands: str) -> Path:
+    """Return a plan that names a password wherever a plan has words."""
+    step = {
+        "id": "P-1",
+        "title": f"use db_password={value}",
+        "env": {"DB_PASSWORD": value},
+        "commands": [*commands, f"printf '%s' '{value}' | wc -c > length"],
+        "verify": ["known"],
+    }
+    checks = {"known": {"run": f"echo '{value}'", "stdout_contains": value}}
+    plan = {"title": f"Set db_password={value}", "track": "direct", "checks": checks, "steps": [step]}
+    return repo.plan(json.dumps({"plan": plan}))
+
+
+def test_a_password_in_the_text_of_a_plan_is_stored_nowhere(repo: Repo) -> None:
+    answer = repo.run("run", "--json", plan_with(PASSWORD, repo))
+    assert answer.code == 0, answer.stdout
+    assert PASSWORD not in answer.stdout
+    assert holders(repo.path / ".reflectloop", PASSWORD) == []
+    assert repo.run("apply", "--yes").code == 0
+    assert (repo.path / "length").read_text().strip() == str(len(PASSWORD))
+
+
+def test_going_on_with_a_plan_that_held_a_password_needs_the_plan_as_it_was(repo: Repo) -> None:
+    gate = repo.gate()
+    plan = plan_with(PASSWORD, repo, gate.wait)
+    engine = start(repo.path, "run", str(plan))
+    journals = repo.path / ".reflectloop" / "tasks"
+    assert wait_until(lambda: any(b"step_started" in path.read_bytes() for path in journals.glob("*/journal.jsonl")))
+    engine.send_signal(signal.SIGKILL)
+    engine.wait()
+    gate.open()
+    text = plan.read_text()
+    plan.write_text(text.replace("length", "size"))
+    refused = repo.run("resume", "--json")
+    assert refused.envelope["error_code"] == "MISSING_PLAN", refused.stdout
+    plan.write_text(text)
+    assert repo.run("resume").code == 0
+    assert holders(repo.path / ".reflectloop", PASSWORD) == []

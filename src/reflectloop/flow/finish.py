@@ -17,7 +17,6 @@ from reflectloop.flow.patience import patiently
 from reflectloop.flow.showing import look, publish, views
 from reflectloop.state import events, lock
 from reflectloop.state.fold import Run, Task
-from reflectloop.state.journal import Journal
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import commit as committing
 from reflectloop.workspace import leaks, ledger, patch, project
@@ -137,7 +136,7 @@ def _carry_out(
 
 
 def _note(folders: Folders, task: Task, event: events.Applied) -> None:
-    journal = Journal(folders.journal(task.id))
+    journal = folders.open_journal(task.id)
     try:
         journal.append(event)
     finally:

@@ -9,8 +9,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop import config
+from reflectloop import config, secrets
 from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.state.journal import Journal, OnEvent
 from reflectloop.workspace import project, store
 from reflectloop.workspace.project import OWN_FOLDER
 from reflectloop.world import files
@@ -184,6 +185,10 @@ class Folders(NamedTuple):
 
     def journal(self, task_id: str) -> Path:
         return self.own / "tasks" / task_id / "journal.jsonl"
+
+    def open_journal(self, task_id: str, tell: OnEvent | None = None) -> Journal:
+        """Return the journal of a task to write to; what may be a secret is taken out of what it is told."""
+        return Journal(self.journal(task_id), tell, lambda text: secrets.current().redact(text))
 
     def current_task(self) -> str | None:
         return pointed(self.own / "current", TASK_ID)

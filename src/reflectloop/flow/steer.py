@@ -71,7 +71,7 @@ def _held(start: Path, purpose: str) -> Iterator[_Hold]:
             raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
         if task.state in (State.DONE, State.ABORTED):
             raise NothingToDo(f"task {task.id} is {task.state}", next_step="reflectloop run PLAN")
-        book = Journal(folders.journal(task.id))
+        book = folders.open_journal(task.id)
         try:
             yield _Hold(folders, task, list(task.runs.values())[-1], book)
         finally:
@@ -278,7 +278,7 @@ def _copied(folders: Folders, task: Task, run: Run, old: RunFolder, plan: Path, 
     for name in kept:
         for log in old.logs.glob(f"{name}.*.log"):
             shutil.copyfile(log, new.logs / log.name)
-    book = Journal(folders.journal(task_id))
+    book = folders.open_journal(task_id)
     try:
         book.append(events.TaskOpened(task_id=task_id, plan_path=task.plan_path, title=task.title))
         book.append(

@@ -51,11 +51,11 @@ def open_journal(
     """The journal to write to: the open task's, or a new one's. `current` makes it the task that commands are about."""
     if task is None:
         task = Task(clock.task_id(at), key, title)
-        book = Journal(folders.journal(task.id), tell)
+        book = folders.open_journal(task.id, tell)
         book.append(events.TaskOpened(task_id=task.id, plan_path=key, title=title))
         files.write_atomic(_pointer(folders, key), task.id + "\n")
     else:
-        book = Journal(folders.journal(task.id), tell)
+        book = folders.open_journal(task.id, tell)
     if current:
         folders.set_current_task(task.id)
     return book, task
@@ -151,7 +151,7 @@ def latched_task(folders: Folders) -> Task:
 
 
 def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
-    book = Journal(folders.journal(task_id))
+    book = folders.open_journal(task_id)
     try:
         book.append(events.LatchCleared(how=how, reason=reason))
     finally:

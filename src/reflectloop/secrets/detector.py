@@ -9,10 +9,12 @@ from pathlib import Path
 
 from reflectloop.config import SecretsConfig
 from reflectloop.secrets import baseline, exact, shipped
-from reflectloop.secrets.matcher import Block, Matcher
+from reflectloop.secrets.matcher import Block, Exact, Matcher
 from reflectloop.secrets.rule import Rule
-from reflectloop.secrets.scanner import Finding, Scanner
+from reflectloop.secrets.scanner import Finding, Scanner, fingerprint
 from reflectloop.secrets.spans import clusters
+
+_HIDDEN = 8  # letters; a shorter value stands in too many words
 
 
 class Detector:
@@ -26,9 +28,10 @@ class Detector:
         allowed: frozenset[str] = frozenset(),
         fillers: bool = False,
     ) -> None:
-        forms = [form for value in values for form in exact.forms(value)]
-        wanted = [rule for rule in rules if fillers or rule.only != "scan"]
-        self._matcher = Matcher(wanted, forms, fillers=fillers)
+        self._exact = [form for value in values for form in exact.forms(value)]
+        self._rules = [rule for rule in rules if fillers or rule.only != "scan"]
+        self._fillers = fillers
+        self._matcher = Matcher(self._rules, self._exact, fillers=fillers)
         self._allowed = allowed
 
     def scanner(self) -> Scanner:
@@ -51,7 +54,13 @@ class Detector:
     def values(self, data: bytes) -> set[bytes]:
         """The secrets themselves, to look for elsewhere. Never to be stored or shown."""
         found = self._matcher.find(Block(data, 0, len(data)))
-        return {data[one.start : one.end] for one in clusters(found.spans)}
+        values = {data[cluster.chief.start : cluster.chief.end] for cluster in clusters(found.spans)}
+        return {value for value in values if fingerprint(value) not in self._allowed}
+
+    def hide(self, values: Iterable[bytes]) -> None:
+        """Report these as likely from now on, even where they stand without the name that gave them away."""
+        self._exact += [Exact(value, "value-in-plan", "likely") for value in sorted(values) if len(value) >= _HIDDEN]
+        self._matcher = Matcher(self._rules, self._exact, fillers=self._fillers)
 
 
 def of(

@@ -31,6 +31,7 @@ class Exact(NamedTuple):
 
     value: bytes
     rule: str
+    grade: Grade = "certain"
 
 
 class Block(NamedTuple):
@@ -238,7 +239,7 @@ class Matcher:
         exact = self._exact[index - len(self._masks)]
         start = block.start + begin
         if start < block.end and block.data[start : block.start + end] == exact.value:
-            spans.append(Span(start, block.start + end, exact.rule, "certain"))
+            spans.append(Span(start, block.start + end, exact.rule, exact.grade))
         return False
 
     def _lines(self, block: Block, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import threading
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflectloop.errors import StateDamaged
 from reflectloop.state.events import KINDS, Event, Json
@@ -20,6 +21,12 @@ _SEAL = ',"crc":"'
 _SEAL_LENGTH = len(_SEAL) + 8 + len('"}')
 
 OnEvent = Callable[["Entry"], None]
+Clean = Callable[[str], str]  # takes out of a text what may not be stored
+# Fields that hold what people and programs wrote; the others are ids, codes and paths.
+_NAMES = """
+    title titles objective details imported reason reasons command commands checks fix text unblock backtracks cause
+"""
+_WORDS = frozenset(_NAMES.split())
 
 
 class Entry(NamedTuple):
@@ -127,11 +134,26 @@ def _damaged(path: Path, number: int, why: str) -> StateDamaged:
     )
 
 
+def cleaned(event: Event, clean: Clean) -> Event:
+    """Return the event with its texts cleaned."""
+    texts = {name: _cleaned(value, clean) for name, value in event.payload().items() if name in _WORDS}
+    return dataclasses.replace(event, **texts) if texts else event
+
+
+def _cleaned(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - whatever JSON has
+    if isinstance(value, str):
+        return clean(value) if value else value
+    if isinstance(value, dict):
+        return {name: _cleaned(each, clean) for name, each in value.items()}
+    return [_cleaned(each, clean) for each in value] if isinstance(value, (list, tuple)) else value
+
+
 class Journal:
     """The writing end. One writer at a time, by the project's lock."""
 
-    def __init__(self, path: Path, on_event: OnEvent | None = None) -> None:
+    def __init__(self, path: Path, on_event: OnEvent | None = None, clean: Clean | None = None) -> None:
         self.path = path
+        self._clean = clean
         self._on_event = on_event
         self._lock = threading.Lock()
         with files.room_for("the journal", path.parent):
@@ -155,7 +177,7 @@ class Journal:
             return self._append(event)
 
     def _append(self, event: Event) -> Entry:
-        entry = Entry(self._seq + 1, clock.stamp(clock.now()), event)
+        entry = Entry(self._seq + 1, clock.stamp(clock.now()), cleaned(event, self._clean) if self._clean else event)
         line = seal({"v": SCHEMA, **entry.as_json()})
         with files.room_for("the journal", self.path):
             start = os.lseek(self._file, 0, os.SEEK_CUR)

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
+from reflectloop import secrets
 from reflectloop.errors import InvalidInput
 from reflectloop.verify.result import Counts
 from reflectloop.world import files
@@ -51,8 +52,10 @@ class Chain:
         self.records: list[Record] = []
 
     def add(self, record: Record) -> Record:
-        """Append a record with its id and the hash of the previous line, and return it."""
-        linked = record.model_copy(update={"id": f"E-{len(self.records) + 1:03d}", "prev": self.last})
+        """Append a record with its id and the hash of the previous line, its command redacted, and return it."""
+        shown = tuple(secrets.current().redact(word) for word in record.command)
+        place = {"id": f"E-{len(self.records) + 1:03d}", "prev": self.last}
+        linked = record.model_copy(update={**place, "command": shown})
         line = canonical(linked.model_dump(mode="json"))
         with files.room_for("the evidence", self.path.parent), self.path.open("ab") as file:
             file.write(line + b"\n")

@@ -28,7 +28,6 @@ from reflectloop.flow.showing import costs, views
 from reflectloop.flow.showing.costs import Allowance
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Step, Task, fold
-from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
 from reflectloop.terms import Isolation, Network, Role
 from reflectloop.workspace import patch
@@ -155,7 +154,7 @@ def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
 def note(folders: Folders, event: events.Event) -> None:
     current = folders.current_task()
     assert current  # noqa: S101 - events belong to a task
-    book = Journal(folders.journal(current))
+    book = folders.open_journal(current)
     try:
         book.append(event)
     finally:

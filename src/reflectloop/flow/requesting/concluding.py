@@ -14,7 +14,6 @@ from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Acceptance, Check, Limits, Objective, Plan, Step
 from reflectloop.state import events
 from reflectloop.state.fold import Run, Task
-from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
 from reflectloop.workspace.store import Store
 
@@ -37,7 +36,7 @@ def refuse_open(folders: Folders, task: Task, run: Run) -> None:
 
 
 def _end_pause(folders: Folders, task: Task, run: Run) -> None:
-    book = Journal(folders.journal(task.id))
+    book = folders.open_journal(task.id)
     try:
         book.append(events.RunResumed(run_id=run.id))
     finally:

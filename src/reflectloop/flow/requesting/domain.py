@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from pydantic import JsonValue
 
+from reflectloop import secrets
 from reflectloop.box.box import Box, Order
 from reflectloop.fileops.hands import Data, Refusal, Seen
 from reflectloop.fileops.steps import (
@@ -26,7 +27,7 @@ from reflectloop.flow.showing import views
 from reflectloop.policy import Policy
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Run, Step, Task, advance, fold
-from reflectloop.state.journal import Entry, Journal
+from reflectloop.state.journal import Entry
 from reflectloop.state.transitions import State
 from reflectloop.verify import evidence
 from reflectloop.world import clock
@@ -101,6 +102,7 @@ class Tasks:
             raise Refusal("a plan file is run by `reflectloop run`; give its steps here", key="plan")
         if not op.steps:
             raise Refusal("a plan has steps", key="steps")
+        _refuse_secrets(op)
         at = clock.now()
         names = [str(number) for number in range(1, len(op.steps) + 1)]
         title = op.taskName or op.objective.goal or "A plan"
@@ -175,6 +177,7 @@ class Tasks:
         return {"step": step.id, "state": str(self._task().state)}
 
     def apply_split(self, op: ApplySplit, seen: Seen) -> Data:  # noqa: ARG002
+        _refuse_secrets(op)
         _, run = self._at_work()
         step = self._current(run, op.step)
         if step.status not in ("pending", "running"):
@@ -184,6 +187,7 @@ class Tasks:
         return {"step": step.id, "substeps": list(names)}
 
     def append_steps(self, op: AppendSteps, seen: Seen) -> Data:  # noqa: ARG002
+        _refuse_secrets(op)
         task, run = self._at_work()
         if task.state is not State.FINAL_REVIEW:
             raise Refusal(
@@ -269,7 +273,7 @@ class Tasks:
             return
         name = self.opened or self.folders.current_task()
         assert name  # noqa: S101 - else nothing had been pending
-        book = Journal(self.folders.journal(name))
+        book = self.folders.open_journal(name)
         try:
             for event in self.pending:
                 book.append(event)
@@ -300,6 +304,15 @@ def proof(kind: str, command: str | Sequence[str], **seen: object) -> events.Jso
 
 def _titles(names: Sequence[str], steps: Sequence[NewStep]) -> dict[str, str]:
     return {name: step.title for name, step in zip(names, steps, strict=True)}
+
+
+def _refuse_secrets(op: PlanInit | AppendSteps | ApplySplit) -> None:
+    """Refuse a plan that holds what may be a secret: the journal keeps it, and its checks run from there."""
+    for finding in secrets.current().scan(op.model_dump_json().encode()):
+        raise Refusal(
+            f"the plan holds what may be a secret ({finding.rule}, fingerprint {finding.fingerprint})",
+            hint="let commands read it from a variable that [run] env_allow names",
+        )
 
 
 def _details(names: Sequence[str], steps: Sequence[NewStep]) -> dict[str, events.Json]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.box import environment, walls
-from reflectloop.errors import NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
+from reflectloop.errors import MissingPlan, NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
 from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.running.steps import StepResult, Tried, last_lines
+from reflectloop.plan import load as plans
+from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Plan
 from reflectloop.state import journal
 from reflectloop.state.events import BY_REQUESTS, IMPORTED, Json, StepFinished
@@ -73,14 +76,70 @@ def plan_of(folder: RunFolder) -> Path:
     return found[0]
 
 
+_MARK = b"[REDACTED"
 _SUFFIXES = (".yaml", ".yml", ".json", ".md", ".txt")
 
 
-def keep_plan(path: Path, folder: RunFolder) -> None:
-    """The plan as it is now: what is gone on with later is not what a file says by then."""
-    suffix = path.suffix.lower() if path.suffix.lower() in _SUFFIXES else ".yaml"
+def keep_plan(loaded: Loaded, folder: RunFolder) -> None:
+    """Keep the plan as it is now: what is gone on with later is not what a file says by then.
+
+    Where it holds what may be a secret, a copy without is kept, and going on needs the file itself.
+    """
+    suffix = loaded.path.suffix.lower()
+    hidden = hide_secrets(loaded)
     with files.room_for("a copy of the plan", folder.path):
-        shutil.copyfile(path, folder.path / f"plan{suffix}")
+        if hidden:
+            plan = _redacted(plans.read(loaded.path.read_bytes(), suffix).value)
+            files.write_atomic(folder.path / "plan.json", json.dumps(plan, indent=2, ensure_ascii=False) + "\n")
+        else:
+            shutil.copyfile(loaded.path, folder.path / f"plan{suffix if suffix in _SUFFIXES else '.yaml'}")
+
+
+def hide_secrets(loaded: Loaded) -> bool:
+    """Take what a plan holds that may be a secret out of everything stored from now on; say whether there is any."""
+    values = secrets.current().values(loaded.path.read_bytes())
+    if values:
+        secrets.current().hide(values)
+    return bool(values)
+
+
+def _redacted(value: Any) -> Any:  # noqa: ANN401 - whatever a plan has
+    if isinstance(value, str):
+        return secrets.current().redact(value)
+    if isinstance(value, dict):
+        return {name: _redacted_entry(str(name), each) for name, each in value.items()}
+    return [_redacted(each) for each in value] if isinstance(value, list) else value
+
+
+def _redacted_entry(name: str, value: Any) -> Any:  # noqa: ANN401
+    """Return what stands under a name: `DB_PASSWORD: …` is one only together."""
+    if not isinstance(value, str):
+        return _redacted(value)
+    return secrets.current().redact(f"{name}={secrets.current().redact(value)}").partition("=")[2]
+
+
+def plan_then(point: Point, folders: Folders) -> Loaded:
+    """Return the plan a run began with: the copy that was kept, or the file where the copy had secrets taken out."""
+    assert point.plan  # noqa: S101
+    own = folders.root / point.task.plan_path
+    read = plans.load(point.plan)
+    if read.plan.hash == point.run.plan_hash:
+        return read._replace(path=own)
+    if _MARK not in point.plan.read_bytes():
+        raise StateDamaged(
+            f"{point.plan} is not the plan that {point.run.id} began with", next_step="reflectloop run PLAN --new"
+        )
+    if own.is_file():
+        again = plans.load(own)
+        if again.plan.hash == point.run.plan_hash:
+            hide_secrets(again)
+            return again
+    raise MissingPlan(
+        f"{own} is not the plan that {point.run.id} began with any more, and what may be a secret was taken out of the"
+        " copy",
+        next_step="put it back as it was, then: reflectloop resume; or: reflectloop run PLAN --new",
+        missing=(str(own),),
+    )
 
 
 def take_in(folders: Folders, store: Store, run_id: str) -> None:

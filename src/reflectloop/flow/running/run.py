@@ -13,7 +13,6 @@ from reflectloop.errors import (
     Internal,
     Interrupted,
     ReflectloopError,
-    StateDamaged,
     StepFailed,
     by_code,
 )
@@ -32,7 +31,6 @@ from reflectloop.plan.load import Loaded
 from reflectloop.plan.model import Step
 from reflectloop.policy import Added
 from reflectloop.state import events, latch, lock
-from reflectloop.state.journal import Journal
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, leaks, patch, project, snapshot
 from reflectloop.workspace.checkout import Workspace
@@ -104,7 +102,7 @@ class _Walk(Line):
         self.warnings += self.base.warnings
         cleared = self._admit(loaded, self.base)
         self._lay_out(loaded)
-        recovery.keep_plan(loaded.path, self.folder)
+        recovery.keep_plan(loaded, self.folder)
         self._open_journal(loaded, self.base, self.stamp(), cleared)
         return loaded
 
@@ -134,12 +132,7 @@ class _Walk(Line):
             from reflectloop.flow.requesting import concluding  # noqa: PLC0415 - what requests need is of no use to other runs
 
             return concluding.plan_of(self.folders, point.task, point.run)
-        read = plans.load(point.plan)
-        if read.plan.hash != point.run.plan_hash:
-            raise StateDamaged(
-                f"{point.plan} is not the plan that {self.run_id} began with", next_step="reflectloop run PLAN --new"
-            )
-        return read._replace(path=self.folders.root / point.task.plan_path)
+        return recovery.plan_then(point, self.folders)
 
     def _reached(self, point: Point, store: Store) -> str:
         if point.plan is None:
@@ -149,7 +142,7 @@ class _Walk(Line):
         return recovery.reached(point.run, store)
 
     def _reopen_journal(self, point: Point) -> None:
-        self.journal = Journal(self.folders.journal(point.task.id), self.observer.happened)
+        self.journal = self.folders.open_journal(point.task.id, self.observer.happened)
         self.begun = True
         if self.over:
             return

@@ -9,7 +9,6 @@ from reflectloop.flow import tasks
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.showing import triflow, views
 from reflectloop.state import events, lock
-from reflectloop.state.journal import Journal
 from reflectloop.workspace import leaks
 from reflectloop.world import clock
 
@@ -37,7 +36,7 @@ def _opened(folders: Folders, state: triflow.State, key: str) -> Imported:
     at = clock.now()
     task_id, run_id = clock.task_id(at), clock.run_id(at)
     steps = state.all_steps()
-    book = Journal(folders.journal(task_id))
+    book = folders.open_journal(task_id)
     try:
         book.append(events.TaskOpened(task_id=task_id, plan_path=key, title=state.taskName))
         book.append(
