@@ -35,7 +35,7 @@ def _refuse_special(folder: trees.Folder, entry: os.DirEntry[str]) -> None:
     if not stat.S_ISSOCK(found.st_mode):  # which cannot be opened, so nobody waits on it
         name = files.display(path)
         kind = beneath.kind_of(found)
-        raise Unrecordable([name], f"git would wait for ever on {name!r}, which is {kind} and no file")
+        raise Unrecordable([name], f"git would wait for ever on {name!r}, which is no file but {kind}")
 
 
 def _refuse_large(folder: trees.Folder, entry: os.DirEntry[str], since_ns: int) -> None:
