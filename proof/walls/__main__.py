@@ -1,0 +1,99 @@
+"""Makes every attempt and writes docs/proof/walls.md. `--only PART` or `--only PART:words` plays a part."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from proof.paper import Paper
+from proof.walls import bounds, fuzzing, inside, judged, repository, settings, spoken, stories
+from proof.walls.person import Grounds, ground
+from proof.walls.rows import Row
+
+_PARTS = ("inside", settings.PART, judged.PART, repository.PART, spoken.PART, bounds.PART, "fuzz")
+
+
+def _rows(grounds: Grounds, part: str, only: str) -> Iterator[Row]:
+    if part == "inside":
+        return inside.rows(grounds, tuple(door for door in inside.DOORS if only in door.name))
+    if part == "fuzz":
+        return fuzzing.rows(grounds)
+    return stories.rows(grounds, part, only)
+
+
+def _walls_of(rows: list[Row]) -> str:
+    return ", ".join(sorted({row.who for row in rows}))
+
+
+def _tell(paper: Paper, rows: list[Row]) -> None:
+    """Claim for each part what held; list each attempt with where it held, got out, or proves nothing."""
+    for part in _PARTS:
+        mine = [row for row in rows if row.part == part]
+        for of, words in (("report", "of the first security report"), ("new", "further")):
+            some = [row for row in mine if row.of == of]
+            if not some:
+                continue
+            counts = Counter(row.result for row in some)
+            names = {row.attempt for row in some if row.result != "not applicable"}
+            seen = f"{len(names)} attempts that work without a wall, {counts['held']} times held, "
+            seen += f"{counts['got out']} got out; "
+            seen += f"{counts['not applicable']} prove nothing there"
+            paper.claim(f"{part}: attempts {words}", seen, holds=counts["got out"] == 0)
+    grouped: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        grouped.setdefault((row.part, row.attempt, row.of), []).append(row)
+    table = []
+    for (part, attempt, of), some in sorted(grouped.items()):
+        held = [row for row in some if row.result == "held"]
+        out = [row for row in some if row.result == "got out"]
+        rest = [row for row in some if row.result == "not applicable"]
+        cells = [part, attempt, of, _walls_of(held)]
+        cells.append("; ".join(sorted({f"**{row.who}**: {row.seen}" for row in out})))
+        cells.append(
+            "; ".join(
+                sorted(
+                    {f"{row.seen} ({_walls_of([other for other in rest if other.seen == row.seen])})" for row in rest}
+                )
+            )
+        )
+        table.append([_plain(cell) for cell in cells])
+    paper.table(["part", "attempt", "of", "held", "got out", "not applicable"], table)
+
+
+def _plain(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text).replace("|", "/")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", action="append", default=[], metavar="PART[:WORDS]", help=", ".join(_PARTS))
+    parser.add_argument("--dry", action="store_true", help="print what got out and write no document")
+    given = parser.parse_args()
+    wanted = [one.partition(":") for one in given.only] or [(part, "", "") for part in _PARTS]
+    if os.geteuid():
+        print("not root: played as this user only", file=sys.stderr)
+    begun, rows = time.monotonic(), []
+    with ground() as name:
+        grounds = Grounds(Path(name))
+        for part, _, words in wanted:
+            for row in _rows(grounds, part, words):
+                rows.append(row)
+                if row.result == "got out":
+                    print(f"OUT {row.part}: {row.attempt}: {row.who}: {_plain(row.seen)}", flush=True)
+            print(f"{part}: {time.monotonic() - begun:.0f} s, {Counter(row.result for row in rows)}", flush=True)
+    if given.dry:
+        return
+    about = "Attempts to get out of every wall, each judged from outside and shown to work where no wall is; "
+    about += "as root and as nobody, by bubblewrap at `full` and `fs`, and by Landlock."
+    paper = Paper("walls", about)
+    _tell(paper, rows)
+    paper.write()
+
+
+if __name__ == "__main__":
+    main()
