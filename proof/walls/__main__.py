@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proof.paper import Paper
 from proof.walls import bounds, fuzzing, inside, judged, repository, settings, spoken, stories
-from proof.walls.person import Grounds, ground
+from proof.walls.person import WALLS, Grounds, ground
 from proof.walls.rows import Row
 
 _PARTS = ("inside", settings.PART, judged.PART, repository.PART, spoken.PART, bounds.PART, "fuzz")
@@ -73,6 +73,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="PART[:WORDS]", help=", ".join(_PARTS))
     parser.add_argument("--dry", action="store_true", help="print what got out and write no document")
+    parser.add_argument("--user", type=int, help="play as this user id only")
+    parser.add_argument("--wall", choices=WALLS, help="play behind this wall only")
     given = parser.parse_args()
     wanted = [one.partition(":") for one in given.only] or [(part, "", "") for part in _PARTS]
     if os.geteuid():
@@ -80,6 +82,8 @@ def main() -> None:
     begun, rows = time.monotonic(), []
     with ground() as name:
         grounds = Grounds(Path(name))
+        grounds.users = grounds.users if given.user is None else (given.user,)
+        grounds.walls = (given.wall,) if given.wall else WALLS
         for part, _, words in wanted:
             for row in _rows(grounds, part, words):
                 rows.append(row)

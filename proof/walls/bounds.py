@@ -98,7 +98,7 @@ left_behind(
 )
 left_behind(
     "a file swapped for a pipe again and again",
-    "(while :; do rm -f a.txt; mkfifo a.txt; rm -f a.txt; echo x > a.txt; done) > /dev/null 2>&1 & sleep 0.3; exit 0",
+    "(for i in $(seq 1 900); do rm -f a.txt; mkfifo a.txt; rm -f a.txt; echo x > a.txt; done) > /dev/null 2>&1 & sleep 0.3; exit 0",
 )
 left_behind("a top folder that nobody may enter", "chmod 000 .", of="report")
 left_behind("folders and files that nobody may read", "mkdir z; echo x > z/f; chmod 000 z; echo y > g; chmod 000 g")

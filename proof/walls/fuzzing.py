@@ -7,14 +7,13 @@ Everything is drawn from a seed, so that a fault can be played again: `python -m
 from __future__ import annotations
 
 import json
-import os
 import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from proof.walls.person import CANARY, NOBODY, Grounds, Person
+from proof.walls.person import CANARY, Grounds, Person
 from proof.walls.rows import Row
 
 _KNOWN = {0, 1, 2, 10, 11, 12, 14, 16, 17, 20, 30, 31, 32, 33, 34, 40, 41, 42, 43, 50, 51, 52, 60, 61, 98, 99}
@@ -320,16 +319,15 @@ _KINDS: tuple[tuple[str, Callable[[Person, int], str], int], ...] = (
 
 def rows(grounds: Grounds, budget_s: float = 420.0) -> Iterator[Row]:
     """Play each kind for a number of seeds, within a time, as each user; say every fault with its seed."""
-    users = (0, NOBODY) if os.geteuid() == 0 else (os.geteuid(),)
-    share = budget_s / (len(_KINDS) * len(users))
+    share = budget_s / (len(_KINDS) * len(grounds.users))
     for name, play, count in _KINDS:
-        for uid in users:
+        for uid in grounds.users:
             played: Counter[str] = Counter()
             end = time.monotonic() + share
             for seed in range(count):
                 if time.monotonic() > end:
                     break
-                wall = ("full", "landlock", "fs")[seed % 3]
+                wall = grounds.walls[seed % len(grounds.walls)]
                 person = grounds.person(uid, wall)
                 fault = play(person, seed * 2 + (uid == 0))
                 played["faults" if fault else "well"] += 1

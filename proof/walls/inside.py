@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof.walls.outside import Outside
-from proof.walls.person import CANARY, NOBODY, SYSTEM_PYTHON, WALLS, Grounds, Person
+from proof.walls.person import CANARY, SYSTEM_PYTHON, Grounds, Person
 from proof.walls.rows import Row, row
 
 _FOLDER = Path(__file__).parent
@@ -180,10 +180,10 @@ def _why_not(attempt: dict[str, Any], door: Door, wall: str) -> str:
 def rows(grounds: Grounds, doors: tuple[Door, ...] = DOORS) -> Iterator[Row]:
     """Play the control and each door behind each wall, as each user."""
     table = {attempt["id"]: attempt for attempt in attempts()}
-    for uid in (0, NOBODY) if os.geteuid() == 0 else (os.geteuid(),):
+    for uid in grounds.users:
         control = seen(grounds.person(uid, "control"), _control)
         for door in doors:
-            for wall in WALLS:
+            for wall in grounds.walls:
                 person = grounds.person(uid, wall)
                 found = seen(person, door.carry)
                 if not found["end"].said:

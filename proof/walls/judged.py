@@ -102,7 +102,7 @@ leftover(
 leftover("a hard link to a key", "ln {home}/.ssh/id_walls deps", walls=ALL)
 leftover(
     "a folder that is swapped for a link while it is kept",
-    "mkdir deps; (while :; do rm -rf deps; ln -s {home}/.ssh deps; rm deps; mkdir deps; done) > /dev/null 2>&1 & sleep 0.2",
+    "mkdir deps; (for i in $(seq 1 600); do rm -rf deps; ln -s {home}/.ssh deps; rm deps; mkdir deps; done) > /dev/null 2>&1 & sleep 0.2",
     walls=("full", "landlock"),
 )
 leftover(
@@ -301,7 +301,7 @@ report(
 )
 report(
     "a report that changes while it is read",
-    "mkdir -p target/surefire-reports; (while :; do ln -sf {home}/other/surefire-reports/TEST-a.xml target/surefire-reports/TEST-a.xml; rm -f target/surefire-reports/TEST-a.xml; echo '<testsuite/>' > target/surefire-reports/TEST-a.xml; rm -f target/surefire-reports/TEST-a.xml; done) > /dev/null 2>&1 & sleep 0.2",
+    "mkdir -p target/surefire-reports; (for i in $(seq 1 600); do ln -sf {home}/other/surefire-reports/TEST-a.xml target/surefire-reports/TEST-a.xml; rm -f target/surefire-reports/TEST-a.xml; echo '<testsuite/>' > target/surefire-reports/TEST-a.xml; rm -f target/surefire-reports/TEST-a.xml; done) > /dev/null 2>&1 & sleep 0.2",
 )
 
 

@@ -50,6 +50,8 @@ class Grounds:
         shutil.copytree(ROOT / "src", self.sources, ignore=shutil.ignore_patterns("__pycache__"))
         self.bare_path = self._without_bubblewrap()
         self._count = 0
+        self.users: tuple[int, ...] = (0, NOBODY) if os.geteuid() == 0 else (os.geteuid(),)
+        self.walls: tuple[str, ...] = WALLS
         self._counting = threading.Lock()
 
     def _environment(self) -> str:
