@@ -136,7 +136,7 @@ odd_leftover(
     f"mkdir deps; cd deps; {SYSTEM_PYTHON} -c \"import os\nfor i in range(400):\n  os.mkdir('d'*50); os.chdir('d'*50)\nos.mkfifo('p')\"",
     walls=("full",),
 )
-odd_leftover("a sparse file of 50 GB", "mkdir deps; truncate -s 50G deps/big || truncate -s 1G deps/big")
+odd_leftover("a sparse file of 20 GB", "mkdir deps; truncate -s 20G deps/big || truncate -s 1G deps/big")
 odd_leftover("links in a circle", "mkdir deps; ln -s ../deps deps/self; ln -s a deps/b; ln -s b deps/a; mkfifo deps/p")
 
 
