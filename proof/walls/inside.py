@@ -122,6 +122,7 @@ class Door(NamedTuple):
     name: str
     carry: Callable[[Person, Path], str]
     network: bool = False  # it has the host's network by what is documented
+    model_only: bool = False  # it reaches its model at every level, and nothing else
 
 
 DOORS = (
@@ -129,7 +130,7 @@ DOORS = (
     Door("step with network", _by_step_with_network, network=True),
     Door("check", _by_check),
     Door("set-up", _by_setup, network=True),
-    Door("agent", _by_agent),
+    Door("agent", _by_agent, model_only=True),
     Door("call", _by_call),
 )
 
@@ -171,9 +172,11 @@ def seen(person: Person, carry: Callable[[Person, Path], str]) -> dict[str, Seen
 
 
 def _why_not(attempt: dict[str, Any], door: Door, wall: str) -> str:
-    networked = door.network or wall != "full"
+    networked = door.network or (wall != "full" and not door.model_only)
     if "network" in attempt["judge"] and networked:
         return _NETWORK
+    if "says network" in attempt["judge"] and wall != "full":
+        return "what is listed is the host's where there is no network namespace"
     return str(attempt.get("open", {}).get(wall, ""))
 
 
