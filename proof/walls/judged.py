@@ -227,7 +227,8 @@ def _report(person: Person, left: str, *, outside: bool = True) -> str:
         return f"the engine ended with {answer.word}"
     if outside and (CANARY in answer.out or CANARY in person.kept(project)):
         return "a report outside was read"
-    return "it passed on a report that is not its own" if answer.code == 0 else ""
+    own = "<testcase name" in left and "ENTITY" not in left  # a whole report of one test that passes
+    return "it passed on a report that is not its own" if answer.code == 0 and not own else ""
 
 
 def report(name: str, left: str, *, of: str = "new", walls: tuple[str, ...] = ("full", "landlock")) -> None:

@@ -328,7 +328,7 @@ class Outside:
         """Say how an attempt got out, or nothing."""
         mark, judge = attempt["mark"].encode(), attempt["judge"]
         if "leak" in judge and CANARY in said:
-            return "a canary was read"
+            return "a canary was read: " + " ".join(said.replace(CANARY, "").split())[:300]
         if "says" in judge and "GOT" in said:
             return said.strip()[:80].replace("\n", " ")
         if "heard" in judge and any(mark in text for text in self.heard):
