@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import posixpath
 import re
 from collections.abc import Callable
 
-from reflectloop.policy import gitwords, options, places
-from reflectloop.policy.simple import Simple, Word
+from reflectloop.policy import gitwords, options, output, places
+from reflectloop.policy.simple import SHELLS, Simple, Word
 
 _MODES = re.compile(r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}")
 _LONGEST_MODE = 16
@@ -14,7 +16,7 @@ _WHOLE = frozenset(("machine", "home", "device"))
 _REMOVERS = frozenset("rm rmdir unlink shred srm dd truncate mv".split())
 
 
-def _find_start(one: Simple) -> list[str]:
+def find_starts(one: Simple) -> list[str]:
     """What kinds of places a `find` begins at."""
     starts: list[str] = []
     for word in one.words[1:]:
@@ -27,7 +29,7 @@ def _find_start(one: Simple) -> list[str]:
 
 def _finds_whole(one: Simple) -> bool:
     removes = "-delete" in one.texts or bool({"-exec", "-execdir"} & set(one.texts) and _REMOVERS & set(one.texts))
-    return removes and bool(_WHOLE & set(_find_start(one)))
+    return removes and bool(_WHOLE & set(find_starts(one)))
 
 
 def _opens_mode(one: Simple) -> bool:
@@ -61,17 +63,234 @@ def _syncs_away(one: Simple) -> bool:
     return bool(rest) and places.of(rest[-1], one.folder) not in ("temp", "built")
 
 
+def _formats(one: Simple) -> bool:
+    """Whether a file system is made on a disk, or on what may be one; an image in a file harms nobody."""
+    rest = options.split(one.words[1:], frozenset("-t -L -b -n -N -O -E -m -U -i -I -F -S -o".split())).rest
+    names = [word for word in rest if not re.fullmatch(r"\d+[KMGT]?", word.text)]
+    where = [places.of(word, one.folder) for word in names]
+    return bool({"device", "machine", "unknown"} & set(where)) or not where or any("/dev/" in w.text for w in names)
+
+
+def _cuts(one: Simple) -> bool:
+    """Whether `truncate` takes something away from a file."""
+    size = options.split(one.words[1:], frozenset(("-s", "--size", "-r", "--reference"))).value("-s", "--size")
+    return size is None or re.match(r"0+[A-Za-z]*$|[-</%]|\$", size) is not None
+
+
+_TESTS = frozenset("-name -iname -path -ipath -wholename".split())
+_LEFTOVERS = frozenset((".DS_Store", "Thumbs.db", "desktop.ini"))
+
+
+def find_leaves(one: Simple) -> str:
+    """Return the one name that a `find` below the current folder looks for, where only tools make such files."""
+    texts = one.texts
+    inside = set(find_starts(one)) <= {"here", "relative", "built", "temp"}
+    if not inside or {"-o", "-or", "!", "-not"} & set(texts):
+        return ""
+    names = [following for text, following in itertools.pairwise(texts) if text in _TESTS]
+    name = names[0].removeprefix("*/").removesuffix("/*") if names else "*"
+    if any(mark in name for mark in "*?["):
+        return ""
+    return name if name in _LEFTOVERS or places.of(Word(name)) == "built" else ""
+
+
+def _finds_to_delete(one: Simple) -> bool:
+    return not find_leaves(one) and not (one.program.startswith("find") and "-empty" in one.texts)
+
+
+_SENDERS = frozenset("curl wget nc ncat netcat scp rsync ftp socat telnet".split())
+
+
+def _finds_to_send(one: Simple) -> bool:
+    sends = bool({"-exec", "-execdir"} & set(one.texts) and _SENDERS & set(one.texts))
+    return sends and bool(_WHOLE & set(find_starts(one)))
+
+
+def _finds_to_write(one: Simple) -> bool:
+    """`-fprintf` and its kin write a file."""
+    writers = ("-fprintf", "-fprint", "-fprint0", "-fls")
+    named = [following for text, following in itertools.pairwise(one.texts) if text in writers]
+    return any(places.of(Word(name), one.folder) in _GUARDED for name in named)
+
+
+_GUARDED = frozenset(("machine", "profile", "private", "device"))
+_TAKING = frozenset("-m -o -g -S -t --mode --owner --group --suffix --target-directory -e -P -i -F -l".split())
+
+
+def _puts(one: Simple) -> bool:
+    """Whether a copy, a link or a download ends where logins, the system or git look for programs to run."""
+    given = options.split(one.words[1:], _OUTPUT if one.program in ("curl", "wget") else _TAKING)
+    if one.program in ("curl", "wget"):
+        targets = [value for name, value in given.values if name in _OUTPUT]
+        return any(places.of(Word(value), one.folder) in _GUARDED for value in targets)
+    folder = given.value("-t", "--target-directory")
+    sources = given.rest if folder else given.rest[:-1]
+    if not folder and len(given.rest) < 2:  # noqa: PLR2004 - a source and a target
+        return False
+    target = folder or given.rest[-1].text
+    names = [target]
+    if places.of(Word(target), one.folder) == "home" or (target.endswith("/") and target[0] in "~/$."):
+        names += [posixpath.join(target, posixpath.basename(word.text)) for word in sources]
+    return any(places.of(Word(name), one.folder) in ("profile", "private") for name in names)
+
+
+_OUTPUT = frozenset(("-o", "--output", "-O", "--output-document"))
+
+
+def _is_local(address: str) -> bool:
+    return (
+        re.match(r"[a-z+]*:?/*(?:localhost|127\.|\[?::1|10\.|192\.168\.|0\.0\.0\.0|host\.docker)", address) is not None
+    )
+
+
+_SOURCES = frozenset(
+    """
+    --index-url -i --extra-index-url -f --find-links --registry -c --constraint -r --requirement --proxy --cert --source
+    -s --default-index --index --prefix --cache --cafile -t --target --python -p --userconfig --cache-dir --log --report
+    """.split()
+)
+_ADDRESS = re.compile(
+    r"(?:[\w.\[\],-]+\s*@\s*)?(?:git\+|hg\+|svn\+|https?://|git://|ssh://|git@|github:|gitlab:|bitbucket:|gist:)"
+)
+_REGISTRIES = re.compile(
+    r"https?://(?:[\w.-]+\.)?(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|pytorch\.org|rubygems\.org|crates\.io)/"
+)
+
+
+def _installs_address(one: Simple) -> bool:
+    """Whether what is installed or run comes from an address instead of a registry."""
+    rest = options.split(one.words[1:], _SOURCES).rest
+    return any(
+        _ADDRESS.match(word.text) and not _REGISTRIES.match(word.text) and not _is_local(word.text) for word in rest
+    )
+
+
+def _unproven_source(one: Simple) -> bool:
+    """Whether packages are taken from a server that proves nothing: plain http."""
+    given = options.split(one.words[1:], _SOURCES | {"--trusted-host"})
+    named = [value for name, value in given.values if name in _SOURCES]
+    named += [word.text.partition("=")[2] or word.text for word in given.rest if "config" in one.texts]
+    trusted = [value for name, value in given.values if name == "--trusted-host"]
+    known = ("pypi.org", "files.pythonhosted.org", "pypi.python.org")
+    return any(value.startswith("http://") and not _is_local(value) for value in named) or any(
+        value not in known and not _is_local(value) for value in trusted
+    )
+
+
+def _root_shell(one: Simple) -> bool:
+    """Whether a shell of another user, root as a rule, waits for whatever comes."""
+    taking = frozenset("-u -g -h -p -C -r -t -U --user --group --host -c --command".split())
+    given = options.split(one.words[1:], taking, stop=True)
+    rest = [posixpath.basename(word.text) for word in given.rest]
+    if one.program == "su":
+        return (
+            not given.has(("-c", "--command", "-s", "--help"))
+            and not any(text == "-c" for text in rest)
+            and one.feed is None
+        )
+    if not rest:
+        return given.has(("-i", "-s", "--login", "--shell")) or one.program == "run0"
+    return len(rest) == 1 and rest[0] in SHELLS and one.feed is None
+
+
+def _dns_words(one: Simple) -> bool:
+    """Whether a name that is asked for is made of what another command prints."""
+    return any(word.made_by and re.search(r"\$\(…\)\.|\$\{\w+\}\.\w", word.text) for word in one.words[1:])
+
+
+def _wipes_log(one: Simple) -> bool:
+    return any(
+        redirect.operator in (">", ">|", "&>") and re.match(r"/var/log/(?!nginx/.*\.tmp)", redirect.target.text)
+        for redirect in one.redirects
+    ) and one.program in ("", ":", "true", "echo", "cat", "printf")
+
+
+def _fills_disk(one: Simple) -> bool:
+    """Whether a file grows until nothing is left."""
+    endless = {"/dev/zero", "/dev/urandom", "/dev/random"}
+    to_file = any(
+        redirect.operator.startswith(">") and redirect.target.text not in ("/dev/null", "/dev/full")
+        for redirect in one.redirects
+    )
+    if one.program == "dd":
+        ends = any(text.startswith(("count=", "of=/dev/null")) for text in one.texts)
+        return (
+            not ends and any(f"if={name}" in one.texts for name in endless) and any("of=" in text for text in one.texts)
+        )
+    return to_file and (one.program == "yes" or (one.program == "cat" and bool(endless & set(one.texts))))
+
+
+def _reads_private_input(one: Simple) -> bool:
+    return any(
+        redirect.operator == "<" and places.of(redirect.target, one.folder) == "private" for redirect in one.redirects
+    )
+
+
+def _kills_what_runs(one: Simple) -> bool:
+    """`ps … | xargs kill`, without anything that picks from the list."""
+    made_by = set(one.feed.made_by if one.feed else ()) | {name for word in one.words[1:] for name in word.made_by}
+    return (
+        "ps" in made_by
+        and not made_by & {"grep", "egrep", "rg", "pgrep", "head", "jq"}
+        and "xargs" in (*one.through, "xargs")
+    )
+
+
+_UPLOADS = frozenset("-T --upload-file --post-file --body-file -F --form -d --data --data-binary --data-raw".split())
+
+
 def _sends_private(one: Simple) -> bool:
     """Keys, credentials or the environment as an argument, a file to be sent, or the input."""
     made_by = {name for word in one.words for name in word.made_by} | set(one.feed.made_by if one.feed else ())
-    if made_by & {"env", "printenv", "set", "export"}:
+    if made_by & {"env", "printenv", "set", "export"} or (one.feed is not None and one.feed.private):
         return True
     parts = [part for word in one.words[1:] for part in re.split(r"[@=]", word.text)]
-    return any(places.of(Word(part), one.folder) == "private" for part in parts if "/" in part or part.startswith("."))
+    if any(places.of(Word(part), one.folder) == "private" for part in parts if "/" in part or part.startswith(".")):
+        return True
+    sent = [
+        re.sub(r"^[^@<]*[@<]", "", value)
+        for name, value in options.split(one.words[1:], _UPLOADS).values
+        if name in _UPLOADS
+    ]
+    addresses = any(
+        word.text.startswith(("http://", "https://"))
+        and set(word.made_by) & {"base64", "xxd", "od", "hexdump", "history"}
+        for word in one.words[1:]
+    )
+    return addresses or any(output.is_private(Word(name), one.folder) for name in sent) or _prints_private(one)
+
+
+def _prints_private(one: Simple) -> bool:
+    """`--post-data="$(cat .env)"`: the words that a substitution puts there are not known, the source tells."""
+    return (
+        re.search(
+            r"\$\(\s*(?:cat|base64|<)\s*\S*(?:\.env|\.pem|id_\w+|credentials|/etc/passwd|/etc/shadow)\b", one.source
+        )
+        is not None
+    )
+
+
+def _copies_home_away(one: Simple) -> bool:
+    """Whether a whole home, or keys, go to another machine."""
+    rest = options.split(one.words[1:], frozenset("-e --rsh -i -P -F -o --exclude --profile".split())).rest
+    if not rest or not re.match(r"(?:[\w.@-]+:|s3://|gs://|\w+://)", rest[-1].text):
+        return False
+    return any(
+        places.of(word, one.folder) in ("home", "private", "machine") or output.is_private(word, one.folder)
+        for word in rest[:-1]
+    )
 
 
 CHECKS: dict[str, Callable[[Simple], bool]] = {
+    "copies-home-away": _copies_home_away,
+    "cuts": _cuts,
+    "dns-words": _dns_words,
+    "fills-disk": _fills_disk,
+    "find-delete": _finds_to_delete,
+    "find-sends": _finds_to_send,
     "find-whole": _finds_whole,
+    "find-writes": _finds_to_write,
+    "formats": _formats,
     "git-branch-delete": lambda one: gitwords.deletes_branch(one.words[2:]),
     "git-checkout-overwrite": lambda one: gitwords.overwrites(one.words[2:]),
     "git-clean": lambda one: gitwords.cleans(one.words[2:], one.source),
@@ -79,10 +298,17 @@ CHECKS: dict[str, Callable[[Simple], bool]] = {
     "git-push-force": lambda one: gitwords.forces(one.words[2:]),
     "git-restore": lambda one: gitwords.restores(one.words[2:]),
     "git-switch-force": lambda one: gitwords.switches_hard(one.words[2:]),
+    "installs-address": _installs_address,
     "kill-all": _kills_all,
+    "kill-listed": _kills_what_runs,
     "moves-away": _moves_away,
     "opens-mode": _opens_mode,
+    "puts": _puts,
+    "reads-private-input": _reads_private_input,
+    "root-shell": _root_shell,
     "sends-private": _sends_private,
     "syncs-away": _syncs_away,
     "unknown-removal": _looks_like_removal,
+    "unproven-source": _unproven_source,
+    "wipes-log": _wipes_log,
 }

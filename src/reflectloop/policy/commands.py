@@ -6,13 +6,31 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from reflectloop.policy import gitwords, literals, matching, scripts, starters, wrappers
+from reflectloop.policy import (
+    files,
+    gitwords,
+    literals,
+    matching,
+    programs,
+    scripts,
+    starters,
+    variables,
+    wrappers,
+)
 from reflectloop.policy.rule import Rule
 from reflectloop.policy.simple import LONGEST, Code, Inner, Opaque, Script, Simple, of_argv
 from reflectloop.policy.verdict import Verdict, worst
 
 _DEEPEST = 8  # commands that start commands
 _MOST = 2000  # parts of one command that are looked at
+# Each finds what a command starts in one way.
+_STARTS = (starters.inner, wrappers.inner, scripts.inner, variables.inner, files.inner, programs.inner)
+
+
+def _found_in(part: Script, one: Simple) -> Simple:
+    """Return a command of a text; where the text may be no shell, marks in a name are no pattern."""
+    words = tuple(word._replace(glob=False) for word in one.words) if part.guess else one.words
+    return one._replace(words=words, through=part.through)
 
 
 class Seen(NamedTuple):
@@ -67,7 +85,7 @@ class Policy:
             return [self._code(part)], list(literals.inner(part))
         if isinstance(part, Opaque):
             return [self._seen(part.rule, part.source, part.through)], []
-        return [self._simple(part)], [*starters.inner(part), *wrappers.inner(part), *scripts.inner(part)]
+        return [self._simple(part)], [found for inner in _STARTS for found in inner(part)]
 
     def _script(self, part: Script) -> tuple[list[Seen], list[Inner]]:
         from reflectloop.policy import shell  # noqa: PLC0415 - the parser is loaded when there is something to parse
@@ -85,7 +103,9 @@ class Policy:
             seen.append(self._seen("shell.too-deep", part.text[:60], part.through))
         if line.bomb:
             seen.append(self._seen("shell.fork-bomb", line.bomb, part.through))
-        return seen, [one._replace(through=part.through) for one in line.commands]
+        if line.endless:
+            seen.append(self._seen("shell.endless-jobs", line.endless, part.through))
+        return seen, [_found_in(part, one) for one in line.commands]
 
     def _simple(self, one: Simple) -> Seen:
         inside = self._in_copy and matching.stays_inside(one)

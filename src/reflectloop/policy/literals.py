@@ -12,10 +12,10 @@ from reflectloop.policy.simple import Code, Inner, Opaque, Script, Simple, Word
 
 _LONGEST = 100_000  # characters
 _QUOTED = r"""(?s)'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`((?:[^`\\]|\\.)*)`|%[xqQ]?[\[({|]([^\])}|]*)[\])}|]"""
-_LIST = r"""(?:(?:'[^'\\]*'|"[^"\\]*")\s*,\s*)+(?:'[^'\\]*'|"[^"\\]*")"""
+_LIST = r"""(?:(?:'[^'\\]*'|"[^"\\]*")\s*,\s*[\[(]?\s*)+(?:'[^'\\]*'|"[^"\\]*")"""
 _ITEM = r"""['"]([^'"]*)['"]"""
 _STARTS_PROGRAMS = (
-    r"(?i)system|popen|subprocess|exec|spawn|child_process|shell|\bsh\b|qx|%x|`|\brun\b|proc_open|passthru|pty|\$\("
+    r"(?i)system|popen|subprocess|exec|getattr|__import__|importlib|globals|spawn|child_process|shell|\bsh\b|qx|%x|`|\brun\b|proc_open|passthru|pty|\$\("
     r"|\|\s*(?:getline|\")"
 )
 _NO_STRINGS = frozenset(("sql", "redis", "mongo"))

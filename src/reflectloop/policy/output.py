@@ -4,20 +4,47 @@ from __future__ import annotations
 
 import base64
 import binascii
+import posixpath
 import re
+from collections.abc import Iterator
 
-from reflectloop.policy.simple import Feed, Simple
+from reflectloop.policy import places, words
+from reflectloop.policy.simple import Feed, Simple, Word
 
 _PREFIXES = frozenset(("sudo", "env", "command", "busybox", "doas"))
-_HOLE = re.compile(r"%[-0-9.]*[sdqb]")
+_HOLE = re.compile(r"%[-0-9.]*[sdqbc]|%%")
 _LONGEST = 100_000
+_MOST_ROUNDS = 64  # times a format is used again
+_ENVIRONMENT = frozenset(("env", "printenv", "set", "export", "declare", "history"))
+# Names of files that hold keys or passwords, wherever they lie.
+_KEPT_SECRET = re.compile(
+    r"(?:^|/)(?:\.env(?:\.(?!example|sample|template|dist)[\w.-]+)?|[^/]*\.(?:pem|key|p12|pfx|kdbx|keystore|jks|ppk)"
+    r"|credentials(?:\.\w+)?|secrets?\.\w+|terraform\.tfstate|wp-config\.php|kubeconfig|\.npmrc|\.htpasswd"
+    r"|\.(?:bash|zsh)_history|passwd|shadow|master\.key|service-account[^/]*\.json)$"
+)
 
 
 def of(one: Simple) -> Feed:
     program = one.program
     names = (program, *(word.text for word in one.words[1:2] if program in _PREFIXES))
     made_by = (*(one.feed.made_by if one.feed else ()), *names)
-    return Feed(_text(one, program), made_by)
+    return Feed(_text(one, program), made_by, _carries(one))
+
+
+def is_private(word: Word, folder: str) -> bool:
+    """Say whether a file holds keys, credentials or passwords."""
+    return places.of(word, folder) == "private" or _KEPT_SECRET.search(word.text[:4096]) is not None
+
+
+def _carries(one: Simple) -> bool:
+    """Say whether what a command prints has something private in it."""
+    if (one.feed is not None and one.feed.private) or (one.program in _ENVIRONMENT and len(one.words) == 1):
+        return True
+    if one.program in ("tar", "zip", "cpio", "bsdtar", "find", "rsync"):
+        return any(places.of(word, one.folder) in ("home", "machine", "private") for word in one.words[1:])
+    names = (word for word in one.words[1:] if "/" in word.text or "." in word.text)
+    reads = one.program not in ("echo", "printf", "ls", "grep", "rg", "test", "[", "stat", "git")
+    return reads and any(is_private(word, one.folder) for word in names)
 
 
 _FIXED = {"mktemp": "$TMPDIR/mktemp", "pwd": "$PWD"}
@@ -25,11 +52,34 @@ _FIXED = {"mktemp": "$TMPDIR/mktemp", "pwd": "$PWD"}
 
 def _text(one: Simple, program: str) -> str | None:
     texts = one.texts[1:]
-    if program in ("echo", "printf", "print") and all(word.known for word in one.words):
-        return _echoed([text for text in texts if not re.fullmatch(r"-[neEr]+", text)], formats=program == "printf")
+    known = all(word.known for word in one.words)
+    if program in ("echo", "print") and known:
+        return _echoed(texts)
+    if program == "printf" and known:
+        return _formatted(texts)
+    if program == "find" and known:
+        return _found(one)
     if program in _FIXED:
         return _FIXED[program]
+    located = _located(program, texts) if known else None
+    if located is not None:
+        return located
     return _passed(program, texts, one.feed.text) if one.feed and one.feed.text is not None else None
+
+
+def _found(one: Simple) -> str | None:
+    """What `find` prints is named by what it looks for, where that is only what tools leave behind."""
+    from reflectloop.policy import checks  # noqa: PLC0415 - it asks this module in turn
+
+    name = checks.find_leaves(one)
+    return f"./{name}" if name else None
+
+
+def _located(program: str, texts: list[str]) -> str | None:
+    """`which rm`, `command -v rm`, `type -p rm` say where a program lies; its name is what counts."""
+    finds = program == "which" or (program in ("command", "type") and texts[:1] in (["-v"], ["-p"], ["-P"]))
+    names = [posixpath.basename(text) for text in texts if not text.startswith("-")]
+    return names[0] if finds and len(names) == 1 else None
 
 
 def _passed(program: str, texts: list[str], feed: str) -> str | None:
@@ -41,12 +91,38 @@ def _passed(program: str, texts: list[str], feed: str) -> str | None:
     return feed[::-1] if program == "rev" else None
 
 
-def _echoed(texts: list[str], *, formats: bool) -> str:
-    if not formats or not texts:
-        return " ".join(texts)[:_LONGEST]
+def _echoed(texts: list[str]) -> str:
+    options = [text for text in texts if re.fullmatch(r"-[neEr]+", text)]
+    text = " ".join(text for text in texts if text not in options)[:_LONGEST]
+    return words.ansi(text) if any("e" in option for option in options) else text
+
+
+def _formatted(texts: list[str]) -> str:
+    """What `printf` prints: the format again and again, until no argument is left."""
+    texts = texts[1:] if texts[:1] == ["--"] else texts
+    if not texts:
+        return ""
+    form = words.ansi(texts[0])
     waiting = iter(texts[1:])
-    first = _HOLE.sub(lambda _: next(waiting, ""), texts[0])
-    return " ".join([first.replace("\\n", "\n"), *waiting])[:_LONGEST]
+    printed = [_filled(form, waiting)]
+    left = list(waiting)
+    while left and _HOLE.search(form) and len(printed) < _MOST_ROUNDS:
+        waiting = iter(left)
+        printed.append(_filled(form, waiting))
+        left = list(waiting)
+    return "".join(printed)[:_LONGEST]
+
+
+def _filled(form: str, waiting: Iterator[str]) -> str:
+    def fill(found: re.Match[str]) -> str:
+        if found[0] == "%%":
+            return "%"
+        value = next(waiting, "")
+        if found[0].endswith("b"):
+            return words.ansi(value)
+        return value[:1] if found[0].endswith("c") else value
+
+    return _HOLE.sub(fill, form)
 
 
 def _decoded(text: str) -> str | None:

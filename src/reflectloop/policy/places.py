@@ -57,11 +57,17 @@ _PRIVATE = _lazily(
     r"(^|/)(\.ssh(/(id_\w+|identity|authorized_keys\d?|config|.*_key))?|\.gnupg(/.*)?|\.aws(/credentials)?|\.kube(/config)?"
     r"|\.netrc|_netrc|\.pgpass|\.my\.cnf|\.pypirc|\.docker/config\.json|\.config/(gh/hosts\.yml|gcloud(/.*)?|op(/.*)?)|\.azure(/.*)?"
     r"|\.git-credentials|\.vault-token|\.password-store(/.*)?|\.mozilla(/.*)?|Keychains(/.*)?|id_(rsa|dsa|ecdsa|ed25519))$"
-    r"|^/etc/(shadow|gshadow|sudoers|ssh/ssh_host_\w+_key)(-|\.d(/.*)?)?$"
+    r"|^/etc/(shadow|gshadow|sudoers|ssh/ssh_host_\w+_key)(-|\.d(/.*)?)?$|^/proc/[^/]+/environ$"
+    r"|(^|/)\.config/(rclone/rclone\.conf|hub)$|/var/run/secrets/.*$"
 )
 _PROFILE = _lazily(
     r"(^|/)\.(bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zshenv|zprofile|zlogin|kshrc|cshrc|tcshrc|inputrc|xinitrc|xsession"
-    r"|gitconfig|npmrc|ssh/rc|config/(fish/config\.fish|systemd/user/.+|autostart/.+))$|(^|/)LaunchAgents/.+$"
+    r"|bash_aliases|bash_history|zsh_history|vimrc|exrc|emacs|tmux\.conf|pdbrc|gdbinit|lldbinit|irbrc|Rprofile|psqlrc|sqliterc"
+    r"|gitconfig|npmrc|ssh/rc|config/(fish/config\.fish|fish/conf\.d/.+|systemd/user(/.+)?|autostart(/.+)?|git/config|environment\.d/.+)"
+    r"|local/share/systemd/user/.+|cargo/config(\.toml)?|config/pip/pip\.conf)$|(^|/)Launch(Agents|Daemons)(/.+)?$"
+    r"|(^|/)\.git/(hooks(/.+)?|config)$|(^|/)(site|dist)-packages/([^/]+\.pth|(site|user)customize\.py)$"
+    r"|^/etc/(systemd/(system|user)|init\.d|profile\.d|pam\.d|udev/rules\.d|xdg/autostart|update-motd\.d|modprobe\.d|modules-load\.d)(/.+)?$"
+    r"|^/var/spool/(cron|at)(/.*)?$|^/etc/(anacrontab|inittab|at\.allow|ld\.so\.conf(\.d/.+)?|security/.+|ssh/sshd?_config(\.d/.+)?)$"
     r"|^/etc/(profile|bash\.bashrc|environment|crontab|cron\..+|ld\.so\.preload|rc\.local|hosts|passwd|group|fstab|resolv\.conf|sudoers(\.d/.*)?)$"
 )
 _BUILT_NAMES = frozenset(

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from reflectloop.policy import options
+from reflectloop.policy.files import DECODERS, FETCHERS
 from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Inner, Opaque, Script, Simple, Word
 
 _SHELL_TAKING = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
-_DECODERS = frozenset("base64 base32 basenc xxd openssl gunzip zcat bzcat xzcat rev tr uudecode gpg hexdump od".split())
-_FETCHERS = frozenset(
-    "curl wget fetch aria2c http https nc ncat netcat socat ftp lynx w3m iwr invoke-webrequest".split()
-)
 _LONGEST_NAME = 40
+_STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _POWERSHELL = frozenset(("powershell", "pwsh", "cmd"))
 
 
@@ -75,8 +73,12 @@ def inner(one: Simple) -> Iterator[Inner]:
         yield from _shell(one)
     elif program in _POWERSHELL:
         yield from _powershell(one)
+    elif program in (".", "source") and one.texts[1:2] and one.texts[1] in _STDIN:
+        yield from _from_input(one)
     elif program in (".", "source", "(evaluated)"):
         yield from _sourced(one, one.words[1:])
+    elif program.lower() in ("iex", "invoke-expression") and one.feed:
+        yield from _piped(one)
     elif program in ("at", "batch") and one.feed and one.feed.text:
         yield Script(one.feed.text, (*one.through, program))
     else:
@@ -84,7 +86,7 @@ def inner(one: Simple) -> Iterator[Inner]:
 
 
 def _shell(one: Simple) -> Iterator[Inner]:
-    words, through = one.words[1:], (*one.through, one.program)
+    words = one.words[1:]
     at = next(
         (at for at, word in enumerate(words) if re.fullmatch(r"-[a-zA-Z]{0,8}?c[a-zA-Z]{0,8}|--command", word.text)),
         None,
@@ -93,10 +95,16 @@ def _shell(one: Simple) -> Iterator[Inner]:
         yield from _given_script(one, options.split(words[at + 1 :], _SHELL_TAKING, stop=True).rest)
         return
     files = options.split(words, _SHELL_TAKING, stop=True)
-    if files.rest and files.rest[0].text != "-" and not files.has(("-s",)):
+    if files.rest and files.rest[0].text not in _STDIN and not files.has(("-s",)):
         yield from _sourced(one, files.rest)
-    elif one.feed is not None and one.feed.text is not None:
-        yield Script(one.feed.text, through)
+    else:
+        yield from _from_input(one)
+
+
+def _from_input(one: Simple) -> Iterator[Inner]:
+    """What a shell runs that reads its commands from its input."""
+    if one.feed is not None and one.feed.text is not None:
+        yield Script(one.feed.text, (*one.through, one.program), one.env, one.folder)
         yield from _piped(one, encoded_only=True)
     elif one.feed is not None:
         yield from _piped(one)
@@ -111,26 +119,30 @@ def _given_script(one: Simple, words: tuple[Word, ...]) -> Iterator[Inner]:
     if not script.known and re.fullmatch(r"\s*(\$\(…\)|\$\{?[\w@*]+\}?)\s*", script.text):
         yield Opaque("shell.unknown-script", one.source, one.through)
         return
-    given = tuple((str(at), word.text) for at, word in enumerate(words[1:]))
+    if script.known and set(script.made_by) & DECODERS:
+        yield Opaque("shell.encoded", one.source, one.through)
+    given = (*one.env, *((str(at), word.text) for at, word in enumerate(words[1:])))
     yield Script(script.text.replace(UNKNOWN, "${unknown}"), through, given, one.folder)
 
 
 def _sourced(one: Simple, words: tuple[Word, ...]) -> Iterator[Inner]:
     """Text that a substitution makes and a shell runs."""
     made_by = {name for word in words[:1] for name in word.made_by}
-    if made_by & _DECODERS:
+    if words and words[0].content is not None:
+        yield Script(words[0].content, (*one.through, one.program), one.env, one.folder)
+    if made_by & DECODERS:
         yield Opaque("shell.encoded", one.source, one.through)
-    elif made_by & _FETCHERS:
+    elif made_by & FETCHERS:
         yield Opaque("shell.fetched", one.source, one.through)
 
 
 def _piped(one: Simple, *, encoded_only: bool = False) -> Iterator[Inner]:
     made_by = set(one.feed.made_by if one.feed else ())
-    if made_by & _DECODERS and not made_by & {"tar", "psql"}:
+    if made_by & DECODERS and not made_by & {"tar", "psql"}:
         yield Opaque("shell.encoded", one.source, one.through)
     elif encoded_only:
         return
-    elif made_by & _FETCHERS:
+    elif made_by & FETCHERS:
         yield Opaque("shell.fetched", one.source, one.through)
     elif made_by:
         yield Opaque("shell.piped", one.source, one.through)

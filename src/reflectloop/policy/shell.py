@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser
 
-from reflectloop.policy import output, words
-from reflectloop.policy.simple import LONGEST, UNKNOWN, Feed, Redirect, Simple, Word
+from reflectloop.policy import effects, files, output, params, variables, words
+from reflectloop.policy.scope import Scope, Values
+from reflectloop.policy.simple import LONGEST, UNKNOWN, Feed, File, Redirect, Simple, Word
 
 _DEEPEST = 48  # commands within commands
 _MOST_TEXT = 4 * LONGEST  # that variables may be made into
 _MOST_VALUES = 16  # of one loop variable
+_MOST_CALLS = 128  # of functions whose body is read again with their arguments
+_BETWEEN = "\0"  # stands between the fields of a word; no shell text holds it
+_EXPANSIONS = frozenset(("simple_expansion", "expansion", "command_substitution"))
+_EVALUATORS = frozenset(("eval", "trap", ".", "source"))
+_USES_ARGUMENTS = re.compile(r"\$\{?[@*1-9]")
+_UNGLUED = re.compile(rb"\$(?:IFS(?!\w)|\{IFS\})(?:\$[@*1-9])?")
 _NOT_WORDS = frozenset(("comment", "file_descriptor", "heredoc_body", "heredoc_end", "heredoc_start"))
 
 
@@ -22,6 +30,7 @@ class Line(NamedTuple):
     commands: tuple[Simple, ...]
     broken: str = ""  # where the parse failed
     bomb: str = ""  # the function that starts itself without end
+    endless: str = ""  # the loop without end that starts one process after the other
     deep: bool = False
 
 
@@ -32,17 +41,19 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def read(text: str, variables: Iterable[tuple[str, str]] = (), folder: str = "") -> Line:
-    raw = text.encode("utf-8", "surrogatepass")
+def read(text: str, given: Iterable[tuple[str, str]] = (), folder: str = "") -> Line:
+    """Return the simple commands of a text, which may use the variables that are `given`."""
+    # The grammar loses its way behind a bare `$IFS` in the middle of a word.
+    raw = _UNGLUED.sub(b"${IFS}", text.encode("utf-8", "surrogatepass"))
     root = _parser().parse(raw).root_node
     if root.has_error and b"<>" in raw:
         # The grammar does not know `<>`; as a place that is written to it is `>`.
         raw = raw.replace(b"<>", b"> ")
         root = _parser().parse(raw).root_node
-    reader = _Reader(raw, {name: (Word(value),) for name, value in variables}, folder)
+    reader = _Reader(raw, given, folder)
     reader.walk(root, None)
     broken = _broken(root, raw) if root.has_error else ""
-    return Line(tuple(reader.commands), broken, reader.bomb, reader.deep)
+    return Line(tuple(reader.commands), broken, reader.bomb, reader.endless, reader.deep)
 
 
 def _broken(root: Node, raw: bytes) -> str:
@@ -66,14 +77,19 @@ class _Redirected(NamedTuple):
 
 
 class _Reader:
-    def __init__(self, raw: bytes, known: dict[str, tuple[Word, ...]], folder: str) -> None:
-        self.raw, self.known, self.folder = raw, known, folder
+    def __init__(self, raw: bytes, given: Iterable[tuple[str, str]], folder: str) -> None:
+        self.raw, self.folder = raw, folder
+        self.scope = Scope(given)
         self.commands: list[Simple] = []
-        self.bomb = ""
+        self.bomb = self.endless = ""
+        self._functions: dict[str, Node] = {}
+        self._running: list[str] = []  # functions whose body is read with the arguments of a call
+        self._calls = 0
+        self._names: dict[str, tuple[Word, ...]] = {}  # aliases and such: what a name stands for
+        self._files: Mapping[str, File] = {}
         self.deep = False
         self._depth = 0
         self._spent = 0  # characters of words made so far
-        self._changes: list[tuple[str, tuple[Word, ...] | None]] = []  # what variables were before, latest last
 
     def walk(self, node: Node, feed: Feed | None) -> Feed:
         """Read what is below a node; answers what it would print."""
@@ -93,27 +109,16 @@ class _Reader:
         printed = [self.walk(node, feed) for node in nodes]
         if len(printed) == 1:
             return printed[0]
-        return Feed(None, tuple(name for one in printed for name in one.made_by))
+        made_by = tuple(name for one in printed for name in one.made_by)
+        return Feed(None, made_by, any(one.private for one in printed))
 
     def scoped(self, node: Node, feed: Feed | None) -> Feed:
         """A subshell: what it sets, and where it goes, ends with it."""
-        mark, folder = len(self._changes), self.folder
+        mark, folder = self.scope.mark, self.folder
         printed = self._each(node.named_children, feed)
-        self._undo(mark)
+        self.scope.undo(mark)
         self.folder = folder
         return printed
-
-    def _set(self, name: str, values: tuple[Word, ...]) -> None:
-        self._changes.append((name, self.known.get(name)))
-        self.known[name] = values
-
-    def _undo(self, mark: int) -> None:
-        while len(self._changes) > mark:
-            name, before = self._changes.pop()
-            if before is None:
-                del self.known[name]
-            else:
-                self.known[name] = before
 
     def pipeline(self, node: Node, feed: Feed | None) -> Feed:
         passed = feed
@@ -124,27 +129,88 @@ class _Reader:
     def command(self, node: Node, feed: Feed | None, extra: _Redirected | None = None) -> Feed:
         said: list[Word] = []
         redirects: list[Redirect] = list(extra.redirects) if extra else []
-        mark = len(self._changes)
+        sets: list[tuple[str, Word]] = []
+        mark = self.scope.mark
         for child in node.children:
             if child.type == "variable_assignment":
-                self.assign(child, None)
+                sets += self._assigned(child)
             elif child.type.endswith("_redirect"):
                 feed = self._redirect(child, said, redirects) or feed
             elif child.is_named or child.type == "$":
                 said += self.words(child)
         said += extra.words if extra else []
-        printed = self._note(said, redirects, feed, extra.source if extra else self.text(node))
-        if said:
-            self._undo(mark)
+        said = [*self._names.get(said[0].text, said[:1]), *said[1:]] if said else said
+        one = Simple(tuple(said), tuple(redirects), feed, extra.source if extra else self.text(node), self.folder)
+        passed = self.scope.passed(everything=one.program in _EVALUATORS)
+        own = tuple((name, value.text) for name, value in sets if said)
+        return self._noted(one._replace(sets=tuple(sets), env=(*passed, *own)), mark)
+
+    def _noted(self, one: Simple, mark: int) -> Feed:
+        """Keep a command; follow what it leaves behind."""
+        one = one._replace(files=self._files)
+        if one.words or one.redirects or one.sets:
+            self.commands.append(one)
+        left = list(effects.of(one, self._separators(), self.scope))
+        if one.words:
+            self.scope.undo(mark)
+        for name, values, array in left:
+            (self.scope.set_array if array else self.scope.set)(name, values)
+        if one.program in ("cd", "pushd"):
+            self.folder = _moved(self.folder, [word for word in one.words[1:] if not word.text.startswith("-")])
+        self._names.update(effects.renamed(one))
+        printed = output.of(one)
+        self._files = files.written(one, printed, self._files)
+        called = self._functions.get(one.words[0].text) if one.words else None
+        return self._call(called, one) if called is not None else printed
+
+    def _call(self, body: Node, one: Simple) -> Feed:
+        """Read the body of a function again, now with the arguments of a call."""
+        name = one.words[0].text
+        if name in self._running or not _USES_ARGUMENTS.search(self.text(body)):
+            return Feed(None, (name,))
+        self._calls += 1
+        if self._calls > _MOST_CALLS:
+            self.deep = True
+            return Feed(None)
+        mark = self.scope.mark
+        self.scope.set_array("@", one.words[1:])
+        self._running.append(name)
+        printed = self.walk(body, one.feed)
+        self._running.pop()
+        self.scope.undo(mark)
         return printed
 
-    def _note(self, said: list[Word], redirects: list[Redirect], feed: Feed | None, source: str) -> Feed:
-        one = Simple(tuple(said), tuple(redirects), feed, source, self.folder)
-        if said or redirects:
-            self.commands.append(one)
-        if one.program in ("cd", "pushd"):
-            self.folder = _moved(self.folder, [word for word in said[1:] if not word.text.startswith("-")])
-        return output.of(one)
+    def _separators(self) -> str:
+        values = self.scope.get("IFS")
+        return values[0].text if values and values[0].known else effects.BLANKS
+
+    def exported(self, node: Node, feed: Feed | None) -> Feed:
+        """`export X=…`, `declare -x X`, `local X=…`."""
+        for child in node.named_children:
+            name = child.child_by_field_name("name") if child.type == "variable_assignment" else child
+            self.walk(child, feed)
+            if name is not None:
+                self.scope.export(self.text(name))
+        return Feed("")
+
+    def unset(self, node: Node, feed: Feed | None) -> Feed:
+        names = [Word(self.text(child)) for child in node.named_children]
+        self.commands.append(Simple((Word("unset"), *names), feed=feed, source=self.text(node), folder=self.folder))
+        return Feed("")
+
+    def while_loop(self, node: Node, feed: Feed | None) -> Feed:
+        before = len(self.commands)
+        printed = self._each(node.named_children, feed)
+        ran = self.commands[before:]
+        forever = bool(ran) and ran[0].texts in (["true"], [":"], ["[", "1", "]"])
+        background = any(child.type == "&" for body in node.named_children for child in body.children)
+        if forever and background:
+            programs = {one.program for one in ran}
+            if any(one.texts[:1] in (["${0}"], ["$0"]) for one in ran):
+                self.bomb = self.bomb or self.text(node)
+            elif not programs & {"sleep", "wait", "read", "break", "exit", "return", "inotifywait"}:
+                self.endless = self.endless or self.text(node)
+        return printed
 
     def redirected(self, node: Node, feed: Feed | None) -> Feed:
         body = node.child_by_field_name("body")
@@ -158,7 +224,9 @@ class _Reader:
             printed = self.command(body, feed, _Redirected(said, redirects, self.text(node)))
         else:
             printed = self.walk(body, feed) if body is not None else Feed(None)
-            self._note([], redirects, None, self.text(node))
+            one = Simple((), tuple(redirects), None, self.text(node), self.folder)
+            self._noted(one, self.scope.mark)
+            self._files = files.written(one, printed, self._files)
         for child in after:
             printed = self.walk(child, printed)
         return printed
@@ -167,8 +235,9 @@ class _Reader:
         self, node: Node, said: list[Word], redirects: list[Redirect], after: list[Node] | None = None
     ) -> Feed | None:
         if node.type == "herestring_redirect":
-            value = [word for child in node.named_children for word in self.words(child)]
-            return Feed(" ".join(word.text for word in value), tuple(name for word in value for name in word.made_by))
+            value = _together([self.word(child) for child in node.named_children if child.type not in _NOT_WORDS])
+            hidden = not value.known and re.fullmatch(r"\$\(…\)|\$\{[^}]*\}", value.text) is not None
+            return Feed(None if hidden else value.text, value.made_by or (("?",) if hidden else ()))
         if node.type == "heredoc_redirect":
             return self._heredoc(node, said, redirects, [] if after is None else after)
         operator = next((child.type for child in node.children if not child.is_named), ">")
@@ -176,7 +245,15 @@ class _Reader:
         # The grammar takes the arguments that stand behind a redirection for more of its targets.
         said += targets[1:]
         redirects += [Redirect(operator, target) for target in targets[:1]]
-        return Feed(None, targets[0].made_by) if targets and operator == "<" else None
+        if not targets or operator != "<":
+            return None
+        content = targets[0].content
+        written = self._files.get(posixpath.normpath(posixpath.join(self.folder, targets[0].text)), File())
+        return Feed(
+            content if content is not None else written.text,
+            (*targets[0].made_by, *written.made_by),
+            output.is_private(targets[0], self.folder),
+        )
 
     def _heredoc(self, node: Node, said: list[Word], redirects: list[Redirect], after: list[Node]) -> Feed:
         text, strip, literal = "", False, False
@@ -199,16 +276,43 @@ class _Reader:
         return Feed("\n".join(lines), made_by)
 
     def assign(self, node: Node, feed: Feed | None) -> Feed:  # noqa: ARG002
-        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name is not None:
-            self._set(self.text(name), tuple(self.words(value)) if value is not None else (Word(""),))
+        watched = [(name, value) for name, value in self._assigned(node) if variables.is_watched(name)]
+        if watched:
+            self.commands.append(Simple((), source=self.text(node), folder=self.folder, sets=tuple(watched)))
         return Feed("")
+
+    def _assigned(self, node: Node) -> list[tuple[str, Word]]:
+        """Set what an assignment says; answers the name and its first value."""
+        name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is None:
+            return []
+        more = any(child.type == "+=" for child in node.children)
+        if value is not None and value.type == "array":
+            elements = tuple(word for child in value.named_children for word in self.words(child))
+            before = self.scope.array(self.text(name)) if more else ()
+            self.scope.set_array(self.text(name), (*before, *elements))
+            return []
+        values = tuple(self._values(value)) if value is not None else (Word(""),)
+        if name.type == "subscript":
+            parts = [self.text(child) for child in name.named_children]
+            self.scope.set_element(parts[0], parts[1] if len(parts) > 1 else "", values[0])
+            return []
+        if more:
+            start = self.scope.get(self.text(name))[:1]
+            values = tuple(_together([*start, one], "") for one in values)
+        self.scope.set(self.text(name), values)
+        return [(self.text(name), values[0])]
+
+    def _values(self, node: Node) -> list[Word]:
+        return [one._replace(text=one.text.replace(_BETWEEN, " ")) for one in self._several(node) or [self.word(node)]]
 
     def loop(self, node: Node, feed: Feed | None) -> Feed:
         name = node.child_by_field_name("variable")
         values = [word for child in node.children_by_field_name("value") for word in self.words(child)]
         if name is not None and 0 < len(values) <= _MOST_VALUES:
-            self._set(self.text(name), tuple(values))
+            self.scope.set(self.text(name), tuple(values))
+        elif name is not None and not values:
+            self.scope.set(self.text(name), self.scope.array("@") or (Word(f"${{{self.text(name)}}}", known=False),))
         body = node.child_by_field_name("body")
         return self.walk(body, feed) if body is not None else Feed(None)
 
@@ -216,6 +320,9 @@ class _Reader:
         name, before = node.child_by_field_name("name"), len(self.commands)
         self.scoped(node, feed)
         called = [one.program for one in self.commands[before:]].count(self.text(name) if name is not None else "")
+        inside = node.child_by_field_name("body")
+        if name is not None and inside is not None:
+            self._functions[self.text(name)] = inside
         body = self.text(node)
         if called > 1 or (called and "&" in body.replace("&&", "")):
             self.bomb = self.bomb or body
@@ -230,26 +337,35 @@ class _Reader:
         several = self._several(node)
         if several:
             return several
-        one = self.word(node)
+        one = self._split(self.word(node)) if node.type in _EXPANSIONS else self.word(node)
+        if _BETWEEN in one.text or (not one.text and node.type in ("simple_expansion", "expansion") and one.known):
+            return [one._replace(text=text) for text in one.text.split(_BETWEEN) if text]
         if one.known and "{" in one.text and node.type in ("word", "concatenation") and '"' not in self.text(node):
-            return [Word(text) for text in words.braces(one.text)]
-        if node.type == "simple_expansion" and one.known and " " in one.text:
-            self._spent += len(one.text)
-            return [Word(text) for text in one.text.split()]
+            return [one._replace(text=text) for text in words.braces(one.text)]
         return [one]
+
+    def _split(self, one: Word) -> Word:
+        """What stands outside of quotes falls apart at the separators."""
+        separators = self._separators()
+        if not one.known or not any(mark in one.text for mark in separators):
+            return one
+        parts = _BETWEEN.join(effects.fields(one.text, separators))
+        starts = _BETWEEN if one.text[:1] in separators else ""
+        ends = _BETWEEN if one.text[-1:] in separators and parts else ""
+        return one._replace(text=starts + parts + ends)
 
     def _several(self, node: Node) -> list[Word]:
         """Every value of a loop variable, alone or with text around it."""
         inner = [node] if node.type == "simple_expansion" else node.named_children
         for child in inner:
             name = self.text(child).strip("${}")
-            values = self.known.get(name, ())
+            values = self.scope.get(name) if child.type in _EXPANSIONS else ()
             if child.type in ("simple_expansion", "expansion") and len(values) > 1:
                 found = []
                 for value in values:
-                    self.known[name] = (value,)
+                    self.scope.swap(name, (value,))
                     found.append(self.word(node))
-                self.known[name] = values
+                self.scope.swap(name, values)
                 return found
         return []
 
@@ -276,12 +392,13 @@ class _Reader:
             parts.append(Word(between(self.raw[at : child.start_byte].decode("utf-8", "replace"))))
             if child.type in ("string_content", "heredoc_content"):
                 parts.append(Word(between(self.text(child))))
+            elif child.type in _EXPANSIONS and node.type == "concatenation":
+                parts.append(self._split(self.word(child)))
             elif child.type != '"':
                 parts.append(self.word(child))
             at = child.end_byte
         parts.append(Word(between(self.raw[at : node.end_byte].decode("utf-8", "replace"))))
-        made_by = tuple(name for part in parts for name in part.made_by)
-        return Word("".join(part.text for part in parts), all(part.known for part in parts), made_by)
+        return _together(parts, "")
 
     def concatenation(self, node: Node) -> Word:
         return self._joined(node, words.plain)
@@ -289,28 +406,70 @@ class _Reader:
     def string(self, node: Node) -> Word:
         return self._joined(node, words.quoted)
 
+    def bare(self, node: Node) -> Word:
+        text = self.text(node)
+        return Word(words.plain(text), glob="\\" not in text and any(mark in text for mark in "*?["))
+
     def expansion(self, node: Node) -> Word:
-        """`$X`, `${X}`, `${X:-word}`; any other form is known only when it runs."""
+        """`$X`, `${X}`, `${X:-word}`, `${X[@]}`, `${X//a/b}`; any other form is known only when it runs."""
         inner = node.named_children
         others = [self.word(child) for child in inner[1:]]  # a substitution in a default value runs too
         name = self.text(inner[0]) if inner else ""
         operators = [child.type for child in node.children if not child.is_named and child.type not in "${}"]
-        values = self.known.get(name, ())
-        if values and (not operators or operators[0] in (":-", "-", ":?", "?", ":=", "=")):
+        values = self._held(inner[0]) if inner else ()
+        if operators[:1] == ["!"] and values:
+            values = self.scope.get(values[0].text)
+        elif values and (not operators or operators[0] in (":-", "-", ":?", "?", ":=", "=")):
             return values[0]
-        if operators and operators[0] in (":-", "-", ":=", "=") and others and not name.startswith("TMP"):
+        elif (operators and operators[0] in (":-", "-", ":=", "=") and others and not name.startswith("TMP")) or (
+            operators and operators[0] in (":+", "+") and others
+        ):
             return others[0]
-        return Word(f"${{{name}}}", known=False)
+        elif operators:
+            return self._worked(name, values, operators, [word.text for word in others])
+        if values:
+            return values[0]
+        return _UNSET.get(name) or Word(f"${{{name}}}", known=False)
+
+    def _held(self, node: Node) -> Values:
+        """What a name, an element or a whole array holds; the elements of an array are fields of one word."""
+        name = self.text(node)
+        if node.type == "subscript":
+            parts = [self.text(child) for child in node.named_children]
+            name, index = parts[0], (parts[1] if len(parts) > 1 else "")
+            if index not in ("@", "*"):
+                return self.scope.element(name, index)
+        elif name not in ("@", "*"):
+            return self.scope.get(name)
+        elements = self.scope.array("@" if name == "*" else name)
+        return (_together(elements, _BETWEEN),) if elements else ()
+
+    def _worked(self, name: str, values: Values, operators: list[str], operands: list[str]) -> Word:
+        if not values and params.first_character(name, operators, operands):
+            return Word("/")
+        made = params.applied(values[0].text, operators, operands) if values and values[0].known else None
+        return Word(f"${{{name}}}", known=False) if made is None else values[0]._replace(text=made)
 
     def substitution(self, node: Node) -> Word:
         printed = self.scoped(node, None)
         if printed.text is None or node.type == "process_substitution":
-            return Word(UNKNOWN, known=False, made_by=printed.made_by or ("?",))
+            return Word(UNKNOWN, known=False, made_by=printed.made_by or ("?",), content=printed.text)
         return Word(printed.text.strip("\n"), printed.text[:1] != "$", printed.made_by)
 
     def arithmetic(self, node: Node) -> Word:
         self._each(node.named_children, None)
         return Word("$((…))", known=False)
+
+
+def _together(parts: Iterable[Word], between: str = " ") -> Word:
+    parts = list(parts)
+    made_by = tuple(name for part in parts for name in part.made_by)
+    text = between.join(part.text for part in parts)
+    return Word(text, all(part.known for part in parts), made_by, glob=any(part.glob for part in parts))
+
+
+# Names that hold the same on every machine, unless the line sets them.
+_UNSET = {"IFS": Word(effects.BLANKS), **{name: Word("") for name in ("7", "8", "9")}}
 
 
 def _moved(folder: str, places: list[Word]) -> str:
@@ -323,13 +482,16 @@ def _moved(folder: str, places: list[Word]) -> str:
 _HANDLERS: dict[str, Callable[[_Reader, Node, Feed | None], Feed]] = {
     "command": _Reader.command,
     "command_substitution": _Reader.scoped,
+    "declaration_command": _Reader.exported,
     "for_statement": _Reader.loop,
     "function_definition": _Reader.function,
     "pipeline": _Reader.pipeline,
     "process_substitution": _Reader.scoped,
     "redirected_statement": _Reader.redirected,
     "subshell": _Reader.scoped,
+    "unset_command": _Reader.unset,
     "variable_assignment": _Reader.assign,
+    "while_statement": _Reader.while_loop,
 }
 _WORDS: dict[str, Callable[[_Reader, Node], Word]] = {
     "ansi_c_string": lambda reader, node: Word(words.ansi(reader.text(node)[2:-1])),
@@ -341,5 +503,6 @@ _WORDS: dict[str, Callable[[_Reader, Node], Word]] = {
     "raw_string": lambda reader, node: Word(reader.text(node)[1:-1]),
     "simple_expansion": _Reader.expansion,
     "string": _Reader.string,
+    "word": _Reader.bare,
     "translated_string": lambda reader, node: reader.word(node.named_children[0]),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from typing import NamedTuple
 
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash csh tcsh pdksh yash oksh osh xonsh nu".split())
@@ -15,6 +16,8 @@ class Word(NamedTuple):
     text: str
     known: bool = True  # False: a part of it is known only when it runs
     made_by: tuple[str, ...] = ()  # the programs inside its substitutions
+    content: str | None = None  # what can be read under this name, where that is known
+    glob: bool = False  # it is no text but a pattern of names
 
 
 class Redirect(NamedTuple):
@@ -27,6 +30,15 @@ class Feed(NamedTuple):
 
     text: str | None  # None: known only when it runs
     made_by: tuple[str, ...] = ()
+    private: bool = False  # keys, credentials, the environment or a whole home are in it
+
+
+class File(NamedTuple):
+    """What an earlier part of the same line left in a file."""
+
+    text: str | None = None  # its text, where that is known
+    made_by: tuple[str, ...] = ()  # else the programs that wrote it
+    program: str = ""  # or the program that it is a copy of, or a link to
 
 
 class Simple(NamedTuple):
@@ -36,6 +48,9 @@ class Simple(NamedTuple):
     source: str = ""
     folder: str = ""  # where an earlier `cd` of the same line went; empty: where the line began
     through: tuple[str, ...] = ()
+    sets: tuple[tuple[str, Word], ...] = ()  # variables that are set for it, or for all that follows
+    env: tuple[tuple[str, str], ...] = ()  # variables that a shell below it knows
+    files: Mapping[str, File] = {}
 
     @property
     def program(self) -> str:
@@ -49,7 +64,12 @@ class Simple(NamedTuple):
     def inside(self, words: tuple[Word, ...], *, feed: Feed | None = None) -> Simple:
         """The command that this one starts with `words`."""
         source = " ".join(word.text for word in words)
-        return Simple(words, (), feed or self.feed, source, self.folder, (*self.through, self.program))
+        through = (*self.through, self.program)
+        return Simple(words, (), feed or self.feed, source, self.folder, through, env=self.env, files=self.files)
+
+    def path(self, text: str) -> str:
+        """Return a path as this command would find it, without detours."""
+        return posixpath.normpath(posixpath.join(self.folder, text))
 
 
 def of_argv(argv: tuple[str, ...]) -> Simple:

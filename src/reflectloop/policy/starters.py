@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from reflectloop.policy import gitwords, options
+from reflectloop.policy import checks, gitstarts, launchers, options
+from reflectloop.policy.files import DECODERS
 from reflectloop.policy.simple import SHELLS, UNKNOWN, Feed, Inner, Opaque, Script, Simple, Word
 
 _MOST = 64  # inputs of one `parallel` that are looked at one by one
@@ -21,13 +22,11 @@ _PARALLEL = frozenset(
     """.split()
 )
 _EXECS = frozenset("-exec -execdir -ok -okdir -x -X --exec --exec-batch".split())
-_SETTING = re.compile(
-    r"(?is)(?:alias\.[\w-]+=!|core\.(?:pager|editor|sshcommand|fsmonitor|hookspath)=|diff\.external=)(.*)"
-)
 
 
 def inner(one: Simple) -> Iterator[Inner]:
-    special = _SPECIAL.get(one.program)
+    program = one.program
+    special = _SPECIAL.get(program) or launchers.LAUNCHERS.get(program) or launchers.loader(program)
     return special(one) if special else iter(())
 
 
@@ -109,37 +108,19 @@ def _inputs(one: Simple, inputs: Sequence[Word] | None) -> list[Word]:
 def _find(one: Simple) -> Iterator[Inner]:
     """Each `-exec`, up to its end or the line's."""
     command: list[Word] | None = None
+    name = checks.find_leaves(one)
+    hole, known = (f"./{name}", True) if name else (UNKNOWN, False)
     for word in (*one.words, Word(";")):
         if command is None:
             command = [] if word.text in _EXECS else None
         elif word.text in (";", "+"):
-            filled = tuple(_filled(part, "{}", UNKNOWN, known=False) for part in command)
+            filled = tuple(_filled(part, "{}", hole, known=known) for part in command)
             if one.program.startswith("fd") and filled == tuple(command):
                 filled = (*filled, Word(UNKNOWN, known=False))
             yield one.inside(filled)
             command = None
         else:
             command.append(word)
-
-
-def _git(one: Simple) -> Iterator[Inner]:
-    """Commands that git starts: aliases, programs it is configured with, `rebase -x`, `bisect run` and such."""
-    texts = one.texts
-    through = (*one.through, "git")
-    for at, text in enumerate(texts):
-        following = texts[at + 1] if at + 1 < len(texts) else ""
-        setting = following if text in ("-c", "config", "--config") else text[2:] if re.match(r"-c\w", text) else ""
-        said = _SETTING.match(setting)
-        if said:
-            yield Script(said[1], through, guess=True)
-        if text in ("-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter") and following:
-            yield Script(following, through, guess=True)
-        if text.startswith(("--exec=", "!")):
-            yield Script(text.partition("=")[2] or text[1:], through, guess=True)
-    plain = gitwords.plain(one)
-    if plain.texts[1:3] in (["bisect", "run"], ["submodule", "foreach"]):
-        words = options.split(plain.words[3:], stop=True).rest
-        yield Script(words[0].text, through) if len(words) == 1 else one.inside(words)
 
 
 def _scripts(*flags: str) -> Callable[[Simple], Iterator[Inner]]:
@@ -163,7 +144,7 @@ def _all_words(one: Simple) -> Iterator[Inner]:
 
 def _first_word(one: Simple) -> Iterator[Inner]:
     for word in one.words[1:2]:
-        yield Script(word.text, (*one.through, one.program), guess=True)
+        yield Script(word.text, (*one.through, one.program), one.env, guess=True)
 
 
 def _alias(one: Simple) -> Iterator[Inner]:
@@ -181,7 +162,9 @@ def _eval(one: Simple) -> Iterator[Inner]:
     elif any(not word.known for word in words) and words[0].text.startswith("$"):
         yield Opaque("shell.unknown-script", one.source, one.through)
     elif words:
-        yield Script(" ".join(word.text for word in words), (*one.through, "eval"))
+        yield Script(" ".join(word.text for word in words), (*one.through, "eval"), one.env, one.folder)
+        if set(made_by) & DECODERS:
+            yield Opaque("shell.encoded", one.source, one.through)
 
 
 _SPECIAL: dict[str, Callable[[Simple], Iterator[Inner]]] = {
@@ -194,7 +177,7 @@ _SPECIAL: dict[str, Callable[[Simple], Iterator[Inner]]] = {
     "gfind": _find,
     "flock": _scripts("-c", "--command"),
     "gcloud": _scripts("--command"),
-    "git": _git,
+    "git": gitstarts.inner,
     "hyperfine": _all_words,
     "concurrently": _all_words,
     "npm-run-all": _all_words,
@@ -208,7 +191,6 @@ _SPECIAL: dict[str, Callable[[Simple], Iterator[Inner]]] = {
     "runuser": _scripts("-c", "--command"),
     "script": _scripts("-c", "--command"),
     "su": _scripts("-c", "--command", "--session-command"),
-    "tar": _scripts("--to-command", "--use-compress-program", "-I"),
     "tmux": _all_words,
     "screen": _all_words,
     "trap": _first_word,

@@ -1,0 +1,136 @@
+"""Follows files that one part of a line writes and another runs: fetched, put there as text, or copied."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+
+from reflectloop.policy import options
+from reflectloop.policy.simple import SHELLS, Code, Feed, File, Inner, Opaque, Script, Simple, Word
+
+DECODERS = frozenset("base64 base32 basenc xxd openssl gunzip zcat bzcat xzcat rev tr uudecode gpg hexdump od".split())
+FETCHERS = frozenset(
+    "curl wget fetch aria2c http https nc ncat netcat socat ftp lynx w3m iwr invoke-webrequest".split()
+)
+_MOST = 64  # files of one line that are remembered
+_OUTPUT = {
+    "curl": frozenset(("-o", "--output")),
+    "wget": frozenset(("-O", "--output-document")),
+    "aria2c": frozenset(("-o", "--out")),
+    "http": frozenset(("-o", "--output")),
+    "fetch": frozenset(("-o",)),
+}
+_COPIERS = frozenset(("cp", "mv", "ln", "install", "link"))
+_COPY_TAKING = frozenset("-m -o -g -S -t --mode --owner --group --suffix --target-directory".split())
+_RUNNERS = re.compile(r"(?:python|pypy|perl|ruby|node|bun|deno|php|lua|tclsh|expect|osascript|Rscript)[\d.]*$")
+_LANGUAGES = {"python": "python", "pypy": "python", "perl": "perl", "ruby": "ruby", "node": "node", "php": "php"}
+_SYSTEM = re.compile(r"(?:/usr)?(?:/local)?/s?bin/")
+
+
+def written(one: Simple, printed: Feed, before: Mapping[str, File]) -> Mapping[str, File]:
+    """Return what is in the files of the line after a command."""
+    changes = dict(_writes(one, printed, before))
+    if not changes or len(before) + len(changes) > _MOST:
+        return before
+    return {**before, **changes}
+
+
+def _writes(one: Simple, printed: Feed, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
+    for redirect in one.redirects:
+        if redirect.operator in (">", ">>", ">|", "&>") and redirect.target.known:
+            path = one.path(redirect.target.text)
+            earlier = before.get(path, File("")) if redirect.operator == ">>" else File("")
+            yield path, _joined(earlier, printed)
+    if one.program in _OUTPUT:
+        yield from ((one.path(name), File(None, (one.program,))) for name in _fetched(one))
+    elif one.program == "tee" and one.feed is not None:
+        names = options.split(one.words[1:]).rest
+        yield from ((one.path(word.text), File(one.feed.text, one.feed.made_by)) for word in names)
+    elif one.program in _COPIERS:
+        yield from _copied(one, before)
+    elif one.program in ("scp", "rsync", "sftp"):
+        yield from _received(one)
+
+
+def _joined(earlier: File, printed: Feed) -> File:
+    if earlier.text is None or printed.text is None:
+        return File(None, (*earlier.made_by, *printed.made_by))
+    return File(f"{earlier.text}\n{printed.text}" if earlier.text else printed.text, printed.made_by)
+
+
+def _fetched(one: Simple) -> Iterator[str]:
+    """Yield the names under which a download is put."""
+    given = options.split(one.words[1:], _OUTPUT[one.program])
+    named = [value for name, value in given.values if name in _OUTPUT[one.program]]
+    if named:
+        yield from (name for name in named if name not in ("-", "/dev/null"))
+    elif one.program in ("wget", "aria2c", "fetch") or given.has(("-O", "--remote-name", "--remote-name-all", "-J")):
+        for word in given.rest:
+            name = posixpath.basename(word.text.split("?")[0].rstrip("/"))
+            if name and ("/" in word.text or "." in word.text):
+                yield name
+
+
+def _received(one: Simple) -> Iterator[tuple[str, File]]:
+    """What is copied from another machine."""
+    rest = options.split(one.words[1:], frozenset("-e --rsh -i -P -F -o -J -l -S".split())).rest
+    for word in rest[:-1]:
+        host, colon, path = word.text.partition(":")
+        if colon and "/" not in host:
+            place, name = rest[-1].text, posixpath.basename(path)
+            yield (
+                one.path(posixpath.join(place, name) if place in (".", "./") or place.endswith("/") else place),
+                _FETCHED,
+            )
+
+
+_FETCHED = File(None, ("curl",))
+
+
+def _copied(one: Simple, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
+    given = options.split(one.words[1:], _COPY_TAKING)
+    target = given.value("-t", "--target-directory")
+    sources = given.rest if target else given.rest[:-1]
+    if not target and len(given.rest) < 2:  # noqa: PLR2004 - a source and a target
+        return
+    place = f"{target}/" if target else given.rest[-1].text
+    for word in sources:
+        name = posixpath.basename(word.text)
+        copy = before.get(one.path(word.text))
+        if copy is None and (_SYSTEM.match(word.text) or word.made_by):
+            copy = File(None, (), name)
+        if copy is not None:
+            yield one.path(posixpath.join(place, name) if place.endswith("/") else place), copy
+
+
+def inner(one: Simple) -> Iterator[Inner]:
+    """What runs when a command runs a file that the same line wrote."""
+    if not one.files or not one.words:
+        return
+    word = one.words[0]
+    language = "shell"
+    if one.program in SHELLS or one.program in (".", "source"):
+        word = next(iter(options.split(one.words[1:], stop=True).rest), Word(""))
+    elif _RUNNERS.match(one.program):
+        word = next(iter(options.split(one.words[1:], stop=True).rest), Word(""))
+        language = _LANGUAGES.get(re.sub(r"[\d.]+$", "", one.program), "")
+    elif "/" not in word.text and one.path(word.text) not in one.files:
+        return
+    ran = one.files.get(one.path(word.text))
+    if ran is not None:
+        yield from _run(one, ran, language)
+
+
+def _run(one: Simple, ran: File, language: str) -> Iterator[Inner]:
+    through = (*one.through, one.program)
+    if ran.program:
+        yield one.inside((Word(ran.program), *one.words[1:]))
+    elif ran.text is not None and language == "shell" and not re.match(r"#!.*(python|perl|ruby|node)", ran.text):
+        yield Script(ran.text, through, folder=one.folder)
+    elif ran.text is not None:
+        yield Code(language if language != "shell" else "python", ran.text, through, one.folder)
+    if set(ran.made_by) & DECODERS:
+        yield Opaque("shell.encoded", one.source, one.through)
+    elif set(ran.made_by) & FETCHERS and ran.text is None:
+        yield Opaque("shell.fetched", one.source, one.through)

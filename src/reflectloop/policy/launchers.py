@@ -1,0 +1,310 @@
+"""Programs with an option, a setting or a word of their own that starts another command."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from reflectloop.policy import options, places, sedcode, started
+from reflectloop.policy.simple import Inner, Opaque, Script, Simple, Word
+
+_STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
+_TARS_RUN = re.compile(r"--checkpoint-action=exec=(.*)", re.DOTALL)
+_TAR = frozenset("--to-command --info-script --new-volume-script --rsh-command -F --use-compress-program -I".split())
+_SSH = frozenset("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B -P".split())
+_SSH_RUNS = re.compile(r"(?i)(proxycommand|localcommand|knownhostscommand|proxyusefdpass)\s*[= ]\s*(.*)", re.DOTALL)
+_MAKE = frozenset("-f --file --makefile -C --directory -j --jobs -I -o -W -l --eval".split())
+_RECIPE = re.compile(r"^(?:\t|[^#\n=]*::?[^=\n]*;)[ \t@+-]*(.*)$", re.MULTILINE)
+_MAKE_SHELL = re.compile(r"\$[({]shell\s+([^)}]*)[)}]|!=\s*(.*)")
+_CMAKE = {"rm": "rm", "remove": "rm", "copy": "cp", "rename": "mv", "copy_directory": "cp", "touch": "touch"}
+_LIFECYCLE = re.compile(
+    r"scripts\.(?:pre|post)?(?:install|prepare|publish|pack|uninstall|prepublishOnly)$|script-shell"
+)
+_TCL = re.compile(r"(?:^|[;\[{\n]|\s)(?:spawn|exec|system)\s+(?:-noecho\s+|--\s+)?([^;\]\n}]+)")
+_GDB = re.compile(r"(?:shell|!|pipe)\s*(.*)|(?:call|print|p)\b.*\bsystem\s*\(\s*\\?\"?([^\")]*)", re.DOTALL)
+
+
+def _option(flags: str, allowed: frozenset[str], *, taking: str = "") -> Callable[[Simple], Iterator[Inner]]:
+    """Programs with options whose value is a command that should be one of a few."""
+    named = frozenset(flags.split())
+
+    def found(one: Simple) -> Iterator[Inner]:
+        given = options.split(one.words[1:], named | frozenset(taking.split()))
+        for name, value in given.values:
+            if name in named:
+                yield from started.inner(value, allowed, one.source, (*one.through, one.program))
+
+    return found
+
+
+def _tar(one: Simple) -> Iterator[Inner]:
+    through = (*one.through, one.program)
+    for text in one.texts[1:]:
+        action = _TARS_RUN.match(text)
+        if action:
+            yield from started.inner(action[1], frozenset(), one.source, through)
+    following = [word.text for word in one.words]
+    if "--checkpoint-action" in following and any(text.startswith("exec=") for text in following):
+        yield Opaque(started.RULE, one.source, one.through)
+    for name, value in options.split(one.words[1:], _TAR).values:
+        if name in _TAR and not (name == "-F" and not value):
+            allowed = started.PACKERS if name in ("-I", "--use-compress-program") else frozenset[str]()
+            yield from started.inner(value, allowed, one.source, through)
+
+
+def _ssh(one: Simple) -> Iterator[Inner]:
+    through = (*one.through, one.program)
+    given = options.split(one.words[1:], _SSH, stop=True)
+    for name, value in given.values:
+        found = _SSH_RUNS.match(value) if name == "-o" else None
+        if found:
+            allowed = started.PROXIES if found[1].lower() == "proxycommand" else frozenset[str]()
+            yield from started.inner(found[2], allowed, one.source, through)
+        elif name == "-S" and one.program in ("scp", "sftp"):
+            yield from started.inner(value, started.REMOTES, one.source, through)
+
+
+def _make(one: Simple) -> Iterator[Inner]:
+    through = (*one.through, one.program)
+    given = options.split(one.words[1:], _MAKE)
+    for name, value in given.values:
+        if name == "--eval":
+            yield from _makefile(value, through)
+            yield Opaque(started.RULE, one.source, one.through)
+        elif name in ("-f", "--file", "--makefile") and value in _STDIN and one.feed is not None:
+            if one.feed.text is None:
+                yield Opaque("shell.piped", one.source, one.through)
+            else:
+                yield from _makefile(one.feed.text, through)
+        elif name in ("-f", "--file", "--makefile"):
+            yield from _written_makefile(one, value, through)
+    for word in given.rest:
+        name, equals, value = word.text.partition("=")
+        if equals and name.rstrip(":?+") == "SHELL":
+            yield from started.inner(value, started.SHELL_NAMES, one.source, through)
+        elif equals:
+            yield from (Script(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(value))
+
+
+def _written_makefile(one: Simple, name: str, through: tuple[str, ...]) -> Iterator[Inner]:
+    written = one.files.get(one.path(name))
+    if written is not None and written.text is not None:
+        yield from _makefile(written.text, through)
+
+
+def _makefile(text: str, through: tuple[str, ...]) -> Iterator[Inner]:
+    """The shell lines of a makefile."""
+    yield from (Script(found[1].replace("$$", "$"), through, guess=True) for found in _RECIPE.finditer(text))
+    yield from (Script(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(text))
+
+
+def _cmake(one: Simple) -> Iterator[Inner]:
+    """`cmake -E` does what `rm`, `cp` and `env` do."""
+    texts = one.texts
+    if "-E" not in texts[:-1]:
+        return
+    at = texts.index("-E") + 1
+    sub, rest = texts[at], one.words[at + 1 :]
+    if sub == "remove_directory":
+        yield one.inside((Word("rm"), Word("-rf"), *rest))
+    elif sub in _CMAKE:
+        yield one.inside((Word(_CMAKE[sub]), *rest))
+    elif sub in ("env", "time"):
+        yield one.inside((Word("env"), *rest))
+    elif sub == "chdir" and len(rest) > 1:
+        yield one.inside(rest[1:])
+
+
+def _npm(one: Simple) -> Iterator[Inner]:
+    through = (*one.through, one.program)
+    yield from _option_scripts(one, frozenset(("-c", "--call")))
+    texts = one.texts[1:]
+    if (
+        texts[:2] == ["pkg", "set"]
+        or texts[:1] == ["set-script"]
+        or texts[:2] in (["config", "set"], ["set", "script-shell"])
+    ):
+        for text in texts[1:]:
+            name, equals, value = text.partition("=")
+            if equals and name.startswith("scripts."):
+                yield Script(value, through, guess=True)
+            if _LIFECYCLE.match(name):
+                yield Opaque(started.RULE, one.source, one.through)
+        if texts[0] == "set-script" and len(texts) > 2:  # noqa: PLR2004 - a name and a command
+            yield Script(texts[2], through, guess=True)
+    for name, value in options.split(one.words[1:], frozenset(("--script-shell",))).values:
+        if name == "--script-shell":
+            yield from started.inner(value, started.SHELL_NAMES, one.source, through)
+
+
+def _option_scripts(one: Simple, flags: frozenset[str]) -> Iterator[Inner]:
+    for name, value in options.split(one.words[1:], flags).values:
+        if name in flags and value:
+            yield Script(value, (*one.through, one.program), one.env)
+
+
+def _tcl(one: Simple) -> Iterator[Inner]:
+    """`expect -c` and what `tclsh` reads."""
+    given = options.split(one.words[1:], frozenset(("-c",)))
+    codes = [value for name, value in given.values if name == "-c"]
+    codes += [one.feed.text] if one.feed and one.feed.text else []
+    for code in codes:
+        for found in _TCL.finditer(code):
+            yield Script(found[1].strip("{}"), (*one.through, one.program), guess=True)
+
+
+def _gdb(one: Simple) -> Iterator[Inner]:
+    for name, value in options.split(one.words[1:], frozenset(("-ex", "--eval-command", "-iex", "-o"))).values:
+        found = _GDB.match(value) if name in ("-ex", "--eval-command", "-iex", "-o") else None
+        if found:
+            yield from started.inner(found[1] or found[2] or "", frozenset(), one.source, (*one.through, one.program))
+
+
+def _sed(one: Simple) -> Iterator[Inner]:
+    """The `e` command, the flag `e` of `s`, and what `w` writes to."""
+    through = (*one.through, one.program)
+    given = options.split(one.words[1:], frozenset(("-e", "--expression", "-f", "--file", "-l")))
+    codes = [value for name, value in given.values if name in ("-e", "--expression")]
+    codes = codes or [word.text for word in given.rest[:1]]
+    for code in codes:
+        for effect in sedcode.effects(code):
+            if effect.kind == "writes":
+                if places.of(Word(effect.text), one.folder) in ("machine", "profile", "private", "device"):
+                    yield Opaque("shell.writes-by-code", one.source, one.through)
+            elif effect.text:
+                yield Script(effect.text, through, guess=True)
+                yield Opaque(started.RULE, one.source, one.through)
+            else:
+                yield Opaque(started.RULE, one.source, one.through)
+
+
+def _sqlite(one: Simple) -> Iterator[Inner]:
+    texts = [*one.texts[1:], *((one.feed.text or "").splitlines() if one.feed else ())]
+    for text in texts:
+        found = re.match(r"\s*\.(?:shell|system)\s+(.*)|\s*\.(?:once|output)\s+\|(.*)|\s*\.(load)\s", text, re.DOTALL)
+        if found:
+            yield from started.inner(
+                found[1] or found[2] or "load", frozenset(), one.source, (*one.through, one.program)
+            )
+
+
+def _database(one: Simple) -> Iterator[Inner]:
+    """`\\!` and `\\o |` of database clients."""
+    texts = [*one.texts[1:], *((one.feed.text or "").splitlines() if one.feed else ())]
+    for text in texts:
+        found = re.match(
+            r"\s*(?:\\!|\\system|system\s)\s*(.*)|.*\\(?:o|g|copy\b.*program)\s*\|?\s*'?(.*)", text, re.DOTALL
+        )
+        if found and (found[1] or "|" in text or "program" in text.lower()):
+            yield from started.inner(found[1] or found[2], started.PAGERS, one.source, (*one.through, one.program))
+
+
+def _ed(one: Simple) -> Iterator[Inner]:
+    """`!command` as a line of `ed` or `ex`."""
+    for line in (one.feed.text or "").splitlines() if one.feed else ():
+        found = re.match(r"[\d,$.%]*\s*[rwe]?\s*!(.*)", line)
+        if found:
+            yield Script(found[1], (*one.through, one.program), guess=True)
+
+
+def _pager(one: Simple) -> Iterator[Inner]:
+    for text in one.texts[1:]:
+        found = re.match(r"\+\+?!(.*)", text, re.DOTALL)
+        if found:
+            yield from started.inner(found[1], frozenset(), one.source, (*one.through, one.program))
+
+
+def _vim(one: Simple) -> Iterator[Inner]:
+    """`:!command` and `%!command`."""
+    given = options.split(one.words[1:], frozenset(("-c", "--cmd")))
+    commands = [value for name, value in given.values if name in ("-c", "--cmd")]
+    for text in (*commands, *(word.text[1:] for word in given.rest if word.text.startswith("+"))):
+        found = re.match(r":?\s*(?:silent\s*)?[%\d,$.]*(?:r|w|read|write)?\s*!(.*)", text, re.DOTALL)
+        if found:
+            yield Script(found[1], (*one.through, one.program), guess=True)
+
+
+def _cargo(one: Simple) -> Iterator[Inner]:
+    """`--config` with a setting that holds a program."""
+    for name, value in options.split(one.words[1:], frozenset(("--config",))).values:
+        found = re.match(
+            r"(?:.*\.)?(?:runner|rustc-wrapper|rustc|linker|rustdoc|credential-provider)\s*=\s*(.*)", value, re.DOTALL
+        )
+        if name == "--config" and found:
+            command = re.sub(r"[\[\]\"',]+", " ", found[1])
+            yield from started.inner(command, _CARGO, one.source, (*one.through, "cargo"))
+
+
+_CARGO = frozenset(
+    "sccache clang gcc cc lld mold qemu-x86_64 qemu-aarch64 wasmtime wasm-bindgen-test-runner rust-lld".split()
+)
+
+
+def _service(one: Simple) -> Iterator[Inner]:
+    given = options.split(one.words[1:], frozenset("--exec -x --startas -a --user -u --chuid -c --pidfile -p".split()))
+    program = next((value for name, value in given.values if name in ("--exec", "-x", "--startas", "-a")), "")
+    if program:
+        yield one.inside((Word(program), *given.rest))
+
+
+def _capsh(one: Simple) -> Iterator[Inner]:
+    texts = one.texts
+    if "--" in texts:
+        yield one.inside((Word("bash"), *one.words[texts.index("--") + 1 :]))
+
+
+def _coproc(one: Simple) -> Iterator[Inner]:
+    words = tuple(word for word in one.words[1:] if word.text not in ("{", "}", "("))
+    if words:
+        yield one.inside(words)
+    if len(words) > 1 and re.fullmatch(r"[A-Z_]\w*", words[0].text):
+        yield one.inside(words[1:])
+
+
+def _loader(one: Simple) -> Iterator[Inner]:
+    """`ld-linux.so` runs the program it is given."""
+    taking = frozenset("--preload --library-path --argv0 --audit --inhibit-rpath --glibc-hwcaps-prepend".split())
+    words = options.split(one.words[1:], taking, stop=True).rest
+    if words:
+        yield one.inside(words)
+
+
+def loader(program: str) -> Callable[[Simple], Iterator[Inner]] | None:
+    return (
+        _loader
+        if re.fullmatch(r"ld(?:-linux|-musl|-uclibc)?(?:-[\w.-]+)?\.so(?:\.\d+)*|ld-\d[\d.]*\.so", program)
+        else None
+    )
+
+
+LAUNCHERS: dict[str, Callable[[Simple], Iterator[Inner]]] = {
+    **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
+    **dict.fromkeys(("ssh", "scp", "sftp", "autossh", "ssh-copy-id"), _ssh),
+    **dict.fromkeys(("make", "gmake", "bmake"), _make),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), _npm),
+    **dict.fromkeys(("expect", "tclsh", "wish"), _tcl),
+    **dict.fromkeys(("gdb", "lldb"), _gdb),
+    **dict.fromkeys(("sed", "gsed"), _sed),
+    **dict.fromkeys(("sqlite3", "sqlite"), _sqlite),
+    **dict.fromkeys(("psql", "mysql", "mariadb"), _database),
+    "capsh": _capsh,
+    "cmake": _cmake,
+    "coproc": _coproc,
+    "start-stop-daemon": _service,
+    "rsync": _option("-e --rsh --rsync-path", started.REMOTES | {"rsync", "sudo"}, taking="-f --filter --exclude"),
+    "zip": _option("-TT --unzip-command", frozenset(("unzip",)), taking="-x -i -b -t"),
+    "man": _option("-P --pager -H --html", started.PAGERS | started.BROWSERS, taking="-M -L -m -S -l"),
+    "sort": _option("--compress-program", started.PACKERS, taking="-k -t -S -T -o"),
+    "split": _option("--filter", started.PACKERS, taking="-l -b -n -a"),
+    "rdesktop": _option("-r", frozenset(("disk", "clipboard"))),
+    "wget": _option("--use-askpass", started.ASKERS, taking="-O -o -P -U"),
+    "rg": _option("--pre --hostname-bin", started.PACKERS | started.PAGERS | {"pdftotext"}, taking="-e -g -t -A -B -C"),
+    **dict.fromkeys(("ed", "ex", "red"), _ed),
+    **dict.fromkeys(("less", "more", "most"), _pager),
+    **dict.fromkeys(("vim", "vi", "nvim", "view", "gvim"), _vim),
+    "cargo": _cargo,
+    "tcpdump": _option("-z", started.PACKERS, taking="-i -w -r -G -C -W -c -s -Z"),
+    "borg": _option("--rsh", started.REMOTES),
+    "svn": _option("--diff-cmd --diff3-cmd --editor-cmd", started.DIFFERS | started.EDITORS),
+    "hg": _option("--ssh", started.REMOTES),
+}
