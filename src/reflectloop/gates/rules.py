@@ -14,6 +14,7 @@ from reflectloop.terms import Decision
 from reflectloop.verify.result import Change
 
 _SHOWN = 5
+AUTORUN = "autorun."  # how the ids begin of rules about files that run without anybody starting them by name
 
 
 class Breach(NamedTuple):
@@ -80,13 +81,23 @@ def permissions(output: Output) -> list[Reason]:
     return [Reason(Decision.REDO, "role.wrote", text, "let an executor make the change")]
 
 
-def security(output: Output, judges: Judges) -> list[Reason]:
-    found = [
+def of_changes(changes: Sequence[Change], judges: Judges, lifted: Sequence[str] = ()) -> list[Reason]:
+    """Return what the rules for patches say about files that were added or changed, and about their new lines.
+
+    A file that runs by itself may stand where a person has named it in the plan.
+    """
+    return [
         _breach(breach, f"{change.path}:{line.number}" if line.number else change.path)
-        for change in output.changes
+        for change in changes
+        if change.after is not None
         for line in (lines.Line(0, ""), *lines.added(change))
         if (breach := judges.line(change.path, line.number, line.text))
+        and not (breach.rule.startswith(AUTORUN) and named(change.path, lifted))
     ]
+
+
+def security(output: Output, judges: Judges) -> list[Reason]:
+    found = of_changes(output.changes, judges, output.lifted)
     for run in output.said.contract.tests_run or ():
         breach = judges.command(run.command)
         if breach:

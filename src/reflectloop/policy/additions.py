@@ -50,10 +50,11 @@ def judge_added(path: str, line_no: int, text: str) -> Verdict | None:
 
 
 def fits(rule: Rule, path: str, text: str) -> bool:
+    """Say whether a rule speaks about a line, or about a path where it has no pattern for lines."""
     if rule.files and not compiled(rule.files).search(path):
         return False
     if not rule.line:
-        return True
+        return not (rule.unless and compiled(rule.unless).search(path))
     line = text[:_LONGEST]
     return compiled(rule.line).search(line) is not None and not (
         rule.unless and compiled(rule.unless).search(line) is not None

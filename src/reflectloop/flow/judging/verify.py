@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -22,8 +22,9 @@ from reflectloop.errors import (
 from reflectloop.flow import tasks
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import Folders, folders_at
+from reflectloop.flow.judging import judges
 from reflectloop.flow.running import exchange
-from reflectloop.gates import decisions
+from reflectloop.gates import decisions, rules
 from reflectloop.gates.decisions import Gate
 from reflectloop.state import latch, lock
 from reflectloop.terms import Isolation, Track
@@ -257,8 +258,14 @@ class Line:
             protect=self.config.verify.protect,
             required=frozenset(self.request.only) | {one.name for one in self.config.verify.checks},
             has_setup=bool(self.config.verify.setup),
-            doubts=self.doubts,
+            doubts=(*self.doubts, *self._runs_by_itself(sides)),
         )
+
+    def _runs_by_itself(self, sides: Sides) -> Iterator[str]:
+        """Yield what a person must decide: files of the change that run without anybody starting them by name."""
+        said = rules.of_changes(self.trees.changes(sides.base, sides.head), judges.of(self.config, self.folders.root))
+        prefix = f"security.{rules.AUTORUN}"
+        yield from dict.fromkeys(str(reason) for reason in said if reason.rule.startswith(prefix))
 
     def _checks(self, base: str) -> list[Detected]:
         found = known_checks(self.config, seen_by_detector(self.trees, base), self.project.root, self.request.caller)

@@ -1,0 +1,294 @@
+"""A change to a file that runs by itself waits for a person: in `run`, `verify`, `gate` and tasks of requests."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from gating import WHOLE
+from reflectloop.flow.requesting import requests
+from reflectloop.flow.running.line import Request
+from reflectloop.flow.running.run import run
+from reflectloop.policy import judge_added
+from support import Answer, Repo
+
+_IDS = itertools.count()
+SETTINGS = '[[verify.checks]]\nname = "suite"\nkind = "custom"\nrun = ["sh", "check.sh"]\n'
+RUN_BY_THEMSELVES = [
+    ".husky/pre-commit",
+    ".husky/_/husky.sh",
+    ".githooks/pre-push",
+    ".git-hooks/commit-msg",
+    "lefthook.yml",
+    ".lefthook.yaml",
+    "lefthook.toml",
+    ".pre-commit-config.yaml",
+    ".pre-commit-hooks.yaml",
+    ".overcommit.yml",
+    ".huskyrc.json",
+    ".lintstagedrc",
+    "lint-staged.config.mjs",
+    ".simple-git-hooks.cjs",
+    ".commitlintrc.js",
+    ".gitconfig",
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/hooks/x.py",
+    ".claude/commands/x.md",
+    ".cursor/mcp.json",
+    ".cursor/hooks.json",
+    ".cursor/environment.json",
+    ".codex/config.toml",
+    ".gemini/settings.json",
+    ".mcp.json",
+    "mcp.json",
+    ".windsurf/mcp.json",
+    ".roo/mcp.json",
+    ".kiro/settings/mcp.json",
+    ".continue/config.yaml",
+    ".amazonq/mcp.json",
+    "opencode.json",
+    ".opencode/plugin/x.ts",
+    ".aider.conf.yml",
+    ".cursorrules",
+    ".qwen/settings.json",
+    ".github/hooks/x.json",
+    ".vscode/tasks.json",
+    ".vscode/launch.json",
+    ".vscode/mcp.json",
+    "x.code-workspace",
+    ".idea/runConfigurations/x.xml",
+    ".idea/workspace.xml",
+    ".idea/watcherTasks.xml",
+    ".run/x.run.xml",
+    ".zed/settings.json",
+    ".zed/tasks.json",
+    ".fleet/run.json",
+    ".exrc",
+    ".vimrc",
+    ".nvim.lua",
+    ".dir-locals.el",
+    ".devcontainer/devcontainer.json",
+    ".devcontainer/Dockerfile",
+    ".devcontainer.json",
+    ".gitpod.yml",
+    "devbox.json",
+    "devenv.nix",
+    ".idx/dev.nix",
+    ".replit",
+    ".codesandbox/tasks.json",
+    ".envrc",
+    "mise.toml",
+    ".mise.toml",
+    ".mise/tasks/x",
+    ".config/mise.toml",
+    ".autoenv",
+    ".bashrc",
+    ".zshenv",
+    ".profile",
+    ".gdbinit",
+    ".lldbinit",
+    ".pdbrc",
+    ".irbrc",
+    ".pryrc",
+    ".Rprofile",
+    ".ghci",
+    ".psqlrc",
+    ".tmux.conf",
+    ".ssh/config",
+    ".config/fish/config.fish",
+    ".config/autostart/x.desktop",
+    "x.pth",
+    "sitecustomize.py",
+    "src/usercustomize.py",
+    "jupyter_server_config.py",
+    ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".yarn/plugins/x.cjs",
+    ".yarn/releases/yarn.cjs",
+    ".pnpmfile.cjs",
+    "bunfig.toml",
+    ".cargo/config.toml",
+    ".cargo/config",
+    ".bundle/config",
+    ".gemrc",
+    ".mvn/extensions.xml",
+    ".mvn/jvm.config",
+    ".mvn/maven.config",
+    "gradle/wrapper/gradle-wrapper.jar",
+    "gradle/wrapper/gradle-wrapper.properties",
+    "init.gradle",
+    ".bazelrc",
+    "nuget.config",
+    "pip.conf",
+    ".condarc",
+    "ansible.cfg",
+    "binding.gyp",
+    ".github/workflows/ci.yml",
+    ".github/actions/x/action.yml",
+    ".gitlab-ci.yml",
+    ".circleci/config.yml",
+    "Jenkinsfile",
+    ".travis.yml",
+    "azure-pipelines.yml",
+    "bitbucket-pipelines.yml",
+    ".drone.yml",
+    ".cirrus.yml",
+    ".buildkite/pipeline.yml",
+    ".woodpecker.yml",
+    "appveyor.yml",
+    "cloudbuild.yaml",
+    "buildspec.yml",
+    "netlify.toml",
+    "vercel.json",
+    ".readthedocs.yaml",
+    ".forgejo/workflows/x.yml",
+]
+LINES = [
+    (".gitmodules", "\turl = ext::sh -c id"),
+    (".gitmodules", "\tupdate = !id"),
+    (".gitattributes", "*.c filter=x"),
+    ("package.json", '    "postinstall": "node x.js",'),
+    ("package.json", '    "prepare": "husky",'),
+    ("composer.json", '    "post-install-cmd": ["x"]'),
+    (".vscode/settings.json", '  "git.path": "./x",'),
+    ("build.rs", '    Command::new("sh").status();'),
+    ("setup.py", "subprocess.run(['x'])"),
+    ("pyproject.toml", 'backend-path = ["."]'),
+    ("gradle.properties", "org.gradle.jvmargs=-javaagent:x.jar"),
+    (".user.ini", "auto_prepend_file=x.php"),
+]
+ORDINARY = [
+    ("src/app.py", ""),
+    ("AGENTS.md", ""),
+    ("README.md", ""),
+    ("package.json", '    "test": "jest",'),
+    ("package.json", '    "husky": "^9.1.0",'),
+    ("package.json", '  "version": "1.2.3",'),
+    ("pyproject.toml", 'build-backend = "hatchling.build"'),
+    (".gitattributes", "*.png filter=lfs diff=lfs merge=lfs -text"),
+    (".gitattributes", "*.sh text eol=lf"),
+    (".vscode/settings.json", '  "editor.tabSize": 2,'),
+    (".vscode/extensions.json", ""),
+    ("src/hooks/useState.ts", ""),
+    (".github/CODEOWNERS", ""),
+    (".github/dependabot.yml", ""),
+    (".gitignore", ""),
+    (".editorconfig", ""),
+    ("Makefile", ""),
+    ("Dockerfile", ""),
+    ("Cargo.toml", ""),
+    ("setup.py", "    version='1.0',"),
+    ("tests/fixtures/.npmrc", ""),
+]
+
+
+@pytest.mark.parametrize("path", RUN_BY_THEMSELVES)
+def test_a_path_that_runs_by_itself_is_for_a_person_to_decide(path: str) -> None:
+    for place in (path, f"packages/app/{path}"):
+        found = judge_added(place, 0, "")
+        assert found
+        assert (found.verdict, bool(found.reason)) == ("confirm", True), place
+
+
+@pytest.mark.parametrize(("path", "line"), LINES)
+def test_a_line_that_makes_something_run_by_itself_is_for_a_person_to_decide(path: str, line: str) -> None:
+    found = judge_added(path, 1, line)
+    assert found
+    assert found.verdict == "confirm"
+
+
+@pytest.mark.parametrize(("path", "line"), ORDINARY)
+def test_ordinary_files_beside_them_are_nobodys_question(path: str, line: str) -> None:
+    assert judge_added(path, int(bool(line)), line) is None
+
+
+# Through the program ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop(repo: Repo) -> Repo:
+    repo.write("price", "10\n")
+    repo.write("check.sh", 'test "$(cat price)" -ge 10\n')
+    repo.write("reflectloop.toml", SETTINGS)
+    repo.write(".envrc", "export A=1\n")
+    repo.commit("a shop")
+    return repo
+
+
+def verified(shop: Repo) -> tuple[int, str]:
+    done = shop.run("verify", "--json")
+    data = done.json["data"] or {}
+    return done.code, "\n".join(f"{one['decision']} {one['text']}" for one in data.get("reasons", ()))
+
+
+def planned(shop: Repo, command: str, **plan: Any) -> Answer:
+    steps = [{"id": "work", "commands": [command]}]
+    path = shop.plan(json.dumps({"plan": {"title": "Test", "steps": steps, **plan}}))
+    return shop.run("run", path, "--new")
+
+
+def test_verify_asks_about_a_hook_and_not_about_a_price(shop: Repo) -> None:
+    shop.write("price", "12\n")
+    assert verified(shop) == (0, "")
+    shop.write(".husky/pre-commit", "make check\n")
+    code, reasons = verified(shop)
+    assert code == 33
+    assert {line.split()[0] for line in reasons.splitlines()} == {"ASK"}
+    assert "autorun.git-hooks" in reasons
+
+
+def test_verify_does_not_ask_about_a_file_that_is_gone(shop: Repo) -> None:
+    shop.write("price", "12\n")
+    (shop.path / ".envrc").unlink()
+    assert verified(shop) == (0, "")
+
+
+def test_a_run_that_leaves_one_waits_for_a_person(shop: Repo) -> None:
+    done = planned(shop, "mkdir -p .devcontainer && echo '{}' > .devcontainer/devcontainer.json")
+    assert done.code == 33
+    assert "GATE_REJECTED: ASK: .devcontainer/devcontainer.json:" in done.stderr
+    assert "autorun.container" in done.stderr
+
+
+def test_a_plan_that_names_the_file_has_the_persons_word(shop: Repo) -> None:
+    command = "echo 'export B=1' >> .envrc"
+    assert "autorun.shell" in planned(shop, command).stderr
+    done = planned(shop, command, may_change_protected=[".envrc"])
+    assert "autorun" not in done.stderr, done.stderr
+
+
+def test_the_gates_ask_about_one(shop: Repo) -> None:
+    shop.write("price", "12\n")
+    shop.write(".mcp.json", "{}\n")
+    path = shop.path.parent / "contract.yaml"
+    path.write_text(
+        yaml.safe_dump({**WHOLE, "track": "direct", "files_changed": ["price", ".mcp.json"], "may_change": ["**"]})
+    )
+    done = shop.run("gate", "--json", "--contract", path)
+    [ruling] = done.json["data"]["gates"]
+    assert (done.json["data"]["decision"], [reason["rule"] for reason in ruling["reasons"]]) == (
+        "ASK",
+        ["security.autorun.agents"],
+    )
+
+
+def test_a_task_of_requests_asks_about_one(shop: Repo) -> None:
+    ops = [
+        {"op": "triflow_plan_init", "taskName": "Prices", "steps": [{"title": "Raise"}]},
+        {"op": "triflow_state_preflight"},
+        {"op": "write_file", "path": ".githooks/pre-push", "content": "x\n"},
+        {"op": "run", "cmd": ["test", "-s", "price"]},
+        {"op": "triflow_state_finalize"},
+    ]
+    said = {"proto": "triflow.fileops.v1", "id": f"A-{next(_IDS)}", "purpose": "execute_step", "ops": ops}
+    answer = requests.answer(requests.Place(shop.path), json.dumps(said).encode()).as_json()
+    assert answer["status"] == "ok", answer
+    outcome = run(Request(shop.path, resume=True))
+    assert outcome.error
+    assert "ASK: .githooks/pre-push" in str(outcome.error)
