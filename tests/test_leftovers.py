@@ -146,3 +146,24 @@ def test_an_untracked_folder_of_dependencies_that_leads_out_is_refused(repo: Rep
     done = machine.verify(repo)
     assert done.envelope["error_code"] == "INVALID_INPUT"
     assert "leads out of the project" in done.envelope["message"]
+
+
+def test_what_one_changes_set_up_left_serves_no_other_change(repo: Repo, machine: Machine) -> None:
+    """The set-up installs what the change under judgement says: a later change with the same lock file gets its own."""
+    repo.write("requirements.txt", "one==1\n")
+    repo.write("install.sh", "echo honest\n")
+    set_up(repo, machine, "mkdir -p deps; sh install.sh > deps/by", 'grep -q honest "$PWD/deps/by"')
+    repo.commit("honest")
+    repo.write("requirements.txt", "one==2\n")
+    repo.write("install.sh", "echo poisoned\n")
+    assert machine.verify(repo).code != 0
+    repo.write("install.sh", "echo honest\n")
+    assert machine.verify(repo).envelope["error_code"] != "VERIFICATION_FAILED"
+
+
+def test_a_change_of_the_installer_alone_gets_what_base_installed(repo: Repo, machine: Machine) -> None:
+    repo.write("install.sh", "echo honest\n")
+    set_up(repo, machine, "mkdir -p deps; sh install.sh > deps/by", 'grep -q honest "$PWD/deps/by"')
+    repo.commit("honest")
+    repo.write("install.sh", "echo poisoned\n")
+    assert machine.verify(repo).code == 0

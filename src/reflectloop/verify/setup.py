@@ -28,24 +28,34 @@ _MANIFESTS = frozenset(
 )
 _LISTING, _FILES = "made.json", "files"  # what was made, and the folder it is kept in
 _SHOWN = 300  # letters of what was refused
-_FORM = 2  # of what is kept; another form has another key
+_FORM = 3  # of what is kept; another form has another key
 
 
-def key(ground: Ground, tree: str) -> str:
-    """The same for two trees whose dependencies are the same."""
+def key(ground: Ground, tree: str, author: str = "") -> str:
+    """Return the name of what is kept for a tree: the same where dependencies and `author` are the same."""
     listing = ground.trees.listing(tree)
-    said = [path for path in listing if protected.dependencies(path) or PurePosixPath(path).name in _MANIFESTS]
-    blobs = [(path, listing[path].blob) for path in sorted(said)]
-    whole = [_FORM, ground.settings.verify.setup, blobs, ground.caller.get("PATH"), os.fspath(ground.project.root)]
-    return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+    manifests = [path for path in listing if protected.dependencies(path) or PurePosixPath(path).name in _MANIFESTS]
+    blobs = [(path, listing[path].blob) for path in sorted(manifests)]
+    setup, path = ground.settings.verify.setup, ground.caller.get("PATH")
+    parts = [_FORM, setup, blobs, path, os.fspath(ground.project.root), author]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def made(ground: Ground, tree: str, memory: Path, logs: Path, told: Told) -> Mapping[Path, Path]:
-    """What the project's set-up makes of a tree: where it is to lie, and where it is kept."""
+def made(ground: Ground, tree: str, base: str, memory: Path, logs: Path, told: Told) -> Mapping[Path, Path]:
+    """Return what the set-up makes for a tree: where it is to lie, and where it is kept.
+
+    A change that leaves the dependencies alone gets what base's own files installed. One that changes them is
+    installed by its own files, and what those left serves that very tree and no other change.
+    """
     commands = ground.settings.verify.setup
     if not commands:
         return {}
-    kept = memory / key(ground, tree)
+    name = key(ground, base)
+    if key(ground, tree) == name:
+        tree = base
+    else:
+        name = key(ground, tree, author=tree)
+    kept = memory / name
     if not (kept / _LISTING).exists():
         if kept.exists():
             files.remove_tree(kept)

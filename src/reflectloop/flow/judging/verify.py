@@ -360,7 +360,7 @@ def judge(stage: Stage, case: Case, chain: Chain, commit: str, plan_hash: str | 
     runs = Runs(ground, stage.cache / "verify", stage.logs, _surroundings(stage, case, beside), case.base, stage.told)
     sealed = Sealed(case, runs, chain, plan_hash)
     if stage.settings.verify.setup:
-        runs.carried = _SetUp(ground, stage)
+        runs.carried = _SetUp(ground, stage, case.base)
     elif not stage.wall.mounted:
         editable.refuse(stage.project.root, stage.caller, [Path(name) for name in stage.settings.workspace.carry])
     return sealed.judge()
@@ -369,14 +369,14 @@ def judge(stage: Stage, case: Case, chain: Chain, commit: str, plan_hash: str | 
 class _SetUp(dict[str, Mapping[Path, Path]]):
     """Sets a tree's dependencies up when they are first needed."""
 
-    def __init__(self, ground: Ground, stage: Stage) -> None:
+    def __init__(self, ground: Ground, stage: Stage, base: str) -> None:
         super().__init__()
-        self._ground, self._stage = ground, stage
+        self._ground, self._stage, self._base = ground, stage, base
 
     def get(self, tree: str, default: Any = None) -> Any:  # noqa: ANN401, ARG002
         if tree not in self:
             stage = self._stage
-            self[tree] = setup.made(self._ground, tree, stage.cache / "setup", stage.logs, stage.told)
+            self[tree] = setup.made(self._ground, tree, self._base, stage.cache / "setup", stage.logs, stage.told)
         return self[tree]
 
 
