@@ -198,8 +198,9 @@ def test_where_the_kernel_has_no_scopes_the_hosts_network_comes_without_local_so
 ) -> None:
     """As on a kernel before 6.12, whose word on it is taken away here."""
     monkeypatch.setattr(bubblewrap, "scopes", lambda: False)
-    space = Workspace(tmp_path.name, tmp_path, tmp_path, Store(tmp_path, "sha1"), "", "", 0, root=tmp_path / "project")
-    for path in (space.repo, space.home, space.tmp, space.root):
+    folder = tmp_path / "space"
+    space = Workspace("space", folder, folder, Store(folder, "sha1"), "", "", 0, root=tmp_path / "project")
+    for path in (folder, space.repo, space.home, space.tmp, space.root):
         path.mkdir()
     box = Box(space, dict(os.environ), walls.possible()[0])
     script = "import socket; socket.socket(socket.AF_UNIX)"

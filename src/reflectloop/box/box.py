@@ -89,6 +89,8 @@ class Box:
     home: Path | None = None  # instead of the workspace's own
     let_in: Callable[[Door], None] = Door.open  # what happens at the door once everything else is ready
     _count: int = field(default=0, init=False)
+    _shown: View | None = field(default=None, init=False)  # what `_words` say
+    _words: list[str] = field(default_factory=list, init=False)
 
     @classmethod
     def by(
@@ -252,6 +254,16 @@ class Box:
     def _behind_bubblewrap(
         self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
     ) -> process.Ended:
+        try:
+            return self._wrap_and_watch(argv, order, env, recorder, tunnel)
+        except SandboxCreateFailed:
+            if tunnel or self.view is None or self.view.there() == self._shown:  # a tunnel serves one start
+                raise
+        return self._wrap_and_watch(argv, order, env, recorder, None)  # something went from under its mask meanwhile
+
+    def _wrap_and_watch(
+        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
+    ) -> process.Ended:
         gate = Gate(order.stdin)
         try:
             wrapped = self._wrapped(
@@ -345,16 +357,15 @@ class Box:
     def _mounts(self) -> list[str]:
         if self.view:
             self._refuse_links()
+            shared = self.limiter.limits.memory_bytes if self.limiter and bubblewrap.sizes() else None
+            shown = self.view.there()
+            if shown != self._shown:
+                self._shown, self._words = shown, list(shown.words(shared))
             return self._words
         seen = [word for pair in self.workspace.read_only for word in ("--ro-bind", *map(os.fspath, pair))]
         repo = os.fspath(self.workspace.repo)
         shut = (["--bind", repo, repo], ["--remount-ro", repo]) if self.read_only else ([], [])
         return [*bubblewrap.WHOLE_MACHINE, *shut[0], *seen, *shut[1]]
-
-    @cached_property
-    def _words(self) -> list[str]:
-        shared = self.limiter.limits.memory_bytes if self.limiter and bubblewrap.sizes() else None
-        return list(self.view.words(shared)) if self.view else []
 
     @cached_property
     def _points(self) -> list[Path]:

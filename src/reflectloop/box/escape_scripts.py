@@ -73,18 +73,18 @@ import time
 size = 7 << 20
 for number in range(64):
     with open(f'/dev/shm/part{number}', 'wb') as file: file.write(bytes(size))
-time.sleep(1); print('hoarded', flush=True)
+time.sleep(3); print('hoarded', flush=True)
 """
 MEMORY_FILES = """
 import os, time
 parts = [os.memfd_create('part') for _ in range(64)]
 for part in parts: os.write(part, bytes(7 << 20))
-time.sleep(1); print('hoarded', flush=True)
+time.sleep(3); print('hoarded', flush=True)
 """
 FILL_DISK = """
 import time
 for number in range(40):
     with open(f'part{number}', 'wb') as file: file.write(bytes(7 << 20))
     time.sleep(0.05)
-time.sleep(1); print('filled', flush=True)
+time.sleep(3); print('filled', flush=True)
 """

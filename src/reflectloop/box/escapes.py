@@ -101,9 +101,11 @@ class Attempt(NamedTuple):
 
 
 def _works(trial: Trial) -> bool:
-    """The control: where nothing runs, nothing gets out, and that proves nothing."""
+    """The control, first and last: where nothing runs, nothing gets out, and that proves nothing."""
+    made = trial.box.workspace.repo / "made"
+    made.unlink(missing_ok=True)
     trial.run(scripts.WRITE, "made")
-    return (trial.box.workspace.repo / "made").exists()
+    return made.exists()
 
 
 def _writes(name: str) -> Callable[[Trial], bool]:
@@ -246,6 +248,8 @@ def _hoards_memory_files(trial: Trial) -> bool:
 
 def _fills_disk(trial: Trial) -> bool:
     done, said = trial.run(scripts.FILL_DISK)
+    for part in trial.box.workspace.repo.glob("part*"):
+        part.unlink()  # what is over the limit ends every later command too
     return done.limit is not None or b"filled" not in said
 
 
@@ -259,22 +263,22 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("(do its work: the control)", Isolation.NONE, _works),
     Attempt("leave a process behind", Isolation.WORKSPACE, _leaves_a_process),
     Attempt("write after the timeout", Isolation.WORKSPACE, _writes_late),
-    Attempt("begin though the engine is gone", Isolation.WORKSPACE, _begins_without_leave),
+    Attempt("begin without the engine", Isolation.WORKSPACE, _begins_without_leave),
     Attempt("write to the project", Isolation.FS, _writes("project/evil")),
     Attempt("write to HOME", Isolation.FS, _writes("home/evil")),
     Attempt("write to a sibling folder", Isolation.FS, _writes("project-evil/evil")),
     Attempt("write through a link", Isolation.FS, _through_a_link),
     Attempt("read a key in HOME", Isolation.FS, _reads("home/.ssh/id_canary")),
-    Attempt("read a token in ~/.local/share", Isolation.FS, _reads("home/.local/share/app/token")),
-    Attempt("read through a link that set-up left", Isolation.FS, _reads("project/left/id_canary")),
-    Attempt("read where an interpreter leads", Isolation.FS, _reads("home/.aws/credentials")),
+    Attempt("read a token in ~/.local", Isolation.FS, _reads("home/.local/share/app/token")),
+    Attempt("read by a link set-up left", Isolation.FS, _reads("project/left/id_canary")),
+    Attempt("read by an interpreter link", Isolation.FS, _reads("home/.aws/credentials")),
     Attempt("read another project", Isolation.FS, _reads("other/notes")),
     Attempt("see your real HOME", Isolation.FS, _sees_home),
     Attempt("read a process's environment", Isolation.FS, _reads_environment),
     Attempt("read the engine's memory", Isolation.FS, _reads_engine),
     Attempt("reach a socket of yours", Isolation.FS, _calls),
     Attempt("reach an abstract socket", Isolation.FS, _calls_abstract),
-    Attempt("send to a socket through a pair", Isolation.FS, _sends_by_pair),
+    Attempt("send through a socket pair", Isolation.FS, _sends_by_pair),
     Attempt("set another process's limits", Isolation.FS, _limits_others),
     Attempt("slow another process down", Isolation.FS, _slows_others),
     Attempt("write to your shared memory", Isolation.FS, _shares_memory),
@@ -287,9 +291,10 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("fill the disk", Isolation.FS, _fills_disk),
     # Only root's commands could read such files at all.
     *([Attempt("read what only root may", Isolation.FS, _reads_what_others_may_not)] if os.geteuid() == 0 else []),
-    Attempt("change the mode of your files", Isolation.FULL, _changes_modes),
+    Attempt("change a file's mode", Isolation.FULL, _changes_modes),
     Attempt("connect to this machine", Isolation.FULL, _connects),
     Attempt("kill another process", Isolation.FULL, _kills),
+    Attempt("(do its work to the end)", Isolation.NONE, _works),
 )
 _USE_UP = (_hoards, _forks, _fills, _fills_disk, _hoards_shared_memory, _hoards_memory_files)
 

@@ -18,7 +18,9 @@ from reflectloop.world import cgroup, process, usage
 Mechanism = Literal["cgroup", "rlimit", "watchdog"]
 _SHARE = 0.75  # of the machine's memory, and of the disk space that is free
 _SIGNALS = {128 + 24: "processor time", 128 + 25: "file size"}  # SIGXCPU, SIGXFSZ
-_EASE = 10  # looking at open files may take one part in so many of the engine's time
+_EASE = 20  # looking at files may take one part in so many of the engine's time
+_MEMORY_LOOK_S = 0.5  # and memory files are looked for at least so often
+_DISK_LOOK_S = 0.2  # between two counts of what was written
 
 
 class Limits(NamedTuple):
@@ -53,20 +55,24 @@ class _Disk:
     """Watches how much of a disk the commands of one workspace fill."""
 
     def __init__(self, folder: Path, limit_bytes: int | None) -> None:
-        self.limit_bytes = int(usage.free(folder) * _SHARE) if limit_bytes is None else limit_bytes
+        free = usage.free(folder)
+        self.limit_bytes = int(free * _SHARE) if limit_bytes is None else limit_bytes
+        # A share of what is free is only in danger when the rest is all there is; others free space and fill it too.
+        self._worry_below = free - self.limit_bytes if limit_bytes is None else None
         self._folder = folder
-        self._before = usage.filled(folder)
         self._since_ns = time.time_ns()
-        self._look_at = self.limit_bytes
+        self._look_again = 0.0
 
     def over(self, pids: Sequence[int]) -> bool:
-        """Whether too much was written. Others fill the disk too, so once it is fuller, what is ours is counted."""
-        grown = usage.filled(self._folder) - self._before
-        if grown <= self._look_at:
+        """Whether too much was written. Counting goes through all files, so it is done the less often the longer."""
+        if time.monotonic() < self._look_again or (
+            self._worry_below is not None and usage.free(self._folder) > self._worry_below
+        ):
             return False
+        busy = time.thread_time()
         written = usage.written(self._folder, self._since_ns) + usage.held(usage.family(pids)).disk_bytes
-        self._look_at = grown + max(self.limit_bytes - written, self.limit_bytes // 10)
-        return min(written, grown) > self.limit_bytes
+        self._look_again = time.monotonic() + max(_DISK_LOOK_S, _EASE * (time.thread_time() - busy))
+        return written > self.limit_bytes
 
 
 class Limiter:
@@ -125,10 +131,10 @@ class Limiter:
         used = usage.resident(pids)
         if used.processes > self.limits.processes:
             return "processes"
-        began = time.monotonic()
-        if began >= self._look_again:
+        if time.monotonic() >= self._look_again:
+            busy = time.thread_time()
             self._held = usage.held(pids)
-            self._look_again = began + _EASE * (time.monotonic() - began)
+            self._look_again = time.monotonic() + min(_MEMORY_LOOK_S, _EASE * (time.thread_time() - busy))
         held = self._held.memory_bytes + usage.shared_memory(pids)
         if used.memory_bytes + held <= self.limits.memory_bytes:
             return None

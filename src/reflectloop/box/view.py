@@ -50,6 +50,11 @@ class View(NamedTuple):
                     path /= part
                     yield path
 
+    def there(self) -> View:
+        """Return the view without masks over what is gone meanwhile: bubblewrap could not put them anywhere."""
+        gone = {mount for mount in self.mounts if mount.kind == "mask" and not os.path.lexists(mount.outside)}
+        return self._replace(mounts=tuple(mount for mount in self.mounts if mount not in gone)) if gone else self
+
     def words(self, shared_memory_bytes: int | None = None) -> Iterator[str]:
         """Yield the same in bubblewrap's language, with shared memory up to a size."""
         for mount in self.mounts:
@@ -95,7 +100,8 @@ def of(
     root = space.root
     own_home, home = home or space.home, _home(caller, root)
     mounts = list(_system())
-    mounts += [Mount("mask", path, path) for path in toolchains.private(Path(caller.get("HOME") or "/"))]
+    private = toolchains.private(Path(caller.get("HOME") or "/"))
+    mounts += [Mount("mask", path, path) for path in private if not {*path.parents}.intersection(private)]
     mounts.append(Mount("write", TEMP, space.tmp))
     mounts.append(Mount("write", home, own_home))
     for path in toolchains.found(caller, home, also, root):
@@ -137,7 +143,7 @@ def _system() -> Iterator[Mount]:
 def _covered(path: Path, mounts: Sequence[Mount]) -> bool:
     """Whether a path is shown already, and nothing that is hidden lies on the way to it."""
     above = {path, *path.parents}
-    return any(mount.kind == "read" and mount.inside in above for mount in mounts) and not any(
+    return any(mount.kind in ("read", "link") and mount.inside in above for mount in mounts) and not any(
         mount.kind == "mask" and mount.inside in above for mount in mounts
     )
 
@@ -165,11 +171,13 @@ def _sockets(mounts: Sequence[Mount]) -> list[Mount]:
         return []
     bound = [Path(f"/{rest}") for _, slash, rest in names if slash]
     shown = [mount for mount in mounts if mount.kind == "read"]
+    masked = {mount.outside for mount in mounts if mount.kind == "mask"}
     return [
         Mount("mask", mount.inside / path.relative_to(mount.outside), path)
         for path in dict.fromkeys(bound)
         for mount in shown
         if path.is_relative_to(mount.outside) and path.is_socket()
+        if not masked.intersection((path, *path.parents))
     ]
 
 

@@ -87,13 +87,8 @@ def shared_memory(pids: Iterable[int]) -> int:
     return 0
 
 
-def filled(place: Path) -> int:
-    """Return how many bytes are taken on the disk that holds `place`, by whomever."""
-    space = os.statvfs(place)
-    return (space.f_blocks - space.f_bfree) * space.f_frsize
-
-
 def free(place: Path) -> int:
+    """Return how many bytes this user may still write to the disk that holds `place`."""
     space = os.statvfs(place)
     return space.f_bavail * space.f_frsize
 
