@@ -88,8 +88,9 @@ def test_a_link_inside_the_project_chooses_nothing(tmp_path: Path) -> None:
 
 def _install(home: Path) -> dict[str, str]:
     """Lay out what pip --user, a tool installer and a folder of environments leave, and return what finds it."""
-    put(home / f".local/lib/{VERSION}/site-packages/mine.py", "print('by the user site')\n", 0o644)
-    put(home / ".local/bin/said", f"#!{sys.base_prefix}/bin/python3\nimport mine\n", 0o755)
+    mine = put(home / f".local/lib/{VERSION}/site-packages/mine.py", "print('by the user site')\n", 0o644)
+    start = f"import site\nsite.addsitedir({str(mine.parent)!r})\nimport mine\n"
+    put(home / ".local/bin/said", f"#!{sys.base_prefix}/bin/python3\n{start}", 0o755)
     put(home / ".local/share/app/token")
     for place in (".local/share/uv/tools/demo", ".virtualenvs/work"):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home / place)], check=True)
@@ -107,8 +108,7 @@ def test_real_toolchains_under_home_work_in_the_box(by: str, repo: Repo, tmp_pat
     env = _install(home)
     base = without_bubblewrap(tmp_path)["PATH"] if by == "landlock" else os.environ["PATH"]
     env["PATH"] = f"{home}/.virtualenvs/work/bin:{home}/.local/bin:{base}"
-    user_base = f"PYTHONUSERBASE={home}/.local"
-    command = f"{user_base} said; demo; python -c 'import demo'; cat {home}/.local/share/app/token || echo refused"
+    command = f"said; demo; python -c 'import demo'; cat {home}/.local/share/app/token || echo refused"
     answer = repo.run("run", "--json", repo.steps(command), env=env)
     assert answer.code == 0, answer.stdout
     assert answer.envelope["isolation_by"] == by
