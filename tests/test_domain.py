@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from reflectloop.secrets.samples import filled
 from support import Repo, reflectloop
 
 _IDS = itertools.count()
@@ -148,3 +149,15 @@ def test_a_request_that_fails_in_the_end_moved_nothing(desk: Desk) -> None:
     before = desk.journal()
     desk.bad(PREFLIGHT, ONE, {"op": "run", "cmd": ["false"]})
     assert desk.journal() == before
+
+
+def test_a_plan_with_a_password_in_it_is_refused_and_stored_nowhere(repo: Repo) -> None:
+    """The journal keeps the plan, and its checks run from there: it can neither hold the password nor do without."""
+    password = filled("{lownum:16}", "domain")
+    step = {"title": "Log in", "checks": [f"curl -u acme:{password} https://example.test"]}
+    answer = Desk(repo).bad({**INIT, "steps": [step]})
+    assert "may be a secret" in answer
+    assert "env_allow" in answer
+    assert password not in answer
+    kept = [path for path in (repo.path / ".reflectloop").rglob("*") if path.is_file()]
+    assert not any(password.encode() in path.read_bytes() for path in kept)

@@ -8,6 +8,7 @@ import gzip
 import io
 import lzma
 import pickle
+import random
 import sqlite3
 import zipfile
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.secrets import Detector, Finding, content, shipped
+from reflectloop.secrets import Detector, Finding, content, shipped, sqlite
 from reflectloop.secrets.samples import filled
 from reflectloop.world import terminal
 
@@ -100,6 +101,42 @@ def test_a_password_beside_its_name_in_a_database_is_likely(tmp_path: Path) -> N
         base.execute("create table settings (name text, value text)")
         base.execute("insert into settings values (?, ?)", ("db_password", PASSWORD))
     assert "likely" in grades((tmp_path / "x.db").read_bytes())
+
+
+@pytest.mark.parametrize("coding", ["UTF-8", "UTF-16le", "UTF-16be"])
+def test_a_password_in_a_column_of_that_name_is_likely(coding: str, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "x.db") as base:
+        base.execute(f"pragma encoding = '{coding}'")
+        base.execute("create table users (id integer primary key, name text, [password] varchar(80), check (id > 0))")
+        base.executemany(
+            "insert into users (name, password) values (?, ?)", [(f"name {i}", "none") for i in range(900)]
+        )
+        base.execute("insert into users (name, password) values (?, ?)", ("bob", PASSWORD))
+    assert [finding.grade for finding in scan((tmp_path / "x.db").read_bytes())] == ["likely"]
+
+
+def test_rows_that_lie_in_one_another_are_read_as_far_as_there_is_room() -> None:
+    """The first page of 64 kB names the same row, of thousands of columns, 14,000 times."""
+    page = bytearray(1 << 16)
+    page[:18] = sqlite.MAGIC + b"\0\1"
+    page[100], page[103:105] = 0x0D, (14_000).to_bytes(2, "big")
+    page[108:28_108] = (30_000).to_bytes(2, "big") * 14_000
+    page[30_000:30_005] = b"\1\1" + bytes([0x81, 0xF5, 0x10])  # a header of 31,376 bytes
+    assert sum(1 for _ in sqlite.rows(bytes(page))) == 0
+    base = sqlite._Base(bytes(page))
+    assert sum(len(values) for values in base.rows(1)) == 2_000_000
+
+
+@pytest.mark.parametrize("number", range(60))
+def test_a_damaged_database_is_read_as_far_as_it_makes_sense(number: int, tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "x.db") as base:
+        base.execute("create table users (name text, password text)")
+        base.execute("insert into users values (?, ?)", ("bob", PASSWORD))
+    data = bytearray((tmp_path / "x.db").read_bytes())
+    dice = random.Random(number)
+    for _ in range(30):
+        data[dice.choice((dice.randrange(16, 120), dice.randrange(len(data))))] = dice.randrange(256)
+    scan(bytes(data[: dice.randrange(len(data))] if number % 3 == 0 else data))
 
 
 def test_names_alone_in_a_binary_file_are_no_secrets() -> None:

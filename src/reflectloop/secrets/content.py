@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Protocol
 
-from reflectloop.secrets import assignment
+from reflectloop.secrets import assignment, sqlite
 from reflectloop.secrets.detector import Detector
 from reflectloop.secrets.scanner import Finding, Scanner
 from reflectloop.secrets.wide import narrow
@@ -30,6 +30,7 @@ _PRINTABLE = re.compile(rb"[\t\n\r -~]*\Z")
 _STRING = re.compile(rb"[!-~]{4,200}")
 _JOINED = re.compile(rb"(?i)(?:^|[^a-z])([a-z_.-]{0,24}(?:password|passwd|secret|token|api_?key))([!-~]{8,})")
 _OLD_PICKLE = re.compile(rb"\(?[dl]p\d+\n|ccopy_reg\n")  # in letters, with one string a line
+_NAME = re.compile(r"[\w.-]{3,60}\Z")
 _PROMISES = 2.0  # weight of a name
 
 
@@ -47,7 +48,7 @@ def scan(detector: Detector, data: bytes) -> list[Finding]:
     found = detector.scan(plain_text(data))
     if b"\0" in data[:_LOOKED_AT] or _OLD_PICKLE.match(data):
         known = {finding.fingerprint for finding in found}
-        pairs = detector.scan(b"\n".join(_pairs(plain_text(data))))
+        pairs = detector.scan(b"\n".join((*_pairs(plain_text(data)), *_columns(data))))
         found += [finding._replace(line=1) for finding in pairs if finding.fingerprint not in known]
     if len(data) <= LARGEST:
         room = [LARGEST]
@@ -94,6 +95,19 @@ def _pairs(data: bytes) -> Iterator[bytes]:
             yield b'%s, "%s"' % (joined[1], joined[2])
         names = (text, text.removesuffix(b"q"))  # which older pickles write behind each string
         name = next((word for word in names if assignment.weight_of_name(word) >= _PROMISES), b"")
+
+
+def _columns(data: bytes) -> Iterator[bytes]:
+    """Yield `name = "value"` for each text of a database whose column, or the column before it, promises a secret."""
+    for row in sqlite.rows(data):
+        before = ""
+        for number, value in enumerate(row.values):
+            column = row.columns[number] if number < len(row.columns) else ""
+            if isinstance(value, str):
+                for name in (column, before):
+                    if assignment.weight_of_name(name.encode()) >= _PROMISES:
+                        yield f'{name} = "{value}"'.replace("\n", " ").encode("utf-8", "surrogateescape")
+            before = value if isinstance(value, str) and _NAME.match(value) else ""
 
 
 def _unpacked(data: bytes, room: list[int], depth: int) -> Iterator[tuple[int, bytes]]:
