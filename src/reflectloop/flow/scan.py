@@ -13,7 +13,7 @@ import reflectloop
 from reflectloop import config, secrets
 from reflectloop.errors import InvalidInput
 from reflectloop.secrets import Detector, Finding, baseline
-from reflectloop.workspace import project
+from reflectloop.workspace import project, repository
 from reflectloop.workspace.added import AddedLines
 from reflectloop.world import files
 from reflectloop.world.git import Git, GitFailed, paths
@@ -179,9 +179,12 @@ class _Repository(NamedTuple):
 
     @classmethod
     def around(cls, target: Path) -> _Repository | None:
-        git = Git(cwd=target if target.is_dir() and not target.is_symlink() else target.absolute().parent)
-        found = git.attempt("rev-parse", "--show-toplevel")
-        return cls(found.stdout.removesuffix(b"\n"), git) if found.code == 0 else None
+        folder = target if target.is_dir() and not target.is_symlink() else target.absolute().parent
+        found = repository.find(folder.resolve())
+        if found is None or Git(cwd=found.root).attempt("rev-parse", "--show-toplevel").code:
+            return None
+        repository.refuse_elsewhere(found)
+        return cls(os.fsencode(found.root), Git(cwd=folder))
 
     def names(self, target: Path) -> list[bytes]:
         listed = Git(cwd=target).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")

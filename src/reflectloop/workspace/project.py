@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from reflectloop.errors import InvalidInput, UnsupportedRepository
+from reflectloop.workspace import repository
+from reflectloop.workspace.repository import Repository
 from reflectloop.world.git import Git, GitFailed
 
 OWN_FOLDER = ".reflectloop"
@@ -62,16 +64,18 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
     if not start.is_dir():
         raise InvalidInput(f"{start} is not a folder", next_step="reflectloop --project DIR …")
     start = start.resolve()
-    git = Git(cwd=start)
-    found = git.attempt("rev-parse", "--show-toplevel")
-    if found.code == 0:
-        root = Path(os.fsdecode(found.stdout).removesuffix("\n"))
-        if "\n" in os.fspath(root):
+    found = repository.find(start)
+    git = Git(cwd=found.root if found else start)
+    answer = git.attempt("rev-parse", "--show-toplevel")
+    if found and answer.code == 0:
+        if "\n" in os.fspath(found.root):
             raise UnsupportedRepository(
                 "the path of the repository has a line break in it", next_step="rename the folder"
             )
-        return root
-    _refuse_broken(git, start, found.stderr)
+        repository.refuse_elsewhere(found)
+        _refuse_inside(found, start)
+        return found.root
+    _refuse_broken(start, answer.stderr)
     if mode == "git":
         raise UnsupportedRepository(
             f"{start} is not inside a git repository",
@@ -80,16 +84,19 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
     return _folder_around(start)
 
 
-def _refuse_broken(git: Git, start: Path, said: bytes) -> None:
+def _refuse_inside(found: Repository, start: Path) -> None:
+    if start.is_relative_to(found.git_dir):
+        raise UnsupportedRepository(f"{start} is inside a .git folder", next_step="cd to the working tree")
+
+
+def _refuse_broken(start: Path, said: bytes) -> None:
     if b"dubious ownership" in said:
         raise UnsupportedRepository(
             f"git does not trust {start}: it belongs to another user",
             next_step=f"git config --global --add safe.directory {start}",
         )
-    if git.attempt("rev-parse", "--is-bare-repository").stdout.strip() == b"true":
+    if b"safe.bareRepository" in said:
         raise UnsupportedRepository(f"{start} is a bare repository", next_step="git clone it and work in the clone")
-    if git.attempt("rev-parse", "--is-inside-git-dir").stdout.strip() == b"true":
-        raise UnsupportedRepository(f"{start} is inside a .git folder", next_step="cd to the working tree")
     if b"not a git repository" not in said:
         raise UnsupportedRepository(
             f"git cannot read {start}: {said.decode('utf-8', 'replace').strip()}", next_step="git fsck"
@@ -120,7 +127,7 @@ def is_tracked(root: Path, path: Path) -> bool:
 def open_at(start: Path, mode: Mode = "auto") -> Project:
     root = locate(start, mode)
     git = Git(cwd=root)
-    if git.attempt("rev-parse", "--show-toplevel").code:
+    if repository.find(root) is None:
         return Project(root, "copy")
     parts = ("objects", "index", "info/exclude", "shallow")
     arguments = [word for part in parts for word in ("--git-path", part)]

@@ -16,7 +16,12 @@ from reflectloop.world.shield import Shield
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
 
 # Command-line configuration outranks every file, and git hands it on to the children it starts itself.
-_SAFE = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "core.untrackedCache=false")
+_SAFE = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.untrackedCache=false"),
+    *("-c", "safe.bareRepository=explicit"),  # a clone can bring a folder that looks like one
+)
 _FULL_DISK = (b"No space left on device", b"Read-only file system", b"Disk quota exceeded", b"unable to write file")
 
 

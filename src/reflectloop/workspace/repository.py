@@ -1,0 +1,154 @@
+"""Finds the git repository around a folder without asking git, and refuses one that leads somewhere else.
+
+A clone or an unpacked archive may bring a `.git`, or a folder that looks like one, whose settings name another folder
+as the working tree or another project's history. git would follow them; here the project is what holds `.git`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import UnsupportedRepository
+from reflectloop.world import beneath
+from reflectloop.world.git import Git
+
+_NAME = ".git"
+_FOLDERS = ("objects", "refs", "info")  # of the repository itself; a link could be to another project's
+_LARGEST_POINTER = 1 << 16  # bytes of a `.git` file and of what points back to it
+# What git opens as soon as it looks at a repository: opening a pipe waits for ever.
+_OPENED = (
+    "HEAD",
+    "config",
+    "config.worktree",
+    "commondir",
+    "index",
+    "packed-refs",
+    "shallow",
+    "info/attributes",
+    "info/exclude",
+    "info/grafts",
+    "info/sparse-checkout",
+    "objects/info/alternates",
+)
+
+
+class Repository(NamedTuple):
+    """A working tree, and the folder that git keeps its own files in."""
+
+    root: Path
+    git_dir: Path
+
+
+def find(start: Path) -> Repository | None:
+    """Return the repository whose working tree holds `start`, or None. Raises where it leads somewhere else."""
+    for folder in (start, *start.parents):
+        try:
+            status = os.lstat(folder / _NAME)
+        except OSError:
+            continue
+        git_dir = _git_dir(folder, status)
+        if git_dir is None:
+            continue
+        _refuse_links(git_dir)
+        _refuse_pipes(git_dir)
+        return Repository(folder, git_dir)
+    return None
+
+
+def refuse_elsewhere(repository: Repository) -> None:
+    """Raise unless git, asked in the working tree, means this working tree and this repository."""
+    git = Git(cwd=repository.root)
+    words = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
+    answer = git.attempt("rev-parse", *words)
+    if answer.code:
+        return  # git refuses it; the caller says why
+    top, git_dir, common = (Path(line) for line in os.fsdecode(answer.stdout).removesuffix("\n").split("\n"))
+    if top.resolve() != repository.root.resolve():
+        raise _refusal(
+            repository.root, f"its settings name {top} as the working tree", "git config --unset core.worktree"
+        )
+    if git_dir.resolve() != repository.git_dir.resolve():
+        raise _refusal(repository.root, f"git reads {git_dir} instead of {repository.git_dir}")
+    shared = repository.git_dir.parent.parent if (repository.git_dir / "gitdir").exists() else repository.git_dir
+    if common.resolve() != shared.resolve():
+        raise _refusal(repository.root, f"it takes its history from {common}")
+
+
+def _git_dir(folder: Path, status: os.stat_result) -> Path | None:
+    """Return where git keeps its files for a working tree; None where `.git` is an empty folder or of no known kind."""
+    place = folder / _NAME
+    if stat.S_ISDIR(status.st_mode):
+        return place if (place / "HEAD").is_symlink() or (place / "HEAD").exists() else None
+    if stat.S_ISLNK(status.st_mode):
+        raise _refusal(folder, f"{place} is a link, and what it leads to may be another project's")
+    if not stat.S_ISREG(status.st_mode):
+        raise _refusal(folder, f"{place} is {beneath.kind_of(status)}")
+    return _pointed_to(folder, place)
+
+
+def _pointed_to(folder: Path, place: Path) -> Path:
+    """Return the folder that a `.git` file names, if that folder names the working tree in turn."""
+    try:
+        text = os.fsdecode(beneath.read_path(place, _LARGEST_POINTER))
+    except OSError as fault:
+        raise _refusal(folder, f"{place} cannot be read: {fault.strerror}") from fault
+    if not text.startswith("gitdir: "):
+        raise _refusal(folder, f"{place} is a file that names no git folder")
+    git_dir = Path(os.path.normpath(folder / text.removeprefix("gitdir: ").rstrip("\n")))
+    if not any(back.resolve() == folder.resolve() for back in _back_pointers(git_dir)):
+        raise _refusal(
+            folder, f"{place} names {git_dir}, which is not this working tree's", "git worktree repair, or git clone"
+        )
+    return git_dir
+
+
+def _back_pointers(git_dir: Path) -> list[Path]:
+    """Return the working trees that a git folder says it is for: a linked worktree's, or a submodule's."""
+    pointers = []
+    try:
+        text = os.fsdecode(beneath.read_path(git_dir / "gitdir", _LARGEST_POINTER))
+        pointers.append(Path(os.path.normpath(git_dir / text.rstrip("\n"))).parent)
+    except OSError:
+        pass  # no linked worktree
+    config = git_dir / "config"
+    if config.is_file() and not config.is_symlink():
+        named = Git(cwd=git_dir.parent).attempt("config", "--file", os.fspath(config), "--get", "core.worktree")
+        if named.code == 0:
+            pointers.append(Path(os.path.normpath(git_dir / os.fsdecode(named.stdout).rstrip("\n"))))
+    return pointers
+
+
+def _refuse_links(git_dir: Path) -> None:
+    for name in _FOLDERS:
+        if (git_dir / name).is_symlink():
+            raise _refusal(git_dir.parent, f"{git_dir / name} is a link, and what it leads to may be another project's")
+
+
+def _refuse_pipes(git_dir: Path) -> None:
+    """Raise where a file that git opens is none: it would wait for ever, or read without end."""
+    for name in (*_OPENED, *_current_branch(git_dir)):
+        try:
+            status = (git_dir / name).stat()
+        except OSError:
+            continue
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            raise _refusal(git_dir.parent, f"{git_dir / name} is {beneath.kind_of(status)} and no file")
+
+
+def _current_branch(git_dir: Path) -> tuple[str, ...]:
+    """Return the file of the branch that HEAD names, where HEAD can be read."""
+    try:
+        text = os.fsdecode(beneath.read_path(git_dir / "HEAD", _LARGEST_POINTER))
+    except OSError:
+        return ()
+    name = text.removeprefix("ref: ").strip()
+    return (name,) if name.startswith("refs/") and ".." not in name else ()
+
+
+def _refusal(
+    folder: Path, why: str, next_step: str = "git clone it again, and work in the clone"
+) -> UnsupportedRepository:
+    return UnsupportedRepository(f"the repository at {folder} leads somewhere else: {why}", next_step=next_step)
