@@ -29,6 +29,7 @@ _RUN = re.compile(rb"[A-Za-z0-9+/_-]{32,}(?:\r?\n[A-Za-z0-9+/_-]{4,})*={0,2}")
 _PRINTABLE = re.compile(rb"[\t\n\r -~]*\Z")
 _STRING = re.compile(rb"[!-~]{4,200}")
 _JOINED = re.compile(rb"(?i)(?:^|[^a-z])([a-z_.-]{0,24}(?:password|passwd|secret|token|api_?key))([!-~]{8,})")
+_HINT = re.compile(rb"(?i)pass|pwd|ps?w|secret|token|key|cred|bearer|jwt|nonce|salt")  # in each name that promises
 _OLD_PICKLE = re.compile(rb"\(?[dl]p\d+\n|ccopy_reg\n")  # in letters, with one string a line
 _NAME = re.compile(r"[\w.-]{3,60}\Z")
 _PROMISES = 2.0  # weight of a name
@@ -45,16 +46,17 @@ def plain_text(data: bytes) -> bytes:
 
 def scan(detector: Detector, data: bytes) -> list[Finding]:
     """Return what a file's content holds: every finding of its text, certain ones of what is packed in it."""
-    found = detector.scan(plain_text(data))
+    text = plain_text(data)
+    found = detector.scan(text)
     if b"\0" in data[:_LOOKED_AT] or _OLD_PICKLE.match(data):
         known = {finding.fingerprint for finding in found}
-        pairs = detector.scan(b"\n".join((*_pairs(plain_text(data)), *_columns(data))))
+        pairs = detector.scan(b"\n".join((*_pairs(text), *_columns(data))))
         found += [finding._replace(line=1) for finding in pairs if finding.fingerprint not in known]
     if len(data) <= LARGEST:
         room = [LARGEST]
         for line, inner in _unpacked(data, room, _DEPTH):
-            text = detector.scan(plain_text(inner))
-            found += [finding._replace(line=line) for finding in text if finding.grade == "certain"]
+            packed = detector.scan(plain_text(inner))
+            found += [finding._replace(line=line) for finding in packed if finding.grade == "certain"]
     return list(dict.fromkeys(found))
 
 
@@ -91,10 +93,12 @@ def _pairs(data: bytes) -> Iterator[bytes]:
         text = match[0]
         if name and len(text) >= _SHORTEST:
             yield b'%s, "%s"' % (name, text)
-        if joined := _JOINED.search(text):
-            yield b'%s, "%s"' % (joined[1], joined[2])
-        names = (text, text.removesuffix(b"q"))  # which older pickles write behind each string
-        name = next((word for word in names if assignment.weight_of_name(word) >= _PROMISES), b"")
+        name = b""
+        if _HINT.search(text):
+            if joined := _JOINED.search(text):
+                yield b'%s, "%s"' % (joined[1], joined[2])
+            names = (text, text.removesuffix(b"q"))  # which older pickles write behind each string
+            name = next((word for word in names if assignment.weight_of_name(word) >= _PROMISES), b"")
 
 
 def _columns(data: bytes) -> Iterator[bytes]:

@@ -22,7 +22,6 @@ from reflectloop.flow.showing import views
 from reflectloop.plan.model import Budget
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Task, fold
-from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import State
 from reflectloop.terms import Role, Track
 from reflectloop.workspace import leaks
@@ -230,7 +229,7 @@ def _tell_costs(folders: Folders, task_id: str, asked: list[Any]) -> None:
     """What planning used belongs to the task that came of it."""
     path = folders.journal(task_id)
     run_id = list(fold(journal.read(path)).runs)[-1]
-    book = Journal(path)
+    book = folders.open_journal(task_id)
     try:
         for event in asked:
             book.append(dataclasses.replace(event, run_id=run_id))
