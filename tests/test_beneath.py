@@ -129,3 +129,22 @@ def test_a_copy_follows_no_link_on_either_side(tmp_path: Path) -> None:
         with pytest.raises(beneath.NotPlain, match="link"):
             beneath.copy(source, "deps", into, "led/deps")
     assert [path.name for path in private.iterdir()] == ["key"]
+
+
+def test_holes_of_a_file_are_copied_as_holes(tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "to").mkdir()
+    with (tmp_path / "from" / "sparse").open("wb") as file:
+        file.write(b"head")
+        file.seek(1 << 40)
+        file.write(b"tail")
+        file.truncate((1 << 40) + (1 << 30))
+    with trees.opened(tmp_path / "from") as source, trees.opened(tmp_path / "to") as target:
+        beneath.copy(source, "sparse", target, "sparse")
+    made = (tmp_path / "to" / "sparse").stat()
+    assert made.st_size == (1 << 40) + (1 << 30)
+    assert made.st_blocks * 512 < 1 << 20
+    with (tmp_path / "to" / "sparse").open("rb") as file:
+        assert file.read(5) == b"head\0"
+        file.seek(1 << 40)
+        assert file.read(5) == b"tail\0"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop.errors import UnsupportedRepository
-from reflectloop.workspace import project
+from reflectloop.workspace import project, repository
 from support import Repo
 
 CODE = 16
@@ -101,3 +101,13 @@ def test_a_pipe_among_the_files_of_a_repository_is_named_and_waited_for_by_nobod
     answer = repo.run("status", "--json")
     assert (answer.code, answer.envelope["error_code"]) == (CODE, "UNSUPPORTED_REPOSITORY"), answer.stdout
     assert "is a pipe" in answer.envelope["message"]
+
+
+def test_settings_that_include_a_pipe_are_waited_for_a_while_only(
+    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    git(repo.path, "config", "include.path", str(tmp_path / "pipe"))
+    monkeypatch.setattr(repository, "_ANSWER_S", 0.5)
+    with pytest.raises(UnsupportedRepository, match="git does not answer"):
+        repository.ask(repo.path, "rev-parse", "--show-toplevel", seconds=repository._ANSWER_S)

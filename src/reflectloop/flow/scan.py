@@ -18,6 +18,7 @@ from reflectloop.workspace.added import AddedLines
 from reflectloop.world import files
 from reflectloop.world.git import Git, GitFailed, paths
 
+_LISTING_S = 600.0  # that listing the files of a repository may take
 _CHUNK = 1 << 20
 _PRAGMA = re.compile(rb"allowlist-secret why=(?:TEST_VECTOR|DOCS_EXAMPLE|FIXTURE)\b")
 _DIFF = (
@@ -181,14 +182,17 @@ class _Repository(NamedTuple):
     def around(cls, target: Path) -> _Repository | None:
         folder = target if target.is_dir() and not target.is_symlink() else target.absolute().parent
         found = repository.find(folder.resolve())
-        if found is None or Git(cwd=found.root).attempt("rev-parse", "--show-toplevel").code:
+        if found is None or repository.ask(found.root, "rev-parse", "--show-toplevel").code:
             return None
         repository.refuse_elsewhere(found)
         return cls(os.fsencode(found.root), Git(cwd=folder))
 
     def names(self, target: Path) -> list[bytes]:
-        listed = Git(cwd=target).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        return sorted(dict.fromkeys(paths(listed)))
+        words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        listed = repository.ask(target, *words, seconds=_LISTING_S)
+        if listed.code:
+            self.git.refuse(words, listed)
+        return sorted(dict.fromkeys(paths(listed.stdout)))
 
     def without_allowed(self, name: bytes, found: list[Finding]) -> list[Finding]:
         """Less what stands in a line with a pragma that HEAD holds too."""

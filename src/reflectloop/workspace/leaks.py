@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -102,26 +101,19 @@ def _scan_file(source: Git, name: bytes, top: int) -> list[Finding]:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Give the content of a file piece by piece; a hole of any size, which holds nothing but zeros, is one short piece.
+    """Yield the content of a file piece by piece; a hole of any size, which is nothing but zeros, is one short piece.
 
     Reading holes would take minutes for a file that a command made in no time.
     """
-    begin = 0
-    while True:
-        try:
-            begin, was = os.lseek(file.fileno(), begin, os.SEEK_DATA), begin
-        except OSError as fault:
-            if fault.errno == errno.ENXIO:  # nothing but holes from here on
-                return
-            raise
-        if begin > was:
+    last = 0
+    for begin, end in beneath.stretches(file.fileno()):
+        if begin > last:
             yield _HOLE
-        end = os.lseek(file.fileno(), begin, os.SEEK_HOLE)
-        os.lseek(file.fileno(), begin, os.SEEK_SET)
-        while begin < end and (chunk := os.read(file.fileno(), min(_CHUNK, end - begin))):
-            begin += len(chunk)
+        last = begin
+        while last < end and (chunk := os.pread(file.fileno(), min(_CHUNK, end - last), last)):
+            last += len(chunk)
             yield chunk
-        if begin < end:  # it became shorter meanwhile
+        if last < end:  # it became shorter meanwhile
             return
 
 

@@ -65,8 +65,7 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
         raise InvalidInput(f"{start} is not a folder", next_step="reflectloop --project DIR …")
     start = start.resolve()
     found = repository.find(start)
-    git = Git(cwd=found.root if found else start)
-    answer = git.attempt("rev-parse", "--show-toplevel")
+    answer = repository.ask(found.root if found else start, "rev-parse", "--show-toplevel")
     if found and answer.code == 0:
         if "\n" in os.fspath(found.root):
             raise UnsupportedRepository(

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import UnsupportedRepository
-from reflectloop.world import beneath
+from reflectloop.world import beneath, clock, process
 from reflectloop.world.git import Git
 
 _NAME = ".git"
 _FOLDERS = ("objects", "refs", "info")  # of the repository itself; a link could be to another project's
+_ANSWER_S = 60.0  # that git may take for an answer of a few lines
 _LARGEST_POINTER = 1 << 16  # bytes of a `.git` file and of what points back to it
 # What git opens as soon as it looks at a repository: opening a pipe waits for ever.
 _OPENED = (
@@ -60,9 +61,8 @@ def find(start: Path) -> Repository | None:
 
 def refuse_elsewhere(repository: Repository) -> None:
     """Raise unless git, asked in the working tree, means this working tree and this repository."""
-    git = Git(cwd=repository.root)
     words = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
-    answer = git.attempt("rev-parse", *words)
+    answer = ask(repository.root, "rev-parse", *words)
     if answer.code:
         return  # git refuses it; the caller says why
     top, git_dir, common = (Path(line) for line in os.fsdecode(answer.stdout).removesuffix("\n").split("\n"))
@@ -75,6 +75,17 @@ def refuse_elsewhere(repository: Repository) -> None:
     shared = repository.git_dir.parent.parent if (repository.git_dir / "gitdir").exists() else repository.git_dir
     if common.resolve() != shared.resolve():
         raise _refusal(repository.root, f"it takes its history from {common}")
+
+
+def ask(folder: Path, *words: str, seconds: float = _ANSWER_S) -> process.Captured:
+    """Ask git about the repository around a folder, and raise where it does not answer: it may wait on a pipe."""
+    try:
+        return Git(cwd=folder, until=clock.monotonic() + seconds).attempt(*words)
+    except TimeoutError as fault:
+        raise UnsupportedRepository(
+            f"git does not answer in {folder}: a file that its settings name may be a pipe",
+            next_step="look at .git/config, and at the files that it includes",
+        ) from fault
 
 
 def _git_dir(folder: Path, status: os.stat_result) -> Path | None:

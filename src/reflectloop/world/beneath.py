@@ -316,9 +316,26 @@ def _copy_entry(source: int, name: str, target: int, to: str) -> None:
 
 
 def _pour(source: int, target: int) -> None:
-    done = 0
-    while moved := os.sendfile(target, source, done, _PIECE):
-        done += moved
+    """Copy the content of a file. Its holes stay holes: a command makes a huge one in no time, and it takes no room."""
+    for begin, end in stretches(source):
+        os.lseek(target, begin, os.SEEK_SET)
+        while begin < end and (moved := os.sendfile(target, source, begin, min(_PIECE, end - begin))):
+            begin += moved  # noqa: PLW2901 - where the next piece begins
+    os.ftruncate(target, os.fstat(source).st_size)
+
+
+def stretches(file: int) -> Iterator[tuple[int, int]]:
+    """Yield where each stretch of data in a file begins and ends; what lies between is holes."""
+    end = 0
+    while True:
+        try:
+            begin = os.lseek(file, end, os.SEEK_DATA)
+        except OSError as fault:
+            if fault.errno == errno.ENXIO:  # none from here on
+                return
+            raise
+        end = os.lseek(file, begin, os.SEEK_HOLE)
+        yield begin, end
 
 
 def move(source: int, target: int, path: str) -> None:

@@ -44,7 +44,7 @@ class _Machine(NamedTuple):
     prlimit: int
     shmget: int
     keys: tuple[int, ...]  # add_key, request_key, keyctl: the user's keyring is not behind any file
-    prying: tuple[int, ...]  # bpf, perf_event_open, userfaultfd
+    prying: tuple[int, ...]  # bpf, perf_event_open, userfaultfd, fanotify_init, fanotify_mark
     # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd, kcmp, process_madvise, process_mrelease
     peeking: tuple[int, ...]
     # sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr, migrate_pages, move_pages
@@ -66,7 +66,7 @@ _MACHINES = {
         prlimit=302,
         shmget=29,
         keys=(248, 249, 250),
-        prying=(321, 298, 323),
+        prying=(321, 298, 323, 300, 301),
         peeking=(101, 310, 311, 438, 312, 440, 448),
         by_process=(142, 144, 203, 314, 256, 279),
         by_class=((141, 2), (251, 3)),
@@ -83,7 +83,7 @@ _MACHINES = {
         prlimit=261,
         shmget=194,
         keys=(217, 218, 219),
-        prying=(280, 241, 282),
+        prying=(280, 241, 282, 262, 263),
         peeking=(117, 270, 271, 438, 272, 440, 448),
         by_process=(118, 119, 122, 274, 238, 239),
         by_class=((140, 2), (30, 3)),
