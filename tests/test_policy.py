@@ -73,7 +73,7 @@ def test_what_would_destroy_the_machine_is_denied(command: str | list[str]) -> N
         "docker exec -it box {}",
         "kubectl -n prod exec pod -- {}",
         "ssh -p 22 me@host '{}'",
-        "su - root -c '{}'",
+        "su - postgres -c '{}'",
         "watch -n 5 '{}'",
         "bash -lc '{}'",
         "bash <<< '{}'",

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from reflectloop.policy import gitwords, options, output, places
+from reflectloop.policy import gitstarts, gitwords, options, output, places, started
 from reflectloop.policy.simple import SHELLS, Simple, Word
 
 _MODES = re.compile(r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}")
@@ -65,7 +65,7 @@ def _syncs_away(one: Simple) -> bool:
 
 def _formats(one: Simple) -> bool:
     """Whether a file system is made on a disk, or on what may be one; an image in a file harms nobody."""
-    rest = options.split(one.words[1:], frozenset("-t -L -b -n -N -O -E -m -U -i -I -F -S -o".split())).rest
+    rest = options.split(one.words[1:], frozenset("-t -L -b -n -N -O -E -m -U -i -I -S -o".split())).rest
     names = [word for word in rest if not re.fullmatch(r"\d+[KMGT]?", word.text)]
     where = [places.of(word, one.folder) for word in names]
     return bool({"device", "machine", "unknown"} & set(where)) or not where or any("/dev/" in w.text for w in names)
@@ -257,6 +257,11 @@ def _sends_private(one: Simple) -> bool:
         and set(word.made_by) & {"base64", "xxd", "od", "hexdump", "history"}
         for word in one.words[1:]
     )
+    spoken = (one.feed.text or "").split() if one.feed and one.program in ("sftp", "ftp", "lftp", "tftp") else []
+    if any(places.of(Word(name), one.folder) == "private" for name in spoken):
+        return True
+    if one.program in ("gh", "glab") and any(output.is_private(word, one.folder) for word in one.words[1:]):
+        return True
     return addresses or any(output.is_private(Word(name), one.folder) for name in sent) or _prints_private(one)
 
 
@@ -281,6 +286,73 @@ def _copies_home_away(one: Simple) -> bool:
     )
 
 
+_KEYS = re.compile(
+    r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)|\.(?:pem|pfx|p12|kdbx?|keystore|jks|ppk|asc)\b|\.env\b|credentials|\.netrc|wallet\.dat"
+    r"|secret|passw|private.key|api.?key|token|AKIA|shadow\b|\.ovpn"
+)
+
+
+def _searches_keys(one: Simple) -> bool:
+    """Whether somebody looks for keys beyond the project."""
+    words = [word for word in one.words[1:] if not word.text.startswith("-") or word.text.startswith("-name=")]
+    if not any(_KEYS.search(word.text) for word in words):
+        return False
+    if one.program in ("locate", "plocate"):
+        return True
+    return any(places.of(word, one.folder) in ("home", "machine") for word in words if word.text[:1] in "/~$")
+
+
+def _replaces(one: Simple) -> bool:
+    """Whether the last word, or the target of `dd` and `tee`, is a program or a library of the system."""
+    if one.program in ("tee", "dd"):
+        return True
+    rest = options.split(one.words[1:], _TAKING).rest
+    system = re.compile(r"/(?:usr/)?(?:s?bin|lib(?:32|64|exec)?)/|/etc/alternatives/")
+    links = one.program == "ln" and len(rest) > 1 and system.match(rest[0].text)
+    return len(rest) > 1 and not links and system.match(rest[-1].text) is not None
+
+
+def _becomes_root(one: Simple) -> bool:
+    """Whether `su -c` runs a command as root."""
+    given = options.split(
+        one.words[1:], frozenset(("-c", "--command", "-s", "--shell", "-g", "-G", "--session-command"))
+    )
+    users = [word.text for word in given.rest if word.text != "-"]
+    return given.value("-c", "--command", "--session-command") is not None and users[:1] in ([], ["root"])
+
+
+_OWN_HOOKS = re.compile(r"(?:\./)?\.?(?:git-?)?hooks/?|\.husky(?:/_)?/?")
+
+
+def _git_config_runs(one: Simple) -> bool:
+    """Whether a setting holds a command that is not one of the ordinary ones."""
+    rest = [word.text for word in options.split(one.words[2:], frozenset(("-f", "--file", "--blob", "--type"))).rest]
+    key, *values = rest[1:] if rest[:1] == ["set"] else rest or [""]
+    if not values:
+        return False
+    if key.lower().startswith("alias."):
+        return values[0].startswith("!")
+    allowed = gitstarts.helper(key)
+    if allowed is None or (key.lower() == "core.hookspath" and _OWN_HOOKS.fullmatch(values[0])):
+        return False
+    return not started.ordinary(values[0], allowed)
+
+
+def _pushes_elsewhere(one: Simple) -> bool:
+    rest = options.split(one.words[2:]).rest
+    return bool(rest) and rest[0].text not in ("origin", "upstream")
+
+
+def _installs_short(one: Simple) -> bool:
+    """Whether the package that is installed, or the program that is run, is named `owner/repository`."""
+    rest = options.split(one.words[1:], _SOURCES | {"-p", "--package", "-w", "--workspace"}).rest
+    if one.program in ("npx", "bunx", "pnpx"):
+        named = rest[:1]
+    else:
+        named = rest[1:] if rest and rest[0].text in ("install", "i", "add", "dlx", "x", "exec") else ()
+    return any(re.fullmatch(r"[A-Za-z0-9][\w-]*/[\w.-]+(?:#[\w./-]+)?", word.text) for word in named)
+
+
 CHECKS: dict[str, Callable[[Simple], bool]] = {
     "copies-home-away": _copies_home_away,
     "cuts": _cuts,
@@ -291,6 +363,7 @@ CHECKS: dict[str, Callable[[Simple], bool]] = {
     "find-whole": _finds_whole,
     "find-writes": _finds_to_write,
     "formats": _formats,
+    "git-config-runs": _git_config_runs,
     "git-branch-delete": lambda one: gitwords.deletes_branch(one.words[2:]),
     "git-checkout-overwrite": lambda one: gitwords.overwrites(one.words[2:]),
     "git-clean": lambda one: gitwords.cleans(one.words[2:], one.source),
@@ -304,6 +377,11 @@ CHECKS: dict[str, Callable[[Simple], bool]] = {
     "moves-away": _moves_away,
     "opens-mode": _opens_mode,
     "puts": _puts,
+    "becomes-root": _becomes_root,
+    "installs-short": _installs_short,
+    "pushes-elsewhere": _pushes_elsewhere,
+    "replaces": _replaces,
+    "searches-keys": _searches_keys,
     "reads-private-input": _reads_private_input,
     "root-shell": _root_shell,
     "sends-private": _sends_private,

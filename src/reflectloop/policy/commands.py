@@ -9,6 +9,7 @@ from typing import NamedTuple
 from reflectloop.policy import (
     files,
     gitwords,
+    hidden,
     literals,
     matching,
     programs,
@@ -24,7 +25,7 @@ from reflectloop.policy.verdict import Verdict, worst
 _DEEPEST = 8  # commands that start commands
 _MOST = 2000  # parts of one command that are looked at
 # Each finds what a command starts in one way.
-_STARTS = (starters.inner, wrappers.inner, scripts.inner, variables.inner, files.inner, programs.inner)
+_STARTS = (starters.inner, wrappers.inner, scripts.inner, variables.inner, files.inner, programs.inner, hidden.inner)
 
 
 def _found_in(part: Script, one: Simple) -> Simple:
@@ -75,7 +76,7 @@ class Policy:
                 yield self._seen("shell.too-deep", _source(part), part.through)
                 return
             seen, inner = self._part(part)
-            yield from seen
+            yield from (one for one in seen if hidden.MARK not in one.through or one.verdict.verdict == "deny")
             waiting += [(one, depth + 1) for one in inner]
 
     def _part(self, part: Inner) -> tuple[list[Seen], list[Inner]]:

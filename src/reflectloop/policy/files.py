@@ -21,6 +21,7 @@ _OUTPUT = {
     "http": frozenset(("-o", "--output")),
     "fetch": frozenset(("-o",)),
 }
+_FOLDERS = frozenset(("-P", "--directory-prefix", "--output-dir", "--dir"))
 _COPIERS = frozenset(("cp", "mv", "ln", "install", "link"))
 _COPY_TAKING = frozenset("-m -o -g -S -t --mode --owner --group --suffix --target-directory".split())
 _RUNNERS = re.compile(r"(?:python|pypy|perl|ruby|node|bun|deno|php|lua|tclsh|expect|osascript|Rscript)[\d.]*$")
@@ -41,7 +42,8 @@ def _writes(one: Simple, printed: Feed, before: Mapping[str, File]) -> Iterator[
         if redirect.operator in (">", ">>", ">|", "&>") and redirect.target.known:
             path = one.path(redirect.target.text)
             earlier = before.get(path, File("")) if redirect.operator == ">>" else File("")
-            yield path, _joined(earlier, printed)
+            copied = [word.text for word in one.words[1:] if one.program == "cat" and _SYSTEM.match(word.text)]
+            yield path, File(None, (), posixpath.basename(copied[0])) if copied else _joined(earlier, printed)
     if one.program in _OUTPUT:
         yield from ((one.path(name), File(None, (one.program,))) for name in _fetched(one))
     elif one.program == "tee" and one.feed is not None:
@@ -61,15 +63,16 @@ def _joined(earlier: File, printed: Feed) -> File:
 
 def _fetched(one: Simple) -> Iterator[str]:
     """Yield the names under which a download is put."""
-    given = options.split(one.words[1:], _OUTPUT[one.program])
+    given = options.split(one.words[1:], _OUTPUT[one.program] | _FOLDERS)
+    folder = given.value(*_FOLDERS) or ""
     named = [value for name, value in given.values if name in _OUTPUT[one.program]]
     if named:
-        yield from (name for name in named if name not in ("-", "/dev/null"))
+        yield from (posixpath.join(folder, name) for name in named if name not in ("-", "/dev/null"))
     elif one.program in ("wget", "aria2c", "fetch") or given.has(("-O", "--remote-name", "--remote-name-all", "-J")):
         for word in given.rest:
             name = posixpath.basename(word.text.split("?")[0].rstrip("/"))
             if name and ("/" in word.text or "." in word.text):
-                yield name
+                yield posixpath.join(folder, name)
 
 
 def _received(one: Simple) -> Iterator[tuple[str, File]]:

@@ -29,7 +29,7 @@ _SETTINGS: tuple[tuple[str, frozenset[str]], ...] = (
     (r"sendemail\..+cmd|core\.alternaterefscommand", frozenset()),
 )
 _PROTOCOL = re.compile(r"(?i)protocol\.(?:ext\.)?allow=(?:always|user)|url\..+\.insteadof=|url\.ext::.*")
-_TRANSPORT = re.compile(r"(?:ext|fd)::")
+_TRANSPORT = re.compile(r"(?:--\w+=)?(?:ext|fd)::")
 _PACK = frozenset(("--upload-pack", "-u", "--receive-pack", "--exec"))
 _PACKERS = frozenset(("git-upload-pack", "git-receive-pack", "git"))
 _FILTERS = ("-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter")

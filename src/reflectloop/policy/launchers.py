@@ -10,7 +10,9 @@ from reflectloop.policy.simple import Inner, Opaque, Script, Simple, Word
 
 _STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _TARS_RUN = re.compile(r"--checkpoint-action=exec=(.*)", re.DOTALL)
-_TAR = frozenset("--to-command --info-script --new-volume-script --rsh-command -F --use-compress-program -I".split())
+_TAR = frozenset(
+    "--to-command --info-script --new-volume-script --rsh-command --rmt-command -F --use-compress-program -I".split()
+)
 _SSH = frozenset("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B -P".split())
 _SSH_RUNS = re.compile(r"(?i)(proxycommand|localcommand|knownhostscommand|proxyusefdpass)\s*[= ]\s*(.*)", re.DOTALL)
 _MAKE = frozenset("-f --file --makefile -C --directory -j --jobs -I -o -W -l --eval".split())
@@ -166,6 +168,8 @@ def _sed(one: Simple) -> Iterator[Inner]:
     given = options.split(one.words[1:], frozenset(("-e", "--expression", "-f", "--file", "-l")))
     codes = [value for name, value in given.values if name in ("-e", "--expression")]
     codes = codes or [word.text for word in given.rest[:1]]
+    if given.value("-f", "--file") in _STDIN and one.feed and one.feed.text:
+        codes.append(one.feed.text)
     for code in codes:
         for effect in sedcode.effects(code):
             if effect.kind == "writes":
@@ -277,6 +281,69 @@ def loader(program: str) -> Callable[[Simple], Iterator[Inner]] | None:
     )
 
 
+def _go(one: Simple) -> Iterator[Inner]:
+    """`-exec`, `-toolexec` and `-vettool`, which may have one dash or two."""
+    texts = one.texts[1:]
+    for at, text in enumerate(texts):
+        found = re.fullmatch(r"--?(?:exec|toolexec|vettool)(?:=(.*))?", text, re.DOTALL)
+        if found:
+            value = found[1] if found[1] is not None else "".join(texts[at + 1 : at + 2])
+            yield from started.inner(value, _GO, one.source, (*one.through, "go"))
+
+
+_GO = frozenset("sudo wasmtime wasmer node go_js_wasm_exec go_wasip1_wasm_exec qemu-aarch64 qemu-arm garble".split())
+
+
+def _loads(pattern: str, starts: str = "") -> Callable[[Simple], Iterator[Inner]]:
+    """Programs with options that load code: a place where anybody may have put it is asked about.
+
+    The option is the whole word, or its beginning; `starts` are options whose value is a command.
+    """
+    option = re.compile(pattern)
+    command = re.compile(starts or r"(?!)", re.DOTALL)
+
+    def found(one: Simple) -> Iterator[Inner]:
+        texts = one.texts[1:]
+        for at, text in enumerate(texts):
+            loaded = option.match(text)
+            value = (text[loaded.end() :] or "".join(texts[at + 1 : at + 2])) if loaded else ""
+            if value and (places.of(Word(value)) in ("temp", "network") or re.match(r"data:|https?:|//", value)):
+                yield Opaque(started.RULE, one.source, one.through)
+            starting = command.match(text)
+            if starting:
+                yield from started.inner(text[starting.end() :], frozenset(), one.source, (*one.through, one.program))
+
+    return found
+
+
+_COMPILER = _loads(r"-fplugin=|-B=?|-specs=|--config[= ]?", r"-wrapper[, ]?(?=.)")
+
+
+def _compiler(one: Simple) -> Iterator[Inner]:
+    yield from _COMPILER(one)
+    if "-wrapper" in one.texts:
+        yield Opaque(started.RULE, one.source, one.through)
+
+
+def _mercurial(one: Simple) -> Iterator[Inner]:
+    for name, value in options.split(one.words[1:], frozenset(("--config", "--ssh", "-e"))).values:
+        setting = re.match(
+            r"(?:alias|hooks|extensions|extdiff|merge-tools|ui\.(?:editor|ssh))[^=]*=(.*)", value, re.DOTALL
+        )
+        if name == "--config" and setting and setting[1]:
+            yield from started.inner(setting[1], started.EDITORS | started.REMOTES, one.source, (*one.through, "hg"))
+        elif name in ("--ssh", "-e"):
+            yield from started.inner(value, started.REMOTES, one.source, (*one.through, "hg"))
+
+
+def _ssh_library(one: Simple) -> Iterator[Inner]:
+    """`ssh-keygen -D` and `ssh-add -s` load a library."""
+    for name, value in options.split(one.words[1:], frozenset(("-D", "-s"))).values:
+        ordinary = re.match(r"(?:/usr|/opt|/lib|/nix/store|/Library|/run/current-system)/", value)
+        if name in ("-D", "-s") and "/" in value and not ordinary:
+            yield Opaque(started.RULE, one.source, one.through)
+
+
 LAUNCHERS: dict[str, Callable[[Simple], Iterator[Inner]]] = {
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
     **dict.fromkeys(("ssh", "scp", "sftp", "autossh", "ssh-copy-id"), _ssh),
@@ -306,5 +373,17 @@ LAUNCHERS: dict[str, Callable[[Simple], Iterator[Inner]]] = {
     "tcpdump": _option("-z", started.PACKERS, taking="-i -w -r -G -C -W -c -s -Z"),
     "borg": _option("--rsh", started.REMOTES),
     "svn": _option("--diff-cmd --diff3-cmd --editor-cmd", started.DIFFERS | started.EDITORS),
-    "hg": _option("--ssh", started.REMOTES),
+    "hg": _mercurial,
+    "go": _go,
+    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _compiler),
+    **dict.fromkeys(
+        ("node", "tsx", "ts-node", "mocha"), _loads(r"(?:-r|--require|--import|--loader|--experimental-loader)=?")
+    ),
+    "ruby": _loads(r"-[rI]"),
+    "perl": _loads(r"-[IM](?=.)"),
+    "php": _loads(r"-d\s?(?:auto_\w+_file|(?:zend_)?extension)=|(?:auto_\w+_file|(?:zend_)?extension)="),
+    **dict.fromkeys(("java", "javaw"), _loads(r"-javaagent:|-agentpath:|-Xbootclasspath\S*?:", r"-XX:On\w+=")),
+    **dict.fromkeys(("lua", "luajit"), _loads(r"-l")),
+    **dict.fromkeys(("ssh-keygen", "ssh-add"), _ssh_library),
+    "gradle": _loads(r"(?:-I|--init-script)=?"),
 }

@@ -57,7 +57,7 @@ _PRIVATE = _lazily(
     r"(^|/)(\.ssh(/(id_\w+|identity|authorized_keys\d?|config|.*_key))?|\.gnupg(/.*)?|\.aws(/credentials)?|\.kube(/config)?"
     r"|\.netrc|_netrc|\.pgpass|\.my\.cnf|\.pypirc|\.docker/config\.json|\.config/(gh/hosts\.yml|gcloud(/.*)?|op(/.*)?)|\.azure(/.*)?"
     r"|\.git-credentials|\.vault-token|\.password-store(/.*)?|\.mozilla(/.*)?|Keychains(/.*)?|id_(rsa|dsa|ecdsa|ed25519))$"
-    r"|^/etc/(shadow|gshadow|sudoers|ssh/ssh_host_\w+_key)(-|\.d(/.*)?)?$|^/proc/[^/]+/environ$"
+    r"|^/etc/(shadow|gshadow|sudoers|ssh/ssh_host_\w+_key)(-|\.d(/.*)?)?$|^/proc/[^/]+/(environ|mem)$"
     r"|(^|/)\.config/(rclone/rclone\.conf|hub)$|/var/run/secrets/.*$"
 )
 _PROFILE = _lazily(

@@ -67,6 +67,11 @@ def _read(table: str) -> Iterator[tuple[str, Interpreter]]:
 _BY_NAME = dict(_read(_INTERPRETERS))
 
 
+def is_interpreter(program: str) -> bool:
+    """Say whether a program runs code that stands among its words."""
+    return program in _BY_NAME or re.sub(r"[\d.]+$", "", program[:_LONGEST_NAME]) in _BY_NAME
+
+
 def inner(one: Simple) -> Iterator[Inner]:
     program = one.program
     if program in SHELLS:
@@ -105,7 +110,8 @@ def _from_input(one: Simple) -> Iterator[Inner]:
     """What a shell runs that reads its commands from its input."""
     if one.feed is not None and one.feed.text is not None:
         yield Script(one.feed.text, (*one.through, one.program), one.env, one.folder)
-        yield from _piped(one, encoded_only=True)
+        is_whole_line = re.search(rf"(?m)^\s*{re.escape(UNKNOWN)}\s*$", one.feed.text) is not None
+        yield from _piped(one, encoded_only=not is_whole_line)
     elif one.feed is not None:
         yield from _piped(one)
 
@@ -168,9 +174,18 @@ def _interpreter(one: Simple, program: str) -> Iterator[Inner]:
     if known is None:
         return
     through = (*one.through, program)
+    named = options.split(one.words[1:], known.flags, stop=True).rest[:1]
+    if named and named[0].made_by and UNKNOWN in named[0].text and name not in _WORDS_ARE_CODE:
+        yield from _sourced(one, named)
+    if known.language == "python" and "-m" in one.texts[1:-1]:
+        yield one.inside(one.words[one.texts.index("-m") + 1 :])
     for text in _codes(one, name, known):
         yield Code(known.language, text, through, one.folder)
-    if name in _WORDS_ARE_CODE or one.feed is None:
+    if one.feed is None or (name in _WORDS_ARE_CODE and not set(one.texts) & _STDIN):
+        return
+    if name in _WORDS_ARE_CODE:
+        if one.feed.text is not None and {"-f", "--file"} & set(one.texts):
+            yield Code(known.language, one.feed.text, through, one.folder)
         return
     has_file = any(not word.text.startswith("-") for word in one.words[1:])
     if one.feed.text is not None and (not has_file or known.language == "sql"):

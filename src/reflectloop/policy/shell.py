@@ -294,7 +294,7 @@ class _Reader:
             return []
         values = tuple(self._values(value)) if value is not None else (Word(""),)
         if name.type == "subscript":
-            parts = [self.text(child) for child in name.named_children]
+            parts = [self.word(child).text for child in name.named_children]
             self.scope.set_element(parts[0], parts[1] if len(parts) > 1 else "", values[0])
             return []
         if more:
@@ -417,6 +417,8 @@ class _Reader:
         name = self.text(inner[0]) if inner else ""
         operators = [child.type for child in node.children if not child.is_named and child.type not in "${}"]
         values = self._held(inner[0]) if inner else ()
+        if operators[:1] in ([":="], ["="]) and others and not values:
+            self.scope.set(name, (others[0],))
         if operators[:1] == ["!"] and values:
             values = self.scope.get(values[0].text)
         elif values and (not operators or operators[0] in (":-", "-", ":?", "?", ":=", "=")):

@@ -73,7 +73,9 @@ class Simple(NamedTuple):
 
 
 def of_argv(argv: tuple[str, ...]) -> Simple:
-    return Simple(tuple(Word(word) for word in argv), source=" ".join(argv))
+    """Return the command of a list of words; bytes that are no text are spelled out, since patterns know only text."""
+    words = [word if word.isascii() else word.encode("utf-8", "backslashreplace").decode() for word in argv]
+    return Simple(tuple(Word(word) for word in words), source=" ".join(words))
 
 
 class Script(NamedTuple):

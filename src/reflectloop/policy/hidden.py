@@ -1,0 +1,50 @@
+"""Finds a destructive command among the words of a program that nobody here knows: it may well start it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+
+from reflectloop.policy import scripts, wrappers
+from reflectloop.policy.simple import SHELLS, Inner, Script, Simple
+
+MARK = "(among its words)"  # what is found this way counts only where it is denied
+_DESTROYERS = frozenset(
+    "rm dd mkfs shred wipefs chmod chown sh bash zsh dash ksh python python3 perl ruby node sudo curl wget kill".split()
+)
+_HINT = re.compile(r"\b(?:rm|dd|mkfs\S*|shred|wipefs|chmod|chown|sh|bash|curl|wget|python3?|perl)\s")
+# Programs whose words are text for people, patterns or data.
+_TALKERS = frozenset(
+    """
+    echo printf grep egrep fgrep rg ag ack git gh glab hub jj curl wget http https xh jq yq logger notify-send
+    say wall write mail cowsay figlet man tldr cheat apropos whatis which type whereis test [ [[ expr read tee
+    cat ls claude codex gemini aider llm opencode reflectloop pytest pre-commit commitizen cz apt apt-get dnf
+    yum apk brew pacman history fc let export declare typeset local readonly unset compgen docker-compose dpkg
+    rpm file stat pgrep pkill killall tr cut sort uniq wc head tail diff cmp ln cp mv mkdir touch
+    """.split()
+)
+
+_FOLLOWED = frozenset("find gfind fd fdfind alias trap eval make gmake bmake npm pnpm yarn npx su ssh cmake".split())
+
+
+def _is_known(program: str) -> bool:
+    return (
+        program in _TALKERS
+        or program in SHELLS
+        or program in wrappers.WRAPPERS
+        or program in _FOLLOWED
+        or scripts.is_interpreter(program)
+    )
+
+
+def inner(one: Simple) -> Iterator[Inner]:
+    """Yield the rest of the words from the name of a destroyer on, and words that read like a shell line."""
+    if len(one.words) < 2 or MARK in one.through or _is_known(one.program):  # noqa: PLR2004 - a program and a word
+        return
+    through = (*one.through, one.program, MARK)
+    for at, word in enumerate(one.words[1:], 1):
+        if posixpath.basename(word.text) in _DESTROYERS and at + 1 < len(one.words):
+            yield one.inside(one.words[at:])._replace(through=through)
+        elif " " in word.text and _HINT.search(word.text):
+            yield Script(re.sub(r"^-[\w.:-]+=", "", word.text), through, guess=True)
