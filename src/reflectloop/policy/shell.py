@@ -185,12 +185,16 @@ class _Reader:
         return values[0].text if values and values[0].known else effects.BLANKS
 
     def exported(self, node: Node, feed: Feed | None) -> Feed:
-        """`export X=…`, `declare -x X`, `local X=…`."""
+        """`export X=…`, `declare -x X`, `local X=…`, and `declare -n X=Y`, which makes X another name of Y."""
+        is_reference = re.match(r"(?:declare|typeset|local)\s+-\w*n", self.text(node)) is not None
         for child in node.named_children:
             name = child.child_by_field_name("name") if child.type == "variable_assignment" else child
             self.walk(child, feed)
             if name is not None:
                 self.scope.export(self.text(name))
+                target = self.scope.get(self.text(name))
+                if is_reference and target and self.scope.get(target[0].text):
+                    self.scope.set(self.text(name), self.scope.get(target[0].text))
         return Feed("")
 
     def unset(self, node: Node, feed: Feed | None) -> Feed:
@@ -443,8 +447,11 @@ class _Reader:
                 return self.scope.element(name, index)
         elif name not in ("@", "*"):
             return self.scope.get(name)
+        joined = self.text(node).endswith(("*", "*]"))
         elements = self.scope.array("@" if name == "*" else name)
-        return (_together(elements, _BETWEEN),) if elements else ()
+        # `${a[*]}` is joined by what stands in IFS, where the line has set it.
+        between = self._separators()[:1] if joined and self.scope.get("IFS") else _BETWEEN
+        return (_together(elements, between),) if elements else ()
 
     def _worked(self, name: str, values: Values, operators: list[str], operands: list[str]) -> Word:
         if not values and params.first_character(name, operators, operands):

@@ -60,7 +60,7 @@ def _startup(one: Simple, value: str) -> bool:
 
 
 def _nothing(_: Simple, value: str) -> bool:
-    return value in ("", "/dev/null", "0", "1")
+    return value in ("", "/dev/null", "0", "1") or re.fullmatch(r"(?:~|\$\{?HOME\}?)/\.[\w./-]+", value) is not None
 
 
 def _unless(pattern: re.Pattern[str]) -> Callable[[Simple, str], bool]:
@@ -96,7 +96,7 @@ _ORDINARY: dict[str, Callable[[Simple, str], bool]] = {
     **dict.fromkeys(
         ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_TEMPLATE_DIR", "GIT_EXEC_PATH", "ZDOTDIR"), _inside
     ),
-    **dict.fromkeys(("MAKEFILES", "KUBECONFIG", "DOCKER_CONFIG", "XDG_CONFIG_HOME", "npm_config_userconfig"), _inside),
+    **dict.fromkeys(("MAKEFILES", "npm_config_userconfig", "NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE"), _inside),
     "PATH": _paths,
     "NODE_OPTIONS": _node,
     "PERL5OPT": _only(_PERL),
