@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 import re2
@@ -115,10 +116,13 @@ _HERE = frozenset(
 )
 
 
-def of(word: Word, folder: str = "") -> Place:  # noqa: C901, PLR0911 - one question after the other
-    """The kind of place that a word names, seen from a folder."""
-    if len(word.text) + len(folder) > _LONGEST:
-        return "unknown"
+def of(word: Word, folder: str = "") -> Place:
+    """Return the kind of place that a word names, seen from a folder."""
+    return "unknown" if len(word.text) + len(folder) > _LONGEST else _of(word, folder)
+
+
+@lru_cache(maxsize=1024)  # several rules ask about the same word
+def _of(word: Word, folder: str) -> Place:  # noqa: C901, PLR0911 - one question after the other
     path = _tidy(word.text, folder)
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         return "temp" if path.split("/")[3].startswith(("localhost", "127.", "[::1]")) else "network"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash csh tcsh pdksh yash oksh osh xonsh nu".split())
@@ -41,6 +42,12 @@ class File(NamedTuple):
     program: str = ""  # or the program that it is a copy of, or a link to
 
 
+@lru_cache(maxsize=1024)
+def _program(text: str) -> str:
+    """Return the name of the program that a word calls, without its folder."""
+    return posixpath.basename(text).removesuffix(".exe")
+
+
 class Simple(NamedTuple):
     words: tuple[Word, ...]
     redirects: tuple[Redirect, ...] = ()
@@ -54,8 +61,7 @@ class Simple(NamedTuple):
 
     @property
     def program(self) -> str:
-        name = posixpath.basename(self.words[0].text) if self.words else ""
-        return name.removesuffix(".exe")
+        return _program(self.words[0].text) if self.words else ""
 
     @property
     def texts(self) -> list[str]:
