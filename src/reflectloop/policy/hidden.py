@@ -14,6 +14,10 @@ _DESTROYERS = frozenset(
     "rm dd mkfs shred wipefs chmod chown sh bash zsh dash ksh python python3 perl ruby node sudo curl wget kill".split()
 )
 _HINT = re.compile(r"\b(?:rm|dd|mkfs\S*|shred|wipefs|chmod|chown|sh|bash|curl|wget|python3?|perl)\s")
+# Options whose value is a command, as a rule.
+_TAKES_COMMAND = re.compile(
+    r"-[cexsCX]$|--?\S*(?:cmd|command|exec|run|script|shell|before|after|hook|under|On[A-Z]|args)"
+)
 # Programs whose words are text for people, patterns or data.
 _TALKERS = frozenset(
     """
@@ -38,6 +42,12 @@ def _is_known(program: str) -> bool:
     )
 
 
+def _option(one: Simple, at: int) -> str:
+    """Return the option that a word belongs to: its own beginning, or the word before."""
+    text = one.words[at].text
+    return text.partition("=")[0] if re.match(r"-[\w.:-]+=", text) else one.words[at - 1].text
+
+
 def inner(one: Simple) -> Iterator[Inner]:
     """Yield the rest of the words from the name of a destroyer on, and words that read like a shell line."""
     if len(one.words) < 2 or MARK in one.through or _is_known(one.program):  # noqa: PLR2004 - a program and a word
@@ -46,5 +56,5 @@ def inner(one: Simple) -> Iterator[Inner]:
     for at, word in enumerate(one.words[1:], 1):
         if posixpath.basename(word.text) in _DESTROYERS and at + 1 < len(one.words):
             yield one.inside(one.words[at:])._replace(through=through)
-        elif " " in word.text and _HINT.search(word.text):
+        elif " " in word.text and _HINT.search(word.text) and _TAKES_COMMAND.match(_option(one, at)):
             yield Script(re.sub(r"^-[\w.:-]+=", "", word.text), through, guess=True)
