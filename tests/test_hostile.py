@@ -52,11 +52,20 @@ ATTACKS = {
 }
 
 
+# The policy asks about what puts such files; here it is the walls that are tried.
+ALLOWED = """
+[policy]
+allow = ["file.puts-autorun", "autorun.git-attributes", "autorun.git-modules"]
+"""
+
+
 @pytest.mark.parametrize("name", ATTACKS)
 def test_nothing_a_step_writes_runs_on_the_host(name: str, repo: Repo, trap: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("mine")
+    repo.write("reflectloop.toml", ALLOWED)
+    repo.commit("settings")
     before = repo.state()
     command = ATTACKS[name].format(trap=trap, outside=outside)
     answer = repo.run("run", repo.steps(command, "echo again >> a"))
