@@ -289,7 +289,7 @@ report(
 )
 report(
     "5,000 reports and 3,000 folders",
-    "mkdir -p target/surefire-reports; cd target/surefire-reports; for i in $(seq 1 5000); do echo x; done | split -l 1 -a 4 - TEST-; for i in $(seq 1 3000); do mkdir d$i; done",
+    "mkdir -p target/surefire-reports; cd target/surefire-reports; seq 1 5000 | split -l 1 -a 4 --additional-suffix=.xml - TEST-; seq 1 3000 | xargs mkdir",
     walls=("full",),
 )
 report(

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from proof.walls.person import CANARY, Person
-from proof.walls.stories import story
+from proof.walls.stories import ALL, story
 
 PART = "repository"
 _PLAN = "plan: {title: t, track: direct, verification: {mode: none}, steps: [{id: a, commands: ['echo x >> a.txt']}]}\n"
@@ -260,6 +260,80 @@ git_state(
     "a nested repository with settings that run programs",
     "git init -q n; git -C n config core.fsmonitor 'touch @SIBLING@/pwn;'; git -C n commit -q --allow-empty -m x; echo x > n/f",
     control="git -C n status; test -e @SIBLING@/pwn; exit 9",
+)
+
+
+def led(name: str, prepare: str, start: str = ".") -> None:
+    """Register a git folder that leads the engine to another project or folder, which a step would then read."""
+    look = "grep -r sings . .git; git cat-file --batch-all-objects --batch | grep -a sings; cat secret.txt id_walls; true\n"
+    plan = "plan: {title: t, track: direct, verification: {mode: none}, steps: [{id: a, commands: ['%s']}]}\n"
+
+    def made(person: Person) -> Path:
+        person.sh("git init -q . && git add secret.txt && git commit -qm s", person.sibling)
+        project = person.project({"look.sh": look, "plan.yaml": plan % look.strip().replace("id_walls", "id_*")})
+        person.sh(prepare.replace("@SIBLING@", str(person.sibling)).replace("@HOME@", str(person.home)), project)
+        return person.folder / start if start != "." else project
+
+    def tell(person: Person) -> str:
+        (person.home / ".config/reflectloop/config.toml").unlink()
+        project = made(person)
+        person.loop(project, "run", str(person.folder / "project/plan.yaml"), "--json", timeout_s=60)
+        text = person.loop(project, "log", timeout_s=30).out
+        person.loop(project, "apply", "--yes", timeout_s=30)
+        if (person.home / ".ssh/.reflectloop").exists() or (person.sibling / ".reflectloop").exists():
+            return "another folder was taken for the project" + (" and read" if CANARY in text else "")
+        return "what lies outside was read" if CANARY in text else ""
+
+    def plain(person: Person) -> str:
+        project = made(person)
+        _, out = person.sh(
+            "git rev-parse --show-toplevel --git-common-dir; cat $(git rev-parse --show-toplevel)/* ; git cat-file --batch-all-objects --batch | grep -a sings",
+            project,
+        )
+        return "plain git is led there" if CANARY in out or "home/.ssh" in out else ""
+
+    story(PART, f"the git folder leads elsewhere: {name}", control=plain, walls=ALL)(tell)
+
+
+_BARE = "git init -q --bare sub && git -C sub config core.bare false && cp -r .git/objects/* sub/objects/ && cp .git/refs/heads/* sub/refs/heads/ && touch sub/refs/tags/keep && rm -rf sub/hooks; "
+_CLONE = "; git add -A -f && git commit -qm bare && git clone -q . ../cloned"
+led("core.worktree is a private folder", "git config core.worktree @HOME@/.ssh")
+led("core.worktree is another project", "git config core.worktree ../../sibling")
+led(
+    "worktree settings name a private folder",
+    "git config extensions.worktreeConfig true; printf '[core]\\n\\tworktree = @HOME@/.ssh\\n' > .git/config.worktree",
+)
+led(
+    "included settings name a private folder",
+    "printf '[core]\\n\\tworktree = @HOME@/.ssh\\n' > .git/more; git config include.path more",
+)
+led("`.git` is a file that names another project", "rm -rf .git; echo gitdir: @SIBLING@/.git > .git")
+led("`.git` is a link to another project's", "rm -rf .git; ln -s @SIBLING@/.git .git")
+led("its common folder is another project's", "echo @SIBLING@/.git > .git/commondir")
+led(
+    "its objects are a link to another project's",
+    "cp -rn @SIBLING@/.git/objects/* .git/objects/; rm -rf .git/objects; ln -s @SIBLING@/.git/objects .git/objects",
+)
+led("alternates name another project", "echo @SIBLING@/.git/objects >> .git/objects/info/alternates")
+led(
+    "a bare repository in a clone names a private folder",
+    _BARE + "git -C sub config core.worktree ../../home/.ssh" + _CLONE,
+    "cloned/sub",
+)
+led(
+    "a bare repository in a clone names another project",
+    _BARE + "git -C sub config core.worktree ../../sibling" + _CLONE,
+    "cloned/sub",
+)
+led(
+    "a bare repository in a clone has another's common folder",
+    _BARE + "echo ../../sibling/.git > sub/commondir" + _CLONE,
+    "cloned/sub",
+)
+led(
+    "a bare repository in a clone borrows another's objects",
+    _BARE + "mkdir -p sub/objects/info; echo ../../../sibling/.git/objects > sub/objects/info/alternates" + _CLONE,
+    "cloned/sub",
 )
 
 
