@@ -31,6 +31,7 @@ def left_behind(
     """Register what a step leaves for the engine to record; it must end within its time, with a known code."""
 
     def tell(person: Person) -> str:
+        person.own_settings("[workspace]\nrecord_s = 20\n")
         project = person.project({"a.txt": "a\n", ".gitignore": "ign/\n"})
         begun = time.monotonic()
         answer = person.run(project, line, timeout_s=_ENGINE_S)
