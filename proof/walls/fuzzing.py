@@ -178,10 +178,10 @@ class Dice(random.Random):
                 )
             elif kind == 12:
                 lines.append(
-                    f"t(lambda: os.truncate(os.open({name}, os.O_CREAT | os.O_WRONLY), {self.choice((0, 1 << 20, 1 << 33))}))"
+                    f"t(lambda: os.truncate(os.open({name}, os.O_CREAT | os.O_WRONLY | os.O_NONBLOCK), {self.choice((0, 1 << 20, 1 << 33))}))"
                 )
             else:
-                lines.append(f"t(lambda: open({name}, 'wb').write({self.randbytes(self.randrange(50))!r}))")
+                lines.append(f"t(w, {name}, {self.randbytes(self.randrange(50))!r})")
         return lines
 
     def report(self) -> bytes:
@@ -235,6 +235,9 @@ def d(n):
     except (OSError, ValueError): stack.append(0)
 def u():
     if stack.pop(): os.chdir('..')
+def w(n, b):
+    f = os.open(n, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK)
+    os.write(f, b); os.close(f)
 stack = []
 """
 
@@ -295,7 +298,7 @@ def _reports(person: Person, seed: int) -> str:
     pom = "<project><modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>b</artifactId><version>1</version></project>\n"
     body = _MAKE + "d('target')\nd('surefire-reports')\n"
     for number in range(dice.randrange(1, 4)):
-        body += f"t(lambda: open('TEST-{number}.xml', 'wb').write({dice.report()!r}))\n"
+        body += f"t(w, 'TEST-{number}.xml', {dice.report()!r})\n"
     body += "\n".join(dice.tree(str(person.home), 2)) + "\n"
     files: dict[str, str | bytes] = {
         "pom.xml": pom,
