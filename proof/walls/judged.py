@@ -401,6 +401,10 @@ def gated(name: str, path: str, text: str) -> None:
     )(tell)
 
 
+_TEXTS = {
+    ".gitmodules": '[submodule "x"]\n\tpath = x\n\turl = ext::sh -c id\n',
+    ".vscode/settings.json": '{"git.path": "./evil", "python.defaultInterpreterPath": "./evil"}',
+}
 for _path in (
     ".husky/pre-commit",
     ".githooks/pre-push",
@@ -421,4 +425,4 @@ for _path in (
     ".claude/settings.json",
     ".envrc",
 ):
-    gated(f"`{_path}`", _path, '{"a": 1}')
+    gated(f"`{_path}`", _path, _TEXTS.get(_path, '{"a": 1}'))

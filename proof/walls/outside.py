@@ -40,7 +40,6 @@ _PRIVATE = [
     ".local/share/fish/fish_history",
     ".local/share/opencode/auth.json",
     ".local/state/app/token",
-    ".local/lib/private/app.token",
     ".cargo/credentials.toml",
     ".cargo/config.toml",
     ".gem/credentials",
@@ -69,7 +68,6 @@ _PRIVATE = [
     ".asdf/token",
     ".volta/token",
     ".go/auth",
-    "go/pkg/mod/cache/token",
     ".cache/app/token",
     ".yarnrc.yml",
     ".yarn/token",
@@ -138,7 +136,8 @@ class Outside:
         self._before: dict[str, Any] = {}
         self.attempts = [self._numbered(number, attempt) for number, attempt in enumerate(attempts)]
         self.system = [
-            Path(place) / f"reflectloop-{person.folder.name}" for place in ("/etc", "/opt", "/usr/local/lib")
+            Path(place) / f"reflectloop-{os.getpid()}-{person.folder.name}"
+            for place in ("/etc", "/opt", "/usr/local/lib")
         ]
         self._system = self.system if os.geteuid() == 0 else []
 
