@@ -229,7 +229,8 @@ def test_a_try_that_the_engines_death_ended_is_not_counted(desk: Desk) -> None:
     folder = next((desk.repo.path / ".reflectloop" / "tasks").iterdir())
     lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
     desk.gate()
-    # As if the engine had died after the second had begun.
+    # As if the engine had died after the second had begun, and before it wrote the state of that.
+    (folder / "state.json").unlink()
     (folder / "journal.jsonl").write_bytes(
         b"".join((folder / "journal.jsonl").read_bytes().splitlines(keepends=True)[: len(lines) + 1])
     )
@@ -416,6 +417,7 @@ def test_a_run_whose_engine_died_after_the_gates_had_spoken_counts_their_word_on
     lines = path.read_bytes().splitlines(keepends=True)
     assert json.loads(lines[-1])["kind"] == "run_finished"
     path.write_bytes(b"".join(lines[:-1]))
+    path.with_name("state.json").unlink()
     (desk.repo.latest() / "envelope.yaml").unlink()
     assert desk.repo.run("resume").code == 0
     told = [json.loads(line)["kind"] for line in path.read_text().splitlines()]

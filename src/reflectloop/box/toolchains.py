@@ -20,7 +20,8 @@ _SYSTEM = """
 
 # Under HOME: folders that hold programs and nothing else. Never one above them, which may hold credentials.
 _AT_HOME = """
-.local/bin .local/lib .local/pipx/venvs .local/share/pipx/venvs .local/share/uv/python .local/share/uv/tools
+.local/bin .local/lib/python3* .local/lib/node_modules .local/pipx/venvs
+.local/share/pipx/venvs .local/share/uv/python .local/share/uv/tools
 .local/share/mise/installs .local/share/mise/shims .local/share/fnm .local/share/pnpm .local/share/virtualenvs
 .local/share/hatch/env .local/state/fnm_multishells .local/state/nix/profiles .nix-profile
 .pyenv/bin .pyenv/shims .pyenv/versions .pyenv/libexec .pyenv/pyenv.d .pyenv/plugins .pyenv/version
@@ -72,6 +73,7 @@ _NAMED = {
 _FILES = ("SSL_CERT_FILE",)
 _MODULES = "NODE_PATH"  # of folders that hold packages and nothing else, by their name
 _BESIDE = ("lib", "lib64", "libexec")  # what the programs of a `bin` load
+_PACKAGES = ("lib/python3*", "lib64/python3*", "lib/node_modules")
 _SHARED = ("share", "include")  # and of an installation outside HOME
 
 # In system folders, for those who may read them: root.
@@ -143,7 +145,10 @@ def _searched(caller: Mapping[str, str], home: Path) -> Iterator[Path]:
         yield folder
         place = folder.parent
         if folder.name in ("bin", "shims", "condabin", "Scripts") and not too_wide(place, home):
-            shared = () if any(place.is_relative_to(own) for own in homes(home)) or place.name == ".local" else _SHARED
+            if place.name == ".local":  # programs put their own data beside the libraries there
+                yield from (path for name in _PACKAGES for path in sorted(place.glob(name)))
+                continue
+            shared = () if any(place.is_relative_to(own) for own in homes(home)) else _SHARED
             yield from (place / part for part in (*_BESIDE, *shared, *_parts(place)))
 
 
@@ -169,7 +174,7 @@ def _parts(place: Path) -> list[str]:
     if is_there(place / "pyvenv.cfg"):
         return _VENV.split()
     if is_there(place / "conda-meta"):
-        return [part for part in _CONDA.split() if part != "share" or place.name != ".local"]
+        return _CONDA.split()
     if is_there(place / "lib" / "modules") or is_there(place / "jre"):
         return _JAVA.split()
     if is_there(place / "src" / "runtime") and is_there(place / "VERSION"):

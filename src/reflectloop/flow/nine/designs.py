@@ -42,10 +42,11 @@ class Subject(NamedTuple):
 def settle(crew: Crew, shape: type[Design], subject: Subject, brief: Callable[[], str]) -> Settled[Design]:
     """One planner's design as it is; two planners' designs merged, where both agree to it."""
     subject.folder.mkdir(parents=True, exist_ok=True)
-    first = _asked(crew, shape, subject, Role.PLANNER, brief())
+    prompt = brief()  # the same for both, its random marks too
+    first = _asked(crew, shape, subject, Role.PLANNER, prompt)
     if not crew.has(Role.SECOND_PLANNER):
         return Settled(_kept(subject, "design", first), 0, first)
-    second = _asked(crew, shape, subject, Role.SECOND_PLANNER, brief())
+    second = _asked(crew, shape, subject, Role.SECOND_PLANNER, prompt)
     _kept(subject, "design-first", first)
     _kept(subject, "design-second", second)
     found = differences(first, second)
