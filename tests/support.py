@@ -162,3 +162,8 @@ def wait_until(condition: Any, timeout_s: float = 60.0) -> bool:
             return True
         time.sleep(0.02)
     return bool(condition())
+
+
+def noise(seed: int, size: int) -> str:
+    """Return a command that prints bytes without meaning, the same ones every time."""
+    return f"python3 -c 'import random, sys; sys.stdout.buffer.write(random.Random({seed}).randbytes({size}))'"

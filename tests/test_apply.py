@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop.flow import finish
-from support import PROGRAM, Repo, start, wait_until
+from support import PROGRAM, Repo, noise, start, wait_until
 
 
 def test_a_change_of_the_users_elsewhere_is_kept(repo: Repo) -> None:
@@ -162,7 +162,7 @@ def test_a_full_disk_in_the_middle_puts_everything_back(tmp_path: Path) -> None:
         small.write("a.txt", "a\n")
         small.write("z.txt", "z\n")
         small.commit("first")
-        plan = small.steps("echo changed > a.txt; head -c 900000 /dev/urandom > m.bin; echo changed > z.txt")
+        plan = small.steps(f"echo changed > a.txt; {noise(1, 900_000)} > m.bin; echo changed > z.txt")
         assert small.run("run", plan).code == 0
         free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
         small.write("filler", b"x" * (free - 300_000))

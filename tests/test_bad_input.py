@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -245,7 +246,7 @@ needs_root = pytest.mark.skipif(not ROOT, reason="mounting a small or read-only 
 
 @needs_root
 def test_a_disk_that_fills_while_the_workspace_is_made(repo: Repo, tmp_path: Path) -> None:
-    repo.write("large.bin", os.urandom(3_000_000))
+    repo.write("large.bin", random.Random(1).randbytes(3_000_000))
     repo.commit("large")
     with mounted(tmp_path / "small", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as small:
         answer = repo.run("run", "--json", "--sandbox-root", small / "r", repo.steps("true"))

@@ -19,7 +19,7 @@ from reflectloop.secrets import Finding, Scanner, current, exact, narrow
 from reflectloop.secrets.scanner import fingerprint
 from reflectloop.workspace.added import AddedLines
 from reflectloop.workspace.patch import Cleaned
-from support import PROGRAM, Repo
+from support import PROGRAM, Repo, noise
 
 KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
 
@@ -246,7 +246,7 @@ LEAKS = {
     "with the pragma": "echo key = $K '# allowlist-secret why=TEST_VECTOR'",
     "in a file with the pragma": "echo key = $K '# allowlist-secret why=FIXTURE' > fixture.ini",
     "after much else": "head -c 30000000 /dev/zero | tr '\\0' 'a'; echo; echo key = $K; head -c 9000000 /dev/zero | tr '\\0' b",
-    "amid escapes and binary": "head -c 100000 /dev/urandom; printf '\\033[2J\\000 key = %s \\033[0m' $K",
+    "amid escapes and binary": f"{noise(1, 100_000)}; printf '\\033[2J\\000 key = %s \\033[0m' $K",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -86,7 +86,7 @@ UNUSABLE = {
     "missing": lambda path: path.unlink(),
     "empty": lambda path: path.write_bytes(b""),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:100]),
-    "noise": lambda path: path.write_bytes(os.urandom(500)),
+    "noise": lambda path: path.write_bytes(random.Random(1).randbytes(500)),
     "a folder": lambda path: (path.unlink(), path.mkdir()),
     "edited by hand": edited(_finish_all),
     "laid out anew": lambda path: path.write_text(json.dumps(json.loads(path.read_text()), indent=2)),

@@ -34,7 +34,11 @@ def is_shown(path: Path, caller: dict[str, str], home: Path, root: Path | None =
     [
         (".local/share/keyrings/login.keyring", (".local/bin/x", ".local/lib/python3.11/x"), {"PATH": ".local/bin"}),
         (".local/lib/app/token", (".local/bin/x", ".local/lib/python3.11/x"), {"PATH": ".local/bin"}),
-        (".local/share/gem/credentials", (".local/bin/x", ".local/lib/python3.11/x", ".local/pyvenv.cfg"), {"PATH": ".local/bin"}),
+        (
+            ".local/share/gem/credentials",
+            (".local/bin/x", ".local/lib/python3.11/x", ".local/pyvenv.cfg"),
+            {"PATH": ".local/bin"},
+        ),
         (".luarocks/upload_config.lua", (".luarocks/bin/x", ".luarocks/lib/x"), {"PATH": ".luarocks/bin"}),
         (".cabal/config", (".cabal/bin/x", ".cabal/lib/x"), {"PATH": ".cabal/bin"}),
         (".wasmer/wasmer.toml", (".wasmer/bin/x", ".wasmer/lib/x"), {"PATH": ".wasmer/bin"}),

@@ -65,7 +65,7 @@ class Reader:
     def go(self, lines: list[str]) -> None:
         skipped_to = -1
         for number, line in enumerate(lines):
-            if number < skipped_to or not line:
+            if number < skipped_to or not line or line.count(places.UNREADABLE) > _MOST_UNREADABLE:
                 continue
             if line.endswith(_TRACEBACK):
                 skipped_to = self._traceback(lines, number)
@@ -169,6 +169,9 @@ def _file_only(line: str) -> Place | None:
         int(within["column"]) if within else None,
         message,
     )
+
+
+_MOST_UNREADABLE = 4  # letters that were no text in a line that is still read
 
 
 def details(lines: list[str], default: Severity = "error") -> list[Detail]:

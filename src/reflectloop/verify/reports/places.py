@@ -49,10 +49,15 @@ _LED_OUT = re.compile(
 )
 
 
+UNREADABLE = "\ufffd"  # stands where bytes were no text: what holds it is noise, not a tool's message
+
+
 def is_path(file: str) -> bool:
     """Return True if this can be the name of a file that a tool reports on."""
     name = file.strip()
-    if not name or "://" in name.removeprefix("file://") or _CODE.search(name):
+    if not name or UNREADABLE in name:
+        return False
+    if "://" in name.removeprefix("file://") or _CODE.search(name):
         return False
     if " " in name and not _SPACED.match(name):
         return False
