@@ -128,7 +128,10 @@ def test_root_in_the_box_is_not_root(repo: Repo) -> None:
         "grep CapEff /proc/self/status; mount -o remount,rw /usr || true; "
         "(cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern) || echo refused; cat /etc/shadow | wc -l"
     )
-    repo.write("reflectloop.toml", '[policy]\nallow = ["disk.unmount", "file.reads-private", "shell.writes-system"]\n')
+    repo.write(
+        "reflectloop.toml",
+        '[policy]\nallow = ["disk.unmount", "file.reads-private", "shell.writes-system", "machine.mounts-over"]\n',
+    )
     assert repo.run("run", repo.steps(command)).code in (0, 30)
     assert "CapEff:\t0000000000000000" in log(repo)
     assert "refused" in log(repo)

@@ -185,13 +185,13 @@ def test_settings_that_bind_a_role_to_nobody_known_are_refused(crew: Crew) -> No
 
 
 def test_an_agent_that_needs_the_network_is_refused_where_none_was_promised(crew: Crew) -> None:
-    settings = '[box]\nisolation = "full"\n[agents.far]\nkind = "command"\nrun = ["true"]\n'
+    settings = '[box]\nisolation = "full"\n[agents.far]\nkind = "command"\nrun = ["true"]\nnetwork = "host"\n'
     crew.plays(settings=settings)
     text = (crew.repo.path / "reflectloop.toml").read_text()
     crew.repo.write("reflectloop.toml", text.replace('reviewer = "script"', 'reviewer = "far"'))
     with pytest.raises(SandboxCreateFailed, match="agent far as reviewer"):
         crew.plan()
-    crew.repo.write("reflectloop.toml", text.replace('run = ["true"]', 'run = ["true"]\nnetwork = "none"'))
+    crew.repo.write("reflectloop.toml", text.replace('network = "host"', 'network = "none"'))
     assert crew.plan().task_id
 
 

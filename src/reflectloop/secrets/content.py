@@ -18,7 +18,9 @@ from reflectloop.secrets.scanner import Finding, Scanner
 from reflectloop.secrets.wide import narrow
 from reflectloop.world import terminal
 
-LARGEST = 32 << 20  # bytes of a file that is unpacked, and of all that comes out of it
+LARGEST = 8 << 20  # bytes of a file that is looked at as a whole; several copies are held at once
+_ROOM = 32 << 20  # bytes of all that comes out of it
+_CHUNK = 1 << 20
 _DEPTH = 2  # containers in containers
 _MEMBERS = 10_000  # of an archive
 _RUNS = 20_000  # of base64
@@ -53,7 +55,7 @@ def scan(detector: Detector, data: bytes) -> list[Finding]:
         pairs = detector.scan(b"\n".join((*_pairs(text), *_columns(data))))
         found += [finding._replace(line=1) for finding in pairs if finding.fingerprint not in known]
     if len(data) <= LARGEST:
-        room = [LARGEST]
+        room = [_ROOM]
         for line, inner in _unpacked(data, room, _DEPTH):
             packed = detector.scan(plain_text(inner))
             found += [finding._replace(line=line) for finding in packed if finding.grade == "certain"]
@@ -75,7 +77,8 @@ class Reader:
         self._held += data
         if len(self._held) > LARGEST:
             self._stream = self._detector.scanner()
-            self._stream.feed(plain_text(bytes(self._held)))
+            for begin in range(0, len(self._held), _CHUNK):
+                self._stream.feed(plain_text(bytes(self._held[begin : begin + _CHUNK])))
             self._held.clear()
 
     def finish(self) -> list[Finding]:
@@ -138,7 +141,7 @@ def _unpacker(data: bytes) -> _Unpacker | None:
         return zlib.decompressobj(wbits=31)
     if data.startswith(b"BZh"):
         return bz2.BZ2Decompressor()
-    return lzma.LZMADecompressor(memlimit=LARGEST * 4) if data.startswith(b"\xfd7zXZ\0") else None
+    return lzma.LZMADecompressor(memlimit=_ROOM * 4) if data.startswith(b"\xfd7zXZ\0") else None
 
 
 def _inflated(unpacker: _Unpacker, data: bytes, room: list[int]) -> bytes:
