@@ -123,6 +123,7 @@ def test_a_task_whose_first_record_was_torn_is_no_task(repo: Repo) -> None:
     assert repo.run("run", plan).code == 0
     path = book_of(repo)
     path.write_bytes(path.read_bytes()[:20])
+    path.with_name("state.json").unlink()  # which is written after the record it tells of
     assert repo.run("status").code == 0
     assert repo.run("resume").code == 14
     assert repo.run("run", plan).code == 0
