@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import sys
+import time
 from typing import Any
 
 import acp
@@ -207,7 +208,28 @@ class Agent:
         await self.say(session, "anyway")
 
 
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def ask_and_read_nothing() -> None:
+    """Begin a session, then send requests whose answers are more than a pipe holds, and read none of them."""
+    for result in ({"protocolVersion": acp.PROTOCOL_VERSION}, {"sessionId": "s-1"}):
+        send({"id": json.loads(sys.stdin.readline())["id"], "result": result})
+    sys.stdin.readline()
+    for number in range(5000):
+        asked = {"sessionId": "s-1", "path": "no-such-file"}
+        send({"id": number, "method": "fs/read_text_file", "params": asked})
+    for number in range(3):
+        update = {"sessionUpdate": "tool_call", "toolCallId": f"t{number}", "title": "Look"}
+        send({"method": "session/update", "params": {"sessionId": "s-1", "update": update}})
+    time.sleep(3600)
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "deaf":
+        ask_and_read_nothing()
     if sys.argv[1] == "garbage":
         sys.stdout.write("x" * 1000 + "\n")
         sys.exit(0)

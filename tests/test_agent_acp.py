@@ -154,6 +154,18 @@ def test_one_that_hangs_is_ended_in_time(place: Place, tmp_path: Path) -> None:
     assert time.monotonic() - began < 30
 
 
+@pytest.mark.parametrize(
+    ("bounds", "status", "reason"),
+    [(Bounds(5, 6.0), "timeout", "took longer than"), (Bounds(2, 60.0), "error", "took more than 2 turns")],
+)
+def test_one_that_reads_no_answer_is_ended_all_the_same(
+    place: Place, tmp_path: Path, bounds: Bounds, status: str, reason: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    reply = asked(place, tmp_path, "deaf", bounds=bounds)
+    assert (reply.status, reason in reply.reason) == (status, True), reply
+    assert capfd.readouterr().err == ""
+
+
 def test_a_session_is_gone_on_with_and_its_past_is_not_its_answer(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "echo", session="s-7")
     assert (reply.status, reply.text, reply.session_id) == ("ok", "Do it.", "s-7")

@@ -115,7 +115,7 @@ class AcpBackend:
         try:
             await asyncio.wait({talking, running, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopped.done() and client.session:
-                await connection.cancel(session_id=client.session)
+                await _ask_to_stop(connection, client.session)
             if not talking.done():
                 await asyncio.wait({talking}, timeout=_GRACE_S)
             if stopped.done():
@@ -125,9 +125,7 @@ class AcpBackend:
             for task in (talking, stopped):
                 task.cancel()
             await asyncio.gather(talking, stopped, return_exceptions=True)
-            with contextlib.suppress(OSError):
-                await connection.close()
-            writer.close()
+            await _close(connection, writer)
 
 
 class _Line:
@@ -161,6 +159,22 @@ async def _writer(pipe: int) -> asyncio.StreamWriter:
         lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop), loop=loop), file
     )
     return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+async def _close(connection: Any, writer: asyncio.StreamWriter) -> None:  # noqa: ANN401
+    """End the conversation. What is still to be written is given a moment: a program that does not read never takes it.
+
+    When the moment is over, the connection is cancelled and the pipe closed with what it holds.
+    """
+    with contextlib.suppress(OSError):  # TimeoutError is one
+        await asyncio.wait_for(connection.close(), _GRACE_S)
+    writer.transport.abort()
+
+
+async def _ask_to_stop(connection: Any, session: str) -> None:  # noqa: ANN401 - its type is not public
+    """Tell the program to stop; one that does not read is not waited for."""
+    with contextlib.suppress(OSError):
+        await asyncio.wait_for(connection.cancel(session_id=session), _GRACE_S)
 
 
 async def _watch(asking: Asking, client: Client) -> str:
