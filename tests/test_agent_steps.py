@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from typing import Any
 
 import pytest
@@ -101,3 +103,17 @@ def test_a_role_that_is_not_bound_is_said_before_anything_runs(crew: Crew) -> No
     assert done.error
     assert done.error.code == "AGENT_UNAVAILABLE"
     assert not done.steps
+
+
+@pytest.mark.parametrize("left", ["os.mkfifo('.gitattributes')", "os.makedirs('n/.git'); os.mkfifo('n/.git/HEAD')"])
+def test_a_pipe_that_an_agent_leaves_where_git_reads_does_not_hold_up_the_next_attempt(crew: Crew, left: str) -> None:
+    answer = json.dumps({"text": "x", "data": DONE})
+    program = crew.repo.path.parent / "agent.py"
+    program.write_text(f"import os\n{left}\nprint({answer!r})\n")
+    agent = f'[agents.m]\nkind = "command"\nrun = ["{os.path.realpath(sys.executable)}", "{program}"]\n'
+    crew.repo.write("reflectloop.toml", f'[roles]\nexecutor = "m"\n{agent}')
+    crew.repo.commit("an agent of our own")
+    done = played(crew, {**STEP, "verify": []})
+    assert isinstance(done.error, StepFailed)
+    assert "git would wait for ever on" in done.error.message
+    assert [asked.status for asked in crew.asked("executor")] == ["ok", "ok", "ok"]

@@ -176,9 +176,10 @@ class Workspace:
         kept = [word for path in self.copied for word in ("-e", f"/{path}")]
         try:
             self.repo.chmod(stat.S_IRWXU)  # a command may have shut it
+            traps.remove_special(self.repo)
             self._writer().run("clean", "-ffdxq", *kept)
             self._lay(tree)
-        except (GitFailed, TimeoutError):  # folders too deep for git, say
+        except (GitFailed, OSError):  # folders too deep for git, say, or a time that ran out
             self._lay_anew(tree)
 
     def _writer(self) -> Git:

@@ -1,9 +1,10 @@
-"""Refuses what a command left to hold the engine up, before git looks at it."""
+"""Refuses or removes what a command left to hold the engine up, before git looks at it."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from reflectloop.workspace.record import Unrecordable
@@ -16,15 +17,39 @@ _MOST_RULES = 20_000  # lines of one; git tries every line on every file
 
 def refuse(root: Path, since_ns: int | None = None) -> None:
     """Refuse pipes that git would open, and wait on for ever; with `since_ns`, also large rules written since then."""
-    for folder in trees.walk(root, passing=(OSError,)):
-        if folder.is_top:
-            folder.entries = [entry for entry in folder.entries if entry.name != ".git"]  # no git of ours reads it
+    for folder in _folders(root):
         for entry in folder.entries:
             if entry.is_file(follow_symlinks=False):
                 if since_ns is not None and entry.name in _READ_BY_GIT:
                     _refuse_large(folder, entry, since_ns)
-            elif not (entry.is_dir(follow_symlinks=False) or entry.is_symlink()):
+            elif _is_special(entry):
                 _refuse_special(folder, entry)
+
+
+def remove_special(root: Path) -> None:
+    """Delete every pipe, socket and device below `root`, also in folders that a command shut.
+
+    `git clean` passes over them, and git then waits for ever on a pipe that has the name of a file it reads.
+    """
+    for folder in _folders(root):
+        for entry in folder.entries:
+            if _is_special(entry):
+                os.unlink(entry.name, dir_fd=folder.fd)
+            elif entry.is_dir(follow_symlinks=False):
+                trees.open_up(entry.name, entry.stat(follow_symlinks=False), folder.fd)
+
+
+def _folders(root: Path) -> Iterator[trees.Folder]:
+    """Walk all folders that can be entered, without the `.git` at the top: no git of ours reads that."""
+    for folder in trees.walk(root, passing=(OSError,)):
+        if folder.is_top:
+            folder.entries = [entry for entry in folder.entries if entry.name != ".git"]
+        yield folder
+
+
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    """Tell whether it is a pipe, a socket or a device."""
+    return not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink())
 
 
 def _refuse_special(folder: trees.Folder, entry: os.DirEntry[str]) -> None:

@@ -123,17 +123,18 @@ def opened(top: Path) -> Iterator[int]:
 
 def remove(top: Path) -> None:
     """Delete a folder and all in it, whatever modes a command left there."""
-    _open_up(os.fspath(top), os.lstat(top), None)
+    open_up(os.fspath(top), os.lstat(top), None)
     for folder in walk(top, leave=lambda fd, name: os.rmdir(name, dir_fd=fd)):
         for entry in folder.entries:
             with contextlib.suppress(FileNotFoundError):
                 if entry.is_dir(follow_symlinks=False):
-                    _open_up(entry.name, entry.stat(follow_symlinks=False), folder.fd)
+                    open_up(entry.name, entry.stat(follow_symlinks=False), folder.fd)
                 else:
                     os.unlink(entry.name, dir_fd=folder.fd)
     os.rmdir(top)
 
 
-def _open_up(name: str, status: os.stat_result, fd: int | None) -> None:
+def open_up(name: str, status: os.stat_result, fd: int | None) -> None:
+    """Let the owner read, write and enter a folder, where its mode does not."""
     if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
         os.chmod(name, stat.S_IRWXU, dir_fd=fd)
