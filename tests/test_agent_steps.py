@@ -117,3 +117,12 @@ def test_a_pipe_that_an_agent_leaves_where_git_reads_does_not_hold_up_the_next_a
     assert isinstance(done.error, StepFailed)
     assert "git would wait for ever on" in done.error.message
     assert [asked.status for asked in crew.asked("executor")] == ["ok", "ok", "ok"]
+
+
+def test_a_pipe_that_a_check_leaves_where_git_reads_does_not_hide_what_an_agent_did(crew: Crew) -> None:
+    check = "mkfifo .gitattributes; false"
+    done = played(crew.plays(), {**STEP, "verify": [{"run": check}]}, limits={"step_attempts": 2})
+    assert done.error
+    assert done.error.code == "VERIFICATION_FAILED"
+    prompt = (done.folder.path / "agents" / "A" / "2" / "executor.prompt.md").read_text()
+    assert "+    return a + b" in prompt

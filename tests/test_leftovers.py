@@ -67,6 +67,12 @@ def test_a_set_up_that_leaves_a_link_out_of_the_project_is_refused(repo: Repo, m
     assert KEY.encode() not in stored(repo)
 
 
+def test_a_set_up_that_leaves_a_pipe_where_git_reads_is_refused(repo: Repo, machine: Machine) -> None:
+    done = set_up(repo, machine, "mkdir -p deps/.git && mkfifo deps/.git/HEAD", "true")
+    assert done.envelope["error_code"] == "VERIFICATION_FAILED"
+    assert "deps/.git/HEAD would hold git up" in done.envelope["message"]
+
+
 def test_a_link_inside_what_a_set_up_left_leads_nowhere_outside_the_box(repo: Repo, machine: Machine) -> None:
     made = f"mkdir -p deps && touch deps/one && ln -s {machine.home}/.ssh deps/more"
     done = set_up(repo, machine, made, "test -f deps/one && ! cat deps/more/id_test")

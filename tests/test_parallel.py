@@ -49,6 +49,16 @@ def test_steps_of_a_batch_run_side_by_side_and_are_merged(repo: Repo) -> None:
     assert repo.run("apply", "--yes").code == 0
 
 
+def test_steps_side_by_side_are_merged_by_the_attributes_of_the_project(repo: Repo) -> None:
+    repo.write(".gitattributes", "notes.txt merge=union\n")
+    repo.write("notes.txt", "first\n")
+    repo.commit("notes")
+    steps = [step(name, f"echo {name} >> notes.txt") for name in ("a", "b")]
+    answer = repo.run("run", "--json", "--jobs", "2", plan(repo, *steps, step("c", "cat notes.txt", after=("a", "b"))))
+    assert answer.code == 0, answer.stdout
+    assert (repo.latest() / "logs" / "c.1.log").read_text() == "first\na\nb\n"
+
+
 def test_the_counter_counts_what_has_finished(repo: Repo) -> None:
     answer = repo.run("run", "--jobs", "3", plan(repo, *(step(name, "sleep 0.2") for name in "abc")))
     assert re.findall(r"\[\d/3\] \w", answer.stderr) == ["[1/3] a", "[2/3] b", "[3/3] c"]

@@ -20,6 +20,7 @@ from reflectloop.terms import Network
 from reflectloop.verify import protected
 from reflectloop.verify.ground import Ground
 from reflectloop.verify.runs import Told
+from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import beneath, files, git, trees
 
 # Besides lock files: what says which dependencies there are.
@@ -98,7 +99,11 @@ def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, told: 
 
 def _keep(box: Box, kept: Path) -> None:
     """Move everything there that is no file of the project; the list last, so that a half-kept one is made again."""
-    listed = box.workspace.git().run("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
+    try:
+        lister = box.workspace.git_on_files()
+    except Unrecordable as fault:
+        raise _refused(", ".join(fault.names), "would hold git up") from fault
+    listed = lister.run("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
     names = [os.fsdecode(name).rstrip("/") for name in git.paths(listed)]
     (kept / _FILES).mkdir(parents=True)
     with trees.opened(box.workspace.repo) as source, trees.opened(kept / _FILES) as target:

@@ -93,9 +93,21 @@ class Workspace:
         return self.shared_objects or self.desk / "objects"
 
     def git(self) -> Git:
-        return self.store.git(
-            work_tree=self.repo, index=self.desk / "index", objects=self.quarantine, shield=self.shield
-        )
+        """Return git for trees and the index: it stands in the store, and so opens no file that a command left."""
+        plain = self.store.git(index=self.desk / "index", objects=self.quarantine, shield=self.shield)
+        return dataclasses.replace(plain, cwd=self.store.path)
+
+    def git_on_files(self, since_ns: int | None = None) -> Git:
+        """Return git for the files too; Unrecordable where a command left what would hold git up (`traps.refuse`)."""
+        traps.refuse(self.repo, since_ns)
+        return dataclasses.replace(self.git(), work_tree=self.repo, cwd=None, until=clock.monotonic() + self.record_s)
+
+    def git_for_merges(self) -> Git:
+        """Return git that merges by the attributes among the files, or by none where those would hold it up."""
+        try:
+            return self.git_on_files()
+        except Unrecordable:
+            return self.git()
 
     def close(self) -> None:
         """Let go of what the engine holds open; the files stay."""
@@ -112,9 +124,7 @@ class Workspace:
                 return TreeNow(self.tree, changed=False, nested=())
         except OSError as fault:
             raise Unrecordable([], f"it left the workspace unreadable: {fault.strerror}") from fault
-        traps.refuse(self.repo, self.mark_ns)
-        now = mark(self.folder)
-        source = dataclasses.replace(self.git(), until=clock.monotonic() + self.record_s)
+        source, now = self.git_on_files(self.mark_ns), mark(self.folder)
         try:
             recorded: Recorded = record(source, self.store.leave_out, self._inspect)
         except TimeoutError as fault:

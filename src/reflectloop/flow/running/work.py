@@ -244,7 +244,7 @@ class _Batches:
         """Add a step's change to what the batch has so far; a conflict is the later step's failure."""
         if not result.success or result.tree == base:
             return result
-        git = self.work.main.git()
+        git = self.work.main.git_for_merges()
         try:
             self.tree = applying.merge(self.work.main.store, base=base, ours=self.tree, theirs=result.tree, by=git)
         except ApplyConflict as conflict:
