@@ -204,3 +204,16 @@ def test_apply_says_that_our_folder_cannot_be_written(repo: Repo, powerless: lis
         own.chmod(0o755)
     assert done.returncode == 52, done.stderr
     assert ".reflectloop" in done.stderr
+
+
+@pytest.mark.parametrize("damaged", ["index", "tree"])
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_a_damaged_repository_is_refused_with_how_to_look_into_it(repo: Repo, damaged: str, command: str) -> None:
+    plan = [repo.steps("echo x > n")] if command == "run" else []
+    if damaged == "index":
+        (repo.path / ".git" / "index").write_bytes(bytes(range(256)) * 4)
+    else:
+        drop(repo, "HEAD^{tree}")
+    answer = repo.run(command, "--json", *plan)
+    assert (answer.code, answer.envelope["next"]) == (20, "git fsck"), answer.stdout
+    assert "git cannot read the repository" in answer.envelope["message"]

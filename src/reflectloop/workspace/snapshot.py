@@ -44,11 +44,12 @@ def take(project: Project, store: Store, scratch: Path, inspect: Inspect | None 
             traps.refuse(project.root)
         if project.mode == "copy":
             return _take_copy(project, store, source, index)
-        _seed_index(project, source, index)
-        _drop_kept_out(source)
-        _drop_filtered(project, source)
-        recorded = record(source, store.leave_out, inspect)
-        links = _submodules(source, index)
+        with whole_repository():
+            _seed_index(project, source, index)
+            _drop_kept_out(source)
+            _drop_filtered(project, source)
+            recorded = record(source, store.leave_out, inspect)
+            links = _submodules(source, index)
     except Unrecordable as fault:
         rules = "[workspace] exclude in reflectloop.toml" if project.mode == "copy" else ".gitignore"
         raise SandboxCreateFailed(
@@ -60,18 +61,19 @@ def take(project: Project, store: Store, scratch: Path, inspect: Inspect | None 
         index.unlink(missing_ok=True)
         if shield:
             shield.close()
-    with _whole_repository():
+    with whole_repository():
         return _of_git(project, store, recorded, links)
 
 
 @contextlib.contextmanager
-def _whole_repository() -> Iterator[None]:
-    """Turn "an object is missing" into an error that says how to find out which."""
+def whole_repository() -> Iterator[None]:
+    """Turn "an object is missing" or "the index is damaged" into an error that says how to find out more."""
     try:
         yield
     except GitFailed as fault:
-        said = fault.said.splitlines()[0] if fault.said else "no reason given"
-        raise SandboxCreateFailed(f"git cannot read the repository: {said}", next_step="git fsck") from fault
+        lines = fault.said.splitlines() or ["no reason given"]
+        reason = next((line for line in lines if line.startswith("fatal: ")), lines[0])
+        raise SandboxCreateFailed(f"git cannot read the repository: {reason}", next_step="git fsck") from fault
 
 
 def _of_git(project: Project, store: Store, recorded: Recorded, links: list[str]) -> Snapshot:
@@ -127,8 +129,7 @@ def _seed_index(project: Project, source: Git, index: Path) -> None:
         with files.room_for("a temporary index", index.parent):
             shutil.copy2(project.index, index)
     else:
-        with _whole_repository():
-            source.run("read-tree", project.head)
+        source.run("read-tree", project.head)
 
 
 def _drop_kept_out(source: Git) -> None:

@@ -137,7 +137,9 @@ class Line:
         self.trees = Trees(self.store, self.folders.scratch, self.objects)
         self.objects.mkdir()
         try:
-            return self.judge(self._sides())
+            with snapshot.whole_repository():
+                sides = self._sides()
+            return self.judge(sides)
         except (SecretLeak, SandboxEscape) as fault:
             place = tasks.Place(self.run_id, None, "", "")
             tasks.stop_project(self.folders, fault, place)
