@@ -30,6 +30,7 @@ from reflectloop.policy import Policy
 _LOOKING = ("read", "search", "think")
 _CHANGING = ("edit", "delete", "move")
 _LARGEST_FILE = 8 << 20
+_MOST_READ = 256 << 20  # bytes of files that one call is answered with: answers that nobody takes stay in memory
 
 
 class Client:
@@ -43,6 +44,7 @@ class Client:
         self.session: str | None = None
         self._calls: set[str] = set()
         self.length = 0
+        self._read_bytes = 0
         self.cost_usd: float | None = None
 
     @property
@@ -145,11 +147,13 @@ class Client:
             raise RequestError.resource_not_found(path) from fault
         except reach.Barred as fault:
             raise self._refused(f"read {path}", str(fault)) from fault
-        if line is None and limit is None:
-            return ReadTextFileResponse(content=text)
-        first = max((line or 1) - 1, 0)
-        wanted = text.splitlines(keepends=True)[first : None if limit is None else first + limit]
-        return ReadTextFileResponse(content="".join(wanted))
+        if line is not None or limit is not None:
+            first = max((line or 1) - 1, 0)
+            text = "".join(text.splitlines(keepends=True)[first : None if limit is None else first + limit])
+        self._read_bytes += len(text)
+        if self._read_bytes > _MOST_READ:
+            raise self._refused(f"read {path}", f"more than {_MOST_READ >> 20} MB were read in one call")
+        return ReadTextFileResponse(content=text)
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> WriteTextFileResponse:  # noqa: ANN401, ARG002
         name = self._named(path, "write")
