@@ -173,14 +173,6 @@ def test_the_content_of_an_element_is_found_over_lines() -> None:
     assert rules(filled("<authToken>\n    {alnum:32}\n</authToken>", "element"))
 
 
-def test_hex_in_the_form_of_a_uuid_counts_in_a_scan_where_no_generator_made_it() -> None:
-    made = filled("id: {hex:8}-{hex:4}-0{hex:3}-{hex:4}-{hex:12}", "a form")
-    assert rules(made, SCAN) == [("uuid-shaped", "likely")]
-    assert rules(made) == []
-    for tame in ("12345678-1234-5678-1234-567812345678", "00000000-0000-0000-0000-000000000001"):
-        assert rules(f"id: {tame}", SCAN) == []
-
-
 def test_a_value_that_stands_often_in_a_file_is_one_finding_with_all_its_lines(repo: Repo) -> None:
     value = filled("{lownum:20}", "often")
     repo.write("a.py", f'password = "{value}"\n\nsecret = "{value}"\ntoken = "{value}"\n')

@@ -145,15 +145,6 @@ def _netrc(found: Candidate, least: float) -> bool:
     return not is_placeholder(found.value) and found.value.lower() not in _STAND_INS and entropy(found.value) >= least
 
 
-def _uuid(found: Candidate, least: float) -> bool:
-    """Return whether hex in the form of a UUID is random: no counting, no groups that repeat."""
-    digits = found.value.replace(b"-", b"").lower()
-    groups = found.value.split(b"-")
-    if _COUNTED.search(digits) or len(set(groups)) < len(groups) or any(len(set(group)) == 1 for group in groups):
-        return False
-    return entropy(digits) >= least
-
-
 def _login(found: Candidate, least: float) -> bool:
     """`name:password`, of which either may be missing, and neither may stand for another."""
     name, _, password = found.value.replace(b'"', b"").replace(b"'", b"").partition(b":")
@@ -168,7 +159,6 @@ _CAMEL = re.compile(rb"[a-zA-Z]?\.?[a-z]+(?:[A-Z]+[a-z]+)+\d?\Z")
 _PARAMETER = 8  # letters of a parameter that is surely a key
 _SURE = 1.0  # weight of its value
 _BADGE = re.compile(rb"(?i)badge|\.(?:svg|png|gif)\?")
-_COUNTED = re.compile(rb"0123|1234|4321|abcd|deadbeef|550e8400|(.)\1{4}")
 _PUBLIC = re.compile(rb"(?i)(?:pin-?sha256|integrity|pub(?:lic)?_?-?key\w*|sha\d+|boundary|alphabet)\W{1,6}\Z")
 _BOUNDARY = re.compile(rb"-{2,}\w*Boundary|nonce-")
 _HOST = re.compile(rb"@([A-Za-z0-9.-]{1,100})")
@@ -195,5 +185,4 @@ CHECKS: dict[str, Callable[[Candidate, float], bool]] = {
     "near": _near,
     "parameter": _parameter,
     "netrc": _netrc,
-    "uuid": _uuid,
 }

@@ -29,7 +29,7 @@ class Detector:
         fillers: bool = False,
     ) -> None:
         self._exact = [form for value in values for form in exact.forms(value)]
-        self._rules = [rule for rule in rules if fillers or rule.only != "scan"]
+        self._rules = list(rules)
         self._fillers = fillers
         self._matcher = Matcher(self._rules, self._exact, fillers=fillers)
         self._allowed = allowed

@@ -23,7 +23,7 @@ _WORD = 200  # what is longer is no name
 _TRIES = 4  # as often the same piece of text is looked at from a later beginning
 _REMEMBERED = 1 << 12  # pieces of text without a secret that need no second look
 _OPENERS = b">:=({[,|\\"
-_FORMATS = frozenset(("value", "near", "uuid"))  # checks of rules whose patterns are short enough to be joined
+_FORMATS = frozenset(("value", "near"))  # checks of rules whose patterns are short enough to be joined
 
 
 class Exact(NamedTuple):

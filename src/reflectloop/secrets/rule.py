@@ -29,7 +29,6 @@ class Rule(NamedTuple):
     check: str = "value"  # which of `checks.CHECKS` looks at what the pattern found
     lines: int = 1  # how many lines the pattern may look at, beginning with the keyword's
     each: str = ""  # where the pattern finds a block of values: finds each of them in it
-    only: str = ""  # "scan": `reflectloop scan` reports it, and a run does not look for it
 
 
 def pattern_of(entry: dict[str, Any]) -> str:

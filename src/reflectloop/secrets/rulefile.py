@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import re2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -36,7 +36,6 @@ class Entry(BaseModel):
     check: str = ""
     lines: Annotated[int, Field(ge=1, le=50)] = 1
     each: str = ""
-    only: Literal["", "scan"] = ""
     match: Words
     not_match: tuple[str, ...] = ()
 
@@ -53,7 +52,7 @@ class Entry(BaseModel):
     def rule(self) -> Rule:
         pattern = pattern_of(self.model_dump(exclude_none=True))
         check = self.check or ("near" if self.near else "value")
-        return Rule(self.id, self.keywords, pattern, self.grade, self.entropy, check, self.lines, self.each, self.only)
+        return Rule(self.id, self.keywords, pattern, self.grade, self.entropy, check, self.lines, self.each)
 
 
 class RuleFile(NamedTuple):
