@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+import policy_ordinary_samples
+import policy_source_samples
 from policy_samples import DANGEROUS, DISGUISED, ORDINARY
 from reflectloop import policy
 
 RULES = policy.default()
-CLASSES = [(name, line) for name, lines in DANGEROUS.items() for line in lines.strip().splitlines()]
+CLASSES = [
+    (name, line)
+    for name, lines in (DANGEROUS | policy_source_samples.DANGEROUS).items()
+    for line in lines.strip().splitlines()
+]
 
 
 def verdict(line: str) -> str:
@@ -25,6 +31,6 @@ def test_a_dangerous_command_of_each_class_is_stopped(name: str, line: str) -> N
     assert verdict(line) != "allow", name
 
 
-@pytest.mark.parametrize("line", ORDINARY)
+@pytest.mark.parametrize("line", [*ORDINARY, *policy_ordinary_samples.ORDINARY])
 def test_ordinary_work_that_looks_alike_passes(line: str) -> None:
     assert verdict(line) == "allow"

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from reflectloop.policy import gitstarts, gitwords, options, output, places, started
+from reflectloop.policy import gitstarts, gitwords, options, output, places, sources, started, vaults
 from reflectloop.policy.simple import SHELLS, Simple, Word
 
 _MODES = re.compile(r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}")
@@ -60,7 +60,16 @@ def _moves_away(one: Simple) -> bool:
 def _syncs_away(one: Simple) -> bool:
     """`rsync --delete` from an empty or temp folder onto something that counts is a removal by another name."""
     rest = options.split(one.words[1:], frozenset(("-e", "--rsh", "--exclude", "--include", "-f", "--filter"))).rest
-    return bool(rest) and places.of(rest[-1], one.folder) not in ("temp", "built")
+    where = [places.of(word, one.folder) for word in rest]
+    remote = any(re.match(r"[^/]*:", word.text) for word in rest)
+    if (
+        not remote
+        and len(rest) > 1
+        and set(where) <= {"relative", "built"}
+        and "--remove-source-files" not in one.texts
+    ):
+        return False
+    return bool(rest) and where[-1] not in ("temp", "built")
 
 
 def _formats(one: Simple) -> bool:
@@ -137,18 +146,39 @@ def _puts(one: Simple) -> bool:
 _OUTPUT = frozenset(("-o", "--output", "-O", "--output-document"))
 
 
+_LOOPBACK = re.compile(r"(?:https?://)?(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0)?(?::\d+)?(?:/|$)")
+
+
+def is_loopback(address: str) -> bool:
+    """Say whether an address is on this machine."""
+    return _LOOPBACK.match(address) is not None
+
+
+_REQUEST_TAKING = frozenset(
+    """
+    -X --request -H --header -d --data --data-raw --data-binary --data-urlencode -o --output -w --write-out -u --user
+    -b --cookie -c --cookie-jar -A --user-agent --method -m --max-time --retry --connect-timeout -F --form --json
+    """.split()
+)
+_STORES = re.compile(
+    r":9200(?:/?$|/_all|/\*)|:(?:2379|2375|2376|8500|6443|8200)(?:/|$)"
+)  # that keep what others need too
+
+
+def _asks_others(one: Simple) -> bool:
+    """Whether a request goes to another machine, or to a store of this one."""
+    rest = options.split(one.words[1:], _REQUEST_TAKING).rest
+    addresses = [word.text for word in rest if word.text != "DELETE" and ("/" in word.text or ":" in word.text)]
+    local = bool(addresses) and all(is_loopback(address) and not _STORES.search(address) for address in addresses)
+    return one.program in ("gh", "grpcurl") or not local
+
+
 def _is_local(address: str) -> bool:
     return (
         re.match(r"[a-z+]*:?/*(?:localhost|127\.|\[?::1|10\.|192\.168\.|0\.0\.0\.0|host\.docker)", address) is not None
     )
 
 
-_SOURCES = frozenset(
-    """
-    --index-url -i --extra-index-url -f --find-links --registry -c --constraint -r --requirement --proxy --cert --source
-    -s --default-index --index --prefix --cache --cafile -t --target --python -p --userconfig --cache-dir --log --report
-    """.split()
-)
 _ADDRESS = re.compile(
     r"(?:[\w.\[\],-]+\s*@\s*)?(?:git\+|hg\+|svn\+|https?://|git://|ssh://|git@|github:|gitlab:|bitbucket:|gist:)"
 )
@@ -159,21 +189,9 @@ _REGISTRIES = re.compile(
 
 def _installs_address(one: Simple) -> bool:
     """Whether what is installed or run comes from an address instead of a registry."""
-    rest = options.split(one.words[1:], _SOURCES).rest
+    rest = options.split(one.words[1:], sources.TAKING).rest
     return any(
         _ADDRESS.match(word.text) and not _REGISTRIES.match(word.text) and not _is_local(word.text) for word in rest
-    )
-
-
-def _unproven_source(one: Simple) -> bool:
-    """Whether packages are taken from a server that proves nothing: plain http."""
-    given = options.split(one.words[1:], _SOURCES | {"--trusted-host"})
-    named = [value for name, value in given.values if name in _SOURCES]
-    named += [word.text.partition("=")[2] or word.text for word in given.rest if "config" in one.texts]
-    trusted = [value for name, value in given.values if name == "--trusted-host"]
-    known = ("pypi.org", "files.pythonhosted.org", "pypi.python.org")
-    return any(value.startswith("http://") and not _is_local(value) for value in named) or any(
-        value not in known and not _is_local(value) for value in trusted
     )
 
 
@@ -239,11 +257,22 @@ def _kills_what_runs(one: Simple) -> bool:
 _UPLOADS = frozenset("-T --upload-file --post-file --body-file -F --form -d --data --data-binary --data-raw".split())
 
 
+# A header that is there for a secret.
+_LOGS_IN = re.compile(
+    r"(?i)(?:-H)?(?:(?:proxy-)?authorization|x-[\w-]*(?:token|key)|private-token|api-key)\s*:|[^:/\s]+:\$"
+)
+_SSH_FILES = frozenset("-i -F -o -P -J -S -c -l".split())  # options of ssh whose value is read, not sent
+
+
 def _sends_private(one: Simple) -> bool:
     """Keys, credentials or the environment as an argument, a file to be sent, or the input."""
     made_by = {name for word in one.words for name in word.made_by} | set(one.feed.made_by if one.feed else ())
     if made_by & {"env", "printenv", "set", "export"} or (one.feed is not None and one.feed.private):
         return True
+    if any(vaults.MARK in word.made_by and not _LOGS_IN.match(word.text) for word in one.words[1:]):
+        return True
+    if one.program in ("scp", "sftp"):
+        one = one._replace(words=(one.words[0], *options.split(one.words[1:], _SSH_FILES).rest))
     parts = [part for word in one.words[1:] for part in re.split(r"[@=]", word.text)]
     if any(places.of(Word(part), one.folder) == "private" for part in parts if "/" in part or part.startswith(".")):
         return True
@@ -288,7 +317,7 @@ def _copies_home_away(one: Simple) -> bool:
 
 _KEYS = re.compile(
     r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)|\.(?:pem|pfx|p12|kdbx?|keystore|jks|ppk|asc)\b|\.env\b|credentials|\.netrc|wallet\.dat"
-    r"|secret|passw|private.key|api.?key|token|AKIA|shadow\b|\.ovpn"
+    r"|secret|passw|private.key|wallet|api.?key|token|AKIA|shadow\b|\.ovpn"
 )
 
 
@@ -299,7 +328,8 @@ def _searches_keys(one: Simple) -> bool:
         return False
     if one.program in ("locate", "plocate"):
         return True
-    return any(places.of(word, one.folder) in ("home", "machine") for word in words if word.text[:1] in "/~$")
+    beyond = (word for word in words if word.text[:1] in "/~$" and not word.text.startswith(("/usr/", "/lib")))
+    return any(places.of(word, one.folder) in ("home", "machine") for word in beyond)
 
 
 def _replaces(one: Simple) -> bool:
@@ -353,15 +383,67 @@ def _pushes_elsewhere(one: Simple) -> bool:
 
 def _installs_short(one: Simple) -> bool:
     """Whether the package that is installed, or the program that is run, is named `owner/repository`."""
-    rest = options.split(one.words[1:], _SOURCES | {"-p", "--package", "-w", "--workspace"}).rest
+    rest = options.split(one.words[1:], sources.TAKING | {"-p", "--package", "-w", "--workspace"}).rest
     if one.program in ("npx", "bunx", "pnpx"):
         named = rest[:1]
     else:
-        named = rest[1:] if rest and rest[0].text in ("install", "i", "add", "dlx", "x", "exec") else ()
+        starts = rest and rest[0].text in ("dlx", "x", "exec")  # the words behind the program are its own
+        named = rest[1:2] if starts else rest[1:] if rest and rest[0].text in ("install", "i", "add") else ()
     return any(re.fullmatch(r"[A-Za-z0-9][\w-]*/[\w.-]+(?:#[\w./-]+)?", word.text) for word in named)
 
 
+def _mounts_over(one: Simple) -> bool:
+    """Whether something is put over, or taken away from, a place of the system or a home."""
+    given = options.split(one.words[1:], frozenset("-t --types -o --options -L -U --source --target".split()))
+    if one.program == "umount":
+        return any(places.of(word, one.folder) in _WHOLE for word in given.rest) or given.has(("-R", "--recursive"))
+    target = given.value("--target") or (given.rest[-1].text if len(given.rest) > 1 else "")
+    return bool(target) and places.of(Word(target), one.folder) in ("machine", "home", "profile", "private")
+
+
+_MANAGERS = frozenset("pip pip3 uv npm pnpm gem cargo conda pipx brew apt dpkg".split())
+
+
+def _removes_listed(one: Simple) -> bool:
+    """Whether every package is removed: those that the package manager itself lists."""
+    listed = {name for word in one.words[1:] for name in word.made_by}
+    listed |= set(one.feed.made_by) if one.feed and "xargs" in one.through else set()
+    return bool(listed & _MANAGERS) and not listed & {"grep", "egrep", "rg", "head", "awk", "jq", "fzf"}
+
+
+def _takes_name(one: Simple) -> bool:
+    """Whether a file out of a temp folder becomes a program."""
+    rest = options.split(one.words[1:], _TAKING).rest
+    programs = re.compile(r"(?:/usr/local/s?bin|(?:~|\$\{?HOME\}?|/home/[^/]+|/root)/(?:\.local/)?bin)(?:/|$)")
+    return (
+        len(rest) > 1
+        and programs.match(rest[-1].text) is not None
+        and any(re.match(r"/(?:tmp|var/tmp|dev/shm)/", word.text) for word in rest[:-1])
+    )
+
+
+def _unpacks_home(one: Simple) -> bool:
+    taking = frozenset(("-C", "--directory", "-d", "-D"))
+    given = options.split(one.words[1:], taking)
+    packs = one.program.endswith("tar") and re.match(r"-?\w*[cru]", one.texts[1]) is not None
+    targets = [value for name, value in given.values if name in taking]
+    return not packs and any(places.of(Word(value), one.folder) in ("home", "machine") for value in targets)
+
+
+_FORGES = re.compile(
+    r"(?i)url\.(?:https://|ssh://|git://|git@)?(?:[^/@]*@)?(?:[\w-]+\.)*(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|googlesource\.com"
+    r"|dev\.azure\.com|localhost)"
+)
+
+
+def _trusts_elsewhere(one: Simple) -> bool:
+    """Whether `git config url.….insteadOf` sends requests to a host that is no forge."""
+    keys = [text for text in one.texts[2:] if re.match(r"(?i)url\..*\.(?:push)?insteadof$", text)]
+    return any(not _FORGES.match(key) and "://" in key for key in keys)
+
+
 CHECKS: dict[str, Callable[[Simple], bool]] = {
+    "asks-others": _asks_others,
     "copies-home-away": _copies_home_away,
     "cuts": _cuts,
     "edits-profile": _edits_profile,
@@ -395,7 +477,15 @@ CHECKS: dict[str, Callable[[Simple], bool]] = {
     "root-shell": _root_shell,
     "sends-private": _sends_private,
     "syncs-away": _syncs_away,
+    "deploys-address": sources.of_deployment,
+    "go-settings": sources.of_settings,
+    "keeps-secret": vaults.keeps,
+    "mounts-over": _mounts_over,
+    "removes-listed": _removes_listed,
+    "takes-name": _takes_name,
+    "unpacks-home": _unpacks_home,
+    "trusts-elsewhere": _trusts_elsewhere,
     "unknown-removal": _looks_like_removal,
-    "unproven-source": _unproven_source,
+    "unproven-source": sources.of_packages,
     "wipes-log": _wipes_log,
 }

@@ -29,6 +29,41 @@ _LANGUAGES = {"python": "python", "pypy": "python", "perl": "perl", "ruby": "rub
 _SYSTEM = re.compile(r"(?:/usr)?(?:/local)?/s?bin/")
 
 
+_CLONED = "(fetched folder)"  # in `made_by`: a folder full of what another machine sent
+_CLONE_TAKING = frozenset(
+    "-b --branch --depth -o --origin -c --config --filter --reference -j --jobs --template -u --upload-pack".split()
+)
+_UNPACKERS = frozenset("tar gtar bsdtar unzip 7z 7za".split())
+_ELSEWHERE = re.compile(r"(?:https?|git|ssh|ftp)://(?!localhost|127\.)|[\w.-]+@[\w.-]+:|[\w-]+/[\w.-]+$")
+
+
+def _unpacked(one: Simple, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
+    """Yield the folders that a clone, or an archive from another machine, fills."""
+    texts = one.texts
+    if one.program in ("git", "gh", "hg", "svn", "glab") and {"clone", "checkout", "co"} & set(texts[1:5]):
+        at = next(at for at, text in enumerate(texts) if text in ("clone", "checkout", "co"))
+        rest = [word.text for word in options.split(one.words[at + 1 :], _CLONE_TAKING).rest]
+        is_short = one.program in ("gh", "glab")
+        if rest and _ELSEWHERE.match(rest[0]) and (is_short or ":" in rest[0]):
+            name = rest[1] if len(rest) > 1 else posixpath.basename(rest[0].rstrip("/")).removesuffix(".git")
+            yield f"{one.path(name)}/", File(None, (_CLONED,))
+    elif one.program in _UNPACKERS:
+        sent = set(one.feed.made_by) if one.feed else set[str]()
+        sent |= {name for text in texts[1:] for name in before.get(one.path(text), File()).made_by}
+        if sent & FETCHERS:
+            given = options.split(one.words[1:], frozenset(("-C", "--directory", "-d")))
+            folder = given.value("-C", "--directory", "-d") or "."
+            yield f"{one.path(folder)}/", File(None, (_CLONED,))
+
+
+def _is_below(path: str, files: Mapping[str, File]) -> bool:
+    """Say whether a path lies in a folder that the line fetched."""
+    folders = (name for name, kept in files.items() if name.endswith("/") and _CLONED in kept.made_by)
+    return any(
+        path.startswith(folder) or (folder == "./" and not path.startswith(("/", "~", "$", ".."))) for folder in folders
+    )
+
+
 def written(one: Simple, printed: Feed, before: Mapping[str, File]) -> Mapping[str, File]:
     """Return what is in the files of the line after a command."""
     changes = dict(_writes(one, printed, before))
@@ -53,6 +88,7 @@ def _writes(one: Simple, printed: Feed, before: Mapping[str, File]) -> Iterator[
         yield from _copied(one, before)
     elif one.program in ("scp", "rsync", "sftp"):
         yield from _received(one)
+    yield from _unpacked(one, before)
 
 
 def _joined(earlier: File, printed: Feed) -> File:
@@ -119,10 +155,21 @@ def inner(one: Simple) -> Iterator[Inner]:
         word = next(iter(options.split(one.words[1:], stop=True).rest), Word(""))
         language = _LANGUAGES.get(re.sub(r"[\d.]+$", "", one.program), "")
     elif "/" not in word.text and one.path(word.text) not in one.files:
+        if (
+            one.program in _INSTALLERS
+            and _INSTALLERS[one.program] in one.texts
+            and _is_below(f"{one.folder}/", one.files)
+        ):
+            yield Opaque("shell.fetched-folder", one.source, one.through)
         return
     ran = one.files.get(one.path(word.text))
     if ran is not None:
         yield from _run(one, ran, language)
+    elif word.text and _is_below(one.path(word.text), one.files):
+        yield Opaque("shell.fetched-folder", one.source, one.through)
+
+
+_INSTALLERS = {"make": "install", "gmake": "install", "ninja": "install", "just": "install"}
 
 
 def _run(one: Simple, ran: File, language: str) -> Iterator[Inner]:

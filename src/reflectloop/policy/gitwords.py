@@ -72,9 +72,14 @@ def restores(words: Sequence[Word]) -> bool:
 
 
 def cleans(words: Sequence[Word], source: str) -> bool:
+    """Say whether `git clean` removes anything; a dry run never does.
+
+    `-nf` alone is asked about all the same: it is one letter away from the removal.
+    """
     given = options.split(words, frozenset(("-e", "--exclude")))
     lax = "clean.requireforce=false" in source.lower()
-    return given.has(("-f", "--force")) or (lax and not given.has(("-n", "--dry-run")))
+    slip = [word.text for word in words] in (["-nf"], ["-fn"])
+    return (lax or given.has(("-f", "--force"))) and (slip or not given.has(("-n", "--dry-run")))
 
 
 def forces(words: Sequence[Word]) -> bool:

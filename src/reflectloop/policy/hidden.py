@@ -48,13 +48,30 @@ def _option(one: Simple, at: int) -> str:
     return text.partition("=")[0] if re.match(r"-[\w.:-]+=", text) else one.words[at - 1].text
 
 
+# Programs that are known by some of their words, and may start anything by these.
+_STARTS_BY = {
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "run"),
+    "dotenv": "--",
+    "hatch": "run",
+    "cargo": "with",
+    "composer": "exec",
+    "tox": "--",
+}
+
+
 def inner(one: Simple) -> Iterator[Inner]:
     """Yield the rest of the words from the name of a destroyer on, and words that read like a shell line."""
-    if len(one.words) < 2 or MARK in one.through or _is_known(one.program):  # noqa: PLR2004 - a program and a word
+    started = _STARTS_BY.get(one.program, "\0") in one.texts
+    if len(one.words) < 2 or MARK in one.through or (_is_known(one.program) and not started):  # noqa: PLR2004 - a program and a word
         return
     through = (*one.through, one.program, MARK)
     for at, word in enumerate(one.words[1:], 1):
-        if posixpath.basename(word.text) in _DESTROYERS and at + 1 < len(one.words):
-            yield one.inside(one.words[at:])._replace(through=through)
-        elif " " in word.text and _HINT.search(word.text) and _TAKES_COMMAND.match(_option(one, at)):
+        if posixpath.basename(word.text).rpartition(":")[2] in _DESTROYERS and at + 1 < len(one.words):
+            named = word._replace(text=word.text.rpartition(":")[2])
+            yield one.inside((named, *one.words[at + 1 :]))._replace(through=through)
+        elif (
+            " " in word.text
+            and _HINT.search(word.text)
+            and (_TAKES_COMMAND.match(_option(one, at)) or (started and at > 1))
+        ):
             yield Script(re.sub(r"^-[\w.:-]+=", "", word.text), through, guess=True)

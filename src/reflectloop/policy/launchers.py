@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from reflectloop.policy import options, places, sedcode, started
+from reflectloop.policy.files import FETCHERS
 from reflectloop.policy.simple import Inner, Opaque, Script, Simple, Word
 
 _STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
@@ -14,8 +15,12 @@ _TAR = frozenset(
     "--to-command --info-script --new-volume-script --rsh-command --rmt-command -F --use-compress-program -I".split()
 )
 _SSH = frozenset("-b -c -D -E -e -F -I -i -J -L -l -m -O -o -p -Q -R -S -W -w -B -P".split())
-_SSH_RUNS = re.compile(r"(?i)(proxycommand|localcommand|knownhostscommand|proxyusefdpass)\s*[= ]\s*(.*)", re.DOTALL)
-_MAKE = frozenset("-f --file --makefile -C --directory -j --jobs -I -o -W -l --eval".split())
+_SSH_RUNS = re.compile(
+    r"(?i)(proxycommand|localcommand|knownhostscommand|proxyusefdpass|include|pkcs11provider|securitykeyprovider)"
+    r"\s*[= ]\s*(.*)",
+    re.DOTALL,
+)
+_MAKE = frozenset("-f --file --makefile -C --directory -j --jobs -I -o -W -l --eval -E".split())
 _RECIPE = re.compile(r"^(?:\t|[^#\n=]*::?[^=\n]*;)[ \t@+-]*(.*)$", re.MULTILINE)
 _MAKE_SHELL = re.compile(r"\$[({]shell\s+([^)}]*)[)}]|!=\s*(.*)")
 _CMAKE = {"rm": "rm", "remove": "rm", "copy": "cp", "rename": "mv", "copy_directory": "cp", "touch": "touch"}
@@ -62,6 +67,8 @@ def _ssh(one: Simple) -> Iterator[Inner]:
         if found:
             allowed = started.PROXIES if found[1].lower() == "proxycommand" else frozenset[str]()
             yield from started.inner(found[2], allowed, one.source, through)
+        elif name == "-F" and places.of(Word(value), one.folder) in ("temp", "network"):
+            yield Opaque(started.RULE, one.source, one.through)
         elif name == "-S" and one.program in ("scp", "sftp"):
             yield from started.inner(value, started.REMOTES, one.source, through)
 
@@ -70,7 +77,7 @@ def _make(one: Simple) -> Iterator[Inner]:
     through = (*one.through, one.program)
     given = options.split(one.words[1:], _MAKE)
     for name, value in given.values:
-        if name == "--eval":
+        if name in ("--eval", "-E"):
             yield from _makefile(value, through)
             yield Opaque(started.RULE, one.source, one.through)
         elif name in ("-f", "--file", "--makefile") and value in _STDIN and one.feed is not None:
@@ -86,6 +93,8 @@ def _make(one: Simple) -> Iterator[Inner]:
             yield from started.inner(value, started.SHELL_NAMES, one.source, through)
         elif equals:
             yield from (Script(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(value))
+            if re.match(r"(?:\S*/)?(?:ba|da|z)?sh\s+-\w*c\s", value):
+                yield Script(value.rstrip("# "), through, guess=True)
 
 
 def _written_makefile(one: Simple, name: str, through: tuple[str, ...]) -> Iterator[Inner]:
@@ -150,6 +159,8 @@ def _tcl(one: Simple) -> Iterator[Inner]:
     given = options.split(one.words[1:], frozenset(("-c",)))
     codes = [value for name, value in given.values if name == "-c"]
     codes += [one.feed.text] if one.feed and one.feed.text else []
+    if one.feed is not None and one.feed.text is None and set(one.feed.made_by) & FETCHERS and len(one.words) == 1:
+        yield Opaque("shell.fetched", one.source, one.through)
     for code in codes:
         for found in _TCL.finditer(code):
             yield Script(found[1].strip("{}"), (*one.through, one.program), guess=True)

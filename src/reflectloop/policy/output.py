@@ -8,11 +8,11 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from reflectloop.policy import places, words
-from reflectloop.policy.simple import Feed, Simple, Word
+from reflectloop.policy import places, vaults, words
+from reflectloop.policy.simple import FRESH, Feed, Simple, Word
 
 _PREFIXES = frozenset(("sudo", "env", "command", "busybox", "doas"))
-_HOLE = re.compile(r"%[-0-9.]*[sdqbc]|%%")
+_HOLE = re.compile(r"%[-0-9.]*[sdiuqbcoxX]|%%")
 _LONGEST = 100_000
 _MOST_ROUNDS = 64  # times a format is used again
 _ENVIRONMENT = frozenset(("env", "printenv", "set", "export", "declare", "history"))
@@ -27,7 +27,7 @@ _KEPT_SECRET = re.compile(
 def of(one: Simple) -> Feed:
     program = one.program
     names = (program, *(word.text for word in one.words[1:2] if program in _PREFIXES))
-    made_by = (*(one.feed.made_by if one.feed else ()), *names)
+    made_by = (*(one.feed.made_by if one.feed else ()), *names, *((vaults.MARK,) if vaults.prints(one) else ()))
     return Feed(_text(one, program), made_by, _carries(one))
 
 
@@ -38,7 +38,11 @@ def is_private(word: Word, folder: str) -> bool:
 
 def _carries(one: Simple) -> bool:
     """Say whether what a command prints has something private in it."""
-    if (one.feed is not None and one.feed.private) or (one.program in _ENVIRONMENT and len(one.words) == 1):
+    if (
+        vaults.prints(one)
+        or (one.feed is not None and one.feed.private)
+        or (one.program in _ENVIRONMENT and len(one.words) == 1)
+    ):
         return True
     if one.program in ("tar", "zip", "cpio", "bsdtar", "find", "rsync"):
         return any(places.of(word, one.folder) in ("home", "machine", "private") for word in one.words[1:])
@@ -47,7 +51,7 @@ def _carries(one: Simple) -> bool:
     return reads and any(is_private(word, one.folder) for word in names)
 
 
-_FIXED = {"mktemp": "$TMPDIR/mktemp", "pwd": "$PWD"}
+_FIXED = {"mktemp": FRESH, "pwd": "$PWD"}
 
 
 def _text(one: Simple, program: str) -> str | None:
@@ -120,9 +124,22 @@ def _filled(form: str, waiting: Iterator[str]) -> str:
         value = next(waiting, "")
         if found[0].endswith("b"):
             return words.ansi(value)
+        if found[0][-1] in "oxX":
+            return _based(found[0], value)
         return value[:1] if found[0].endswith("c") else value
 
     return _HOLE.sub(fill, form)
+
+
+def _based(form: str, value: str) -> str:
+    """Return a number as `%o` or `%x` prints it; what is no number is printed as 0."""
+    digits = value.strip()[:20]
+    number = ord(digits[1]) if digits[:1] in ("'", '"') and len(digits) > 1 else int(digits) if digits.isdigit() else 0
+    width = re.fullmatch(r"%(0?)(\d{0,2})[oxX]", form)
+    text = format(number, form[-1])
+    if width is None or not width[2]:
+        return text
+    return text.rjust(int(width[2]), "0" if width[1] else " ")
 
 
 def _decoded(text: str) -> str | None:

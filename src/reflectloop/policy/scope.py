@@ -5,10 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from reflectloop.policy.simple import Word
+from reflectloop.policy.simple import FRESH, Word
 
 Values = tuple[Word, ...]
 _MOST_PASSED = 64  # variables that a text run by a shell is given
+
+
+def _is_told(value: Word) -> bool:
+    """Say whether a value is known as far as it counts: a fresh temp folder has a name that nobody else uses."""
+    return value.known or value.text == FRESH
 
 
 class Scope:
@@ -79,5 +84,5 @@ class Scope:
         """Return the variables that a shell below this one knows."""
         names = list(self._known) if everything else [name for name in self._exported if name in self._known]
         found = ((name, self._known[name]) for name in names if "[" not in name)
-        plain = ((name, values[0].text) for name, values in found if len(values) == 1 and values[0].known)
+        plain = ((name, values[0].text) for name, values in found if len(values) == 1 and _is_told(values[0]))
         return tuple(itertools.islice(plain, _MOST_PASSED))

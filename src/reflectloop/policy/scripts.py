@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reflectloop.policy import options, places
 from reflectloop.policy.files import DECODERS, FETCHERS
-from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Inner, Opaque, Script, Simple, Word
+from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Feed, Inner, Opaque, Script, Simple, Word
 
 _SHELL_TAKING = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
 _LONGEST_NAME = 40
@@ -25,7 +25,7 @@ class Interpreter(NamedTuple):
 
 # The language, the programs that run it, the options whose value is code.
 _INTERPRETERS = """
-    python: python pypy: -c
+    python: python pypy ipython ipython3 bpython ptpython: -c
     node: node nodejs bun tsx ts-node: -e --eval -p --print -pe
     node: deno: eval
     ruby: ruby irb: -e
@@ -34,7 +34,7 @@ _INTERPRETERS = """
     lua: lua luajit: -e
     r: Rscript R: -e
     julia: julia: -e -E
-    elixir: elixir: -e --eval
+    elixir: elixir iex mix: -e --eval
     erlang: erl: -eval
     jvm: groovy scala jshell: -e
     haskell: ghc: -e
@@ -87,8 +87,33 @@ def inner(one: Simple) -> Iterator[Inner]:
         yield from _piped(one)
     elif program in ("at", "batch", "newgrp") and one.feed and one.feed.text:
         yield Script(one.feed.text, (*one.through, program))
+    elif program in _FRAMEWORKS:
+        yield from _framework(one)
     else:
         yield from _interpreter(one, program)
+
+
+# Tools that run a word, or the value of an option, in the language of a framework.
+_FRAMEWORKS = {
+    "rails": ("ruby", "runner", ""),
+    "rake": ("ruby", "", "-e"),
+    "artisan": ("php", "tinker", "--execute"),
+    "wp": ("php", "eval", ""),
+    "drush": ("php", "eval", ""),
+    "django-admin": ("python", "shell", "-c"),
+    "flask": ("python", "shell", "-c"),
+}
+
+
+def _framework(one: Simple) -> Iterator[Inner]:
+    language, sub, flag = _FRAMEWORKS[one.program]
+    texts = one.texts[1:]
+    if sub and sub not in texts:
+        return
+    given = options.split(one.words[1:], frozenset((flag,)))
+    codes = [value for name, value in given.values if name == flag]
+    codes += [] if flag else [text for text in texts[texts.index(sub) + 1 :] if not text.startswith("-")]
+    yield from (Code(language, code, (*one.through, one.program), one.folder) for code in codes)
 
 
 def _shell(one: Simple) -> Iterator[Inner]:
@@ -183,21 +208,59 @@ def _interpreter(one: Simple, program: str) -> Iterator[Inner]:
     named = options.split(one.words[1:], known.flags, stop=True).rest[:1]
     if named and named[0].made_by and UNKNOWN in named[0].text and name not in _WORDS_ARE_CODE:
         yield from _sourced(one, named)
-    if known.language == "python" and "-m" in one.texts[1:-1]:
-        yield one.inside(one.words[one.texts.index("-m") + 1 :])
+    yield from _named_inside(one, known)
     for text in _codes(one, name, known):
         yield Code(known.language, text, through, one.folder)
-    if one.feed is None or (name in _WORDS_ARE_CODE and not set(one.texts) & _STDIN):
-        return
+    if one.feed is not None:
+        yield from _fed(one, one.feed, name, known)
+
+
+def _named_inside(one: Simple, known: Interpreter) -> Iterator[Inner]:
+    """`python -m tool` and `php artisan` run the tool that is named."""
+    if known.language == "php" and one.texts[1:2] == ["artisan"]:
+        yield one.inside(one.words[1:])
+    if known.language == "python" and "-m" in one.texts[1:-1]:
+        yield one.inside(one.words[one.texts.index("-m") + 1 :])
+
+
+def _fed(one: Simple, feed: Feed, name: str, known: Interpreter) -> Iterator[Inner]:
+    """What an interpreter runs that comes from its input."""
+    code = Code(known.language, feed.text or "", (*one.through, one.program), one.folder)
     if name in _WORDS_ARE_CODE:
-        if one.feed.text is not None and {"-f", "--file"} & set(one.texts):
-            yield Code(known.language, one.feed.text, through, one.folder)
+        named = bool({"-f", "--file"} & set(one.texts)) and bool(set(one.texts) & _STDIN)
+        if named and feed.text is not None:
+            yield code
+        elif named and known.language in ("awk", "sed"):
+            yield from _piped(one)
         return
-    has_file = any(not word.text.startswith("-") for word in one.words[1:])
-    if one.feed.text is not None and (not has_file or known.language == "sql"):
-        yield Code(known.language, one.feed.text, through, one.folder)
-    elif known.language not in ("sql", "mongo") and (len(one.words) == 1 or one.texts[-1] == "-"):
+    reads = _reads_input(one, known)
+    if feed.text is not None and (reads or known.language == "sql"):
+        yield code
+    elif reads and known.language not in ("sql", "mongo"):
         yield from _piped(one)
+
+
+# Options of interpreters that take the next word, and modules of python that run what they read.
+_VALUES = frozenset("-W -X -r --require --import --loader --conditions -C -I -l --check-hash-based-pycs".split())
+_READING_MODULES = frozenset(("code", "asyncio", "IPython", "bpython", "ptpython"))
+
+
+def _reads_input(one: Simple, known: Interpreter) -> bool:
+    """Whether the code of an interpreter comes from its input: it names no script, or the input as one."""
+    words = one.words[1:]
+    if known.language == "node" and words and words[0].text == "run":
+        words = words[1:]
+    if known.language == "php" and words and words[0].text == "--":
+        return True
+    if known.language == "python" and "-m" in one.texts[1:-1]:
+        return one.texts[one.texts.index("-m") + 1] in _READING_MODULES
+    taking = _VALUES if known.language in ("python", "node", "ruby", "lua") else frozenset[str]()
+    given = options.split(words, taking | known.flags, stop=True)
+    if known.flags & {name for name, _ in given.values} or any(_codes(one, one.program, known)):
+        return False
+    if not given.rest:
+        return not given.has(("--version", "-v", "-V", "--help", "-h"))
+    return given.rest[0].text in _STDIN
 
 
 def _codes(one: Simple, name: str, known: Interpreter) -> Iterator[str]:
@@ -205,15 +268,26 @@ def _codes(one: Simple, name: str, known: Interpreter) -> Iterator[str]:
     letters = known.letters or "~"
     for at, text in enumerate(texts):
         flag, equals, value = text.partition("=")
-        clustered = name != "python" and re.fullmatch(rf"-[a-zA-Z0-9]*[{letters}]", text)
+        front = "[bBdEhiIOPqsSuvx]" if known.language == "python" else "[a-zA-Z0-9]"
+        clustered = re.fullmatch(rf"-{front}*[{letters}]", text)
         if text in known.flags or clustered:
             yield from texts[at + 1 : at + 2]
         elif equals and flag in known.flags:
             yield value
         elif known.language in _ATTACHED and re.match(rf"-[{letters}].", text):
             yield text[2:]
+        elif known.language == "python" and (attached := re.match(r"-[bBdEiIOPqsSuvx]{1,9}c(.+)", text, re.DOTALL)):
+            yield attached[1]
     if name in _WORDS_ARE_CODE:
         words = [text for text in texts if not text.startswith("-")]
         yield from [" ".join(words)] if name in _JOINED else words
+    if known.language == "python":
+        yield from _module_code(texts)
     if known.language == "vim":
         yield from (text[1:] for text in texts if text.startswith("+"))
+
+
+def _module_code(texts: list[str]) -> Iterator[str]:
+    """Yield the words of `python -m timeit`, which are code."""
+    if "-m" in texts[:-1] and texts[texts.index("-m") + 1] == "timeit":
+        yield from (text for text in texts[texts.index("-m") + 2 :] if not text.startswith("-"))

@@ -12,7 +12,7 @@ from tree_sitter import Language, Node, Parser
 
 from reflectloop.policy import effects, files, output, params, variables, words
 from reflectloop.policy.scope import Scope, Values
-from reflectloop.policy.simple import LONGEST, UNKNOWN, Feed, File, Redirect, Simple, Word
+from reflectloop.policy.simple import FRESH, LONGEST, UNKNOWN, Feed, File, Redirect, Simple, Word
 
 _DEEPEST = 48  # commands within commands
 _MOST_TEXT = 4 * LONGEST  # that variables may be made into
@@ -23,6 +23,7 @@ _EXPANSIONS = frozenset(("simple_expansion", "expansion", "command_substitution"
 _EVALUATORS = frozenset(("eval", "trap", ".", "source"))
 _USES_ARGUMENTS = re.compile(r"\$\{?[@*1-9]")
 _UNGLUED = re.compile(rb"\$(?:IFS(?!\w)|\{IFS\})(?:\$[@*1-9])?")
+_ASSIGNED = re.compile(rb"(?:^|[\s;&|({])(\w{1,40})=(\"?(?:\$\(|`)\s*mktemp\b)?", re.MULTILINE)
 _NOT_WORDS = frozenset(("comment", "file_descriptor", "heredoc_body", "heredoc_end", "heredoc_start"))
 
 
@@ -76,6 +77,15 @@ class _Redirected(NamedTuple):
     source: str
 
 
+def _fresh_names(raw: bytes) -> frozenset[str]:
+    """Return the variables that a text sets to a fresh temp folder, and to nothing else."""
+    if b"mktemp" not in raw:
+        return frozenset()
+    found = [(name.decode(), bool(fresh)) for name, fresh in _ASSIGNED.findall(raw)]
+    others = {name for name, fresh in found if not fresh}
+    return frozenset(name for name, fresh in found if fresh) - others
+
+
 class _Reader:
     def __init__(self, raw: bytes, given: Iterable[tuple[str, str]], folder: str) -> None:
         self.raw, self.folder = raw, folder
@@ -88,6 +98,8 @@ class _Reader:
         self._names: dict[str, tuple[Word, ...]] = {}  # aliases and such: what a name stands for
         self._files: Mapping[str, File] = {}
         self.deep = False
+        self._fresh = _fresh_names(raw)
+        self._later = False  # reads a body that runs later, when every variable of the text is set
         self._depth = 0
         self._spent = 0  # characters of words made so far
 
@@ -142,6 +154,8 @@ class _Reader:
         said = [*self._names.get(said[0].text, said[:1]), *said[1:]] if said else said
         one = Simple(tuple(said), tuple(redirects), feed, extra.source if extra else self.text(node), self.folder)
         passed = self.scope.passed(everything=one.program in _EVALUATORS)
+        if one.program == "trap":
+            passed = (*((name, FRESH) for name in sorted(self._fresh)), *passed)
         own = tuple((name, value.text) for name, value in sets if said)
         return self._noted(one._replace(sets=tuple(sets), env=(*passed, *own)), mark)
 
@@ -249,10 +263,18 @@ class _Reader:
         # The grammar takes the arguments that stand behind a redirection for more of its targets.
         said += targets[1:]
         redirects += [Redirect(operator, target) for target in targets[:1]]
-        if not targets or operator != "<":
+        if not targets or operator not in ("<", "<&"):
             return None
         content = targets[0].content
-        written = self._files.get(posixpath.normpath(posixpath.join(self.folder, targets[0].text)), File())
+        path = f"/dev/fd/{targets[0].text}" if operator == "<&" else posixpath.join(self.folder, targets[0].text)
+        written = self._files.get(posixpath.normpath(path), File())
+        if operator == "<&" and not written.made_by and written.text is None:
+            return None
+        number = node.child_by_field_name("descriptor")
+        if number is not None and self.text(number) != "0":
+            name = self.text(number).strip("{}")
+            self._files = {**self._files, f"/dev/fd/{name}": File(content, (*targets[0].made_by, *written.made_by))}
+            return None
         return Feed(
             content if content is not None else written.text,
             (*targets[0].made_by, *written.made_by),
@@ -322,7 +344,9 @@ class _Reader:
 
     def function(self, node: Node, feed: Feed | None) -> Feed:
         name, before = node.child_by_field_name("name"), len(self.commands)
+        outer, self._later = self._later, True
         self.scoped(node, feed)
+        self._later = outer
         called = [one.program for one in self.commands[before:]].count(self.text(name) if name is not None else "")
         inside = node.child_by_field_name("body")
         if name is not None and inside is not None:
@@ -435,6 +459,8 @@ class _Reader:
             return self._worked(name, values, operators, [word.text for word in others])
         if values:
             return values[0]
+        if self._later and name in self._fresh:
+            return Word(FRESH, known=False)
         return _UNSET.get(name) or Word(f"${{{name}}}", known=False)
 
     def _held(self, node: Node) -> Values:

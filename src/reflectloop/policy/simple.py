@@ -10,6 +10,7 @@ from typing import NamedTuple
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash csh tcsh pdksh yash oksh osh xonsh nu".split())
 # Characters of one command: where a text is no shell, the parser takes the square of its length.
 LONGEST = 50_000
+FRESH = "$TMPDIR/mktemp"  # what `mktemp` prints
 UNKNOWN = "$(…)"  # what a substitution gives is known only when it runs
 
 

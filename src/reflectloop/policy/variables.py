@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from reflectloop.policy import places, started
+from reflectloop.policy import places, sources, started
 from reflectloop.policy.simple import SHELLS, Inner, Opaque, Script, Simple, Word
 
 _RULE = "shell.variable-runs"
@@ -50,8 +50,54 @@ def _inside(_: Simple, value: str) -> bool:
 
 
 def _node(_: Simple, value: str) -> bool:
+    """Whether what node loads first is a package, or a file of the tests or the project's set-up."""
     names = [found[1].strip("\"'") for found in _MODULE.finditer(value)]
-    return not any(name.startswith(("/", "~", "data:", "http", "file:")) for name in names)
+    return not any(
+        name.startswith(("/", "~", "data:", "http", "file:", ".."))
+        or (name.startswith(".") and not _SET_UP.search(name))
+        for name in names
+    )
+
+
+_SET_UP = re.compile(
+    r"(?i)test|spec|setup|register|\.pnp|instrument|tracing|polyfill|loader|mock|env|hook|dist/|build/"
+)
+
+
+def _perl(_: Simple, value: str) -> bool:
+    """Whether the modules that perl loads first are well known ones."""
+    modules = re.findall(r"-[Mm]-?([\w:]+)", value)
+    return not value or (_PERL.fullmatch(value) is not None and all(_PERL_MODULE.match(name) for name in modules))
+
+
+_PERL_MODULE = re.compile(
+    r"(?:Devel|Test|Carp|Data|Time|POSIX|List|Scalar|File|Getopt|JSON|Encode|Module|App|Moose|Moo|Mojo|IO)(?:::|$)"
+    r"|(?:strict|warnings|utf8|lib|feature|diagnostics|open|bigint|bignum|autodie|Modern|common|local|v?5)\b"
+)
+_RUBY_MODULE = re.compile(
+    r"-r\s*(?:bundler|rubygems|debug|byebug|pry|json|yaml|set|logger|simplecov|coverage|minitest|rspec|warning|uri"
+    r"|date|time|pp|ostruct|openssl|securerandom|stringio|benchmark|socket|spring|bootsnap|zeitwerk|sorbet)"
+)
+
+
+def _ruby(_: Simple, value: str) -> bool:
+    """Whether the libraries that ruby loads first are well known ones."""
+    loads = re.findall(r"(?:^|\s)-r\s*\S+", value)
+    return not value or (_RUBY.fullmatch(value) is not None and all(_RUBY_MODULE.match(load.strip()) for load in loads))
+
+
+def _source(_: Simple, value: str) -> bool:
+    """Whether packages come from a registry, or from this machine."""
+    return not sources.is_unproven(value)
+
+
+def _trusted(_: Simple, value: str) -> bool:
+    hosts = value.split()
+    return not any(sources.is_unproven(f"https://{host}/") for host in hosts)
+
+
+def _go(name: str) -> Callable[[Simple, str], bool]:
+    return lambda one, value: sources.is_ordinary_go(name, value) and (name != "GOFLAGS" or _inside(one, value))
 
 
 def _startup(one: Simple, value: str) -> bool:
@@ -92,19 +138,51 @@ _ORDINARY: dict[str, Callable[[Simple, str], bool]] = {
         ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "PERL5LIB", "RUBYLIB"), _inside
     ),
     **dict.fromkeys(("NODE_PATH", "CLASSPATH", "GCONV_PATH", "OPENSSL_CONF", "PYTHONUSERBASE", "GEM_PATH"), _inside),
-    **dict.fromkeys(("RUSTC", "RUSTC_WRAPPER", "CARGO", "CC", "CXX", "LD", "GOFLAGS", "ANT_HOME", "M2_HOME"), _inside),
+    **dict.fromkeys(("RUSTC", "RUSTC_WRAPPER", "CARGO", "CC", "CXX", "LD", "ANT_HOME", "M2_HOME"), _inside),
     **dict.fromkeys(
         ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_TEMPLATE_DIR", "GIT_EXEC_PATH", "ZDOTDIR"), _inside
     ),
     **dict.fromkeys(("MAKEFILES", "npm_config_userconfig", "NPM_CONFIG_USERCONFIG", "PIP_CONFIG_FILE"), _inside),
     "PATH": _paths,
     "NODE_OPTIONS": _node,
-    "PERL5OPT": _only(_PERL),
+    "PERL5OPT": _perl,
     "PERL5DB": _nothing,
-    "RUBYOPT": _only(_RUBY),
+    "RUBYOPT": _ruby,
     **dict.fromkeys(
-        ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "MAVEN_OPTS", "GRADLE_OPTS"), _unless(_JAVA)
+        (
+            "JAVA_TOOL_OPTIONS",
+            "_JAVA_OPTIONS",
+            "JDK_JAVA_OPTIONS",
+            "MAVEN_OPTS",
+            "GRADLE_OPTS",
+            "JAVA_OPTS",
+            "SBT_OPTS",
+        ),
+        _unless(_JAVA),
     ),
+    **dict.fromkeys(
+        """
+        PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_FIND_LINKS UV_INDEX_URL UV_EXTRA_INDEX_URL UV_DEFAULT_INDEX UV_INDEX
+        UV_FIND_LINKS npm_config_registry NPM_CONFIG_REGISTRY YARN_REGISTRY YARN_NPM_REGISTRY_SERVER BUNDLE_MIRROR__ALL
+        HOMEBREW_BOTTLE_DOMAIN RUSTUP_DIST_SERVER RUSTUP_UPDATE_ROOT ELECTRON_MIRROR COMPOSER_REPO_PACKAGIST
+        """.split(),
+        _source,
+    ),
+    **dict.fromkeys(("PIP_TRUSTED_HOST", "UV_INSECURE_HOST"), _trusted),
+    **{name: _go(name) for name in "GOPROXY GOINSECURE GONOSUMDB GONOSUMCHECK GOSUMDB GOFLAGS".split()},
+    **dict.fromkeys(("NODE_TLS_REJECT_UNAUTHORIZED", "PYTHONHTTPSVERIFY"), _unless(re.compile(r"^0$"))),
+    "GIT_SSL_NO_VERIFY": _only(re.compile(r"0|false")),
+    **dict.fromkeys(
+        ("npm_config_strict_ssl", "NPM_CONFIG_STRICT_SSL", "YARN_STRICT_SSL"), _unless(re.compile("false"))
+    ),
+    **dict.fromkeys(
+        ("DOTNET_STARTUP_HOOKS", "COR_PROFILER_PATH", "CORECLR_PROFILER_PATH", "PHPRC", "PHP_INI_SCAN_DIR"), _inside
+    ),
+    **dict.fromkeys(("R_PROFILE_USER", "R_PROFILE", "R_ENVIRON_USER", "JULIA_LOAD_PATH", "BUNDLE_GEMFILE"), _inside),
+    "ERL_FLAGS": _unless(re.compile(r"-eval|-s\s|-run|-pa?\s*/tmp")),
+    "ERL_AFLAGS": _unless(re.compile(r"-eval|-run|-pa?\s*/tmp")),
+    "ELIXIR_ERL_OPTIONS": _unless(re.compile(r"-eval|-run|-pa?\s*/tmp")),
+    "RUSTFLAGS": _unless(re.compile(r"linker=(?:/tmp|/var/tmp|/dev/shm|\.)")),
     **dict.fromkeys(("BASH_ENV", "PYTHONSTARTUP", "LUA_INIT", "VIMINIT", "EXINIT", "GIT_CONFIG_PARAMETERS"), _nothing),
     "ENV": _startup,
     "PROMPT_COMMAND": _only(_PASSIVE),
@@ -124,12 +202,23 @@ _COMMANDS = frozenset(
     SSH_ASKPASS GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND PROMPT_COMMAND BROWSER SUDO_EDITOR KUBE_EDITOR SUDO_ASKPASS
     """.split()
 )
+# Variables of cargo with a name of the user's in the middle.
+_CARGO = {
+    re.compile(r"CARGO_REGISTRIES_\w+_INDEX|CARGO_SOURCE_\w+_REGISTRY"): _source,
+    re.compile(r"CARGO_TARGET_\w+_(?:RUNNER|LINKER)|CARGO_BUILD_RUSTC(?:_WRAPPER)?|CARGO_BUILD_RUSTDOC"): _inside,
+}
 _SETTING_VALUE = re.compile(r"GIT_CONFIG_(?:VALUE|KEY)_\d+")
 
 
 def is_watched(name: str) -> bool:
     """Say whether a variable may make another program run something."""
-    return name in _ORDINARY or _SETTING_VALUE.fullmatch(name) is not None
+    return name in _ORDINARY or _of_cargo(name) is not None or _SETTING_VALUE.fullmatch(name) is not None
+
+
+def _of_cargo(name: str) -> Callable[[Simple, str], bool] | None:
+    if not name.startswith("CARGO_"):
+        return None
+    return next((ordinary for pattern, ordinary in _CARGO.items() if pattern.fullmatch(name)), None)
 
 
 def inner(one: Simple) -> Iterator[Inner]:
@@ -150,7 +239,8 @@ def inner(one: Simple) -> Iterator[Inner]:
 def _is_ordinary(one: Simple, name: str, word: Word) -> bool:
     if not word.known and word.text.startswith("$") and name != "LD_PRELOAD":
         return name not in ("BASH_ENV", "PROMPT_COMMAND") or not word.made_by
-    return _ORDINARY[name](one, word.text)
+    ordinary = _of_cargo(name) or _ORDINARY[name]
+    return ordinary(one, word.text)
 
 
 def _runs_by_setting(key: str) -> bool:
@@ -161,7 +251,17 @@ def _runs_by_setting(key: str) -> bool:
 
 def _of_words(one: Simple) -> Iterator[tuple[str, Word]]:
     """`env X=… program`, `sudo X=… program`, `export X=…` given as words."""
-    if one.program not in ("env", "sudo", "export", "declare", "typeset", "cross-env", "systemd-run", "setx"):
+    if one.program not in (
+        "env",
+        "sudo",
+        "export",
+        "declare",
+        "typeset",
+        "cross-env",
+        "systemd-run",
+        "setx",
+        "env-cmd",
+    ):
         return
     for word in one.words[1:]:
         name, equals, value = word.text.partition("=")

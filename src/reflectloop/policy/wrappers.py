@@ -41,7 +41,21 @@ _NODE = "-p --package -w --workspace -C --dir --filter -F --prefix --cwd"
 WRAPPERS: dict[str, Wrapper] = {
     "aws-vault": Wrapper("-d --duration --region", 1, after="exec"),
     "bundle": Wrapper(after="exec"),
+    "bun": Wrapper("--cwd --filter", after="x|exec"),
     "bunx": Wrapper(),
+    "asdf": Wrapper(after="exec"),
+    "composer": Wrapper("-d --working-dir", after="exec"),
+    "dotenvx": Wrapper("-f --env-file -e", after="run"),
+    "env-cmd": Wrapper("-f --file -e --environments"),
+    "lerna": Wrapper("--scope --ignore --since --concurrency", after="exec"),
+    "nx": Wrapper(after="exec"),
+    "tox": Wrapper("-e", after="exec"),
+    "volta": Wrapper("--node --npm --yarn", after="run"),
+    "fnm": Wrapper("--using", after="exec"),
+    "nvm": Wrapper("", 1, after="exec"),
+    "rvm": Wrapper(after="do"),
+    "devbox": Wrapper("-c --config", after="run"),
+    "cargo-with": Wrapper(),
     "busybox": Wrapper(),
     "arch-chroot": Wrapper("-u", 1),
     "bwrap": Wrapper(
@@ -199,10 +213,19 @@ def _unwrapped(one: Simple, wrapper: Wrapper) -> Iterator[Inner]:
         words = _without_assignments(words, taking)
     if wrapper.skip:
         words = options.split(words[wrapper.skip :], taking if wrapper.split else frozenset(), stop=True).rest
-    if words and wrapper.split:
-        yield Script(" ".join(word.text for word in words), (*one.through, one.program))
-    elif words:
+    if not words:
+        return
+    line = " ".join(word.text for word in words)
+    if wrapper.split:
+        yield Script(line, (*one.through, one.program))
+        if one.feed is not None and re.fullmatch(r"[\w./ -]{1,80}", line):
+            yield one.inside(tuple(Word(text) for text in line.split()))  # it reads what this command reads
+    elif one.program in ("uv", "uvx") and words[0].text == "-":
+        yield one.inside((Word("python3"), *words))
+    else:
         yield one.inside(tuple(words))
+        if len(words) == 1 and words[0].known and " " in words[0].text.strip():
+            yield Script(line, (*one.through, one.program), guess=True)
 
 
 def _behind(words: Sequence[Word], names: Sequence[str]) -> Sequence[Word]:
