@@ -250,4 +250,172 @@ docker images -q
 kubectl get pods -o name
 brew list
 apt list --installed
+echo "$GITHUB_TOKEN" | gh auth login --with-token
+echo "$DOCKER_PASSWORD" | docker login -u me --password-stdin
+curl -H "Authorization: Bearer $OPENAI_API_KEY" https://api.openai.com/v1/models
+curl -H "Authorization: token $GITHUB_TOKEN" https://api.github.com/repos/x/y
+curl -u "$USER:$PASSWORD" https://nexus.example.com/x
+curl -H "X-API-Key: $API_KEY" https://api.example.com/v1
+curl -X POST -d "client_secret=$CLIENT_SECRET" https://login.example.com/token
+curl -H "Authorization: Bearer $(gcloud auth print-access-token)" https://x.googleapis.com/v1
+curl -H "Authorization: Bearer $(gh auth token)" https://api.github.com/user
+TOKEN=$(gh auth token) make release-notes
+export GITHUB_TOKEN=$(gh auth token)
+kubectl get secret db -o jsonpath='{.data.password}' | base64 -d
+PGPASSWORD=$(kubectl get secret db -o jsonpath='{.data.p}' | base64 -d) psql -h localhost
+vault kv get secret/x
+pg_dump mydb > dump.sql
+pg_dump mydb | gzip > dump.sql.gz
+pg_dump a | psql b
+tar czf - . | ssh host 'tar xzf - -C /srv'
+tar czf release.tgz .
+tar cf - . | docker exec -i web tar xf -
+tar czf - src | wc -c
+find . -type f -exec grep -l x {} +
+find . -type f -name '*.orig' -exec rm {} \;
+find . -type d -name __pycache__ -exec rm -rf {} +
+while read -r f; do echo "$f"; done < list
+while IFS= read -r line; do printf '%s\n' "$line"; done < x
+openssl rsa -in server.key -pubout
+cat server.key | openssl rsa -check
+openssl x509 -in cert.pem -noout -text
+openssl s_client -connect localhost:443
+curl -X POST -F file=@report.xml http://localhost:8080/upload
+curl -d @.env.example http://localhost
+snap install jq
+dnf install -y gcc
+apk add --no-cache git
+php -S localhost:8000
+npx serve dist
+npx http-server ./public -p 8080
+docker context ls
+docker run --network host x
+git -c user.name=x commit -m y
+git -c core.editor=true rebase --continue
+git -c http.extraHeader="Authorization: x" fetch
+python3 -u script.py | tee log
+python3 < script.py
+node < x.js
+cat data.json | node scripts/x.js
+cat data | python3 -c 'import sys; print(len(sys.stdin.read()))'
+cat data | python3 -m json.tool
+cat x | perl -pe 's/a/b/'
+cat x | ruby -ne 'puts $_'
+cat x | awk -f script.awk
+cat x | jq . | python3 -m json.tool
+gunzip -c x.gz | python3 parse.py
+echo '1+1' | python3 -i
+echo 'select 1' | psql
+echo 'puts 1' | ruby
+mix test
+mix deps.get
+iex -S mix
+ipython --version
+rails runner scripts/x.rb
+rake test
+wp plugin list
+flask run
+django-admin startproject x
+bun install
+bun test
+bun add x
+lerna run build
+nx test app
+nx affected -t build
+tox
+tox -e lint
+composer install
+composer exec -- phpstan analyse
+devbox run test
+asdf install
+fnm use 18
+nvm use 18
+nvm install 20
+dotenv run -- pytest
+hatch run test:cov
+make test ARGS='-k foo -x'
+make CC='ccache gcc' -j4
+make -e
+uv run - < script.py
+yarn run test --watch
+npm run build -- --rm x
+yarn run clean
+bun run clean
+pnpm run rm-dist
+npm run lint -- --fix src
+ssh host uptime
+ssh host 'ls -la'
+cat key.pub | ssh host 'cat >> x'
+ssh host bash -s < deploy-check.sh
+echo ls | ssh host bash
+cargo add tokio --features full
+cargo install --path .
+cargo install cargo-nextest --locked
+pip install --no-deps -e .
+pip install -i https://mirrors.aliyun.com/pypi/simple/ x
+uv sync --frozen
+uv pip compile requirements.in -o requirements.txt
+uv add --dev pytest
+npm ci --prefer-offline
+npm i -D typescript
+npm audit fix
+npm config set fund false
+npm set audit false
+yarn config set enableTelemetry 0
+poetry source add --priority=supplemental x https://download.pytorch.org/whl/cpu
+poetry config virtualenvs.in-project true
+conda env create -f environment.yml
+helm dependency update chart
+helm template x ./chart -f values.yaml
+helm lint chart
+docker compose up -d --build
+docker buildx build --platform linux/amd64 -t x .
+docker build --build-arg X=https://example.com/y -t x .
+docker build -t ghcr.io/me/x:latest .
+kubectl config set-context --current --namespace=x
+kubectl port-forward svc/x 8080:80
+kubectl create secret generic x --from-literal=a=b --dry-run=client -o yaml > s.yaml
+kubectl create configmap x --from-file=y
+kubectl create namespace x
+ansible-galaxy collection install community.general
+ansible-playbook -i hosts site.yml --check
+terraform plan -out plan.tfplan
+gem install bundler
+bundle config set without production
+bundle install --jobs 4
+GOFLAGS=-count=1 go test ./...
+GOOS=linux GOARCH=arm64 go build ./...
+go install golang.org/x/tools/cmd/goimports@latest
+go env GOPATH
+RUSTFLAGS='-C target-cpu=native' cargo build --release
+RUSTFLAGS="-D warnings" cargo clippy
+CARGO_TARGET_DIR=/tmp/target cargo test
+CARGO_HOME=/tmp/cargo cargo build
+umount /mnt/usb
+mount /dev/sdb1 /mnt/usb
+ls -la ~/.ssh
+git clone https://github.com/x/y /tmp/y && git -C /tmp/y log -1
+git clone https://github.com/x/y && cd y && npm install && npm test
+git clone https://github.com/x/y.git && cd y && pip install -e .
+git clone https://github.com/x/y && cd y && cargo build
+git clone https://github.com/x/y && cp y/x.conf .
+curl -sL https://x/y.tar.gz | tar xz -C vendor && make
+curl -LO https://x/y.zip && unzip y.zip && npm test
+systemctl --user status x
+systemctl start ./x
+chsh -l
+ln -s /usr/local/bin/x y
+cp dist/tool /usr/local/bin/tool
+install -m 755 build/tool ~/.local/bin/tool
+tar -C /tmp/x -xf a.tar
+tar xf a.tar -C build
+unzip -q a.zip -d out
+printf '%5d\n' 3
+printf '%s %x\n' a 255
+aws ecr get-login-password | docker login --username AWS --password-stdin x
+aws s3 cp x s3://y/
+exec 3<file; while read -r l <&3; do echo "$l"; done; exec 3<&-
+cmd 2>&1 | tee x
+sort <(ls a) <(ls b)
+diff <(curl -s https://x/a) <(curl -s https://x/b)
 """.strip().splitlines()

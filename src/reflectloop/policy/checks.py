@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from reflectloop.policy import gitstarts, gitwords, options, output, places, sources, started, vaults
+from reflectloop.policy import gitstarts, gitwords, options, places, sending, sources, started, vaults
 from reflectloop.policy.simple import SHELLS, Simple, Word
 
 _MODES = re.compile(r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}")
@@ -146,14 +146,6 @@ def _puts(one: Simple) -> bool:
 _OUTPUT = frozenset(("-o", "--output", "-O", "--output-document"))
 
 
-_LOOPBACK = re.compile(r"(?:https?://)?(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0)?(?::\d+)?(?:/|$)")
-
-
-def is_loopback(address: str) -> bool:
-    """Say whether an address is on this machine."""
-    return _LOOPBACK.match(address) is not None
-
-
 _REQUEST_TAKING = frozenset(
     """
     -X --request -H --header -d --data --data-raw --data-binary --data-urlencode -o --output -w --write-out -u --user
@@ -169,7 +161,9 @@ def _asks_others(one: Simple) -> bool:
     """Whether a request goes to another machine, or to a store of this one."""
     rest = options.split(one.words[1:], _REQUEST_TAKING).rest
     addresses = [word.text for word in rest if word.text != "DELETE" and ("/" in word.text or ":" in word.text)]
-    local = bool(addresses) and all(is_loopback(address) and not _STORES.search(address) for address in addresses)
+    local = bool(addresses) and all(
+        sending.is_loopback(address) and not _STORES.search(address) for address in addresses
+    )
     return one.program in ("gh", "grpcurl") or not local
 
 
@@ -254,67 +248,6 @@ def _kills_what_runs(one: Simple) -> bool:
     )
 
 
-_UPLOADS = frozenset("-T --upload-file --post-file --body-file -F --form -d --data --data-binary --data-raw".split())
-
-
-# A header that is there for a secret.
-_LOGS_IN = re.compile(
-    r"(?i)(?:-H)?(?:(?:proxy-)?authorization|x-[\w-]*(?:token|key)|private-token|api-key)\s*:|[^:/\s]+:\$"
-)
-_SSH_FILES = frozenset("-i -F -o -P -J -S -c -l".split())  # options of ssh whose value is read, not sent
-
-
-def _sends_private(one: Simple) -> bool:
-    """Keys, credentials or the environment as an argument, a file to be sent, or the input."""
-    made_by = {name for word in one.words for name in word.made_by} | set(one.feed.made_by if one.feed else ())
-    if made_by & {"env", "printenv", "set", "export"} or (one.feed is not None and one.feed.private):
-        return True
-    if any(vaults.MARK in word.made_by and not _LOGS_IN.match(word.text) for word in one.words[1:]):
-        return True
-    if one.program in ("scp", "sftp"):
-        one = one._replace(words=(one.words[0], *options.split(one.words[1:], _SSH_FILES).rest))
-    parts = [part for word in one.words[1:] for part in re.split(r"[@=]", word.text)]
-    if any(places.of(Word(part), one.folder) == "private" for part in parts if "/" in part or part.startswith(".")):
-        return True
-    sent = [
-        re.sub(r"^[^@<]*[@<]", "", value)
-        for name, value in options.split(one.words[1:], _UPLOADS).values
-        if name in _UPLOADS
-    ]
-    addresses = any(
-        word.text.startswith(("http://", "https://"))
-        and set(word.made_by) & {"base64", "xxd", "od", "hexdump", "history"}
-        for word in one.words[1:]
-    )
-    spoken = (one.feed.text or "").split() if one.feed and one.program in ("sftp", "ftp", "lftp", "tftp") else []
-    if any(places.of(Word(name), one.folder) == "private" for name in spoken):
-        return True
-    if one.program in ("gh", "glab") and any(output.is_private(word, one.folder) for word in one.words[1:]):
-        return True
-    return addresses or any(output.is_private(Word(name), one.folder) for name in sent) or _prints_private(one)
-
-
-def _prints_private(one: Simple) -> bool:
-    """`--post-data="$(cat .env)"`: the words that a substitution puts there are not known, the source tells."""
-    return (
-        re.search(
-            r"\$\(\s*(?:cat|base64|<)\s*\S*(?:\.env|\.pem|id_\w+|credentials|/etc/passwd|/etc/shadow)\b", one.source
-        )
-        is not None
-    )
-
-
-def _copies_home_away(one: Simple) -> bool:
-    """Whether a whole home, or keys, go to another machine."""
-    rest = options.split(one.words[1:], frozenset("-e --rsh -i -P -F -o --exclude --profile".split())).rest
-    if not rest or not re.match(r"(?:[\w.@-]+:|s3://|gs://|\w+://)", rest[-1].text):
-        return False
-    return any(
-        places.of(word, one.folder) in ("home", "private", "machine") or output.is_private(word, one.folder)
-        for word in rest[:-1]
-    )
-
-
 _KEYS = re.compile(
     r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)|\.(?:pem|pfx|p12|kdbx?|keystore|jks|ppk|asc)\b|\.env\b|credentials|\.netrc|wallet\.dat"
     r"|secret|passw|private.key|wallet|api.?key|token|AKIA|shadow\b|\.ovpn"
@@ -381,6 +314,15 @@ def _pushes_elsewhere(one: Simple) -> bool:
     return bool(rest) and rest[0].text not in ("origin", "upstream")
 
 
+def _pushes_to_stranger(one: Simple) -> bool:
+    """Whether `git push` is given an address that is on no well-known forge."""
+    rest = options.split(one.words[2:], frozenset(("-o", "--push-option"))).rest
+    address = rest[0].text if rest else ""
+    return re.match(r"(?:https?|git|ssh)://[^$]|[\w.-]+@[\w.-]+:", address) is not None and not _FORGES.match(
+        f"url.{address}"
+    )
+
+
 def _installs_short(one: Simple) -> bool:
     """Whether the package that is installed, or the program that is run, is named `owner/repository`."""
     rest = options.split(one.words[1:], sources.TAKING | {"-p", "--package", "-w", "--workspace"}).rest
@@ -427,11 +369,46 @@ def _unpacks_home(one: Simple) -> bool:
     given = options.split(one.words[1:], taking)
     packs = one.program.endswith("tar") and re.match(r"-?\w*[cru]", one.texts[1]) is not None
     targets = [value for name, value in given.values if name in taking]
-    return not packs and any(places.of(Word(value), one.folder) in ("home", "machine") for value in targets)
+    system = re.compile(r"/(?:etc|bin|sbin|boot|lib\w*|usr|usr/s?bin|usr/lib)?/?$")
+    return not packs and any(places.of(Word(value), one.folder) == "home" or system.match(value) for value in targets)
+
+
+def _finds_to_remove_all(one: Simple) -> bool:
+    """Whether `find -exec rm` removes whatever there is: nothing picks by name, age or size."""
+    texts = set(one.texts)
+    picks = {
+        text
+        for text in texts
+        if re.match(r"-i?(?:name|path|wholename|regex)|-[cma](?:time|min)|-newer|-size|-empty", text)
+    }
+    removes = bool({"-exec", "-execdir"} & texts) and bool({"rm", "unlink", "/bin/rm"} & texts)
+    return removes and not picks and bool({"here", "relative", "above"} & set(find_starts(one)))
+
+
+def _serves_home(one: Simple) -> bool:
+    if one.program == "php" and "-S" not in one.texts:
+        return False
+    named = [word for word in one.words[1:] if word.text[:1] in ("/", "~", "$")]
+    return any(places.of(word, one.folder) in ("home", "machine") for word in named)
+
+
+_USUAL_SOURCES = re.compile(
+    r"ppa:(?:deadsnakes|ubuntu-toolchain-r|git-core|neovim-ppa)/|https://\S*(?:flathub\.org|docker\.com|microsoft\.com)"
+)
+
+
+def _package_source(one: Simple) -> bool:
+    """Whether the system is told to take packages from an address, or to trust a key."""
+    texts = one.texts[1:]
+    if any(_USUAL_SOURCES.match(text) for text in texts):
+        return False
+    if one.program in ("apt-key", "pacman-key", "add-apt-repository", "apt-add-repository"):
+        return True
+    return any(re.match(r"(?:--[\w-]+=)?https?://", text) or text in ("--dangerous", "--devmode") for text in texts)
 
 
 _FORGES = re.compile(
-    r"(?i)url\.(?:https://|ssh://|git://|git@)?(?:[^/@]*@)?(?:[\w-]+\.)*(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|googlesource\.com"
+    r"(?i)url\.(?:https?://|ssh://|git://|git@)?(?:[^/@]*@)?(?:[\w-]+\.)*(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org|googlesource\.com"
     r"|dev\.azure\.com|localhost)"
 )
 
@@ -444,7 +421,7 @@ def _trusts_elsewhere(one: Simple) -> bool:
 
 CHECKS: dict[str, Callable[[Simple], bool]] = {
     "asks-others": _asks_others,
-    "copies-home-away": _copies_home_away,
+    "copies-home-away": sending.of_home,
     "cuts": _cuts,
     "edits-profile": _edits_profile,
     "dns-words": _dns_words,
@@ -475,7 +452,7 @@ CHECKS: dict[str, Callable[[Simple], bool]] = {
     "searches-keys": _searches_keys,
     "reads-private-input": _reads_private_input,
     "root-shell": _root_shell,
-    "sends-private": _sends_private,
+    "sends-private": sending.of_private,
     "syncs-away": _syncs_away,
     "deploys-address": sources.of_deployment,
     "go-settings": sources.of_settings,
@@ -483,6 +460,10 @@ CHECKS: dict[str, Callable[[Simple], bool]] = {
     "mounts-over": _mounts_over,
     "removes-listed": _removes_listed,
     "takes-name": _takes_name,
+    "pushes-to-stranger": _pushes_to_stranger,
+    "find-removes-all": _finds_to_remove_all,
+    "package-source": _package_source,
+    "serves-home": _serves_home,
     "unpacks-home": _unpacks_home,
     "trusts-elsewhere": _trusts_elsewhere,
     "unknown-removal": _looks_like_removal,

@@ -65,9 +65,14 @@ def _setting(one: Simple, setting: str) -> Iterator[Inner]:
         yield Script(value[1:], through, guess=True)
     elif _PROTOCOL.fullmatch(setting) or (_PROTOCOL.match(setting) and "ext::" in setting):
         yield Opaque(started.RULE, one.source, one.through)
+    if _UNPROVEN.fullmatch(setting):
+        yield Opaque("git.unproven-server", one.source, one.through)
     allowed = helper(key)
     if allowed is not None:
         yield from started.inner(value, allowed, one.source, through)
+
+
+_UNPROVEN = re.compile(r"(?i)http\.(?:\S+\.)?(?:sslverify=(?:false|0|no|off)|proxy=\S+)")
 
 
 def _by_subcommand(one: Simple, plain: Simple, sub: str) -> Iterator[Inner]:

@@ -44,6 +44,14 @@ def _carries(one: Simple) -> bool:
         or (one.program in _ENVIRONMENT and len(one.words) == 1)
     ):
         return True
+    if one.program in ("echo", "printf"):
+        return any(vaults.names_secret(word.text) for word in one.words[1:] if not word.known)
+    if one.program in ("pg_dump", "pg_dumpall", "mysqldump", "mariadb-dump", "mongodump"):
+        return True
+    if one.program in ("tar", "zip", "cpio", "bsdtar") and any(
+        places.of(word, one.folder) == "here" for word in one.words[1:]
+    ):
+        return True
     if one.program in ("tar", "zip", "cpio", "bsdtar", "find", "rsync"):
         return any(places.of(word, one.folder) in ("home", "machine", "private") for word in one.words[1:])
     names = (word for word in one.words[1:] if "/" in word.text or "." in word.text)

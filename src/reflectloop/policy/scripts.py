@@ -14,6 +14,7 @@ from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Feed, Inner, Opaque
 _SHELL_TAKING = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
 _LONGEST_NAME = 40
 _STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
+_READERS = frozenset("at batch ghci gnuplot m4 octave jshell groovysh sage maxima gp swipl clisp sbcl guile".split())
 _POWERSHELL = frozenset(("powershell", "pwsh", "cmd"))
 
 
@@ -87,6 +88,8 @@ def inner(one: Simple) -> Iterator[Inner]:
         yield from _piped(one)
     elif program in ("at", "batch", "newgrp") and one.feed and one.feed.text:
         yield Script(one.feed.text, (*one.through, program))
+    elif program in _READERS and one.feed and set(one.feed.made_by) & FETCHERS:
+        yield from _piped(one)
     elif program in _FRAMEWORKS:
         yield from _framework(one)
     else:

@@ -51,6 +51,9 @@ def of_packages(one: Simple) -> bool:
     named += [value for name, value in given.values if settings and name in ("-a", "--add")]
     named += [part for name, value in given.values if name == "--pip-args" for part in re.split(r"[\s=]+", value)]
     trusted = [value for name, value in given.values if name in _TRUSTED]
+    texts = one.texts
+    if "config" in texts and any(text.endswith("trusted-host") for text in texts[:-1]):
+        trusted += texts[-1].split()
     return (
         any(is_unproven(value) for value in named)
         or any(not _LOOPBACK.match(value) and not _KNOWN.match(f"https://{value}") for value in trusted)

@@ -157,7 +157,9 @@ def _alias(one: Simple) -> Iterator[Inner]:
 def _eval(one: Simple) -> Iterator[Inner]:
     words = one.words[1:]
     made_by = tuple(name for word in words for name in word.made_by)
-    if made_by and any(not word.known for word in words):
+    if "read" in made_by and any(not word.known for word in words):
+        yield Opaque("shell.unknown-script", one.source, one.through)
+    elif made_by and any(not word.known for word in words):
         yield one.inside((Word("(evaluated)"), *words))
     elif any(not word.known for word in words) and words[0].text.startswith("$"):
         yield Opaque("shell.unknown-script", one.source, one.through)

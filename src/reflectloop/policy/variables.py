@@ -194,6 +194,7 @@ _ORDINARY: dict[str, Callable[[Simple, str], bool]] = {
     "PYTHONWARNINGS": _unless(re.compile(r"antigravity|/")),
     "PYTHONBREAKPOINT": _only(re.compile(r"0|(?:i?pdb|pudb|web_pdb)\.set_trace")),
     **dict.fromkeys(("npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL"), _commands(started.SHELL_NAMES)),
+    **dict.fromkeys(("HISTSIZE", "HISTFILESIZE"), _unless(re.compile(r"^0$"))),
     **dict.fromkeys(("HISTFILE",), _unless(re.compile(r"^(?:/dev/null|)$"))),
 }
 _COMMANDS = frozenset(

@@ -60,3 +60,37 @@ def keeps(one: Simple) -> bool:
         for redirect in one.redirects
     )
     return written and prints(one)
+
+
+# Variables that hold a secret, and the hosts that it is meant for.
+_MEANT_FOR = (
+    (re.compile(r"AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN"), re.compile(r"amazonaws\.com|localhost")),
+    (re.compile(r"GITHUB_TOKEN|GH_TOKEN|GITHUB_PAT|GH_PAT"), re.compile(r"git|ghcr\.io|localhost|codecov|coveralls")),
+    (re.compile(r"NPM_TOKEN|NODE_AUTH_TOKEN"), re.compile(r"npm|registry|localhost")),
+    (re.compile(r"OPENAI_API_KEY"), re.compile(r"openai|azure|localhost")),
+    (re.compile(r"ANTHROPIC_API_KEY"), re.compile(r"anthropic|localhost")),
+    (
+        re.compile(r"\w*PRIVATE_KEY|(?:DB|DATABASE|POSTGRES|MYSQL|ROOT|SUDO)_PASSWORD|PGPASSWORD"),
+        re.compile(r"localhost"),
+    ),
+)
+_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
+_SECRET_NAME = re.compile(r"(?i)\w*(?:secret|passw|token|access_key|api_?key|private_key|credential)\w*")
+_HOST = re.compile(r"https?://(?:[^/@\s]*@)?([^/:?\s]+)")
+
+
+def names_secret(text: str) -> bool:
+    """Say whether a variable in a text holds a secret, by its name."""
+    return any(_SECRET_NAME.fullmatch(name) for name in _VARIABLE.findall(text[:_LONGEST]))
+
+
+def goes_astray(one: Simple) -> bool:
+    """Say whether a request takes a secret to a host that it is not meant for."""
+    hosts = [found[1] for text in one.texts[1:] if (found := _HOST.match(text)) and "$" not in found[1]]
+    names = {name for text in one.texts[1:] for name in _VARIABLE.findall(text[:_LONGEST])}
+    strange = [host for host in hosts if not re.match(r"127\.|\[::1|0\.0\.0\.0", host)]
+    return any(
+        variable.fullmatch(name) and any(not meant.search(host) for host in strange)
+        for name in names
+        for variable, meant in _MEANT_FOR
+    )
