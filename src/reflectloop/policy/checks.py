@@ -250,7 +250,7 @@ def _kills_what_runs(one: Simple) -> bool:
 
 _KEYS = re.compile(
     r"(?i)id_(?:rsa|dsa|ecdsa|ed25519)|\.(?:pem|pfx|p12|kdbx?|keystore|jks|ppk|asc)\b|\.env\b|credentials|\.netrc|wallet\.dat"
-    r"|secret|passw|private.key|wallet|api.?key|token|AKIA|shadow\b|\.ovpn"
+    r"|secret|passw|private.key|wallet|\.key\b|\bid_\*|^\.(?:aws|ssh|gnupg)$|wp-config|api.?key|token|AKIA|shadow\b|\.ovpn"
 )
 
 
@@ -454,6 +454,7 @@ CHECKS: dict[str, Callable[[Simple], bool]] = {
     "root-shell": _root_shell,
     "sends-private": sending.of_private,
     "syncs-away": _syncs_away,
+    "plain-http": sources.of_plain_http,
     "deploys-address": sources.of_deployment,
     "go-settings": sources.of_settings,
     "keeps-secret": vaults.keeps,

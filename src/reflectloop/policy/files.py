@@ -45,7 +45,7 @@ def _unpacked(one: Simple, before: Mapping[str, File]) -> Iterator[tuple[str, Fi
         rest = [word.text for word in options.split(one.words[at + 1 :], _CLONE_TAKING).rest]
         is_short = one.program in ("gh", "glab")
         if rest and _ELSEWHERE.match(rest[0]) and (is_short or ":" in rest[0]):
-            name = rest[1] if len(rest) > 1 else posixpath.basename(rest[0].rstrip("/")).removesuffix(".git")
+            name = rest[1] if len(rest) > 1 else re.split(r"[/:]", rest[0].rstrip("/"))[-1].removesuffix(".git")
             yield f"{one.path(name)}/", File(None, (_CLONED,))
     elif one.program in _UNPACKERS:
         sent = set(one.feed.made_by) if one.feed else set[str]()

@@ -211,6 +211,9 @@ def _interpreter(one: Simple, program: str) -> Iterator[Inner]:
     named = options.split(one.words[1:], known.flags, stop=True).rest[:1]
     if named and named[0].made_by and UNKNOWN in named[0].text and name not in _WORDS_ARE_CODE:
         yield from _sourced(one, named)
+    for flag, word in itertools.pairwise(one.words[1:]):
+        if flag.text in known.flags and word.text == UNKNOWN:
+            yield from _sourced(one, (word,))
     yield from _named_inside(one, known)
     for text in _codes(one, name, known):
         yield Code(known.language, text, through, one.folder)

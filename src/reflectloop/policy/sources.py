@@ -106,3 +106,9 @@ def of_deployment(one: Simple) -> bool:
     return any(
         (_ADDRESS.match(value) or re.match(r"github\.com/", value)) and not _LOOPBACK.match(value) for value in values
     )
+
+
+def of_plain_http(one: Simple) -> bool:
+    """Whether an address of plain http, on another machine, stands in an option or a word."""
+    values = (re.sub(r"^--?[\w.-]+=", "", text).partition("http://") for text in one.texts[1:])
+    return any(found and not _LOOPBACK.match(f"http://{rest}") for _, found, rest in values)

@@ -54,7 +54,7 @@ def _node(_: Simple, value: str) -> bool:
     names = [found[1].strip("\"'") for found in _MODULE.finditer(value)]
     return not any(
         name.startswith(("/", "~", "data:", "http", "file:", ".."))
-        or (name.startswith(".") and not _SET_UP.search(name))
+        or (name.startswith((".", "$")) and not _SET_UP.search(name))
         for name in names
     )
 
@@ -238,6 +238,8 @@ def inner(one: Simple) -> Iterator[Inner]:
 
 
 def _is_ordinary(one: Simple, name: str, word: Word) -> bool:
+    if name == "PYTHONSTARTUP" and "/" in word.text:
+        return _nothing(one, word.text)
     if not word.known and word.text.startswith("$") and name != "LD_PRELOAD":
         return name not in ("BASH_ENV", "PROMPT_COMMAND") or not word.made_by
     ordinary = _of_cargo(name) or _ORDINARY[name]

@@ -59,7 +59,8 @@ def keeps(one: Simple) -> bool:
         redirect.operator in (">", ">>", ">|", "&>") and not redirect.target.text.startswith(("/dev/", "&"))
         for redirect in one.redirects
     )
-    return written and prints(one)
+    copied = one.program == "tee" and one.feed is not None and MARK in one.feed.made_by and len(one.words) > 1
+    return copied or (written and prints(one))
 
 
 # Variables that hold a secret, and the hosts that it is meant for.

@@ -224,7 +224,7 @@ def _unwrapped(one: Simple, wrapper: Wrapper) -> Iterator[Inner]:
         yield one.inside((Word("python3"), *words))
     else:
         yield one.inside(tuple(words))
-        if len(words) == 1 and words[0].known and " " in words[0].text.strip():
+        if len(words) == 1 and " " in words[0].text.strip():
             yield Script(line, (*one.through, one.program), guess=True)
 
 
