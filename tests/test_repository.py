@@ -111,3 +111,13 @@ def test_settings_that_include_a_pipe_are_waited_for_a_while_only(
     monkeypatch.setattr(repository, "_ANSWER_S", 0.5)
     with pytest.raises(UnsupportedRepository, match="git does not answer"):
         repository.ask(repo.path, "rev-parse", "--show-toplevel", seconds=repository._ANSWER_S)
+
+
+@pytest.mark.parametrize("key", ["core.excludesFile", "core.attributesFile"])
+def test_a_pipe_that_settings_name_for_patterns_is_not_opened_by_scan(repo: Repo, tmp_path: Path, key: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    git(repo.path, "config", key, str(tmp_path / "pipe"))
+    answer = repo.run("scan", "--json", ".")
+    assert (answer.code, answer.envelope["error_code"]) == (CODE, "UNSUPPORTED_REPOSITORY"), answer.stdout
+    git(repo.path, "config", key, os.devnull)
+    assert repo.run("scan", ".").code == 0

@@ -185,6 +185,7 @@ class _Repository(NamedTuple):
         if found is None or repository.ask(found.root, "rev-parse", "--show-toplevel").code:
             return None
         repository.refuse_elsewhere(found)
+        repository.refuse_named_pipes(found)
         return cls(os.fsencode(found.root), Git(cwd=folder))
 
     def names(self, target: Path) -> list[bytes]:

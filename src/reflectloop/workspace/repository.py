@@ -77,6 +77,14 @@ def refuse_elsewhere(repository: Repository) -> None:
         raise _refusal(repository.root, f"it takes its history from {common}")
 
 
+def refuse_named_pipes(repository: Repository) -> None:
+    """Raise where a file of patterns that settings name is none: git opens it as soon as it lists files."""
+    words = ("config", "-z", "--type=path", "--get-regexp", r"^core\.(excludesfile|attributesfile)$")
+    for setting in ask(repository.root, *words).stdout.split(b"\0")[:-1]:
+        name = os.fsdecode(setting.partition(b"\n")[2])
+        _refuse_pipe(repository.root, repository.root / name)
+
+
 def ask(folder: Path, *words: str, seconds: float = _ANSWER_S) -> process.Captured:
     """Ask git about the repository around a folder, and raise where it does not answer: it may wait on a pipe."""
     try:
@@ -141,12 +149,17 @@ def _refuse_links(git_dir: Path) -> None:
 def _refuse_pipes(git_dir: Path) -> None:
     """Raise where a file that git opens is none: it would wait for ever, or read without end."""
     for name in (*_OPENED, *_current_branch(git_dir)):
-        try:
-            status = (git_dir / name).stat()
-        except OSError:
-            continue
-        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-            raise _refusal(git_dir.parent, f"{git_dir / name} is {beneath.kind_of(status)} and no file")
+        _refuse_pipe(git_dir.parent, git_dir / name)
+
+
+def _refuse_pipe(folder: Path, path: Path) -> None:
+    try:
+        status = path.stat()
+    except OSError:
+        return
+    is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
+    if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or is_null):
+        raise _refusal(folder, f"{path} is {beneath.kind_of(status)} and no file")
 
 
 def _current_branch(git_dir: Path) -> tuple[str, ...]:
