@@ -121,3 +121,15 @@ def test_a_pipe_that_settings_name_for_patterns_is_not_opened_by_scan(repo: Repo
     assert (answer.code, answer.envelope["error_code"]) == (CODE, "UNSUPPORTED_REPOSITORY"), answer.stdout
     git(repo.path, "config", key, os.devnull)
     assert repo.run("scan", ".").code == 0
+
+
+def test_a_repository_that_git_does_not_take_for_one_is_no_plain_folder(repo: Repo) -> None:
+    (repo.path / ".git" / "HEAD").write_text("ref: ../../elsewhere\n")
+    assert "git cannot read" in refused(repo.path)
+
+
+def test_scan_says_that_the_index_cannot_be_read(repo: Repo) -> None:
+    (repo.path / ".git" / "index").write_bytes(b"noise")
+    answer = repo.run("scan", "--json", ".")
+    assert (answer.code, answer.envelope["error_code"]) == (CODE, "UNSUPPORTED_REPOSITORY"), answer.stdout
+    assert answer.envelope["next"] == "git fsck"

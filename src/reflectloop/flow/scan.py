@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 
 import reflectloop
 from reflectloop import config, secrets
-from reflectloop.errors import InvalidInput
+from reflectloop.errors import InvalidInput, UnsupportedRepository
 from reflectloop.secrets import Detector, Finding, baseline
 from reflectloop.workspace import project, repository
 from reflectloop.workspace.added import AddedLines
@@ -192,7 +192,8 @@ class _Repository(NamedTuple):
         words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         listed = repository.ask(target, *words, seconds=_LISTING_S)
         if listed.code:
-            self.git.refuse(words, listed)
+            reason = listed.stderr.decode("utf-8", "replace").strip()
+            raise UnsupportedRepository(f"git cannot list the files of {target}: {reason}", next_step="git fsck")
         return sorted(dict.fromkeys(paths(listed.stdout)))
 
     def without_allowed(self, name: bytes, found: list[Finding]) -> list[Finding]:

@@ -74,7 +74,7 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
         repository.refuse_elsewhere(found)
         _refuse_inside(found, start)
         return found.root
-    _refuse_broken(start, answer.stderr)
+    _refuse_broken(start, answer.stderr, is_found=found is not None)
     if mode == "git":
         raise UnsupportedRepository(
             f"{start} is not inside a git repository",
@@ -88,7 +88,7 @@ def _refuse_inside(found: Repository, start: Path) -> None:
         raise UnsupportedRepository(f"{start} is inside a .git folder", next_step="cd to the working tree")
 
 
-def _refuse_broken(start: Path, said: bytes) -> None:
+def _refuse_broken(start: Path, said: bytes, *, is_found: bool) -> None:
     if b"dubious ownership" in said:
         raise UnsupportedRepository(
             f"git does not trust {start}: it belongs to another user",
@@ -96,7 +96,7 @@ def _refuse_broken(start: Path, said: bytes) -> None:
         )
     if b"safe.bareRepository" in said:
         raise UnsupportedRepository(f"{start} is a bare repository", next_step="git clone it and work in the clone")
-    if b"not a git repository" not in said:
+    if is_found or b"not a git repository" not in said:
         raise UnsupportedRepository(
             f"git cannot read {start}: {said.decode('utf-8', 'replace').strip()}", next_step="git fsck"
         )
