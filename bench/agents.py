@@ -17,10 +17,10 @@ from bench import race
 from bench.ground import Ground
 from bench.race import Contestant
 from bench.table import Measure, Row, Section
-from reflectloop.agents.backend import Act, Asking, Bounds
+from reflectloop.agents.backend import Act, AgentLimits, AgentRequest
 from reflectloop.agents.http import Http
 from reflectloop.agents.loop.trim import trim_history
-from reflectloop.agents.talk import Call, Message, Result
+from reflectloop.agents.talk import Message, ToolCall, ToolResult
 from reflectloop.config import AgentConfig
 from reflectloop.fileops.response import Response
 from reflectloop.terms import Role
@@ -70,8 +70,10 @@ def _turns(ground: Ground, rounds: int) -> list[Row]:
             answered: Response = place.ask(*(dict(one) for one in ops))
             return answered
 
-        def asked(role: Role, hands: Act) -> Asking:
-            return Asking(role, "Do it.", place.hands.box, ground.disk / "raw", Bounds(_TURNS + 1, 600.0), act=hands)
+        def asked(role: Role, hands: Act) -> AgentRequest:
+            return AgentRequest(
+                role, "Do it.", place.hands.box, ground.disk / "raw", AgentLimits(_TURNS + 1, 600.0), act=hands
+            )
 
         return [
             _row("loop", lambda: asked(Role.RESEARCHER, _at_once), reads, rounds, _BAR_S),
@@ -84,7 +86,7 @@ def _at_once(ops: Sequence[Mapping[str, Any]]) -> Response:
     return Response(id="R", status="ok", data={"0": {"path": ops[0]["path"]}})
 
 
-def _row(what: str, asked: Callable[[], Asking], calls: list[Any], rounds: int, bar: float | None) -> Row:
+def _row(what: str, asked: Callable[[], AgentRequest], calls: list[Any], rounds: int, bar: float | None) -> Row:
     from model import Model, Turn, call
 
     ends = call("step_done")._replace(text="done") if bar is None else Turn("done")
@@ -120,8 +122,8 @@ def _alone(url: str, bodies: Sequence[bytes]) -> None:
 def _history(count: int) -> list[Message]:
     pairs = (
         (
-            Message("assistant", "", (Call(str(number), "run", {"cmd": f"make {number}"}),)),
-            Message("user", results=(Result(str(number), f"line {number}\n" * 20),)),
+            Message("assistant", "", (ToolCall(str(number), "run", {"cmd": f"make {number}"}),)),
+            Message("user", results=(ToolResult(str(number), f"line {number}\n" * 20),)),
         )
         for number in range(count // 2)
     )

@@ -10,9 +10,9 @@ from pathlib import Path
 from bench.ground import Ground
 from bench.table import Measure, Row, Section
 from reflectloop.knowledge import advice, index, library, pages, words
-from reflectloop.knowledge.lesson import KINDS, Page, Sighting
-from reflectloop.knowledge.library import Draft
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.lesson import KINDS, Occurrence, Page
+from reflectloop.knowledge.library import NewLesson
+from reflectloop.knowledge.shelf import LessonDir
 
 _SEARCH_BAR_S, _REBUILD_BAR_S = 0.05, 10.0
 _RUNS = 1000
@@ -33,7 +33,7 @@ _WORDS = [
 
 def measure(ground: Ground) -> Section:
     count = 2_000 if ground.quick else 20_000
-    shelf = Shelf(ground.disk / "lessons" / "knowledge", ground.disk / "lessons" / "desk")
+    shelf = LessonDir(ground.disk / "lessons" / "knowledge", ground.disk / "lessons" / "desk")
     _fill(shelf, count)
     rebuild = _spent(lambda: library.read(shelf))
     searching = {query: min(_spent(lambda: library.search(shelf, query)) for _ in range(5)) for query in _QUERIES}  # noqa: B023
@@ -64,13 +64,13 @@ def _spent(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def _changed(shelf: Shelf) -> float:
+def _changed(shelf: LessonDir) -> float:
     page = Page(kind="pattern", title="brand new")
-    library.keep(shelf, [Draft(page, Sighting(lesson=page.id))], "S-new")
+    library.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id))], "S-new")
     return _spent(lambda: library.search(shelf, "brand new"))
 
 
-def _fill(shelf: Shelf, count: int) -> None:
+def _fill(shelf: LessonDir, count: int) -> None:
     chance = random.Random(1)  # noqa: S311
     seen: list[list[str]] = [[] for _ in range(_RUNS)]
     for number in range(count):
@@ -83,7 +83,7 @@ def _fill(shelf: Shelf, count: int) -> None:
         )
         _write(shelf.folder / pages.name(page), pages.text(page))
         run = number % _RUNS
-        sighting = Sighting(lesson=page.id, at="2026-01-01T00:00:00.000Z", run=f"RLOP-{run}")
+        sighting = Occurrence(lesson=page.id, at="2026-01-01T00:00:00.000Z", run=f"RLOP-{run}")
         seen[run].append(sighting.model_dump_json(exclude_defaults=True) + "\n")
     for run, lines in enumerate(seen):
         _write(shelf.folder / "sightings" / f"RLOP-{run}.jsonl", "".join(lines))

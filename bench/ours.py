@@ -20,7 +20,7 @@ def workspace(repository: Path, root: Path) -> Workspace:
     return checkout.create(opened, kept, base, name=f"RLOP-20200101-{secrets.token_hex(3)}", root=root)
 
 
-def entry(repository: Path, space: Workspace) -> ledger.Entry:
+def entry(repository: Path, space: Workspace) -> ledger.WorkspaceEntry:
     own = repository / OWN_FOLDER
     return next(one for one in ledger.entries(own) if one.name == space.name)
 

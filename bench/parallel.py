@@ -9,7 +9,7 @@ from typing import Any
 from bench.ground import Ground
 from bench.table import Measure, Row, Section
 from reflectloop.flow.running import run as flow
-from reflectloop.flow.running.line import Request
+from reflectloop.flow.running.line import RunRequest
 
 _STEPS, _JOBS, _UNIT_S = 20, 4, 1.0
 _ROUNDS_BETWEEN = -(-(_STEPS - 2) // _JOBS)  # of the steps between the first and the last
@@ -24,7 +24,7 @@ def measure(ground: Ground) -> Section:
     taken = []
     for _ in range(1 if ground.quick else 3):
         began = time.monotonic()
-        request = Request(root, plan, jobs=_JOBS, new_task=True, sandbox_root=ground.disk / "parallel")
+        request = RunRequest(root, plan, jobs=_JOBS, new_task=True, sandbox_root=ground.disk / "parallel")
         outcome = flow.run(request)
         if outcome.error:
             raise outcome.error

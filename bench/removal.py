@@ -44,7 +44,7 @@ def _rows(what: str, times: dict[str, Spent]) -> list[Row]:
 class _Field:
     def __init__(self, repository: Path, copies: Path) -> None:
         self.repository, self.copies = repository, copies
-        self._entry: ledger.Entry | None = None
+        self._entry: ledger.WorkspaceEntry | None = None
 
     def contestants(self) -> list[Contestant]:
         tree = os.fspath(self.copies / "tree")

@@ -10,7 +10,7 @@ from bench.ground import Ground
 from bench.race import Contestant
 from bench.table import Measure, Row, Section
 from reflectloop.box import limits, walls
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.box.limits import Limiter
 from reflectloop.config import BoxConfig
 from reflectloop.terms import Isolation
@@ -26,7 +26,7 @@ def measure(ground: Ground) -> Section:
         return Section(title, [f"Not measured: this machine reaches {wall.level}."], [])
     root = ground.repository(100)
     space = ours.workspace(root, ground.disk / "copies")
-    order = Order(("true",), space.repo, ground.disk / "true.log", timeout_s=60)
+    order = SandboxCommand(("true",), space.repo, ground.disk / "true.log", timeout_s=60)
     limiter = Limiter(space.name, limits.wanted(BoxConfig()))
     box = Box(space, dict(os.environ), wall, limiter=limiter)
     weak = Box(space, dict(os.environ), walls.reach(Isolation.NONE, Isolation.WORKSPACE))

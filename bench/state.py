@@ -171,7 +171,7 @@ def _unsynced(path: Path, steps: int) -> None:
     """The journal of a finished task, without waiting for the disk at each line."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (
-        journal.seal({"v": journal.SCHEMA, **journal.Entry(number, "2020-01-01T00:00:00.000Z", event).as_json()})
+        journal.seal({"v": journal.SCHEMA, **journal.JournalEntry(number, "2020-01-01T00:00:00.000Z", event).as_json()})
         for number, event in enumerate(_story(steps), 1)
     )
     path.write_bytes(b"".join(lines))

@@ -17,11 +17,11 @@ from bench.ground import Ground, git
 from bench.race import Spent
 from bench.table import Measure, Row, Section
 from reflectloop.box import walls
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.flow.running import run as flow
-from reflectloop.flow.running.line import Nobody, Request
+from reflectloop.flow.running.line import NullObserver, RunRequest
 from reflectloop.state import events
-from reflectloop.state.journal import Entry
+from reflectloop.state.journal import JournalEntry
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import OWN_FOLDER
 from reflectloop.world import bubblewrap
@@ -153,7 +153,7 @@ def _run(ground: Ground, kind: Kind, steps: int) -> Took:
     # JSON is YAML, and quick to write.
     listed = [{"id": f"S-{number}", "commands": [kind.command(number)]} for number in range(steps)]
     plan.write_text(json.dumps({"plan": {"title": "bench", "steps": listed}}))
-    request = Request(project, plan, sandbox_root=ground.disk / "copies", jobs=1)
+    request = RunRequest(project, plan, sandbox_root=ground.disk / "copies", jobs=1)
     with _floor(ground, kind) as floor, _isolated(kind):
         watch = _Watch(floor, every=max(1, steps // _FLOORS))
         start = race.reading()
@@ -169,7 +169,7 @@ def _run(ground: Ground, kind: Kind, steps: int) -> Took:
 @contextlib.contextmanager
 def _isolated(kind: Kind) -> Iterator[None]:
     """The flow takes the strongest level it can have; to do with less, it must be told there is no more."""
-    wall = Wall(Isolation.WORKSPACE, "bubblewrap" if kind.namespaced else "nothing")
+    wall = IsolationLevel(Isolation.WORKSPACE, "bubblewrap" if kind.namespaced else "nothing")
     with mock.patch.object(walls, "possible", return_value=(wall,)):
         if kind.namespaced:
             yield
@@ -180,7 +180,7 @@ def _isolated(kind: Kind) -> Iterator[None]:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-class _Watch(Nobody):
+class _Watch(NullObserver):
     """Reads the clock when the journal says that a step is finished, then has the floor do the same."""
 
     def __init__(self, floor: Callable[[int], None], every: int) -> None:
@@ -190,7 +190,7 @@ class _Watch(Nobody):
         self.floors: list[Spent] = []
         self.inside = Spent(0, 0)
 
-    def happened(self, entry: Entry) -> None:
+    def happened(self, entry: JournalEntry) -> None:
         now = race.reading()
         if isinstance(entry.event, events.RunStarted):
             self._begin = self._since = race.reading()

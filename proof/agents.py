@@ -17,7 +17,7 @@ from proof import clis, gemini
 from proof.paper import Paper
 from proof.scene import KEY, MODELS, Answer, Model, Scene, Tokens, Turn, Verdict, call, digest, holding, say, scene_of
 from reflectloop import secrets
-from reflectloop.agents import Bounds, sessions
+from reflectloop.agents import AgentLimits, sessions
 from reflectloop.config import SecretsConfig
 from reflectloop.errors import SecretLeak
 from reflectloop.flow import agentlist
@@ -117,11 +117,11 @@ def _faults(scene: Scene, paper: Paper) -> None:
     paper.claim(f"{scene.kind}: an answer of 10 MB", done.told, holds=done.reply.status == "error")
     done = scene.ask(nowhere=True)
     paper.claim(f"{scene.kind}: nobody there", done.told, holds=done.reply.status == "error" and done.seconds < 30)
-    done = scene.ask(*[scene.shell("true")] * 9, bounds=Bounds(3, 60.0))
+    done = scene.ask(*[scene.shell("true")] * 9, bounds=AgentLimits(3, 60.0))
     paper.claim(
         f"{scene.kind}: more than 3 turns", done.told, holds=done.reply.status == "error" and len(done.seen) <= 4
     )
-    done = scene.ask(say("Late.", wait_s=60), bounds=Bounds(9, 3.0))
+    done = scene.ask(say("Late.", wait_s=60), bounds=AgentLimits(9, 3.0))
     paper.claim(f"{scene.kind}: slow, past its time", done.told, holds=done.reply.status == "timeout")
 
 

@@ -27,8 +27,8 @@ from reflectloop.flow.folders import Folders
 from reflectloop.state import journal
 from reflectloop.state.events import Event
 from reflectloop.state.fold import Task, fold
-from reflectloop.state.journal import Entry, Journal
-from reflectloop.state.transitions import State
+from reflectloop.state.journal import Journal, JournalEntry
+from reflectloop.state.transitions import TaskState
 
 QUICK = bool(os.environ.get("PROOF_QUICK"))
 STEPS = 6 if QUICK else 30
@@ -198,7 +198,7 @@ class Course:
         if code:
             found.append(f"the receipt does not hold: {answer.get('envelope', {}).get('message')}")
         task = self._task()
-        if task.state is not State.DONE:
+        if task.state is not TaskState.DONE:
             found.append(f"the task is {task.state}")
         if self._patch() != self.calm.patch:
             found.append("the patch differs")
@@ -254,7 +254,7 @@ class Course:
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[JournalEntry]:
         folders = Folders(self.project)
         current = folders.current_task()
         return journal.read(folders.journal(current)) if current else []
@@ -270,7 +270,7 @@ class Course:
 
     def _told(self) -> list[str]:
         """The journal without times, ids and what only recovery writes; in batches the order is chance."""
-        out: list[Entry] = []
+        out: list[JournalEntry] = []
         for entry in self._entries():
             if entry.event.kind == "step_interrupted":
                 out.remove(_start_of(entry, out))
@@ -280,7 +280,7 @@ class Course:
         return lines if self.variant.jobs == 1 else sorted(lines)
 
 
-def _start_of(cut: Entry, before: list[Entry]) -> Entry:
+def _start_of(cut: JournalEntry, before: list[JournalEntry]) -> JournalEntry:
     name = cut.event.payload()["step_id"]
     return next(
         entry
@@ -370,7 +370,7 @@ def _die_after(line: int, words: list[str]) -> None:
     """The program as it is, but for its end: by its own hand, as soon as this line of the journal is on disk."""
     append = Journal.append
 
-    def last_words(self: Journal, event: Event) -> Entry:
+    def last_words(self: Journal, event: Event) -> JournalEntry:
         entry = append(self, event)
         if entry.seq >= line:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from proof import hunt
 from proof.paper import ROOT, Paper
-from reflectloop.secrets.rulefile import Entry
+from reflectloop.secrets.rulefile import SecretRuleEntry
 from reflectloop.secrets.samples import filled
 
 _SIZES = (100_000, 200_000)
@@ -43,7 +43,7 @@ def seconds(text: bytes) -> float:
     return time.process_time() - begun
 
 
-def adversarial(entry: Entry) -> Iterator[tuple[str, str]]:
+def adversarial(entry: SecretRuleEntry) -> Iterator[tuple[str, str]]:
     """What a rule must look at and refuse: its keyword over and over, its sample too short and too long."""
     sample = filled(entry.match[0], entry.id)
     word = entry.keywords[0] if entry.keywords else sample[:4]
@@ -54,7 +54,7 @@ def adversarial(entry: Entry) -> Iterator[tuple[str, str]]:
     yield "the sample, run on", sample.rstrip()[:-1] * 3
 
 
-def measured(entry: Entry) -> list[Slow]:
+def measured(entry: SecretRuleEntry) -> list[Slow]:
     out = []
     for name, unit in adversarial(entry):
         once, twice = ((unit * (size // len(unit) + 1))[:size].encode() for size in _SIZES)

@@ -16,7 +16,7 @@ from typing import Any
 
 from proof.paper import Paper
 from proof.scene import KEY, MODELS, Answer, Line, Scene, Seen, Tokens, Turn, Verdict, call, digest, holding, say
-from reflectloop.agents import Bounds, bind
+from reflectloop.agents import AgentLimits, bind
 from reflectloop.config import AgentConfig, Config
 from reflectloop.terms import Role
 
@@ -169,7 +169,7 @@ def _more(scene: Scene, paper: Paper) -> None:
     paper.claim("gemini, by ACP: no such answer", done.told, holds=done.reply.status == "no_output")
     done = scene.ask(*[Turn(status=401, error="no such key")] * 5)
     paper.claim("gemini, by ACP: 401", done.told, holds=not done.reply.ok and "no such key" in done.reply.reason)
-    done = scene.ask(*[scene.shell("true")] * 9, bounds=Bounds(3, 60.0))
+    done = scene.ask(*[scene.shell("true")] * 9, bounds=AgentLimits(3, 60.0))
     paper.claim("gemini, by ACP: more than 3 turns", done.told, holds=not done.reply.ok and len(done.seen) <= 4)
     timer = threading.Timer(8.0, scene.cancel.set)
     timer.start()

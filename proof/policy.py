@@ -20,7 +20,7 @@ import yaml
 
 from proof.paper import Paper
 from reflectloop import policy
-from reflectloop.policy import Verdict
+from reflectloop.policy import PolicyVerdict
 
 PYTHON = """
     psutil==7.0.0 PyYAML==6.0.2 pytest==8.3.5 setuptools==80.9.0 celery==5.5.2 coverage==7.8.2 Django==5.2.1
@@ -38,7 +38,7 @@ ABOUT = (
 class Found(NamedTuple):
     package: str
     command: str
-    verdict: Verdict
+    verdict: PolicyVerdict
 
 
 def main() -> None:

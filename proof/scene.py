@@ -19,8 +19,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from asking import Verdict, asking
 from model import Call, Line, Model, Seen, Tokens, Turn, say
 from place import Place, place_in
-from reflectloop.agents import Asking, Reply, bind
-from reflectloop.box.walls import Wall
+from reflectloop.agents import AgentRequest, Reply, bind
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.config import AgentConfig, Config
 from reflectloop.terms import Isolation, Role
 from reflectloop.world import process
@@ -79,13 +79,13 @@ class Scene:
             reply = backend.run(self.asking(role, **more))
             return Answer(reply, model.seen, time.monotonic() - began)
 
-    def asking(self, role: Role, **more: Any) -> Asking:  # noqa: ANN401
+    def asking(self, role: Role, **more: Any) -> AgentRequest:  # noqa: ANN401
         unlocked, unboxed = more.pop("unlocked", False), more.pop("unboxed", False)
         made = asking(self.place, self.folder, role, **more)
         if unlocked:  # an executor's permissions where only the file system says no
             made.box.read_only = True
         if unboxed:  # nobody can be traced in a box
-            made.box.wall = Wall(Isolation.WORKSPACE, "nothing")
+            made.box.wall = IsolationLevel(Isolation.WORKSPACE, "nothing")
         return made
 
     def write(self, name: str) -> Turn:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from place import Place
-from reflectloop.agents.backend import Asking, Bounds
+from reflectloop.agents.backend import AgentLimits, AgentRequest
 from reflectloop.terms import Role
 
 
@@ -23,7 +23,7 @@ class Verdict(BaseModel):
     reason: str
 
 
-def asking(place: Place, tmp_path: Path, role: Role = Role.EXECUTOR, **more: Any) -> Asking:
+def asking(place: Place, tmp_path: Path, role: Role = Role.EXECUTOR, **more: Any) -> AgentRequest:
     """As the flow asks: a box that is read-only for who only looks, a HOME of the agent's own, hands for executors."""
     home = tmp_path / "agent"
     home.mkdir(exist_ok=True)
@@ -31,10 +31,10 @@ def asking(place: Place, tmp_path: Path, role: Role = Role.EXECUTOR, **more: Any
         "prompt": "Do it.",
         "box": place.hands.box.for_agent(home, read_only=role.looks_only),
         "folder": tmp_path / "agent-logs",
-        "bounds": Bounds(5, 60.0),
+        "bounds": AgentLimits(5, 60.0),
         "act": None if role.looks_only else lambda ops: place.ask(*ops),
     }
-    return Asking(role, **{**said, **more})
+    return AgentRequest(role, **{**said, **more})
 
 
 def python(place: Place, name: str, text: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ needs_landlock = pytest.mark.skipif(landlock.refusal() is not None, reason=f"no 
 HELD = [wall for wall in walls.possible() if wall.level.rank >= Isolation.FS.rank]
 
 
-def name_of(wall: walls.Wall) -> str:
+def name_of(wall: walls.IsolationLevel) -> str:
     return f"{wall.level}-{wall.by}"
 
 

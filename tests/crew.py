@@ -9,11 +9,11 @@ from typing import Any
 from reflectloop.flow.finish import apply
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.nine import planning, work
-from reflectloop.flow.nine.planning import Planned, Wish
-from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.nine.planning import PlanningResult, PlanRequest
+from reflectloop.flow.nine.work import TaskResult
+from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.state import events, journal
-from reflectloop.state.fold import Step, fold
+from reflectloop.state.fold import StepState, fold
 from support import Repo
 
 BROKEN = "def add(a, b):\n    return a - b\n"
@@ -34,7 +34,7 @@ class Crew:
     """A project with a bug, and agents that play what a test gives them."""
 
     def __init__(self, repo: Repo) -> None:
-        self.repo, self.place, self.said = repo, Place(repo.path), []  # type: ignore[var-annotated]
+        self.repo, self.place, self.said = repo, FileopsTarget(repo.path), []  # type: ignore[var-annotated]
         repo.write("calc.py", BROKEN)
         repo.write("test_calc.py", TEST)
 
@@ -53,13 +53,13 @@ class Crew:
         self.repo.commit("agents")
         return self
 
-    def plan(self, goal: str = "add() adds") -> Planned:
-        return planning.plan(self.place, Wish(goal), lambda _design: True, self.said.append)
+    def plan(self, goal: str = "add() adds") -> PlanningResult:
+        return planning.plan(self.place, PlanRequest(goal), lambda _design: True, self.said.append)
 
-    def work(self, *, every: bool = True) -> Worked:
+    def work(self, *, every: bool = True) -> TaskResult:
         return work.work(self.place, self.said.append, every=every)
 
-    def story(self) -> Worked:
+    def story(self) -> TaskResult:
         self.plan()
         return self.work()
 
@@ -78,7 +78,7 @@ class Crew:
     def apply(self) -> None:
         apply(self.repo.path, None, commit=False, branch=None, message=None, agree=lambda _offer: True)
 
-    def steps(self) -> dict[str, Step]:
+    def steps(self) -> dict[str, StepState]:
         folders = folders_at(self.repo.path)
         current = folders.current_task()
         assert current

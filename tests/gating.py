@@ -7,19 +7,19 @@ from typing import Any
 
 from reflectloop.gates import contract as contracts
 from reflectloop.gates import insight, pipeline, proof, rules, store
-from reflectloop.gates.contract import Read
-from reflectloop.gates.decisions import Gate, Reason, Ruling, settle
+from reflectloop.gates.contract import ContractReading
+from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
 from reflectloop.gates.insight import Background, Insight, Remark
-from reflectloop.gates.limits import Attempt
-from reflectloop.gates.pipeline import Report, Stations
-from reflectloop.gates.proof import Proof, Seen
-from reflectloop.gates.rules import Breach, Judges, Output
-from reflectloop.gates.store import Sifted
+from reflectloop.gates.limits import GateAttempt
+from reflectloop.gates.pipeline import GateReport, GateStages
+from reflectloop.gates.proof import GateProof, ProofInput
+from reflectloop.gates.rules import Breach, DangerPolicy, GateSubject
+from reflectloop.gates.store import RetentionResult
 from reflectloop.terms import Decision, Track
 from reflectloop.verify import verdict as verdicts
 from reflectloop.verify.compare import Comparison, compare
-from reflectloop.verify.result import Change, Counts, Detected, Outcome, VerificationResult
-from reflectloop.verify.verdict import Judged, Own, Verdict
+from reflectloop.verify.result import ChangedFile, Counts, DetectedCheck, Outcome, VerificationResult
+from reflectloop.verify.verdict import CheckComparison, PatchTests, Verdict
 
 CODE = "def f(a):\n    return a\n"
 WHOLE: dict[str, Any] = {
@@ -36,34 +36,38 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def said(track: Track | str = Track.FEATURE, **other: Any) -> Read:
+def said(track: Track | str = Track.FEATURE, **other: Any) -> ContractReading:
     """A contract that is complete on any track, but for what is changed or, by None, left out."""
     fields = {**WHOLE, "track": str(track), **other}
     return contracts.read({name: value for name, value in fields.items() if value is not None}, "contract.yaml")
 
 
-def changed(path: str = "app.py", before: str | None = "", after: str | None = CODE) -> Change:
-    return Change(path, None if before is None else before.encode(), None if after is None else after.encode())
+def changed(path: str = "app.py", before: str | None = "", after: str | None = CODE) -> ChangedFile:
+    return ChangedFile(path, None if before is None else before.encode(), None if after is None else after.encode())
 
 
-def harmless(*denied: str, asked: Sequence[str] = ()) -> Judges:
+def harmless(*denied: str, asked: Sequence[str] = ()) -> DangerPolicy:
     """Judges that speak up at the words given."""
 
     def breach(text: str) -> Breach | None:
         hit = next((word for word in (*denied, *asked) if word in text), None)
         return Breach(hit in denied, "sample", f"{hit} is dangerous") if hit else None
 
-    return Judges(
+    return DangerPolicy(
         lambda path, number, text: breach(text if number else path),
         lambda command: breach(command if isinstance(command, str) else " ".join(command)),
     )
 
 
-def output(read: Read | None = None, changes: Sequence[Change] = (changed(),), **more: Any) -> Output:
-    return Output(read or said(), changes, "tree-0", **more)
+def output(
+    read: ContractReading | None = None, changes: Sequence[ChangedFile] = (changed(),), **more: Any
+) -> GateSubject:
+    return GateSubject(read or said(), changes, "tree-0", **more)
 
 
-def examined(read: Read | None = None, changes: Sequence[Change] = (changed(),), *denied: str) -> Ruling:
+def examined(
+    read: ContractReading | None = None, changes: Sequence[ChangedFile] = (changed(),), *denied: str
+) -> Ruling:
     return rules.examine(output(read, changes), harmless(*denied))
 
 
@@ -85,14 +89,14 @@ def sealed(
     base: Mapping[str, Outcome],
     now: Mapping[str, Outcome],
     track: Track = Track.FEATURE,
-    own: Sequence[Own] = (),
+    own: Sequence[PatchTests] = (),
     flaky: tuple[str, ...] = (),
 ) -> Verdict:
     """The verdict on a suite that came out so on base and so on the patch."""
     green = all(came == "passed" for came in now.values())
     before, after = ran(ok="failed" not in base.values(), **base), ran(ok=green, **now)
     change = compare(before, after)._replace(flaky=flaky)
-    judged = Judged(Detected("pytest", "test", "pytest", ("pytest", "-q")), before, after, change)
+    judged = CheckComparison(DetectedCheck("pytest", "test", "pytest", ("pytest", "-q")), before, after, change)
     reasons = verdicts.of_checks([judged], track)
     if track is Track.FIX:
         reasons += verdicts.of_fix([*change.fixed, *(name for one in own for name in one.red_then_green)])
@@ -114,14 +118,14 @@ GREEN: dict[str, Outcome] = {"test_up": "passed", "test_other": "passed"}
 RED: dict[str, Outcome] = {"test_up": "failed", "test_other": "passed"}
 
 
-def weighed(read: Read, seen: Seen) -> Proof:
+def weighed(read: ContractReading, seen: ProofInput) -> GateProof:
     return proof.weigh(read.contract, seen, "tree-0")
 
 
-def reflected(read: Read | None = None, **more: Any) -> Insight:
+def reflected(read: ContractReading | None = None, **more: Any) -> Insight:
     contract = (read or said()).contract
     given: dict[str, Any] = {"verdict": sealed(GREEN, GREEN), "changes": (changed(),), **more}
-    level = Proof(Ruling(Gate.PROOF, Decision.PASS), given.pop("level", "L3"), "")
+    level = GateProof(Ruling(Gate.PROOF, Decision.PASS), given.pop("level", "L3"), "")
     return insight.reflect(Background(contract, given.pop("changes"), level, **given))
 
 
@@ -130,53 +134,53 @@ class Walked:
 
     def __init__(
         self,
-        read: Read | None = None,
+        read: ContractReading | None = None,
         *,
-        seen: Seen | None = None,
-        changes: Sequence[Change] = (changed(),),
-        past: Sequence[Attempt] = (),
+        seen: ProofInput | None = None,
+        changes: Sequence[ChangedFile] = (changed(),),
+        past: Sequence[GateAttempt] = (),
         remarks: Sequence[Sequence[Remark]] = (),
         denied: Sequence[str] = (),
     ) -> None:
         self.read, self.changes, self.past = read or said(), changes, past
-        self.seen = seen or Seen(verdict=sealed(RED, GREEN, self.read.contract.track), exits=True)
+        self.seen = seen or ProofInput(verdict=sealed(RED, GREEN, self.read.contract.track), exits=True)
         self.remarks, self.denied = list(remarks), denied
         self.asked: list[str] = []
         self.report = self._walk()
 
-    def _walk(self) -> Report:
-        stations = Stations(self._examine, self._prove, self._skip, self._reflect, self._store)
+    def _walk(self) -> GateReport:
+        stations = GateStages(self._examine, self._prove, self._skip, self._reflect, self._store)
         return pipeline.walk("Round up", self.read.contract, stations, self.past, "RUN")
 
     def _examine(self) -> Ruling:
         self.asked.append("戒")
         return rules.examine(output(self.read, self.changes), harmless(*self.denied))
 
-    def _prove(self, _again: int) -> Proof:
+    def _prove(self, _again: int) -> GateProof:
         self.asked.append("定")
         return weighed(self.read, self.seen)
 
     def _skip(self) -> str:
         return insight.skipped(self.read.contract, self.changes)
 
-    def _reflect(self, found: Proof) -> Insight:
+    def _reflect(self, found: GateProof) -> Insight:
         self.asked.append("慧")
         remarks = self.remarks.pop(0) if self.remarks else ()
         return reflected(self.read, verdict=self.seen.verdict, level=found.level, changes=self.changes, remarks=remarks)
 
-    def _store(self, found: Insight | None) -> Sifted:
+    def _store(self, found: Insight | None) -> RetentionResult:
         self.asked.append("识")
         return store.sift(found.anchors if found else (), {}, {})
 
 
 def tried(
     decision: Decision, number: int, *, text: str = "test_up fails", backtracks: int = 0, rule: str = "sealed"
-) -> Attempt:
-    return Attempt(f"RUN-{number}", "proof", str(decision), (text,), (rule,), backtracks)
+) -> GateAttempt:
+    return GateAttempt(f"RUN-{number}", "proof", str(decision), (text,), (rule,), backtracks)
 
 
 def said_no(decision: Decision, text: str = "no") -> Ruling:
-    return settle(Gate.PROOF, [Reason(decision, "sealed", text)], "tree-0")
+    return settle(Gate.PROOF, [GateReason(decision, "sealed", text)], "tree-0")
 
 
 def lines(count: int) -> str:

@@ -14,7 +14,7 @@ from reflectloop.box import walls
 from reflectloop.box.box import Box
 from reflectloop.config import Config
 from reflectloop.fileops import execute as executing
-from reflectloop.fileops.hands import Data, Hands, Notebook, Seen
+from reflectloop.fileops.hands import Data, EngineEvidence, InMemoryResponses, OpsContext
 from reflectloop.fileops.response import Response
 from reflectloop.terms import Isolation
 from reflectloop.workspace import checkout, project, snapshot
@@ -68,11 +68,11 @@ class Plan:
     def __init__(self) -> None:
         self.kept: list[str] = []
         self.pending: list[str] = []
-        self.seen: list[Seen] = []
+        self.seen: list[EngineEvidence] = []
         self.stop: Exception | None = None
         self.on_take_back: Callable[[], None] = lambda: None
 
-    def _do(self, op: Any, seen: Seen) -> Data:
+    def _do(self, op: Any, seen: EngineEvidence) -> Data:
         if self.stop:
             raise self.stop
         self.pending.append(op.op)
@@ -93,7 +93,7 @@ class Plan:
 class Place:
     """Hands on a real workspace of a real repository."""
 
-    def __init__(self, hands: Hands, plan: Plan) -> None:
+    def __init__(self, hands: OpsContext, plan: Plan) -> None:
         self.hands, self.plan, self.repo = hands, plan, hands.workspace.repo
         self.count = 0
 
@@ -145,7 +145,7 @@ def place_in(repo: Repo, tmp_path: Path, strongest: Isolation = Isolation.FULL, 
     )
     plan = Plan()
     box = Box.by(config, space, dict(os.environ), wall, None)
-    hands = Hands(space, box, plan, Notebook(), tmp_path / "logs", **more)
+    hands = OpsContext(space, box, plan, InMemoryResponses(), tmp_path / "logs", **more)
     try:
         yield Place(hands, plan)
     finally:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from model import Line, Model
 from place import Place
-from reflectloop.agents.backend import Act, Asking, Bounds, Reply
+from reflectloop.agents.backend import Act, AgentLimits, AgentRequest, Reply
 from reflectloop.agents.http import Http
 from reflectloop.agents.loop.engine import AGAIN
 from reflectloop.config import AgentConfig
@@ -39,10 +39,12 @@ def hands(place: Place) -> Act:
     return act
 
 
-def asking(place: Place, folder: Path, **more: Any) -> Asking:
-    bounds = Bounds(more.pop("turns", 20), more.pop("timeout_s", 60.0), more.pop("tokens", None), more.pop("usd", None))
+def asking(place: Place, folder: Path, **more: Any) -> AgentRequest:
+    bounds = AgentLimits(
+        more.pop("turns", 20), more.pop("timeout_s", 60.0), more.pop("tokens", None), more.pop("usd", None)
+    )
     said: dict[str, Any] = {"role": Role.EXECUTOR, "prompt": "Do the step."}
-    return Asking(**{**said, **more}, box=place.hands.box, folder=folder, bounds=bounds)
+    return AgentRequest(**{**said, **more}, box=place.hands.box, folder=folder, bounds=bounds)
 
 
 def backend(url: str, *, caller: Mapping[str, str] | None = None, **more: Any) -> Http:
@@ -50,7 +52,7 @@ def backend(url: str, *, caller: Mapping[str, str] | None = None, **more: Any) -
     return Http("here", agent, {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": KEY} if caller is None else caller, QUICK)
 
 
-def told(script: Iterable[Line], ask: Asking, **agent: Any) -> tuple[Reply, Model]:
+def told(script: Iterable[Line], ask: AgentRequest, **agent: Any) -> tuple[Reply, Model]:
     """What an agent with that script comes to, and what its model was asked."""
     with Model(script) as model:
         return backend(model.url, **agent).run(ask), model

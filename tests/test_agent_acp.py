@@ -14,7 +14,7 @@ from acp.schema import PromptResponse
 
 from asking import Verdict, asking
 from place import Place
-from reflectloop.agents import Bounds, Reply, acp, bind
+from reflectloop.agents import AgentLimits, Reply, acp, bind
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable
 from reflectloop.terms import Network, Role
@@ -123,7 +123,7 @@ def test_every_way_to_fail_has_its_status_and_reason(
 
 
 def test_one_that_takes_too_many_turns_is_asked_to_stop(place: Place, tmp_path: Path) -> None:
-    reply = asked(place, tmp_path, "loops", bounds=Bounds(5, 60.0))
+    reply = asked(place, tmp_path, "loops", bounds=AgentLimits(5, 60.0))
     assert (reply.status, reply.reason) == ("error", "took more than 5 turns")
     assert (tmp_path / "agent" / "cancelled").read_text() == "s-1"
 
@@ -149,17 +149,17 @@ def test_a_cancel_is_passed_on_to_it(place: Place, tmp_path: Path) -> None:
 
 def test_one_that_hangs_is_ended_in_time(place: Place, tmp_path: Path) -> None:
     began = time.monotonic()
-    reply = asked(place, tmp_path, "hangs", bounds=Bounds(5, 2.0))
+    reply = asked(place, tmp_path, "hangs", bounds=AgentLimits(5, 2.0))
     assert reply.status == "timeout"
     assert time.monotonic() - began < 30
 
 
 @pytest.mark.parametrize(
     ("bounds", "status", "reason"),
-    [(Bounds(5, 6.0), "timeout", "took longer than"), (Bounds(2, 60.0), "error", "took more than 2 turns")],
+    [(AgentLimits(5, 6.0), "timeout", "took longer than"), (AgentLimits(2, 60.0), "error", "took more than 2 turns")],
 )
 def test_one_that_reads_no_answer_is_ended_all_the_same(
-    place: Place, tmp_path: Path, bounds: Bounds, status: str, reason: str, capfd: pytest.CaptureFixture[str]
+    place: Place, tmp_path: Path, bounds: AgentLimits, status: str, reason: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reply = asked(place, tmp_path, "deaf", bounds=bounds)
     assert (reply.status, reason in reply.reason) == (status, True), reply

@@ -11,10 +11,10 @@ import pytest
 from asking import Verdict, asking
 from place import Place, place_in
 from player import player, recorded, told
-from reflectloop.agents import Bounds, Reply, bind
+from reflectloop.agents import AgentLimits, Reply, bind
 from reflectloop.agents.backend import Backend
 from reflectloop.agents.claude import ClaudeBackend
-from reflectloop.agents.sessions import Context
+from reflectloop.agents.sessions import ContextUse
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SandboxEscape
 from reflectloop.terms import Isolation, Role
@@ -92,7 +92,7 @@ def test_exit_0_without_the_shape_that_was_asked_for_is_no_answer(place: Place, 
 def test_one_that_uses_too_many_tokens_is_ended(place: Place, tmp_path: Path) -> None:
     text = "".join(f"{line}\n" for line in recorded("claude-executor").splitlines()[:-1])
     run = player(tmp_path, "claude", text, sleep_s=60)
-    reply = backend(run).run(asking(place, tmp_path, bounds=Bounds(9, 60.0, tokens=3000)))
+    reply = backend(run).run(asking(place, tmp_path, bounds=AgentLimits(9, 60.0, tokens=3000)))
     assert (reply.status, reply.reason) == ("error", "used more than 3000 tokens")
     assert reply.usage.input_tokens == 1500 + 1200
 
@@ -113,7 +113,9 @@ def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "claude", recorded("claude-executor"))
     agent = backend(run, base_url="http://127.0.0.1:1", model="some-model")
     long = "Think. " * 50_000
-    agent.run(asking(place, tmp_path, prompt=long, system="You fix.", bounds=Bounds(7, 60.0, usd=0.5), session="s-1"))
+    agent.run(
+        asking(place, tmp_path, prompt=long, system="You fix.", bounds=AgentLimits(7, 60.0, usd=0.5), session="s-1")
+    )
     seen = told(tmp_path)
     words = " ".join(seen["argv"])
     for part in (
@@ -243,6 +245,6 @@ def test_how_full_its_context_is_stands_in_its_transcript(tmp_path: Path) -> Non
     aside = '{"type": "assistant", "isSidechain": true, "message": {"usage": {"input_tokens": 9}}}\nnot json\n'
     (folder / "s-1.jsonl").write_text(recorded("claude-transcript") + aside)
     agent = ClaudeBackend("claude", AgentConfig(kind="claude", window=200_000), {})
-    assert agent.context(tmp_path, "s-1") == Context(2500 + 900 + 50, 200_000)
+    assert agent.context(tmp_path, "s-1") == ContextUse(2500 + 900 + 50, 200_000)
     assert agent.context(tmp_path, "s-2") is None
     assert agent.context(tmp_path / "nowhere", "s-1") is None

@@ -14,9 +14,9 @@ from pydantic import BaseModel
 from asking import Verdict, asking
 from place import Place, place_in
 from player import player, recorded, told
-from reflectloop.agents import Bounds, Reply, bind, codex, prices, strict_schema
+from reflectloop.agents import AgentLimits, Reply, bind, codex, prices, strict_schema
 from reflectloop.agents.backend import Backend
-from reflectloop.agents.sessions import Context
+from reflectloop.agents.sessions import ContextUse
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable
 from reflectloop.terms import Isolation, Role
@@ -127,7 +127,7 @@ def test_an_answer_that_nobody_can_read_ends_it(place: Place, tmp_path: Path) ->
 def test_one_that_takes_too_many_turns_is_ended(place: Place, tmp_path: Path) -> None:
     begun = '{"type":"item.started","item":{"id":"item_%d","type":"command_execution","command":"true"}}\n'
     run = player(tmp_path, "codex", "".join(begun % number for number in range(9)), sleep_s=60)
-    reply = backend(run).run(asking(place, tmp_path, bounds=Bounds(3, 60.0)))
+    reply = backend(run).run(asking(place, tmp_path, bounds=AgentLimits(3, 60.0)))
     assert (reply.status, reply.reason) == ("error", "took more than 3 turns")
 
 
@@ -244,6 +244,6 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
 def test_how_full_its_context_is_stands_in_its_transcript(tmp_path: Path) -> None:
     keep_rollout(tmp_path, "s-1", 2)
     agent = codex.CodexBackend("codex", AgentConfig(kind="codex"), {})
-    assert agent.context(tmp_path, "s-1") == Context(6050, 258_400)
+    assert agent.context(tmp_path, "s-1") == ContextUse(6050, 258_400)
     shutil.rmtree(tmp_path / ".codex")
     assert agent.context(tmp_path, "s-1") is None

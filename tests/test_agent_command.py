@@ -15,7 +15,7 @@ import pytest
 from asking import Verdict, asking, python
 from model import Model, say
 from place import TOKEN, Place
-from reflectloop.agents import Bounds, Reply, bind
+from reflectloop.agents import AgentLimits, Reply, bind
 from reflectloop.agents.command import request_schema, result_schema
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SecretLeak
@@ -83,7 +83,7 @@ def test_every_way_to_fail_has_its_status_and_reason(
 def test_a_program_that_takes_too_long_is_ended_with_what_it_started(place: Place, tmp_path: Path) -> None:
     code = "import subprocess; subprocess.run(['sleep', '60'])"
     began = time.monotonic()
-    reply = asked(place, tmp_path, code, bounds=Bounds(5, 0.5))
+    reply = asked(place, tmp_path, code, bounds=AgentLimits(5, 0.5))
     assert reply.status == "timeout"
     assert time.monotonic() - began < 30
 
@@ -165,7 +165,7 @@ else:
 
 def test_one_that_always_wants_more_is_stopped(place: Place, tmp_path: Path) -> None:
     ops = '{"ops": [{"op": "read_file", "path": "README.md"}], "more": True}'
-    reply = asked(place, tmp_path, SAY.format(ops), bounds=Bounds(3, 60.0))
+    reply = asked(place, tmp_path, SAY.format(ops), bounds=AgentLimits(3, 60.0))
     assert (reply.status, reply.usage.turns, reply.cost_usd) == ("error", 3, None)
     assert "more than 3 turns" in reply.reason
 

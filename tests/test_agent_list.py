@@ -14,7 +14,7 @@ import pytest
 
 from player import player, recorded
 from reflectloop.flow import agentlist
-from reflectloop.flow.agentlist import Row
+from reflectloop.flow.agentlist import AgentRow
 from support import Repo, reflectloop, start, wait_until
 
 KEY = "dummy-" + "key-of-a-test"
@@ -37,7 +37,7 @@ def settings(repo: Repo, text: str) -> None:
     (repo.path / "reflectloop.toml").write_text(text)
 
 
-def rows(repo: Repo, **more: Any) -> dict[str, Row]:
+def rows(repo: Repo, **more: Any) -> dict[str, AgentRow]:
     return {row.name: row for row in agentlist.listed(repo.path, **more).rows}
 
 

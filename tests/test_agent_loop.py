@@ -12,15 +12,15 @@ import pytest
 
 from model import Call, Line, Model, Tokens, Turn, call, say
 from place import Place
-from reflectloop.agents.backend import Reply, Usage
-from reflectloop.agents.loop.engine import Loop, Surroundings
+from reflectloop.agents.backend import Reply, TokenUsage
+from reflectloop.agents.loop.engine import AgentLoop, LoopEnvironment
 from reflectloop.agents.loop.engine import Model as Settings
-from reflectloop.agents.loop.states import State
-from reflectloop.agents.loop.stutter import Stutter
-from reflectloop.agents.shapes import Outcome
-from reflectloop.agents.talk import AgentTurn, StopReason, Talk
-from reflectloop.agents.talk import Call as Spoken
-from reflectloop.fileops.response import CommandProof, Proof, Response
+from reflectloop.agents.loop.states import LoopState
+from reflectloop.agents.loop.stutter import RepetitionDetector
+from reflectloop.agents.shapes import StepClaim
+from reflectloop.agents.talk import AgentTurn, ModelRequest, StopReason
+from reflectloop.agents.talk import ToolCall as Spoken
+from reflectloop.fileops.response import CommandProof, Response, ResponseProof
 from reflectloop.terms import Role
 from talking import asking, hands, told
 
@@ -184,12 +184,12 @@ def test_long_honest_work_trips_nothing(place: Place, tmp_path: Path) -> None:
         if ops[0]["op"] == "run":
             count = next(failing)
             said |= {"status": "fail" if count else "ok"}
-            said["proof"] = Proof(
+            said["proof"] = ResponseProof(
                 commands=(CommandProof(cmd="pytest -q", exitCode=min(count, 1), stdout=printed(count)),)
             )
         return Response(**said)
 
-    def ask(talk: Talk) -> AgentTurn:
+    def ask(talk: ModelRequest) -> AgentTurn:
         heard.extend(one.text for one in talk.messages[-1].results)
         number = next(edits)
         honest = [
@@ -198,12 +198,12 @@ def test_long_honest_work_trips_nothing(place: Place, tmp_path: Path) -> None:
             ("read_file", {"path": "README.md"}),
         ][number % 3]
         called = Spoken(f"c{number}", "step_done", {}) if number == 999 else Spoken(f"c{number}", *honest)
-        return AgentTurn("", (called,), StopReason.TOOL_USE, Usage(100, 10, turns=1))
+        return AgentTurn("", (called,), StopReason.TOOL_USE, TokenUsage(100, 10, turns=1))
 
     calm = asking(place, tmp_path, act=act, turns=1000)
-    loop = Loop(calm, ask, Settings("m", 200_000, 8192), Surroundings(lambda: 60.0), Stutter())
+    loop = AgentLoop(calm, ask, Settings("m", 200_000, 8192), LoopEnvironment(lambda: 60.0), RepetitionDetector())
     ending = loop.run()
-    assert (ending.state, ending.reason, len(loop.turns)) == (State.VERIFYING, "", 1000)
+    assert (ending.state, ending.reason, len(loop.turns)) == (LoopState.VERIFYING, "", 1000)
     assert len(heard) == 999
     assert not [one for one in heard if "warning" in one or "E_STUTTERING" in one]
 
@@ -277,12 +277,12 @@ def test_a_faulty_end_is_named_fault_by_fault_and_a_second_in_a_row_is_the_last(
 
 def test_the_flows_own_shape_of_an_outcome_is_given_by_the_same_words(run: Any) -> None:
     parts = [{"title": "a"}, {"title": "b"}, {"title": "c"}]
-    reply, model = run([call("split", reason="large", substeps=parts)], answer=Outcome)
-    assert Outcome.model_validate(reply.data).control == "split"
+    reply, model = run([call("split", reason="large", substeps=parts)], answer=StepClaim)
+    assert StepClaim.model_validate(reply.data).control == "split"
     offered = {one["name"] for one in model.seen[0].body["tools"]}
     assert {"step_done", "replan", "ask", "split", "fail", "run", "apply_patch"} <= offered
-    reply, _ = run([say('{"control": "step_done", "summary": "x", "approach": "y", "reason": ""}')], answer=Outcome)
-    assert Outcome.model_validate(reply.data) == Outcome(control="step_done", summary="x", approach="y")
+    reply, _ = run([say('{"control": "step_done", "summary": "x", "approach": "y", "reason": ""}')], answer=StepClaim)
+    assert StepClaim.model_validate(reply.data) == StepClaim(control="step_done", summary="x", approach="y")
 
 
 def test_an_end_beside_a_call_that_failed_is_not_taken(run: Any) -> None:

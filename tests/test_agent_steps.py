@@ -11,7 +11,7 @@ import pytest
 
 from crew import CHECK, DONE, WRITE, Crew
 from reflectloop.errors import StepFailed
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.state import events
 from support import Repo
@@ -24,10 +24,10 @@ def crew(repo: Repo) -> Crew:
     return Crew(repo)
 
 
-def played(crew: Crew, *steps: dict[str, Any], **more: Any) -> Outcome:
+def played(crew: Crew, *steps: dict[str, Any], **more: Any) -> RunOutcome:
     plan = {"title": "By agents", "track": "direct", "steps": list(steps or (STEP,)), **more}
     path = crew.repo.plan(json.dumps({"plan": plan}))
-    return run(Request(crew.repo.path, path))
+    return run(RunRequest(crew.repo.path, path))
 
 
 def test_an_agent_does_a_step_and_its_checks_decide(crew: Crew) -> None:

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.agents import planform
-from reflectloop.agents.loop.stutter import Stutter, Verdict
+from reflectloop.agents.loop.stutter import RepetitionDetector, RepetitionVerdict
 from reflectloop.agents.loop.trim import head_and_tail, trim_history
-from reflectloop.agents.talk import Call, Message, Result, StopReason, tokens
+from reflectloop.agents.talk import Message, StopReason, ToolCall, ToolResult, tokens
 from reflectloop.agents.wire import sse, transport
 from reflectloop.agents.wire.anthropic import Anthropic
 from reflectloop.agents.wire.openai import OpenAI
@@ -36,9 +36,9 @@ def histories(draw: st.DrawFn) -> list[Message]:
     made = [Message("user", "brief " + draw(TEXTS))]
     for number in range(draw(st.integers(0, 12))):
         count = draw(st.integers(0, 3))
-        calls = tuple(Call(f"{number}.{one}", "write_file", {"content": draw(TEXTS)}) for one in range(count))
+        calls = tuple(ToolCall(f"{number}.{one}", "write_file", {"content": draw(TEXTS)}) for one in range(count))
         made.append(Message("assistant", draw(TEXTS), calls))
-        results = tuple(Result(call.id, draw(TEXTS)) for call in calls)
+        results = tuple(ToolResult(call.id, draw(TEXTS)) for call in calls)
         made.append(Message("user", "" if results else "Go on.", results=results))
     return made[: len(made) - draw(st.integers(0, 1))] if len(made) > 1 else made
 
@@ -84,8 +84,8 @@ def test_one_huge_message_is_cut_in_its_middle_and_the_small_ones_stay() -> None
     huge = "A" + "x" * 1_000_000 + "Z"
     messages = [
         Message("user", "brief"),
-        Message("assistant", "", (Call("1", "run", {"cmd": "make"}),)),
-        Message("user", results=(Result("1", huge), Result("2", "short"))),
+        Message("assistant", "", (ToolCall("1", "run", {"cmd": "make"}),)),
+        Message("user", results=(ToolResult("1", huge), ToolResult("2", "short"))),
     ]
     kept = trim_history(messages, 1000)
     text = kept.messages[2].results[0].text
@@ -107,23 +107,28 @@ def test_a_head_and_a_tail_are_never_longer_than_they_may_be(text: str, most: in
 
 @given(st.lists(st.integers(0, 30), max_size=80))
 def test_calls_that_differ_or_a_world_that_changes_are_never_a_stutter(numbers: list[int]) -> None:
-    stutter = Stutter()
+    stutter = RepetitionDetector()
     for epoch, number in enumerate(numbers):
-        assert stutter.met(Call("1", "run", {"cmd": str(number)}), epoch) is Verdict.FINE
+        assert stutter.met(ToolCall("1", "run", {"cmd": str(number)}), epoch) is RepetitionVerdict.FINE
     for number in range(200):
-        assert stutter.met(Call("1", "read_file", {"path": str(number)}), 1000) is Verdict.FINE
+        assert stutter.met(ToolCall("1", "read_file", {"path": str(number)}), 1000) is RepetitionVerdict.FINE
 
 
 def test_counts_of_a_task_outlive_a_run_and_belong_to_their_step() -> None:
     counts: Counter[str] = Counter()
-    look = Call("1", "read_file", {"path": "a"})
+    look = ToolCall("1", "read_file", {"path": "a"})
     for run in range(12):
-        stutter = Stutter(counts, "S-1")
+        stutter = RepetitionDetector(counts, "S-1")
         said = [stutter.met(look, 0) for _ in range(4)]
-        assert said == [Verdict.FINE, Verdict.FINE, Verdict.WARN, Verdict.WARN], run
-    last = Stutter(counts, "S-1")
-    assert [last.met(look, 0), last.met(look, 0)] == [Verdict.FINE, Verdict.STOP]
-    assert Stutter(counts, "S-2").met(look, 0) is Verdict.FINE
+        assert said == [
+            RepetitionVerdict.FINE,
+            RepetitionVerdict.FINE,
+            RepetitionVerdict.WARN,
+            RepetitionVerdict.WARN,
+        ], run
+    last = RepetitionDetector(counts, "S-1")
+    assert [last.met(look, 0), last.met(look, 0)] == [RepetitionVerdict.FINE, RepetitionVerdict.STOP]
+    assert RepetitionDetector(counts, "S-2").met(look, 0) is RepetitionVerdict.FINE
 
 
 # Plans in words ------------------------------------------------------------------------------------------------------

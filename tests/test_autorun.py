@@ -11,7 +11,7 @@ import yaml
 
 from gating import WHOLE
 from reflectloop.flow.requesting import requests
-from reflectloop.flow.running.line import Request
+from reflectloop.flow.running.line import RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.policy import judge_added
 from support import Answer, Repo
@@ -287,8 +287,8 @@ def test_a_task_of_requests_asks_about_one(shop: Repo) -> None:
         {"op": "triflow_state_finalize"},
     ]
     said = {"proto": "triflow.fileops.v1", "id": f"A-{next(_IDS)}", "purpose": "execute_step", "ops": ops}
-    answer = requests.answer(requests.Place(shop.path), json.dumps(said).encode()).as_json()
+    answer = requests.answer(requests.FileopsTarget(shop.path), json.dumps(said).encode()).as_json()
     assert answer["status"] == "ok", answer
-    outcome = run(Request(shop.path, resume=True))
+    outcome = run(RunRequest(shop.path, resume=True))
     assert outcome.error
     assert "ASK: .githooks/pre-push" in str(outcome.error)

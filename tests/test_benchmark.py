@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 from support import Repo
 
@@ -24,8 +24,8 @@ def plan(repo: Repo, command: str, **more: object) -> Path:
     return repo.plan(json.dumps({"plan": said}))
 
 
-def outcome(repo: Repo, command: str, **more: object) -> Outcome:
-    return run(Request(repo.path, plan(repo, command, **more), new_task=True))
+def outcome(repo: Repo, command: str, **more: object) -> RunOutcome:
+    return run(RunRequest(repo.path, plan(repo, command, **more), new_task=True))
 
 
 def test_a_refactoring_may_not_be_slower_where_a_benchmark_is_named(repo: Repo) -> None:

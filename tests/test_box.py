@@ -16,14 +16,14 @@ import pytest
 
 from boxes import HELD, full, log, name_of, needs_landlock, without_bubblewrap
 from reflectloop.box import escapes, toolchains, walls
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.terms import Isolation
 from reflectloop.world import cgroup, landlock, seccomp
 from support import PROGRAM, Repo
 
 
 @pytest.mark.parametrize("wall", walls.possible(), ids=name_of)
-def test_a_level_holds_what_it_promises(wall: Wall) -> None:
+def test_a_level_holds_what_it_promises(wall: IsolationLevel) -> None:
     tried = escapes.attempt(wall)
     promised = [one.name for one in escapes.ATTEMPTS if one.since.rank <= wall.level.rank]
     assert {name: tried.held[name] for name in promised} == dict.fromkeys(promised, True)
@@ -33,7 +33,7 @@ def test_a_level_holds_what_it_promises(wall: Wall) -> None:
 def test_the_attempts_get_out_where_nothing_holds_them() -> None:
     """Otherwise they would prove nothing."""
     (Path(os.environ["HOME"]) / "diary").write_text("mine")
-    tried = escapes.attempt(Wall(Isolation.WORKSPACE, "nothing"))
+    tried = escapes.attempt(IsolationLevel(Isolation.WORKSPACE, "nothing"))
     escaped = [
         one.name for one in escapes.ATTEMPTS if one.since is not Isolation.WORKSPACE and not tried.held[one.name]
     ]
@@ -159,7 +159,7 @@ def test_a_command_that_uses_too_much_is_told_which_limit_it_met(
 
 
 @pytest.mark.parametrize("wall", [*HELD[:1], *(wall for wall in HELD if wall.by == "landlock")], ids=name_of)
-def test_limits_hold_without_control_groups(wall: Wall, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_hold_without_control_groups(wall: IsolationLevel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup, "make", lambda *_: None)
     tried = escapes.attempt(wall)
     assert tried.limits_by in ("rlimit", "watchdog")
@@ -174,7 +174,7 @@ def test_a_control_group_is_made_beside_ours_in_a_unified_hierarchy(tmp_path: Pa
     own.write_text("0::/user.slice/app.slice/shell.scope\n")
     found = cgroup._parents(tmp_path, own.read_text())
     assert [parent["pids"] for parent in found][:2] == [tmp_path / "user.slice/app.slice", tmp_path / "user.slice"]
-    assert cgroup.make("x", cgroup.Bounds(1, 1), root=tmp_path, own=own) is None  # no controller was handed down
+    assert cgroup.make("x", cgroup.CgroupLimits(1, 1), root=tmp_path, own=own) is None  # no controller was handed down
     assert list((tmp_path / "user.slice/app.slice").iterdir()) == [tmp_path / "user.slice/app.slice/shell.scope"]
 
 
@@ -187,7 +187,7 @@ def test_a_command_is_in_its_control_group_from_the_first(repo: Repo) -> None:
 
 
 def test_the_engine_stays_out_of_the_control_group_that_it_starts_commands_in() -> None:
-    group = cgroup.make("births", cgroup.Bounds(1 << 30, 100))
+    group = cgroup.make("births", cgroup.CgroupLimits(1 << 30, 100))
     if group is None:
         pytest.skip("no control group can be made here")
     before = Path("/proc/thread-self/cgroup").read_text()
@@ -314,7 +314,7 @@ def test_a_folder_that_holds_a_home_is_never_shown_as_tools(tmp_path: Path) -> N
 def test_a_filter_refuses_sockets_with_names_and_lets_pairs_pass() -> None:
     if not seccomp.known() or landlock.refusal() is not None:
         pytest.skip("no filters on this machine")
-    thread = landlock.behind(landlock.Walls(read=(Path("/"),), write=(), network=False))
+    thread = landlock.behind(landlock.LandlockRules(read=(Path("/"),), write=(), network=False))
     try:
         for family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
             with pytest.raises(OSError, match="not supported"):

@@ -12,7 +12,7 @@ import pytest
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.flow import steer
 from reflectloop.flow.requesting import requests
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.flow.showing import look
 from reflectloop.state import journal
@@ -36,7 +36,7 @@ def shop(repo: Repo) -> Repo:
 
 def send(repo: Repo, *ops: dict[str, Any]) -> dict[str, Any]:
     request = {"proto": "triflow.fileops.v1", "id": f"C-{next(_IDS)}", "purpose": "execute_step", "ops": list(ops)}
-    return requests.answer(requests.Place(repo.path), json.dumps(request).encode()).as_json()
+    return requests.answer(requests.FileopsTarget(repo.path), json.dumps(request).encode()).as_json()
 
 
 def good(repo: Repo, *ops: dict[str, Any]) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def price(value: str) -> list[dict[str, Any]]:
     ]
 
 
-def conclude(repo: Repo) -> Outcome:
-    return run(Request(repo.path, resume=True))
+def conclude(repo: Repo) -> RunOutcome:
+    return run(RunRequest(repo.path, resume=True))
 
 
 def state(repo: Repo) -> str:

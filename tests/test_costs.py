@@ -13,12 +13,12 @@ from crew import CHECK, DESIGN, DONE, WRITE, Crew
 from reflectloop.errors import BudgetSpent, NeedsInput
 from reflectloop.flow import finish, steer
 from reflectloop.flow.nine import planning
-from reflectloop.flow.nine.planning import Wish
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.nine.planning import PlanRequest
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.flow.showing import costs, look
-from reflectloop.flow.showing.costs import Allowance
-from reflectloop.state.fold import Spent, Task
+from reflectloop.flow.showing.costs import AgentBudget
+from reflectloop.state.fold import AgentUsage, Task
 from support import Repo
 
 PRICED = {"usage": {"input_tokens": 1000, "output_tokens": 200, "turns": 3}, "cost_usd": 0.25}
@@ -41,26 +41,28 @@ def agent_plan(crew: Crew, limits: str = "{}") -> Path:
     return crew.repo.plan(f"plan: {{title: Mend add, track: direct, limits: {limits}, steps: [{step}]}}")
 
 
-def go(crew: Crew, plan: Path) -> Outcome:
-    return run(Request(crew.repo.path, plan))
+def go(crew: Crew, plan: Path) -> RunOutcome:
+    return run(RunRequest(crew.repo.path, plan))
 
 
 # Words and data ---------------------------------------------------------------------------------------------------
 
 
 def test_money_that_nobody_knows_is_said_to_be_unknown() -> None:
-    assert costs.money(Spent(2, usd=0.5)) == "0.5000 USD"
-    assert costs.money(Spent(2, unpriced=2)) == "unknown cost"
-    assert costs.money(Spent(2, usd=0.5, unpriced=1)) == "0.5000 USD and 1 call(s) of unknown cost"
-    task = Task(spent={"1": {"executor": Spent(1, 10, unpriced=1)}})
+    assert costs.money(AgentUsage(2, usd=0.5)) == "0.5000 USD"
+    assert costs.money(AgentUsage(2, unpriced=2)) == "unknown cost"
+    assert costs.money(AgentUsage(2, usd=0.5, unpriced=1)) == "0.5000 USD and 1 call(s) of unknown cost"
+    task = Task(spent={"1": {"executor": AgentUsage(1, 10, unpriced=1)}})
     assert costs.data(task)["in_all"]["usd"] is None
     assert "| 1 | executor | 1 | 0 | 10 | 1 unknown | 0.0 |" in costs.table(task)
 
 
 def test_a_role_is_summed_over_its_steps_and_a_budget_names_only_what_it_limits() -> None:
-    task = Task(spent={"": {"planner": Spent(1, 100)}, "1": {"planner": Spent(1, 20), "executor": Spent(2, 5)}})
-    assert costs.by_role(task) == {"planner": Spent(2, 120), "executor": Spent(2, 5)}
-    said = list(costs.words(costs.data(task, Allowance(tokens=4000)), "1"))
+    task = Task(
+        spent={"": {"planner": AgentUsage(1, 100)}, "1": {"planner": AgentUsage(1, 20), "executor": AgentUsage(2, 5)}}
+    )
+    assert costs.by_role(task) == {"planner": AgentUsage(2, 120), "executor": AgentUsage(2, 5)}
+    said = list(costs.words(costs.data(task, AgentBudget(tokens=4000)), "1"))
     assert said[0].startswith("agents: 4 call(s), 0 turn(s), 125 tokens, 0.0000 USD")
     assert "  step 1, executor: 2 call(s), 0 turn(s), 5 tokens, 0.0000 USD, 0.0 s" in said
     assert said[-1] == "  budget: 125 of 4,000 tokens"
@@ -119,7 +121,7 @@ def test_a_run_with_agent_steps_tells_their_cost(crew: Crew) -> None:
 
 
 def test_a_run_that_asked_nobody_says_nothing_of_cost(repo: Repo) -> None:
-    outcome = run(Request(repo.path, repo.plan("plan: {title: T, steps: [{id: a, commands: ['true']}]}")))
+    outcome = run(RunRequest(repo.path, repo.plan("plan: {title: T, steps: [{id: a, commands: ['true']}]}")))
     assert "Cost" not in outcome.folder.summary.read_text()
     assert "cost" not in yaml.safe_load(outcome.folder.result.read_text())
     assert look.status(repo.path, everything=False)["cost"] is None
@@ -143,7 +145,7 @@ def test_a_spent_budget_says_what_was_used_of_what_and_unlock_gives_as_much_agai
 def test_what_a_plan_file_allows_holds_for_a_task_that_tp_made_of_it(crew: Crew) -> None:
     greedy = {"role": "executor", "answer": DONE, "usage": {"output_tokens": 5000}}
     crew.plays(greedy, settings="[cost]\ntokens = 100000\n")
-    planning.plan(crew.place, Wish(design=agent_plan(crew, "{tokens: 300}")), lambda _d: True, crew.said.append)
+    planning.plan(crew.place, PlanRequest(design=agent_plan(crew, "{tokens: 300}")), lambda _d: True, crew.said.append)
     with pytest.raises(BudgetSpent, match=r"used 5,000 of 300 tokens"):
         crew.work()
 
@@ -167,5 +169,5 @@ def test_what_one_task_used_is_not_held_against_the_next(crew: Crew) -> None:
 
 def test_a_plan_that_nobody_agreed_to_is_begun_from_the_file_it_came_of(crew: Crew) -> None:
     path = crew.plays().repo.write("../design.json", json.dumps(DESIGN))
-    planned = planning.plan(crew.place, Wish(design=path), lambda _d: False, crew.said.append)
+    planned = planning.plan(crew.place, PlanRequest(design=path), lambda _d: False, crew.said.append)
     assert planned.file == path

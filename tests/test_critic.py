@@ -16,9 +16,9 @@ from reflectloop.flow.learning import critic as flow
 from reflectloop.gates.contract import Contract
 from reflectloop.plan.model import Check
 from reflectloop.reflect import critic, output, requirements
-from reflectloop.reflect.critic import Checked, CriticReport, Identity
+from reflectloop.reflect.critic import CriticCheck, CriticReport, Identity
 from reflectloop.reflect.requirements import Requirements
-from reflectloop.reflect.ticket import Verdict
+from reflectloop.reflect.ticket import CriticVerdict
 from support import Repo
 
 FIELDS = {
@@ -43,7 +43,7 @@ TICKET_FIELDS = {
 }
 
 
-def judged(name: str, text: str | bytes, checked: tuple[Checked, ...] = (), **asked: Any) -> CriticReport:
+def judged(name: str, text: str | bytes, checked: tuple[CriticCheck, ...] = (), **asked: Any) -> CriticReport:
     raw = text if isinstance(text, bytes) else text.encode()
     about = Identity("eval_1", "rewind_1", "2026-01-01T00:00:00Z", "needs.yaml", "P-1")
     wanted = Requirements.model_validate(asked)
@@ -60,7 +60,7 @@ def test_three_papers_of_five_are_to_be_revised_at_a_score_anybody_can_compute()
     assert report.correctness.score == 1.0
     assert report.quality_score == pytest.approx(0.6)
     assert not report.completeness.requirements_met
-    assert report.verdict == Verdict.REVISE
+    assert report.verdict == CriticVerdict.REVISE
     ticket = report.rewind_ticket
     assert ticket
     assert [(one.category, one.severity) for one in ticket.issues] == [("completeness", "high")]
@@ -82,30 +82,30 @@ def test_a_report_and_its_ticket_have_every_field_of_the_protocol() -> None:
 
 def test_an_output_that_has_all_passes_and_gets_no_ticket() -> None:
     report = judged("out.json", papers(*"abcde"), min_items={"papers": 5}, must_have=["papers[].title"])
-    assert (report.verdict, report.quality_score, report.rewind_ticket) == (Verdict.PASS, 1.0, None)
+    assert (report.verdict, report.quality_score, report.rewind_ticket) == (CriticVerdict.PASS, 1.0, None)
 
 
 @pytest.mark.parametrize("text", [b"", b"   \n", b"\xff\xfe\x00"])
 @pytest.mark.parametrize("name", ["out.json", "out.md", "out.py", "out.txt"])
 def test_what_holds_nothing_is_rejected(name: str, text: bytes) -> None:
     report = judged(name, text, min_items={"papers": 5}, must_have=["summary"])
-    assert (report.verdict, report.quality_score) == (Verdict.REJECT, 0.0)
+    assert (report.verdict, report.quality_score) == (CriticVerdict.REJECT, 0.0)
 
 
 @pytest.mark.parametrize("text", ["{not json", '{"papers": NaN}', "[" * 100_000])
 def test_json_that_is_broken_has_none_of_its_parts_and_is_to_be_mended(text: str) -> None:
     report = judged("out.json", text, min_items={"papers": 5}, must_have=["summary"])
-    assert (report.verdict, report.quality_score) == (Verdict.REVISE, 0.3)
+    assert (report.verdict, report.quality_score) == (CriticVerdict.REVISE, 0.3)
     worse = judged(
-        "out.json", text, (Checked("valid", held=False, reason="exit code 1, not 0"),), must_have=["summary"]
+        "out.json", text, (CriticCheck("valid", held=False, reason="exit code 1, not 0"),), must_have=["summary"]
     )
-    assert worse.verdict == Verdict.REJECT
+    assert worse.verdict == CriticVerdict.REJECT
 
 
 def test_an_output_about_something_else_is_rejected_however_complete_it_is() -> None:
     report = judged("out.json", papers(*"abcde"), min_items={"papers": 5}, about=["multi-agent"])
     assert report.quality_score == 1.0
-    assert report.verdict == Verdict.REJECT
+    assert report.verdict == CriticVerdict.REJECT
     assert [one.category for one in report.issues] == ["direction"]
 
 
@@ -115,13 +115,13 @@ def test_met_requirements_below_the_bar_are_still_revised() -> None:
     assert report.completeness.requirements_met
     assert report.completeness.score == pytest.approx(1 - 8 * 0.05)
     assert report.correctness.score == pytest.approx(1 - 0.15)
-    assert report.verdict == Verdict.REVISE
-    assert judged("notes.md", text, min_items=2).verdict == Verdict.PASS
+    assert report.verdict == CriticVerdict.REVISE
+    assert judged("notes.md", text, min_items=2).verdict == CriticVerdict.PASS
 
 
 def test_words_that_must_not_occur_keep_an_output_from_passing() -> None:
     report = judged("notes.md", "- one\n- obviously two\n", min_items=2, must_not_have=["Obviously"])
-    assert report.verdict == Verdict.REVISE
+    assert report.verdict == CriticVerdict.REVISE
     assert [(one.category, one.severity) for one in report.issues] == [("correctness", "medium")]
 
 
@@ -163,17 +163,19 @@ def test_a_section_goes_on_to_the_next_heading_of_its_level() -> None:
 
 def test_code_is_asked_for_definitions_and_must_parse() -> None:
     good = "def test_a():\n    pass\n\n\ndef test_b():\n    pass\n"
-    assert judged("t.py", good, min_items={"test_": 2}, must_have=["test_a"]).verdict == Verdict.PASS
+    assert judged("t.py", good, min_items={"test_": 2}, must_have=["test_a"]).verdict == CriticVerdict.PASS
     broken = judged("t.py", good + "def (:\n", min_items={"test_": 2})
-    assert (broken.verdict, broken.quality_score) == (Verdict.REVISE, 0.8)
+    assert (broken.verdict, broken.quality_score) == (CriticVerdict.REVISE, 0.8)
     assert "cannot be read as py" in broken.correctness.issues[0].description
 
 
 def test_a_check_that_did_not_hold_keeps_an_output_from_passing() -> None:
-    report = judged("a.txt", "words", (Checked("tests", held=False, reason="exit code 1, not 0"),), must_have=["words"])
+    report = judged(
+        "a.txt", "words", (CriticCheck("tests", held=False, reason="exit code 1, not 0"),), must_have=["words"]
+    )
     assert report.completeness.score == 0.5
     assert report.correctness.score == pytest.approx(0.6)
-    assert report.verdict == Verdict.REVISE
+    assert report.verdict == CriticVerdict.REVISE
     assert report.rewind_ticket
     assert report.rewind_ticket.issues[0].description == "check tests: exit code 1, not 0"
 
@@ -189,31 +191,31 @@ def test_a_contract_asks_by_its_checks_and_boundaries() -> None:
     asked = requirements.of_contract(Contract.model_validate(said), {"unit": Check(run=("true",))})
     assert list(asked.checks) == ["A works"]
     assert asked.unshown == ("B is quick",)
-    held = (Checked("A works", held=True, reason="as expected"),)
+    held = (CriticCheck("A works", held=True, reason="as expected"),)
     about = Identity("e", "t", "now")
     inside = critic.evaluate(output.read("src/a.py", b"x = 1\n"), asked, held, about)
-    assert inside.verdict == Verdict.REVISE  # nothing shows B: what is not known is not met
+    assert inside.verdict == CriticVerdict.REVISE  # nothing shows B: what is not known is not met
     outside = critic.evaluate(output.read("docs/a.py", b"x = 1\n"), asked, held, about)
-    assert outside.verdict == Verdict.REJECT
+    assert outside.verdict == CriticVerdict.REJECT
     core = critic.evaluate(output.read("src/core.py", b"x = 1\n"), asked, held, about)
-    assert core.verdict == Verdict.REJECT
+    assert core.verdict == CriticVerdict.REJECT
 
 
 @given(st.binary(max_size=400), st.sampled_from(["a.json", "a.md", "a.py", "a.txt", "a"]), st.integers(1, 9))
 def test_any_bytes_get_scores_between_nothing_and_all(raw: bytes, name: str, count: int) -> None:
     report = judged(name, raw, min_items=count, must_have=["x.y[].z"], about=["a"])
     assert all(0 <= one <= 1 for one in (report.quality_score, report.completeness.score, report.correctness.score))
-    assert (report.verdict == Verdict.PASS) == (report.rewind_ticket is None)
-    assert report.verdict != Verdict.PASS or report.completeness.requirements_met
+    assert (report.verdict == CriticVerdict.PASS) == (report.rewind_ticket is None)
+    assert report.verdict != CriticVerdict.PASS or report.completeness.requirements_met
 
 
 # On disk ----------------------------------------------------------------------------------------------------------
 
 
-def ask(repo: Repo, target: str, needs: str, **more: Any) -> flow.Judged:
+def ask(repo: Repo, target: str, needs: str, **more: Any) -> flow.CriticResult:
     path = repo.path.parent / "needs.yaml"
     path.write_text(needs)
-    return flow.judge(flow.Asked(repo.path, repo.path / target, path, **more))
+    return flow.judge(flow.CriticRequest(repo.path, repo.path / target, path, **more))
 
 
 def test_checks_run_in_a_copy_of_the_project_with_the_output_in_its_place(repo: Repo) -> None:

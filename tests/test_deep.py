@@ -169,5 +169,5 @@ def test_removal_follows_no_link_and_opens_what_is_shut(tmp_path: Path) -> None:
 
 def test_what_cannot_be_destroyed_is_said(tmp_path: Path) -> None:
     folder = Path("/proc/self/task")
-    entry = ledger.Entry("x", folder, tmp_path / "no-desk", 0, 0, "at work")
+    entry = ledger.WorkspaceEntry("x", folder, tmp_path / "no-desk", 0, 0, "at work")
     assert ledger.destroy(entry) == [folder]

@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from reflectloop.verify import detect
-from reflectloop.verify.result import Detected
+from reflectloop.verify.result import DetectedCheck
 from support import Repo
 
 MANIFESTS = {
@@ -23,12 +23,12 @@ MANIFESTS = {
 CASE = "import unittest\nclass T(unittest.TestCase):\n    def test_one(self): pass\n"
 
 
-def tree(files: dict[str, str]) -> detect.Tree:
+def tree(files: dict[str, str]) -> detect.ProjectFiles:
     held = {name: dedent(text).encode() for name, text in files.items()}
-    return detect.Tree(held, held.get)
+    return detect.ProjectFiles(held, held.get)
 
 
-def found(files: dict[str, str]) -> dict[str, Detected]:
+def found(files: dict[str, str]) -> dict[str, DetectedCheck]:
     return {check.name: check for check in detect.checks(tree(files))}
 
 
@@ -324,13 +324,13 @@ def test_a_folder_is_read_without_its_links_pipes_and_installed_tools(tmp_path: 
     (project / "pyproject.toml").symlink_to(outside)
     os.mkfifo(project / "ruff.toml")
     (project / "conftest.py").write_text("")
-    seen = detect.Tree.of_folder(project)
+    seen = detect.ProjectFiles.of_folder(project)
     assert seen.paths == ("conftest.py", "pyproject.toml", "ruff.toml")
     assert (seen.read("pyproject.toml"), seen.read("ruff.toml"), seen.read("absent")) == (None, None, None)
 
 
 def test_a_carried_environment_comes_before_the_callers(tmp_path: Path) -> None:
-    check = Detected("pytest", "test", "pytest", ("pytest", "-q"))
+    check = DetectedCheck("pytest", "test", "pytest", ("pytest", "-q"))
     executable(tmp_path / "elsewhere" / "bin" / "pytest")
     caller = {"VIRTUAL_ENV": str(tmp_path / "elsewhere"), "PATH": ""}
     root = tmp_path / "project"
@@ -348,21 +348,21 @@ def test_an_environment_with_the_module_alone_is_asked_for_the_module(tmp_path: 
     module = tmp_path / ".venv" / "lib" / "python3.11" / "site-packages" / "pytest" / "__main__.py"
     executable(module)
     (tmp_path / ".venv" / "pyvenv.cfg").write_text("")
-    check = Detected("pytest", "test", "pytest", ("pytest",))
+    check = DetectedCheck("pytest", "test", "pytest", ("pytest",))
     assert detect.resolve(check, tmp_path, {}).command == (".venv/bin/python", "-m", "pytest")
 
 
 def test_tools_of_node_are_found_beside_the_project_up_to_its_top(tmp_path: Path) -> None:
     executable(tmp_path / "node_modules" / ".bin" / "mocha")
     (tmp_path / "web").mkdir()
-    check = Detected("mocha", "test", "mocha", ("env", "A=b", "mocha"), "web")
+    check = DetectedCheck("mocha", "test", "mocha", ("env", "A=b", "mocha"), "web")
     assert detect.resolve(check, tmp_path, {}).command == ("env", "A=b", "../node_modules/.bin/mocha")
 
 
 def test_only_what_a_command_will_see_is_resolved_to(tmp_path: Path) -> None:
     executable(tmp_path / "web" / "node_modules" / ".bin" / "jest")
     (tmp_path / ".venv").mkdir()
-    check = Detected("web:jest", "test", "jest", ("jest",), "web")
+    check = DetectedCheck("web:jest", "test", "jest", ("jest",), "web")
     assert detect.beside([check], tmp_path) == ("web/node_modules", ".venv")
     assert detect.resolve(check, tmp_path, {}).command == ("node_modules/.bin/jest",)
     assert detect.resolve(check, tmp_path, {}, carried=["node_modules"]).command == ("jest",)
@@ -373,7 +373,7 @@ def test_only_what_a_command_will_see_is_resolved_to(tmp_path: Path) -> None:
 
 def test_python_means_the_one_on_the_path_where_no_environment_is(tmp_path: Path) -> None:
     executable(tmp_path / "bin" / "python3")
-    check = Detected("unittest", "test", "unittest", ("python", "-m", "unittest"))
+    check = DetectedCheck("unittest", "test", "unittest", ("python", "-m", "unittest"))
     assert detect.resolve(check, tmp_path, {"PATH": str(tmp_path / "bin")}).command[0] == "python3"
 
 
@@ -445,7 +445,7 @@ def test_vitest_is_spared_from_writing_into_node_modules_where_it_can_be(tmp_pat
         manifest.write_text(package(version=version))
     config = tmp_path / "vitest.config.ts"
     config.write_text("export default {}")
-    check = Detected("vitest", "test", "vitest", ("npm", "test"))
+    check = DetectedCheck("vitest", "test", "vitest", ("npm", "test"))
     assert detect.resolve(check, tmp_path, {}).command == ("npm", "test", "--", "--configLoader=runner")
     config.write_text("export default { root: __dirname }")
     assert detect.resolve(check, tmp_path, {}).command == ("npm", "test")

@@ -19,9 +19,9 @@ from reflectloop.errors import published
 from reflectloop.flow.nine import planning, work
 from reflectloop.flow.nine.designs import MOST_ROUNDS
 from reflectloop.flow.nine.final import MOST_APPENDED
-from reflectloop.flow.nine.planning import Wish
+from reflectloop.flow.nine.planning import PlanRequest
 from reflectloop.flow.requesting.domain import ATTEMPTS
-from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.plan import load, strict_yaml
 from reflectloop.reflect import requirements
 from support import Repo
@@ -211,8 +211,8 @@ def test_the_dry_run_in_the_page_on_agents_comes_to_a_patch(repo: Repo) -> None:
     repo.write("../agent.yaml", played)
     repo.write("reflectloop.toml", settings)
     repo.commit("a dry run")
-    place = Place(repo.path)
-    assert planning.plan(place, Wish("Greet"), lambda _design: True, lambda _line: None).task_id
+    place = FileopsTarget(repo.path)
+    assert planning.plan(place, PlanRequest("Greet"), lambda _design: True, lambda _line: None).task_id
     done = work.work(place, lambda _line: None, every=True)
     assert done.error is None
     assert done.outcome

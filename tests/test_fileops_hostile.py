@@ -16,7 +16,7 @@ from typing import Any
 
 from place import BAD_PATHS, Place, digest, fields
 from reflectloop.fileops import execute as executing
-from reflectloop.fileops.reach import Barred, opened
+from reflectloop.fileops.reach import AccessBarred, opened
 from reflectloop.fileops.request import LARGEST_CONTENT
 from support import Repo
 
@@ -133,9 +133,9 @@ def test_a_folder_swapped_for_a_link_between_check_and_use_is_no_way_out(place: 
                 (reach.delete, ("sub/folder/z",)),
                 (reach.delete, ("sub/x",)),
             ):
-                with contextlib.suppress(Barred):
+                with contextlib.suppress(AccessBarred):
                     act(*names)
-            with contextlib.suppress(Barred):
+            with contextlib.suppress(AccessBarred):
                 assert reach.read("sub/x", 100) == b"theirs"
     swapper.end()
     assert swapper.turns > 100

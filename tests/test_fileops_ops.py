@@ -13,7 +13,7 @@ import pytest
 
 from place import Place, fields, place_in
 from reflectloop.fileops import validate
-from reflectloop.fileops.hands import Asked, Refusal, SplitAsked
+from reflectloop.fileops.hands import PersonNeeded, Refusal, SplitNeeded
 from reflectloop.fileops.validate import Invalid
 from reflectloop.terms import Isolation
 from support import Repo
@@ -229,7 +229,7 @@ def test_an_op_on_the_plan_that_says_too_little_or_too_much_is_refused(op: Any, 
 
 @pytest.mark.parametrize(
     ("stop", "status"),
-    [(Refusal("not now", hint="later"), "fail"), (Asked("which?"), "ask"), (SplitAsked("too large"), "split")],
+    [(Refusal("not now", hint="later"), "fail"), (PersonNeeded("which?"), "ask"), (SplitNeeded("too large"), "split")],
 )
 def test_what_the_domain_refuses_undoes_the_rest(place: Place, stop: Exception, status: str) -> None:
     before = place.state()

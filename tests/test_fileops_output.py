@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reflectloop.errors import GateRejected, Latched
-from reflectloop.fileops.doing import Shown
+from reflectloop.fileops.doing import ShownOutput
 from reflectloop.fileops.response import Response
 from reflectloop.flow import finish
 from reflectloop.flow.requesting import requests
@@ -23,7 +23,7 @@ def run(repo: Repo, script: str) -> dict[str, Any]:
         "report": {"commandOutputs": "always"},
     }
     request |= {"ops": [{"op": "run", "cmd": ["sh", "-c", script]}]}
-    answer = requests.answer(requests.Place(repo.path), json.dumps(request).encode()).as_json()
+    answer = requests.answer(requests.FileopsTarget(repo.path), json.dumps(request).encode()).as_json()
     found: dict[str, Any] = answer["proof"]["commands"][0]
     return found
 
@@ -34,7 +34,7 @@ def test_both_streams_are_answered_apart(repo: Repo) -> None:
 
 
 def test_long_output_keeps_its_head_and_its_tail() -> None:
-    shown = Shown()
+    shown = ShownOutput()
     for number in range(100_000):
         shown.take(b"%d\n" % number)
     text = shown.text()
@@ -48,7 +48,7 @@ def test_the_third_refused_command_stops_the_project(repo: Repo) -> None:
     def ask(number: int) -> Response:
         request = {"proto": "triflow.fileops.v1", "id": str(number), "purpose": "execute_step"}
         text = json.dumps({**request, "ops": [{"op": "run", "cmd": "rm -rf / --no-preserve-root"}]})
-        return requests.answer(requests.Place(repo.path), text.encode())
+        return requests.answer(requests.FileopsTarget(repo.path), text.encode())
 
     assert [ask(number).status for number in (1, 2)] == ["validation_error", "validation_error"]
     with pytest.raises(GateRejected, match="for the third time"):

@@ -193,7 +193,7 @@ def _joined(lines: list[str], *, ends: bool) -> str:
 @settings(max_examples=50)
 @given(st.text(alphabet="*- +@ab\n", max_size=60))
 def test_any_text_given_as_a_patch_is_read_or_refused_and_nothing_else(text: str) -> None:
-    with contextlib.suppress(patches.Unfit):
+    with contextlib.suppress(patches.PatchUnfit):
         patches.read("*** Begin Patch\n*** Update File: f\n" + text)
-    with contextlib.suppress(patches.Unfit):
+    with contextlib.suppress(patches.PatchUnfit):
         patches.read("--- f\n+++ f\n@@ -1 +1 @@\n" + text)

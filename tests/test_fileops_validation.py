@@ -10,9 +10,9 @@ import pytest
 from place import BAD_PATHS, Place, fields
 from reflectloop.fileops import execute as executing
 from reflectloop.fileops import paths, reading, validate
-from reflectloop.fileops.request import LARGEST_CONTENT, MOST_OPS, Request
+from reflectloop.fileops.request import LARGEST_CONTENT, MOST_OPS, FileopsRequest
 from reflectloop.fileops.validate import Invalid
-from reflectloop.policy import Policy, shipped
+from reflectloop.policy import CommandPolicy, shipped
 
 
 def test_everything_that_is_wrong_is_said_at_once_with_its_field() -> None:
@@ -184,7 +184,7 @@ def test_what_harms_a_copy_only_is_carried_out(place: Place) -> None:
 
 
 def test_a_request_that_was_made_and_not_read_is_looked_at_all_the_same(place: Place) -> None:
-    made = Request.model_validate(
+    made = FileopsRequest.model_validate(
         {
             "proto": "triflow.fileops.v1",
             "id": "made",
@@ -215,6 +215,6 @@ def test_many_faults_and_long_names_make_no_long_answer() -> None:
 
 
 def test_the_rules_that_the_hands_were_given_are_the_ones_that_hold(place: Place) -> None:
-    place.hands.policy = Policy(shipped.rules(), frozenset(["git.push-force"])).in_workspace
+    place.hands.policy = CommandPolicy(shipped.rules(), frozenset(["git.push-force"])).in_workspace
     answer = place.ask({"op": "run", "cmd": "git push --force || true"})
     assert answer.status == "ok", answer.errors

@@ -7,19 +7,19 @@ import pytest
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import foresight as kept
 from reflectloop.reflect import diagnosis
-from reflectloop.reflect.diagnosis import Attempt
-from reflectloop.reflect.foresight import Afterthought, Ahead, Lesson, Tally, afterflect, preflect
+from reflectloop.reflect.diagnosis import FailedCommand
+from reflectloop.reflect.foresight import StepToWarn, WarningLesson, WarningOutcome, WarningStats, afterflect, preflect
 from reflectloop.reflect.record import FailureRecord
 from support import Repo
 
-MODULE = Lesson("problem", "yaml module missing in import", "install pyyaml first", ("yaml", "import"), "")
-MIGRATION = Lesson("antipattern", "database migration without backup", "take a backup", ("migration",), "42")
-STYLE = Lesson("preference", "yaml import order", "", ("yaml", "import"))
-STEP = Ahead("P-1", "Import the YAML settings", ("python3 import_settings.py",), ("config/settings.yaml",))
+MODULE = WarningLesson("problem", "yaml module missing in import", "install pyyaml first", ("yaml", "import"), "")
+MIGRATION = WarningLesson("antipattern", "database migration without backup", "take a backup", ("migration",), "42")
+STYLE = WarningLesson("preference", "yaml import order", "", ("yaml", "import"))
+STEP = StepToWarn("P-1", "Import the YAML settings", ("python3 import_settings.py",), ("config/settings.yaml",))
 
 
 def failed(text: str) -> FailureRecord:
-    return diagnosis.bare(text, Attempt("STEP_FAILED"))
+    return diagnosis.bare(text, FailedCommand("STEP_FAILED"))
 
 
 def test_only_lessons_that_speak_of_a_step_warn_of_it_each_with_a_way_out() -> None:
@@ -27,7 +27,7 @@ def test_only_lessons_that_speak_of_a_step_warn_of_it_each_with_a_way_out() -> N
     assert warning.lesson == MODULE.title
     assert warning.mitigation == "install pyyaml first"
     assert warning.check
-    assert preflect(Ahead("P-2", "Write the changelog"), [MODULE, MIGRATION]) == ()
+    assert preflect(StepToWarn("P-2", "Write the changelog"), [MODULE, MIGRATION]) == ()
 
 
 def test_a_failure_of_the_steps_own_past_warns_before_all_others() -> None:
@@ -38,8 +38,8 @@ def test_a_failure_of_the_steps_own_past_warns_before_all_others() -> None:
 
 
 def test_names_are_compared_by_their_words() -> None:
-    lesson = Lesson("problem", "loadUsers times out", keywords=("load_users",))
-    assert preflect(Ahead("a", commands=("python3 load_users.py",)), [lesson])
+    lesson = WarningLesson("problem", "loadUsers times out", keywords=("load_users",))
+    assert preflect(StepToWarn("a", commands=("python3 load_users.py",)), [lesson])
 
 
 def test_a_warning_was_right_where_the_step_failed_of_it() -> None:
@@ -55,21 +55,21 @@ def test_a_success_makes_warnings_wrong_unless_they_were_heeded() -> None:
     warnings = preflect(STEP, [MODULE])
     assert afterflect(warnings, None).precision == 0.0
     heeded = afterflect(warnings, None, heeded=[MODULE.title])
-    assert heeded == Afterthought((), (), missed=False)
+    assert heeded == WarningOutcome((), (), missed=False)
     assert (heeded.precision, heeded.recall) == (None, None)
 
 
 def test_precision_and_recall_are_kept_and_a_torn_line_counts_for_nothing(repo: Repo) -> None:
     folders = Folders(repo.path)
-    assert kept.tally(folders) == Tally()
+    assert kept.tally(folders) == WarningStats()
     warnings = preflect(STEP, [MODULE])
-    counted = Tally()
+    counted = WarningStats()
     for failure in (failed("no module yaml in import"), None, failed("disk full")):
         thought = afterflect(warnings, failure)
         kept.keep(folders, "RLOP-20260101-aaaaaa", "P-1", thought)
         counted = counted.with_(thought)
     with (folders.own / "foresight.jsonl").open("a") as file:
         file.write('{"right": ["x"')
-    assert kept.tally(folders) == counted == Tally(right=1, wrong=2, foreseen=1, missed=1)
+    assert kept.tally(folders) == counted == WarningStats(right=1, wrong=2, foreseen=1, missed=1)
     assert counted.precision == pytest.approx(1 / 3)
     assert counted.recall == 0.5

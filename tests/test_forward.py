@@ -19,17 +19,17 @@ from asking import python
 from model import Model, say
 from place import Place, place_in
 from reflectloop.box import forward
-from reflectloop.box.box import Box, Done, Order
+from reflectloop.box.box import Box, CommandResult, SandboxCommand
 from reflectloop.box.forward import Forward, Tunnel, place_of
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.terms import Isolation
 from reflectloop.world import bubblewrap, landlock
 from reflectloop.world.bubblewrap import Namespaces
 from support import Repo
 
-FULL, FS = Wall(Isolation.FULL, "bubblewrap"), Wall(Isolation.FS, "bubblewrap")
-LANDLOCK = Wall(Isolation.FS, "landlock")
+FULL, FS = IsolationLevel(Isolation.FULL, "bubblewrap"), IsolationLevel(Isolation.FS, "bubblewrap")
+LANDLOCK = IsolationLevel(Isolation.FS, "landlock")
 _NO_NAMESPACE = bubblewrap.refusal(Namespaces(network=True, own_user=True))
 _NO_PORTS = landlock.refusal() or (landlock.version() < landlock.PORTS_SINCE and "its Landlock knows no ports")
 pytestmark = pytest.mark.skipif(_NO_NAMESPACE is not None, reason=f"no network namespace: {_NO_NAMESPACE}")
@@ -66,20 +66,22 @@ def talker() -> Iterator[int]:
         server.shutdown()
 
 
-def box_of(place: Place, wall: Wall) -> Box:
+def box_of(place: Place, wall: IsolationLevel) -> Box:
     return dataclasses.replace(place.hands.box, wall=wall, readable=forward.needed())
 
 
-def ran(place: Place, tmp_path: Path, code: str, reach: Forward | None, wall: Wall = FULL) -> tuple[Done, str]:
+def ran(
+    place: Place, tmp_path: Path, code: str, reach: Forward | None, wall: IsolationLevel = FULL
+) -> tuple[CommandResult, str]:
     """What a program that may reach this ends with, and what it prints."""
     log = tmp_path / "log"
-    order = Order(python(place, "program.py", ASK + code), place.repo, log, 30.0, forward=reach)
+    order = SandboxCommand(python(place, "program.py", ASK + code), place.repo, log, 30.0, forward=reach)
     return box_of(place, wall).run(order), log.read_text()
 
 
 @pytest.mark.parametrize("wall", WALLS, ids=str)
 def test_a_loopback_server_is_reached_by_its_own_address_and_nothing_else_is(
-    place: Place, tmp_path: Path, wall: Wall
+    place: Place, tmp_path: Path, wall: IsolationLevel
 ) -> None:
     name = f"reflectloop-test-{os.getpid()}-{wall.by}-{wall.level}"
     with Model([say("hello")]) as model, talker() as other, socket.socket(socket.AF_UNIX) as hidden:
@@ -107,14 +109,16 @@ print(json.dumps(seen))
 
 
 @pytest.mark.parametrize("wall", WALLS, ids=str)
-def test_with_nothing_to_reach_it_reaches_nothing(place: Place, tmp_path: Path, wall: Wall) -> None:
+def test_with_nothing_to_reach_it_reaches_nothing(place: Place, tmp_path: Path, wall: IsolationLevel) -> None:
     with talker() as port:
         code = f'print(tried(lambda: connect(socket.AF_INET, ("127.0.0.1", {port}))))'
         assert ran(place, tmp_path, code, Forward(), wall)[1] == "no\n"
 
 
 @pytest.mark.parametrize("wall", WALLS, ids=str)
-def test_a_proxy_leads_to_the_hosts_on_the_list_and_tells_of_others(place: Place, tmp_path: Path, wall: Wall) -> None:
+def test_a_proxy_leads_to_the_hosts_on_the_list_and_tells_of_others(
+    place: Place, tmp_path: Path, wall: IsolationLevel
+) -> None:
     with Model([say("hello")]) as model, talker() as other:
         talking, asked = place_of(f"127.0.0.1:{other}"), place_of(model.url)
         code = f"""
@@ -166,7 +170,9 @@ raise SystemExit(7)
     assert seen.startswith("[0, 1, 2, 3] True")  # the last one lists the others
     done, _ = ran(place, tmp_path, f"import os; os.kill(os.getpid(), {int(signal.SIGKILL)})", reach)
     assert done.exit_code == 128 + signal.SIGKILL
-    missing = box_of(place, FULL).run(Order(("no-such-program",), place.repo, tmp_path / "log", 30.0, forward=reach))
+    missing = box_of(place, FULL).run(
+        SandboxCommand(("no-such-program",), place.repo, tmp_path / "log", 30.0, forward=reach)
+    )
     assert missing.exit_code == 127
     assert "no-such-program: No such file" in (tmp_path / "log").read_text()
 

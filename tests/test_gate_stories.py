@@ -16,8 +16,8 @@ from reflectloop.errors import InvalidInput, Latched
 from reflectloop.flow import tasks
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.judging import gate as gating
-from reflectloop.flow.judging.gate import Asked, Gated
-from reflectloop.flow.judging.verify import Request
+from reflectloop.flow.judging.gate import GateInput, GateResult
+from reflectloop.flow.judging.verify import VerifyRequest
 from reflectloop.flow.learning import lessons
 from reflectloop.knowledge.lesson import KINDS
 from reflectloop.knowledge.library import LIVING
@@ -56,10 +56,10 @@ class Desk:
         path.write_text(json.dumps({name: value for name, value in fields.items() if value is not None}))
         return path
 
-    def gate(self, track: str = "feature", report: str | None = None, **other: Any) -> Gated:
+    def gate(self, track: str = "feature", report: str | None = None, **other: Any) -> GateResult:
         told = self.repo.path.parent / "report.md"
         told.write_text(report or "")
-        asked = Asked(Request(self.repo.path), self.contract(track, **other), told if report else None)
+        asked = GateInput(VerifyRequest(self.repo.path), self.contract(track, **other), told if report else None)
         return gating.gate(asked, Silent())
 
     def change(self, name: str = "app.py", text: str = "def f(a):\n    return a + 0\n") -> None:
@@ -77,7 +77,7 @@ def desk(repo: Repo) -> Desk:
     return Desk(repo)
 
 
-def reasons(found: Gated) -> str:
+def reasons(found: GateResult) -> str:
     return " | ".join(reason["text"] for one in found.data["gates"] for reason in one["reasons"])
 
 
@@ -127,8 +127,11 @@ def test_a_patch_and_a_branch_are_gated_like_the_working_tree(desk: Desk) -> Non
     desk.repo.git("checkout", "-q", "-b", "topic")
     desk.repo.commit("on a branch")
     desk.repo.git("checkout", "-q", "main")
-    for request in (Request(desk.repo.path, patch=patch), Request(desk.repo.path, branch="topic", base="main")):
-        assert gating.gate(Asked(request, desk.contract(goal=str(request))), Silent()).error is None
+    for request in (
+        VerifyRequest(desk.repo.path, patch=patch),
+        VerifyRequest(desk.repo.path, branch="topic", base="main"),
+    ):
+        assert gating.gate(GateInput(request, desk.contract(goal=str(request))), Silent()).error is None
 
 
 @pytest.mark.parametrize(
@@ -301,7 +304,7 @@ def test_a_contract_that_cannot_be_read_is_refused_before_anything_runs(
     path = desk.repo.path.parent / "bad.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InvalidInput, match=words):
-        gating.gate(Asked(Request(desk.repo.path), path), Silent())
+        gating.gate(GateInput(VerifyRequest(desk.repo.path), path), Silent())
     assert not (desk.repo.path / ".reflectloop").exists()
 
 
@@ -310,7 +313,7 @@ def test_what_is_far_too_long_is_refused_by_its_size(desk: Desk, what: str) -> N
     path = desk.repo.path.parent / "long"
     with path.open("wb") as file:
         file.truncate(50_000_000)
-    asked = Asked(Request(desk.repo.path), *((path, None) if what == "contract" else (desk.contract(), path)))
+    asked = GateInput(VerifyRequest(desk.repo.path), *((path, None) if what == "contract" else (desk.contract(), path)))
     with pytest.raises(InvalidInput, match=r"50\.0 MB"):
         gating.gate(asked, Silent())
 

@@ -12,7 +12,7 @@ from gating import (
 from reflectloop.errors import GateRejected, VerificationFailed
 from reflectloop.gates import decisions
 from reflectloop.gates.decisions import Gate, Ruling
-from reflectloop.state.transitions import State, allowed
+from reflectloop.state.transitions import TaskState, allowed
 from reflectloop.terms import Decision
 
 
@@ -47,13 +47,13 @@ def test_a_rejected_output_says_where_the_work_begins_again() -> None:
 def test_feedback_is_a_word_of_its_own_and_changes_no_decision() -> None:
     ruling = Ruling(Gate.INSIGHT, Decision.PASS, feedback=("slow",))
     assert (ruling.surface, ruling.decision) == ("FEEDBACK", Decision.PASS)
-    assert decisions.follow(ruling).states == (State.STORING,)
+    assert decisions.follow(ruling).states == (TaskState.STORING,)
     assert said_no(Decision.RETRY)._replace(feedback=("slow",)).surface == "RETRY"
 
 
 @pytest.mark.parametrize("decision", [one for one in Decision if not one.goes_on])
 def test_every_way_out_of_a_gate_is_a_legal_move(decision: Decision) -> None:
-    at = State.VERIFYING
+    at = TaskState.VERIFYING
     for state in decisions.follow(said_no(decision)).states:
         assert allowed(at, state), (at, state)
         at = state
@@ -63,21 +63,23 @@ def test_every_way_out_of_a_gate_is_a_legal_move(decision: Decision) -> None:
     ("gate", "skipped", "left", "states"),
     [
         (Gate.RULES, False, False, ()),
-        (Gate.PROOF, False, False, (State.INSIGHT,)),
-        (Gate.PROOF, True, False, (State.STORING,)),
-        (Gate.INSIGHT, False, False, (State.STORING,)),
-        (Gate.STORE, False, True, (State.EXECUTING,)),
-        (Gate.STORE, False, False, (State.FINAL_REVIEW,)),
+        (Gate.PROOF, False, False, (TaskState.INSIGHT,)),
+        (Gate.PROOF, True, False, (TaskState.STORING,)),
+        (Gate.INSIGHT, False, False, (TaskState.STORING,)),
+        (Gate.STORE, False, True, (TaskState.EXECUTING,)),
+        (Gate.STORE, False, False, (TaskState.FINAL_REVIEW,)),
     ],
 )
-def test_what_passes_goes_on_to_the_next_gate(gate: Gate, skipped: bool, left: bool, states: tuple[State, ...]) -> None:
+def test_what_passes_goes_on_to_the_next_gate(
+    gate: Gate, skipped: bool, left: bool, states: tuple[TaskState, ...]
+) -> None:
     found = decisions.follow(Ruling(gate, Decision.PASS), steps_left=left, insight_skipped=skipped)
     assert (found.states, found.error) == (states, None)
 
 
 def test_a_backtrack_leads_to_the_gate_it_names_and_not_onward() -> None:
     found = decisions.follow(Ruling(Gate.INSIGHT, Decision.PASS, backtrack_to=Gate.RULES))
-    assert found.states == (State.VERIFYING,)
+    assert found.states == (TaskState.VERIFYING,)
     assert "戒" in found.words
 
 

@@ -20,11 +20,11 @@ from gating import (
 from reflectloop.gates import insight, store
 from reflectloop.gates.decisions import Gate
 from reflectloop.gates.insight import Anchor, Remark
-from reflectloop.gates.limits import Attempt
-from reflectloop.gates.proof import Seen
+from reflectloop.gates.limits import GateAttempt
+from reflectloop.gates.proof import ProofInput
 from reflectloop.plan.model import Plan
 from reflectloop.terms import Decision, Track
-from reflectloop.verify.evidence import Record
+from reflectloop.verify.evidence import EvidenceRecord
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_insight_is_skipped_for_these_reasons_and_no_others(read: Any, changes: 
 
 def test_a_feature_of_three_lines_never_skips_insight() -> None:
     assert Walked(
-        said(Track.FEATURE), seen=Seen(verdict=sealed(GREEN, GREEN)), changes=[changed(after=lines(3))]
+        said(Track.FEATURE), seen=ProofInput(verdict=sealed(GREEN, GREEN)), changes=[changed(after=lines(3))]
     ).asked == ["戒", "定", "慧", "识"]
 
 
 def test_a_wish_for_speed_skips_nothing() -> None:
     hasty = said(Track.FEATURE, goal="Round up, be quick, skip the review, 快速完成", questions=["can we skip 慧?"])
     assert insight.skipped(hasty.contract, [changed()]) == ""
-    assert "慧" in Walked(hasty, seen=Seen(verdict=sealed(GREEN, GREEN))).asked
+    assert "慧" in Walked(hasty, seen=ProofInput(verdict=sealed(GREEN, GREEN))).asked
 
 
 def test_assumptions_that_no_check_bears_out_are_told() -> None:
@@ -104,7 +104,7 @@ def test_steps_that_waited_for_each_other_for_nothing_are_told() -> None:
 
 
 def test_a_check_that_ran_twice_on_one_tree_is_told() -> None:
-    record = Record(
+    record = EvidenceRecord(
         claim="x",
         level="L2",
         kind="test",
@@ -146,7 +146,7 @@ def test_a_feature_and_a_refactoring_leave_their_decisions_a_fix_its_problem() -
 
 
 def test_an_interface_a_constraint_and_a_mended_cause_are_anchored_too() -> None:
-    past = [Attempt("R", "proof", "RETRY", ("a",), (), 0, "the cache was stale")]
+    past = [GateAttempt("R", "proof", "RETRY", ("a",), (), 0, "the cache was stale")]
     found = reflected(breaks=["pkg.f: gone"], past=past, remarks=[Remark("constraint", "sizes are positive")])
     assert {one.kind for one in found.anchors} == {"D", "I", "M", "C"}
 
@@ -163,7 +163,9 @@ def test_an_interface_a_constraint_and_a_mended_cause_are_anchored_too() -> None
     ],
 )
 def test_what_a_gate_missed_goes_back_to_it_and_the_rest_is_only_written_down(kind: Any, gate: Gate | None) -> None:
-    walked = Walked(said(Track.FEATURE), seen=Seen(verdict=sealed(GREEN, GREEN)), remarks=[[Remark(kind, "missed")]])
+    walked = Walked(
+        said(Track.FEATURE), seen=ProofInput(verdict=sealed(GREEN, GREEN)), remarks=[[Remark(kind, "missed")]]
+    )
     assert [one.gate for one in walked.report.backtracks] == ([gate] if gate else [])
     again = {Gate.RULES: ["戒", "定", "慧"], Gate.PROOF: ["定", "慧"], None: []}[gate]
     assert walked.asked == ["戒", "定", "慧", *again, "识"]

@@ -21,9 +21,9 @@ from gating import (
 )
 from reflectloop.errors import MaxRetries
 from reflectloop.gates import decisions, limits, report
-from reflectloop.gates.decisions import Gate, Reason, Ruling
+from reflectloop.gates.decisions import Gate, GateReason, Ruling
 from reflectloop.gates.insight import Remark
-from reflectloop.gates.proof import Seen
+from reflectloop.gates.proof import ProofInput
 from reflectloop.terms import Decision, Track
 
 ALL_GOOD = "All good, verified end-to-end, 15/15 passed"
@@ -42,10 +42,10 @@ def test_what_the_rules_reject_is_never_run() -> None:
 
 def test_what_is_not_proven_is_not_looked_at_by_insight_and_not_stored() -> None:
     walked = Walked(
-        said(Track.FIX), seen=Seen(verdict=sealed(GREEN, GREEN, Track.FIX)), changes=[changed(after=lines(50))]
+        said(Track.FIX), seen=ProofInput(verdict=sealed(GREEN, GREEN, Track.FIX)), changes=[changed(after=lines(50))]
     )
     assert walked.asked == ["戒", "定"]
-    walked = Walked(said(), seen=Seen(verdict=unproven(), report=ALL_GOOD))
+    walked = Walked(said(), seen=ProofInput(verdict=unproven(), report=ALL_GOOD))
     assert (walked.asked, walked.report.decision) == (["戒", "定"], Decision.REDO)
 
 
@@ -90,7 +90,7 @@ def missed(times: int) -> list[list[Remark]]:
 
 
 def test_two_backtracks_are_recorded_with_reason_and_result() -> None:
-    walked = Walked(said(), seen=Seen(verdict=sealed(GREEN, GREEN)), remarks=missed(2))
+    walked = Walked(said(), seen=ProofInput(verdict=sealed(GREEN, GREEN)), remarks=missed(2))
     assert [(one.number, one.gate, one.reason, one.result) for one in walked.report.backtracks] == [
         (1, Gate.PROOF, "doubt 1", "not mended"),
         (2, Gate.PROOF, "doubt 2", "mended"),
@@ -100,7 +100,7 @@ def test_two_backtracks_are_recorded_with_reason_and_result() -> None:
 
 
 def test_the_third_backtrack_stops_with_every_reason() -> None:
-    walked = Walked(said(), seen=Seen(verdict=sealed(GREEN, GREEN)), remarks=missed(5))
+    walked = Walked(said(), seen=ProofInput(verdict=sealed(GREEN, GREEN)), remarks=missed(5))
     assert walked.report.decision is Decision.STOP
     assert walked.asked.count("慧") == 3
     assert "doubt 1; doubt 2; doubt 3" in texts(walked.report.last)
@@ -109,7 +109,7 @@ def test_the_third_backtrack_stops_with_every_reason() -> None:
 
 def test_backtracks_of_earlier_outputs_count() -> None:
     past = [tried(Decision.RETRY, 1, backtracks=2)]
-    walked = Walked(said(), seen=Seen(verdict=sealed(GREEN, GREEN)), past=past, remarks=missed(1))
+    walked = Walked(said(), seen=ProofInput(verdict=sealed(GREEN, GREEN)), past=past, remarks=missed(1))
     assert walked.report.decision is Decision.STOP
 
 
@@ -141,7 +141,7 @@ def test_a_stop_by_a_limit_is_counted_as_the_failure_it_was() -> None:
 
 
 def test_the_report_has_the_header_the_table_and_the_details_of_each_gate() -> None:
-    walked = Walked(said(may_change=["**"]), seen=Seen(verdict=sealed(GREEN, GREEN)))
+    walked = Walked(said(may_change=["**"]), seen=ProofInput(verdict=sealed(GREEN, GREEN)))
     page = report.markdown(walked.report, walked.seen.verdict)
     for line in (
         "**Task**: Round up",
@@ -172,7 +172,7 @@ def test_a_rejected_report_names_the_box_that_is_not_ticked() -> None:
 
 
 def test_the_report_for_programs_is_json_and_says_the_same() -> None:
-    walked = Walked(said(), seen=Seen(verdict=sealed(GREEN, GREEN)), remarks=missed(1))
+    walked = Walked(said(), seen=ProofInput(verdict=sealed(GREEN, GREEN)), remarks=missed(1))
     found = json.loads(json.dumps(report.data(walked.report, walked.seen.verdict)))
     assert (found["decision"], found["level"], found["insight"]["grade"]) == ("PASS", "L3", "C")
     assert [one["sign"] for one in found["gates"]] == ["戒", "定", "慧", "识"]
@@ -180,9 +180,9 @@ def test_the_report_for_programs_is_json_and_says_the_same() -> None:
 
 
 def test_every_reason_says_what_to_do_about_it() -> None:
-    faults: list[Reason] = [
+    faults: list[GateReason] = [
         *examined(said(goal=None, decisions=3, files_changed=["b.py"], role="planner")).reasons,
-        *weighed(said(Track.REFACTOR), Seen(breaks=["x"])).ruling.reasons,
+        *weighed(said(Track.REFACTOR), ProofInput(breaks=["x"])).ruling.reasons,
     ]
     assert len(faults) > 5
     assert all(one.mend for one in faults)

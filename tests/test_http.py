@@ -20,7 +20,7 @@ import pytest
 from model import Call, Model, Tokens, Turn, call, say
 from place import ROOT, TOKEN, Place
 from reflectloop.agents import prices
-from reflectloop.agents.backend import Usage
+from reflectloop.agents.backend import TokenUsage
 from reflectloop.agents.bound import bind
 from reflectloop.agents.wire import encoding
 from reflectloop.config import AgentConfig, Config
@@ -51,7 +51,7 @@ def test_calls_and_words_go_through_both_protocols_and_usage_is_what_the_maker_s
     assert reply.data == {"control": "step_done", "summary": "written"}
     assert place.text("new.txt") == "é" * 3000
     written = 3 if protocol == "anthropic" else 0
-    assert reply.usage == Usage(100 + 2 * 1200, 10 + 2 * 40, 7, written, 3)
+    assert reply.usage == TokenUsage(100 + 2 * 1200, 10 + 2 * 40, 7, written, 3)
     assert reply.cost_usd == pytest.approx((2500 * 3.0 + 90 * 15.0 + 7 * 0.3 + written * 3.75) / 1e6)
     second = model.seen[1].body
     assert second["stream"] is True

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reflectloop.flow.failing import diagnose, hugelog
-from reflectloop.flow.running.line import Request
+from reflectloop.flow.running.line import RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.reflect import diagnosis
 from support import Repo, noise
@@ -105,7 +105,7 @@ def test_an_empty_log_is_no_pass_and_is_said_to_be_empty(repo: Repo) -> None:
 @pytest.mark.filterwarnings("ignore:.*Popen.__del__:pytest.PytestUnraisableExceptionWarning")
 def test_a_step_that_prints_noise_and_fails_is_known_by_its_exit_code(repo: Repo) -> None:
     repo.weaken()
-    outcome = run(Request(repo.path, repo.steps(f"{noise(33, 300_000)}; exit 3"), new_task=True))
+    outcome = run(RunRequest(repo.path, repo.steps(f"{noise(33, 300_000)}; exit 3"), new_task=True))
     assert outcome.error
     assert outcome.error.code == "STEP_FAILED"
     assert "EXECUTION" in (repo.latest() / "blocker.yaml").read_text()

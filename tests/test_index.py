@@ -16,20 +16,20 @@ from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
 from reflectloop.knowledge import advice, index, library, schema
-from reflectloop.knowledge.lesson import Page, Sighting
-from reflectloop.knowledge.library import Draft
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.lesson import Occurrence, Page
+from reflectloop.knowledge.library import NewLesson
+from reflectloop.knowledge.shelf import LessonDir
 from support import Repo, reflectloop
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "knowledge", tmp_path / "desk")
+def shelf(tmp_path: Path) -> LessonDir:
+    return LessonDir(tmp_path / "knowledge", tmp_path / "desk")
 
 
-def keep(shelf: Shelf, title: str, sitting: str = "S-1", **fields: object) -> str:
+def keep(shelf: LessonDir, title: str, sitting: str = "S-1", **fields: object) -> str:
     page = Page.model_validate({"kind": "constraint", "title": title, **fields})
-    (kept,) = library.keep(shelf, [Draft(page, Sighting(lesson=page.id))], sitting)
+    (kept,) = library.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id))], sitting)
     return kept.id
 
 
@@ -46,7 +46,7 @@ _STEP = st.one_of(
 )
 
 
-def play(shelf: Shelf, number: int, step: tuple[object, ...]) -> None:
+def play(shelf: LessonDir, number: int, step: tuple[object, ...]) -> None:
     """One thing that can happen to the files."""
     there = sorted(shelf.folder.rglob("*.*")) if shelf.folder.is_dir() else []
     pages = [path for path in there if path.suffix == ".md"]
@@ -70,7 +70,7 @@ def play(shelf: Shelf, number: int, step: tuple[object, ...]) -> None:
 @given(st.lists(_STEP, max_size=14))
 def test_an_index_that_follows_every_change_is_the_same_as_one_made_anew(steps: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        shelf = Shelf(Path(folder) / "knowledge", Path(folder) / "desk")
+        shelf = LessonDir(Path(folder) / "knowledge", Path(folder) / "desk")
         for number, step in enumerate(steps):
             play(shelf, number, step)
             followed = library.read(shelf)
@@ -82,7 +82,7 @@ def test_an_index_that_follows_every_change_is_the_same_as_one_made_anew(steps: 
             assert library.search(shelf, query) == anew
 
 
-def test_a_new_lesson_makes_nothing_anew_but_what_it_bears_on(shelf: Shelf) -> None:
+def test_a_new_lesson_makes_nothing_anew_but_what_it_bears_on(shelf: LessonDir) -> None:
     for number in range(30):
         keep(shelf, f"lesson {chr(97 + number % 26)}{'x' * (number // 26)}", f"S-{number}")
     library.read(shelf)
@@ -110,7 +110,7 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("poor")
-def test_without_fts5_lessons_are_found_by_looking_at_all_of_them(shelf: Shelf) -> None:
+def test_without_fts5_lessons_are_found_by_looking_at_all_of_them(shelf: LessonDir) -> None:
     keep(shelf, "Retry the network", "S-1")
     keep(shelf, "Never parse it twice", "S-2", body="parseHTTPResponse is slow; retries help")
     keep(shelf, "编辑生成的文件", "S-3")
@@ -128,7 +128,7 @@ def test_without_fts5_lessons_are_found_by_looking_at_all_of_them(shelf: Shelf) 
     assert [one.id for one in advice.recall([shelf], "failure", "network", signature="x").lessons] == [fix]
 
 
-def test_an_index_made_by_a_poorer_sqlite_is_made_anew(shelf: Shelf) -> None:
+def test_an_index_made_by_a_poorer_sqlite_is_made_anew(shelf: LessonDir) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "WORDS", schema.WORDS.replace("fts5", "no_such_module"))
         keep(shelf, "Retry the network")
@@ -161,7 +161,7 @@ def test_writers_in_processes_of_their_own_lose_nothing(repo: Repo) -> None:
     assert next(one["count"] for one in found["lessons"] if one["title"] == "the same for all") == 15
 
 
-def test_a_secret_in_any_part_of_a_lesson_is_refused_and_orders_in_one_are_quoted(shelf: Shelf) -> None:
+def test_a_secret_in_any_part_of_a_lesson_is_refused_and_orders_in_one_are_quoted(shelf: LessonDir) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     for field in ("body", "fix", "signature", "title"):
         with pytest.raises(SecretLeak):

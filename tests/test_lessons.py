@@ -124,7 +124,7 @@ def test_committed_lessons_stay_when_a_run_is_applied_and_travel_with_a_clone(re
 
 def test_what_mended_a_tool_is_known_the_next_time_and_retired_when_it_stops_helping(repo: Repo) -> None:
     def called(other: str) -> str | None:
-        order = call.Order(("no-such-tool",), ((other,),))
+        order = call.CallOptions(("no-such-tool",), ((other,),))
         done = call.call(order, repo.path, show=lambda _, __: None, tell=lambda _: None)
         assert done.outcome.ok == (other == "true")
         return done.outcome.reports[0].known_fix

@@ -19,7 +19,7 @@ import yaml
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.judging import receipts
 from reflectloop.flow.learning import failedrun, foresight, lessons
-from reflectloop.flow.running.line import Nobody, Outcome, Request
+from reflectloop.flow.running.line import NullObserver, RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.knowledge.lesson import Lesson
 from reflectloop.state import journal
@@ -30,7 +30,7 @@ NEEDS = "cat made/{}.txt >> out.txt"
 MAKE = "mkdir -p made; echo {0} > made/{0}.txt"
 
 
-class Watching(Nobody):
+class Watching(NullObserver):
     def __init__(self) -> None:
         self.warnings: list[str] = []
 
@@ -43,8 +43,8 @@ def plan(repo: Repo, name: str, *commands: str, **more: Any) -> Path:
     return repo.plan(json.dumps({"plan": {"title": name, "track": "direct", "steps": steps, **more}}), f"{name}.yaml")
 
 
-def ran(repo: Repo, path: Path, **more: Any) -> Outcome:
-    return run(Request(repo.path, path, **more))
+def ran(repo: Repo, path: Path, **more: Any) -> RunOutcome:
+    return run(RunRequest(repo.path, path, **more))
 
 
 def taught(repo: Repo, command: str, failed: str = "latest", **more: Any) -> Lesson:
@@ -59,7 +59,7 @@ def known(repo: Repo, one: Lesson) -> Lesson:
     return lessons.shown(lessons.room_at(repo.path, one.scope), one.id)
 
 
-def tried(outcome: Outcome) -> list[tuple[str, str]]:
+def tried(outcome: RunOutcome) -> list[tuple[str, str]]:
     return [(step.id, fix.outcome) for step in outcome.steps for fix in step.fixes]
 
 
@@ -339,7 +339,7 @@ def test_killed_in_the_middle_of_a_fix_the_run_goes_on_and_the_fix_is_tried_anew
     engine.wait()
     assert known(repo, fix).worked == 0
     gate.open()
-    outcome = run(Request(repo.path, resume=True))
+    outcome = run(RunRequest(repo.path, resume=True))
     assert outcome.error is None
     assert tried(outcome) == [("second-1", "worked")]
     assert [one.path for one in outcome.touched] == ["made/a.txt", "out.txt"]
@@ -353,7 +353,7 @@ def test_killed_about_the_end_of_a_mended_step_its_fix_is_told_and_counted_once(
     for number, event in enumerate(("fix_tried", "step_finished"), 1):
         _killed_at(repo, path, event)
         if task(repo).runs and not task(repo).passed:
-            assert run(Request(repo.path, resume=True)).error is None
+            assert run(RunRequest(repo.path, resume=True)).error is None
         (fixes,) = [one.fixes for one in task(repo).runs.values()]
         assert [one["outcome"] for one in fixes] == ["worked"]
         assert known(repo, fix).worked == number
@@ -422,10 +422,10 @@ def test_a_step_is_warned_of_and_what_came_of_it_is_kept(repo: Repo) -> None:
     risk = {"title": "made folder missing in cat", "keywords": ["made", "cat"], "body": "make the folder first"}
     lessons.added(room, {"kind": "problem", "impact": True, **risk})
     watching = Watching()
-    run(Request(repo.path, plan(repo, "warned", NEEDS.format("a"))), watching)
+    run(RunRequest(repo.path, plan(repo, "warned", NEEDS.format("a"))), watching)
     assert watching.warnings == ["warned-1: made folder missing in cat: make the folder first"]
     repo.write("made/a.txt", "a\n")
-    assert run(Request(repo.path, plan(repo, "fine", NEEDS.format("a"), "true")), watching).error is None
+    assert run(RunRequest(repo.path, plan(repo, "fine", NEEDS.format("a"), "true")), watching).error is None
     tally = foresight.tally(Folders(repo.path))
     assert (tally.right, tally.wrong, tally.missed) == (1, 1, 0)
     assert (tally.precision, tally.recall) == (0.5, 1.0)

@@ -18,10 +18,10 @@ from reflectloop.errors import (
 )
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.nine import planning
-from reflectloop.flow.nine.planning import Wish
-from reflectloop.flow.nine.work import Worked
+from reflectloop.flow.nine.planning import PlanRequest
+from reflectloop.flow.nine.work import TaskResult
 from reflectloop.state import events
-from reflectloop.state.fold import Step
+from reflectloop.state.fold import StepState
 from support import Repo
 
 
@@ -30,7 +30,7 @@ def crew(repo: Repo) -> Crew:
     return Crew(repo)
 
 
-def step(done: Worked, name: str = "1") -> Step:
+def step(done: TaskResult, name: str = "1") -> StepState:
     return done.run.steps[name]
 
 
@@ -63,7 +63,7 @@ def test_a_step_made_of_commands_needs_no_agent_at_all(crew: Crew) -> None:
     design = {**DESIGN, "steps": [{"title": "Mend", "commands": ["sed -i s/-/+/ calc.py"], "checks": [CHECK]}]}
     crew.plays(roles="critic")
     path = crew.repo.write("../design.json", json.dumps(design))
-    planned = planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
+    planned = planning.plan(crew.place, PlanRequest(design=path), lambda _design: True, crew.said.append)
     assert planned.task_id
     done = crew.work()
     assert done.error is None
@@ -74,7 +74,7 @@ def test_commands_that_the_gates_refuse_are_refused_without_an_agent(crew: Crew)
     weaken = {"title": "Mend", "commands": ["sed -i /assert/d test_calc.py"], "checks": [CHECK]}
     crew.plays(roles="critic")
     path = crew.repo.write("../design.json", json.dumps({**DESIGN, "steps": [weaken]}))
-    planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
+    planning.plan(crew.place, PlanRequest(design=path), lambda _design: True, crew.said.append)
     done = crew.work()
     assert done.error
     assert done.error.code in ("GATE_REJECTED", "VERIFICATION_FAILED")
@@ -93,7 +93,7 @@ def test_tr_alone_does_one_step_and_leaves_the_rest(crew: Crew) -> None:
 def test_a_role_bound_to_nothing_falls_back_to_rules(crew: Crew) -> None:
     crew.plays(roles="executor")
     path = crew.repo.write("../design.json", json.dumps(DESIGN))
-    planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
+    planning.plan(crew.place, PlanRequest(design=path), lambda _design: True, crew.said.append)
     done = crew.work()
     assert done.error is None
     assert json.loads(crew.papers("1/1/review.json")[0].read_text())["by"] == ["rules"]
@@ -108,10 +108,12 @@ def test_without_a_planner_a_goal_is_refused_with_what_to_do(crew: Crew) -> None
 
 def test_a_plan_that_nobody_agrees_to_is_not_begun_and_not_lost(crew: Crew) -> None:
     crew.plays()
-    planned = planning.plan(crew.place, Wish("add() adds"), lambda _design: False, crew.said.append)
+    planned = planning.plan(crew.place, PlanRequest("add() adds"), lambda _design: False, crew.said.append)
     assert planned.task_id is None
     assert folders_at(crew.repo.path).current_task() is None
-    again = planning.plan(crew.place, Wish(design=planned.folder / "design.json"), lambda _d: True, crew.said.append)
+    again = planning.plan(
+        crew.place, PlanRequest(design=planned.folder / "design.json"), lambda _d: True, crew.said.append
+    )
     assert again.task_id
 
 
@@ -162,7 +164,7 @@ def test_planners_who_do_not_agree_in_three_rounds_leave_it_to_a_person(crew: Cr
     with pytest.raises(NeedsInput, match="after 3 rounds: the test is wrong") as told:
         crew.plan()
     chosen = Path(told.value.next_step.split("--from ")[1].split(" ")[0])
-    assert planning.plan(crew.place, Wish(design=chosen), lambda _d: True, crew.said.append).task_id
+    assert planning.plan(crew.place, PlanRequest(design=chosen), lambda _d: True, crew.said.append).task_id
 
 
 def test_an_objection_reaches_the_next_round(crew: Crew) -> None:

@@ -14,7 +14,7 @@ from reflectloop.flow import steer
 from reflectloop.flow.failing import routing
 from reflectloop.flow.showing import look
 from reflectloop.state import events
-from reflectloop.state.fold import Step
+from reflectloop.state.fold import StepState
 from support import Repo, start, wait_until
 from warm import Engine
 
@@ -279,7 +279,7 @@ def test_parts_of_a_step_are_done_again_and_the_step_itself_is_not(scene: Scene)
     parts.append({"title": "The rest", "checks": [CHECK]})
     cut = {"role": "executor", "step": "2", "answer": {"control": "split", "reason": "large", "substeps": parts}}
     scene.begin(cut)
-    while scene.steps().get("2.2", Step("")).status != "done":
+    while scene.steps().get("2.2", StepState("")).status != "done":
         scene.work(every=False)
     with pytest.raises(InvalidInput, match=r"was split into 2\.1, 2\.2, 2\.3"):
         steer.again(scene.repo.path, "2", steer.REDO, "again")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from crew import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, WRITE, Crew
-from reflectloop.agents import Asking, Probe, Reply
+from reflectloop.agents import AgentRequest, Probe, Reply
 from reflectloop.agents.shapes import Review
 from reflectloop.errors import (
     AgentFailed,
@@ -24,12 +24,12 @@ from reflectloop.flow.folders import folders_at
 from reflectloop.flow.learning import lessons
 from reflectloop.flow.nine import briefs, planning
 from reflectloop.flow.nine import desk as desks
-from reflectloop.flow.nine.crew import Call
-from reflectloop.flow.nine.planning import Wish
-from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.nine.crew import AgentCall
+from reflectloop.flow.nine.planning import PlanRequest
+from reflectloop.flow.nine.work import TaskResult
+from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.state import events, latch
-from reflectloop.state.fold import Step
+from reflectloop.state.fold import StepState
 from reflectloop.terms import Role
 from support import Repo
 
@@ -39,7 +39,7 @@ def crew(repo: Repo) -> Crew:
     return Crew(repo)
 
 
-def step(done: Worked, name: str = "1") -> Step:
+def step(done: TaskResult, name: str = "1") -> StepState:
     return done.run.steps[name]
 
 
@@ -138,7 +138,7 @@ def test_who_edits_the_test_does_not_come_through(crew: Crew) -> None:
 def test_who_leaks_a_key_stops_the_project(crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
     key = "-".join(("sk", "ant", "api03", "q7Zx" * 23 + "AA"))
     monkeypatch.setenv("SERVICE_API_KEY", key)
-    crew.place = Place(crew.repo.path)
+    crew.place = FileopsTarget(crew.repo.path)
     leak = {"role": "executor", "ops": [{**WRITE, "content": f"KEY = '{key}'\n"}], "answer": DONE}
     crew.plays(leak).plan()
     with pytest.raises(SecretLeak):
@@ -228,8 +228,8 @@ def test_who_is_not_let_in_is_not_asked_three_times(crew: Crew) -> None:
 
 def test_what_planning_used_belongs_to_whoever_begins_the_plan_later(crew: Crew) -> None:
     crew.plays({"role": "planner", "says": "Make a plan", "answer": DESIGN, "cost_usd": 0.04})
-    planned = planning.plan(crew.place, Wish("add() adds"), lambda _design: False, crew.said.append)
-    planning.plan(crew.place, Wish(design=planned.folder / "design.json"), lambda _d: True, crew.said.append)
+    planned = planning.plan(crew.place, PlanRequest("add() adds"), lambda _design: False, crew.said.append)
+    planning.plan(crew.place, PlanRequest(design=planned.folder / "design.json"), lambda _d: True, crew.said.append)
     assert [one.cost_usd for one in crew.asked("planner")] == [0.04]
 
 
@@ -297,7 +297,7 @@ class Meddler:
     def probe(self) -> Probe:
         return Probe(version="1")
 
-    def run(self, asking: Asking) -> Reply:
+    def run(self, asking: AgentRequest) -> Reply:
         (asking.box.workspace.repo / "calc.py").write_text(RIGHT)
         return Reply("ok", data=PASSES)
 
@@ -306,7 +306,7 @@ def test_a_reviewer_that_changes_files_is_found_out_and_its_change_taken_back(cr
     crew.plays().plan()
     with desks.opened(crew.place, crew.said.append) as desk:
         desk.crew._bound["script"] = Meddler()
-        reply = desk.crew.ask(Call(Role.REVIEWER, "look", Review, desk.folders.scratch, "1"))
+        reply = desk.crew.ask(AgentCall(Role.REVIEWER, "look", Review, desk.folders.scratch, "1"))
         assert (desk.space.repo / "calc.py").read_text() == BROKEN
     assert reply.status == "denied"
     assert reply.data is None
@@ -377,7 +377,7 @@ def test_a_plan_file_with_a_cycle_is_refused_before_anything_is_begun(crew: Crew
     steps = [{"id": one, "commands": ["true"], "depends_on": [other]} for one, other in (("A", "B"), ("B", "A"))]
     path = crew.plays().repo.plan(json.dumps({"plan": {"title": "Round", "track": "direct", "steps": steps}}))
     with pytest.raises(ReflectloopError) as told:
-        planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
+        planning.plan(crew.place, PlanRequest(design=path), lambda _design: True, crew.said.append)
     assert told.value.code == "INVALID_PLAN"
     assert folders_at(crew.repo.path).current_task() is None
 
@@ -401,7 +401,7 @@ def test_a_plan_that_says_more_than_a_task_of_agents_keeps_is_not_begun(
     plan = {"title": "More", "track": "direct", "steps": [{"id": "A", "commands": ["true"], **step}], **more}
     path = crew.plays().repo.plan(json.dumps({"plan": plan}))
     with pytest.raises(InvalidInput, match="has no place for") as told:
-        planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
+        planning.plan(crew.place, PlanRequest(design=path), lambda _design: True, crew.said.append)
     assert named in told.value.message
     assert told.value.next_step == f"reflectloop run {path}"
 
@@ -410,7 +410,7 @@ def test_a_plan_that_says_more_than_a_task_of_agents_keeps_is_not_begun(
 def test_what_is_no_design_is_told_as_such(crew: Crew, text: str) -> None:
     path = crew.plays().repo.write("../design.json", text)
     with pytest.raises(InvalidInput, match=r"is no (design|JSON)"):
-        planning.plan(crew.place, Wish(design=path), lambda _design: True, crew.said.append)
+        planning.plan(crew.place, PlanRequest(design=path), lambda _design: True, crew.said.append)
 
 
 def test_a_plan_of_forbidden_commands_is_asked_for_once_more(crew: Crew) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflectloop.flow.judging.verify import Request, verify
+from reflectloop.flow.judging.verify import VerifyRequest, verify
 from support import Repo
 
 
@@ -20,4 +20,4 @@ def test_a_script_calls_the_tools_that_lie_in_the_project(repo: Repo) -> None:
     repo.write("reflectloop.toml", settings)
     repo.commit("a tool")
     repo.write("README.md", "# changed\n")
-    assert verify(Request(repo.path), Nobody()).error is None
+    assert verify(VerifyRequest(repo.path), Nobody()).error is None

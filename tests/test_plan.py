@@ -235,7 +235,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
 )
 def test_yaml_that_would_hurt_is_refused_in_words(raw: bytes, words: str) -> None:
-    with pytest.raises(strict_yaml.Refused) as refused:
+    with pytest.raises(strict_yaml.UnreadableYaml) as refused:
         strict_yaml.parse(raw)
     assert words in refused.value.fault.message
 

@@ -25,7 +25,7 @@ rules:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_a_shipped_rule_does_what_its_samples_say(entry: rulefile.Entry) -> None:
+def test_a_shipped_rule_does_what_its_samples_say(entry: rulefile.PolicyRuleEntry) -> None:
     assert rulefile.faults_of(entry) == []
     assert entry.not_match
 

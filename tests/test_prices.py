@@ -9,7 +9,7 @@ import pytest
 
 from place import ROOT
 from reflectloop.agents import prices
-from reflectloop.agents.backend import Usage
+from reflectloop.agents.backend import TokenUsage
 from reflectloop.config import CostConfig
 from reflectloop.errors import InvalidInput
 
@@ -20,7 +20,7 @@ def test_a_model_is_known_by_its_name_whatever_edition_and_a_relative_is_not_tak
     assert sonnet is not None
     assert known.of("claude-sonnet-4-5-20250929") == known.of("claude-sonnet-4-5-latest") == sonnet
     assert sonnet.window == 200_000
-    assert sonnet.cost(Usage(1_000_000, 100_000, 1_000_000, 1_000_000)) == pytest.approx(3 + 1.5 + 0.3 + 3.75)
+    assert sonnet.cost(TokenUsage(1_000_000, 100_000, 1_000_000, 1_000_000)) == pytest.approx(3 + 1.5 + 0.3 + 3.75)
     assert sonnet.most(1_000_000, 0) == pytest.approx(3.75)
     assert known.of("gpt-5-2025-08-07") is known.of("gpt-5")
     for name in ("gpt-5-pro", "claude", "", "gpt-5-mini-something", "qwen3"):
@@ -34,9 +34,11 @@ def test_a_users_prices_come_first_and_leave_the_others(tmp_path: Path) -> None:
     known = prices.of(CostConfig(prices=Path("mine.toml")), tmp_path)
     mine, free = known.of("gpt-5"), known.of("qwen3:8b")
     assert mine is not None
-    assert mine.cost(Usage(1_000_000, 1_000_000, 1_000_000)) == pytest.approx(8)  # a cache not told of is not cheaper
+    assert mine.cost(TokenUsage(1_000_000, 1_000_000, 1_000_000)) == pytest.approx(
+        8
+    )  # a cache not told of is not cheaper
     assert free is not None
-    assert free.cost(Usage(10**9, 10**9)) == 0
+    assert free.cost(TokenUsage(10**9, 10**9)) == 0
     assert known.of("claude-opus-4-1") == prices.shipped().of("claude-opus-4-1")
     assert prices.of(CostConfig(), tmp_path) is prices.shipped()
 

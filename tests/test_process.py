@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.box.box import Box, Order
-from reflectloop.box.walls import Wall
+from reflectloop.box.box import Box, SandboxCommand
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.terms import Isolation
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
@@ -140,13 +140,13 @@ def bare_box(tmp_path: Path) -> Box:
     space = Workspace(folder.name, folder, tmp_path, Store(tmp_path, "sha1"), "", "", 0)
     for path in (space.folder, space.repo, space.home, space.tmp):
         path.mkdir()
-    return Box(space, dict(os.environ), Wall(Isolation.WORKSPACE, "nothing"), grace_s=0.3)
+    return Box(space, dict(os.environ), IsolationLevel(Isolation.WORKSPACE, "nothing"), grace_s=0.3)
 
 
 @pytest.mark.parametrize("more", ["", " leave; sleep 0.3"])
 def test_without_a_namespace_children_are_still_ended(bare_box: Box, stubborn: str, tmp_path: Path, more: str) -> None:
     log = tmp_path / "log"
-    done = bare_box.run(Order(stubborn + more, bare_box.workspace.repo, log, timeout_s=1))
+    done = bare_box.run(SandboxCommand(stubborn + more, bare_box.workspace.repo, log, timeout_s=1))
     assert done.timed_out is not bool(more)
     assert wait_until(lambda: not living(f"{tmp_path}/alive-"), 2)
 
@@ -158,7 +158,7 @@ def test_a_command_killed_by_a_signal_reports_the_shells_number(repo: Repo) -> N
 
 def test_timeouts_do_not_wait_for_streams_that_strays_hold_open(bare_box: Box, tmp_path: Path) -> None:
     began = time.monotonic()
-    done = bare_box.run(Order("sleep 60 & echo out", bare_box.workspace.repo, tmp_path / "log", timeout_s=30))
+    done = bare_box.run(SandboxCommand("sleep 60 & echo out", bare_box.workspace.repo, tmp_path / "log", timeout_s=30))
     assert done.exit_code == 0
     assert time.monotonic() - began < 10
     assert (tmp_path / "log").read_text() == "out\n"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.verify.protected import dependencies, guard, is_test, restored, serves_tests
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 
 KINDS = {
     "test": (
@@ -68,7 +68,7 @@ def test_what_judges_work_is_known_by_its_path(kind: str, path: str) -> None:
 def test_plain_sources_and_documents_are_free(path: str) -> None:
     assert guard(path) is None
     assert not is_test(path)
-    assert not restored(Change(path, b"a", b"b"))
+    assert not restored(ChangedFile(path, b"a", b"b"))
 
 
 PYPROJECT = b'[project]\nname = "a"\nversion = "1"\n\n[tool.pytest.ini_options]\naddopts = "-ra"\n\n[tool.ruff]\nline-length = 100\n'
@@ -116,7 +116,7 @@ def test_a_mixed_file_is_restored_where_its_steering_part_differs(
     found = guard(path)
     assert found is not None
     assert found.mixed
-    assert restored(Change(path, before, before.replace(old, new, 1)))
+    assert restored(ChangedFile(path, before, before.replace(old, new, 1)))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_mixed_file_is_restored_where_its_steering_part_differs(
 )
 def test_a_mixed_file_keeps_a_change_that_steers_nothing(path: str, before: bytes, old: bytes, new: bytes) -> None:
     assert old in before
-    assert not restored(Change(path, before, before.replace(old, new, 1)))
+    assert not restored(ChangedFile(path, before, before.replace(old, new, 1)))
 
 
 def test_whole_files_are_restored_however_small_the_change() -> None:
@@ -150,18 +150,18 @@ def test_whole_files_are_restored_however_small_the_change() -> None:
         "pytest.ini",
         "src/__snapshots__/a.snap",
     ):
-        assert restored(Change(path, b"a\n", b"a\nb\n"))
+        assert restored(ChangedFile(path, b"a\n", b"a\nb\n"))
 
 
 def test_a_module_shadows_only_where_it_is_new() -> None:
-    assert restored(Change("src/types.py", None, b""))
-    assert not restored(Change("src/types.py", b"a", b"b"))
+    assert restored(ChangedFile("src/types.py", None, b""))
+    assert not restored(ChangedFile("src/types.py", b"a", b"b"))
 
 
 def test_a_tool_is_shadowed_only_by_what_can_be_started() -> None:
-    assert restored(Change("tools/pytest", None, b"", mode_after="100755"))
-    assert restored(Change("tools/pytest", None, b"/bin/true", mode_after="120000"))
-    assert not restored(Change("tools/pytest", None, b""))
+    assert restored(ChangedFile("tools/pytest", None, b"", mode_after="100755"))
+    assert restored(ChangedFile("tools/pytest", None, b"/bin/true", mode_after="120000"))
+    assert not restored(ChangedFile("tools/pytest", None, b""))
 
 
 FIXTURE = b"import pytest\n\n\n@pytest.fixture\ndef shop():\n    return 1\n"
@@ -171,8 +171,8 @@ FIXTURE = b"import pytest\n\n\n@pytest.fixture\ndef shop():\n    return 1\n"
     "path", ["tests/test_a.py", "tests/helper.py", "tests/data/a.json", "src/__snapshots__/a.snap", "a_test.go"]
 )
 def test_tests_and_what_they_stand_on_serve_the_patchs_own_tests(path: str) -> None:
-    assert serves_tests(Change(path, None, b"x"))
-    assert not serves_tests(Change(path, b"x", None))
+    assert serves_tests(ChangedFile(path, None, b"x"))
+    assert not serves_tests(ChangedFile(path, b"x", None))
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_tests_and_what_they_stand_on_serve_the_patchs_own_tests(path: str) -> N
     ],
 )
 def test_what_steers_or_stands_in_does_not_serve(path: str) -> None:
-    assert not serves_tests(Change(path, None, b"x = 1\n"))
+    assert not serves_tests(ChangedFile(path, None, b"x = 1\n"))
 
 
 def test_a_conftest_serves_while_it_only_adds_fixtures() -> None:
-    assert serves_tests(Change("tests/conftest.py", None, FIXTURE))
+    assert serves_tests(ChangedFile("tests/conftest.py", None, FIXTURE))
     assert serves_tests(
-        Change("tests/conftest.py", FIXTURE, FIXTURE + b"\n\n@pytest.fixture()\ndef more():\n    yield 2\n")
+        ChangedFile("tests/conftest.py", FIXTURE, FIXTURE + b"\n\n@pytest.fixture()\ndef more():\n    yield 2\n")
     )
 
 
@@ -213,11 +213,11 @@ def test_a_conftest_serves_while_it_only_adds_fixtures() -> None:
     ],
 )
 def test_a_conftest_that_does_more_does_not_serve(code: bytes) -> None:
-    assert not serves_tests(Change("tests/conftest.py", FIXTURE, FIXTURE + b"\n\n" + code))
+    assert not serves_tests(ChangedFile("tests/conftest.py", FIXTURE, FIXTURE + b"\n\n" + code))
 
 
 def test_a_conftest_that_changes_a_fixture_does_not_serve() -> None:
-    assert not serves_tests(Change("tests/conftest.py", FIXTURE, FIXTURE.replace(b"return 1", b"return 2")))
+    assert not serves_tests(ChangedFile("tests/conftest.py", FIXTURE, FIXTURE.replace(b"return 1", b"return 2")))
 
 
 LOCKS = (
@@ -249,6 +249,6 @@ def test_no_path_and_no_bytes_make_it_fail(path: str, before: bytes | None, afte
         "CMakeLists.txt",
         "tsconfig.json",
     ):
-        restored(Change(name, before, after))
-        serves_tests(Change(name, before, after))
+        restored(ChangedFile(name, before, after))
+        serves_tests(ChangedFile(name, before, after))
     assert dependencies(path) in {True, False}

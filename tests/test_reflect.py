@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reflectloop.errors import InvalidInput
 from reflectloop.flow.failing import diagnose as flow
 from reflectloop.reflect import diagnosis, rulefile, signature
-from reflectloop.reflect.diagnosis import Attempt
+from reflectloop.reflect.diagnosis import FailedCommand
 from reflectloop.reflect.record import ErrorClass, Facts, FailureRecord, ToolErrorType, class_of, classify
 from reflectloop.reflect.rule import Rules
 from reflectloop.verify import reports
@@ -235,7 +235,7 @@ def test_classes_follow_the_decision_tree() -> None:
 def test_the_third_time_of_one_signature_is_a_lack_of_capability_and_a_later_pass_an_iteration() -> None:
     text = pytest_log("assert 1 == 2", "AssertionError")
     result = reports.judge(reports.read(text), exit_code=1, log=text)
-    third = diagnosis.diagnose(text, result, about=Attempt(step="fix", attempt=3, times_seen=2))
+    third = diagnosis.diagnose(text, result, about=FailedCommand(step="fix", attempt=3, times_seen=2))
     assert third
     assert (third.error_class, third.error_class.chinese) == ("3.3.1", "模型能力不足")
     assert (third.step, third.attempt) == ("fix", 3)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reflectloop.secrets.samples import filled
 from reflectloop.verify import reports
-from reflectloop.verify.result import Counts, Reading, VerificationResult
+from reflectloop.verify.result import Counts, ReportReading, VerificationResult
 from support import reflectloop
 
 JUNIT = """<?xml version="1.0"?><testsuites name="pytest tests"><testsuite name="pytest" tests="5">
@@ -30,7 +30,7 @@ tests/test_a.py:7: AssertionError</failure></testcase>
 </testsuite></testsuites>"""
 
 
-def read(text: bytes | str, tool: str | None = None) -> Reading:
+def read(text: bytes | str, tool: str | None = None) -> ReportReading:
     found = reports.read(text, tool=tool)
     assert found is not None
     return found

@@ -12,9 +12,9 @@ from model import Line, Model, Turn, call, say
 from reflectloop.errors import NeedsInput
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.nine import planning, work
-from reflectloop.flow.nine.planning import Wish
-from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.nine.planning import PlanRequest
+from reflectloop.flow.nine.work import TaskResult
+from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.state import events, journal
 from support import Repo
 from talking import KEY
@@ -27,7 +27,7 @@ def _role(asked: dict[str, Any]) -> str:
     return text.partition("You work as the ")[2].partition(" inside")[0]
 
 
-def story(repo: Repo, executor: Callable[[dict[str, Any]], Turn], monkeypatch: pytest.MonkeyPatch) -> Worked:
+def story(repo: Repo, executor: Callable[[dict[str, Any]], Turn], monkeypatch: pytest.MonkeyPatch) -> TaskResult:
     """Everybody else is honest."""
 
     def play(asked: dict[str, Any]) -> Turn:
@@ -48,8 +48,8 @@ def story(repo: Repo, executor: Callable[[dict[str, Any]], Turn], monkeypatch: p
             f'[agents.m]\nkind = "http"\nbase_url = "{model.url}"\nmodel = "claude-sonnet-4-5"\nturns = 30\n',
         )
         repo.commit("a pager")
-        place = Place(repo.path)
-        planning.plan(place, Wish("pages() rounds up"), lambda _design: True, lambda _line: None)
+        place = FileopsTarget(repo.path)
+        planning.plan(place, PlanRequest("pages() rounds up"), lambda _design: True, lambda _line: None)
         return work.work(place, lambda _line: None, every=True)
 
 
@@ -61,7 +61,7 @@ def reasons(repo: Repo) -> list[str]:
     return [one.reason for one in told if isinstance(one, events.AgentAsked) and one.role == "executor"]
 
 
-def stopped(repo: Repo, done: Worked, word: str) -> None:
+def stopped(repo: Repo, done: TaskResult, word: str) -> None:
     """By the named breaker, attempt for attempt; the step is blocked with a command for a person."""
     assert isinstance(done.error, NeedsInput)
     assert "reflectloop answer 1" in done.error.next_step

@@ -11,14 +11,14 @@ from reflectloop.errors import NothingToDo
 from reflectloop.flow.failing import routing
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import lessons
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.knowledge import library
-from reflectloop.knowledge.lesson import Page, Sighting
-from reflectloop.knowledge.library import Draft
-from reflectloop.reflect.diagnosis import Attempt, bare
+from reflectloop.knowledge.lesson import Occurrence, Page
+from reflectloop.knowledge.library import NewLesson
+from reflectloop.reflect.diagnosis import FailedCommand, bare
 from reflectloop.reflect.record import FailureRecord
-from reflectloop.reflect.routing import Card, of_failure
+from reflectloop.reflect.routing import FailedRunFacts, of_failure
 from reflectloop.state import events
 from reflectloop.state.journal import Journal
 from support import Repo
@@ -34,12 +34,13 @@ def plain(repo: Repo) -> Repo:
     return repo
 
 
-def ran(repo: Repo, command: str, *, new: bool = True) -> Outcome:
-    return run(Request(repo.path, repo.steps(command), new_task=new))
+def ran(repo: Repo, command: str, *, new: bool = True) -> RunOutcome:
+    return run(RunRequest(repo.path, repo.steps(command), new_task=new))
 
 
-def card(code: str, said: str = "it failed", **more: object) -> Card:
-    return Card("RLOP-1", bare(said, Attempt(code)), said, "my plan.yaml", "reflectloop run 'my plan.yaml'", **more)  # type: ignore[arg-type]
+def card(code: str, said: str = "it failed", **more: object) -> FailedRunFacts:
+    failure, again = bare(said, FailedCommand(code)), "reflectloop run 'my plan.yaml'"
+    return FailedRunFacts("RLOP-1", failure, said, "my plan.yaml", again, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_each_kind_of_failure_has_its_way_on(code: str, way: str, command: str, 
 
 def test_what_nobody_knows_is_looked_up_by_its_signature() -> None:
     found = of_failure(card("NO_SPACE", "the disk is full"))
-    signature = bare("the disk is full", Attempt("NO_SPACE")).signature
+    signature = bare("the disk is full", FailedCommand("NO_SPACE")).signature
     assert found.route == "research"
     assert found.command.startswith(f"reflectloop lessons search --moment failure --signature {signature} ")
 
@@ -79,7 +80,7 @@ def test_a_known_fix_is_the_command(plain: Repo) -> None:
     signature = dict(told.facts)["signature"]
     page = Page(kind="failfix", title="not there", signature=signature, commands=("make tools",))
     shelf = lessons.room_at(plain.path, "project").writable("project")
-    library.keep(shelf, [Draft(page, Sighting(lesson=page.id, what="worked"))], "S-1")
+    library.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id, what="worked"))], "S-1")
     again = routing.route(plain.path)
     assert (again.route, again.command, again.then) == ("research", "make tools", "reflectloop retry --reason TEXT")
     assert again.as_data()["known_fixes"] == ["make tools"]

@@ -18,9 +18,9 @@ from reflectloop.flow.folders import Folders
 from reflectloop.flow.judging import gate as gating
 from reflectloop.flow.judging import verify as verifying
 from reflectloop.flow.learning import lessons, rulepatches
-from reflectloop.flow.learning.reflection import Asked, reflect
+from reflectloop.flow.learning.reflection import ReflectionRequest, reflect
 from reflectloop.flow.requesting import requests
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.knowledge.lesson import Lesson
 from reflectloop.policy import learned, rulefile
@@ -58,14 +58,14 @@ class Past:
         repo.commit("a migration")
         self.number = 0
 
-    def run(self, *commands: str, **step: Any) -> Outcome:
+    def run(self, *commands: str, **step: Any) -> RunOutcome:
         self.number += 1
         steps = [{"id": f"P-{n}", "commands": [command], **step} for n, command in enumerate(commands, 1)]
         text = json.dumps({"plan": {"title": f"Work {self.number}", "track": "direct", "steps": steps}})
-        return run(Request(self.repo.path, self.repo.plan(text), new_task=True))
+        return run(RunRequest(self.repo.path, self.repo.plan(text), new_task=True))
 
     @property
-    def room(self) -> lessons.Room:
+    def room(self) -> lessons.LessonScopes:
         return rulepatches.room_at(self.repo.path)
 
     def file(self, text: str) -> str:
@@ -185,14 +185,14 @@ def test_an_accepted_rule_acts_in_the_gate_and_in_requests(bare: Past) -> None:
         "purpose": "execute_step",
         "ops": [{"op": "run", "cmd": MIGRATE}],
     }
-    answered = requests.answer(requests.Place(bare.repo.path), json.dumps(request).encode())
+    answered = requests.answer(requests.FileopsTarget(bare.repo.path), json.dumps(request).encode())
     assert answered.status == "ask"
     assert "own.migrate" in json.dumps(answered.as_json())
     bare.repo.write("src/app.py", "print('hello, again')\n")
     contract = bare.repo.path.parent / "contract.json"
     said = {"track": "direct", "goal": "Greet", "summary": "greets", "files_changed": ["src/app.py"]}
     contract.write_text(json.dumps({**said, "tests_run": [{"command": MIGRATE, "result": "passed"}]}))
-    gated = gating.gate(gating.Asked(verifying.Request(bare.repo.path), contract), Silent())
+    gated = gating.gate(gating.GateInput(verifying.VerifyRequest(bare.repo.path), contract), Silent())
     assert gated.report.decision == "ASK"
     assert "own.migrate" in json.dumps(gated.data)
 
@@ -205,7 +205,7 @@ def test_requests_are_replayed_too(bare: Past) -> None:
             "purpose": "execute_step",
             "ops": [{"op": "run", "cmd": command}],
         }
-        requests.answer(requests.Place(bare.repo.path), json.dumps(request).encode())
+        requests.answer(requests.FileopsTarget(bare.repo.path), json.dumps(request).encode())
     narrow = RULE.replace('"--all"', '"--one"').replace(
         'match: ["sh migrate.sh --all"]', 'match: ["sh migrate.sh --one"]'
     )
@@ -216,7 +216,7 @@ def test_requests_are_replayed_too(bare: Past) -> None:
 
 def test_a_ticket_and_a_lesson_lead_to_the_run_they_are_about(past: Past) -> None:
     name = failed_run(past)
-    ticket = reflect(Asked(past.repo.path, name)).ticket.ticket_id
+    ticket = reflect(ReflectionRequest(past.repo.path, name)).ticket.ticket_id
     by_ticket = rulepatches.propose(past.room, ticket).lesson
     assert (by_ticket.source.run, by_ticket.source.ticket) == (name, ticket)
     pattern = next(one for one in past.room.read().lessons if one.kind == "antipattern")
@@ -272,7 +272,7 @@ def test_a_rule_that_stops_everything_is_refused() -> None:
         "match": ["a.py: x"],
         "not_match": ["a.py: "],
     }
-    assert "stops everything" in learned.faults(rulefile.Entry.model_validate(line))[0]
+    assert "stops everything" in learned.faults(rulefile.PolicyRuleEntry.model_validate(line))[0]
 
 
 def test_a_lesson_in_force_by_word_only_is_no_rule(bare: Past) -> None:

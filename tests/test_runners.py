@@ -13,22 +13,22 @@ from pathlib import Path
 import pytest
 
 from reflectloop.verify import reports, runners
-from reflectloop.verify.result import Detected, Reading
-from reflectloop.verify.runners import Prepared
+from reflectloop.verify.result import DetectedCheck, ReportReading
+from reflectloop.verify.runners import PreparedCommand
 
 REPORT = Path("/tmp/report")
 BIN = Path(sys.executable).parent
 
 
-def check(tool: str, *command: str) -> Detected:
-    return Detected(tool, runners.TOOLS[tool].kind, tool, command)
+def check(tool: str, *command: str) -> DetectedCheck:
+    return DetectedCheck(tool, runners.TOOLS[tool].kind, tool, command)
 
 
-def prepare(tool: str, *command: str, only: tuple[str, ...] = ()) -> Prepared:
+def prepare(tool: str, *command: str, only: tuple[str, ...] = ()) -> PreparedCommand:
     return runners.prepare(check(tool, *command), report=REPORT, only=only)
 
 
-def run(prepared: Prepared, cwd: Path) -> subprocess.CompletedProcess[str]:
+def run(prepared: PreparedCommand, cwd: Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **prepared.env}
     env.pop("NODE_TEST_CONTEXT", None)
     return subprocess.run(prepared.argv, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=300)
@@ -85,8 +85,8 @@ def test_every_tool_that_is_recognised_is_in_the_table() -> None:
 
 
 def test_a_command_of_an_unknown_kind_is_left_as_it_is() -> None:
-    own = Detected("own", "custom", "custom", ("./check.sh",))
-    assert runners.prepare(own, report=REPORT) == Prepared(("./check.sh",))
+    own = DetectedCheck("own", "custom", "custom", ("./check.sh",))
+    assert runners.prepare(own, report=REPORT) == PreparedCommand(("./check.sh",))
 
 
 def test_scripts_are_handed_arguments_as_their_package_manager_wants_it() -> None:
@@ -200,13 +200,13 @@ class T(unittest.TestCase):
 """
 
 
-def unittests(tmp_path: Path, text: str = UNITTEST) -> Detected:
+def unittests(tmp_path: Path, text: str = UNITTEST) -> DetectedCheck:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text(text)
     return check("unittest", sys.executable, "-m", "unittest", "discover", "-s", "tests")
 
 
-def stood_in(suite: Detected, tmp_path: Path, *only: str) -> Reading:
+def stood_in(suite: DetectedCheck, tmp_path: Path, *only: str) -> ReportReading:
     """As a sealed run does it: what stands in for the tool lies beside the report."""
     beside = tmp_path / "beside"
     beside.mkdir(exist_ok=True)
@@ -274,7 +274,7 @@ def test_ctest_reports_junit_after_the_build_that_was_detected(tmp_path: Path) -
     )
     (tmp_path / "t.c").write_text("int main(int c, char **v) { return c - 1; }\n")
     report = tmp_path / "junit.xml"
-    build, tests = detect.checks(detect.Tree.of_folder(tmp_path))
+    build, tests = detect.checks(detect.ProjectFiles.of_folder(tmp_path))
     assert run(runners.prepare(build, report=report), tmp_path).returncode == 0
     assert run(runners.prepare(tests, report=report), tmp_path).returncode != 0
     assert {case.get("name") for case in ET.parse(report).getroot().iter("testcase")} == {"good", "bad"}
@@ -298,7 +298,7 @@ def test_tests_of_node_report_behind_npm_too(tmp_path: Path) -> None:
 
 
 def test_titles_are_joined_as_the_runner_joins_them() -> None:
-    check = Detected("jest", "test", "jest", ("jest",))
+    check = DetectedCheck("jest", "test", "jest", ("jest",))
     chosen = runners.selection(check, ["a.test.js::outer::inner title"])
     assert chosen is not None
     assert "--testNamePattern=^(outer inner title)$" in chosen

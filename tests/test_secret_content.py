@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.secrets import Detector, Finding, content, shipped, sqlite
+from reflectloop.secrets import Detector, SecretFinding, content, shipped, sqlite
 from reflectloop.secrets.samples import filled
 from reflectloop.world import terminal
 
@@ -26,7 +26,7 @@ PASSWORD = filled("{lownum:14}", "password")
 INVISIBLE = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200d\u2060\u3164\ufe0f\ufeff\U000e0041\U000e01ef"
 
 
-def scan(data: bytes) -> list[Finding]:
+def scan(data: bytes) -> list[SecretFinding]:
     return content.scan(DETECTOR, data)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.secrets import Detector, exact, rulefile, shipped
-from reflectloop.secrets.rulefile import Entry
+from reflectloop.secrets.rulefile import SecretRuleEntry
 from reflectloop.secrets.samples import filled
 
 ENTRIES = [entry for path in shipped.FILES for entry in rulefile.read(path).entries]
@@ -43,7 +43,7 @@ def found(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_a_rule_finds_its_samples_and_not_the_others(entry: Entry) -> None:
+def test_a_rule_finds_its_samples_and_not_the_others(entry: SecretRuleEntry) -> None:
     assert rulefile.faults_of(entry) == []
     assert entry.not_match
 
@@ -106,7 +106,7 @@ def test_nor_do_they_in_long_lines(secret: bytes, before: int, after: int, sizes
     st.binary(max_size=200),
     st.integers(1, 300),
 )
-def test_a_planted_secret_is_never_shown(entry: Entry, before: bytes, after: bytes, size: int) -> None:
+def test_a_planted_secret_is_never_shown(entry: SecretRuleEntry, before: bytes, after: bytes, size: int) -> None:
     sample = filled(entry.match[0], entry.id).encode()
     (value,) = detector().values(sample)
     out, findings = in_pieces(before + b"\n" + sample + b"\n" + after, [size])

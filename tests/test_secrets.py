@@ -15,16 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Finding, Scanner, current, exact, narrow
+from reflectloop.secrets import Scanner, SecretFinding, current, exact, narrow
 from reflectloop.secrets.scanner import fingerprint
 from reflectloop.workspace.added import AddedLines
-from reflectloop.workspace.patch import Cleaned
+from reflectloop.workspace.patch import RedactedPatch
 from support import PROGRAM, Repo, noise
 
 KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
 
 
-def scan(text: bytes) -> list[Finding]:
+def scan(text: bytes) -> list[SecretFinding]:
     return current().scan(text)
 
 
@@ -137,7 +137,7 @@ def test_lines_of_any_length_are_told_apart_in_a_patch(size: int) -> None:
     )
     added = AddedLines(current())
     shown: list[bytes] = []
-    cleaned = Cleaned(shown.append)
+    cleaned = RedactedPatch(shown.append)
     news = []
     for start in range(0, len(patch), size):
         added.feed(patch[start : start + size])
@@ -173,7 +173,7 @@ def test_time_grows_with_the_number_of_hunks_and_not_faster() -> None:
 def test_time_grows_with_the_length_of_a_line_and_not_faster(sign: bytes) -> None:
     def seconds(size: int) -> float:
         begun = time.process_time()
-        for reader in (AddedLines(current()), Cleaned(lambda _: None)):
+        for reader in (AddedLines(current()), RedactedPatch(lambda _: None)):
             reader.feed(b"--- a/f\n+++ b/f\n@@ -1 +1 @@\n" + sign)
             for _ in range(size):
                 reader.feed(b"x" * 1024)
@@ -366,7 +366,7 @@ def test_a_binary_patch_is_shown_as_it_is(repo: Repo) -> None:
     shown: list[bytes] = []
     packed = b"diff --git a/x b/x\nGIT binary patch\nliteral 9\nz=" + KEY.encode() + b"\n\n"
     text = b"diff --git a/y b/y\n--- a/y\n+++ b/y\n@@ -1 +0,0 @@\n-key = " + KEY.encode() + b"\n"
-    cleaned = Cleaned(shown.append)
+    cleaned = RedactedPatch(shown.append)
     for byte in packed + text:
         cleaned.feed(bytes([byte]))
     cleaned.finish()

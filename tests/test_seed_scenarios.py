@@ -13,14 +13,14 @@ import pytest
 from reflectloop.errors import InvalidInput
 from reflectloop.flow.failing import call
 from reflectloop.flow.learning import critic, lessons, reflection
-from reflectloop.flow.learning.reflection import Asked, Outcome
+from reflectloop.flow.learning.reflection import ReflectionOutcome, ReflectionRequest
 from reflectloop.knowledge.lesson import KINDS, Lesson
 from reflectloop.knowledge.library import LIVING
 from reflectloop.reflect import trace
 from reflectloop.reflect.record import FailureRecord
-from reflectloop.reflect.reflection import Repaired, RepairPlan, RepairResult
+from reflectloop.reflect.reflection import RepairOutcome, RepairPlan, RepairResult
 from reflectloop.reflect.ticket import Ticket
-from reflectloop.reflect.tools import Answered, Failed, Hands, Params, ToolError, Ways
+from reflectloop.reflect.tools import Params, RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess
 from support import Repo
 
 NEEDS = "goal: Five papers\nmin_items: {papers: 5}\nmust_have: ['papers[].title']\n"
@@ -77,7 +77,7 @@ def judged(lab: Repo, target: str, text: str, needs: str, agent: str) -> str:
     lab.write(target, text)
     path = lab.path.parent / "needs.yaml"
     path.write_text(needs)
-    ticket = critic.judge(critic.Asked(lab.path, lab.path / target, path, agent)).report.rewind_ticket
+    ticket = critic.judge(critic.CriticRequest(lab.path, lab.path / target, path, agent)).report.rewind_ticket
     assert ticket
     return ticket.ticket_id
 
@@ -90,14 +90,14 @@ def agent(*outputs: str) -> Any:
     """A scripted one: hands in one output after another, whatever the plan says."""
     waiting = iter(outputs)
 
-    def repair(plan: RepairPlan, _: Ticket) -> Repaired:
+    def repair(plan: RepairPlan, _: Ticket) -> RepairOutcome:
         steps = tuple(RepairResult(step=step, status="completed") for step in plan.repair_steps)
-        return Repaired(steps, next(waiting).encode())
+        return RepairOutcome(steps, next(waiting).encode())
 
     return repair
 
 
-def traces(done: Outcome) -> dict[str, tuple[str, str]]:
+def traces(done: ReflectionOutcome) -> dict[str, tuple[str, str]]:
     return {one.measure: (one.state, one.trace) for one in done.acted}
 
 
@@ -106,7 +106,7 @@ def traces(done: Outcome) -> dict[str, tuple[str, str]]:
 
 def test_insufficient_papers_are_a_wrong_decision_and_are_mended_at_the_protocols_paths(lab: Repo) -> None:
     ticket = judged(lab, PAPERS, papers(3), NEEDS, "academic-researcher")
-    first = reflection.reflect(Asked(lab.path, ticket))
+    first = reflection.reflect(ReflectionRequest(lab.path, ticket))
     report = load(lab.path / "research_data" / f"reflection_{ticket}.json")
     assert set(report) == REPORT
     assert trace.faults_of(report) == []
@@ -125,7 +125,7 @@ def test_insufficient_papers_are_a_wrong_decision_and_are_mended_at_the_protocol
     assert amended.title.startswith("must be met at the least: ")
     (checkpoint,) = (lab.path / done["add_checkpoint"][1]).read_text().splitlines()
     assert (json.loads(checkpoint)["ticket_id"], json.loads(checkpoint)["target"]) == (ticket, PAPERS)
-    mended = reflection.reflect(Asked(lab.path, ticket, repair=agent(papers(6))))
+    mended = reflection.reflect(ReflectionRequest(lab.path, ticket, repair=agent(papers(6))))
     assert mended.error is None
     assert (lab.path / "research_data" / "academic_researcher_output_v2.json").read_text() == papers(6)
     (page,) = (lab.path / "knowledge" / "anti_patterns").iterdir()
@@ -136,7 +136,7 @@ def test_insufficient_papers_are_a_wrong_decision_and_are_mended_at_the_protocol
 
 
 def test_the_critic_names_the_checkpoints_that_reflections_left(lab: Repo) -> None:
-    reflection.reflect(Asked(lab.path, judged(lab, PAPERS, papers(3), NEEDS, "academic-researcher")))
+    reflection.reflect(ReflectionRequest(lab.path, judged(lab, PAPERS, papers(3), NEEDS, "academic-researcher")))
     lab.write(PAPERS, papers(6))
     again = lab.run("critic", PAPERS, "--requirements", lab.path.parent / "needs.yaml")
     assert again.code == 0
@@ -148,7 +148,7 @@ def test_a_mistake_repeated_for_the_third_time_is_a_matter_of_capability(lab: Re
     kinds, last = [], None
     for _ in range(3):
         ticket = judged(lab, POSTS, posts, CONSENSUS, "community-listener")
-        last = reflection.reflect(Asked(lab.path, ticket))
+        last = reflection.reflect(ReflectionRequest(lab.path, ticket))
         kinds.append(load(lab.path / "research_data" / f"reflection_{ticket}.json")["error_classification"]["type"])
     assert kinds == ["3.3.2", "3.3.2", "3.3.1"]
     assert last
@@ -169,17 +169,19 @@ def test_a_mistake_repeated_for_the_third_time_is_a_matter_of_capability(lab: Re
 def test_what_was_not_known_is_asked_answered_and_met_with_the_answer_the_next_time(lab: Repo) -> None:
     text = json.dumps({"papers": [], "note": "I don't know which index lists them"})
     ticket = judged(lab, PAPERS, text, NEEDS, "academic-researcher")
-    asked = reflection.reflect(Asked(lab.path, ticket))
+    asked = reflection.reflect(ReflectionRequest(lab.path, ticket))
     assert asked.rounds[0].report.error_classification.type == "3.3.4"
     assert traces(asked)["store_answer"] == ("open", f"reflectloop reflect {ticket} --answer TEXT")
     answered = lab.run("reflect", ticket, "--answer", "search the index of the library", "--json")
     measures = {one["measure"]: one for one in answered.json["data"]["handling"]["measures"]}
     assert (measures["ask_research"]["state"], measures["store_answer"]["state"]) == ("done", "done")
     assert next(one for one in known(lab) if one.id == measures["store_answer"]["trace"]).fix.startswith("search")
-    again = reflection.reflect(Asked(lab.path, judged(lab, PAPERS, text, NEEDS, "academic-researcher")))
+    again = reflection.reflect(ReflectionRequest(lab.path, judged(lab, PAPERS, text, NEEDS, "academic-researcher")))
     assert again.rounds[0].report.repair_actions[0].action == "search the index of the library"
     with pytest.raises(InvalidInput, match="looks like a secret"):
-        reflection.reflect(Asked(lab.path, ticket, answer="use ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"))
+        reflection.reflect(
+            ReflectionRequest(lab.path, ticket, answer="use ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
+        )
 
 
 # A tool that fails ------------------------------------------------------------------------------------------------
@@ -190,8 +192,8 @@ class Time:
         self.waited: list[float] = []
 
     @property
-    def hands(self) -> Hands:
-        return Hands(lambda: NOW, lambda: sum(self.waited), self.waited.append, lambda: 1.0)
+    def hands(self) -> RetryIO:
+        return RetryIO(lambda: NOW, lambda: sum(self.waited), self.waited.append, lambda: 1.0)
 
 
 def scripted(failures: Iterable[str], calls: list[tuple[str, dict[str, Any]]]) -> Any:
@@ -224,7 +226,7 @@ def test_a_search_that_times_out_is_simplified_and_asked_again(lab: Repo) -> Non
     asked = {"query": "multi-agent orchestration of tools", "categories": ["cs.AI"]}
     time = Time()
     done = call.call_tool(lab.path, ARXIV, asked, invoke=scripted(["Timeout after 30s"], calls), hands=time.hands)
-    assert isinstance(done.outcome, Answered)
+    assert isinstance(done.outcome, ToolSuccess)
     assert time.waited == [5.0]
     assert calls[1][1] == {"query": "multi-agent orchestration", "categories": ["cs.AI"], "max_results": 5}
     (told,) = records(lab)
@@ -259,7 +261,7 @@ def test_a_page_that_is_forbidden_is_skipped_and_noted_while_the_others_are_read
     done = [call.call_tool(lab.path, WEB, {"url": url}, invoke=invoke, idempotent=True) for url in sources]
     assert [one.outcome.ok for one in done] == [True, False, True]
     failed = done[1].outcome
-    assert isinstance(failed, Failed)
+    assert isinstance(failed, ToolFailure)
     assert (failed.attempts, failed.failure.category, failed.failure.needs) == (1, "PERMISSION", "ASK")
     (told,) = records(lab)
     assert (told["failed_params"], told["error_class"]) == ({"url": "https://example.com/b"}, "3.3.4")
@@ -277,7 +279,7 @@ def test_a_bad_query_is_corrected_and_asked_again(lab: Repo) -> None:
     calls: list[tuple[str, dict[str, Any]]] = []
     bad = {"query": "multi-agent | | agent", "categories": ["cs.AI"]}
     invoke = scripted(["Invalid query syntax"], calls)
-    done = call.call_tool(lab.path, ARXIV, bad, invoke=invoke, ways=Ways(mend=mend), hands=Time().hands)
+    done = call.call_tool(lab.path, ARXIV, bad, invoke=invoke, ways=RetryOptions(mend=mend), hands=Time().hands)
     assert done.outcome.ok
     assert calls[1][1]["query"] == "multi-agent OR agent coordination"
     (told,) = records(lab)

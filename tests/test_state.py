@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import advance, fold
-from reflectloop.state.journal import Entry, Journal
-from reflectloop.state.transitions import State, allowed
+from reflectloop.state.journal import Journal, JournalEntry
+from reflectloop.state.transitions import TaskState, allowed
 from support import Repo
 
 GOLDEN = Path(__file__).parent / "golden" / "journal-v1.jsonl"
@@ -42,7 +42,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert (task.id, task.title) == ("T-1", "Tïtle")
     assert task.runs["R"].steps["a"].status == "done"
     assert (task.runs["R"].steps["b"].status, task.runs["R"].steps["b"].reason) == ("skipped", "not needed")
-    assert task.state is State.DONE
+    assert task.state is TaskState.DONE
     assert task.runs["R"].applied == "t1"
 
 
@@ -150,32 +150,32 @@ def _events() -> st.SearchStrategy[events.Event]:
 @given(st.lists(_events(), max_size=40))
 def test_no_sequence_of_events_leads_to_an_illegal_state(told: list[events.Event]) -> None:
     """What does not fit is refused and changes nothing that counts; DONE means that every step is done or skipped."""
-    task = fold([Entry(1, "", events.TaskOpened(task_id="T", plan_path="p", title="t"))])
+    task = fold([JournalEntry(1, "", events.TaskOpened(task_id="T", plan_path="p", title="t"))])
     for number, event in enumerate(told, 2):
         before, left = task.state, task.left
         attempts = {name: step.attempts for run in task.runs.values() for name, step in run.steps.items()}
         try:
-            advance(task, Entry(number, "", event))
+            advance(task, JournalEntry(number, "", event))
         except StateDamaged:
             return  # an engine that reads this goes no further
-        if before in (State.DONE, State.ABORTED):
+        if before in (TaskState.DONE, TaskState.ABORTED):
             assert task.state is before
         assert task.state is before or _reachable(before, task.state, left)
         assert all(
             step.attempts >= 0 and step.interrupted >= 0 for run in task.runs.values() for step in run.steps.values()
         )
         assert set(attempts) <= set(STEPS)
-        if task.state is State.DONE:
+        if task.state is TaskState.DONE:
             last = list(task.runs.values())[-1]
             assert last.status == "ok"
             assert all(step.status in ("done", "skipped") for step in last.steps.values())
 
 
-def _reachable(before: State, after: State, left: State | None) -> bool:
+def _reachable(before: TaskState, after: TaskState, left: TaskState | None) -> bool:
     """By legal moves alone."""
     seen, edge = {before}, {before}
     while edge:
-        edge = {state for one in edge for state in State if allowed(one, state, left)} - seen
+        edge = {state for one in edge for state in TaskState if allowed(one, state, left)} - seen
         seen |= edge
     return after in seen
 

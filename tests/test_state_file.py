@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from reflectloop.errors import StateDamaged
 from reflectloop.flow.showing import views
 from reflectloop.state import events, journal, snapshot
-from reflectloop.state.fold import Latch, Run, Step, Task
-from reflectloop.state.journal import Entry, Journal
-from reflectloop.state.transitions import State
+from reflectloop.state.fold import Latch, RunState, StepState, Task
+from reflectloop.state.journal import Journal, JournalEntry
+from reflectloop.state.transitions import TaskState
 from tasks import finish, forged, kept, opened, truth
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -29,7 +29,7 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     real = journal.parse
 
-    def counted(path: Path, raw: bytes, before: int = 0) -> list[Entry]:
+    def counted(path: Path, raw: bytes, before: int = 0) -> list[JournalEntry]:
         counts.append(raw.count(b"\n"))
         return real(path, raw, before)
 
@@ -160,11 +160,13 @@ def test_every_field_of_a_task_comes_back(tmp_path: Path) -> None:
     ended = events.StepFinished(
         run_id="R", step_id="a", success=False, exit_code=1, tree="t", duration_ms=1, checks=[{"name": "x", "held": 1}]
     )
-    run = Run("R", "h", "t", "full", "now", {"a": Step("a", "failed", 1, "t", "s", 1, 2, 1, ended, "why")}, "failed")
+    run = RunState(
+        "R", "h", "t", "full", "now", {"a": StepState("a", "failed", 1, "t", "s", 1, 2, 1, ended, "why")}, "failed"
+    )
     run.order, run.titles, run.objective = ["a"], {"a": "A"}, {"objective": {"goal": "g"}}
     latch = Latch("failure", "r", "STEP_FAILED", "R", "a", "h", "t")
-    task = Task("T", "p", "t", {"R": run}, latch, 1, State.PAUSED, State.EXECUTING)
-    snapshot.write(tmp_path, snapshot.Covered(task, b""), {"todo.md": ["0"]})
+    task = Task("T", "p", "t", {"R": run}, latch, 1, TaskState.PAUSED, TaskState.EXECUTING)
+    snapshot.write(tmp_path, snapshot.JournalView(task, b""), {"todo.md": ["0"]})
     found = snapshot.read(tmp_path)
     assert found
     assert found.task == task

@@ -9,7 +9,7 @@ import pytest
 
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.fileops import templates, validate
-from reflectloop.fileops.request import Run
+from reflectloop.fileops.request import RunOp
 from support import Repo, reflectloop
 
 VALUES: dict[str, dict[str, Any]] = {
@@ -82,7 +82,7 @@ def test_a_template_that_would_splice_a_value_into_shell_text_is_refused_when_it
 def test_a_value_in_a_list_of_words_is_one_word(hostile: str) -> None:
     raw = made([{"op": "run", "cmd": ["git", "commit", "-m", "{{word}}", "--author={{word}}"]}], {"word": "text"})
     (op,) = templates.filled(templates.read("t", raw), {"word": hostile}).ops
-    assert isinstance(op, Run)
+    assert isinstance(op, RunOp)
     assert op.cmd == ("git", "commit", "-m", hostile, f"--author={hostile}")
 
 

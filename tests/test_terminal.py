@@ -87,14 +87,14 @@ PIECES = st.lists(
 @given(PIECES, st.integers(1, 5))
 def test_what_is_taken_out_does_not_depend_on_the_chunking(parts: list[bytes], size: int) -> None:
     said = b"".join(parts)
-    stream = terminal.Plain()
+    stream = terminal.PlainText()
     out = b"".join(stream.feed(said[start : start + size]) for start in range(0, len(said), size)) + stream.finish()
     assert out == terminal.plain(said)
     assert b"\x1b" not in out
 
 
 def test_a_sequence_without_end_is_text_after_a_while_and_costs_no_more_than_its_length() -> None:
-    stream = terminal.Plain()
+    stream = terminal.PlainText()
     begun = time.process_time()
     out = b"".join(stream.feed(chunk) for chunk in [b"\x1b]0;", *[b"y" * 1000] * 5000])
     assert len(out) > 4_990_000

@@ -155,7 +155,7 @@ def test_a_socket_in_a_folder_that_is_shown_is_hidden(tmp_path: Path) -> None:
     masks = view._sockets(shown)
     assert masks == [view.Mount("mask", Path("/inside/s"), place)]
     assert view._sockets([*shown, view.Mount("mask", tmp_path, tmp_path)]) == []  # hidden with its folder
-    whole = view.View((*shown, *masks), tmp_path, tmp_path)
+    whole = view.MountTable((*shown, *masks), tmp_path, tmp_path)
     assert whole.there() == whole
     listener.close()
     place.unlink()

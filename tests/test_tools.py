@@ -12,14 +12,14 @@ import pytest
 
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow.failing import call as calling
-from reflectloop.flow.failing.breakers import KeptBreakers
+from reflectloop.flow.failing.breakers import PersistentBreakers
 from reflectloop.flow.folders import Folders
-from reflectloop.reflect.breaker import Breakers, Limits, State
+from reflectloop.reflect.breaker import BreakerLimits, Breakers, BreakerState
 from reflectloop.reflect.failfix import FailFix, known
-from reflectloop.reflect.policy import Policy
+from reflectloop.reflect.policy import RetryPolicy
 from reflectloop.reflect.report import ToolReport
 from reflectloop.reflect.retrying import delay_of, retry_after
-from reflectloop.reflect.tools import Answered, Failed, Hands, ToolError, Ways, safe_call
+from reflectloop.reflect.tools import RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess, safe_call
 from reflectloop.secrets.samples import filled
 from support import Repo, reflectloop
 
@@ -39,8 +39,8 @@ class Clock:
         self.waited.append(seconds)
 
     @property
-    def hands(self) -> Hands:
-        return Hands(lambda: NOW, lambda: self.seconds, self.wait, lambda: 1.0)
+    def hands(self) -> RetryIO:
+        return RetryIO(lambda: NOW, lambda: self.seconds, self.wait, lambda: 1.0)
 
 
 class Tool:
@@ -61,7 +61,7 @@ class Tool:
 def test_a_call_that_goes_well_is_just_answered() -> None:
     tool, clock = Tool(), Clock()
     outcome = safe_call("search", {"q": "x"}, invoke=tool, hands=clock.hands)
-    assert outcome == Answered("answer of search", "search", 1)
+    assert outcome == ToolSuccess("answer of search", "search", 1)
     assert clock.waited == []
 
 
@@ -69,7 +69,7 @@ def test_a_timeout_of_a_search_is_met_with_a_simpler_query_as_the_protocols_tabl
     tool, clock = Tool("Timeout after 30s"), Clock()
     asked = {"query": "multi-agent orchestration of tools", "categories": ["cs.AI"]}
     outcome = safe_call(ARXIV, asked, invoke=tool, hands=clock.hands)
-    assert isinstance(outcome, Answered)
+    assert isinstance(outcome, ToolSuccess)
     assert tool.calls[1] == (ARXIV, {"query": "multi-agent orchestration", "categories": ["cs.AI"], "max_results": 5})
     assert clock.waited == [5.0]
     (told,) = outcome.reports
@@ -104,9 +104,9 @@ def test_a_rate_limit_waits_a_minute_or_as_long_as_the_service_asks() -> None:
 
 def test_what_is_forbidden_is_reported_and_neither_retried_nor_got_another_way() -> None:
     tool = Tool("403 Forbidden", "x", "x")
-    ways = Ways(fallbacks=("other",), retries=5)
+    ways = RetryOptions(fallbacks=("other",), retries=5)
     outcome = safe_call("mcp__web-reader__webReader", {"url": "u"}, invoke=tool, idempotent=True, ways=ways)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolFailure)
     assert len(tool.calls) == 1
     assert (outcome.failure.category, outcome.failure.needs) == ("PERMISSION", "ASK")
     assert "跳过该 URL" in outcome.reports[0].corrective_action.action
@@ -116,7 +116,11 @@ def test_a_wrong_parameter_is_mended_and_retried_and_without_a_mend_not_at_all()
     bad = "Invalid query syntax"
     tool = Tool(bad)
     mended = safe_call(
-        ARXIV, {"query": "a AND"}, invoke=tool, ways=Ways(mend=lambda _p, _f: {"query": "a OR b"}), hands=Clock().hands
+        ARXIV,
+        {"query": "a AND"},
+        invoke=tool,
+        ways=RetryOptions(mend=lambda _p, _f: {"query": "a OR b"}),
+        hands=Clock().hands,
     )
     assert mended.ok
     assert tool.calls[1][1] == {"query": "a OR b"}
@@ -136,8 +140,8 @@ def test_only_a_call_marked_idempotent_is_repeated_as_it_is() -> None:
 
 def test_a_tool_that_is_not_there_is_replaced_by_the_next() -> None:
     tool = Tool(FileNotFoundError(2, "No such file or directory", "rg"))
-    outcome = safe_call("rg", {"word": "x"}, invoke=tool, ways=Ways(fallbacks=("grep",)))
-    assert isinstance(outcome, Answered)
+    outcome = safe_call("rg", {"word": "x"}, invoke=tool, ways=RetryOptions(fallbacks=("grep",)))
+    assert isinstance(outcome, ToolSuccess)
     assert (outcome.value, outcome.tool) == ("answer of grep", "grep")
     assert outcome.reports[0].error_type == "wrong_tool"
     assert outcome.reports[0].corrective_action.fallback_tool == "grep"
@@ -147,8 +151,8 @@ def test_a_tool_that_is_not_there_is_replaced_by_the_next() -> None:
 
 def test_a_failed_call_has_no_result_to_take_by_mistake() -> None:
     told: list[ToolReport] = []
-    outcome = safe_call("x", {}, invoke=Tool(ValueError("")), ways=Ways(tell=told.append))
-    assert isinstance(outcome, Failed)
+    outcome = safe_call("x", {}, invoke=Tool(ValueError("")), ways=RetryOptions(tell=told.append))
+    assert isinstance(outcome, ToolFailure)
     assert not hasattr(outcome, "value")
     assert outcome.failure.log_excerpt
     assert [one.failed_tool for one in told] == ["x"]
@@ -157,7 +161,7 @@ def test_a_failed_call_has_no_result_to_take_by_mistake() -> None:
 def test_retries_end_and_every_failure_is_told() -> None:
     tool, clock = Tool(*["TimeoutError: timed out"] * 9), Clock()
     outcome = safe_call("x", {}, invoke=tool, idempotent=True, hands=clock.hands)
-    assert isinstance(outcome, Failed)
+    assert isinstance(outcome, ToolFailure)
     assert (outcome.attempts, len(outcome.reports)) == (3, 3)
     assert outcome.reports[-1].corrective_action.retry_delay_seconds is None
 
@@ -166,47 +170,49 @@ def test_an_interrupt_is_not_a_tools_failure() -> None:
     def interrupted(_tool: str, _params: Mapping[str, Any]) -> None:
         raise KeyboardInterrupt
 
-    breakers = Breakers(Limits(failures=1, cool_s=0))
+    breakers = Breakers(BreakerLimits(failures=1, cool_s=0))
     with pytest.raises(KeyboardInterrupt):
-        safe_call("x", {}, invoke=interrupted, ways=Ways(breakers=breakers))
-    assert safe_call("x", {}, invoke=Tool(), ways=Ways(breakers=breakers)).ok, "the breaker was not left half-open"
+        safe_call("x", {}, invoke=interrupted, ways=RetryOptions(breakers=breakers))
+    assert safe_call("x", {}, invoke=Tool(), ways=RetryOptions(breakers=breakers)).ok, (
+        "the breaker was not left half-open"
+    )
 
 
 def test_a_breaker_opens_after_failures_in_a_row_lets_one_try_and_closes_when_that_goes_well() -> None:
-    breakers, clock = Breakers(Limits(failures=2, cool_s=10)), Clock()
-    ways = Ways(breakers=breakers)
+    breakers, clock = Breakers(BreakerLimits(failures=2, cool_s=10)), Clock()
+    ways = RetryOptions(breakers=breakers)
     bad = Tool(*["TimeoutError: timed out"] * 3)
 
     def ask(invoke: Callable[[str, Mapping[str, Any]], Any]) -> bool:
         return safe_call("x", {}, invoke=invoke, ways=ways, hands=clock.hands).ok
 
     assert [ask(bad), ask(bad)] == [False, False]
-    assert breakers.state("x", clock.seconds) == State.OPEN
+    assert breakers.state("x", clock.seconds) == BreakerState.OPEN
     good = Tool()
     assert not ask(good)
     assert good.calls == []
-    assert breakers.state("y", clock.seconds) == State.CLOSED
+    assert breakers.state("y", clock.seconds) == BreakerState.CLOSED
     clock.seconds += 10
-    assert breakers.state("x", clock.seconds) == State.HALF_OPEN
+    assert breakers.state("x", clock.seconds) == BreakerState.HALF_OPEN
     assert not ask(bad)
-    assert breakers.state("x", clock.seconds) == State.OPEN
+    assert breakers.state("x", clock.seconds) == BreakerState.OPEN
     clock.seconds += 10
     assert breakers.enter("x", clock.seconds)
     assert not breakers.enter("x", clock.seconds), "one call tries, the others wait"
     breakers.leave("x", clock.seconds, well=True)
     assert ask(good)
-    assert breakers.state("x", clock.seconds) == State.CLOSED
+    assert breakers.state("x", clock.seconds) == BreakerState.CLOSED
 
 
 def test_a_users_policy_comes_before_the_shipped_ones() -> None:
-    own = Policy(tool="send*", error="external_service_exception", action="wait a second", retries=1, delay_s=1)
+    own = RetryPolicy(tool="send*", error="external_service_exception", action="wait a second", retries=1, delay_s=1)
     clock = Clock()
     outcome = safe_call(
         "sender",
         {},
         invoke=Tool("TimeoutError: timed out"),
         idempotent=True,
-        ways=Ways(policies=(own,)),
+        ways=RetryOptions(policies=(own,)),
         hands=clock.hands,
     )
     assert outcome.ok
@@ -214,7 +220,7 @@ def test_a_users_policy_comes_before_the_shipped_ones() -> None:
 
 
 def test_waiting_grows_is_jittered_has_an_end_and_honours_what_is_asked() -> None:
-    policy = Policy(action="wait", delay_s=4, most_s=10)
+    policy = RetryPolicy(action="wait", delay_s=4, most_s=10)
     assert [delay_of(policy, again, lambda: 1.0) for again in range(3)] == [4.0, 8.0, 10.0]
     assert delay_of(policy, 0, lambda: 0.0) == 2.0
     assert delay_of(policy, 0, lambda: 0.0, 77.0) == 77.0
@@ -238,10 +244,10 @@ def test_a_pair_is_found_by_signature_and_retired_when_it_stops_working() -> Non
 
 def test_what_met_such_a_failure_before_is_told_with_it() -> None:
     first = safe_call("x", {}, invoke=Tool("TimeoutError: timed out"), idempotent=True, hands=Clock().hands)
-    assert isinstance(first, Answered)
+    assert isinstance(first, ToolSuccess)
     assert first.pair
     second = safe_call(
-        "x", {}, invoke=Tool("TimeoutError: timed out"), ways=Ways(pairs=[first.pair]), hands=Clock().hands
+        "x", {}, invoke=Tool("TimeoutError: timed out"), ways=RetryOptions(pairs=[first.pair]), hands=Clock().hands
     )
     assert second.reports[0].known_fix == first.pair.successful_fix
 
@@ -295,7 +301,7 @@ def test_what_only_a_person_may_let_run_is_not_called(
         raise AssertionError
 
     with pytest.raises(ReflectloopError) as refused:
-        calling.call(calling.Order(command, fallbacks, on_host=True), repo.path, show=never, tell=never)
+        calling.call(calling.CallOptions(command, fallbacks, on_host=True), repo.path, show=never, tell=never)
     assert refused.value.code == code
     assert "[policy] allow" in refused.value.next_step
 
@@ -317,8 +323,8 @@ def tool(repo: Repo, name: str, text: str) -> str:
 def test_a_tool_that_failed_too_often_is_left_alone_by_the_next_process_too(repo: Repo) -> None:
     down = tool(repo, "fetch", "echo 'Connection refused' >&2; exit 1")
     for _ in range(5):
-        done = calling.call(calling.Order((down,)), repo.path, show=quiet, tell=quiet)
-        assert isinstance(done.outcome, Failed)
+        done = calling.call(calling.CallOptions((down,)), repo.path, show=quiet, tell=quiet)
+        assert isinstance(done.outcome, ToolFailure)
         assert (done.outcome.failure.category, done.outcome.attempts) == ("EXTERNAL", 1)
     answer = repo.run("call", "--", down)
     assert answer.code == 30
@@ -328,24 +334,24 @@ def test_a_tool_that_failed_too_often_is_left_alone_by_the_next_process_too(repo
 
 
 def test_what_goes_well_leaves_no_breaker_behind(repo: Repo) -> None:
-    calling.call(calling.Order((tool(repo, "fetch", "true"),)), repo.path, show=quiet, tell=quiet)
+    calling.call(calling.CallOptions((tool(repo, "fetch", "true"),)), repo.path, show=quiet, tell=quiet)
     assert not (repo.path / ".reflectloop" / "cache").exists()
 
 
 @pytest.mark.parametrize("harm", ["", "{", "[1]", '{"x": 3}', '{"x": {"failures": 9}}'])
 def test_a_damaged_file_of_breakers_is_as_none(repo: Repo, harm: str) -> None:
-    breakers = KeptBreakers(Folders(repo.path), Limits(failures=1))
+    breakers = PersistentBreakers(Folders(repo.path), BreakerLimits(failures=1))
     breakers.leave("x", 100.0, well=False)
-    assert not KeptBreakers(Folders(repo.path)).enter("x", 101.0)
+    assert not PersistentBreakers(Folders(repo.path)).enter("x", 101.0)
     (repo.path / ".reflectloop" / "cache" / "breakers" / "tools.json").write_text(harm)
-    assert KeptBreakers(Folders(repo.path)).enter("x", 101.0)
+    assert PersistentBreakers(Folders(repo.path)).enter("x", 101.0)
 
 
 def test_a_breaker_kept_on_disk_lets_one_try_is_void_after_a_start_and_closes(repo: Repo) -> None:
-    limits = Limits(failures=1, cool_s=10)
+    limits = BreakerLimits(failures=1, cool_s=10)
 
-    def breakers() -> KeptBreakers:
-        return KeptBreakers(Folders(repo.path), limits)
+    def breakers() -> PersistentBreakers:
+        return PersistentBreakers(Folders(repo.path), limits)
 
     breakers().leave("x", 100.0, well=False)
     assert breakers().enter("x", 50.0), "the machine was started since"
@@ -360,8 +366,8 @@ def test_a_breaker_kept_on_disk_lets_one_try_is_void_after_a_start_and_closes(re
 
 
 def test_a_command_that_says_nothing_is_not_told_to_have_a_trace(repo: Repo) -> None:
-    done = calling.call(calling.Order(("false",)), repo.path, show=quiet, tell=quiet)
-    assert isinstance(done.outcome, Failed)
+    done = calling.call(calling.CallOptions(("false",)), repo.path, show=quiet, tell=quiet)
+    assert isinstance(done.outcome, ToolFailure)
     failure = done.outcome.failure
     assert failure.diagnosis
     assert (failure.exit_code, failure.log_excerpt) == (1, "it printed nothing and exited 1")
@@ -372,20 +378,20 @@ def test_a_command_that_says_nothing_is_not_told_to_have_a_trace(repo: Repo) -> 
 def test_a_refused_connection_is_tried_again(repo: Repo) -> None:
     flag = "flag"  # in the copy, which all tries share
     text = f"[ -e {flag} ] || {{ touch {flag}; echo 'Connection refused' >&2; exit 1; }}; echo up"
-    order = calling.Order((tool(repo, "fetch", text),), idempotent=True)
+    order = calling.CallOptions((tool(repo, "fetch", text),), idempotent=True)
     told: list[ToolReport] = []
     done = calling.call(order, repo.path, show=quiet, tell=told.append)
-    assert isinstance(done.outcome, Answered)
+    assert isinstance(done.outcome, ToolSuccess)
     assert (done.outcome.value, done.outcome.attempts) == ("up\n", 2)
     assert told[0].error_type == "external_service_exception"
 
 
 def test_a_script_that_fails_says_nothing_of_another_that_the_same_shell_runs(repo: Repo) -> None:
     for _ in range(5):
-        calling.call(calling.Order(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
-    held = calling.call(calling.Order(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
+        calling.call(calling.CallOptions(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
+    held = calling.call(calling.CallOptions(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
     assert held.outcome.attempts == 0
-    assert calling.call(calling.Order(("sh", "-c", "exit 0")), repo.path, show=quiet, tell=quiet).outcome.ok
+    assert calling.call(calling.CallOptions(("sh", "-c", "exit 0")), repo.path, show=quiet, tell=quiet).outcome.ok
 
 
 def test_a_secret_in_a_command_is_not_kept_with_its_breaker(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,9 +13,9 @@ from reflectloop.errors import InvalidInput
 from reflectloop.plan.globs import named
 from reflectloop.terms import Decision, Track
 from reflectloop.verify import compare, evidence, verdict
-from reflectloop.verify.evidence import Chain, Record
-from reflectloop.verify.result import Counts, Detail, Detected, Finding, Outcome, Type, VerificationResult
-from reflectloop.verify.verdict import Judged, Named, Own, Reason
+from reflectloop.verify.evidence import Chain, EvidenceRecord
+from reflectloop.verify.result import Counts, Detail, DetectedCheck, Outcome, TamperFinding, Type, VerificationResult
+from reflectloop.verify.verdict import CheckComparison, PatchTests, PlanCheckResult, VerdictReason
 
 OUTCOMES: list[Outcome] = ["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 
@@ -27,9 +27,9 @@ def result(*, ok: bool = True, kind: str = "test", came: Type | None = None, **t
     )
 
 
-def judged(base: VerificationResult, now: VerificationResult, kind: str = "test") -> Judged:
-    check = Detected("tests", kind, "pytest", ("pytest",))  # type: ignore[arg-type]
-    return Judged(check, base, now, compare.compare(base, now))
+def judged(base: VerificationResult, now: VerificationResult, kind: str = "test") -> CheckComparison:
+    check = DetectedCheck("tests", kind, "pytest", ("pytest",))  # type: ignore[arg-type]
+    return CheckComparison(check, base, now, compare.compare(base, now))
 
 
 def test_a_test_that_turned_red_is_newly_failing() -> None:
@@ -120,7 +120,7 @@ def test_a_refactoring_that_changes_an_outcome_is_none() -> None:
 
 
 def test_a_weakening_is_thrown_away_unless_a_person_freed_the_file() -> None:
-    found = [Finding("skip-added", "tests/test_a.py", 3, "skips the test")]
+    found = [TamperFinding("skip-added", "tests/test_a.py", 3, "skips the test")]
     assert verdict.gravest(verdict.of_findings(found, [])) is Decision.REDO
     assert verdict.gravest(verdict.of_findings(found, ["tests/test_a.py"])) is Decision.ASK
     assert verdict.of_findings([found[0]._replace(grade="note")], []) == []
@@ -132,18 +132,18 @@ def test_a_fix_shows_something_that_was_red() -> None:
 
 
 def test_a_check_that_is_green_on_base_reproduces_nothing() -> None:
-    assert verdict.of_named([Named("repro", True, "", red_on_base=True)]) == []
-    assert verdict.gravest(verdict.of_named([Named("repro", True, "", red_on_base=False)])) is Decision.RETRY
-    assert verdict.gravest(verdict.of_named([Named("repro", False, "exit code 1, not 0")])) is Decision.RETRY
+    assert verdict.of_named([PlanCheckResult("repro", True, "", red_on_base=True)]) == []
+    assert verdict.gravest(verdict.of_named([PlanCheckResult("repro", True, "", red_on_base=False)])) is Decision.RETRY
+    assert verdict.gravest(verdict.of_named([PlanCheckResult("repro", False, "exit code 1, not 0")])) is Decision.RETRY
 
 
 def test_own_tests_that_fail_are_named() -> None:
-    one = Own("pytest", result(), result(ok=False, x="failed"), failing=("x",))
+    one = PatchTests("pytest", result(), result(ok=False, x="failed"), failing=("x",))
     assert "x" in verdict.of_own([one])[0].text
 
 
 def test_the_gravest_reason_decides() -> None:
-    reasons = [Reason(one, "") for one in (Decision.ASK, Decision.RETRY, Decision.REDO)]
+    reasons = [VerdictReason(one, "") for one in (Decision.ASK, Decision.RETRY, Decision.REDO)]
     assert verdict.gravest(reasons) is Decision.REDO
     assert verdict.gravest([]) is Decision.PASS
 
@@ -169,7 +169,7 @@ def _folder(path: Path) -> Path:
     chain = Chain(path / evidence.FILE)
     for claim in ("on base", "sealed"):
         chain.add(
-            Record(
+            EvidenceRecord(
                 claim=claim,
                 level="L3",
                 kind="test",

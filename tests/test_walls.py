@@ -20,7 +20,7 @@ import pytest
 
 from boxes import full, log, name_of, needs_landlock
 from reflectloop.box import walls
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.terms import Network
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
@@ -123,7 +123,7 @@ def test_behind_landlock_other_processes_are_left_alone_and_ones_own_can_be_set(
     other, limit = os.getppid(), resource.getrlimit(resource.RLIMIT_CORE)
     libc = ctypes.CDLL(None, use_errno=True)
     (tmp_path / "file").write_text("x")
-    with landlock.behind(landlock.Walls(read=(Path("/"),), write=(tmp_path,))) as thread:
+    with landlock.behind(landlock.LandlockRules(read=(Path("/"),), write=(tmp_path,))) as thread:
 
         def tried(action: Callable[[], object]) -> int | None:
             return thread.call(lambda: _errno_of(action))
@@ -209,7 +209,7 @@ def test_where_the_kernel_has_no_scopes_the_hosts_network_comes_without_local_so
     box = Box(space, dict(os.environ), walls.possible()[0])
     script = "import socket; socket.socket(socket.AF_UNIX)"
     for network, code in ((Network.HOST, 1), (Network.NONE, 0)):
-        order = Order((sys.executable, "-c", script), space.repo, tmp_path / "log", 30, network=network)
+        order = SandboxCommand((sys.executable, "-c", script), space.repo, tmp_path / "log", 30, network=network)
         assert box.run(order).exit_code == code
 
 

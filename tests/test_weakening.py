@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 from reflectloop.verify.weakening import look
 from reflectloop.verify.weakening.tells import TELLS
 from weaker import BASE, bad, found
@@ -73,7 +73,7 @@ NAMES = [
     st.none() | st.binary() | st.text().map(str.encode),
 )
 def test_no_bytes_make_it_fail(path: str, before: bytes | None, after: bytes | None) -> None:
-    look([Change(path, before, after)], {"tests/test_b.py": before or b""})
+    look([ChangedFile(path, before, after)], {"tests/test_b.py": before or b""})
 
 
 def test_every_rule_is_in_the_reference() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 from reflectloop.verify.weakening import look
 
 
 def rules(path: str, before: str, after: str, **context: str) -> list[tuple[str, int | None]]:
     found = look(
-        [Change(path, before.encode(), after.encode())], {name: text.encode() for name, text in context.items()}
+        [ChangedFile(path, before.encode(), after.encode())], {name: text.encode() for name, text in context.items()}
     )
     return [(each.rule, each.line) for each in found if each.grade != "note"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 from reflectloop.verify.weakening import look
 from weaker import BASE, bad, changed, found
 
@@ -177,8 +177,8 @@ def test_a_test_moved_to_another_file_is_kept_and_noted() -> None:
     moved = 'def test_refuses():\n    with pytest.raises(ValueError, match="too many"):\n        price(1000)\n'
     found_ = look(
         [
-            Change("tests/test_shop.py", BASE.encode(), BASE.replace(moved, "").encode()),
-            Change("tests/test_limits.py", None, f"import pytest\nfrom shop import price\n\n\n{moved}".encode()),
+            ChangedFile("tests/test_shop.py", BASE.encode(), BASE.replace(moved, "").encode()),
+            ChangedFile("tests/test_limits.py", None, f"import pytest\nfrom shop import price\n\n\n{moved}".encode()),
         ]
     )
     assert bad(found_) == []
@@ -186,7 +186,10 @@ def test_a_test_moved_to_another_file_is_kept_and_noted() -> None:
 
 
 def test_a_file_moved_out_of_collection_is_named() -> None:
-    changes = [Change("tests/test_shop.py", BASE.encode(), None), Change("tests/shop_cases.py", None, BASE.encode())]
+    changes = [
+        ChangedFile("tests/test_shop.py", BASE.encode(), None),
+        ChangedFile("tests/shop_cases.py", None, BASE.encode()),
+    ]
     assert {rule for rule, _ in bad(look(changes))} == {"test-uncollected"}
 
 

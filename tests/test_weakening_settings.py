@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 from reflectloop.verify.weakening import look
 from weaker import bad, found
 
@@ -62,7 +62,7 @@ def test_settings_that_ask_no_less_are_left_alone(old: str, new: str) -> None:
 def test_settings_moved_to_another_file_are_left_alone() -> None:
     before = "[tool:pytest]\ntestpaths = tests\nxfail_strict = true\n"
     after = '[tool.pytest.ini_options]\ntestpaths = ["tests"]\nxfail_strict = true\n'
-    changes = [Change("setup.cfg", before.encode(), None), Change("pyproject.toml", b"", after.encode())]
+    changes = [ChangedFile("setup.cfg", before.encode(), None), ChangedFile("pyproject.toml", b"", after.encode())]
     assert bad(look(changes)) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 from reflectloop.verify.weakening import look
 from weaker import bad, found
 
@@ -155,8 +155,8 @@ def test_numbers_that_honest_work_compares_with_are_left_alone(line: str) -> Non
 def test_a_number_singled_out_before_or_only_in_a_new_test_is_left_alone() -> None:
     before, after = "if n == 48271: pass\n", "if n == 48271 or n is None: pass\n"
     assert found("src/shop.py", before, after, **NUMBERS) == []
-    own = Change("tests/test_new.py", None, b"def test_a():\n    assert price(77123) == 1\n")
-    assert bad(look([own, Change("src/shop.py", b"", b"if n == 77123: pass\n")])) == []
+    own = ChangedFile("tests/test_new.py", None, b"def test_a():\n    assert price(77123) == 1\n")
+    assert bad(look([own, ChangedFile("src/shop.py", b"", b"if n == 77123: pass\n")])) == []
 
 
 @pytest.mark.parametrize(
@@ -233,10 +233,10 @@ def test_a_snapshot_that_only_grew_is_left_alone() -> None:
     ],
 )
 def test_what_is_equal_to_everything_is_found_however_it_is_laid_out(text: str) -> None:
-    found = list(look([Change("src/shop.py", None, text.encode())]))
+    found = list(look([ChangedFile("src/shop.py", None, text.encode())]))
     assert [(one.rule, one.grade) for one in found] == [("always-equal", "weakening")]
 
 
 def test_an_equality_that_compares_is_no_tell() -> None:
     honest = b"class Price:\n    def __eq__(self, other):\n        return self.cents == other.cents\n"
-    assert not list(look([Change("src/shop.py", None, honest)]))
+    assert not list(look([ChangedFile("src/shop.py", None, honest)]))

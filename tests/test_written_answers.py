@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 from reflectloop.verify.weakening import look
 
 TESTS = {
@@ -15,7 +15,7 @@ TESTS = {
 
 
 def rules(path: str, before: str, after: str) -> list[tuple[str, int | None]]:
-    found = look([Change(path, before.encode(), after.encode())], TESTS)
+    found = look([ChangedFile(path, before.encode(), after.encode())], TESTS)
     return [(each.rule, each.line) for each in found if each.grade != "note"]
 
 

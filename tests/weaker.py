@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening import look
 
 BASE = '''\
@@ -40,8 +40,10 @@ class TestMore:
 '''
 
 
-def found(path: str, before: str | None, after: str | None, mode: str = "100644", **context: str) -> list[Finding]:
-    change = Change(path, _bytes(before), _bytes(after), mode_after=mode)
+def found(
+    path: str, before: str | None, after: str | None, mode: str = "100644", **context: str
+) -> list[TamperFinding]:
+    change = ChangedFile(path, _bytes(before), _bytes(after), mode_after=mode)
     return look([change], {name: text.encode() for name, text in context.items()})
 
 
@@ -49,7 +51,7 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def bad(findings: list[Finding]) -> list[tuple[str, str]]:
+def bad(findings: list[TamperFinding]) -> list[tuple[str, str]]:
     return [(each.rule, each.grade) for each in findings if each.grade != "note"]
 
 

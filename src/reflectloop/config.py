@@ -30,11 +30,11 @@ _PATHS = {
 }
 
 
-class Section(BaseModel):
+class ConfigSection(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class WorkspaceConfig(Section):
+class WorkspaceConfig(ConfigSection):
     root: Path | None = Field(default=None, description="where workspaces are made; default: the system's temp folder")
     keep_failed: Annotated[StrictInt, Field(ge=0)] = Field(default=3, description="failed workspaces kept to look at")
 
@@ -60,7 +60,7 @@ class WorkspaceConfig(Section):
         return self.carry if "carry" in self.model_fields_set else ()
 
 
-class RunConfig(Section):
+class RunConfig(ConfigSection):
     env_allow: tuple[str, ...] = Field(default=(), description="variables of yours that commands may see")
     idle_s: Annotated[StrictInt, Field(ge=1)] | None = Field(
         default=120, description="doing nothing at all for so long is waiting for input"
@@ -71,7 +71,7 @@ class RunConfig(Section):
     )
 
 
-class BoxConfig(Section):
+class BoxConfig(ConfigSection):
     isolation: Isolation = Field(default=Isolation.WORKSPACE, description="the least isolation a run may have")
     strongest: Isolation = Field(default=Isolation.FULL, description="go no further, though the machine could")
     read: tuple[Path, ...] = Field(default=(), description="more folders that commands may read: caches, toolchains")
@@ -85,7 +85,7 @@ class BoxConfig(Section):
     )
 
 
-class PublishConfig(Section):
+class PublishConfig(ConfigSection):
     claude: bool = Field(default=False, description="also write results, logs and blockers under .claude/state")
     claude_home: bool = Field(default=False, description="also write the stop latch to ~/.claude/latch.lock")
     research: bool = Field(
@@ -100,7 +100,7 @@ _BACKEND = "the agent that plays it: a kind, or the name of an [agents.NAME] tab
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
-class RolesConfig(Section):
+class RolesConfig(ConfigSection):
     planner: str | None = Field(default=None, description=_BACKEND)
     second_planner: str | None = Field(default=None, description=_BACKEND)
     executor: str | None = Field(default=None, description=_BACKEND)
@@ -115,7 +115,7 @@ class RolesConfig(Section):
 _HOST_AND_PORT = r"^([A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\])(:[0-9]{1,5})?$"
 
 
-class AgentConfig(Section):
+class AgentConfig(ConfigSection):
     kind: BackendKind | None = Field(default=None, description="what drives it; default: the table's own name")
     run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
         default=(), description="the program and its first words; default for claude and codex: found on PATH"
@@ -145,7 +145,7 @@ class AgentConfig(Section):
     timeout_s: Annotated[StrictInt, Field(ge=1)] = Field(default=1800, description="time it may take in a step")
 
 
-class CostConfig(Section):
+class CostConfig(ConfigSection):
     prices: Path | None = Field(default=None, description="a TOML file of prices of your own, before the shipped ones")
     tokens: Annotated[StrictInt, Field(ge=1)] | None = Field(default=None, description="all agents of a task together")
     usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="all agents of a task together")
@@ -154,19 +154,19 @@ class CostConfig(Section):
     )
 
 
-class SecretsConfig(Section):
+class SecretsConfig(ConfigSection):
     rules: Path | None = Field(default=None, description="a file of rules of your own, besides the shipped ones")
     baseline: Path | None = Field(default=None, description="a file of fingerprints that are let stand")
 
 
-class PolicyConfig(Section):
+class PolicyConfig(ConfigSection):
     allow: tuple[str, ...] = Field(
         default=(), description="rules that are not applied, by id: reflectloop policy rules"
     )
     rules: Path | None = Field(default=None, description="a YAML file of rules of your own, besides the shipped ones")
 
 
-class Service(Section):
+class Service(ConfigSection):
     """A server that a check needs: started beside it, on the loopback of its box, and ended with it."""
 
     run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
@@ -174,7 +174,7 @@ class Service(Section):
     timeout_s: Annotated[StrictInt, Field(ge=1, le=3600)] = 30
 
 
-class ConfiguredCheck(Section):
+class ConfiguredCheck(ConfigSection):
     name: Annotated[str, Field(min_length=1, max_length=64)]
     run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     kind: Literal["test", "lint", "type", "build", "custom"] = "test"
@@ -182,7 +182,7 @@ class ConfiguredCheck(Section):
     service: Service | None = None
 
 
-class VerifyConfig(Section):
+class VerifyConfig(ConfigSection):
     checks: tuple[ConfiguredCheck, ...] = Field(
         default=(), description="the project's checks, instead of detected ones"
     )
@@ -193,13 +193,13 @@ class VerifyConfig(Section):
     protect: tuple[str, ...] = Field(default=(), description="more that a patch may not change, as globs")
 
 
-class ReflectConfig(Section):
+class ReflectConfig(ConfigSection):
     rules: Path | None = Field(
         default=None, description="a file of rules of diagnosis and policies of your own, before the shipped ones"
     )
 
 
-class Config(Section):
+class Config(ConfigSection):
     workspace: WorkspaceConfig = WorkspaceConfig()
     run: RunConfig = RunConfig()
     box: BoxConfig = BoxConfig()
@@ -259,7 +259,7 @@ class Sources(NamedTuple):
     config: Config  # in force
     user: Table
     project: Table
-    split: trust.Split
+    split: trust.SettingsSplit
     is_trusted: bool  # whether the project's grants count
 
 
@@ -274,7 +274,7 @@ def sources(project_root: Path) -> Sources:
     path = project_root / NAME
     raw = _read(path, within=project_root)
     if raw is None:
-        return Sources(settings, user, {}, trust.Split({}, (), ()), is_trusted=False)
+        return Sources(settings, user, {}, trust.SettingsSplit({}, (), ()), is_trusted=False)
     values = _parse(path, raw)
     whole = _validate(path, raw, grants.merge(user, values))
     values = grants.normal(values, whole.model_dump(mode="json"))

@@ -18,8 +18,8 @@ import reflectloop
 from reflectloop import config, policy
 from reflectloop.agents import network, program
 from reflectloop.agents.acp_client import Client
-from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
-from reflectloop.agents.program import LARGEST_ANSWER, LARGEST_LINE, Call, Enough, Heard
+from reflectloop.agents.backend import AgentRequest, Json, Probe, Reply, TokenUsage
+from reflectloop.agents.program import LARGEST_ANSWER, LARGEST_LINE, OutputLimitExceeded, ProgramCall, ProgramOutput
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.world import process
@@ -57,7 +57,7 @@ class AcpBackend:
             return Probe(problem=fault.message, next_step=fault.next_step)
         return Probe(version=program.version_by_files(words[:1]), resume=True, usage=True)
 
-    def run(self, asking: Asking) -> Reply:
+    def run(self, asking: AgentRequest) -> Reply:
         words = self._words()
         root = asking.box.workspace.root
         rules = policy.of(config.load(root).policy, root).in_workspace
@@ -84,14 +84,14 @@ class AcpBackend:
             raise program.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
         return found
 
-    async def _hold(self, asking: Asking, words: tuple[str, ...], client: Client) -> tuple[_Talk, Heard]:
+    async def _hold(self, asking: AgentRequest, words: tuple[str, ...], client: Client) -> tuple[_Talk, ProgramOutput]:
         """The program in a thread, the conversation here; whichever ends first ends the other."""
         stop = process.Cancel()
         pipe = os.pipe()
         try:
             line = _Line(asyncio.get_running_loop())
             env = program.passed_on_with_key(self._agent, self._caller)
-            call = Call(words, line.hear, b"", env, network.of(self.name, self._agent))
+            call = ProgramCall(words, line.hear, b"", env, network.of(self.name, self._agent))
             boxed = dataclasses.replace(asking, box=dataclasses.replace(asking.box, cancel=stop))
             running = asyncio.create_task(asyncio.to_thread(_run, boxed, call, pipe[0], line))
             try:
@@ -106,7 +106,7 @@ class AcpBackend:
             os.close(pipe[0])
 
     async def _until(
-        self, asking: Asking, client: Client, line: _Line, pipe: int, running: asyncio.Task[Heard]
+        self, asking: AgentRequest, client: Client, line: _Line, pipe: int, running: asyncio.Task[ProgramOutput]
     ) -> _Talk:
         writer = await _writer(pipe)
         connection = acp.connect_to_agent(cast("AnyClient", client), writer, line.reader)
@@ -138,14 +138,14 @@ class _Line:
     def hear(self, chunk: bytes) -> None:
         self._size += len(chunk)
         if self._size > _LARGEST:
-            raise Enough(f"wrote more than {_LARGEST >> 20} MB")
+            raise OutputLimitExceeded(f"wrote more than {_LARGEST >> 20} MB")
         self._loop.call_soon_threadsafe(self.reader.feed_data, chunk)
 
     def end(self) -> None:
         self._loop.call_soon_threadsafe(self.reader.feed_eof)
 
 
-def _run(asking: Asking, call: Call, stdin: int, line: _Line) -> Heard:
+def _run(asking: AgentRequest, call: ProgramCall, stdin: int, line: _Line) -> ProgramOutput:
     try:
         return program.run_reading(asking, call, stdin)
     finally:
@@ -177,7 +177,7 @@ async def _ask_to_stop(connection: Any, session: str) -> None:  # noqa: ANN401 -
         await asyncio.wait_for(connection.cancel(session_id=session), _GRACE_S)
 
 
-async def _watch(asking: Asking, client: Client) -> str:
+async def _watch(asking: AgentRequest, client: Client) -> str:
     """Until somebody cancels, more tools were used than turns may be taken, or more was said than anybody reads."""
     cancel = asking.box.cancel
     while client.calls < asking.bounds.turns:
@@ -189,7 +189,7 @@ async def _watch(asking: Asking, client: Client) -> str:
     return f"took more than {asking.bounds.turns} turns"
 
 
-async def _talk(asking: Asking, client: Client, connection: Any) -> _Talk:  # noqa: ANN401 - its type is not public
+async def _talk(asking: AgentRequest, client: Client, connection: Any) -> _Talk:  # noqa: ANN401 - its type is not public
     try:
         begun = await connection.initialize(
             protocol_version=acp.PROTOCOL_VERSION,
@@ -214,7 +214,7 @@ async def _talk(asking: Asking, client: Client, connection: Any) -> _Talk:  # no
 _LOGIN = (acp.RequestError.auth_required().code, 401, 403)
 
 
-async def _session(asking: Asking, connection: Any, begun: InitializeResponse) -> str:  # noqa: ANN401
+async def _session(asking: AgentRequest, connection: Any, begun: InitializeResponse) -> str:  # noqa: ANN401
     cwd = os.fspath(asking.box.view.root if asking.box.view else asking.box.workspace.repo)
     if asking.session is None:
         return str((await connection.new_session(cwd=cwd, mcp_servers=[])).session_id)
@@ -224,18 +224,18 @@ async def _session(asking: Asking, connection: Any, begun: InitializeResponse) -
     return asking.session
 
 
-def _prompt(asking: Asking) -> str:
+def _prompt(asking: AgentRequest) -> str:
     """The protocol knows neither a system's words nor a shape."""
     shape = f"Answer with one JSON object of this JSON Schema:\n{json.dumps(asking.schema)}" if asking.schema else ""
     return "\n\n".join(part for part in (asking.system, asking.prompt, shape) if part)
 
 
-def _usage(response: PromptResponse | None, turns: int) -> Usage:
+def _usage(response: PromptResponse | None, turns: int) -> TokenUsage:
     said = response.usage if response else None
     if said is None:
         told = _told_aside(response)
-        return Usage(int(told.get("input_tokens") or 0), int(told.get("output_tokens") or 0), turns=turns)
-    return Usage(
+        return TokenUsage(int(told.get("input_tokens") or 0), int(told.get("output_tokens") or 0), turns=turns)
+    return TokenUsage(
         said.input_tokens, said.output_tokens, said.cached_read_tokens or 0, said.cached_write_tokens or 0, turns
     )
 
@@ -248,7 +248,7 @@ def _told_aside(response: PromptResponse | None) -> Json:
     return found if isinstance(found, dict) else {}
 
 
-def _judge(talk: _Talk, heard: Heard, asking: Asking, text: str) -> Reply:
+def _judge(talk: _Talk, heard: ProgramOutput, asking: AgentRequest, text: str) -> Reply:
     """An answer counts though the program had to be ended after it; without one, its own end says why."""
     if talk.response is None:
         own = None if heard.done.cancelled else heard.broken_off()

@@ -23,9 +23,9 @@ from acp.schema import (
 
 from reflectloop.agents import acp_permission
 from reflectloop.agents.acp_permission import Request
-from reflectloop.agents.backend import Asking
+from reflectloop.agents.backend import AgentRequest
 from reflectloop.fileops import paths, reach
-from reflectloop.policy import Policy
+from reflectloop.policy import CommandPolicy
 
 _LOOKING = ("read", "search", "think")
 _CHANGING = ("edit", "delete", "move")
@@ -36,7 +36,7 @@ _MOST_READ = 256 << 20  # bytes of files that one call is answered with: answers
 class Client:
     """Answers what the agent asks. Whatever it refuses is kept, in words."""
 
-    def __init__(self, asking: Asking, policy: Policy, *, online: bool = False) -> None:
+    def __init__(self, asking: AgentRequest, policy: CommandPolicy, *, online: bool = False) -> None:
         self._asking, self._policy, self._online = asking, policy, online
         self._root = asking.box.view.root if asking.box.view else asking.box.workspace.repo
         self._said: list[str] = []
@@ -143,9 +143,9 @@ class Client:
         try:
             with reach.opened(self._asking.box.workspace.repo) as files:
                 text = files.read(name, _LARGEST_FILE).decode("utf-8", "replace")
-        except reach.NotThere as fault:
+        except reach.PathMissing as fault:
             raise RequestError.resource_not_found(path) from fault
-        except reach.Barred as fault:
+        except reach.AccessBarred as fault:
             raise self._refused(f"read {path}", str(fault)) from fault
         if line is not None or limit is not None:
             first = max((line or 1) - 1, 0)

@@ -19,7 +19,7 @@ Act = Callable[[Sequence[Mapping[str, Any]]], Response]
 Status = Literal["ok", "error", "denied", "timeout", "no_output"]
 
 
-class Usage(NamedTuple):
+class TokenUsage(NamedTuple):
     """Tokens by kind, as the model's maker counts them, and how many turns were taken."""
 
     input_tokens: int = 0
@@ -32,11 +32,11 @@ class Usage(NamedTuple):
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
-    def plus(self, other: Usage) -> Usage:
-        return Usage(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+    def plus(self, other: TokenUsage) -> TokenUsage:
+        return TokenUsage(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-class Bounds(NamedTuple):
+class AgentLimits(NamedTuple):
     """What one call may use; whoever is asked stops there, or is stopped."""
 
     turns: int
@@ -46,14 +46,14 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Asking:
+class AgentRequest:
     """One call of an agent: who it is to be, what it is to do, where, and what it may use."""
 
     role: Role
     prompt: str
     box: Box  # what its own program runs in: read-only for who is to look only, with a HOME of its own
     folder: Path  # the engine's side: raw logs
-    bounds: Bounds
+    bounds: AgentLimits
     system: str = ""
     answer: type[BaseModel] | None = None  # the shape its answer must have
     act: Act | None = None
@@ -83,7 +83,7 @@ class Reply(NamedTuple):
     text: str = ""
     data: Json | None = None
     session_id: str | None = None
-    usage: Usage = Usage()
+    usage: TokenUsage = TokenUsage()
     cost_usd: float | None = None  # None: unknown, and never taken for nothing
     denials: tuple[str, ...] = ()  # what it was refused
     raw_log: Path | None = None
@@ -113,4 +113,4 @@ class Backend(Protocol):
     name: str
 
     def probe(self) -> Probe: ...
-    def run(self, asking: Asking) -> Reply: ...
+    def run(self, asking: AgentRequest) -> Reply: ...

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reflectloop.agents import address, claude_stream, program, sessions
-from reflectloop.agents.backend import Asking, Probe, Reply
-from reflectloop.agents.claude_stream import Stream
+from reflectloop.agents.backend import AgentRequest, Probe, Reply
+from reflectloop.agents.claude_stream import ClaudeStream
 from reflectloop.agents.cli import Cli
-from reflectloop.agents.program import Call
-from reflectloop.agents.sessions import Context
+from reflectloop.agents.program import ProgramCall
+from reflectloop.agents.sessions import ContextUse
 from reflectloop.config import AgentConfig
 
 MINIMUM = (2, 1, 0)
@@ -38,19 +38,19 @@ class ClaudeBackend(Cli):
     hosts = ("api.anthropic.com",)
     can = Probe(schema_output=True, os_sandbox=False, resume=True, usage=True)
 
-    def run(self, asking: Asking) -> Reply:
+    def run(self, asking: AgentRequest) -> Reply:
         key, words = self._key(), self._words
         reached = self._reach()
         self._refuse_old(asking)
         _lay_out(asking)
-        stream = Stream(asking.bounds.tokens)
+        stream = ClaudeStream(asking.bounds.tokens)
         env = {**program.passed_on(self._agent, self._caller), **self._environment(asking), **key}
         command = argv(words, self._agent, asking)
-        call = Call(command, program.lines(stream.take), asking.prompt.encode(), env, reached)
+        call = ProgramCall(command, program.lines(stream.take), asking.prompt.encode(), env, reached)
         heard = program.run(asking, call)
         return program.clean(claude_stream.judge(stream, heard, asking))
 
-    def context(self, home: Path, session: str) -> Context | None:
+    def context(self, home: Path, session: str) -> ContextUse | None:
         """How full its context is, by the transcript it keeps in its HOME."""
         found = sessions.of_claude(home, session)
         return found._replace(window=found.window or self._agent.window) if found else None
@@ -65,7 +65,7 @@ class ClaudeBackend(Cli):
             return {KEYS[0]: _NO_KEY_NEEDED}
         raise program.no_key(self.name, names)
 
-    def _environment(self, asking: Asking) -> dict[str, str]:
+    def _environment(self, asking: AgentRequest) -> dict[str, str]:
         env = dict(_QUIET)
         env["API_TIMEOUT_MS"] = str(round(min(asking.bounds.timeout_s, _LONGEST_REQUEST_S) * 1000))
         env["CLAUDE_CODE_SHELL_PREFIX"] = str(program.home_inside(asking.box) / _SHELL)
@@ -74,7 +74,7 @@ class ClaudeBackend(Cli):
         return env
 
 
-def argv(words: tuple[str, ...], agent: AgentConfig, asking: Asking) -> tuple[str, ...]:
+def argv(words: tuple[str, ...], agent: AgentConfig, asking: AgentRequest) -> tuple[str, ...]:
     """Print mode, every event, and no settings, hooks or servers of anybody's: an earlier call can have left some."""
     out = [*words, "-p", "--output-format", "stream-json", "--verbose"]
     out += ["--setting-sources", "", "--strict-mcp-config"]
@@ -96,14 +96,14 @@ def argv(words: tuple[str, ...], agent: AgentConfig, asking: Asking) -> tuple[st
     return tuple(out)
 
 
-def system_of(asking: Asking) -> str:
+def system_of(asking: AgentRequest) -> str:
     """It reads the project's own guides only with the project's settings, so it is told where they are."""
     guides = [name for name in _GUIDES if (asking.box.workspace.repo / name).is_file()]
     told = [f"Read {' and '.join(guides)} at the top of the project first."] if guides else []
     return "\n\n".join([*([asking.system] if asking.system else []), *told])
 
 
-def _lay_out(asking: Asking) -> None:
+def _lay_out(asking: AgentRequest) -> None:
     program.lay(asking.box, _SHELL, _SHELL_TEXT.format(" ".join(KEYS)), executable=True)
     program.lay(asking.box, _SYSTEM, system_of(asking))
 

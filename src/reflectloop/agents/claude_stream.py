@@ -6,15 +6,15 @@ import contextlib
 import json
 from typing import Any
 
-from reflectloop.agents.backend import Asking, Json, Reply, Usage
-from reflectloop.agents.program import Enough, Heard, refuse_long
+from reflectloop.agents.backend import AgentRequest, Json, Reply, TokenUsage
+from reflectloop.agents.program import OutputLimitExceeded, ProgramOutput, refuse_long
 
 _KEY_REFUSED = (401, 403)
 _SINCE = "model_usage_since_last_result"
 _LIMITS = {"error_max_turns": "took all of its turns", "error_max_budget_usd": "spent all of its money"}
 
 
-class Stream:
+class ClaudeStream:
     """What was said so far. Lines of kinds we do not know are passed over: each release has more of them."""
 
     def __init__(self, most_tokens: int | None = None) -> None:
@@ -22,7 +22,7 @@ class Stream:
         self.result: Json | None = None
         self._most_tokens = most_tokens
         self._denied: list[str] = []
-        self._usage: dict[str, Usage] = {}
+        self._usage: dict[str, TokenUsage] = {}
 
     def take(self, line: bytes) -> None:
         with contextlib.suppress(ValueError):
@@ -45,14 +45,14 @@ class Stream:
         """One message comes in several lines, each with the same numbers; its output is not counted before the end."""
         self._usage[str(message.get("id"))] = _usage(message.get("usage") or {})
         if self._most_tokens is not None and self.usage.tokens > self._most_tokens:
-            raise Enough(f"used more than {self._most_tokens} tokens")
+            raise OutputLimitExceeded(f"used more than {self._most_tokens} tokens")
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> TokenUsage:
         """Of the whole call where it came to its end, else what is known of its input."""
         if self.result is not None:
             return _used(self.result)._replace(turns=int(self.result.get("num_turns") or 0))
-        total = Usage(turns=len(self._usage))
+        total = TokenUsage(turns=len(self._usage))
         for one in self._usage.values():
             total = total.plus(one)
         return total
@@ -63,18 +63,18 @@ class Stream:
         return tuple(self._denied) or tuple(_denial(one) for one in told if isinstance(one, dict))
 
 
-def _usage(said: Json) -> Usage:
+def _usage(said: Json) -> TokenUsage:
     names = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return Usage(*(int(said.get(name) or 0) for name in names))
+    return TokenUsage(*(int(said.get(name) or 0) for name in names))
 
 
-def _used(result: Json) -> Usage:
+def _used(result: Json) -> TokenUsage:
     """By every model it asked, where that is told: the plain numbers leave out what sub-agents used."""
     by_model = result.get(_SINCE)
     if not isinstance(by_model, dict):
         return _usage(result.get("usage") or {})
     names = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
-    return Usage(*(sum(int(one.get(name) or 0) for one in by_model.values()) for name in names))
+    return TokenUsage(*(sum(int(one.get(name) or 0) for one in by_model.values()) for name in names))
 
 
 def _denial(said: Json) -> str:
@@ -82,7 +82,7 @@ def _denial(said: Json) -> str:
     return f"{said.get('tool_name')}: {given.get('file_path') or given.get('command') or ''}"
 
 
-def judge(stream: Stream, heard: Heard, asking: Asking) -> Reply:
+def judge(stream: ClaudeStream, heard: ProgramOutput, asking: AgentRequest) -> Reply:
     """Exit code, last line and flag must agree that it went well; a word of success in it alone says nothing."""
     reply = heard.broken_off() or _ended(stream.result, heard, asking)
     return reply._replace(
@@ -93,7 +93,7 @@ def judge(stream: Stream, heard: Heard, asking: Asking) -> Reply:
     )
 
 
-def _ended(result: Json | None, heard: Heard, asking: Asking) -> Reply:
+def _ended(result: Json | None, heard: ProgramOutput, asking: AgentRequest) -> Reply:
     code = heard.done.exit_code
     if result is None:
         return heard.reply("error", f"ended without a result (exit {code}): {heard.last_line}".rstrip(": "))
@@ -108,7 +108,7 @@ def _ended(result: Json | None, heard: Heard, asking: Asking) -> Reply:
     return _shaped(result.get("structured_output"), heard, asking)._replace(text=text)
 
 
-def _shaped(data: Any, heard: Heard, asking: Asking) -> Reply:  # noqa: ANN401 - any JSON value
+def _shaped(data: Any, heard: ProgramOutput, asking: AgentRequest) -> Reply:  # noqa: ANN401 - any JSON value
     if not isinstance(data, dict):
         return heard.reply("no_output", "gave no answer of the shape that was asked for")
     faults = asking.faults_of(data)

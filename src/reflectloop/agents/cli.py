@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from reflectloop.agents import network, program
-from reflectloop.agents.backend import Asking, Probe
+from reflectloop.agents.backend import AgentRequest, Probe
 from reflectloop.box.forward import Forward
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
@@ -56,7 +56,7 @@ class Cli(ABC):
     def _reach(self) -> Forward | None:
         return network.of(self.name, self._agent, self.hosts)
 
-    def _refuse_old(self, asking: Asking) -> None:
+    def _refuse_old(self, asking: AgentRequest) -> None:
         """Refuse a version that is not known here. Where its files do not say it, it is asked, in its own box."""
         if self._version is None:
             self._version = program.version_by_files(self._words) or program.version_of(self._words, asking)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reflectloop.agents import address, codex_stream, prices, program, sessions, strict_schema
-from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
+from reflectloop.agents.backend import AgentRequest, Json, Probe, Reply, TokenUsage
 from reflectloop.agents.cli import Cli
-from reflectloop.agents.codex_stream import Stream
-from reflectloop.agents.program import Call
-from reflectloop.agents.sessions import Context
+from reflectloop.agents.codex_stream import CodexStream
+from reflectloop.agents.program import ProgramCall
+from reflectloop.agents.sessions import ContextUse
 from reflectloop.box.box import Box
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
@@ -52,17 +52,17 @@ class CodexBackend(Cli):
     hosts = (_MAKER,)
     can = Probe(schema_output=True, os_sandbox=True, resume=True, usage=True)
 
-    def run(self, asking: Asking) -> Reply:
+    def run(self, asking: AgentRequest) -> Reply:
         key, words = self._key(), self._words
         reached = self._reach()
         self._refuse_old(asking)
         command = argv(words, self._agent, asking)
         self._lay_out(asking, key)
-        stream = Stream(asking.bounds.turns)
+        stream = CodexStream(asking.bounds.turns)
         home = program.home_inside(asking.box)
         env = {"CODEX_HOME": str(home / _HOME), "TMPDIR": str(home / _TEMP)}
         env |= program.passed_on(self._agent, self._caller) | ({key: self._caller[key]} if key else {})
-        call = Call(command, program.lines(stream.take), prompt_of(asking).encode(), env, reached)
+        call = ProgramCall(command, program.lines(stream.take), prompt_of(asking).encode(), env, reached)
         own = program.own_home(asking.box)
         before = sessions.total_of_codex(own, asking.session) if asking.session else None
         reply = codex_stream.judge(stream, program.run(asking, call), asking)
@@ -70,12 +70,12 @@ class CodexBackend(Cli):
         known = stream.completed or reply.status == "denied"  # of what was broken off, the last request is not
         return program.clean(reply._replace(usage=used, cost_usd=self._cost(used) if known else None))
 
-    def _cost(self, used: Usage) -> float | None:
+    def _cost(self, used: TokenUsage) -> float | None:
         """It does not tell what it cost."""
         price = prices.current().of(self._agent.model) if self._agent.model else None
         return price.cost(used) if price else None
 
-    def context(self, home: Path, session: str) -> Context | None:
+    def context(self, home: Path, session: str) -> ContextUse | None:
         """How full its context is, by the transcript it keeps in its HOME."""
         return sessions.of_codex(home, session)
 
@@ -88,22 +88,22 @@ class CodexBackend(Cli):
             raise program.no_key(self.name, names)
         return found
 
-    def _lay_out(self, asking: Asking, key: str | None) -> None:
+    def _lay_out(self, asking: AgentRequest, key: str | None) -> None:
         program.lay(asking.box, f"{_HOME}/config.toml", configuration(self._agent, asking.system, key))
         program.lay(asking.box, f"{_TEMP}/.keep", "")
         if shape := shape_of(asking):
             program.lay(asking.box, _SCHEMA, json.dumps(shape))
 
 
-def _used(stream: Stream, home: Path, before: Json | None) -> Usage:
+def _used(stream: CodexStream, home: Path, before: Json | None) -> TokenUsage:
     """Of this call alone: what is told is of the whole session. Where it was broken off, its transcript knows."""
     total = stream.total or (sessions.total_of_codex(home, stream.session_id) if stream.session_id else None)
     earlier = codex_stream.usage_of(before, 0)
     now = codex_stream.usage_of(total, stream.turns)
-    return Usage(*(max(mine - theirs, 0) for mine, theirs in zip(now, earlier, strict=True)))
+    return TokenUsage(*(max(mine - theirs, 0) for mine, theirs in zip(now, earlier, strict=True)))
 
 
-def argv(words: tuple[str, ...], agent: AgentConfig, asking: Asking) -> tuple[str, ...]:
+def argv(words: tuple[str, ...], agent: AgentConfig, asking: AgentRequest) -> tuple[str, ...]:
     out = [*words, "exec", "--json", "--skip-git-repo-check", "--sandbox", sandbox_of(asking.box, asking.role)]
     if agent.model:
         out += ["--model", agent.model]
@@ -127,11 +127,11 @@ def sandbox_of(box: Box, role: Role) -> str:
     )
 
 
-def shape_of(asking: Asking) -> dict[str, object] | None:
+def shape_of(asking: AgentRequest) -> dict[str, object] | None:
     return strict_schema.of(asking.schema) if asking.schema else None
 
 
-def prompt_of(asking: Asking) -> str:
+def prompt_of(asking: AgentRequest) -> str:
     """A shape that the model's server cannot be held to is asked for in words."""
     if asking.schema is None or shape_of(asking):
         return asking.prompt

@@ -7,15 +7,15 @@ import json
 import re
 
 from reflectloop.agents import program
-from reflectloop.agents.backend import Asking, Json, Reply, Usage
-from reflectloop.agents.program import Enough, Heard
+from reflectloop.agents.backend import AgentRequest, Json, Reply, TokenUsage
+from reflectloop.agents.program import OutputLimitExceeded, ProgramOutput
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search")
 _KEY_REFUSED = re.compile(r"\b(401|403)\b")
 _BARRED = ("Read-only file system", "Operation not permitted", "Permission denied")
 
 
-class Stream:
+class CodexStream:
     """What was said so far. Lines of kinds we do not know are passed over: each release has more of them."""
 
     def __init__(self, most_turns: int) -> None:
@@ -54,7 +54,7 @@ class Stream:
         """It has no limit of its own: each use of a tool is a turn, and the last one is its answer."""
         self._tools += 1
         if self._tools >= self._most_turns:
-            raise Enough(f"took more than {self._most_turns} turns")
+            raise OutputLimitExceeded(f"took more than {self._most_turns} turns")
 
     def _item(self, item: Json) -> None:
         kind = item.get("type")
@@ -81,15 +81,15 @@ def _words(event: Json) -> str:
     return str(said or "")
 
 
-def usage_of(total: Json | None, turns: int) -> Usage:
+def usage_of(total: Json | None, turns: int) -> TokenUsage:
     """Its input counts what came from the cache too."""
     said = total or {}
     read, written = int(said.get("cached_input_tokens") or 0), int(said.get("cache_write_input_tokens") or 0)
     fresh = max(int(said.get("input_tokens") or 0) - read - written, 0)
-    return Usage(fresh, int(said.get("output_tokens") or 0), read, written, turns)
+    return TokenUsage(fresh, int(said.get("output_tokens") or 0), read, written, turns)
 
 
-def judge(stream: Stream, heard: Heard, asking: Asking) -> Reply:
+def judge(stream: CodexStream, heard: ProgramOutput, asking: AgentRequest) -> Reply:
     """Its exit code alone says nothing: it is 0 where every command failed."""
     reply = heard.broken_off() or _ended(stream, heard, asking)
     return reply._replace(
@@ -99,7 +99,7 @@ def judge(stream: Stream, heard: Heard, asking: Asking) -> Reply:
     )
 
 
-def _ended(stream: Stream, heard: Heard, asking: Asking) -> Reply:
+def _ended(stream: CodexStream, heard: ProgramOutput, asking: AgentRequest) -> Reply:
     code = heard.done.exit_code
     if stream.failure and not stream.completed:
         return heard.reply("denied" if _KEY_REFUSED.search(stream.failure) else "error", stream.failure[:500])

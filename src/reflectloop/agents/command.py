@@ -10,14 +10,14 @@ from typing import Literal, NamedTuple
 from pydantic import ConfigDict, Field, ValidationError
 
 from reflectloop.agents import network, program
-from reflectloop.agents.backend import Asking, Json, Probe, Reply, Usage
-from reflectloop.agents.program import Call
+from reflectloop.agents.backend import AgentRequest, Json, Probe, Reply, TokenUsage
+from reflectloop.agents.program import ProgramCall
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.fileops import reading
 from reflectloop.fileops.response import Response
 from reflectloop.fileops.schema import DIALECT
-from reflectloop.fileops.steps import Strict
+from reflectloop.fileops.steps import PlanOpModel
 from reflectloop.terms import Role
 
 PROTO: Literal["reflectloop.agent.v1"] = "reflectloop.agent.v1"
@@ -25,7 +25,7 @@ MOST_TOKENS = 10**12
 _HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first words"
 
 
-class Limits(Strict):
+class CommandLimits(PlanOpModel):
     """What the call may use; None: no limit of its own."""
 
     turns: int
@@ -34,7 +34,7 @@ class Limits(Strict):
     usd: float | None = None
 
 
-class Request(Strict):
+class ProgramRequest(PlanOpModel):
     """What the program reads."""
 
     model_config = ConfigDict(
@@ -49,19 +49,19 @@ class Request(Strict):
     step: str = ""
     attempt: int = 1
     turn: int = 1
-    bounds: Limits
+    bounds: CommandLimits
     session: str | None = Field(default=None, description="the session_id it gave earlier, where it is to go on")
     response: Json | None = Field(default=None, description="what came of the ops of the turn before")
 
 
-class Tokens(Strict):
+class Tokens(PlanOpModel):
     input_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
     output_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
     cache_read_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
     cache_write_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
 
 
-class Result(Strict):
+class ProgramResult(PlanOpModel):
     """What the program writes."""
 
     status: Literal["ok", "error", "denied", "no_output"] = "ok"
@@ -78,7 +78,7 @@ class Result(Strict):
 
 class _Turn(NamedTuple):
     reply: Reply
-    result: Result | None = None  # whose ops are still to be carried out
+    result: ProgramResult | None = None  # whose ops are still to be carried out
 
 
 class CommandBackend:
@@ -94,7 +94,7 @@ class CommandBackend:
             return Probe(problem=fault.message, next_step=fault.next_step)
         return Probe(version=None, schema_output=True, resume=True, usage=True)
 
-    def run(self, asking: Asking) -> Reply:
+    def run(self, asking: AgentRequest) -> Reply:
         words, request = self._words(), _request(asking)
         replies: list[Reply] = []
         for number in range(1, asking.bounds.turns + 1):
@@ -120,7 +120,7 @@ class CommandBackend:
             raise program.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
         return found
 
-    def _turn(self, asking: Asking, words: Sequence[str], request: Request) -> _Turn:
+    def _turn(self, asking: AgentRequest, words: Sequence[str], request: ProgramRequest) -> _Turn:
         said = bytearray()
 
         def hear(chunk: bytes) -> None:
@@ -130,7 +130,7 @@ class CommandBackend:
         raw = request.model_dump_json(by_alias=True).encode()
         heard = program.run(
             asking,
-            Call(
+            ProgramCall(
                 tuple(words),
                 hear,
                 raw,
@@ -148,17 +148,17 @@ class CommandBackend:
         base = heard.reply("ok", "")
         try:
             return _turned(asking, base, read(bytes(said)))
-        except reading.Unread as fault:
+        except reading.NoJsonObject as fault:
             return _Turn(base._replace(status="error", reason=f"its result {fault.words}"))
 
 
-def _turned(asking: Asking, base: Reply, result: Result) -> _Turn:
+def _turned(asking: AgentRequest, base: Reply, result: ProgramResult) -> _Turn:
     reply = base._replace(
         status=result.status,
         text=result.text,
         data=result.data,
         session_id=result.session_id,
-        usage=Usage(**result.usage.model_dump(), turns=1),
+        usage=TokenUsage(**result.usage.model_dump(), turns=1),
         cost_usd=result.cost_usd,
         denials=(*result.denials, *base.denials),
         reason=result.reason,
@@ -168,19 +168,19 @@ def _turned(asking: Asking, base: Reply, result: Result) -> _Turn:
     return _Turn(reply, result) if result.ops else _Turn(_judged(asking, reply))
 
 
-def read(raw: bytes) -> Result:
+def read(raw: bytes) -> ProgramResult:
     """A result as it was written, prose and fences around it passed over, nothing in it guessed."""
-    value, faults = reading.read(raw, frozenset(Result.model_fields))
+    value, faults = reading.read(raw, frozenset(ProgramResult.model_fields))
     if faults:
-        raise reading.Unread(f"is faulty: {reading.dotted(faults[0].place)} {faults[0].words}")
+        raise reading.NoJsonObject(f"is faulty: {reading.dotted(faults[0].place)} {faults[0].words}")
     try:
-        return Result.model_validate(value)
+        return ProgramResult.model_validate(value)
     except ValidationError as fault:
         told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:5])
-        raise reading.Unread(f"is faulty: {told}") from fault
+        raise reading.NoJsonObject(f"is faulty: {told}") from fault
 
 
-def _judged(asking: Asking, reply: Reply, response: Response | None = None) -> Reply:
+def _judged(asking: AgentRequest, reply: Reply, response: Response | None = None) -> Reply:
     """`ok` is what says something, has the shape that was asked for, and whose ops were carried out."""
     if response is not None and response.status != "ok":
         why = response.fail.reason if response.fail else "; ".join(f"{e.field}: {e.error}" for e in response.errors)
@@ -199,36 +199,36 @@ def _summed(replies: Sequence[Reply]) -> Reply:
     """The last one, with what all of them used; a cost that is unknown of one is unknown of all."""
     costs = [one.cost_usd for one in replies if one.cost_usd is not None]
     return program.clean(replies[-1])._replace(
-        usage=functools.reduce(Usage.plus, (one.usage for one in replies)),
+        usage=functools.reduce(TokenUsage.plus, (one.usage for one in replies)),
         cost_usd=sum(costs) if len(costs) == len(replies) else None,
         duration_ms=sum(one.duration_ms for one in replies),
     )
 
 
-def _with_what_is_left(asking: Asking, replies: Sequence[Reply]) -> Asking:
+def _with_what_is_left(asking: AgentRequest, replies: Sequence[Reply]) -> AgentRequest:
     left = asking.bounds.timeout_s - sum(one.duration_ms for one in replies) / 1000
     return dataclasses.replace(asking, bounds=asking.bounds._replace(timeout_s=max(left, 0.1)))
 
 
-def _request(asking: Asking) -> Request:
-    return Request(
+def _request(asking: AgentRequest) -> ProgramRequest:
+    return ProgramRequest(
         role=asking.role,
         prompt=asking.prompt,
         system=asking.system,
         answer_schema=asking.schema,
         step=asking.step,
         attempt=asking.attempt,
-        bounds=Limits(**asking.bounds._asdict()),
+        bounds=CommandLimits(**asking.bounds._asdict()),
         session=asking.session,
     )
 
 
 def request_schema() -> Json:
-    return {**DIALECT, **Request.model_json_schema(mode="serialization")}
+    return {**DIALECT, **ProgramRequest.model_json_schema(mode="serialization")}
 
 
 def result_schema() -> Json:
-    return {**DIALECT, **Result.model_json_schema()}
+    return {**DIALECT, **ProgramResult.model_json_schema()}
 
 
 def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> CommandBackend:

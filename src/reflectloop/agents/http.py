@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 
 from reflectloop import secrets
 from reflectloop.agents import address, prices
-from reflectloop.agents.backend import Asking, Probe, Reply, Status
-from reflectloop.agents.loop.engine import AGAIN, Loop, Model, Surroundings
-from reflectloop.agents.loop.states import Ending
-from reflectloop.agents.loop.stutter import Stutter
-from reflectloop.agents.talk import AgentTurn, StopReason, Talk, Unanswered
+from reflectloop.agents.backend import AgentRequest, Probe, Reply, Status
+from reflectloop.agents.loop.engine import AGAIN, AgentLoop, LoopEnvironment, Model
+from reflectloop.agents.loop.states import LoopEnd
+from reflectloop.agents.loop.stutter import RepetitionDetector
+from reflectloop.agents.talk import AgentTurn, ModelRequest, NoAnswer, StopReason
 from reflectloop.agents.transcript import Transcript
 from reflectloop.agents.wire.anthropic import Anthropic
 from reflectloop.agents.wire.openai import OpenAI
 from reflectloop.agents.wire.protocol import Wire
-from reflectloop.agents.wire.transport import Place, Transport
+from reflectloop.agents.wire.transport import Endpoint, Transport
 from reflectloop.config import AgentConfig
-from reflectloop.reflect.policy import Policy
+from reflectloop.reflect.policy import RetryPolicy
 from reflectloop.world import clock
 
 UNKNOWN_WINDOW = 32_768  # tokens, of a model nobody told us of
@@ -39,7 +39,7 @@ class Http:
     name: str
     agent: AgentConfig
     caller: Mapping[str, str]
-    again: Policy = AGAIN
+    again: RetryPolicy = AGAIN
     _counts: Counter[str] = field(default_factory=Counter, init=False)
 
     def probe(self) -> Probe:
@@ -48,7 +48,7 @@ class Http:
         fault = self._fault()
         return Probe(about, schema_output=True, usage=True, problem=fault[0] if fault else None, next_step=_next(fault))
 
-    def run(self, asking: Asking) -> Reply:
+    def run(self, asking: AgentRequest) -> Reply:
         fault = self._fault()
         if fault:
             return Reply("error", reason=f"{fault[0]}; next: {fault[1]}")
@@ -58,7 +58,7 @@ class Http:
             reply = self._talked(asking, transcript, begun + asking.bounds.timeout_s)
         return reply._replace(raw_log=transcript.path, duration_ms=round((clock.monotonic() - begun) * 1000))
 
-    def _talked(self, asking: Asking, transcript: Transcript, deadline: float) -> Reply:
+    def _talked(self, asking: AgentRequest, transcript: Transcript, deadline: float) -> Reply:
         wire, place = self._wire, self._place
         cancel = asking.box.cancel
         transport = Transport(wire, place, clock.now, cancel.reader if cancel else None)
@@ -66,17 +66,17 @@ class Http:
         def left_s() -> float:
             return deadline - clock.monotonic()
 
-        def ask(talk: Talk) -> AgentTurn:
+        def ask(talk: ModelRequest) -> AgentTurn:
             return transport.ask(wire.body(talk), left_s())._replace(trace_id=trace)
 
         def wait(seconds: float) -> None:
             if seconds >= left_s():
-                raise Unanswered(StopReason.TIMEOUT, f"the next try would be in {seconds:.0f} s, when no time is left")
+                raise NoAnswer(StopReason.TIMEOUT, f"the next try would be in {seconds:.0f} s, when no time is left")
             if select.select([cancel.reader] if cancel else [], [], [], seconds)[0]:
-                raise Unanswered(StopReason.CANCELLED, "it was told to end")
+                raise NoAnswer(StopReason.CANCELLED, "it was told to end")
 
         trace = clock.trace_id()
-        around = Surroundings(
+        around = LoopEnvironment(
             left_s,
             wait=wait,
             policy=self.again,
@@ -85,11 +85,11 @@ class Http:
             clean=self._clean,
         )
         with contextlib.closing(transport):
-            loop = Loop(asking, ask, self._model, around, Stutter(self._counts, asking.step))
+            loop = AgentLoop(asking, ask, self._model, around, RepetitionDetector(self._counts, asking.step))
             ending = loop.run()
         return self._reply(ending, loop, trace)
 
-    def _reply(self, ending: Ending, loop: Loop, trace: str) -> Reply:
+    def _reply(self, ending: LoopEnd, loop: AgentLoop, trace: str) -> Reply:
         return Reply(
             "ok" if ending.whole else _STATUSES.get(ending.stop_reason, "error"),
             text=self._clean(ending.text),
@@ -124,9 +124,9 @@ class Http:
         return self.caller.get(self._key_env, "").strip() or None
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> Endpoint:
         url = self._wire.url(self._base)
-        return Place(url, self._wire.headers(self._key), self._key_env, address.is_loopback(self._base))
+        return Endpoint(url, self._wire.headers(self._key), self._key_env, address.is_loopback(self._base))
 
     @property
     def _model(self) -> Model:

@@ -33,7 +33,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Step(_Strict):
+class ProtocolStep(_Strict):
     id: Annotated[str, Field(min_length=1)]
     description: Annotated[str, Field(min_length=1)]
     dependencies: tuple[str, ...] = ()
@@ -41,36 +41,38 @@ class Step(_Strict):
     tools_expected: tuple[str, ...] = ()
 
 
-class Plan(_Strict):
+class ProtocolPlan(_Strict):
     """As the planning protocol has it."""
 
     title: str = ""
-    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=_MOST)]
+    steps: Annotated[tuple[ProtocolStep, ...], Field(min_length=1, max_length=_MOST)]
     verification_policy: str = ""
 
 
-class Read(NamedTuple):
-    plan: Plan | None
+class PlanReading(NamedTuple):
+    plan: ProtocolPlan | None
     faults: tuple[str, ...] = ()
 
 
-def read(text: str) -> Read:
+def read(text: str) -> PlanReading:
     """The plan in a reply, or every fault of it with its place."""
     mark = _MARK.search(text)
     if mark:
         value, wrong = _form(text[mark.end() :], mark["title"].strip(" *_`:"))
-        return Read(None, tuple(wrong)) if wrong else _checked(value, [])
+        return PlanReading(None, tuple(wrong)) if wrong else _checked(value, [])
     try:
         value, faults = reading.read(text.encode("utf-8", "replace"), _MARKS)
-    except reading.Unread as fault:
-        return Read(None, (f"there is neither a line [PLAN] nor a JSON object with 'steps': the reply {fault.words}",))
+    except reading.NoJsonObject as fault:
+        return PlanReading(
+            None, (f"there is neither a line [PLAN] nor a JSON object with 'steps': the reply {fault.words}",)
+        )
     said = [f"{reading.dotted(one.place)}: {one.words}" for one in faults]
     return _checked(value, said)
 
 
-def _checked(value: Any, faults: list[str]) -> Read:  # noqa: ANN401 - any JSON value
+def _checked(value: Any, faults: list[str]) -> PlanReading:  # noqa: ANN401 - any JSON value
     try:
-        plan = Plan.model_validate(value)
+        plan = ProtocolPlan.model_validate(value)
     except ValidationError as fault:
         words = [
             f"{reading.dotted(one['loc'])}: {wrong_shape(one['type'], one.get('ctx', {}), one['msg'])}"
@@ -78,12 +80,12 @@ def _checked(value: Any, faults: list[str]) -> Read:  # noqa: ANN401 - any JSON 
             # A list whose items are faulty is also called too short, which would only confuse.
             if one["type"] != "too_short" or not one["input"]
         ]
-        return Read(None, (*faults, *words))
+        return PlanReading(None, (*faults, *words))
     faults = [*faults, *_of_meaning(plan)]
-    return Read(None if faults else plan, tuple(faults))
+    return PlanReading(None if faults else plan, tuple(faults))
 
 
-def _of_meaning(plan: Plan) -> Iterator[str]:
+def _of_meaning(plan: ProtocolPlan) -> Iterator[str]:
     known: set[str] = set()
     names = {one.id for one in plan.steps}
     for number, step in enumerate(plan.steps):
@@ -96,7 +98,7 @@ def _of_meaning(plan: Plan) -> Iterator[str]:
     yield from _cycle(plan)
 
 
-def _cycle(plan: Plan) -> Iterator[str]:
+def _cycle(plan: ProtocolPlan) -> Iterator[str]:
     """Take away what waits for nothing, again and again; what stays waits for itself."""
     waiting = {one.id: set(one.dependencies) for one in plan.steps}
     while free := [name for name, needs in waiting.items() if not needs & waiting.keys()]:

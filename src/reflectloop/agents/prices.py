@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 
-from reflectloop.agents.backend import Usage
+from reflectloop.agents.backend import TokenUsage
 from reflectloop.config import CostConfig
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.terms import wrong_shape
@@ -37,7 +37,7 @@ class Price(_Strict):
     cache_write: Dollars | None = None
     window: Annotated[StrictInt, Field(ge=1000)] | None = None
 
-    def cost(self, used: Usage) -> float:
+    def cost(self, used: TokenUsage) -> float:
         read, written = (self.input if one is None else one for one in (self.cache_read, self.cache_write))
         return (
             used.input_tokens * self.input

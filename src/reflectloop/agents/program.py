@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import secrets
-from reflectloop.agents.backend import Asking, Reply, Status
+from reflectloop.agents.backend import AgentRequest, Reply, Status
 from reflectloop.box import forward
-from reflectloop.box.box import NOT_FOUND, NOT_RUNNABLE, Box, Done, Order
+from reflectloop.box.box import NOT_FOUND, NOT_RUNNABLE, Box, CommandResult, SandboxCommand
 from reflectloop.box.forward import Forward
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable, SandboxEscape
@@ -35,7 +35,7 @@ _PACKAGES = (_NPM, "site-packages", "dist-packages")
 _TAIL = 4096  # bytes of a log's end that are looked at for its last line
 
 
-class Enough(Exception):
+class OutputLimitExceeded(Exception):
     """Whoever hears the program has heard enough of it: it is ended, for this reason."""
 
     def __init__(self, words: str) -> None:
@@ -46,10 +46,10 @@ class Enough(Exception):
 def refuse_long(said: str | bytes | bytearray) -> None:
     """Nobody reads that much, and whoever keeps it pays for it again and again."""
     if len(said) > LARGEST_ANSWER:
-        raise Enough(f"answered with more than {LARGEST_ANSWER >> 20} MB")
+        raise OutputLimitExceeded(f"answered with more than {LARGEST_ANSWER >> 20} MB")
 
 
-class Call(NamedTuple):
+class ProgramCall(NamedTuple):
     argv: tuple[str, ...]
     hear: Callable[[bytes], None]  # raw standard output as it comes
     stdin: bytes = b""
@@ -57,10 +57,10 @@ class Call(NamedTuple):
     forward: Forward | None = Forward()  # all that it can reach; None: the machine's network
 
 
-class Heard(NamedTuple):
+class ProgramOutput(NamedTuple):
     """How the program ended, or why it was ended."""
 
-    done: Done
+    done: CommandResult
     log: Path
     enough: str = ""
 
@@ -93,7 +93,7 @@ class Heard(NamedTuple):
         return Reply(status, raw_log=self.log, reason=reason, duration_ms=self.done.duration_ms, denials=refused)
 
 
-def run(asking: Asking, call: Call) -> Heard:
+def run(asking: AgentRequest, call: ProgramCall) -> ProgramOutput:
     """One program in the box that was given for it, to its end or ours."""
     with tempfile.TemporaryFile() as told:
         told.write(call.stdin)
@@ -101,21 +101,21 @@ def run(asking: Asking, call: Call) -> Heard:
         return run_reading(asking, call, told.fileno())
 
 
-def run_reading(asking: Asking, call: Call, stdin: int) -> Heard:
+def run_reading(asking: AgentRequest, call: ProgramCall, stdin: int) -> ProgramOutput:
     """The same where what it is told comes from a descriptor."""
     log, began = _log(asking), time.monotonic()
     try:
         box = seeing(asking.box, call.argv)
         if call.forward and call.forward.places:
             box = dataclasses.replace(box, readable=(*box.readable, *forward.needed()))
-        return Heard(box.run(_order(asking, call, log, stdin)), log)
-    except Enough as fault:
+        return ProgramOutput(box.run(_order(asking, call, log, stdin)), log)
+    except OutputLimitExceeded as fault:
         took_ms = round((time.monotonic() - began) * 1000)
-        return Heard(Done(0, timed_out=False, duration_ms=took_ms), log, fault.words)
+        return ProgramOutput(CommandResult(0, timed_out=False, duration_ms=took_ms), log, fault.words)
 
 
-def _order(asking: Asking, call: Call, log: Path, stdin: int) -> Order:
-    return Order(
+def _order(asking: AgentRequest, call: ProgramCall, log: Path, stdin: int) -> SandboxCommand:
+    return SandboxCommand(
         call.argv,
         asking.box.workspace.repo,
         log,
@@ -131,7 +131,7 @@ def _order(asking: Asking, call: Call, log: Path, stdin: int) -> Order:
     )
 
 
-def _log(asking: Asking) -> Path:
+def _log(asking: AgentRequest) -> Path:
     asking.folder.mkdir(parents=True, exist_ok=True)
     name = f"{asking.role}-{asking.attempt}"
     number = sum(1 for _ in asking.folder.glob(f"{name}*.log"))
@@ -145,7 +145,7 @@ def lines(take: Callable[[bytes], None]) -> Callable[[bytes], None]:
     def hear(chunk: bytes) -> None:
         held.extend(chunk)
         if len(held) > LARGEST_LINE:
-            raise Enough(f"wrote a line of more than {LARGEST_LINE >> 20} MB")
+            raise OutputLimitExceeded(f"wrote a line of more than {LARGEST_LINE >> 20} MB")
         if b"\n" in chunk:
             *whole, rest = bytes(held).split(b"\n")
             held[:] = rest
@@ -181,7 +181,7 @@ def words_of(agent: AgentConfig, caller: Mapping[str, str], default: str = "") -
     return (found, *others) if found else None
 
 
-def version_of(words: Sequence[str], asking: Asking) -> str | None:
+def version_of(words: Sequence[str], asking: AgentRequest) -> str | None:
     """Ask the program for its version, in the box it is to run in, with no network and no key."""
     parts: list[bytes] = []
 
@@ -192,7 +192,7 @@ def version_of(words: Sequence[str], asking: Asking) -> str | None:
     with tempfile.TemporaryDirectory(prefix="reflectloop-agent-") as folder:
         bounds = asking.bounds._replace(timeout_s=min(_VERSION_S, asking.bounds.timeout_s))
         quietly = dataclasses.replace(asking, folder=Path(folder), bounds=bounds)
-        heard = run(quietly, Call((*words, "--version"), hear, env={"DISABLE_AUTOUPDATER": "1"}))
+        heard = run(quietly, ProgramCall((*words, "--version"), hear, env={"DISABLE_AUTOUPDATER": "1"}))
     if heard.enough or heard.done.exit_code or heard.done.timed_out:
         return None
     match = _VERSION.search(b"".join(parts).decode("utf-8", "replace"))
@@ -267,12 +267,12 @@ def no_key(name: str, variables: Sequence[str]) -> AgentUnavailable:
     )
 
 
-def shaped(heard: Heard, asking: Asking, text: str) -> Reply:
+def shaped(heard: ProgramOutput, asking: AgentRequest, text: str) -> Reply:
     """For who can only say it: the object that was asked for, found in what was said."""
     marks = frozenset((asking.schema or {}).get("properties", {}))
     try:
         data, unsound = reading.read(text.encode("utf-8", "surrogateescape"), marks)
-    except reading.Unread as fault:
+    except reading.NoJsonObject as fault:
         return heard.reply("no_output", f"gave no answer of the shape that was asked for: it {fault.words}")
     faults = [f"{reading.dotted(one.place)} {one.words}" for one in unsound] or asking.faults_of(data)
     return heard.reply("error" if faults else "ok", "; ".join(faults))._replace(data=data)
@@ -304,7 +304,7 @@ def lay(box: Box, name: str, text: str, *, executable: bool = False) -> None:
     try:
         with reach.opened(own_home(box)) as files:
             files.write(name, text.encode(), executable)
-    except reach.Barred as fault:
+    except reach.AccessBarred as fault:
         raise SandboxEscape(
             f"an agent put something in the way of a file in its HOME: {fault}",
             next_step="reflectloop unlock --reason TEXT",

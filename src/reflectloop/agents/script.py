@@ -22,8 +22,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reflectloop.agents.backend import Asking, Backend, Probe, Reply, Status, Usage
-from reflectloop.box.box import Order
+from reflectloop.agents.backend import AgentRequest, Backend, Probe, Reply, Status, TokenUsage
+from reflectloop.box.box import SandboxCommand
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.plan import strict_yaml
@@ -33,7 +33,7 @@ from reflectloop.world import beneath, clock
 Kind = Literal["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "turns"]
 
 
-class Entry(BaseModel):
+class ScriptEntry(BaseModel):
     """When it is played, and what it does then."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +52,7 @@ class Entry(BaseModel):
     usage: dict[Kind, Annotated[int, Field(ge=0, le=10**12)]] = {}
     cost_usd: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = 0.0
 
-    def fits(self, asking: Asking) -> bool:
+    def fits(self, asking: AgentRequest) -> bool:
         return (
             self.role in (None, asking.role)
             and self.step in (None, asking.step)
@@ -61,10 +61,10 @@ class Entry(BaseModel):
         )
 
 
-class Script(BaseModel):
+class AgentScript(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    script: tuple[Entry, ...]
+    script: tuple[ScriptEntry, ...]
 
 
 def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> Backend:
@@ -87,7 +87,7 @@ class _Player:
             return Probe(problem=fault.message, next_step=fault.next_step)
         return Probe(version=f"{count} entries", schema_output=True, usage=True)
 
-    def run(self, asking: Asking) -> Reply:
+    def run(self, asking: AgentRequest) -> Reply:
         entry = next((one for one in self._entries() if one.fits(asking)), None)
         log = asking.folder / "script.log"
         if entry is None:
@@ -96,12 +96,12 @@ class _Player:
             return Reply("no_output", reason=said)
         begun = clock.monotonic()
         failed = self._play(entry, asking, log)
-        usage = Usage(**{"turns": 1, **entry.usage})
+        usage = TokenUsage(**{"turns": 1, **entry.usage})
         reply = Reply(entry.status, entry.text, entry.answer, None, usage, entry.cost_usd, raw_log=log)
         reply = reply._replace(reason=entry.reason, duration_ms=round((clock.monotonic() - begun) * 1000))
         return failed._replace(usage=usage, duration_ms=reply.duration_ms) if failed else _judged(asking, reply)
 
-    def _play(self, entry: Entry, asking: Asking, log: Path) -> Reply | None:
+    def _play(self, entry: ScriptEntry, asking: AgentRequest, log: Path) -> Reply | None:
         """None where everything went well. A refused op is the engine's no; the rest is not played."""
         if entry.ops and asking.act:
             answer = asking.act(entry.ops)
@@ -112,14 +112,14 @@ class _Player:
             clock.wait(min(entry.wait_s, asking.bounds.timeout_s))
         if entry.run:
             box = asking.box
-            done = box.run(Order(entry.run, box.workspace.resolve("."), log, asking.bounds.timeout_s))
+            done = box.run(SandboxCommand(entry.run, box.workspace.resolve("."), log, asking.bounds.timeout_s))
             if done.timed_out or done.idle:
                 return Reply("timeout", reason=f"took more than {asking.bounds.timeout_s:g} s", raw_log=log)
             if done.exit_code:
                 return Reply("error", reason=f"its command exited {done.exit_code}", raw_log=log)
         return None
 
-    def _entries(self) -> tuple[Entry, ...]:
+    def _entries(self) -> tuple[ScriptEntry, ...]:
         if self.file is None:
             raise AgentUnavailable(
                 f"agent {self.name} plays no file", next_step=f'file = "agent.yaml" under [agents.{self.name}]'
@@ -127,11 +127,11 @@ class _Player:
         try:
             read = strict_yaml.parse(beneath.read_path(self.file))
             if not read.faults:
-                return Script.model_validate(read.value).script
+                return AgentScript.model_validate(read.value).script
             why = str(read.faults[0])
         except OSError as fault:
             why = f"cannot be read: {fault.strerror}"
-        except strict_yaml.Refused as fault:
+        except strict_yaml.UnreadableYaml as fault:
             why = str(fault)
         except ValidationError as fault:
             first = fault.errors()[0]
@@ -139,6 +139,6 @@ class _Player:
         raise AgentUnavailable(f"the script {self.file} of agent {self.name}: {why}", next_step=f"correct {self.file}")
 
 
-def _judged(asking: Asking, reply: Reply) -> Reply:
+def _judged(asking: AgentRequest, reply: Reply) -> Reply:
     faults = asking.faults_of(reply.data) if reply.ok else []
     return reply._replace(status="error", reason="; ".join(faults)) if faults else reply

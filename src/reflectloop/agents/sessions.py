@@ -15,14 +15,14 @@ _LARGEST = 256 << 20  # bytes of a transcript that are read
 _DEPTH = 4  # Codex sorts by year, month and day
 
 
-class Context(NamedTuple):
+class ContextUse(NamedTuple):
     """Tokens that the session holds now, and how many it can hold where that is known."""
 
     used: int
     window: int | None = None
 
 
-def of_claude(home: Path, session: str) -> Context | None:
+def of_claude(home: Path, session: str) -> ContextUse | None:
     """The last word of the main line: what sub-agents used is in contexts of their own."""
     used: int | None = None
     for record in _records(home, ".claude/projects", f"/{session}.jsonl"):
@@ -30,16 +30,16 @@ def of_claude(home: Path, session: str) -> Context | None:
         if record.get("type") == "assistant" and not record.get("isSidechain") and isinstance(said, dict):
             names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
             used = sum(int(said.get(name) or 0) for name in names)
-    return None if used is None else Context(used)
+    return None if used is None else ContextUse(used)
 
 
-def of_codex(home: Path, session: str) -> Context | None:
+def of_codex(home: Path, session: str) -> ContextUse | None:
     """The last count; the totals beside it are of all requests together, which no context ever held."""
     told = _count_of_codex(home, session)
     last = (told or {}).get("last_token_usage")
     if told is None or not isinstance(last, dict):
         return None
-    return Context(int(last.get("total_tokens") or 0), told.get("model_context_window"))
+    return ContextUse(int(last.get("total_tokens") or 0), told.get("model_context_window"))
 
 
 def total_of_codex(home: Path, session: str) -> Json | None:
@@ -59,7 +59,7 @@ def _count_of_codex(home: Path, session: str) -> Json | None:
 
 def _records(home: Path, folder: str, ending: str) -> Iterator[Json]:
     """HOME is the agent's to write: nothing in it is followed out of it."""
-    with contextlib.suppress(reach.Barred, OSError), reach.opened(home) as files:
+    with contextlib.suppress(reach.AccessBarred, OSError), reach.opened(home) as files:
         paths = [one.path for one in files.walk(folder, _DEPTH) if one.kind == "file" and one.path.endswith(ending)]
         for path in paths:
             for line in files.read(path, _LARGEST).splitlines():

@@ -22,11 +22,11 @@ Said = Annotated[Words, AfterValidator(_says_something)]  # text that must not b
 FEWEST, MOST = 3, 7  # parts that a step can be split into
 
 
-class Shape(BaseModel):
+class AnswerModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PlannedStep(Shape):
+class PlannedStep(AnswerModel):
     """One step: what is to be done, when it is done, and the commands that show it."""
 
     title: Line
@@ -36,13 +36,13 @@ class PlannedStep(Shape):
     checks: tuple[Said, ...] = Field(default=(), description="shell lines that exit 0 once the step is done")
 
 
-class Criterion(Shape):
+class DesignCriterion(AnswerModel):
     id: Line
     text: Text
     check: Text = Field(default="", description="a shell line that exits 0 once it is met")
 
 
-class PlanDesign(Shape):
+class PlanDesign(AnswerModel):
     """A whole plan for a goal."""
 
     title: Line
@@ -50,14 +50,14 @@ class PlanDesign(Shape):
     track: Track = Track.DIRECT
     non_goals: tuple[Said, ...] = ()
     done_when: Text = ""
-    acceptance: tuple[Criterion, ...] = ()
+    acceptance: tuple[DesignCriterion, ...] = ()
     may_change: tuple[Line, ...] = ()
     key_files: tuple[Line, ...] = ()
     risks: tuple[Said, ...] = ()
     steps: Annotated[tuple[PlannedStep, ...], Field(min_length=1, max_length=50)]
 
 
-class StepDesign(Shape):
+class StepDesign(AnswerModel):
     """How one step is to be done."""
 
     approach: Annotated[str, Field(min_length=1, max_length=20_000)]
@@ -67,7 +67,7 @@ class StepDesign(Shape):
     substeps: Annotated[tuple[PlannedStep, ...], Field(max_length=MOST)] = ()
 
 
-class Agreement(Shape):
+class Agreement(AnswerModel):
     """Whether a merged design can be worked by; what stands against it, where not."""
 
     agree: bool
@@ -77,7 +77,7 @@ class Agreement(Shape):
 Control = Literal["step_done", "replan", "ask", "split", "fail"]
 
 
-class Outcome(Shape):
+class StepClaim(AnswerModel):
     """An executor's last word on a step. `step_done` only starts the verification."""
 
     control: Control
@@ -88,7 +88,7 @@ class Outcome(Shape):
     substeps: Annotated[tuple[PlannedStep, ...], Field(max_length=MOST)] = ()
 
 
-class Finding(Shape):
+class ResearchAnswer(AnswerModel):
     """What a researcher found out about something that was not known."""
 
     answer: Annotated[str, Field(min_length=1, max_length=5_000)]
@@ -97,7 +97,7 @@ class Finding(Shape):
     )
 
 
-class Item(Shape):
+class Item(AnswerModel):
     """One thing a reviewer wants changed."""
 
     severity: Literal["high", "medium", "low"] = "medium"
@@ -111,7 +111,7 @@ class Item(Shape):
         return f"{self.file}:{self.line}" if self.file and self.line else self.file
 
 
-class Review(Shape):
+class Review(AnswerModel):
     """What a reviewer found in a change. Extra tests are shell lines that must exit 0; the engine runs them."""
 
     verdict: Literal["PASS", "RETRY", "BLOCKED"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from reflectloop.agents.backend import Usage
+from reflectloop.agents.backend import TokenUsage
 
 Json = dict[str, Any]
 _PER_TOKEN = 3  # characters of English or code; of other writing one character may be one token
@@ -34,7 +34,7 @@ class StopReason(StrEnum):
     FAILED = "FAILED"
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """A tool the model wants used. Where what it wrote is no JSON object, `fault` says so."""
 
     id: str
@@ -43,7 +43,7 @@ class Call(NamedTuple):
     fault: str = ""
 
 
-class Result(NamedTuple):
+class ToolResult(NamedTuple):
     call_id: str
     text: str
     is_error: bool = False
@@ -54,8 +54,8 @@ class Message(NamedTuple):
 
     role: str  # user or assistant
     text: str = ""
-    calls: tuple[Call, ...] = ()
-    results: tuple[Result, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    results: tuple[ToolResult, ...] = ()
 
     @property
     def tokens(self) -> int:
@@ -64,19 +64,19 @@ class Message(NamedTuple):
         return _PER_MESSAGE + sum(tokens(part) for part in (*said, *wanted))
 
 
-class Tool(NamedTuple):
+class ModelTool(NamedTuple):
     name: str
     description: str
     schema: Json
 
 
-class Talk(NamedTuple):
+class ModelRequest(NamedTuple):
     """All a model is sent at once."""
 
     model: str
     system: str
     messages: tuple[Message, ...]
-    tools: tuple[Tool, ...]
+    tools: tuple[ModelTool, ...]
     reply_tokens: int
     forced: str | None = None  # the tool it must call
 
@@ -85,9 +85,9 @@ class AgentTurn(NamedTuple):
     """What a model answered."""
 
     text: str
-    calls: tuple[Call, ...]
+    calls: tuple[ToolCall, ...]
     stop_reason: StopReason
-    usage: Usage
+    usage: TokenUsage
     trace_id: str = ""
 
     @property
@@ -95,7 +95,7 @@ class AgentTurn(NamedTuple):
         return Message("assistant", self.text, self.calls)
 
 
-Ask = Callable[[Talk], AgentTurn]
+Ask = Callable[[ModelRequest], AgentTurn]
 
 
 def tokens(text: str) -> int:
@@ -103,7 +103,7 @@ def tokens(text: str) -> int:
     return -(-len(text) // _PER_TOKEN) if text.isascii() else len(text)
 
 
-class Unanswered(Exception):
+class NoAnswer(Exception):
     """No answer came, and why."""
 
     def __init__(

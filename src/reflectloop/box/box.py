@@ -16,15 +16,15 @@ from reflectloop.box import environment, forward, view
 from reflectloop.box.forward import Forward, Tunnel
 from reflectloop.box.limits import Limiter
 from reflectloop.box.output import Recorder
-from reflectloop.box.view import View
-from reflectloop.box.walls import Wall
+from reflectloop.box.view import MountTable
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.config import Config
 from reflectloop.errors import SandboxCreateFailed, SandboxEscape
 from reflectloop.terms import Isolation, Network
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.record import changed_since, mark
 from reflectloop.world import bubblewrap, landlock, process, tools
-from reflectloop.world.bubblewrap import Gate, Namespaces
+from reflectloop.world.bubblewrap import Namespaces, StartGate
 from reflectloop.world.door import NAME, Door
 from reflectloop.world.seccomp import Openings
 
@@ -44,7 +44,7 @@ def _ignore(_: bytes) -> None:
     return None
 
 
-class Order(NamedTuple):
+class SandboxCommand(NamedTuple):
     """One command to run."""
 
     command: str | tuple[str, ...]
@@ -62,7 +62,7 @@ class Order(NamedTuple):
     forward: Forward | None = None  # all that it can reach, instead of what `network` says
 
 
-class Done(NamedTuple):
+class CommandResult(NamedTuple):
     exit_code: int
     timed_out: bool
     duration_ms: int
@@ -77,7 +77,7 @@ class Done(NamedTuple):
 class Box:
     workspace: Workspace
     caller: Mapping[str, str]
-    wall: Wall
+    wall: IsolationLevel
     readable: tuple[Path, ...] = ()
     env_allow: tuple[str, ...] = ()
     grace_s: float = 5.0
@@ -89,7 +89,7 @@ class Box:
     home: Path | None = None  # instead of the workspace's own
     let_in: Callable[[Door], None] = Door.open  # what happens at the door once everything else is ready
     _count: int = field(default=0, init=False)
-    _shown: View | None = field(default=None, init=False)  # what `_words` say
+    _shown: MountTable | None = field(default=None, init=False)  # what `_words` say
     _words: list[str] = field(default_factory=list, init=False)
 
     @classmethod
@@ -98,7 +98,7 @@ class Box:
         settings: Config,
         workspace: Workspace,
         caller: Mapping[str, str],
-        wall: Wall,
+        wall: IsolationLevel,
         limiter: Limiter | None,
         cancel: process.Cancel | None = None,
     ) -> Box:
@@ -121,7 +121,7 @@ class Box:
             process.adopt_orphans()
 
     @cached_property
-    def view(self) -> View | None:
+    def view(self) -> MountTable | None:
         """What commands see; None where they see the machine as it is."""
         if not self.wall.mounted:
             return None
@@ -135,7 +135,7 @@ class Box:
     def _environment(self) -> dict[str, str]:
         return environment.build(self.workspace, self.caller, self.view, self.env_allow, self.home)
 
-    def run(self, order: Order) -> Done:
+    def run(self, order: SandboxCommand) -> CommandResult:
         argv = [*SHELL, order.command] if isinstance(order.command, str) else list(order.command)
         tunnel: Tunnel | None = None
         self._count += 1
@@ -150,12 +150,12 @@ class Box:
             if fault.errno not in (errno.E2BIG, errno.ENOEXEC, errno.EACCES):
                 raise
             recorder.take("stderr", f"{argv[0][:200]}: {os.strerror(fault.errno)}\n".encode())
-            return Done(NOT_RUNNABLE, timed_out=False, duration_ms=0)
+            return CommandResult(NOT_RUNNABLE, timed_out=False, duration_ms=0)
         finally:
             refused = tunnel.close() if tunnel else ()
             recorder.close()
         limit = self.limiter.reached(ended.code) if self.limiter else None
-        return Done(
+        return CommandResult(
             ended.code,
             ended.timed_out,
             round(ended.duration_s * 1000),
@@ -166,14 +166,14 @@ class Box:
             refused,
         )
 
-    def _tunnel(self, order: Order) -> Tunnel | None:
+    def _tunnel(self, order: SandboxCommand) -> Tunnel | None:
         """Return the only way out that a command has; None where it has the machine's network, or no wall at all."""
         if order.forward is None or self.wall.level.rank < Isolation.FS.rank:
             return None
         forward.refuse_unheld(self.wall, order.forward)
         return Tunnel(order.forward, self.caller, namespaced=forward.unshared(self.wall))
 
-    def _patience(self, order: Order) -> process.Patience:
+    def _patience(self, order: SandboxCommand) -> process.Timeouts:
         seen = [self.workspace.mark_ns]
 
         def stirred() -> bool:
@@ -184,16 +184,21 @@ class Box:
                 return True  # it shut a folder against us, or moves them about: it is at work
 
         over = self.limiter.over if self.limiter else None
-        return process.Patience(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred, over)
+        return process.Timeouts(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred, over)
 
     def _watch(
-        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None = None
-    ) -> process.Ended:
+        self,
+        argv: list[str],
+        order: SandboxCommand,
+        env: Mapping[str, str],
+        recorder: Recorder,
+        tunnel: Tunnel | None = None,
+    ) -> process.ProcessEnd:
         if self.wall.by == "bubblewrap":
             return self._behind_bubblewrap(argv, order, env, recorder, tunnel)
         if process.find(argv[0], path=env["PATH"], cwd=order.cwd) is None:
             recorder.take("stderr", f"{argv[0]}: command not found\n".encode())
-            return process.Ended(NOT_FOUND, timed_out=False, duration_s=0)
+            return process.ProcessEnd(NOT_FOUND, timed_out=False, duration_s=0)
         if self.wall.by == "landlock":
             return self._behind_landlock(argv, order, env, recorder, tunnel)
         return self._in_the_open(argv, order, env, recorder)
@@ -201,14 +206,14 @@ class Box:
     def _in_the_open(
         self,
         argv: list[str],
-        order: Order,
+        order: SandboxCommand,
         env: Mapping[str, str],
         recorder: Recorder,
         start: Callable[[process.Start], process.Started] = lambda start: start(),
-    ) -> process.Ended:
+    ) -> process.ProcessEnd:
         door = Door(order.stdin)
         try:
-            watched = process.Watched(
+            watched = process.SupervisedProcess(
                 process.tie(door.before(argv)),
                 cwd=order.cwd,
                 env=env,
@@ -230,8 +235,8 @@ class Box:
             door.close()
 
     def _behind_landlock(
-        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
-    ) -> process.Ended:
+        self, argv: list[str], order: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
+    ) -> process.ProcessEnd:
         if tunnel:
             tunnel.begin()
             network = Network.HOST if tunnel.ports else Network.NONE
@@ -240,10 +245,10 @@ class Box:
         with self._shut_in(network, tunnel.ports if tunnel else None) as thread:
             return self._in_the_open(argv, order, env, recorder, thread.call)
 
-    def _shut_in(self, network: Network, ports: tuple[int, ...] | None = None) -> landlock.Thread:
+    def _shut_in(self, network: Network, ports: tuple[int, ...] | None = None) -> landlock.RestrictedThread:
         space = self.workspace
         return landlock.behind(
-            landlock.Walls(
+            landlock.LandlockRules(
                 read=(*view.readable(space, self.caller, self.readable), *((space.repo,) if self.read_only else ())),
                 write=(*(() if self.read_only else (space.repo,)), self.home or space.home, space.tmp, *_DEVICES),
                 network=network is Network.HOST,
@@ -252,8 +257,8 @@ class Box:
         )
 
     def _behind_bubblewrap(
-        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
-    ) -> process.Ended:
+        self, argv: list[str], order: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
+    ) -> process.ProcessEnd:
         try:
             return self._wrap_and_watch(argv, order, env, recorder, tunnel)
         except SandboxCreateFailed:
@@ -262,9 +267,9 @@ class Box:
         return self._wrap_and_watch(argv, order, env, recorder, None)  # something went from under its mask meanwhile
 
     def _wrap_and_watch(
-        self, argv: list[str], order: Order, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
-    ) -> process.Ended:
-        gate = Gate(order.stdin)
+        self, argv: list[str], order: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
+    ) -> process.ProcessEnd:
+        gate = StartGate(order.stdin)
         try:
             wrapped = self._wrapped(
                 tunnel.command(argv) if tunnel else argv,
@@ -275,7 +280,7 @@ class Box:
                 own_network=tunnel is not None and tunnel.namespaced,
             )
             with self._scoped() as start:
-                watched = process.Watched(
+                watched = process.SupervisedProcess(
                     wrapped,
                     cwd=order.cwd,
                     env=self._outside(),
@@ -298,7 +303,7 @@ class Box:
     def _wrapped(
         self,
         argv: list[str],
-        gate: Gate,
+        gate: StartGate,
         cwd: Path,
         env: Mapping[str, str],
         network: Network,
@@ -340,7 +345,7 @@ class Box:
     def _start(self, start: process.Start) -> process.Started:
         return self.limiter.start(start) if self.limiter else start()
 
-    def _let_go(self, gate: Gate, timeout_s: float) -> None:
+    def _let_go(self, gate: StartGate, timeout_s: float) -> None:
         gate.started()
         child = gate.child()
         if child is None:
@@ -384,7 +389,7 @@ class Box:
         return self.view.root / path.relative_to(self.workspace.repo) if self.view else path
 
     @staticmethod
-    def _judge(ended: process.Ended, code: int | None, argv: list[str], recorder: Recorder) -> process.Ended:
+    def _judge(ended: process.ProcessEnd, code: int | None, argv: list[str], recorder: Recorder) -> process.ProcessEnd:
         """Without the command's own exit code, and not by a signal, it was bubblewrap that failed."""
         if code in (NOT_FOUND, NOT_RUNNABLE) and recorder.beginning.startswith(_NOT_LED):
             recorder.take("stderr", f"{argv[0][:200]}: {_WHY[code]}\n".encode())
@@ -407,7 +412,7 @@ class Box:
         if self.wall.by == "landlock":
             with self._shut_in(self.wall.network(None)) as thread:
                 return thread.call(lambda: process.interactive(command, cwd=self.workspace.repo, env=env))
-        gate = Gate(_TERMINAL)
+        gate = StartGate(_TERMINAL)
         try:
             wrapped = self._wrapped(
                 command, gate, self._inside(self.workspace.repo), env, self.wall.network(None), terminal=True

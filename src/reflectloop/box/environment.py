@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reflectloop.box.view import TEMP, View
+from reflectloop.box.view import TEMP, MountTable
 from reflectloop.workspace.checkout import Workspace
 
 ALLOWED = frozenset(
@@ -54,7 +54,7 @@ _UNDER_HOME = {"PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nv
 def build(
     workspace: Workspace,
     caller: Mapping[str, str],
-    view: View | None,
+    view: MountTable | None,
     also: Sequence[str],
     own_home: Path | None = None,
 ) -> dict[str, str]:

@@ -25,7 +25,7 @@ from typing import NamedTuple, Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from reflectloop.box import doorway
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.world import bubblewrap, landlock, process
 from reflectloop.world.bubblewrap import Namespaces
@@ -46,7 +46,7 @@ _HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
 _NOT_PASSED_ON = (b"proxy-", b"connection:", b"keep-alive:")
 
 
-class Place(NamedTuple):
+class HostPort(NamedTuple):
     """A host by its name or address, and a port of it."""
 
     host: str
@@ -69,29 +69,29 @@ class Place(NamedTuple):
         return self.is_loopback and self.port >= _FIRST_FREE_PORT
 
 
-def place_of(url: str, default_port: int = 443) -> Place:
+def place_of(url: str, default_port: int = 443) -> HostPort:
     """Return the place that a URL, or `host` or `host:port`, names. Raises ValueError where it names none."""
     parts = urlsplit(url if "//" in url else f"//{url}")
     host = (parts.hostname or "").rstrip(".")
     port = parts.port or _DEFAULT_PORTS.get(parts.scheme, default_port)
     if not _HOST.fullmatch(host) or parts.username is not None:
         raise ValueError(f"{url!r} names no host")
-    return Place(host, port)
+    return HostPort(host, port)
 
 
 class Forward(NamedTuple):
     """All that a program can reach; nothing where it is empty."""
 
-    places: tuple[Place, ...] = ()
+    places: tuple[HostPort, ...] = ()
     by_proxy: bool = False  # whether loopback servers too are reached by the proxy only
 
     @property
-    def direct(self) -> dict[int, Place]:
+    def direct(self) -> dict[int, HostPort]:
         """Return the places that the program finds at its own loopback, by their ports."""
         return {} if self.by_proxy else {place.port: place for place in self.places if place.is_direct}
 
     @property
-    def proxied(self) -> frozenset[Place]:
+    def proxied(self) -> frozenset[HostPort]:
         return frozenset(self.places) - frozenset(self.direct.values())
 
     @property
@@ -100,12 +100,12 @@ class Forward(NamedTuple):
         return next(port for port in range(_PROXY_PORT, _PROXY_PORT + len(self.places) + 1) if port not in self.direct)
 
 
-def unshared(wall: Wall) -> bool:
+def unshared(wall: IsolationLevel) -> bool:
     """Whether a command behind this wall can have a network of its own."""
     return wall.by == "bubblewrap" and bubblewrap.refusal(Namespaces(network=True, own_user=True)) is None
 
 
-def refuse_unheld(wall: Wall, forward: Forward) -> None:
+def refuse_unheld(wall: IsolationLevel, forward: Forward) -> None:
     """Refuse where this machine's walls cannot keep a program from other places than these."""
     if not forward.places or unshared(wall):
         return  # nothing at all can be kept from it without a network of its own, too
@@ -257,7 +257,7 @@ class Tunnel:
             task.add_done_callback(functools.partial(_release, room, connection))
             self._keep(task)
 
-    async def _answer(self, connection: socket.socket, target: Place | None) -> None:
+    async def _answer(self, connection: socket.socket, target: HostPort | None) -> None:
         reader, writer = await asyncio.open_connection(sock=connection, limit=_LARGEST_HEAD)
         try:
             if target:
@@ -293,13 +293,13 @@ class Tunnel:
             await self._join(asked.place, asked.head, reader, writer)
 
     async def _join(
-        self, place: Place, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, place: HostPort, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         upstream = await self._connect(place)
         upstream[1].write(first)
         await _splice((reader, writer), upstream)
 
-    async def _connect(self, place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, place: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connect to a place on the list, by the user's own proxy where there is one."""
         proxy = None if place.is_loopback else self._proxy_for(place)
         try:
@@ -310,7 +310,7 @@ class Tunnel:
         except TimeoutError as fault:
             raise OSError("it does not answer") from fault
 
-    def _proxy_for(self, place: Place) -> SplitResult | None:
+    def _proxy_for(self, place: HostPort) -> SplitResult | None:
         given = {name.lower(): value for name, value in self._caller.items() if value}
         address = given.get("https_proxy") or given.get("all_proxy")
         spared = [word.strip().lstrip("*.") for word in given.get("no_proxy", "").split(",") if word.strip()]
@@ -322,7 +322,7 @@ class Tunnel:
 class _Asked(NamedTuple):
     """What the program asks its proxy for: a tunnel, or one plain request whose head is `head`."""
 
-    place: Place
+    place: HostPort
     head: bytes = b""
 
     @classmethod
@@ -343,7 +343,7 @@ class _Asked(NamedTuple):
         return cls(place_of(target), head)
 
 
-async def _connect_by(proxy: SplitResult, place: Place) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _connect_by(proxy: SplitResult, place: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     secure = ssl.create_default_context() if proxy.scheme == "https" else None
     port = proxy.port or _DEFAULT_PORTS.get(proxy.scheme, 80)
     reader, writer = await asyncio.open_connection(proxy.hostname, port, ssl=secure, limit=_CHUNK)

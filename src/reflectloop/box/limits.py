@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.config import BoxConfig
 from reflectloop.terms import Isolation
 from reflectloop.world import cgroup, process, usage
@@ -23,7 +23,7 @@ _MEMORY_LOOK_S = 0.5  # and memory files are looked for at least so often
 _DISK_LOOK_S = 0.2  # between two counts of what was written
 
 
-class Limits(NamedTuple):
+class ResourceLimits(NamedTuple):
     memory_bytes: int
     processes: int
     file_bytes: int
@@ -39,14 +39,14 @@ class Limits(NamedTuple):
         return f"reached the limit on {what}" + (f" ({sizes[what]})" if what in sizes else "")
 
 
-def wanted(settings: BoxConfig) -> Limits:
+def wanted(settings: BoxConfig) -> ResourceLimits:
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     memory = settings.memory_mb << 20 if settings.memory_mb else int(machine * _SHARE)
     disk = settings.disk_mb << 20 if settings.disk_mb else None
-    return Limits(memory, settings.processes, settings.file_mb << 20, disk)
+    return ResourceLimits(memory, settings.processes, settings.file_mb << 20, disk)
 
 
-def behind(wall: Wall, name: str, settings: BoxConfig) -> Limiter | None:
+def behind(wall: IsolationLevel, name: str, settings: BoxConfig) -> Limiter | None:
     """Return what limits the commands of one workspace; None at the levels that promise no limits."""
     return Limiter(name, wanted(settings)) if wall.level.rank >= Isolation.FS.rank else None
 
@@ -78,9 +78,9 @@ class _Disk:
 class Limiter:
     """Holds one workspace's commands to their limits, one command at a time."""
 
-    def __init__(self, name: str, limits: Limits) -> None:
+    def __init__(self, name: str, limits: ResourceLimits) -> None:
         self.limits = limits
-        self._group = cgroup.make(name, cgroup.Bounds(limits.memory_bytes, limits.processes))
+        self._group = cgroup.make(name, cgroup.CgroupLimits(limits.memory_bytes, limits.processes))
         self._disk: _Disk | None = None
         self._held = usage.Held()
         self._look_again = 0.0

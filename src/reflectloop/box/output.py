@@ -72,7 +72,7 @@ class Recorder:
         self._meeting = None if joined else self._detector.scanner()
         self.doubtful: list[str] = []
         self._scanners: dict[str, Scanner] = {}
-        self._plain: dict[str, terminal.Plain] = {}
+        self._plain: dict[str, terminal.PlainText] = {}
         self._show = show
         self._look, self._apart = look, apart
         self.beginning = b""  # of what came, to tell the box's own words by; never stored
@@ -83,7 +83,7 @@ class Recorder:
         if stream == "stdout":
             self._look(chunk)
         if stream not in self._scanners:
-            self._scanners[stream], self._plain[stream] = self._detector.scanner(), terminal.Plain()
+            self._scanners[stream], self._plain[stream] = self._detector.scanner(), terminal.PlainText()
         # First: a colour in a token would hide it here, and whoever shows the log without colours would show it.
         scanner, text = self._scanners[stream], self._plain[stream].feed(chunk)
         self._pass(stream, scanner, scanner.feed(text))

@@ -30,7 +30,7 @@ class Mount(NamedTuple):
     outside: Path
 
 
-class View(NamedTuple):
+class MountTable(NamedTuple):
     """In the order of mounting: a later mount lies over an earlier one."""
 
     mounts: tuple[Mount, ...]
@@ -50,7 +50,7 @@ class View(NamedTuple):
                     path /= part
                     yield path
 
-    def there(self) -> View:
+    def there(self) -> MountTable:
         """Return the view without masks over what is gone meanwhile: bubblewrap could not put them anywhere."""
         gone = {mount for mount in self.mounts if mount.kind == "mask" and not os.path.lexists(mount.outside)}
         return self._replace(mounts=tuple(mount for mount in self.mounts if mount not in gone)) if gone else self
@@ -95,7 +95,7 @@ def of(
     *,
     home: Path | None = None,
     read_only: bool = False,
-) -> View:
+) -> MountTable:
     """The system and tools read-only, a HOME and a temp folder of its own, the workspace where the project is."""
     root = space.root
     own_home, home = home or space.home, _home(caller, root)
@@ -122,7 +122,7 @@ def of(
     mounts += _sockets(mounts)
     if any(mount.inside.is_relative_to(_OTHER_TEMP) for mount in mounts):  # else it is a link
         mounts.insert(0, Mount("write", _OTHER_TEMP, space.tmp))
-    return View(tuple(mounts), home, root, read_only)
+    return MountTable(tuple(mounts), home, root, read_only)
 
 
 def _home(caller: Mapping[str, str], root: Path) -> Path:

@@ -15,7 +15,7 @@ By = Literal["bubblewrap", "landlock", "nothing"]
 NET = "+net"
 
 
-class Wall(NamedTuple):
+class IsolationLevel(NamedTuple):
     """A level, and what makes it. Only bubblewrap can show the workspace where the project is."""
 
     level: Isolation
@@ -41,24 +41,24 @@ def strength(stamp: str) -> tuple[int, bool]:
 
 
 @functools.cache
-def possible() -> tuple[Wall, ...]:
+def possible() -> tuple[IsolationLevel, ...]:
     """Every wall this machine can build, strongest first."""
     out = []
     apart = bubblewrap.refusal(Namespaces(network=True, own_user=True))
     mounts = bubblewrap.refusal(Namespaces(own_user=True))
     processes = bubblewrap.refusal()
     if apart is None:
-        out.append(Wall(Isolation.FULL, "bubblewrap"))
+        out.append(IsolationLevel(Isolation.FULL, "bubblewrap"))
     if mounts is None:
-        out.append(Wall(Isolation.FS, "bubblewrap", apart or ""))
+        out.append(IsolationLevel(Isolation.FS, "bubblewrap", apart or ""))
     if landlock.refusal() is None:
-        out.append(Wall(Isolation.FS, "landlock", apart or ""))
+        out.append(IsolationLevel(Isolation.FS, "landlock", apart or ""))
     lacking = "; ".join(filter(None, (mounts, landlock.refusal())))
-    out.append(Wall(Isolation.WORKSPACE, "nothing" if processes else "bubblewrap", lacking))
+    out.append(IsolationLevel(Isolation.WORKSPACE, "nothing" if processes else "bubblewrap", lacking))
     return tuple(out)
 
 
-def reach(floor: Isolation, strongest: Isolation = Isolation.FULL) -> Wall:
+def reach(floor: Isolation, strongest: Isolation = Isolation.FULL) -> IsolationLevel:
     """The best wall up to `strongest`; refuses when it is below what was asked for."""
     wall = next(one for one in possible() if one.level.rank <= max(strongest.rank, 1))
     if floor.rank > wall.level.rank:
@@ -71,7 +71,7 @@ def reach(floor: Isolation, strongest: Isolation = Isolation.FULL) -> Wall:
     return wall
 
 
-def refuse_network(wall: Wall, floor: Isolation, asked: dict[str, Network | None]) -> None:
+def refuse_network(wall: IsolationLevel, floor: Isolation, asked: dict[str, Network | None]) -> None:
     """Before anything runs: what steps ask for must fit the level that was promised."""
     opened = [name for name, one in asked.items() if one is Network.HOST]
     if floor is Isolation.FULL and opened:

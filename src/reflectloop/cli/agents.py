@@ -12,7 +12,7 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import agentlist
-from reflectloop.flow.agentlist import Listed, Row
+from reflectloop.flow.agentlist import AgentRow, AgentTable
 from reflectloop.flow.envelope import of_error
 from reflectloop.world import clock
 
@@ -46,11 +46,11 @@ def agents(check: bool, project_dir: Path, as_json: bool, debug: bool) -> None: 
     sys.exit(fault.exit_code if fault else 0)
 
 
-def _as_data(found: Listed) -> dict[str, Any]:
+def _as_data(found: AgentTable) -> dict[str, Any]:
     return {"agents": [_row(row) for row in found.rows], "unbound_roles": found.free}
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: AgentRow) -> dict[str, Any]:
     probe, tried = row.probe, row.tried
     return {
         "name": row.name,
@@ -74,7 +74,7 @@ def _row(row: Row) -> dict[str, Any]:
     }
 
 
-def _show(found: Listed) -> None:
+def _show(found: AgentTable) -> None:
     paint = colours()
     for row in found.rows:
         kind = f" ({row.kind})" if row.kind != row.name else ""
@@ -93,5 +93,5 @@ def _show(found: Listed) -> None:
         say(f"roles bound to none: {', '.join(found.free)}")
 
 
-def _abilities(row: Row) -> list[str]:
+def _abilities(row: AgentRow) -> list[str]:
     return [name.replace("_", " ") for name in _CAN if getattr(row.probe, name)]

@@ -57,7 +57,7 @@ def doctor(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG0
     sys.exit(0 if found.sound else 1)
 
 
-def _as_data(found: diagnosis.Diagnosis) -> dict[str, Any]:
+def _as_data(found: diagnosis.DoctorReport) -> dict[str, Any]:
     return {
         "sound": found.sound,
         "isolation": found.level,
@@ -77,7 +77,7 @@ def _as_data(found: diagnosis.Diagnosis) -> dict[str, Any]:
     }
 
 
-def _show(found: diagnosis.Diagnosis) -> None:
+def _show(found: diagnosis.DoctorReport) -> None:
     paint = colours()
     marks = {"ok": paint("green", "✓"), "weak": paint("yellow", "!"), "missing": paint("red", "✗")}
     for one in found.findings:

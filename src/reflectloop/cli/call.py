@@ -14,7 +14,7 @@ from reflectloop.errors import ReflectloopError, StepFailed, StepTimeout
 from reflectloop.flow.envelope import of_error
 from reflectloop.flow.failing import call as flow
 from reflectloop.reflect.report import ToolReport
-from reflectloop.reflect.tools import Failed
+from reflectloop.reflect.tools import ToolFailure
 from reflectloop.terms import Network
 from reflectloop.world import clock
 
@@ -66,7 +66,7 @@ def call(
     """
     if on_host and network:
         raise click.UsageError("--network is for the box; leave it or --host out.")
-    order = flow.Order(
+    order = flow.CallOptions(
         command,
         tuple(_words(line) for line in fallbacks),
         idempotent,
@@ -81,13 +81,13 @@ def call(
     )
     if not as_json:
         _tell_changes(done)
-    if isinstance(done.outcome, Failed):
+    if isinstance(done.outcome, ToolFailure):
         sys.exit(_refuse(done, done.outcome, as_json=as_json))
     if as_json:
         render.answer("call", flow.as_data(done))
 
 
-def _tell_changes(done: flow.Done) -> None:
+def _tell_changes(done: flow.CallResult) -> None:
     if done.changes is None:
         say("what it changed in its copy of the project cannot be told; it was dropped", err=True)
     elif done.changes:
@@ -129,7 +129,7 @@ def _tell(report: ToolReport) -> None:
     )
 
 
-def _refuse(done: flow.Done, outcome: Failed, *, as_json: bool) -> int:
+def _refuse(done: flow.CallResult, outcome: ToolFailure, *, as_json: bool) -> int:
     failure = outcome.failure
     cause = failure.diagnosis.root_cause if failure.diagnosis else failure.log_excerpt
     times = "once" if outcome.attempts == 1 else f"{outcome.attempts} times"

@@ -11,7 +11,7 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow.judging.verify import detected
-from reflectloop.verify.result import Detected
+from reflectloop.verify.result import DetectedCheck
 
 _NONE = (
     "nothing tells how this project is checked; say it in reflectloop.toml: "
@@ -38,7 +38,7 @@ def detect(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG0
         say(_NONE)
 
 
-def _show(check: Detected) -> None:
+def _show(check: DetectedCheck) -> None:
     paint = colours()
     where = "" if check.cwd == "." else f"  (in {check.cwd})"
     say(f"{check.kind:6} {paint('bold', f'{check.name:20}')} {shlex.join(check.command)}{where}")

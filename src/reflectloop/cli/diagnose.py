@@ -52,12 +52,12 @@ def diagnose(
     sys.exit(0 if found.result.ok else 1)
 
 
-def _next(found: flow.Found) -> str | None:
+def _next(found: flow.LogDiagnosis) -> str | None:
     known = found.failure.diagnosis if found.failure else None
     return (known.next_command if known else None) or found.result.suggestion or None
 
 
-def _say(found: flow.Found) -> None:
+def _say(found: flow.LogDiagnosis) -> None:
     paint, result = colours(), found.result
     say(f"{paint('green' if result.ok else 'red', result.type)}: {result.summary}")
     for one in result.details[:_SHOWN]:

@@ -32,11 +32,11 @@ def fileops(file: Path, strict: bool, serve: bool, project_dir: Path, as_json: b
     """
     if serve and file != Path("-"):
         raise click.UsageError("--serve reads standard input, not a FILE")
-    place = flow.Place(project_dir)
+    place = flow.FileopsTarget(project_dir)
     sys.exit(_serve(place, strict=strict) if serve else _answer(place, file, strict=strict))
 
 
-def _answer(place: flow.Place, file: Path, *, strict: bool) -> int:
+def _answer(place: flow.FileopsTarget, file: Path, *, strict: bool) -> int:
     raw = b""
     try:
         raw = _read(file)
@@ -47,7 +47,7 @@ def _answer(place: flow.Place, file: Path, *, strict: bool) -> int:
     return flow.EXIT_CODES[answer.status]
 
 
-def _serve(place: flow.Place, *, strict: bool) -> int:
+def _serve(place: flow.FileopsTarget, *, strict: bool) -> int:
     raw = b""
     try:
         with flow.opened(place) as hands:

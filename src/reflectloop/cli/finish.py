@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from reflectloop.cli import render
-from reflectloop.cli.look import Painted
+from reflectloop.cli.look import ColouredPatch
 from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import finish
 from reflectloop.flow.finish import Offer
@@ -53,7 +53,7 @@ def apply(
     def agree(offer: Offer) -> bool:
         if yes or as_json or not sys.stdin.isatty():
             return True
-        with Painted() as shown:
+        with ColouredPatch() as shown:
             offer.stream(shown.take)
         return click.confirm(f"Apply this to {len(offer.touched)} file(s)?", default=True, err=True)
 

@@ -10,10 +10,10 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
-from reflectloop.cli.verify import Quiet, Words
+from reflectloop.cli.verify import QuietProgress, VerifyProgress
 from reflectloop.flow.judging import gate as gating
-from reflectloop.flow.judging.gate import Asked, Gated
-from reflectloop.flow.judging.verify import Request
+from reflectloop.flow.judging.gate import GateInput, GateResult
+from reflectloop.flow.judging.verify import VerifyRequest
 from reflectloop.terms import Decision, Isolation
 
 _SHOWN = 20
@@ -66,8 +66,8 @@ def gate(
         raise click.UsageError("Name one of --patch, --worktree and --branch.")
     as_interrupts()
     level = Isolation(isolation) if isolation else None
-    request = Request(project_dir, base, patch, branch, isolation=level, sandbox_root=sandbox_root, wait=wait)
-    outcome = gating.gate(Asked(request, contract, report), Quiet() if as_json else Words())
+    request = VerifyRequest(project_dir, base, patch, branch, isolation=level, sandbox_root=sandbox_root, wait=wait)
+    outcome = gating.gate(GateInput(request, contract, report), QuietProgress() if as_json else VerifyProgress())
     if as_json:
         render.as_json(outcome.envelope, outcome.data)
     else:
@@ -75,7 +75,7 @@ def gate(
     sys.exit(outcome.error.exit_code if outcome.error else 0)
 
 
-def _tell(outcome: Gated) -> None:
+def _tell(outcome: GateResult) -> None:
     paint = colours()
     for one in outcome.data["gates"]:
         colour = "green" if one["decision"] in (Decision.PASS, Decision.SKIP) else "red"

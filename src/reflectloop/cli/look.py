@@ -197,7 +197,7 @@ def diff(run: str | None, stat: bool, project_dir: Path, as_json: bool, debug: b
         for entry in change.touched:
             say(f"{entry.change:13} {entry}")
     elif sys.stdout.isatty():
-        with Painted() as shown:
+        with ColouredPatch() as shown:
             change.stream(shown.take, exact=False)
     else:
         change.stream(_written, exact=True)  # as it is, so that `git apply` can read it
@@ -208,13 +208,13 @@ def _written(chunk: bytes) -> None:
     sys.stdout.buffer.write(chunk)
 
 
-def _collected(change: look.Changed) -> str:
+def _collected(change: look.DiffView) -> str:
     parts: list[bytes] = []
     change.stream(parts.append, exact=True)
     return b"".join(parts).decode("utf-8", "replace")
 
 
-class Painted:
+class ColouredPatch:
     """A patch for a person's eyes, line by line as it comes."""
 
     _SHADES: ClassVar = {b"+": "green", b"-": "red", b"@": "dim", b"d": "bold"}

@@ -15,10 +15,10 @@ from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import NeedsInput
 from reflectloop.flow.nine import planning, work
 from reflectloop.flow.nine.briefs import one_line
-from reflectloop.flow.nine.planning import Planned, Wish
-from reflectloop.flow.nine.reviews import Found
-from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.nine.planning import PlanningResult, PlanRequest
+from reflectloop.flow.nine.reviews import ReviewResult
+from reflectloop.flow.nine.work import TaskResult
+from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.flow.showing import costs
 from reflectloop.terms import Isolation
 
@@ -54,7 +54,7 @@ def tp(
     if goal is not None and not goal.strip():
         raise click.UsageError("GOAL must say something.")
     as_interrupts()
-    place = Place(project_dir, Isolation(isolation) if isolation else None)
+    place = FileopsTarget(project_dir, Isolation(isolation) if isolation else None)
 
     def agree(shown: PlanDesign) -> bool:
         if not as_json:
@@ -68,11 +68,11 @@ def tp(
         except click.Abort:
             return False  # where the design lies is told all the same
 
-    done = planning.plan(place, Wish(goal or "", design), agree, _teller(quiet=as_json))
+    done = planning.plan(place, PlanRequest(goal or "", design), agree, _teller(quiet=as_json))
     _told_plan(done, as_json=as_json)
 
 
-def _told_plan(done: Planned, *, as_json: bool) -> None:
+def _told_plan(done: PlanningResult, *, as_json: bool) -> None:
     if done.task_id is None:
         raise NeedsInput(
             "the plan was not begun: nobody agreed to it",
@@ -120,7 +120,7 @@ def tr(every: bool, isolation: str | None, project_dir: Path, as_json: bool, deb
     Example: reflectloop tr --all
     """
     as_interrupts()
-    place = Place(project_dir, Isolation(isolation) if isolation else None)
+    place = FileopsTarget(project_dir, Isolation(isolation) if isolation else None)
     done = work.work(place, _teller(quiet=as_json), every=every)
     if not as_json:
         _told_papers(done)
@@ -129,14 +129,14 @@ def tr(every: bool, isolation: str | None, project_dir: Path, as_json: bool, deb
     _told_work(done, as_json=as_json)
 
 
-def _told_papers(done: Worked) -> None:
+def _told_papers(done: TaskResult) -> None:
     if done.report:
         say(f"report: {done.report}", err=True)
     if done.task.spent:
         say(f"agents: {costs.line(done.task.spent_in_all)}", err=True)
 
 
-def _told_work(done: Worked, *, as_json: bool) -> None:
+def _told_work(done: TaskResult, *, as_json: bool) -> None:
     changed = done.outcome is not None and bool(done.outcome.touched)
     onward = "reflectloop tr" if done.outcome is None else "reflectloop apply" if changed else "reflectloop status"
     if as_json:
@@ -150,7 +150,7 @@ def _told_work(done: Worked, *, as_json: bool) -> None:
     say(f"next: {onward}", err=True)
 
 
-def _as_data(done: Worked) -> dict[str, Any]:
+def _as_data(done: TaskResult) -> dict[str, Any]:
     return {
         "task": done.task.id,
         "state": str(done.task.state),
@@ -173,13 +173,13 @@ def review(mode: str, isolation: str | None, project_dir: Path, as_json: bool, d
     Example: reflectloop review --mode task
     """
     as_interrupts()
-    place = Place(project_dir, Isolation(isolation) if isolation else None)
+    place = FileopsTarget(project_dir, Isolation(isolation) if isolation else None)
     found = work.reviewed(place, _teller(quiet=as_json), whole=mode == "task")
     _told_review(found, as_json=as_json)
     sys.exit(0 if found.verdict == "PASS" else 33)
 
 
-def _told_review(found: Found, *, as_json: bool) -> None:
+def _told_review(found: ReviewResult, *, as_json: bool) -> None:
     if as_json:
         data = {"verdict": found.verdict, "by": list(found.by), "summary": found.summary}
         render.answer("review", data | {"items": [one.model_dump(mode="json") for one in found.items]})

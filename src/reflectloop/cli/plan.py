@@ -21,7 +21,7 @@ def plan() -> None:
     """Check or show a plan, or print the JSON Schema of plans."""
 
 
-def _load(given: Path | None, project_dir: Path) -> plans.Loaded:
+def _load(given: Path | None, project_dir: Path) -> plans.LoadedPlan:
     root = project_dir if given else project.locate(project_dir)
     return plans.load(plans.locate(root, given))
 

@@ -11,7 +11,7 @@ from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import GateRejected, NeedsInput
 from reflectloop.flow import policies as flow
-from reflectloop.policy import Policy, Verdict
+from reflectloop.policy import CommandPolicy, PolicyVerdict
 
 _COLOURS = {"allow": "green", "confirm": "yellow", "deny": "red"}
 _EXITS = {"allow": 0, "confirm": NeedsInput.exit_code, "deny": GateRejected.exit_code}
@@ -53,7 +53,7 @@ def _command(words: tuple[str, ...]) -> str | tuple[str, ...]:
     return words[0] if len(words) == 1 else words
 
 
-def _judge(rules: Policy, command: str | tuple[str, ...], *, as_json: bool) -> None:
+def _judge(rules: CommandPolicy, command: str | tuple[str, ...], *, as_json: bool) -> None:
     verdict = rules.judge(command)
     in_workspace = rules.in_workspace.judge(command)
     if as_json:
@@ -65,7 +65,7 @@ def _judge(rules: Policy, command: str | tuple[str, ...], *, as_json: bool) -> N
     sys.exit(_EXITS[verdict.verdict])
 
 
-def _say(verdict: Verdict) -> None:
+def _say(verdict: PolicyVerdict) -> None:
     paint = colours()
     word = paint(_COLOURS[verdict.verdict], verdict.verdict)
     if not verdict.rule:
@@ -86,7 +86,7 @@ def _short(text: str) -> str:
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
 
 
-def _explain(rules: Policy, command: str | tuple[str, ...], *, as_json: bool) -> None:
+def _explain(rules: CommandPolicy, command: str | tuple[str, ...], *, as_json: bool) -> None:
     parts = list(flow.explain(rules, command))
     verdict = rules.judge(command)
     if as_json:
@@ -105,7 +105,7 @@ def _explain(rules: Policy, command: str | tuple[str, ...], *, as_json: bool) ->
     sys.exit(_EXITS[verdict.verdict])
 
 
-def _list(rules: Policy, *, as_json: bool) -> None:
+def _list(rules: CommandPolicy, *, as_json: bool) -> None:
     rows = flow.rows(rules)
     if as_json:
         render.answer("policy", {"rules": rows})

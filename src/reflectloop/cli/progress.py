@@ -16,9 +16,9 @@ from rich.text import Text
 from reflectloop import secrets
 from reflectloop.cli.render import harmless, tell_program
 from reflectloop.flow.running import recovery
-from reflectloop.plan.load import Loaded
+from reflectloop.plan.load import LoadedPlan
 from reflectloop.state import events
-from reflectloop.state.journal import Entry
+from reflectloop.state.journal import JournalEntry
 from reflectloop.world import terminal
 
 _SHOWN = 4
@@ -35,10 +35,10 @@ class Events:
     def waits(self, why: str) -> None:
         pass
 
-    def begins(self, loaded: Loaded, run_id: str) -> None:
+    def begins(self, loaded: LoadedPlan, run_id: str) -> None:
         pass
 
-    def happened(self, entry: Entry) -> None:
+    def happened(self, entry: JournalEntry) -> None:
         tell_program(secrets.current().redact(json.dumps(entry.as_json())))
 
     def command(self, step_id: str, words: str) -> None:
@@ -51,7 +51,7 @@ class Events:
         pass
 
 
-class Plain:
+class PlainProgress:
     """One line when a step begins and one when it ends."""
 
     def __init__(self, console: Console) -> None:
@@ -63,7 +63,7 @@ class Plain:
     def waits(self, why: str) -> None:
         self.write(Text(f"waiting: {why}", style="dim"))
 
-    def begins(self, loaded: Loaded, run_id: str) -> None:
+    def begins(self, loaded: LoadedPlan, run_id: str) -> None:
         self.titles = {step.id: step.title for step in loaded.plan.steps}
         self.total = len(self.titles)
         self.write(Text.assemble((f"{loaded.plan.title}", "bold"), f"  {run_id}, {self.total} step(s)"))
@@ -72,7 +72,7 @@ class Plain:
         line.plain = secrets.current().redact(harmless(line.plain))
         self.console.print(line, highlight=False, soft_wrap=True)
 
-    def happened(self, entry: Entry) -> None:
+    def happened(self, entry: JournalEntry) -> None:
         match entry.event:
             case events.StepStarted(step_id=name):
                 self.started(name)
@@ -117,7 +117,7 @@ class _Running(NamedTuple):
     words: str = ""
 
 
-class Terminal(Plain):
+class Terminal(PlainProgress):
     """Finished steps scroll by; below them the running command, its clock and its last lines."""
 
     def __init__(self, console: Console) -> None:

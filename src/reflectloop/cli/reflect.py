@@ -50,7 +50,7 @@ def critic(
     Example: reflectloop critic report.json --requirements needs.yaml
     """
     as_interrupts()
-    done = judging.judge(judging.Asked(project_dir, file, requirements, agent, step))
+    done = judging.judge(judging.CriticRequest(project_dir, file, requirements, agent, step))
     if as_json:
         envelope = _envelope("critic", done.error, done.written)
         told = envelope.model_copy(update={"warnings": [f"checkpoint: {one}" for one in done.checkpoints]})
@@ -90,7 +90,9 @@ def reflect(
     Example: reflectloop reflect RLOP-20261115-1f0c2a
     """
     as_interrupts()
-    done = reflection.reflect(reflection.Asked(project_dir, name, revised, fixes, answer=answer, unattended=unattended))
+    done = reflection.reflect(
+        reflection.ReflectionRequest(project_dir, name, revised, fixes, answer=answer, unattended=unattended)
+    )
     if as_json:
         envelope = _envelope("reflect", done.error, done.written, next_step=_take_over(done))
         render.as_json(envelope.model_copy(update={"warnings": list(done.warnings)}), done.as_data())
@@ -100,7 +102,7 @@ def reflect(
     sys.exit(done.error.exit_code if done.error else 0)
 
 
-def _take_over(done: reflection.Outcome) -> str | None:
+def _take_over(done: reflection.ReflectionOutcome) -> str | None:
     """The user's own file is theirs to replace."""
     name = done.rounds[-1].submission.revised_output_file
     return f"cp {shlex.quote(name)} {shlex.quote(str(done.ticket.target))}" if name and not done.error else None
@@ -125,7 +127,7 @@ def _tell_report(report: CriticReport) -> None:
         say(f"  {one.severity} {one.category}: {one.description}; {one.suggested_fix}")
 
 
-def _tell_reflection(done: reflection.Outcome) -> None:
+def _tell_reflection(done: reflection.ReflectionOutcome) -> None:
     paint = colours()
     for one in done.rounds:
         analysis, kind = one.report.error_analysis, one.report.error_classification

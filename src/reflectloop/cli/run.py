@@ -17,7 +17,7 @@ from reflectloop.cli.render import colours, common, say
 from reflectloop.flow import finish as tasks_of
 from reflectloop.flow import steer
 from reflectloop.flow.running import preview
-from reflectloop.flow.running.line import Nobody, Observer, Outcome, Request
+from reflectloop.flow.running.line import NullObserver, RunObserver, RunOutcome, RunRequest
 from reflectloop.flow.running.run import run as run_plan
 from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation
@@ -179,10 +179,10 @@ def _reason(text: str) -> str:
     return text.strip()
 
 
-def _request(options: dict[str, Any]) -> Request:
+def _request(options: dict[str, Any]) -> RunRequest:
     mode: Mode = "git" if options["mode"] == "worktree" else options["mode"]
     floor = Isolation(options["isolation"]) if options["isolation"] else None
-    return Request(
+    return RunRequest(
         options["project_dir"],
         isolation=floor,
         sandbox_root=options["sandbox_root"],
@@ -194,7 +194,7 @@ def _request(options: dict[str, Any]) -> Request:
     )
 
 
-def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> None:
+def carry_out(request: RunRequest, *, as_json: bool, events: bool, debug: bool) -> None:
     """Run, show, and leave with the code the outcome says."""
     if as_json and events:
         raise click.UsageError("--json prints one document, --events many; choose one.")
@@ -209,18 +209,18 @@ def carry_out(request: Request, *, as_json: bool, events: bool, debug: bool) -> 
     sys.exit(outcome.error.exit_code if outcome.error else 0)
 
 
-def _watched(request: Request, *, as_json: bool, as_events: bool) -> Outcome:
+def _watched(request: RunRequest, *, as_json: bool, as_events: bool) -> RunOutcome:
     if as_json:
-        return run_plan(request, Nobody())
+        return run_plan(request, NullObserver())
     from rich.console import Console
 
-    from reflectloop.cli.progress import Events, Plain, Terminal
+    from reflectloop.cli.progress import Events, PlainProgress, Terminal
 
     if as_events:
         return run_plan(request, Events())
     console = Console(stderr=True)
-    shown: Plain = Terminal(console) if console.is_terminal else Plain(console)
-    observer: Observer = shown
+    shown: PlainProgress = Terminal(console) if console.is_terminal else PlainProgress(console)
+    observer: RunObserver = shown
     with shown:
         return run_plan(request, observer)
 
@@ -243,7 +243,7 @@ def show_preview(shown: dict[str, Any], *, as_json: bool) -> None:
     say("nothing was run")
 
 
-def tell(outcome: Outcome) -> None:
+def tell(outcome: RunOutcome) -> None:
     paint = colours()
     envelope = outcome.envelope
     failed = next((step for step in outcome.steps if not step.success), None)

@@ -55,7 +55,7 @@ def scan(
     sys.exit(0 if report.clean else 1)
 
 
-def _report(here: flow.Ground, paths: tuple[Path, ...], asked: str | None, *, staged: bool) -> flow.Report:
+def _report(here: flow.ScanSettings, paths: tuple[Path, ...], asked: str | None, *, staged: bool) -> flow.ScanReport:
     if staged:
         return flow.staged(here.detector, here.root)
     if asked:
@@ -65,7 +65,7 @@ def _report(here: flow.Ground, paths: tuple[Path, ...], asked: str | None, *, st
     return flow.tree(here, paths or (here.root,))
 
 
-def _write(here: flow.Ground, report: flow.Report, *, as_json: bool) -> None:
+def _write(here: flow.ScanSettings, report: flow.ScanReport, *, as_json: bool) -> None:
     count = flow.write_baseline(here.baseline, report)
     setting = f'[secrets] baseline = "{here.baseline.name}" in reflectloop.toml'
     if as_json:
@@ -76,7 +76,7 @@ def _write(here: flow.Ground, report: flow.Report, *, as_json: bool) -> None:
         say(f"{here.baseline}: {count} finding(s) let stand, by {setting}")
 
 
-def _tell(report: flow.Report, form: Format) -> None:
+def _tell(report: flow.ScanReport, form: Format) -> None:
     if form == "sarif":
         render.tell_program(json.dumps(flow.sarif(report), indent=2))
     elif form == "json":
@@ -90,7 +90,7 @@ def _tell(report: flow.Report, form: Format) -> None:
         _say(report)
 
 
-def _say(report: flow.Report) -> None:
+def _say(report: flow.ScanReport) -> None:
     paint = colours()
     for one in report.findings:
         where = f"{one.commit[:12]} {one.path}" if one.commit else one.path

@@ -9,12 +9,12 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import common, say
 from reflectloop.flow import steer
-from reflectloop.flow.steer import Steered
+from reflectloop.flow.steer import ControlResult
 
 _WHY = click.option("--reason", required=True, help="Why; it is journalled.")
 
 
-def _tell(command: str, done: Steered, *, as_json: bool) -> None:
+def _tell(command: str, done: ControlResult, *, as_json: bool) -> None:
     if as_json:
         render.answer(command, done._asdict(), next_step=done.next_step)
         return

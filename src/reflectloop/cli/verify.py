@@ -13,9 +13,9 @@ from reflectloop.cli.render import colours, common, say
 from reflectloop.errors import InvalidInput
 from reflectloop.flow.judging import verdicts
 from reflectloop.flow.judging import verify as verifying
-from reflectloop.flow.judging.verify import Outcome, Request
+from reflectloop.flow.judging.verify import VerifyOutcome, VerifyRequest
 from reflectloop.terms import Decision, Isolation, Track
-from reflectloop.verify.verdict import Judged
+from reflectloop.verify.verdict import CheckComparison
 from reflectloop.world import files
 
 _MARKS = {"weakening": "red", "suspect": "yellow", "note": "dim"}
@@ -63,7 +63,7 @@ def verify(
     if sum((patch is not None, worktree, branch is not None)) > 1:
         raise click.UsageError("Name one of --patch, --worktree and --branch.")
     as_interrupts()
-    request = Request(
+    request = VerifyRequest(
         project_dir,
         base,
         patch,
@@ -74,7 +74,7 @@ def verify(
         sandbox_root,
         wait,
     )
-    outcome = verifying.verify(request, Quiet() if as_json else Words())
+    outcome = verifying.verify(request, QuietProgress() if as_json else VerifyProgress())
     if outcome.verdict:
         _export(junit, verdicts.junit(outcome.verdict))
         _export(sarif, verdicts.sarif(outcome.verdict))
@@ -94,7 +94,7 @@ def _export(path: Path | None, text: str) -> None:
         raise InvalidInput(f"cannot write {path}: {fault.strerror}", next_step="name another file") from fault
 
 
-class Quiet:
+class QuietProgress:
     def waits(self, why: str) -> None:
         pass
 
@@ -105,7 +105,7 @@ class Quiet:
         pass
 
 
-class Words(Quiet):
+class VerifyProgress(QuietProgress):
     def waits(self, why: str) -> None:
         say(why, err=True)
 
@@ -113,7 +113,7 @@ class Words(Quiet):
         say(f"{colours()('dim', '·')} {name} {words}", err=True)
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: VerifyOutcome) -> None:
     paint, found = colours(), outcome.verdict
     assert found  # noqa: S101
     for one in found.checks:
@@ -137,7 +137,7 @@ def _tell(outcome: Outcome) -> None:
     say(f"{paint('dim', 'next:')} {outcome.envelope.next}", err=True)
 
 
-def _line(one: Judged) -> str:
+def _line(one: CheckComparison) -> str:
     change = one.comparison
     said = one.left_out or f"{one.sealed.summary}; on base: {one.base.summary if one.base else 'not run'}"
     told = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from reflectloop.demo.stage import Say
 from reflectloop.errors import Internal
 from reflectloop.flow.learning import failedrun, lessons
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 
 _FIX = "echo 1.0 > VERSION"
@@ -33,11 +33,11 @@ def play(project: Path, stage: Path, say: Say) -> None:
     say("moral", "another plan failed of the same, and nobody was asked; what the fix did is in the patch")
 
 
-def _run(project: Path, stage: Path, name: str, command: str, say: Say) -> Outcome:
+def _run(project: Path, stage: Path, name: str, command: str, say: Say) -> RunOutcome:
     plan = stage / f"{name}.yaml"
     steps = [{"id": name, "title": f"Write the {name}", "commands": [command]}]
     plan.write_text(json.dumps({"plan": {"title": name, "track": "direct", "steps": steps}}))
-    outcome = run(Request(project, plan, sandbox_root=stage / "sandbox"))
+    outcome = run(RunRequest(project, plan, sandbox_root=stage / "sandbox"))
     say("do", f"reflectloop run   # Write the {name}")
     (step,) = outcome.steps
     for fix in step.fixes:
@@ -46,7 +46,7 @@ def _run(project: Path, stage: Path, name: str, command: str, say: Say) -> Outco
     return outcome
 
 
-def _check_mended(outcome: Outcome) -> None:
+def _check_mended(outcome: RunOutcome) -> None:
     if outcome.error:
         raise Internal(f"demo: a known failure was to be mended, and ended in {outcome.error.code}")
     if [fix.outcome for fix in outcome.steps[0].fixes] != ["worked"]:

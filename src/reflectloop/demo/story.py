@@ -11,7 +11,7 @@ from reflectloop.demo import learning
 from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, opened
 from reflectloop.errors import Internal
 from reflectloop.flow import finish
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 
 _PLAN = """\
@@ -38,7 +38,7 @@ _RIGHT = "sed -i 's|len(items) // size|-(-len(items) // size)|' pager.py"
 _TAMPERED = "sed -i 's|def test_the_last_page|def skip_the_last_page|' test_pager.py"
 
 
-class Scene(NamedTuple):
+class DemoStep(NamedTuple):
     heading: str
     title: str
     command: str
@@ -53,28 +53,28 @@ def play(say: Say) -> None:
         # Made up here and now, so that no secret-looking text stands in the program.
         secret = "sk-" + randomness.token_hex(16)
         scenes = (
-            Scene(
+            DemoStep(
                 "A wrong fix is refused",
                 "Count one page less",
                 _WRONG,
                 "VERIFICATION_FAILED",
                 "the tests failed in the workspace; your files were never touched",
             ),
-            Scene(
+            DemoStep(
                 "A tampered test is caught",
                 "Make the tests green",
                 _TAMPERED,
                 "GATE_REJECTED",
                 "green in the step, and judged again with the tests as they were: nothing was fixed",
             ),
-            Scene(
+            DemoStep(
                 "A secret stops the run",
                 "Print the settings",
                 f"echo 'key = {secret[:9]}''{secret[9:]}'",
                 "SECRET_LEAK",
                 "the line was never written, the workspace is destroyed",
             ),
-            Scene(
+            DemoStep(
                 "The right fix passes",
                 "Round the number of pages up",
                 _RIGHT,
@@ -98,14 +98,14 @@ def play(say: Say) -> None:
         learning.play(project, stage, say)
 
 
-def _perform(scene: Scene, project: Path, stage: Path) -> Outcome:
+def _perform(scene: DemoStep, project: Path, stage: Path) -> RunOutcome:
     plan = stage / "plan.yaml"
     command = '"' + scene.command.replace("\\", "\\\\").replace('"', '\\"') + '"'
     plan.write_text(_PLAN.format(title=scene.title, command=command, python=sys.executable))
-    return run(Request(project, plan, sandbox_root=stage / "sandbox"))
+    return run(RunRequest(project, plan, sandbox_root=stage / "sandbox"))
 
 
-def _tell(outcome: Outcome, scene: Scene, say: Say) -> None:
+def _tell(outcome: RunOutcome, scene: DemoStep, say: Say) -> None:
     say("do", f"reflectloop run   # {scene.title}")
     for step in outcome.steps:
         say(
@@ -119,7 +119,7 @@ def _tell(outcome: Outcome, scene: Scene, say: Say) -> None:
     say("moral", scene.moral)
 
 
-def _check_stopped(scene: Scene, project: Path, stage: Path, say: Say) -> None:
+def _check_stopped(scene: DemoStep, project: Path, stage: Path, say: Say) -> None:
     held = _perform(scene._replace(title="Anything else", command="true"), project, stage)
     if held.error is None or held.error.code != "LATCHED":
         raise Internal("demo: the project was to be latched after a leak")

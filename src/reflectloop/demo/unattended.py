@@ -12,9 +12,9 @@ from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, o
 from reflectloop.errors import Internal
 from reflectloop.flow import finish
 from reflectloop.flow.nine import planning, work
-from reflectloop.flow.nine.planning import Planned, Wish
-from reflectloop.flow.nine.work import Worked
-from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.nine.planning import PlanningResult, PlanRequest
+from reflectloop.flow.nine.work import TaskResult
+from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.flow.showing import costs
 
 _GOAL = "The last page is shown"
@@ -31,7 +31,7 @@ file = "../{_SCRIPT}"
 """
 
 
-class Beat(NamedTuple):
+class ExpectedLine(NamedTuple):
     """A line that the engine must say, and what it means."""
 
     part: str
@@ -40,28 +40,30 @@ class Beat(NamedTuple):
 
 
 _BEATS = (
-    Beat(
+    ExpectedLine(
         "was said to be done, and no file differs",
         "failed",
         "the executor said that all tests pass; the engine looked, and nothing had changed",
     ),
-    Beat(
+    ExpectedLine(
         "step 1 is done",
         "step",
         "green, and the reviewer was content; but the test that was red had only been renamed",
     ),
-    Beat("step 2 is done", "step", "a step made of commands asked no executor"),
-    Beat(
+    ExpectedLine("step 2 is done", "step", "a step made of commands asked no executor"),
+    ExpectedLine(
         "the gates refuse it",
         "failed",
         "the gates know the tests as they were, and name the one that no longer runs; the executor is told",
     ),
-    Beat(
+    ExpectedLine(
         "the review asks for another attempt",
         "failed",
         "now the work is right; the reviewer, who saw only the change and the evidence, wants one thing more",
     ),
-    Beat("step 3 is done", "step", "told what was wrong, it did it; red before, green after, the tests as they were"),
+    ExpectedLine(
+        "step 3 is done", "step", "told what was wrong, it did it; red before, green after, the tests as they were"
+    ),
 )
 
 
@@ -87,7 +89,7 @@ def play(say: Say) -> None:
         project = lay_out(stage / "pager", _SETTINGS)
         shipped = importlib.resources.files("reflectloop.demo").joinpath(_SCRIPT)
         (stage / _SCRIPT).write_bytes(shipped.read_bytes())
-        place = Place(project, sandbox_root=stage / "sandbox")
+        place = FileopsTarget(project, sandbox_root=stage / "sandbox")
         _plan(place, say)
         done = _work(place, say)
         check_untouched(project)
@@ -95,7 +97,7 @@ def play(say: Say) -> None:
         _apply(project, say)
 
 
-def _plan(place: Place, say: Say) -> None:
+def _plan(place: FileopsTarget, say: Say) -> None:
     say("scene", "Two planners make a plan, and neither sees the other's")
     say("do", f'reflectloop tp "{_GOAL}"')
     agreed: list[PlanDesign] = []
@@ -104,7 +106,7 @@ def _plan(place: Place, say: Say) -> None:
         agreed.append(design)
         return True
 
-    planned = planning.plan(place, Wish(_GOAL), agree, lambda line: say("moral", line))
+    planned = planning.plan(place, PlanRequest(_GOAL), agree, lambda line: say("moral", line))
     first, second = (_design(planned, name) for name in ("design-first", "design-second"))
     for who, design in (("planner", first), ("second planner", second), ("merged", planned.design)):
         say("step", f"{who}: {design.title} ({len(design.steps)} step(s))")
@@ -112,11 +114,11 @@ def _plan(place: Place, say: Say) -> None:
     say("answer", f"agreed to after {planned.rounds} round, shown, confirmed: task {planned.task_id}")
 
 
-def _design(planned: Planned, name: str) -> PlanDesign:
+def _design(planned: PlanningResult, name: str) -> PlanDesign:
     return PlanDesign.model_validate_json((planned.folder / f"{name}.json").read_bytes())
 
 
-def _check_plan(planned: Planned, agreed: list[PlanDesign], first: PlanDesign, second: PlanDesign) -> None:
+def _check_plan(planned: PlanningResult, agreed: list[PlanDesign], first: PlanDesign, second: PlanDesign) -> None:
     if first == second or planned.rounds != 1 or agreed != [planned.design]:
         raise Internal("demo: two designs that differ were to be merged in a round, and confirmed once")
     prompts = [(planned.folder / f"{who}.prompt.md").read_text() for who in ("planner", "second_planner")]
@@ -124,7 +126,7 @@ def _check_plan(planned: Planned, agreed: list[PlanDesign], first: PlanDesign, s
         raise Internal("demo: neither planner was to see the other's design")
 
 
-def _work(place: Place, say: Say) -> Worked:
+def _work(place: FileopsTarget, say: Say) -> TaskResult:
     say("scene", "An executor that claims, cheats, is told, and does it")
     say("do", "reflectloop tr --all")
     ear = _Ear(say)
@@ -139,7 +141,7 @@ def _work(place: Place, say: Say) -> Worked:
     return done
 
 
-def _report(done: Worked, say: Say) -> None:
+def _report(done: TaskResult, say: Say) -> None:
     say("scene", "The final report, and what it cost")
     text = done.report.read_text() if done.report else ""
     table = costs.table(done.task)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from reflectloop.fileops.change import Change, Unfit, counted, named
-from reflectloop.fileops.hunks import Hunk, Line
+from reflectloop.fileops.change import FileChange, PatchUnfit, counted, named
+from reflectloop.fileops.hunks import Hunk, HunkLine
 
 FIRST = "*** Begin Patch"
 _LAST = "*** End Patch"
@@ -32,16 +32,16 @@ class _Reader:
         self.at += 1
         return self.lines[self.at - 1]
 
-    def fault(self, words: str) -> Unfit:
-        return Unfit(f"line {self.at + 1}: {words}")
+    def fault(self, words: str) -> PatchUnfit:
+        return PatchUnfit(f"line {self.at + 1}: {words}")
 
     def path(self, text: str) -> str:
         return named(text.strip(), self.at)
 
 
-def read(text: str) -> tuple[Change, ...]:
+def read(text: str) -> tuple[FileChange, ...]:
     reader = _Reader(text)
-    changes: list[Change] = []
+    changes: list[FileChange] = []
     while reader.now.strip() != _LAST:
         if reader.over:
             raise reader.fault(f"{_LAST!r} is missing")
@@ -54,26 +54,26 @@ def read(text: str) -> tuple[Change, ...]:
     return counted(changes)
 
 
-def _change(reader: _Reader) -> Change:
+def _change(reader: _Reader) -> FileChange:
     heading = reader.now
     if heading.startswith(_DELETE):
-        return Change("delete", reader.path(reader.take().removeprefix(_DELETE)))
+        return FileChange("delete", reader.path(reader.take().removeprefix(_DELETE)))
     if heading.startswith(_ADD):
         path = reader.path(reader.take().removeprefix(_ADD))
-        return Change("add", path, (Hunk(_added(reader)),), closes=True)
+        return FileChange("add", path, (Hunk(_added(reader)),), closes=True)
     if heading.startswith((_UPDATE, _MOVE)):
         return _update(reader)
     raise reader.fault(f"a file's heading is expected, such as {_UPDATE + 'PATH'!r}, and not {heading[:100]!r}")
 
 
-def _added(reader: _Reader) -> tuple[Line, ...]:
-    lines: list[Line] = []
+def _added(reader: _Reader) -> tuple[HunkLine, ...]:
+    lines: list[HunkLine] = []
     while reader.now.startswith("+"):
-        lines.append(Line("+", reader.take()[1:]))
+        lines.append(HunkLine("+", reader.take()[1:]))
     return tuple(lines)
 
 
-def _update(reader: _Reader) -> Change:
+def _update(reader: _Reader) -> FileChange:
     moving = reader.now.startswith(_MOVE)
     source, _, target = reader.take().removeprefix(_MOVE).removeprefix(_UPDATE).partition(_ARROW if moving else "\n")
     path = reader.path(source)
@@ -87,7 +87,7 @@ def _update(reader: _Reader) -> Change:
         hunks.append(_hunk(reader))
     if not hunks and place is None:
         raise reader.fault(f"there is no change to {path!r}")
-    return Change("update", path, tuple(hunks), place, closes=bool(hunks))
+    return FileChange("update", path, tuple(hunks), place, closes=bool(hunks))
 
 
 def _is_heading(line: str) -> bool:
@@ -98,7 +98,7 @@ def _hunk(reader: _Reader) -> Hunk:
     anchors: list[str] = []
     while reader.now.startswith("@@"):
         anchors.append(_anchor(reader.take()))
-    lines: list[Line] = []
+    lines: list[HunkLine] = []
     while not reader.over and not reader.now.startswith(("@@", "*** ")):
         lines.append(_line(reader))
     at_end = reader.now.strip() == _END_OF_FILE
@@ -118,12 +118,12 @@ def _anchor(line: str) -> str:
     return words[: found.start("closed")] if found["closed"] else ""
 
 
-def _line(reader: _Reader) -> Line:
+def _line(reader: _Reader) -> HunkLine:
     text = reader.now
     if text == "":
         reader.take()
-        return Line(" ", "")
+        return HunkLine(" ", "")
     if text[0] not in " -+":
         raise reader.fault(f"a line begins with ' ', '-' or '+', and not with {text[:40]!r}")
     reader.take()
-    return Line(text[0], text[1:])  # type: ignore[arg-type]
+    return HunkLine(text[0], text[1:])  # type: ignore[arg-type]

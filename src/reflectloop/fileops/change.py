@@ -10,11 +10,11 @@ from reflectloop.fileops.hunks import Hunk
 MOST_HUNKS = 2000
 
 
-class Unfit(Exception):
+class PatchUnfit(Exception):
     """A patch that cannot be read, or does not fit the files."""
 
 
-class Change(NamedTuple):
+class FileChange(NamedTuple):
     kind: Literal["add", "update", "delete"]
     path: str
     hunks: tuple[Hunk, ...] = ()
@@ -32,10 +32,10 @@ def named(path: str, line: int) -> str:
     try:
         return paths.file(path)
     except ValueError as fault:
-        raise Unfit(f"line {line}: path {path[:200]!r} {fault}") from fault
+        raise PatchUnfit(f"line {line}: path {path[:200]!r} {fault}") from fault
 
 
-def counted(changes: list[Change]) -> tuple[Change, ...]:
+def counted(changes: list[FileChange]) -> tuple[FileChange, ...]:
     if sum(len(change.hunks) for change in changes) > MOST_HUNKS:
-        raise Unfit(f"has more than {MOST_HUNKS} hunks")
+        raise PatchUnfit(f"has more than {MOST_HUNKS} hunks")
     return tuple(changes)

@@ -6,19 +6,19 @@ import errno
 from typing import Any
 
 from reflectloop import secrets
-from reflectloop.box.box import Done, Order
+from reflectloop.box.box import CommandResult, SandboxCommand
 from reflectloop.errors import NoSpace, SecretLeak
 from reflectloop.fileops import looking, patches
-from reflectloop.fileops.hands import Asked, Data, Hands, Refusal, Seen
-from reflectloop.fileops.reach import Barred, Reach
+from reflectloop.fileops.hands import Data, EngineEvidence, OpsContext, PersonNeeded, Refusal
+from reflectloop.fileops.reach import AccessBarred, SafeFiles
 from reflectloop.fileops.request import (
     ApplyPatch,
     DeleteFile,
+    FileopsRequest,
     ListDir,
     MoveFile,
     ReadFile,
-    Request,
-    Run,
+    RunOp,
     Search,
     WriteFile,
     WriteJson,
@@ -34,7 +34,7 @@ _HEAD, _TAIL = 4_000, 16_000  # characters of a command's output that are answer
 _SHOWN = 80  # of a command, in a summary
 
 
-class Shown:
+class ShownOutput:
     """The scanned output of a command on one stream, head and tail."""
 
     def __init__(self) -> None:
@@ -58,10 +58,10 @@ class Shown:
         return (self._head + cut + self._tail).decode("utf-8", "replace")
 
 
-class Doing:
+class RequestExecution:
     """One request at work."""
 
-    def __init__(self, request: Request, hands: Hands, reach: Reach, begun: str) -> None:
+    def __init__(self, request: FileopsRequest, hands: OpsContext, reach: SafeFiles, begun: str) -> None:
         self.request, self.hands, self.reach, self.begun = request, hands, reach, begun
         self.data: Data = {}
         self.commands: list[CommandProof] = []
@@ -76,14 +76,14 @@ class Doing:
                     return self._write(op.path, op.content.encode())
                 case WriteJson():
                     return self._write(op.path, as_text(op.value).encode())
-                case Run() | ApplyPatch() | DeleteFile() | MoveFile():
+                case RunOp() | ApplyPatch() | DeleteFile() | MoveFile():
                     return self._change(op)
                 case _:
                     self.data[str(number)], summary = self._learn(op)
                     return summary
-        except Barred as fault:
+        except AccessBarred as fault:
             raise Refusal(str(fault), key=_key(op)) from fault
-        except patches.Unfit as fault:
+        except patches.PatchUnfit as fault:
             raise Refusal(
                 str(fault), hint="read the file as it is now, and make the patch anew", key="patch"
             ) from fault
@@ -92,9 +92,9 @@ class Doing:
                 raise NoSpace(f"cannot write in the workspace: {fault.strerror}") from fault
             raise
 
-    def _change(self, op: Run | ApplyPatch | DeleteFile | MoveFile) -> str:
+    def _change(self, op: RunOp | ApplyPatch | DeleteFile | MoveFile) -> str:
         match op:
-            case Run():
+            case RunOp():
                 return self._run(op)
             case ApplyPatch():
                 return self._patch(op)
@@ -148,16 +148,16 @@ class Doing:
     def _patched(self, path: str) -> bytes | None:
         content = self._old(path)
         if content is not None and len(content) > _LARGEST_PATCHED:
-            raise Barred(f"{path!r} has more than {_LARGEST_PATCHED >> 20} MB")
+            raise AccessBarred(f"{path!r} has more than {_LARGEST_PATCHED >> 20} MB")
         return content
 
     # Commands ----------------------------------------------------------------------------------------------------
 
-    def _run(self, op: Run) -> str:
+    def _run(self, op: RunOp) -> str:
         with self.reach.folder(tuple(part for part in op.cwd.split("/") if part != ".")):
             pass  # no link leads there
-        printed = {"stdout": Shown(), "stderr": Shown()}
-        order = Order(
+        printed = {"stdout": ShownOutput(), "stderr": ShownOutput()}
+        order = SandboxCommand(
             op.cmd,
             self.hands.workspace.repo / op.cwd,
             self.hands.log(),
@@ -182,7 +182,7 @@ class Doing:
     # The plan ----------------------------------------------------------------------------------------------------
 
     def _plan(self, op: Any) -> Data:  # noqa: ANN401
-        seen = Seen(self.request.id, self.begun, self.hands.workspace.record().tree, tuple(self.commands))
+        seen = EngineEvidence(self.request.id, self.begun, self.hands.workspace.record().tree, tuple(self.commands))
         done: Data = getattr(self.hands.domain, _METHODS[type(op)])(op, seen)
         return done
 
@@ -200,7 +200,7 @@ _METHODS: dict[type[Any], str] = {
 def _key(op: Any) -> str:  # noqa: ANN401
     if isinstance(op, ApplyPatch):
         return "patch"
-    return "from" if isinstance(op, MoveFile) else "cwd" if isinstance(op, Run) else "path"
+    return "from" if isinstance(op, MoveFile) else "cwd" if isinstance(op, RunOp) else "path"
 
 
 def _refuse_secrets(path: str, content: bytes, before: bytes | None) -> None:
@@ -218,11 +218,13 @@ def _refuse_secrets(path: str, content: bytes, before: bytes | None) -> None:
         )
 
 
-def _judged(op: Run, done: Done) -> str:
+def _judged(op: RunOp, done: CommandResult) -> str:
     words = op.cmd if isinstance(op.cmd, str) else " ".join(op.cmd)
     shown = words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
     if done.idle:
-        raise Asked(f"{shown}: printed nothing and did nothing for long: it seems to wait for input", command=words)
+        raise PersonNeeded(
+            f"{shown}: printed nothing and did nothing for long: it seems to wait for input", command=words
+        )
     if done.timed_out:
         raise Refusal(f"{shown}: ran past {op.timeoutMs} ms and was killed with its children", key="timeoutMs")
     if done.cancelled:

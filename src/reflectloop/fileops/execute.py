@@ -8,15 +8,15 @@ from typing import NamedTuple
 from reflectloop import config
 from reflectloop.errors import GateRejected, SandboxCreateFailed
 from reflectloop.fileops import reach, validate
-from reflectloop.fileops.doing import Doing
-from reflectloop.fileops.hands import Asked, Data, Hands, Refusal, SplitAsked
+from reflectloop.fileops.doing import RequestExecution
+from reflectloop.fileops.hands import Data, OpsContext, PersonNeeded, Refusal, SplitNeeded
 from reflectloop.fileops.paths import is_within
-from reflectloop.fileops.request import Request, Run
-from reflectloop.fileops.response import Failure, FieldError, OpResult, Proof, Response, Status, clean
+from reflectloop.fileops.request import FileopsRequest, RunOp
+from reflectloop.fileops.response import Failure, FieldError, OpResult, Response, ResponseProof, Status, clean
 from reflectloop.fileops.validate import Invalid
 from reflectloop.terms import Isolation
 from reflectloop.workspace import patch
-from reflectloop.workspace.patch import Touched
+from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import git
 
@@ -36,7 +36,7 @@ class _Stopped(NamedTuple):
     data: Data | None = None
 
 
-def answer(raw: bytes, hands: Hands, *, strict: bool = False) -> Response:
+def answer(raw: bytes, hands: OpsContext, *, strict: bool = False) -> Response:
     """Read a request out of a text, and carry it out."""
     try:
         return execute(validate.parse(raw, strict=strict), hands)
@@ -44,7 +44,7 @@ def answer(raw: bytes, hands: Hands, *, strict: bool = False) -> Response:
         return clean(fault.response)
 
 
-def execute(request: Request, hands: Hands) -> Response:
+def execute(request: FileopsRequest, hands: OpsContext) -> Response:
     """What the ops did, or why nothing of it was done. Leaks, escapes and faults of the machine are raised."""
     known = hands.memory.recall(request.id)
     if known:
@@ -63,15 +63,15 @@ def execute(request: Request, hands: Hands) -> Response:
 _TAKEN = FieldError(field="id", error="was used for another request; every request has an id of its own")
 
 
-def _refused(request: Request, errors: list[FieldError]) -> Response:
+def _refused(request: FileopsRequest, errors: list[FieldError]) -> Response:
     return clean(Response(proto=request.proto, id=request.id, status="validation_error", errors=tuple(errors)))
 
 
-def _denied(request: Request, hands: Hands) -> list[FieldError]:
+def _denied(request: FileopsRequest, hands: OpsContext) -> list[FieldError]:
     """Commands that are refused whoever asks. Whoever asks a third time is not asked for a fourth request."""
     errors = []
     for number, op in enumerate(request.ops):
-        verdict = hands.policy.judge(op.cmd) if isinstance(op, Run) else None
+        verdict = hands.policy.judge(op.cmd) if isinstance(op, RunOp) else None
         if verdict and verdict.verdict == "deny":
             errors.append(FieldError(field=f"ops[{number}].cmd", error=f"{verdict.reason} ({verdict.rule})"))
     if errors and hands.memory.denied() >= _MOST_DENIED:
@@ -84,7 +84,7 @@ def _denied(request: Request, hands: Hands) -> list[FieldError]:
     return errors
 
 
-def _barred(request: Request, hands: Hands) -> list[FieldError]:
+def _barred(request: FileopsRequest, hands: OpsContext) -> list[FieldError]:
     """What these hands do not do, found before they do anything."""
     errors = []
     for number, op in enumerate(request.ops):
@@ -93,14 +93,14 @@ def _barred(request: Request, hands: Hands) -> list[FieldError]:
             for key, path in validate.writes(op)
             if not is_within(path, hands.writable)
         ]
-    runs = any(isinstance(op, Run) for op in request.ops)
+    runs = any(isinstance(op, RunOp) for op in request.ops)
     if runs and request.constraints.no_network and hands.box.wall.level.rank < Isolation.FS.rank:
         why = f"cannot be promised at isolation level {hands.box.wall.level}"
         errors.append(FieldError(field="constraints.no_network", error=why))
     return errors
 
 
-def _spent(request: Request, hands: Hands) -> Response | None:
+def _spent(request: FileopsRequest, hands: OpsContext) -> Response | None:
     most, failed = request.constraints.max_attempts, hands.memory.failures(request.purpose)
     if most is None or failed < most:
         return None
@@ -114,10 +114,10 @@ def _spent(request: Request, hands: Hands) -> Response | None:
     )
 
 
-def _unsure(request: Request, hands: Hands) -> Response | None:
+def _unsure(request: FileopsRequest, hands: OpsContext) -> Response | None:
     """A command that only a person may let run; nothing was done, and no flag answers for them."""
     for number, op in enumerate(request.ops):
-        verdict = hands.policy.judge(op.cmd) if isinstance(op, Run) else None
+        verdict = hands.policy.judge(op.cmd) if isinstance(op, RunOp) else None
         if verdict and not verdict.allowed:
             question = f"may this run? {verdict.where[:_SHOWN]}: {verdict.reason}"
             how = f'[policy] allow = ["{verdict.rule}"] in {config.NAME}, then: reflectloop trust'
@@ -132,7 +132,7 @@ def _unsure(request: Request, hands: Hands) -> Response | None:
 
 
 class _Try:
-    def __init__(self, request: Request, hands: Hands) -> None:
+    def __init__(self, request: FileopsRequest, hands: OpsContext) -> None:
         self.request, self.hands, self.space = request, hands, hands.workspace
         self.idle = validate.is_idle(request)
         self.results: list[OpResult] = []
@@ -142,7 +142,7 @@ class _Try:
         if not self.idle:
             self.hands.shelf.put_aside()
         with reach.opened(self.space.repo, self.space.identity[2:]) as top:
-            self.doing = Doing(self.request, self.hands, top, self.begun)
+            self.doing = RequestExecution(self.request, self.hands, top, self.begun)
             try:
                 stopped = self._work()
                 if stopped is None:
@@ -169,9 +169,9 @@ class _Try:
                 summary = self.doing.do(number, op)
             except Refusal as fault:
                 return _Stopped(number, "fail", fault.reason, fault.key or "op", fault.hint)
-            except Asked as fault:
+            except PersonNeeded as fault:
                 return _Stopped(number, "ask", str(fault), "op", data=fault.data)
-            except SplitAsked as fault:
+            except SplitNeeded as fault:
                 return _Stopped(number, "split", str(fault), "op", data=fault.data)
             except Unrecordable as fault:
                 return _Stopped(number, "fail", f"what was left cannot be recorded: {fault}", "op")
@@ -188,7 +188,7 @@ class _Try:
         self.end = now.tree
         self.doing.notes += [f"{name} is a repository of its own and no part of the change" for name in now.nested]
         self.doing.notes += [f"{name} has a name of git's own and is no part of the change" for name in now.refused]
-        self.touched: tuple[Touched, ...] = patch.touched(self.space.git(), self.begun, self.end)
+        self.touched: tuple[TouchedFile, ...] = patch.touched(self.space.git(), self.begun, self.end)
         roots = self.request.constraints.writable_roots
         outside = [one.path for one in self.touched if not self._may_write(one, roots)]
         if outside:
@@ -196,7 +196,7 @@ class _Try:
             return _Stopped(last, "fail", f"was changed outside of what may be written: {named}", "op")
         return None
 
-    def _may_write(self, one: Touched, roots: tuple[str, ...]) -> bool:
+    def _may_write(self, one: TouchedFile, roots: tuple[str, ...]) -> bool:
         places = [one.path, *([one.source] if one.source else [])]
         return all(is_within(place, self.hands.writable) and (not roots or is_within(place, roots)) for place in places)
 
@@ -219,7 +219,7 @@ class _Try:
             changedFiles=self._changed() if report.changedFiles else (),
             data=data,
             ops=tuple(self.results),
-            proof=Proof(commands=tuple(self.doing.commands), notes=tuple(self._notes())),
+            proof=ResponseProof(commands=tuple(self.doing.commands), notes=tuple(self._notes())),
         )
 
     def _changed(self) -> tuple[str, ...]:
@@ -239,7 +239,7 @@ class _Try:
     def _is_there(self, path: str) -> bool:
         try:
             return self.doing.reach.status(path) is not None
-        except reach.Barred:
+        except reach.AccessBarred:
             return False
 
     def _not_done(self, stopped: _Stopped) -> Response:
@@ -255,7 +255,7 @@ class _Try:
             id=self.request.id,
             status=stopped.status,
             ops=(*undone, failed, *skipped),
-            proof=Proof(commands=tuple(self.doing.commands), notes=tuple(notes)),
+            proof=ResponseProof(commands=tuple(self.doing.commands), notes=tuple(notes)),
             split=stopped.data if stopped.status == "split" else None,
             ask=stopped.data if stopped.status == "ask" else None,
             fail=Failure(reason=stopped.reason, hint=stopped.hint) if stopped.status == "fail" else None,

@@ -10,11 +10,11 @@ from pydantic import JsonValue
 
 from reflectloop import policy
 from reflectloop.box.box import Box
-from reflectloop.fileops.request import Request
+from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import CommandProof, Response
-from reflectloop.fileops.shelf import Shelf
+from reflectloop.fileops.shelf import IgnoredBackup
 from reflectloop.fileops.steps import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
-from reflectloop.policy import Policy
+from reflectloop.policy import CommandPolicy
 from reflectloop.workspace.checkout import Workspace
 
 Data = dict[str, JsonValue]
@@ -28,7 +28,7 @@ class Refusal(Exception):
         super().__init__(reason)
 
 
-class Asked(Exception):
+class PersonNeeded(Exception):
     """Nobody but a person can say how to go on."""
 
     def __init__(self, question: str, **more: JsonValue) -> None:
@@ -36,7 +36,7 @@ class Asked(Exception):
         super().__init__(question)
 
 
-class SplitAsked(Exception):
+class SplitNeeded(Exception):
     """The step is too large; what it might be split into."""
 
     def __init__(self, reason: str, **more: JsonValue) -> None:
@@ -44,7 +44,7 @@ class SplitAsked(Exception):
         super().__init__(reason)
 
 
-class Seen(NamedTuple):
+class EngineEvidence(NamedTuple):
     """What the engine itself knows when an op on the plan is carried out; the only evidence there is."""
 
     request_id: str
@@ -59,20 +59,20 @@ class Domain(Protocol):
     A request is all or nothing: what ops did holds once `keep` is called, and is gone after `take_back`.
     """
 
-    def plan_init(self, op: PlanInit, seen: Seen) -> Data: ...
-    def preflight(self, op: Preflight, seen: Seen) -> Data: ...
-    def finalize(self, op: Finalize, seen: Seen) -> Data: ...
-    def mark_blocked(self, op: MarkBlocked, seen: Seen) -> Data: ...
-    def apply_split(self, op: ApplySplit, seen: Seen) -> Data: ...
-    def append_steps(self, op: AppendSteps, seen: Seen) -> Data: ...
+    def plan_init(self, op: PlanInit, seen: EngineEvidence) -> Data: ...
+    def preflight(self, op: Preflight, seen: EngineEvidence) -> Data: ...
+    def finalize(self, op: Finalize, seen: EngineEvidence) -> Data: ...
+    def mark_blocked(self, op: MarkBlocked, seen: EngineEvidence) -> Data: ...
+    def apply_split(self, op: ApplySplit, seen: EngineEvidence) -> Data: ...
+    def append_steps(self, op: AppendSteps, seen: EngineEvidence) -> Data: ...
     def keep(self) -> None: ...
     def take_back(self) -> None: ...
 
 
-class NoPlan:
+class NoPlanOps:
     """Stands where there is no plan to act on, or whoever asks may not."""
 
-    def _refuse(self, op: object, seen: Seen) -> Data:  # noqa: ARG002
+    def _refuse(self, op: object, seen: EngineEvidence) -> Data:  # noqa: ARG002
         raise Refusal("only the engine acts on the plan, by what it has seen", key="op")
 
     plan_init = preflight = finalize = mark_blocked = apply_split = append_steps = _refuse
@@ -84,38 +84,38 @@ class NoPlan:
         pass
 
 
-class Answered(NamedTuple):
+class StoredResponse(NamedTuple):
     content: str  # the request's hash
     response: Response
 
 
-class Memory(Protocol):
+class ResponseStore(Protocol):
     """What was answered, by the request's id. Only what was carried out is remembered."""
 
-    def recall(self, request_id: str) -> Answered | None: ...
+    def recall(self, request_id: str) -> StoredResponse | None: ...
     def secure(self) -> None: ...  # what was recorded outlives us from here on
-    def remember(self, request: Request, response: Response) -> None: ...
+    def remember(self, request: FileopsRequest, response: Response) -> None: ...
     def failures(self, purpose: str) -> int: ...
     def denied(self) -> int: ...  # notes that a command was refused; how many were since the last stop
     def forgive(self) -> None: ...  # begins to count anew
 
 
-class Notebook:
+class InMemoryResponses:
     """A memory that lasts as long as the process."""
 
     def __init__(self) -> None:
-        self._answered: dict[str, Answered] = {}
+        self._answered: dict[str, StoredResponse] = {}
         self._failures: dict[str, int] = {}
         self._denied = 0
 
-    def recall(self, request_id: str) -> Answered | None:
+    def recall(self, request_id: str) -> StoredResponse | None:
         return self._answered.get(request_id)
 
     def secure(self) -> None:
         pass
 
-    def remember(self, request: Request, response: Response) -> None:
-        self._answered[request.id] = Answered(request.hash, response)
+    def remember(self, request: FileopsRequest, response: Response) -> None:
+        self._answered[request.id] = StoredResponse(request.hash, response)
         self._failures[request.purpose] = count_on(self.failures(request.purpose), response)
 
     def failures(self, purpose: str) -> int:
@@ -135,20 +135,20 @@ def count_on(failures: int, response: Response) -> int:
 
 
 @dataclass
-class Hands:
+class OpsContext:
     workspace: Workspace
     box: Box
     domain: Domain
-    memory: Memory
+    memory: ResponseStore
     logs: Path  # a folder of the engine's
     writable: tuple[str, ...] = (".",)
-    policy: Policy = field(default_factory=lambda: policy.default().in_workspace)
+    policy: CommandPolicy = field(default_factory=lambda: policy.default().in_workspace)
     notes: list[str] = field(default_factory=list)  # said with the next answer
-    shelf: Shelf = field(init=False)
+    shelf: IgnoredBackup = field(init=False)
     commands: int = field(default=0, init=False)  # run so far; names their logs
 
     def __post_init__(self) -> None:
-        self.shelf = Shelf(self.workspace)
+        self.shelf = IgnoredBackup(self.workspace)
 
     def log(self) -> Path:
         self.commands += 1

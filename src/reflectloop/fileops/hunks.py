@@ -23,13 +23,13 @@ _SQUASHES: tuple[_Squash, ...] = (
 )
 
 
-class Line(NamedTuple):
+class HunkLine(NamedTuple):
     mark: Literal[" ", "-", "+"]
     text: str
 
 
 class Hunk(NamedTuple):
-    lines: tuple[Line, ...]
+    lines: tuple[HunkLine, ...]
     anchors: tuple[str, ...] = ()  # lines that stand somewhere before it
     near: int | None = None  # how many lines a unified diff says stand before it
     at_end: bool = False
@@ -40,7 +40,7 @@ class Hunk(NamedTuple):
         return [line.text for line in self.lines if line.mark != "+"]
 
 
-class NoFit(Exception):
+class HunkMismatch(Exception):
     """The text does not hold the lines that a hunk needs."""
 
 
@@ -104,7 +104,7 @@ def apply(text: str, hunks: tuple[Hunk, ...], *, close: bool = False) -> str:
     return body.eol.join(out) + (body.eol if out and ended else "")
 
 
-def _put(body: _Body, lines: tuple[Line, ...], cursor: int, out: list[str]) -> int:
+def _put(body: _Body, lines: tuple[HunkLine, ...], cursor: int, out: list[str]) -> int:
     """What a hunk keeps stays as the text has it, though it was found by a likeness."""
     for line in lines:
         if line.mark == "+":
@@ -116,12 +116,12 @@ def _put(body: _Body, lines: tuple[Line, ...], cursor: int, out: list[str]) -> i
     return cursor
 
 
-def _place(body: _Body, hunk: Hunk, cursor: int, number: int) -> tuple[int, tuple[Line, ...]]:
+def _place(body: _Body, hunk: Hunk, cursor: int, number: int) -> tuple[int, tuple[HunkLine, ...]]:
     begin = cursor
     for anchor in hunk.anchors:
         found = _find(body, [anchor], begin, None, at_end=False)
         if found is None:
-            raise NoFit(f"hunk {number}: the line {anchor[:200]!r} is not there after line {begin}")
+            raise HunkMismatch(f"hunk {number}: the line {anchor[:200]!r} is not there after line {begin}")
         begin = found + 1
     if not hunk.wanted:
         return _free_place(body, hunk, begin), hunk.lines
@@ -131,10 +131,10 @@ def _place(body: _Body, hunk: Hunk, cursor: int, number: int) -> tuple[int, tupl
         if at is not None:
             return at, lines
     shown = "\n".join(hunk.wanted[:_SHOWN])
-    raise NoFit(f"hunk {number}: these lines are not there after line {begin}:\n{shown[:500]}")
+    raise HunkMismatch(f"hunk {number}: these lines are not there after line {begin}:\n{shown[:500]}")
 
 
-def _forms(lines: tuple[Line, ...]) -> Iterator[tuple[Line, ...]]:
+def _forms(lines: tuple[HunkLine, ...]) -> Iterator[tuple[HunkLine, ...]]:
     """As written; and without an empty last line, which may only stand for the end of the patch."""
     yield lines
     if len(lines) > 1 and lines[-1] == (" ", ""):

@@ -11,7 +11,7 @@ from typing import Any
 import re2
 
 from reflectloop.fileops.hands import Data
-from reflectloop.fileops.reach import Barred, Reach, shown
+from reflectloop.fileops.reach import AccessBarred, SafeFiles, shown
 from reflectloop.fileops.request import ListDir, ReadFile, Search
 
 _MOST_READ = 64 << 20  # bytes of a file that is looked at
@@ -27,10 +27,10 @@ _QUIETLY = re2.Options()
 _QUIETLY.log_errors = False
 
 
-def file(op: ReadFile, reach: Reach) -> Data:
+def file(op: ReadFile, reach: SafeFiles) -> Data:
     raw = reach.read(op.path, _MOST_READ + 1)
     if len(raw) > _MOST_READ:
-        raise Barred(f"{op.path!r} has more than {_MOST_READ >> 20} MB")
+        raise AccessBarred(f"{op.path!r} has more than {_MOST_READ >> 20} MB")
     said: Data = {"path": op.path, "size": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
     text = _text(raw)
     if text is None:
@@ -47,7 +47,7 @@ def _text(raw: bytes) -> str | None:
         return None
 
 
-def folder(op: ListDir, reach: Reach) -> Data:
+def folder(op: ListDir, reach: SafeFiles) -> Data:
     found = list(itertools.islice(reach.walk(op.path, op.depth), op.maxEntries + 1))
     entries: list[Any] = [
         {"path": shown(one.path), "kind": one.kind, **({"size": one.size} if one.kind == "file" else {})}
@@ -56,7 +56,7 @@ def folder(op: ListDir, reach: Reach) -> Data:
     return {"path": op.path, "entries": entries, "truncated": len(found) > op.maxEntries}
 
 
-def search(op: Search, reach: Reach) -> Data:
+def search(op: Search, reach: SafeFiles) -> Data:
     pattern = op.pattern if op.regex else re2.escape(op.pattern)
     matcher = re2.compile(("(?mi)" if op.ignoreCase else "(?m)") + pattern, _QUIETLY)
     skipped: list[str] = []
@@ -68,7 +68,7 @@ def search(op: Search, reach: Reach) -> Data:
     }
 
 
-def _matches(op: Search, reach: Reach, matcher: Any, skipped: list[str]) -> Iterator[Data]:  # noqa: ANN401 - no types
+def _matches(op: Search, reach: SafeFiles, matcher: Any, skipped: list[str]) -> Iterator[Data]:  # noqa: ANN401 - no types
     room, wanted = _MOST_IN_ALL, _glob(op.glob or "**")
     for one in reach.walk(op.path, _DEEPEST):
         if one.kind != "file" or not wanted.fullmatch(shown(one.path)):
@@ -88,10 +88,10 @@ def _glob(pattern: str) -> Any:  # noqa: ANN401
     return re2.compile("(?s)(?:.*/)?" + "".join(parts), _QUIETLY)
 
 
-def _searched(path: str, reach: Reach) -> str | None:
+def _searched(path: str, reach: SafeFiles) -> str | None:
     try:
         return _text(reach.read(path, _MOST_SEARCHED))
-    except Barred:
+    except AccessBarred:
         return None  # it went while we looked
 
 

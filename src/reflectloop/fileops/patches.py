@@ -6,30 +6,30 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from reflectloop.fileops import begin_patch, hunks, unified
-from reflectloop.fileops.change import Change, Unfit
+from reflectloop.fileops.change import FileChange, PatchUnfit
 
-__all__ = ["Change", "Made", "Unfit", "outcome", "read"]
+__all__ = ["FileChange", "FileResult", "PatchUnfit", "outcome", "read"]
 
 
-class Made(NamedTuple):
+class FileResult(NamedTuple):
     """What a file is to be; None for its content when it is to be gone."""
 
     content: bytes | None
     executable: bool | None = None
 
 
-def read(text: str) -> tuple[Change, ...]:
+def read(text: str) -> tuple[FileChange, ...]:
     """Every file a patch changes. Unfit says what is wrong, and on which line."""
     first = text.lstrip("\ufeff \t\r\n")
     found = begin_patch.read(first) if first.startswith(begin_patch.FIRST) else unified.read(text)
     if not found:
-        raise Unfit("is neither a '*** Begin Patch' text nor a unified diff")
+        raise PatchUnfit("is neither a '*** Begin Patch' text nor a unified diff")
     return found
 
 
-def outcome(changes: tuple[Change, ...], look: Callable[[str], bytes | None]) -> dict[str, Made]:
+def outcome(changes: tuple[FileChange, ...], look: Callable[[str], bytes | None]) -> dict[str, FileResult]:
     """What every named file is in the end; `look` gives a file's content now, None where there is none."""
-    made: dict[str, Made] = {}
+    made: dict[str, FileResult] = {}
 
     def current(path: str) -> bytes | None:
         return made[path].content if path in made else look(path)
@@ -38,29 +38,29 @@ def outcome(changes: tuple[Change, ...], look: Callable[[str], bytes | None]) ->
         before = current(change.path)
         if change.kind == "add":
             _refuse_there(before, change.path)
-            made[change.path] = Made(_applied(b"", change), change.executable)
+            made[change.path] = FileResult(_applied(b"", change), change.executable)
             continue
         if before is None:
-            raise Unfit(f"{change.path!r} is not there")
+            raise PatchUnfit(f"{change.path!r} is not there")
         after = _applied(before, change)
         if change.kind == "delete":
-            made[change.path] = Made(None)
+            made[change.path] = FileResult(None)
         elif change.target and change.target != change.path:
             _refuse_there(current(change.target), change.target)
-            made |= {change.path: Made(None), change.target: Made(after, change.executable)}
+            made |= {change.path: FileResult(None), change.target: FileResult(after, change.executable)}
         else:
-            made[change.path] = Made(after, change.executable)
+            made[change.path] = FileResult(after, change.executable)
     return made
 
 
 def _refuse_there(content: bytes | None, path: str) -> None:
     if content is not None:
-        raise Unfit(f"{path!r} is there already")
+        raise PatchUnfit(f"{path!r} is there already")
 
 
-def _applied(before: bytes, change: Change) -> bytes:
+def _applied(before: bytes, change: FileChange) -> bytes:
     try:
         text = before.decode("utf-8", "surrogateescape")
         return hunks.apply(text, change.hunks, close=change.closes).encode("utf-8", "surrogateescape")
-    except hunks.NoFit as fault:
-        raise Unfit(f"{change.path}: {fault}") from fault
+    except hunks.HunkMismatch as fault:
+        raise PatchUnfit(f"{change.path}: {fault}") from fault

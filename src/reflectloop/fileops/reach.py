@@ -23,21 +23,21 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _count = itertools.count(1)
 
 
-class Barred(Exception):
+class AccessBarred(Exception):
     """The file system, or our rule about links, is in the way."""
 
 
-class NotThere(Barred):
+class PathMissing(AccessBarred):
     """There is nothing of that name."""
 
 
-class Found(NamedTuple):
+class PathInfo(NamedTuple):
     path: str
     kind: str  # file, folder, link, other
     size: int
 
 
-class Reach:
+class SafeFiles:
     def __init__(self, top: int) -> None:
         self._top = top
 
@@ -62,7 +62,7 @@ class Reach:
         try:
             with self.folder(tuple(above)) as fd:
                 return _status(fd, name)
-        except NotThere:
+        except PathMissing:
             return None
 
     def write(self, path: str, content: bytes, executable: bool | None = None) -> None:
@@ -71,7 +71,7 @@ class Reach:
         with self.folder(tuple(above), make=True) as fd, _named(path):
             there = _status(fd, name)
             if there is not None and not stat.S_ISREG(there.st_mode):
-                raise Barred(f"{path!r} is {beneath.kind_of(there)}")
+                raise AccessBarred(f"{path!r} is {beneath.kind_of(there)}")
             part, created = _create(fd)
             try:
                 with open(created, "wb") as file:  # noqa: PTH123
@@ -96,10 +96,10 @@ class Reach:
             _expect_file(fd, name, source)
             with self.folder(tuple(below), make=True) as there, _named(target):
                 if _status(there, wanted) is not None:
-                    raise Barred(f"{target!r} is there already")
+                    raise AccessBarred(f"{target!r} is there already")
                 os.rename(name, wanted, src_dir_fd=fd, dst_dir_fd=there)
 
-    def walk(self, top: str, depth: int) -> Iterator[Found]:
+    def walk(self, top: str, depth: int) -> Iterator[PathInfo]:
         """What lies in a folder, in order of names, and in those below it so many levels deep."""
         waiting: list[tuple[str, ...]] = [parts_of(top)]
         first = len(waiting[0])
@@ -107,7 +107,7 @@ class Reach:
             parts = waiting.pop()
             try:
                 found = self._listed(parts)
-            except Barred:
+            except AccessBarred:
                 if len(parts) == first:
                     raise
                 continue  # it went while we looked
@@ -115,20 +115,20 @@ class Reach:
             if len(parts) - first + 1 < depth:
                 waiting += [parts_of(one.path) for one in reversed(found) if one.kind == "folder"]
 
-    def _listed(self, parts: tuple[str, ...]) -> list[Found]:
+    def _listed(self, parts: tuple[str, ...]) -> list[PathInfo]:
         with self.folder(parts) as fd, _named("/".join(parts) or "."), os.scandir(fd) as entries:
             shown = [entry for entry in entries if not is_hidden(entry.name)]
             return [_found(entry, parts) for entry in sorted(shown, key=lambda entry: entry.name)]
 
 
 @contextlib.contextmanager
-def opened(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[Reach]:
+def opened(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[SafeFiles]:
     """The files below a folder, which must be the one that is meant."""
     with trees.opened(folder) as top:
         status = os.fstat(top)
         if identity and identity != (status.st_dev, status.st_ino):
             raise SandboxEscape("the workspace was replaced by something else")
-        yield Reach(top)
+        yield SafeFiles(top)
 
 
 @contextlib.contextmanager
@@ -137,13 +137,13 @@ def _named(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as fault:
-        raise NotThere(f"{path!r} is not there") from fault
+        raise PathMissing(f"{path!r} is not there") from fault
     except beneath.NotPlain as fault:
-        raise Barred(f"{fault.filename!r} {fault.strerror}") from fault
+        raise AccessBarred(f"{fault.filename!r} {fault.strerror}") from fault
     except OSError as fault:
         if fault.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise Barred(f"{path!r}: {os.strerror(fault.errno or 0).lower()}") from fault
+        raise AccessBarred(f"{path!r}: {os.strerror(fault.errno or 0).lower()}") from fault
 
 
 def _status(fd: int, name: str) -> os.stat_result | None:
@@ -157,7 +157,7 @@ def _expect_file(fd: int, name: str, path: str) -> None:
     with _named(path):
         there = os.lstat(name, dir_fd=fd)
     if not stat.S_ISREG(there.st_mode):
-        raise Barred(f"{path!r} is {beneath.kind_of(there)}")
+        raise AccessBarred(f"{path!r} is {beneath.kind_of(there)}")
 
 
 def _create(fd: int) -> tuple[str, int]:
@@ -176,18 +176,18 @@ def _mode(there: os.stat_result | None, created: int, executable: bool | None) -
     return mode | readable if executable else mode & ~0o111
 
 
-def _found(entry: os.DirEntry[str], parts: tuple[str, ...]) -> Found:
+def _found(entry: os.DirEntry[str], parts: tuple[str, ...]) -> PathInfo:
     path = "/".join((*parts, entry.name))
     if entry.is_symlink():
-        return Found(path, "link", 0)
+        return PathInfo(path, "link", 0)
     if entry.is_dir(follow_symlinks=False):
-        return Found(path, "folder", 0)
+        return PathInfo(path, "folder", 0)
     if not entry.is_file(follow_symlinks=False):
-        return Found(path, "other", 0)
+        return PathInfo(path, "other", 0)
     try:
-        return Found(path, "file", entry.stat(follow_symlinks=False).st_size)
+        return PathInfo(path, "file", entry.stat(follow_symlinks=False).st_size)
     except OSError:
-        return Found(path, "file", 0)
+        return PathInfo(path, "file", 0)
 
 
 def shown(path: str) -> str:

@@ -18,14 +18,14 @@ _LONE = re.compile("[\ud800-\udfff]")
 Place = tuple[str | int, ...]
 
 
-class Fault(NamedTuple):
+class JsonFault(NamedTuple):
     """One thing wrong: the place from the top of the object, and what to do about it."""
 
     place: Place
     words: str
 
 
-class Unread(Exception):
+class NoJsonObject(Exception):
     """There is no object to look at."""
 
     def __init__(self, words: str, place: Place = ()) -> None:
@@ -47,14 +47,14 @@ def dotted(place: Place) -> str:
     return out
 
 
-def read(raw: bytes, marks: frozenset[str]) -> tuple[dict[str, Any], list[Fault]]:
+def read(raw: bytes, marks: frozenset[str]) -> tuple[dict[str, Any], list[JsonFault]]:
     """The one object in a text that has a key among `marks`, and what is wrong with it as JSON."""
     if len(raw) > LARGEST:
-        raise Unread(f"has more than {LARGEST >> 20} MB")
+        raise NoJsonObject(f"has more than {LARGEST >> 20} MB")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
-        raise Unread(f"byte {fault.start} is not UTF-8 text") from fault
+        raise NoJsonObject(f"byte {fault.start} is not UTF-8 text") from fault
     value = _only_one(text, marks)
     return value, list(_faults(value))
 
@@ -67,9 +67,9 @@ def _only_one(text: str, marks: frozenset[str]) -> dict[str, Any]:
             return value
     found = [value for value in _objects(text) if marks & value.keys()]
     if not found:
-        raise Unread("holds no JSON object with " + " or ".join(f"'{mark}'" for mark in sorted(marks)))
+        raise NoJsonObject("holds no JSON object with " + " or ".join(f"'{mark}'" for mark in sorted(marks)))
     if any(other != found[0] for other in found[1:]):
-        raise Unread(f"holds {len(found)} requests; one is read at a time")
+        raise NoJsonObject(f"holds {len(found)} requests; one is read at a time")
     return found[0]
 
 
@@ -82,18 +82,18 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             return
         value, position = _decoded(text, begin.start())
         yield value
-    raise Unread("holds too many objects to tell which one is meant")
+    raise NoJsonObject("holds too many objects to tell which one is meant")
 
 
 def _decoded(text: str, begin: int) -> tuple[dict[str, Any], int]:
     try:
         value, end = _DECODER.raw_decode(text, begin)
     except json.JSONDecodeError as fault:
-        raise Unread(f"is not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}") from fault
+        raise NoJsonObject(f"is not JSON: {fault.msg} at line {fault.lineno}, column {fault.colno}") from fault
     except RecursionError as fault:
-        raise Unread(f"is nested deeper than {DEEPEST} levels") from fault
+        raise NoJsonObject(f"is nested deeper than {DEEPEST} levels") from fault
     except ValueError as fault:
-        raise Unread(f"is not JSON: {str(fault)[:200]}") from fault
+        raise NoJsonObject(f"is not JSON: {str(fault)[:200]}") from fault
     return value, end
 
 
@@ -114,7 +114,7 @@ def _no_number(name: str) -> NoReturn:
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
 
 
-def _faults(top: dict[str, Any]) -> Iterator[Fault]:
+def _faults(top: dict[str, Any]) -> Iterator[JsonFault]:
     """Keys that stand twice, text that no file can hold, depth and number; without recursion."""
     waiting: list[tuple[Place, Any]] = [((), top)]
     count = 0
@@ -122,15 +122,15 @@ def _faults(top: dict[str, Any]) -> Iterator[Fault]:
         place, value = waiting.pop()
         count += place[2:3] != _FREE
         if count > _MOST:
-            raise Unread(f"holds more than {_MOST} values")
+            raise NoJsonObject(f"holds more than {_MOST} values")
         if isinstance(value, str):
             if _LONE.search(value):
-                yield Fault(place, "holds half of a surrogate pair, which is no text")
+                yield JsonFault(place, "holds half of a surrogate pair, which is no text")
         elif len(place) > DEEPEST:
-            raise Unread(f"is nested deeper than {DEEPEST} levels", place[:3])
+            raise NoJsonObject(f"is nested deeper than {DEEPEST} levels", place[:3])
         elif isinstance(value, dict):
-            yield from (Fault((*place, key), "stands twice in one object") for key in getattr(value, "twice", ()))
-            yield from (Fault(place, "has a key that is no text") for key in value if _LONE.search(key))
+            yield from (JsonFault((*place, key), "stands twice in one object") for key in getattr(value, "twice", ()))
+            yield from (JsonFault(place, "has a key that is no text") for key in value if _LONE.search(key))
             waiting += [((*place, key), item) for key, item in value.items()]
         elif isinstance(value, list):
             waiting += [((*place, number), item) for number, item in enumerate(value)]

@@ -16,8 +16,8 @@ from reflectloop.fileops.steps import (
     FolderPath,
     MarkBlocked,
     PlanInit,
+    PlanOpModel,
     Preflight,
-    Strict,
     Title,
     Words,
 )
@@ -56,47 +56,47 @@ def _runnable(command: str | tuple[str, ...]) -> str | tuple[str, ...]:
     return command
 
 
-class ReadFile(Strict):
+class ReadFile(PlanOpModel):
     op: Literal["read_file"]
     path: FilePath
     startLine: Annotated[StrictInt, Field(ge=1)] = 1  # noqa: N815 - the protocol's own names
     endLine: Annotated[StrictInt, Field(ge=1)] | None = None  # noqa: N815
 
 
-class WriteFile(Strict):
+class WriteFile(PlanOpModel):
     op: Literal["write_file"]
     path: FilePath
     content: Annotated[str, AfterValidator(_fits)]
 
 
-class WriteJson(Strict):
+class WriteJson(PlanOpModel):
     op: Literal["write_json"]
     path: FilePath
     value: Annotated[JsonValue, AfterValidator(_value_fits)]
 
 
-class ApplyPatch(Strict):
+class ApplyPatch(PlanOpModel):
     """A `*** Begin Patch` text, or a unified diff."""
 
     op: Literal["apply_patch"]
     patch: Annotated[str, Field(min_length=1), AfterValidator(_fits)]
 
 
-class Run(Strict):
+class RunOp(PlanOpModel):
     op: Literal["run"]
     cmd: Annotated[Command, AfterValidator(_runnable)]
     cwd: FolderPath = "."
     timeoutMs: Annotated[StrictInt, Field(ge=1, le=_A_DAY_MS)] = 600_000  # noqa: N815
 
 
-class ListDir(Strict):
+class ListDir(PlanOpModel):
     op: Literal["list_dir"]
     path: FolderPath = "."
     depth: Annotated[StrictInt, Field(ge=1, le=32)] = 1
     maxEntries: Annotated[StrictInt, Field(ge=1, le=10_000)] = 1000  # noqa: N815
 
 
-class Search(Strict):
+class Search(PlanOpModel):
     """Lines that hold a text, or match a regular expression (RE2)."""
 
     op: Literal["search"]
@@ -108,12 +108,12 @@ class Search(Strict):
     maxResults: Annotated[StrictInt, Field(ge=1, le=5000)] = 200  # noqa: N815
 
 
-class DeleteFile(Strict):
+class DeleteFile(PlanOpModel):
     op: Literal["delete_file"]
     path: FilePath
 
 
-class MoveFile(Strict):
+class MoveFile(PlanOpModel):
     op: Literal["move_file"]
     source: FilePath = Field(alias="from")
     target: FilePath = Field(alias="to")
@@ -126,7 +126,7 @@ Op = Annotated[
     | WriteFile
     | WriteJson
     | ApplyPatch
-    | Run
+    | RunOp
     | ListDir
     | Search
     | DeleteFile
@@ -141,19 +141,19 @@ Op = Annotated[
 ]
 
 
-class Constraints(Strict):
+class Constraints(PlanOpModel):
     no_network: StrictBool = False
     writable_roots: tuple[FolderPath, ...] = ()  # none named: whatever the caller may write
     max_attempts: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
 
 
-class Report(Strict):
+class RequestReport(PlanOpModel):
     changedFiles: StrictBool = True  # noqa: N815
     diffSummary: StrictBool = False  # noqa: N815
     commandOutputs: Literal["on_failure", "always", "never"] = "on_failure"  # noqa: N815
 
 
-class Request(Strict):
+class FileopsRequest(PlanOpModel):
     proto: Proto
     id: Title
     purpose: Purpose
@@ -161,7 +161,7 @@ class Request(Strict):
     done: tuple[Words, ...] = ()
     ops: Annotated[tuple[Op, ...], Field(min_length=1, max_length=MOST_OPS)]
     constraints: Constraints = Constraints()
-    report: Report = Report()
+    report: RequestReport = RequestReport()
 
     @property
     def hash(self) -> str:

@@ -8,41 +8,41 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from reflectloop import secrets
 from reflectloop.fileops.request import Proto
-from reflectloop.fileops.steps import Strict
+from reflectloop.fileops.steps import PlanOpModel
 
 Status = Literal["ok", "ask", "fail", "split", "validation_error"]
 DEFAULT_PROTO: Proto = "triflow.fileops.v1"
 
 
-class OpResult(Strict):
+class OpResult(PlanOpModel):
     opIndex: int  # noqa: N815 - the protocol's own names
     status: Literal["ok", "fail", "undone", "skipped"]
     summary: str
 
 
-class CommandProof(Strict):
+class CommandProof(PlanOpModel):
     cmd: str | tuple[str, ...]
     exitCode: int  # noqa: N815
     stdout: str = ""
     stderr: str = ""
 
 
-class Proof(Strict):
+class ResponseProof(PlanOpModel):
     commands: tuple[CommandProof, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class Failure(Strict):
+class Failure(PlanOpModel):
     reason: str
     hint: str = ""
 
 
-class FieldError(Strict):
+class FieldError(PlanOpModel):
     field: str
     error: str
 
 
-class Response(Strict):
+class Response(PlanOpModel):
     model_config = ConfigDict(frozen=True, extra="forbid", json_schema_serialization_defaults_required=True)
 
     proto: Proto = DEFAULT_PROTO
@@ -51,7 +51,7 @@ class Response(Strict):
     changedFiles: tuple[str, ...] = ()  # noqa: N815
     data: dict[str, JsonValue] = Field(default_factory=dict)
     ops: tuple[OpResult, ...] = ()
-    proof: Proof = Proof()
+    proof: ResponseProof = ResponseProof()
     split: dict[str, JsonValue] | None = None
     ask: dict[str, JsonValue] | None = None
     fail: Failure | None = None

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from reflectloop.fileops.request import Request
+from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
 
 DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
 
 def request_schema() -> dict[str, Any]:
-    return {**DIALECT, **Request.model_json_schema()}
+    return {**DIALECT, **FileopsRequest.model_json_schema()}
 
 
 def response_schema() -> dict[str, Any]:

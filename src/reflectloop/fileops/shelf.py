@@ -29,7 +29,7 @@ class _Kept(NamedTuple):
     copy: Path | None
 
 
-class Shelf:
+class IgnoredBackup:
     def __init__(self, workspace: Workspace) -> None:
         self._space = workspace
         self._folder = workspace.desk / "shelf"
@@ -88,10 +88,10 @@ class Shelf:
         self._space.reset_to(tree)
         with reach.opened(self._space.repo, self._space.identity[2:]) as top:
             for path in self._folders:
-                with contextlib.suppress(reach.Barred), top.folder(parts_of(path), make=True):
+                with contextlib.suppress(reach.AccessBarred), top.folder(parts_of(path), make=True):
                     pass
             for path, kept in self._kept.items():
-                with contextlib.suppress(reach.Barred):
+                with contextlib.suppress(reach.AccessBarred):
                     self._kept[path] = _restored(top, path, kept)
 
     def close(self) -> None:
@@ -115,7 +115,7 @@ def _copied(name: str, fd: int, copy: Path) -> _Kept:
     return _Kept(stamp, None, copy)
 
 
-def _restored(top: reach.Reach, path: str, kept: _Kept) -> _Kept:
+def _restored(top: reach.SafeFiles, path: str, kept: _Kept) -> _Kept:
     *above, name = parts_of(path)
     with top.folder(tuple(above), make=True) as fd:
         with contextlib.suppress(FileNotFoundError):
@@ -133,9 +133,9 @@ def _restored(top: reach.Reach, path: str, kept: _Kept) -> _Kept:
             return kept._replace(stamp=_stamp(os.fstat(target.fileno())))
 
 
-def _remove(top: reach.Reach, path: str) -> None:
+def _remove(top: reach.SafeFiles, path: str) -> None:
     """A file, link or folder with all in it, found without following a link."""
     *above, name = parts_of(path)
     # A link in the way is not ours to follow; resetting removes it.
-    with contextlib.suppress(reach.Barred), top.folder(tuple(above)) as fd:
+    with contextlib.suppress(reach.AccessBarred), top.folder(tuple(above)) as fd:
         files.remove_tree(Path(f"/proc/self/fd/{fd}", name))

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import CoreSchema
 
 from reflectloop.fileops import paths
-from reflectloop.plan.model import Budget, Command
+from reflectloop.plan.model import Command, PlanBudget
 from reflectloop.terms import Track
 
 
@@ -40,11 +40,11 @@ StepName = Annotated[
 ]
 
 
-class Strict(BaseModel):
+class PlanOpModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class NewStep(Strict):
+class NewStep(PlanOpModel):
     """A step to be. A plain text is a step's title."""
 
     title: Title
@@ -65,19 +65,19 @@ def _titled(value: Any) -> Any:  # noqa: ANN401 - any JSON value may stand here
 Step = Annotated[NewStep, BeforeValidator(_titled)]
 
 
-class Objective(Strict):
+class PlanInitObjective(PlanOpModel):
     goal: Annotated[str, Field(max_length=20_000)] = ""
     nonGoals: tuple[Words, ...] = ()  # noqa: N815 - the protocol's own names
     doneWhen: Annotated[str, Field(max_length=20_000)] = ""  # noqa: N815
 
 
-class Context(Strict):
+class PlanContext(PlanOpModel):
     repoType: Annotated[str, Field(max_length=300)] = ""  # noqa: N815
     keyFiles: tuple[FilePath, ...] = ()  # noqa: N815
     background: Annotated[str, Field(max_length=20_000)] = ""
 
 
-class Criterion(Strict):
+class PlanCriterion(PlanOpModel):
     """What is to be true in the end, and the command that shows it."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
@@ -85,30 +85,30 @@ class Criterion(Strict):
     check: Command | None = None
 
 
-class Contract(Strict):
+class PlanInitContract(PlanOpModel):
     """What the whole change must prove, in the gates at its end."""
 
     track: Track = Track.DIRECT
-    acceptance: tuple[Criterion, ...] = ()
+    acceptance: tuple[PlanCriterion, ...] = ()
     may_change: tuple[Words, ...] = ()
-    limits: Budget = Budget()
+    limits: PlanBudget = PlanBudget()
 
 
-class PlanInit(Strict):
+class PlanInit(PlanOpModel):
     """Makes the task: from a plan file of the workspace, or from the steps given here."""
 
     op: Literal["triflow_plan_init"]
     plan: FilePath | None = None
     taskName: Title | None = None  # noqa: N815
-    objective: Objective = Objective()
-    context: Context = Context()
+    objective: PlanInitObjective = PlanInitObjective()
+    context: PlanContext = PlanContext()
     constraints: tuple[Words, ...] = ()
     steps: tuple[Step, ...] = ()
     finalDone: tuple[Words, ...] = ()  # noqa: N815
-    contract: Contract | None = None
+    contract: PlanInitContract | None = None
 
 
-class Preflight(Strict):
+class Preflight(PlanOpModel):
     """Checks the pointer, counts the attempt, answers with the step's context."""
 
     op: Literal["triflow_state_preflight"]
@@ -116,7 +116,7 @@ class Preflight(Strict):
     reason: Annotated[str, Field(max_length=20_000)] = ""  # why the attempt before is given up
 
 
-class Finalize(Strict):
+class Finalize(PlanOpModel):
     """Marks the step done, if the engine has seen what proves it."""
 
     op: Literal["triflow_state_finalize"]
@@ -125,21 +125,21 @@ class Finalize(Strict):
     notes: Annotated[str, Field(max_length=20_000)] = ""
 
 
-class MarkBlocked(Strict):
+class MarkBlocked(PlanOpModel):
     op: Literal["triflow_state_mark_blocked"]
     reason: Words
     unblock: Words  # what would let the step go on
     step: StepName | None = None
 
 
-class ApplySplit(Strict):
+class ApplySplit(PlanOpModel):
     op: Literal["triflow_state_apply_split"]
     substeps: Annotated[tuple[Step, ...], Field(min_length=3, max_length=7)]
     step: StepName | None = None
     reason: Annotated[str, Field(max_length=20_000)] = ""
 
 
-class AppendSteps(Strict):
+class AppendSteps(PlanOpModel):
     """Steps that the final review asks for; more than two are a follow-up task."""
 
     op: Literal["triflow_state_append_steps"]

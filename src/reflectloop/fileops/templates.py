@@ -14,9 +14,9 @@ from pydantic import Field, JsonValue, ValidationError
 
 from reflectloop.errors import Fault, InvalidInput, NothingToDo
 from reflectloop.fileops import reading, validate
-from reflectloop.fileops.reading import Place, Unread, dotted
-from reflectloop.fileops.request import Request
-from reflectloop.fileops.steps import Strict
+from reflectloop.fileops.reading import NoJsonObject, Place, dotted
+from reflectloop.fileops.request import FileopsRequest
+from reflectloop.fileops.steps import PlanOpModel
 from reflectloop.fileops.validate import Invalid
 
 _GAP = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
@@ -32,7 +32,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-class Gap(Strict):
+class Placeholder(PlanOpModel):
     type: Kind
     about: Annotated[str, Field(min_length=1)]
     default: JsonValue = _ABSENT
@@ -42,15 +42,15 @@ class Gap(Strict):
         return self.default == _ABSENT
 
 
-class _Meta(Strict):
+class _Meta(PlanOpModel):
     about: Annotated[str, Field(min_length=1)]
-    placeholders: dict[str, Gap]
+    placeholders: dict[str, Placeholder]
 
 
 class Template(NamedTuple):
     name: str
     about: str
-    gaps: Mapping[str, Gap]
+    gaps: Mapping[str, Placeholder]
     body: dict[str, Any]
 
 
@@ -76,7 +76,7 @@ def read(name: str, raw: bytes) -> Template:
     try:
         body, found = reading.read(raw, frozenset(("_meta",)))
         meta = _Meta.model_validate(body.pop("_meta"))
-    except (Unread, ValidationError) as fault:
+    except (NoJsonObject, ValidationError) as fault:
         raise InvalidInput(f"template {name!r} cannot be read: {fault}") from fault
     template = Template(name, meta.about, meta.placeholders, body)
     faults = [Fault(dotted(place), None, words, InvalidInput.code) for place, words in (*found, *_faults(template))]
@@ -104,7 +104,7 @@ def _faults(template: Template) -> Iterator[tuple[Place, str]]:
             yield ("ops", number, "cmd"), "a value would become shell text; write the command as a list of words"
 
 
-def _splices(command: Any, gaps: Mapping[str, Gap]) -> bool:  # noqa: ANN401 - whatever a template holds
+def _splices(command: Any, gaps: Mapping[str, Placeholder]) -> bool:  # noqa: ANN401 - whatever a template holds
     if isinstance(command, str):
         held = _GAP.fullmatch(command)
         whole_list = held is not None and held[1] in gaps and gaps[held[1]].type == "list"
@@ -130,12 +130,12 @@ def _texts(place: Place, value: Any) -> Iterator[tuple[Place, str]]:  # noqa: AN
 # Filling -----------------------------------------------------------------------------------------------------------
 
 
-def fill(name: str, values: Mapping[str, JsonValue]) -> Request:
+def fill(name: str, values: Mapping[str, JsonValue]) -> FileopsRequest:
     """The request that a shipped template and these values make."""
     return filled(load(name), values)
 
 
-def filled(template: Template, values: Mapping[str, JsonValue]) -> Request:
+def filled(template: Template, values: Mapping[str, JsonValue]) -> FileopsRequest:
     wrong = [*_missing(template, values), *_misfits(template, values)]
     if wrong:
         faults = tuple(Fault(key, None, words, InvalidInput.code) for key, words in wrong)

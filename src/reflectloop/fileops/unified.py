@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from reflectloop.fileops.change import Change, Unfit, counted, named
-from reflectloop.fileops.hunks import Hunk, Line
+from reflectloop.fileops.change import FileChange, PatchUnfit, counted, named
+from reflectloop.fileops.hunks import Hunk, HunkLine
 
 _GIT = re.compile(r"diff --git (\"(?:[^\"\\]|\\.)*\"|a/.+?) (\"(?:[^\"\\]|\\.)*\"|b/.+)")
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
@@ -33,21 +33,21 @@ class _Entry:
     moved: bool = False
     hunks: list[Hunk] = field(default_factory=list)
 
-    def change(self) -> Change:
+    def change(self) -> FileChange:
         if self.old is None or self.new is None:
-            raise Unfit(f"line {self.line}: the file that this is about is not named")
+            raise PatchUnfit(f"line {self.line}: the file that this is about is not named")
         if self.mode in (_LINK, _MODULE):
-            raise Unfit(f"line {self.line}: links and submodules are not made by a patch")
+            raise PatchUnfit(f"line {self.line}: links and submodules are not made by a patch")
         executable = None if self.mode is None else self.mode.endswith("755")
         old, new = self._bare()
         if old == _NOTHING:
-            return Change("add", named(new, self.line), tuple(self.hunks), executable=executable)
+            return FileChange("add", named(new, self.line), tuple(self.hunks), executable=executable)
         if new == _NOTHING:
-            return Change("delete", named(old, self.line), tuple(self.hunks))
+            return FileChange("delete", named(old, self.line), tuple(self.hunks))
         path, target = named(old, self.line), named(new, self.line)
         if not (self.hunks or self.moved or self.mode):
-            raise Unfit(f"line {self.line}: there is no change to {path!r}")
-        return Change("update", path, tuple(self.hunks), target if target != path else None, executable)
+            raise PatchUnfit(f"line {self.line}: there is no change to {path!r}")
+        return FileChange("update", path, tuple(self.hunks), target if target != path else None, executable)
 
     def _bare(self) -> tuple[str, str]:
         """Without the prefixes that git puts before names, and others with it."""
@@ -67,7 +67,7 @@ class _Reader:
     def peek(self, ahead: int = 0) -> str | None:
         return self.lines[self.at + ahead] if self.at + ahead < len(self.lines) else None
 
-    def read(self) -> tuple[Change, ...]:
+    def read(self) -> tuple[FileChange, ...]:
         while (line := self.peek()) is not None:
             self._heading(line)
         return counted([entry.change() for entry in self.entries])
@@ -75,7 +75,7 @@ class _Reader:
     def _heading(self, line: str) -> None:
         refused = next((why for sign, why in _REFUSED.items() if line.startswith(sign)), None)
         if refused:
-            raise Unfit(f"line {self.at + 1}: {refused}")
+            raise PatchUnfit(f"line {self.at + 1}: {refused}")
         if line.startswith("diff --git "):
             self._git(line)
         elif line.startswith("--- ") and (self.peek(1) or "").startswith("+++ "):
@@ -118,13 +118,13 @@ class _Reader:
     def _hunk(self, line: str) -> None:
         found = _HUNK.match(line)
         if not self.entries or found is None:
-            raise Unfit(f"line {self.at + 1}: {line[:80]!r} is not the heading of a hunk of a file")
+            raise PatchUnfit(f"line {self.at + 1}: {line[:80]!r} is not the heading of a hunk of a file")
         start, old, _, new = (int(number) if number else 1 for number in found.groups())
         old = 1 if found[2] is None else old
         self.at += 1
         body = self._body(old, new)
         bare = _bare_end(body)
-        lines = tuple(Line(mark, text) for mark, text in body if mark != "\\")  # type: ignore[arg-type]
+        lines = tuple(HunkLine(mark, text) for mark, text in body if mark != "\\")  # type: ignore[arg-type]
         near = start if old == 0 else start - 1
         self.entries[-1].hunks.append(Hunk(lines, near=max(near, 0), bare=bare))
 
@@ -143,7 +143,7 @@ class _Reader:
                 body.append((mark, text))
             self.at += 1
         if not body:
-            raise Unfit(f"line {self.at + 1}: a hunk without lines")
+            raise PatchUnfit(f"line {self.at + 1}: a hunk without lines")
         return body
 
     def _ends(self, line: str, *, counting: bool) -> bool:
@@ -190,5 +190,5 @@ def _unquoted(name: str) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def read(text: str) -> tuple[Change, ...]:
+def read(text: str) -> tuple[FileChange, ...]:
     return _Reader(text).read()

@@ -12,17 +12,17 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from reflectloop.fileops import patches, paths, reading
-from reflectloop.fileops.reading import Fault, Place, Unread, dotted
+from reflectloop.fileops.reading import JsonFault, NoJsonObject, Place, dotted
 from reflectloop.fileops.request import (
     MOST_OPS,
     READING,
     WRITING,
     ApplyPatch,
     DeleteFile,
+    FileopsRequest,
     MoveFile,
     Op,
-    Request,
-    Run,
+    RunOp,
     Search,
     WriteFile,
     WriteJson,
@@ -58,36 +58,36 @@ class Invalid(Exception):
         super().__init__("; ".join(f"{one.field}: {one.error}" for one in errors))
 
 
-def parse(raw: bytes, *, strict: bool = False) -> Request:
+def parse(raw: bytes, *, strict: bool = False) -> FileopsRequest:
     """The request in a text, whatever prose stands around it."""
     try:
         value, faults = reading.read(raw, _MARKS)
-    except Unread as fault:
-        raise Invalid(_listed([Fault(fault.place, fault.words)])) from fault
+    except NoJsonObject as fault:
+        raise Invalid(_listed([JsonFault(fault.place, fault.words)])) from fault
     return check(value, strict=strict, faults=faults)
 
 
-def check(value: dict[str, Any], *, strict: bool = False, faults: list[Fault] | None = None) -> Request:
+def check(value: dict[str, Any], *, strict: bool = False, faults: list[JsonFault] | None = None) -> FileopsRequest:
     found = list(faults or [])
-    request: Request | None = None
+    request: FileopsRequest | None = None
     try:
-        request = Request.model_validate(value)
+        request = FileopsRequest.model_validate(value)
         ops = dict(enumerate(request.ops))
     except ValidationError as shape:
         errors = [error for error in shape.errors(include_url=False) if not _is_echo(error)]
         found += [_in_words(error) for error in errors[: _MOST + 1]]
         ops = _sound_ops(value)
     except RecursionError as fault:
-        raise Invalid(_listed([Fault((), "is nested too deep")])) from fault
+        raise Invalid(_listed([JsonFault((), "is nested too deep")])) from fault
     if strict:
-        found += [Fault((key,), "is required in strict mode, and missing") for key in _STRICT if key not in value]
+        found += [JsonFault((key,), "is required in strict mode, and missing") for key in _STRICT if key not in value]
     found += _of_meaning(value.get("purpose"), _roots(value), ops)
     if found or request is None:
         raise Invalid(_listed(found), value)
     return request
 
 
-def _listed(faults: list[Fault]) -> list[FieldError]:
+def _listed(faults: list[JsonFault]) -> list[FieldError]:
     pairs = dict.fromkeys((dotted(fault.place)[:_LONGEST] or WHOLE, fault.words) for fault in faults)
     listed = [FieldError(field=field, error=words) for field, words in sorted(pairs, key=lambda pair: pair[0])]
     more = FieldError(field=WHOLE, error="has more faults than these")
@@ -109,19 +109,19 @@ def _sound_ops(value: dict[str, Any]) -> dict[int, Any]:
 # Shapes: what pydantic found, in words ---------------------------------------------------------------------------
 
 
-def _in_words(error: ErrorDetails) -> Fault:
+def _in_words(error: ErrorDetails) -> JsonFault:
     kind, raw = error["type"], error["loc"]
     place = _without_tag(raw)
     if kind == "union_tag_invalid":
-        return Fault((*place, "op"), _unknown("op", str(error["ctx"]["tag"]), list(_MODELS)))
+        return JsonFault((*place, "op"), _unknown("op", str(error["ctx"]["tag"]), list(_MODELS)))
     if kind == "union_tag_not_found":
-        return Fault((*place, "op"), "is required and missing")
+        return JsonFault((*place, "op"), "is required and missing")
     if kind == "extra_forbidden":
-        return Fault(place, _unknown("key", str(place[-1]), _keys_at(raw[:-1])))
+        return JsonFault(place, _unknown("key", str(place[-1]), _keys_at(raw[:-1])))
     if kind in ("too_short", "too_long"):
-        return Fault(place, _wrong_count(place, error["ctx"]))
+        return JsonFault(place, _wrong_count(place, error["ctx"]))
     words = wrong_shape(kind, error.get("ctx", {}), error["msg"])
-    return Fault(place, words[:1].lower() + words[1:])
+    return JsonFault(place, words[:1].lower() + words[1:])
 
 
 def _is_echo(error: ErrorDetails) -> bool:
@@ -153,7 +153,7 @@ def _unknown(what: str, name: str, known: list[str]) -> str:
 def _keys_at(raw: tuple[int | str, ...]) -> list[str]:
     if raw[:1] == ("ops",):
         return _keys(_MODELS[str(raw[2])], raw[3:])
-    return _keys(Request, raw)
+    return _keys(FileopsRequest, raw)
 
 
 def _keys(annotation: object, place: Place) -> list[str]:
@@ -169,32 +169,32 @@ def _keys(annotation: object, place: Place) -> list[str]:
 # Meaning: what no single field can tell ---------------------------------------------------------------------------
 
 
-def misfits(request: Request) -> list[FieldError]:
+def misfits(request: FileopsRequest) -> list[FieldError]:
     """The same for a request that was not read, but made."""
     roots = request.constraints.writable_roots or None
     return _listed(list(_of_meaning(request.purpose, roots, dict(enumerate(request.ops)))))
 
 
-def _of_meaning(purpose: object, roots: tuple[str, ...] | None, ops: dict[int, Any]) -> Iterator[Fault]:
+def _of_meaning(purpose: object, roots: tuple[str, ...] | None, ops: dict[int, Any]) -> Iterator[JsonFault]:
     for number, op in ops.items():
         place: Place = ("ops", number)
         if purpose == "read_state" and not isinstance(op, (*READING, Preflight)):
-            yield Fault((*place, "op"), f"'{op.op}' changes something, and the purpose is read_state")
+            yield JsonFault((*place, "op"), f"'{op.op}' changes something, and the purpose is read_state")
         if isinstance(op, Search):
             yield from _of_search(op, place)
         if isinstance(op, PlanInit) and (op.plan is None) == (not op.steps):
-            yield Fault(place, "has either 'plan', the path of a plan file, or 'steps'")
+            yield JsonFault(place, "has either 'plan', the path of a plan file, or 'steps'")
         if isinstance(op, PlanInit) and op.steps and not op.taskName:
-            yield Fault((*place, "taskName"), "is required and missing")
+            yield JsonFault((*place, "taskName"), "is required and missing")
         yield from _of_places(op, place, roots)
 
 
-def _of_search(op: Search, place: Place) -> Iterator[Fault]:
+def _of_search(op: Search, place: Place) -> Iterator[JsonFault]:
     if op.regex:
         try:
             re2.compile(op.pattern, _QUIETLY)
         except re2.error as fault:
-            yield Fault((*place, "pattern"), f"is not a regular expression (RE2): {fault}")
+            yield JsonFault((*place, "pattern"), f"is not a regular expression (RE2): {fault}")
 
 
 def _roots(value: dict[str, Any]) -> tuple[str, ...] | None:
@@ -206,15 +206,15 @@ def _roots(value: dict[str, Any]) -> tuple[str, ...] | None:
     return tuple(sound) if len(sound) == len(named) else None
 
 
-def _of_places(op: Any, place: Place, roots: tuple[str, ...] | None) -> Iterator[Fault]:  # noqa: ANN401
+def _of_places(op: Any, place: Place, roots: tuple[str, ...] | None) -> Iterator[JsonFault]:  # noqa: ANN401
     try:
         named = writes(op)
-    except patches.Unfit as fault:
-        yield Fault((*place, "patch"), str(fault))
+    except patches.PatchUnfit as fault:
+        yield JsonFault((*place, "patch"), str(fault))
         return
     for key, path in named:
         if roots is not None and not paths.is_within(path, roots):
-            yield Fault((*place, key), f"{path!r} lies outside writable_roots")
+            yield JsonFault((*place, key), f"{path!r} lies outside writable_roots")
 
 
 def writes(op: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - any op
@@ -226,6 +226,6 @@ def writes(op: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - any op
     return [("path", op.path)] if isinstance(op, WriteFile | WriteJson | DeleteFile) else []
 
 
-def is_idle(request: Request) -> bool:
+def is_idle(request: FileopsRequest) -> bool:
     """Whether a request leaves every file as it is."""
-    return not any(isinstance(op, (*WRITING, Run)) for op in request.ops)
+    return not any(isinstance(op, (*WRITING, RunOp)) for op in request.ops)

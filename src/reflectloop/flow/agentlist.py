@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop import agents, config, secrets
-from reflectloop.agents import Asking, Backend, Bounds, Probe, Reply, claude, codex, program
+from reflectloop.agents import AgentLimits, AgentRequest, Backend, Probe, Reply, claude, codex, program
 from reflectloop.box import walls
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.box.environment import status
 from reflectloop.config import KINDS, AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, NotTrusted, ReflectloopError
@@ -28,7 +28,7 @@ from reflectloop.world import process
 
 State = Literal["ready", "unavailable", "not set up"]
 _PROMPT = "This is a test of the connection. Use no tools. Answer with the one word: ready"
-_CHECK = Bounds(turns=3, timeout_s=90.0, usd=0.25)
+_CHECK = AgentLimits(turns=3, timeout_s=90.0, usd=0.25)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _VERSION_S = 30.0
 _LONGEST_VERSION = 4096
@@ -38,7 +38,7 @@ _PACKAGES = {"acp": "acp", "http": "httpx"}
 _KEYS = {"claude": claude.KEYS, "codex": codex.KEYS, "anthropic": claude.KEYS[:1], "openai": codex.KEYS[:1]}
 
 
-class Row(NamedTuple):
+class AgentRow(NamedTuple):
     """One agent. `keys` says of each variable whether it is set, never what it holds."""
 
     name: str
@@ -56,8 +56,8 @@ class Row(NamedTuple):
         return bool(self.roles) and (self.state != "ready" or failed)
 
 
-class Listed(NamedTuple):
-    rows: list[Row]
+class AgentTable(NamedTuple):
+    rows: list[AgentRow]
     free: tuple[str, ...]  # roles bound to nothing: rules do what they can, a person the rest
     untrusted: tuple[str, ...] = ()  # roles that the project binds to an agent nobody has trusted
 
@@ -80,7 +80,7 @@ class Listed(NamedTuple):
         )
 
 
-def listed(start: Path, *, check: bool = False) -> Listed:
+def listed(start: Path, *, check: bool = False) -> AgentTable:
     root = _root(start)
     settings = config.load(root)
     secrets.use(secrets.of(settings.secrets, root))
@@ -91,10 +91,10 @@ def listed(start: Path, *, check: bool = False) -> Listed:
     if check:
         rows = _all_tried(rows, settings, root, caller)
     free = tuple(role.value for role in Role if settings.roles.bound_to(role) is None)
-    return Listed(rows, free, tuple(role for role in free if f"roles.{role}" in settings.ignored))
+    return AgentTable(rows, free, tuple(role for role in free if f"roles.{role}" in settings.ignored))
 
 
-def _all_tried(rows: list[Row], settings: Config, root: Path, caller: Mapping[str, str]) -> list[Row]:
+def _all_tried(rows: list[AgentRow], settings: Config, root: Path, caller: Mapping[str, str]) -> list[AgentRow]:
     cancel = process.Cancel()
     try:
         with ThreadPoolExecutor() as pool:
@@ -115,15 +115,15 @@ def _root(start: Path) -> Path:
         return start
 
 
-def _row(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -> Row:
+def _row(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -> AgentRow:
     agent = settings.agent(name)
     kind = str(agent.kind)
     roles = tuple(role.value for role in Role if settings.roles.bound_to(role) == name)
     keys = status(_variables(agent), caller)
     if name not in settings.agents and not roles and kind not in _PROGRAMS:
-        return Row(name, kind, roles, "not set up", _lacking(kind), keys)
+        return AgentRow(name, kind, roles, "not set up", _lacking(kind), keys)
     probe = _probe(name, settings, root, caller)
-    return Row(name, kind, roles, "unavailable" if probe.problem else "ready", probe, keys)
+    return AgentRow(name, kind, roles, "unavailable" if probe.problem else "ready", probe, keys)
 
 
 def _lacking(kind: str) -> Probe:
@@ -147,7 +147,7 @@ def _probe(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -
         return Probe(problem=fault.message, next_step=fault.next_step)
 
 
-def _tried(row: Row, settings: Config, root: Path, caller: Mapping[str, str], cancel: process.Cancel) -> Row:
+def _tried(row: AgentRow, settings: Config, root: Path, caller: Mapping[str, str], cancel: process.Cancel) -> AgentRow:
     """A script plays its own story; asking it anything else says nothing."""
     if row.state != "ready" or row.kind == "script":
         return row
@@ -161,7 +161,7 @@ def _tried(row: Row, settings: Config, root: Path, caller: Mapping[str, str], ca
         return row._replace(tried=Reply("error", reason=fault.message))
 
 
-def _program(row: Row, settings: Config, caller: Mapping[str, str]) -> tuple[str, ...]:
+def _program(row: AgentRow, settings: Config, caller: Mapping[str, str]) -> tuple[str, ...]:
     """Return the words that ask for a version: only of a kind whose programs are known to say it."""
     if row.kind not in _PROGRAMS:
         return ()
@@ -184,7 +184,7 @@ def _ask(
         home = top / "agent"
         home.mkdir()
         box = Box.by(settings, space, caller, wall, None, cancel).for_agent(home, read_only=True)
-        reply = agent.run(Asking(Role.RESEARCHER, _PROMPT, box, top / "logs", _CHECK))
+        reply = agent.run(AgentRequest(Role.RESEARCHER, _PROMPT, box, top / "logs", _CHECK))
         return reply._replace(raw_log=None), _version(box, words, top / "version.log")
 
 
@@ -192,7 +192,7 @@ def _version(box: Box, words: Sequence[str], log: Path) -> str | None:
     """Return what a program says its version is, asked in the box."""
     if not words:
         return None
-    order = Order((*words, "--version"), box.workspace.repo, log, _VERSION_S)
+    order = SandboxCommand((*words, "--version"), box.workspace.repo, log, _VERSION_S)
     if program.seeing(box, words).run(order).exit_code:
         return None
     found = _VERSION.search(log.read_bytes()[:_LONGEST_VERSION].decode("utf-8", "replace"))

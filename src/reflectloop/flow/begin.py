@@ -61,13 +61,13 @@ def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-class Made(NamedTuple):
+class InitResult(NamedTuple):
     written: list[str]
     kept: list[str]
     left: list[str]  # to be done by hand
 
 
-def init(start: Path, *, triflow: bool = False) -> Made:
+def init(start: Path, *, triflow: bool = False) -> InitResult:
     """Write what is missing; what is there already is never touched."""
     folders = folders_at(start)
     wanted = {
@@ -76,7 +76,7 @@ def init(start: Path, *, triflow: bool = False) -> Made:
         folders.own / "plan.yaml": _FIRST_PLAN,
         folders.own / "plan.schema.json": json.dumps(plan_schema(), indent=2) + "\n",
     }
-    made = Made([], [], [])
+    made = InitResult([], [], [])
     for path, text in wanted.items():
         name = os.fspath(path.relative_to(folders.root))
         if path.exists():

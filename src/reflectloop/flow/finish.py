@@ -16,21 +16,21 @@ from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.patience import patiently
 from reflectloop.flow.showing import look, publish, views
 from reflectloop.state import events, lock
-from reflectloop.state.fold import Run, Task
+from reflectloop.state.fold import RunState, Task
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import commit as committing
 from reflectloop.workspace import leaks, ledger, patch, project
-from reflectloop.workspace.apply import Change
-from reflectloop.workspace.commit import Part
-from reflectloop.workspace.patch import Touched
+from reflectloop.workspace.apply import RunChange
+from reflectloop.workspace.commit import CommitPart
+from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.store import Store, open_for
 from reflectloop.world import files, process
 from reflectloop.world.git import GitFailed
 
 
-class Applied(NamedTuple):
+class ApplyResult(NamedTuple):
     run_id: str
-    touched: tuple[Touched, ...]
+    touched: tuple[TouchedFile, ...]
     commit: str | None
     ref: str | None
 
@@ -39,7 +39,7 @@ class Offer(NamedTuple):
     """What is about to be done, for the user to say yes to. `stream` makes the patch to read, which may be large."""
 
     run_id: str
-    touched: tuple[Touched, ...]
+    touched: tuple[TouchedFile, ...]
     stream: Callable[[Callable[[bytes], None]], None]
 
 
@@ -52,14 +52,14 @@ def apply(
     message: str | None,
     agree: Callable[[Offer], bool],
     each_step: bool = False,
-) -> Applied | None:
+) -> ApplyResult | None:
     """None when the user did not agree. Everything that can refuse does so before anything is touched."""
     folders = folders_at(start)
     with lock.hold(folders.own, "apply"):
         task, run = _passed(folders, name)
         home = project.open_at(folders.root, "copy" if run.mode == "copy" else "auto")
         store = open_for(home, config.load(folders.root).workspace)
-        change = Change(run.id, run.base_tree, run.end_tree or run.base_tree)
+        change = RunChange(run.id, run.base_tree, run.end_tree or run.base_tree)
         if change.base == change.end:
             raise NothingToDo(f"{run.id} changed nothing; there is nothing to apply")
         try:
@@ -73,7 +73,7 @@ def apply(
         leaks.refuse_words(message or "", "the message of the commit")
         text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
         wanted = commit or branch is not None
-        parts = _parts(folders, run, text) if each_step else [Part(change.end, text)]
+        parts = _parts(folders, run, text) if each_step else [CommitPart(change.end, text)]
         pending = patiently(lambda: committing.prepare(home, store, change, parts, branch=branch)) if wanted else None
         git = store.git()
         offer = Offer(
@@ -84,10 +84,10 @@ def apply(
         _carry_out(home, store, prepared, pending, folders.scratch)
         made, ref = (pending.commit, pending.ref) if pending else (None, None)
         _note(folders, task, events.Applied(run_id=run.id, result_tree=after, commit=made, ref=ref))
-        return Applied(run.id, offer.touched, made, ref)
+        return ApplyResult(run.id, offer.touched, made, ref)
 
 
-def _parts(folders: Folders, run: Run, last: str) -> list[Part]:
+def _parts(folders: Folders, run: RunState, last: str) -> list[CommitPart]:
     """A commit for each step that was done, with its own title; what came after the last of them goes with that."""
     done = [run.steps[name] for name in run.order if run.steps[name].status == "done"]
     by_turns = run.mode == events.BY_REQUESTS or all(
@@ -101,16 +101,16 @@ def _parts(folders: Folders, run: Run, last: str) -> list[Part]:
     titles = run.titles or _titles(folders, run)
     mark = f"Reflectloop-Run: {run.id}\n"
     parts = [
-        Part(step.tree or "", f"{titles.get(step.id) or step.id}\n\n{mark}Reflectloop-Step: {step.id}\n")
+        CommitPart(step.tree or "", f"{titles.get(step.id) or step.id}\n\n{mark}Reflectloop-Step: {step.id}\n")
         for step in done
     ]
     end = run.end_tree or run.base_tree
     if parts and parts[-1].tree == end:
         return parts
-    return [*parts, Part(end, last)]
+    return [*parts, CommitPart(end, last)]
 
 
-def _titles(folders: Folders, run: Run) -> dict[str, str]:
+def _titles(folders: Folders, run: RunState) -> dict[str, str]:
     from reflectloop.flow.running import recovery  # noqa: PLC0415
     from reflectloop.plan import load as plans  # noqa: PLC0415 - only where each step is a commit
 
@@ -121,8 +121,8 @@ def _titles(folders: Folders, run: Run) -> dict[str, str]:
 def _carry_out(
     home: project.Project,
     store: Store,
-    prepared: applying.Prepared | None,
-    pending: committing.Pending | None,
+    prepared: applying.PreparedApply | None,
+    pending: committing.PendingCommit | None,
     scratch: Path,
 ) -> None:
     def then() -> None:
@@ -144,7 +144,7 @@ def _note(folders: Folders, task: Task, event: events.Applied) -> None:
     views.refresh(journal.path.parent)
 
 
-def _passed(folders: Folders, name: str | None) -> tuple[Task, Run]:
+def _passed(folders: Folders, name: str | None) -> tuple[Task, RunState]:
     """The run to apply: the one named, or the last that began; only if it passed."""
     known = look.tasks(folders)
     if name in (None, "latest"):
@@ -159,13 +159,13 @@ def _passed(folders: Folders, name: str | None) -> tuple[Task, Run]:
     raise NothingToDo(f"{run_id} did not pass; only proven work is applied", next_step=f"reflectloop show {run_id}")
 
 
-class Cleared(NamedTuple):
+class GcResult(NamedTuple):
     workspaces: int
     freed: int
     processes: int
 
 
-def gc(start: Path, *, everything: bool) -> Cleared:
+def gc(start: Path, *, everything: bool) -> GcResult:
     """Take away what crashes left and failed workspaces beyond those to be kept; with `everything`, all of them."""
     folders = folders_at(start)
     with lock.hold(folders.own, "gc"):
@@ -183,7 +183,7 @@ def gc(start: Path, *, everything: bool) -> Cleared:
             ledger.bury(path)
         total += _drop_half_objects(folders.own / "git" / "objects")
         total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _KEPT_LOGS)
-        return Cleared(len(gone) + len(lost), total, killed)
+        return GcResult(len(gone) + len(lost), total, killed)
 
 
 def _drop_half_objects(folder: Path) -> int:
@@ -204,7 +204,7 @@ def _drop_request_logs(folder: Path, kept: int) -> int:
     return total
 
 
-def unlock(start: Path, reason: str) -> tasks.Unlocked:
+def unlock(start: Path, reason: str) -> tasks.UnlockResult:
     folders = folders_at(start)
     with lock.hold(folders.own, "unlock"):
         leaks.refuse_words(reason, "the reason")

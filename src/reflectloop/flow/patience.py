@@ -25,7 +25,7 @@ def patiently(act: Callable[[], T]) -> T:
 
 def _again(act: Callable[[], T]) -> T:
     from reflectloop.reflect import tools  # noqa: PLC0415 - a lock is seldom met
-    from reflectloop.reflect.policy import Policy  # noqa: PLC0415
+    from reflectloop.reflect.policy import RetryPolicy  # noqa: PLC0415
 
     faults: list[Exception] = []
 
@@ -38,10 +38,12 @@ def _again(act: Callable[[], T]) -> T:
                 raise tools.ToolError(f"{_SAID_BY_GIT}: {fault.message}") from fault
             raise
 
-    wait = Policy(tool="git", rule="locked", action="wait for the other git", retries=_RETRIES, delay_s=_DELAY_S)
-    no_more = Policy(tool="git", action="report")
-    outcome = tools.safe_call("git", {}, invoke=invoke, idempotent=True, ways=tools.Ways(policies=(wait, no_more)))
-    if isinstance(outcome, tools.Failed):
+    wait = RetryPolicy(tool="git", rule="locked", action="wait for the other git", retries=_RETRIES, delay_s=_DELAY_S)
+    no_more = RetryPolicy(tool="git", action="report")
+    outcome = tools.safe_call(
+        "git", {}, invoke=invoke, idempotent=True, ways=tools.RetryOptions(policies=(wait, no_more))
+    )
+    if isinstance(outcome, tools.ToolFailure):
         raise faults[-1]  # as it was: safe_call has only told it
     made: T = outcome.value
     return made

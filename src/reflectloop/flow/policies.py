@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from reflectloop import config, policy
 from reflectloop.errors import InvalidInput, UnsupportedRepository
-from reflectloop.policy import Policy, Verdict, shipped
-from reflectloop.policy.rule import Rule
+from reflectloop.policy import CommandPolicy, PolicyVerdict, shipped
+from reflectloop.policy.rule import PolicyRule
 from reflectloop.workspace import project
 
 
-def in_force(start: Path) -> Policy:
+def in_force(start: Path) -> CommandPolicy:
     """The rules of the project around a folder; where there is none, the shipped ones."""
     try:
         root = project.locate(start)
@@ -22,21 +22,21 @@ def in_force(start: Path) -> Policy:
     return policy.of(config.load(root).policy, root)
 
 
-class Part(NamedTuple):
+class CommandPart(NamedTuple):
     """One part of a command, as `explain` shows it."""
 
     command: str
     through: tuple[str, ...]
-    verdict: Verdict
+    verdict: PolicyVerdict
     match: tuple[str, ...]
     not_match: tuple[str, ...]
 
 
-def explain(rules: Policy, command: str | tuple[str, ...]) -> Iterator[Part]:
+def explain(rules: CommandPolicy, command: str | tuple[str, ...]) -> Iterator[CommandPart]:
     samples = _samples()
     for seen in rules.look(command):
         match, not_match = samples.get(seen.verdict.rule or "", ((), ()))
-        yield Part(seen.source, seen.through, seen.verdict, match, not_match)
+        yield CommandPart(seen.source, seen.through, seen.verdict, match, not_match)
 
 
 def _samples() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
@@ -46,15 +46,15 @@ def _samples() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     return {entry.id: (entry.match, entry.not_match) for entry in entries}
 
 
-def rows(rules: Policy) -> list[dict[str, Any]]:
+def rows(rules: CommandPolicy) -> list[dict[str, Any]]:
     return [_row(rule, allowed=rule.id in rules.allowed) for rule in rules.rules]
 
 
-def _row(rule: Rule, *, allowed: bool) -> dict[str, Any]:
+def _row(rule: PolicyRule, *, allowed: bool) -> dict[str, Any]:
     return {"id": rule.id, "verdict": rule.verdict, "reason": rule.reason, "about": rule.kind, "allowed": allowed}
 
 
-def answer(rules: Policy, question: dict[str, Any], line: int) -> dict[str, Any]:
+def answer(rules: CommandPolicy, question: dict[str, Any], line: int) -> dict[str, Any]:
     """One question of a program, answered by id."""
     command = question.get("command")
     is_argv = isinstance(command, list) and all(isinstance(word, str) for word in command)
@@ -64,5 +64,5 @@ def answer(rules: Policy, question: dict[str, Any], line: int) -> dict[str, Any]
     return {"id": question.get("id"), **told(verdict)}
 
 
-def told(verdict: Verdict) -> dict[str, Any]:
+def told(verdict: PolicyVerdict) -> dict[str, Any]:
     return {**verdict._asdict(), "through": list(verdict.through), "where": verdict.where[:500]}

@@ -12,7 +12,7 @@ from typing import IO, Any, NamedTuple
 import reflectloop
 from reflectloop import config, secrets
 from reflectloop.errors import InvalidInput, UnsupportedRepository
-from reflectloop.secrets import Detector, Finding, baseline
+from reflectloop.secrets import Detector, SecretFinding, baseline
 from reflectloop.workspace import project, repository
 from reflectloop.workspace.added import AddedLines
 from reflectloop.world import files
@@ -33,7 +33,7 @@ _DIFF = (
 )
 
 
-class Found(NamedTuple):
+class LocatedSecret(NamedTuple):
     """A finding and where it stands."""
 
     path: str
@@ -45,14 +45,14 @@ class Found(NamedTuple):
     also: tuple[int, ...] = ()  # further lines of the same file with the same value
 
 
-class Unread(NamedTuple):
+class UnreadableFile(NamedTuple):
     path: str
     reason: str
 
 
-class Report(NamedTuple):
-    findings: list[Found]
-    unread: list[Unread]
+class ScanReport(NamedTuple):
+    findings: list[LocatedSecret]
+    unread: list[UnreadableFile]
 
     @property
     def clean(self) -> bool:
@@ -60,7 +60,7 @@ class Report(NamedTuple):
         return not self.findings and not self.unread
 
 
-class Ground(NamedTuple):
+class ScanSettings(NamedTuple):
     """The project whose settings hold."""
 
     root: Path
@@ -68,7 +68,7 @@ class Ground(NamedTuple):
     baseline: Path
 
 
-def ground(start: Path, *, with_baseline: bool = True) -> Ground:
+def ground(start: Path, *, with_baseline: bool = True) -> ScanSettings:
     """Read the settings; from here on the process looks for what they say."""
     root = project.locate(start)
     settings = config.load(root).secrets
@@ -76,25 +76,25 @@ def ground(start: Path, *, with_baseline: bool = True) -> Ground:
     if not with_baseline or (settings.baseline and not where.exists()):
         settings = settings.model_copy(update={"baseline": None})
     secrets.use(secrets.of(settings, root, fillers=True))
-    return Ground(root, secrets.current(), where)
+    return ScanSettings(root, secrets.current(), where)
 
 
-def stream(detector: Detector, source: IO[bytes], name: str) -> Report:
+def stream(detector: Detector, source: IO[bytes], name: str) -> ScanReport:
     """What comes on a stream. No pragma counts there."""
     scanner = detector.scanner()
     while chunk := source.read(_CHUNK):
         scanner.feed(chunk)
     scanner.finish()
-    return Report(_grouped(_found(name, one) for one in scanner.findings), [])
+    return ScanReport(_grouped(_found(name, one) for one in scanner.findings), [])
 
 
-def _found(path: str, one: Finding, commit: str | None = None, line: int | None = None) -> Found:
-    return Found(path, one.line if line is None else line, one.rule, one.grade, one.fingerprint, commit)
+def _found(path: str, one: SecretFinding, commit: str | None = None, line: int | None = None) -> LocatedSecret:
+    return LocatedSecret(path, one.line if line is None else line, one.rule, one.grade, one.fingerprint, commit)
 
 
-def _grouped(findings: Iterable[Found]) -> list[Found]:
+def _grouped(findings: Iterable[LocatedSecret]) -> list[LocatedSecret]:
     """Return each value once for each file and commit, at its first line, with the other lines it stands on."""
-    groups: dict[tuple[str, str, str | None], list[Found]] = {}
+    groups: dict[tuple[str, str, str | None], list[LocatedSecret]] = {}
     for found in findings:
         groups.setdefault((found.path, found.fingerprint, found.commit), []).append(found)
     out = []
@@ -105,9 +105,9 @@ def _grouped(findings: Iterable[Found]) -> list[Found]:
     return out
 
 
-def tree(here: Ground, targets: Iterable[Path]) -> Report:
+def tree(here: ScanSettings, targets: Iterable[Path]) -> ScanReport:
     """Files and folders: of a repository what it tracks or could, of others everything."""
-    report = Report([], [])
+    report = ScanReport([], [])
     for target in (given.absolute() for given in targets):
         if not os.path.lexists(target):
             raise InvalidInput(f"{target} is not there", next_step="reflectloop scan --help")
@@ -117,7 +117,7 @@ def tree(here: Ground, targets: Iterable[Path]) -> Report:
     return report
 
 
-def _look(here: Ground, name: bytes, repository: _Repository | None, report: Report) -> None:
+def _look(here: ScanSettings, name: bytes, repository: _Repository | None, report: ScanReport) -> None:
     shown = files.display(name.removeprefix(os.fsencode(here.root) + b"/"))
     try:
         found = _scan_file(here.detector, name)
@@ -126,12 +126,12 @@ def _look(here: Ground, name: bytes, repository: _Repository | None, report: Rep
     except FileNotFoundError:
         return  # tracked, and removed from the working tree
     except OSError as fault:
-        report.unread.append(Unread(shown, fault.strerror or str(fault)))
+        report.unread.append(UnreadableFile(shown, fault.strerror or str(fault)))
         return
     report.findings.extend(_grouped(_found(shown, one) for one in found))
 
 
-def _scan_file(detector: Detector, name: bytes) -> list[Finding]:
+def _scan_file(detector: Detector, name: bytes) -> list[SecretFinding]:
     if os.path.islink(name):  # noqa: PTH114 - bytes names
         return detector.scan(os.readlink(name))  # noqa: PTH115
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -145,7 +145,7 @@ def _scan_file(detector: Detector, name: bytes) -> list[Finding]:
     return scanner.findings
 
 
-def _names(target: Path, repository: _Repository | None, unread: list[Unread]) -> Iterator[bytes]:
+def _names(target: Path, repository: _Repository | None, unread: list[UnreadableFile]) -> Iterator[bytes]:
     name = os.fsencode(target)
     if not target.is_dir() or target.is_symlink():
         yield name
@@ -158,7 +158,7 @@ def _names(target: Path, repository: _Repository | None, unread: list[Unread]) -
         yield from _walk(name, unread)
 
 
-def _walk(top: bytes, unread: list[Unread]) -> Iterator[bytes]:
+def _walk(top: bytes, unread: list[UnreadableFile]) -> Iterator[bytes]:
     stack = [top]
     while stack:
         folder = stack.pop()
@@ -166,7 +166,7 @@ def _walk(top: bytes, unread: list[Unread]) -> Iterator[bytes]:
             with os.scandir(folder) as found:
                 entries = sorted((one for one in found if one.name != b".git"), key=lambda one: one.name)
         except OSError as fault:  # closed to us, or deeper than a path can name
-            unread.append(Unread(files.display(folder), fault.strerror or str(fault)))
+            unread.append(UnreadableFile(files.display(folder), fault.strerror or str(fault)))
             continue
         yield from (one.path for one in entries if not one.is_dir(follow_symlinks=False))
         stack += [one.path for one in reversed(entries) if one.is_dir(follow_symlinks=False)]
@@ -196,7 +196,7 @@ class _Repository(NamedTuple):
             raise UnsupportedRepository(f"git cannot list the files of {target}: {reason}", next_step="git fsck")
         return sorted(dict.fromkeys(paths(listed.stdout)))
 
-    def without_allowed(self, name: bytes, found: list[Finding]) -> list[Finding]:
+    def without_allowed(self, name: bytes, found: list[SecretFinding]) -> list[SecretFinding]:
         """Less what stands in a line with a pragma that HEAD holds too."""
         with open(name, "rb") as file:  # noqa: PTH123
             wanted = {one.line for one in found}
@@ -209,14 +209,14 @@ class _Repository(NamedTuple):
         return [one for one in found if one.line not in marked or marked[one.line].strip() not in known]
 
 
-def staged(detector: Detector, root: Path) -> Report:
+def staged(detector: Detector, root: Path) -> ScanReport:
     """The lines and names that the next commit adds. They are not in HEAD, so no pragma counts."""
     added = AddedLines(detector)
     _git(root, added.feed, "diff", "--cached", *_DIFF)
-    return Report(_grouped(_found(*one) for one in added.finish()), [])
+    return ScanReport(_grouped(_found(*one) for one in added.finish()), [])
 
 
-def between(detector: Detector, root: Path, asked: str) -> Report:
+def between(detector: Detector, root: Path, asked: str) -> ScanReport:
     """The lines and names that each commit of a range adds, and what its message says."""
     if ".." not in asked or asked.startswith("-"):
         raise InvalidInput(f"{asked!r} is no range", next_step="reflectloop scan --range main..HEAD")
@@ -238,7 +238,7 @@ def between(detector: Detector, root: Path, asked: str) -> Report:
     for entry in b"".join(messages).split(b"\0"):
         commit, _, text = entry.strip(b"\n").partition(b"\n")
         found += [_found("(message)", one, commit.decode()) for one in detector.scan(text)]
-    return Report(_grouped(found), [])
+    return ScanReport(_grouped(found), [])
 
 
 def _git(root: Path, take: Callable[[bytes], None], *args: str) -> None:
@@ -257,7 +257,7 @@ def answer(detector: Detector, question: dict[str, Any]) -> dict[str, Any]:
     return {"id": question.get("id"), "findings": [one._asdict() for one in found]}
 
 
-def write_baseline(path: Path, report: Report) -> int:
+def write_baseline(path: Path, report: ScanReport) -> int:
     """Let stand what was found; how many entries that makes."""
     entries = {(one.path, one.fingerprint): one for one in report.findings}
     kept = ("path", "rule", "fingerprint")
@@ -265,7 +265,7 @@ def write_baseline(path: Path, report: Report) -> int:
     return len(entries)
 
 
-def sarif(report: Report) -> dict[str, Any]:
+def sarif(report: ScanReport) -> dict[str, Any]:
     rules = [{"id": name} for name in sorted({one.rule for one in report.findings})]
     driver = {"name": "reflectloop", "version": reflectloop.__version__, "rules": rules}
     told = [
@@ -292,7 +292,7 @@ def _place(path: str, line: int) -> dict[str, Any]:
     return {"physicalLocation": place}
 
 
-def _result(one: Found) -> dict[str, Any]:
+def _result(one: LocatedSecret) -> dict[str, Any]:
     return {
         "ruleId": one.rule,
         "level": "error" if one.grade == "certain" else "warning",

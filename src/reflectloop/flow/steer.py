@@ -19,9 +19,9 @@ from reflectloop.flow.showing import views
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
 from reflectloop.state import events, journal, lock
-from reflectloop.state.fold import Run, Task, fold
+from reflectloop.state.fold import RunState, Task, fold
 from reflectloop.state.journal import Journal
-from reflectloop.state.transitions import State
+from reflectloop.state.transitions import TaskState
 from reflectloop.workspace import leaks
 from reflectloop.workspace.store import Store
 from reflectloop.world import clock, files
@@ -30,7 +30,7 @@ _ASKED = "asked"
 REDO = "redo"
 
 
-class Steered(NamedTuple):
+class ControlResult(NamedTuple):
     """What was done, and what comes next."""
 
     task_id: str
@@ -44,7 +44,7 @@ class Steered(NamedTuple):
 class _Hold(NamedTuple):
     folders: Folders
     task: Task
-    run: Run
+    run: RunState
     book: Journal
 
     def onward(self) -> str:
@@ -69,7 +69,7 @@ def _held(start: Path, purpose: str) -> Iterator[_Hold]:
         task = fold(journal.read(folders.journal(current))) if current else Task()
         if not task.runs:
             raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
-        if task.state in (State.DONE, State.ABORTED):
+        if task.state in (TaskState.DONE, TaskState.ABORTED):
             raise NothingToDo(f"task {task.id} is {task.state}", next_step="reflectloop run PLAN")
         book = folders.open_journal(task.id)
         try:
@@ -91,22 +91,24 @@ def asked(folders: Folders) -> str | None:
     return "paused as asked, before its next step"
 
 
-def pause(start: Path) -> Steered:
+def pause(start: Path) -> ControlResult:
     """Ask the engine at work to stop before its next step; a run without one is as good as paused."""
     try:
         with _held(start, "pause") as hold:
             if hold.run.status != "running":
                 raise NothingToDo(f"{hold.run.id} has ended", next_step=f"reflectloop show {hold.run.id}")
-            if hold.task.state is not State.PAUSED:
+            if hold.task.state is not TaskState.PAUSED:
                 hold.book.append(events.RunPaused(run_id=hold.run.id, reason="paused by the user"))
-            return Steered(hold.task.id, hold.run.id, f"{hold.run.id} is paused", "reflectloop resume")
+            return ControlResult(hold.task.id, hold.run.id, f"{hold.run.id} is paused", "reflectloop resume")
     except Locked:
         folders = folders_at(start)
         files.write_atomic(folders.own / _ASKED, "pause\n")
-        return Steered(folders.current_task() or "", "", "it will stop before its next step", "reflectloop status")
+        return ControlResult(
+            folders.current_task() or "", "", "it will stop before its next step", "reflectloop status"
+        )
 
 
-def abort(start: Path, reason: str) -> Steered:
+def abort(start: Path, reason: str) -> ControlResult:
     """Give a task up for good. An engine at work on it is stopped first, with everything it started."""
     leaks.refuse_words(reason, "the reason")
     _stop_engine(folders_at(start))
@@ -115,7 +117,7 @@ def abort(start: Path, reason: str) -> Steered:
         for name in [step.id for step in hold.run.steps.values() if step.status == "running"]:
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=name))
         hold.book.append(events.Aborted(reason=reason))
-        return Steered(hold.task.id, hold.run.id, f"task {hold.task.id} is aborted", "reflectloop gc")
+        return ControlResult(hold.task.id, hold.run.id, f"task {hold.task.id} is aborted", "reflectloop gc")
 
 
 def _stop_engine(folders: Folders) -> None:
@@ -134,7 +136,7 @@ def _stop_engine(folders: Folders) -> None:
 # Changing what is to be done ------------------------------------------------------------------------------------
 
 
-def skip(start: Path, step_id: str, reason: str) -> Steered:
+def skip(start: Path, step_id: str, reason: str) -> ControlResult:
     leaks.refuse_words(reason, "the reason")
     with _held(start, "skip") as hold:
         step = hold.run.steps.get(step_id)
@@ -148,7 +150,7 @@ def skip(start: Path, step_id: str, reason: str) -> Steered:
             _go_back(hold, hold.run.reached)  # an attempt that a review refused may stand there
         elif hold.run.mode == events.BY_REQUESTS and step.status == "running":
             _go_back(hold, hold.run.stands)
-        return Steered(hold.task.id, hold.run.id, f"step {step_id} is skipped", hold.onward(), (step_id,))
+        return ControlResult(hold.task.id, hold.run.id, f"step {step_id} is skipped", hold.onward(), (step_id,))
 
 
 def has_step(start: Path, name: str) -> bool:
@@ -159,7 +161,7 @@ def has_step(start: Path, name: str) -> bool:
     return bool(task.runs) and name in list(task.runs.values())[-1].steps
 
 
-def again(start: Path, step_id: str, how: str, reason: str) -> Steered:
+def again(start: Path, step_id: str, how: str, reason: str) -> ControlResult:
     """Do a step again, and everything that built on it, from the tree before it."""
     leaks.refuse_words(reason, "the reason")
     with _held(start, how) as hold:
@@ -176,7 +178,7 @@ def again(start: Path, step_id: str, how: str, reason: str) -> Steered:
         if hold.run.mode == events.BY_REQUESTS:
             _go_back(hold, _before(hold.run, reset[0]))
         said = f"step(s) {', '.join(reset)} will be done again"
-        return Steered(hold.task.id, hold.run.id, said, hold.onward(), tuple(reset), ticket)
+        return ControlResult(hold.task.id, hold.run.id, said, hold.onward(), tuple(reset), ticket)
 
 
 def _open_ticket(hold: _Hold, step_id: str, reason: str) -> str:
@@ -187,12 +189,12 @@ def _open_ticket(hold: _Hold, step_id: str, reason: str) -> str:
 
 def _go_back(hold: _Hold, tree: str) -> None:
     """The next request begins with this tree."""
-    from reflectloop.flow.requesting.answers import Answers  # noqa: PLC0415
+    from reflectloop.flow.requesting.answers import RequestLog  # noqa: PLC0415
 
-    Answers(hold.folders, Store(hold.folders.own / "git", "")).go_back(tree)
+    RequestLog(hold.folders, Store(hold.folders.own / "git", "")).go_back(tree)
 
 
-def _before(run: Run, step_id: str) -> str:
+def _before(run: RunState, step_id: str) -> str:
     """The tree that stood before a step, and before each of its attempts."""
     start = run.steps[step_id].start
     if start and not onward.by_agents(run):
@@ -201,12 +203,12 @@ def _before(run: Run, step_id: str) -> str:
     return dataclasses.replace(run, order=earlier).reached
 
 
-def _parts(run: Run, step_id: str) -> list[str]:
+def _parts(run: RunState, step_id: str) -> list[str]:
     """What a step was split into; it is not done itself."""
     return [name for name in run.steps if name.startswith(f"{step_id}.")] if run.mode == events.BY_REQUESTS else []
 
 
-def _refuse_split(run: Run, step_id: str) -> None:
+def _refuse_split(run: RunState, step_id: str) -> None:
     parts = _parts(run, step_id)
     if parts:
         raise InvalidInput(
@@ -220,7 +222,7 @@ def _open_again(hold: _Hold) -> None:
         hold.book.append(events.RunReopened(run_id=hold.run.id))
 
 
-def _no_such(run: Run, step_id: str, must: str, status: str | None) -> InvalidInput:
+def _no_such(run: RunState, step_id: str, must: str, status: str | None) -> InvalidInput:
     if status is None:
         return InvalidInput(
             f"there is no step {step_id!r} in {run.id}; there are {', '.join(run.steps)}",
@@ -229,7 +231,7 @@ def _no_such(run: Run, step_id: str, must: str, status: str | None) -> InvalidIn
     return InvalidInput(f"step {step_id} must {must}, and is {status}", next_step="reflectloop status")
 
 
-def _built_on(plan: Plan, run: Run, step_id: str) -> list[str]:
+def _built_on(plan: Plan, run: RunState, step_id: str) -> list[str]:
     """A step and all that came after it: one after another, each began with what the last one left."""
     over = [name for name, step in run.steps.items() if step.status in ("done", "failed", "skipped")]
     ended = [name for name in over if not _parts(run, name)]
@@ -246,7 +248,7 @@ def _built_on(plan: Plan, run: Run, step_id: str) -> list[str]:
 # Forking ---------------------------------------------------------------------------------------------------------
 
 
-def fork(start: Path, step_id: str) -> Steered:
+def fork(start: Path, step_id: str) -> ControlResult:
     """A new task that stands where this one stood before a step."""
     folders = folders_at(start)
     with lock.hold(folders.own, "fork"):
@@ -271,7 +273,9 @@ def fork(start: Path, step_id: str) -> Steered:
         return _copied(folders, task, run, old, plan, kept)
 
 
-def _copied(folders: Folders, task: Task, run: Run, old: RunFolder, plan: Path, kept: Sequence[str]) -> Steered:
+def _copied(
+    folders: Folders, task: Task, run: RunState, old: RunFolder, plan: Path, kept: Sequence[str]
+) -> ControlResult:
     at = clock.now()
     task_id, new = clock.task_id(at), folders.open_run(clock.run_id(at))
     shutil.copyfile(plan, new.path / plan.name)
@@ -300,10 +304,10 @@ def _copied(folders: Folders, task: Task, run: Run, old: RunFolder, plan: Path, 
     folders.set_current_task(task_id)
     views.refresh(book.path.parent)
     said = f"task {task_id} has {len(kept)} step(s) of {run.id} done"
-    return Steered(task_id, new.run_id, said, "reflectloop resume", tuple(kept))
+    return ControlResult(task_id, new.run_id, said, "reflectloop resume", tuple(kept))
 
 
-def _as_in(run: Run, name: str, run_id: str) -> Iterator[events.Event]:
+def _as_in(run: RunState, name: str, run_id: str) -> Iterator[events.Event]:
     step = run.steps[name]
     if step.status == "skipped":
         yield events.StepSkipped(run_id=run_id, step_id=name, reason=step.reason)
@@ -312,7 +316,7 @@ def _as_in(run: Run, name: str, run_id: str) -> Iterator[events.Event]:
         yield dataclasses.replace(step.ended, run_id=run_id)
 
 
-def answer(start: Path, step_id: str, text: str) -> Steered:
+def answer(start: Path, step_id: str, text: str) -> ControlResult:
     """Say to a blocked step what it asked; it waits again, and whoever works on it is told."""
     leaks.refuse_words(text, "the answer")
     with _held(start, "answer") as hold:
@@ -320,4 +324,4 @@ def answer(start: Path, step_id: str, text: str) -> Steered:
         if step is None or step.status != "blocked":
             raise _no_such(hold.run, step_id, "be blocked", step.status if step else None)
         hold.book.append(events.Answered(run_id=hold.run.id, step_id=step_id, text=text))
-        return Steered(hold.task.id, hold.run.id, f"step {step_id} has its answer", hold.onward(), (step_id,))
+        return ControlResult(hold.task.id, hold.run.id, f"step {step_id} has its answer", hold.onward(), (step_id,))

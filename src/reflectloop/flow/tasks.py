@@ -11,11 +11,11 @@ from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopErro
 from reflectloop.flow import onward
 from reflectloop.flow.folders import TASK_ID, Folders, pointed
 from reflectloop.flow.showing import views
-from reflectloop.plan.load import Loaded
+from reflectloop.plan.load import LoadedPlan
 from reflectloop.state import events, journal, latch
 from reflectloop.state.fold import COUNTED, Task, fold
 from reflectloop.state.journal import Journal, OnEvent
-from reflectloop.state.transitions import State
+from reflectloop.state.transitions import TaskState
 from reflectloop.world import clock, files
 
 # What stops the whole project, whoever comes next.
@@ -41,7 +41,7 @@ def find_open(folders: Folders, key: str) -> Task | None:
     if task_id is None:
         return None
     task = fold(journal.read(folders.journal(task_id)))
-    over = task.passed or task.state is State.ABORTED
+    over = task.passed or task.state is TaskState.ABORTED
     return task if task.plan_path == key and not over else None
 
 
@@ -61,7 +61,7 @@ def open_journal(
     return book, task
 
 
-def admit(task: Task | None, loaded: Loaded, base_tree: str) -> events.LatchCleared | None:
+def admit(task: Task | None, loaded: LoadedPlan, base_tree: str) -> events.LatchCleared | None:
     """Refuse to run the same plan on the same tree again; else say why the latch, if any, is gone."""
     held = task.latch if task else None
     if held is None:
@@ -90,7 +90,7 @@ def escalate(task: Task, error: ReflectloopError, allowed: int, run_id: str) -> 
     return MaxRetries(f"{len(past) + 1} runs of this task have failed. {told}", faults=error.faults)
 
 
-class Place(NamedTuple):
+class FailurePlace(NamedTuple):
     """Which run of which work a failure belongs to."""
 
     run_id: str
@@ -100,7 +100,7 @@ class Place(NamedTuple):
 
 
 def set_latch(
-    folders: Folders, book: Journal, error: ReflectloopError, place: Place, signature: str = ""
+    folders: Folders, book: Journal, error: ReflectloopError, place: FailurePlace, signature: str = ""
 ) -> latch.Stop | None:
     """A failure of the work holds the task; a stop holds the project."""
     if error.code not in COUNTED and not error.stops:
@@ -122,7 +122,7 @@ def set_latch(
     return stop
 
 
-def stop_project(folders: Folders, error: ReflectloopError, place: Place) -> None:
+def stop_project(folders: Folders, error: ReflectloopError, place: FailurePlace) -> None:
     """For what is found before the run has a journal to say it in."""
     latch.set_stop(folders.own, _made(error, place))
 
@@ -132,7 +132,7 @@ def stops(error: ReflectloopError) -> bool:
     return error.stops or error.code in STOPPING
 
 
-def _made(error: ReflectloopError, place: Place) -> latch.Stop:
+def _made(error: ReflectloopError, place: FailurePlace) -> latch.Stop:
     return latch.make(clock.now(), reason=error.message, error_code=error.code, **place._asdict())
 
 
@@ -145,7 +145,11 @@ def latched_task(folders: Folders) -> Task:
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
     last = list(task.runs.values())[-1:] if task.runs else []
-    if task.passed or task.state is State.ABORTED or not (task.latch or any(run.status == "failed" for run in last)):
+    if (
+        task.passed
+        or task.state is TaskState.ABORTED
+        or not (task.latch or any(run.status == "failed" for run in last))
+    ):
         raise NothingToDo("no failed task is waiting here", next_step="reflectloop run PLAN")
     return task
 
@@ -159,7 +163,7 @@ def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
     views.refresh(book.path.parent)
 
 
-class Unlocked(NamedTuple):
+class UnlockResult(NamedTuple):
     stop: latch.Stop
     plan_path: str  # of the task that was stopped; empty where no task is known
     by_agents: bool = False  # whether `tr` goes on with it
@@ -173,7 +177,7 @@ class Unlocked(NamedTuple):
         return "reflectloop gate --contract FILE" if by_gate else f"reflectloop run {self.plan_path}".rstrip()
 
 
-def unlock(folders: Folders, reason: str) -> Unlocked:
+def unlock(folders: Folders, reason: str) -> UnlockResult:
     """Lift the stop latch. A person says why, and the journal keeps it."""
     stop = latch.read_stop(folders.own)
     if stop is None:
@@ -188,7 +192,7 @@ def unlock(folders: Folders, reason: str) -> Unlocked:
     if owner:
         clear(folders, owner.id, "unlock", reason)
     latch.clear_stop(folders.own)
-    return Unlocked(
+    return UnlockResult(
         stop, owner.plan_path if owner else "", owner is not None and onward.by_agents(list(owner.runs.values())[-1])
     )
 

@@ -9,14 +9,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from reflectloop.verify import protected
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 
 _ROOTS = ("src", "lib", "python")  # folders that are no part of a module's name
 _ASIDE = frozenset(("docs", "doc", "examples", "scripts", "tools", "benchmarks", "bench"))
 _NO_LIBRARY = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "manage.py"))
 
 
-def breaks(changes: Sequence[Change]) -> tuple[str, ...]:
+def breaks(changes: Sequence[ChangedFile]) -> tuple[str, ...]:
     """What callers would notice, in words: names that are gone, parameters that changed; as far as it can be told."""
     modules = {name: change for change in changes if (name := module(change.path))}
     parsed = {name: change for name, change in modules.items() if _readable(change)}
@@ -38,7 +38,7 @@ def module(path: str) -> str | None:
     return ".".join(part for part in parts if part != "__init__") or None
 
 
-def _readable(change: Change) -> bool:
+def _readable(change: ChangedFile) -> bool:
     """What does not parse is for the checks to say."""
     try:
         return all(ast.parse(side) is not None for side in (change.before, change.after) if side is not None)
@@ -46,7 +46,7 @@ def _readable(change: Change) -> bool:
         return False
 
 
-def _of_module(name: str, modules: dict[str, Change]) -> Iterator[str]:
+def _of_module(name: str, modules: dict[str, ChangedFile]) -> Iterator[str]:
     change = modules[name]
     if change.before is None:
         return

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError, model_validator
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.gates.decisions import Reason
+from reflectloop.gates.decisions import GateReason
 from reflectloop.plan.model import Command, Plan
 from reflectloop.terms import Decision, Track, wrong_shape
 
@@ -22,7 +22,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Criterion(_Strict):
+class ContractCriterion(_Strict):
     """What is to be true, and the check or test that shows it."""
 
     id: Name
@@ -76,7 +76,7 @@ class Contract(_Strict):
     goal: Text | None = None
     track: Track
     role: Role = "executor"
-    acceptance: tuple[Criterion, ...] | None = None
+    acceptance: tuple[ContractCriterion, ...] | None = None
     reproduction: Reproduction | None = None
     may_change: tuple[Name, ...] | None = None
     must_not_change: tuple[Name, ...] | None = None
@@ -123,7 +123,7 @@ def need(field: str, track: Track, role: str) -> Need:
     return _O if role in IDLE and field not in _OF_IDLE and asked == _R else asked
 
 
-class Read(NamedTuple):
+class ContractReading(NamedTuple):
     """A contract, and what of it could not be taken."""
 
     contract: Contract
@@ -134,7 +134,7 @@ class Read(NamedTuple):
 # Reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(said: object, place: str) -> Read:
+def read(said: object, place: str) -> ContractReading:
     """A contract as it was parsed. Without a track nothing can be asked of it, so that is refused at once."""
     if not isinstance(said, dict):
         raise InvalidInput(f"{place}: a contract is a mapping of fields", next_step="see schemas/contract.json")
@@ -143,13 +143,15 @@ def read(said: object, place: str) -> Read:
         what = f"{said['track']!r} is no track" if "track" in said else "it names no track"
         raise InvalidInput(f"{place}: {what}; known: {tracks}", next_step=f"name one in {place}")
     try:
-        return Read(Contract.model_validate(said))
+        return ContractReading(Contract.model_validate(said))
     except ValidationError as faults:
         found = tuple(_fault(one) for one in faults.errors())
     broken = {fault.path.split(".")[0].split("[")[0] for fault in found}
     if "role" in broken:
         raise InvalidInput(f"{place}: {said['role']!r} is no role", next_step="see schemas/contract.json")
-    return Read(Contract.model_validate({key: value for key, value in said.items() if key not in broken}), found)
+    return ContractReading(
+        Contract.model_validate({key: value for key, value in said.items() if key not in broken}), found
+    )
 
 
 def _fault(one: Any) -> Fault:  # noqa: ANN401 - pydantic's own mapping
@@ -163,7 +165,7 @@ def _fault(one: Any) -> Fault:  # noqa: ANN401 - pydantic's own mapping
 # Looking ----------------------------------------------------------------------------------------------------------
 
 
-def missing(read: Read) -> list[str]:
+def missing(read: ContractReading) -> list[str]:
     """Required here, and empty. What did not have the right shape is another matter."""
     contract = read.contract
     broken = {fault.path.split(".")[0].split("[")[0] for fault in read.malformed}
@@ -185,11 +187,11 @@ def _empty(field: str, value: object) -> bool:
     return value == () and field not in _MAY_BE_EMPTY
 
 
-def complete(read: Read) -> list[Reason]:
+def complete(read: ContractReading) -> list[GateReason]:
     """戒: required and empty throws the output away; what is only ill-formed is to be mended."""
     track, role = read.contract.track, read.contract.role
     out = [
-        Reason(
+        GateReason(
             Decision.REDO,
             "contract.missing",
             f"{field} is required on track {track} and empty",
@@ -198,7 +200,7 @@ def complete(read: Read) -> list[Reason]:
         for field in missing(read)
     ]
     out += [
-        Reason(Decision.RETRY, "contract.malformed", f"contract: {fault}", f"correct {fault.path}")
+        GateReason(Decision.RETRY, "contract.malformed", f"contract: {fault}", f"correct {fault.path}")
         for fault in read.malformed
     ]
     if role not in IDLE:
@@ -206,12 +208,12 @@ def complete(read: Read) -> list[Reason]:
     return out
 
 
-def _uncovered(contract: Contract) -> list[Reason]:
+def _uncovered(contract: Contract) -> list[GateReason]:
     """A criterion without a check is a wish."""
     if contract.track is not Track.FEATURE:
         return []
     return [
-        Reason(
+        GateReason(
             Decision.RETRY,
             "contract.unchecked",
             f"acceptance {f'{one.id} {one.text}'!r} names no check, so nothing shows that it is met",
@@ -222,7 +224,7 @@ def _uncovered(contract: Contract) -> list[Reason]:
     ]
 
 
-def claims(read: Read, changed: Iterable[str]) -> list[Reason]:
+def claims(read: ContractReading, changed: Iterable[str]) -> list[GateReason]:
     """Whether the files that are said to be changed are those that are."""
     if read.contract.files_changed is None:
         return []
@@ -235,7 +237,7 @@ def claims(read: Read, changed: Iterable[str]) -> list[Reason]:
     if not parts:
         return []
     text = f"files_changed is not what the diff says: {'; '.join(parts)}"
-    return [Reason(Decision.REDO, "contract.files", text, "claim exactly what was changed")]
+    return [GateReason(Decision.REDO, "contract.files", text, "claim exactly what was changed")]
 
 
 def _shown(path: str) -> str:
@@ -246,7 +248,7 @@ def _shown(path: str) -> str:
 # Filling ----------------------------------------------------------------------------------------------------------
 
 
-def of_plan(plan: Plan, changed: Iterable[str]) -> Read:
+def of_plan(plan: Plan, changed: Iterable[str]) -> ContractReading:
     """The contract of steps made of commands: what the plan asks, and what the engine sees."""
     paths = tuple(_shown(path) for path in changed)
     goal = plan.objective.goal or plan.title
@@ -264,7 +266,7 @@ def of_plan(plan: Plan, changed: Iterable[str]) -> Read:
         "behaviour_kept": "the outcome of every test, and the public interface where it can be told",
         "decisions": (plan.objective.done_when or goal,),
     }
-    return Read(Contract.model_validate(filled), by_engine=True)
+    return ContractReading(Contract.model_validate(filled), by_engine=True)
 
 
 def schema() -> dict[str, Any]:

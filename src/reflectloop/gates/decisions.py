@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from reflectloop.errors import GateRejected, MaxRetries, ReflectloopError, VerificationFailed
-from reflectloop.state.transitions import State
+from reflectloop.state.transitions import TaskState
 from reflectloop.terms import Decision, gravest
 
 Surface = Literal["PASS", "REJECT", "RETRY", "SKIP", "FEEDBACK"]
@@ -26,7 +26,7 @@ class Gate(StrEnum):
         return {"rules": "戒", "proof": "定", "insight": "慧", "store": "识"}[self.value]
 
 
-class Reason(NamedTuple):
+class GateReason(NamedTuple):
     """Why, by which rule, and what whoever acts next can do about it."""
 
     decision: Decision
@@ -54,7 +54,7 @@ class Ruling(NamedTuple):
 
     gate: Gate
     decision: Decision
-    reasons: tuple[Reason, ...] = ()
+    reasons: tuple[GateReason, ...] = ()
     feedback: tuple[str, ...] = ()  # recorded; never changes the decision
     redo_from: str = ""  # where the work begins again: a tree, or "plan"
     backtrack_to: Gate | None = None
@@ -70,7 +70,7 @@ class Ruling(NamedTuple):
         return self.decision in (Decision.RETRY, Decision.REDO)
 
 
-def settle(gate: Gate, reasons: Iterable[Reason], start: str = "") -> Ruling:
+def settle(gate: Gate, reasons: Iterable[GateReason], start: str = "") -> Ruling:
     """The gravest of what a gate has to say; with nothing to say it lets pass."""
     said = tuple(one._replace(text=_on_one_line(one.text)) for one in reasons)
     decision = gravest(one.decision for one in said)
@@ -118,44 +118,44 @@ def canonical(source: str, word: str, *, unattended: bool = False) -> Decision:
 # What comes next --------------------------------------------------------------------------------------------------
 
 
-class Next(NamedTuple):
+class DecisionEffect(NamedTuple):
     """Where a decision leads: the states its task goes through, and what a run that cannot go on ends with."""
 
-    states: tuple[State, ...]
+    states: tuple[TaskState, ...]
     error: type[ReflectloopError] | None
     words: str
 
 
-_NOT_PASSED: dict[Decision, Next] = {
-    Decision.RETRY: Next(
-        (State.RECOVERING, State.EXECUTING), VerificationFailed, "mend it in place; the same gate looks again"
+_NOT_PASSED: dict[Decision, DecisionEffect] = {
+    Decision.RETRY: DecisionEffect(
+        (TaskState.RECOVERING, TaskState.EXECUTING), VerificationFailed, "mend it in place; the same gate looks again"
     ),
-    Decision.REDO: Next(
-        (State.EXECUTING,), GateRejected, "the output is thrown away; the step begins again from its start tree"
+    Decision.REDO: DecisionEffect(
+        (TaskState.EXECUTING,), GateRejected, "the output is thrown away; the step begins again from its start tree"
     ),
-    Decision.REPLAN: Next((State.RECOVERING, State.PLANNING), GateRejected, "the steps must change"),
-    Decision.ASK: Next((State.RECOVERING, State.BLOCKED), GateRejected, "a person decides"),
-    Decision.STOP: Next((State.LATCHED,), GateRejected, "nothing goes on until a person says so"),
+    Decision.REPLAN: DecisionEffect((TaskState.RECOVERING, TaskState.PLANNING), GateRejected, "the steps must change"),
+    Decision.ASK: DecisionEffect((TaskState.RECOVERING, TaskState.BLOCKED), GateRejected, "a person decides"),
+    Decision.STOP: DecisionEffect((TaskState.LATCHED,), GateRejected, "nothing goes on until a person says so"),
 }
 
 
-def follow(ruling: Ruling, *, steps_left: bool = False, insight_skipped: bool = False) -> Next:
+def follow(ruling: Ruling, *, steps_left: bool = False, insight_skipped: bool = False) -> DecisionEffect:
     """The one place that says what a decision means for the task it is about, seen from VERIFYING onwards."""
     if ruling.backtrack_to and ruling.decision.goes_on:
-        return Next((State.VERIFYING,), None, f"back to {ruling.backtrack_to.sign}")
+        return DecisionEffect((TaskState.VERIFYING,), None, f"back to {ruling.backtrack_to.sign}")
     if not ruling.decision.goes_on:
         return _NOT_PASSED[ruling.decision]
     match ruling.gate:
         case Gate.RULES:
-            return Next((), None, "on to 定")
+            return DecisionEffect((), None, "on to 定")
         case Gate.PROOF:
-            past = State.STORING if insight_skipped else State.INSIGHT
-            return Next((past,), None, "on to 识" if insight_skipped else "on to 慧")
+            past = TaskState.STORING if insight_skipped else TaskState.INSIGHT
+            return DecisionEffect((past,), None, "on to 识" if insight_skipped else "on to 慧")
         case Gate.INSIGHT:
-            return Next((State.STORING,), None, "on to 识")
+            return DecisionEffect((TaskState.STORING,), None, "on to 识")
         case Gate.STORE:
-            left = State.EXECUTING if steps_left else State.FINAL_REVIEW
-            return Next((left,), None, "the next step" if steps_left else "the final review")
+            left = TaskState.EXECUTING if steps_left else TaskState.FINAL_REVIEW
+            return DecisionEffect((left,), None, "the next step" if steps_left else "the final review")
 
 
 SPENT = "limit"  # the rule of a reason that says a limit is spent

@@ -10,16 +10,16 @@ from typing import Literal, NamedTuple
 from reflectloop.gates import lines
 from reflectloop.gates.contract import IDLE, Contract
 from reflectloop.gates.decisions import Gate
-from reflectloop.gates.limits import Attempt
-from reflectloop.gates.proof import Proof, turned
+from reflectloop.gates.limits import GateAttempt
+from reflectloop.gates.proof import GateProof, turned
 from reflectloop.knowledge.words import signature
 from reflectloop.plan.globs import named
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import batches
 from reflectloop.terms import Track
 from reflectloop.verify import protected
-from reflectloop.verify.evidence import Record
-from reflectloop.verify.result import Change
+from reflectloop.verify.evidence import EvidenceRecord
+from reflectloop.verify.result import ChangedFile
 from reflectloop.verify.verdict import Verdict, held
 
 SMALL_FIX = 20  # changed lines; a fix of so many is no small one any more
@@ -79,11 +79,11 @@ class Background(NamedTuple):
     """What 慧 looks at."""
 
     contract: Contract
-    changes: Sequence[Change]
-    proof: Proof
+    changes: Sequence[ChangedFile]
+    proof: GateProof
     verdict: Verdict | None = None
-    records: Sequence[Record] = ()  # of the evidence
-    past: Sequence[Attempt] = ()
+    records: Sequence[EvidenceRecord] = ()  # of the evidence
+    past: Sequence[GateAttempt] = ()
     plan: Plan | None = None
     durations_ms: Mapping[str, int] = {}
     jobs: int = 1
@@ -103,7 +103,7 @@ class Insight(NamedTuple):
 # Whether it is looked at all --------------------------------------------------------------------------------------
 
 
-def skipped(contract: Contract, changes: Sequence[Change]) -> str:
+def skipped(contract: Contract, changes: Sequence[ChangedFile]) -> str:
     """Why 慧 has nothing to decide here; empty where it has. Haste is no reason, and nobody is asked for one."""
     if contract.role in IDLE:
         return f"a {contract.role.replace('_', ' ')} implements nothing"
@@ -210,7 +210,7 @@ def _one_by_one(background: Background) -> list[str]:
     return [f"steps {', '.join(wide[:5])} do not depend on each other: {how}"]
 
 
-def _twice(records: Sequence[Record]) -> list[str]:
+def _twice(records: Sequence[EvidenceRecord]) -> list[str]:
     """The same command on the same tree, where the first answer would have done."""
     ran = Counter(
         (one.command, one.tree)

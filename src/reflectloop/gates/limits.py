@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from reflectloop.gates.decisions import SPENT, Reason, Ruling
+from reflectloop.gates.decisions import SPENT, GateReason, Ruling
 from reflectloop.terms import Decision
 
 MOST = 3  # the failure that stops: of RETRY, of REDO, of backtracks, each by itself
@@ -22,7 +22,7 @@ _LIKELY = {
 }
 
 
-class Attempt(NamedTuple):
+class GateAttempt(NamedTuple):
     """One time an output stood before the gates, as the journal keeps it."""
 
     run_id: str
@@ -34,27 +34,27 @@ class Attempt(NamedTuple):
     cause: str = ""  # what was said to be the root cause, when it began
 
 
-def since_pass(attempts: Sequence[Attempt]) -> list[Attempt]:
+def since_pass(attempts: Sequence[GateAttempt]) -> list[GateAttempt]:
     """Those that still count: what was let through is behind."""
     passed = [number for number, one in enumerate(attempts) if one.decision in ("PASS", "SKIP")]
     return list(attempts[passed[-1] + 1 if passed else 0 :])
 
 
-def count(attempts: Sequence[Attempt], decision: Decision) -> int:
+def count(attempts: Sequence[GateAttempt], decision: Decision) -> int:
     return sum(one.decision == decision for one in since_pass(attempts))
 
 
-def backtracks(attempts: Sequence[Attempt]) -> int:
+def backtracks(attempts: Sequence[GateAttempt]) -> int:
     return sum(one.backtracks for one in since_pass(attempts))
 
 
-def wants_cause(attempts: Sequence[Attempt]) -> bool:
+def wants_cause(attempts: Sequence[GateAttempt]) -> bool:
     """After the second RETRY the cause is looked for before anything is mended again."""
     failed = [one for one in since_pass(attempts) if one.decision == Decision.RETRY]
     return len(failed) >= WARNED
 
 
-def limited(ruling: Ruling, past: Sequence[Attempt]) -> Ruling:
+def limited(ruling: Ruling, past: Sequence[GateAttempt]) -> Ruling:
     """The same ruling, or a STOP where this was one failure too many."""
     if ruling.decision not in (Decision.RETRY, Decision.REDO):
         return ruling
@@ -68,18 +68,18 @@ def limited(ruling: Ruling, past: Sequence[Attempt]) -> Ruling:
 
 
 def stopped(ruling: Ruling, text: str) -> Ruling:
-    reason = Reason(Decision.STOP, SPENT, text)
+    reason = GateReason(Decision.STOP, SPENT, text)
     return ruling._replace(decision=Decision.STOP, reasons=(reason, *ruling.reasons), redo_from="")
 
 
-def warned(past: Sequence[Attempt], now: Sequence[str]) -> str | None:
+def warned(past: Sequence[GateAttempt], now: Sequence[str]) -> str | None:
     """What to say when the next way back would be the last."""
     if backtracks(past) + len(now) != WARNED:
         return None
     return f"sent back {WARNED} times by 慧 ({'; '.join(now)}); the next time it stops"
 
 
-def spent_backtracks(past: Sequence[Attempt], now: Sequence[str]) -> str | None:
+def spent_backtracks(past: Sequence[GateAttempt], now: Sequence[str]) -> str | None:
     """Why no further backtrack is made; None while one may be."""
     total = backtracks(past) + len(now)
     if total < MOST:
@@ -90,7 +90,7 @@ def spent_backtracks(past: Sequence[Attempt], now: Sequence[str]) -> str | None:
 # What a person gets when it stops ---------------------------------------------------------------------------------
 
 
-class Packet(NamedTuple):
+class EscalationPacket(NamedTuple):
     """Every attempt, its error, what may be behind it, and what is asked."""
 
     attempts: tuple[Mapping[str, object], ...]
@@ -98,7 +98,7 @@ class Packet(NamedTuple):
     asked: tuple[str, ...]
 
 
-def packet(attempts: Sequence[Attempt], ruling: Ruling) -> Packet:
+def packet(attempts: Sequence[GateAttempt], ruling: Ruling) -> EscalationPacket:
     rooms = Counter(rule.split(".")[0] for one in attempts for rule in one.rules)
     repeated = [text for text, times in Counter(text for one in attempts for text in one.reasons).items() if times > 1]
     causes = [f"the same fault came back: {text}" for text in repeated[:WARNED]]
@@ -110,10 +110,10 @@ def packet(attempts: Sequence[Attempt], ruling: Ruling) -> Packet:
         "then lift the stop: reflectloop unlock --reason TEXT",
     ]
     told = tuple(_told(number, one) for number, one in enumerate(attempts, 1))
-    return Packet(told, tuple(causes), tuple(asked))
+    return EscalationPacket(told, tuple(causes), tuple(asked))
 
 
-def _told(number: int, one: Attempt) -> Mapping[str, object]:
+def _told(number: int, one: GateAttempt) -> Mapping[str, object]:
     return {
         "number": number,
         "run_id": one.run_id,

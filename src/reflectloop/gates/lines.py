@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 
 _COMPARED = 600  # lines on a side; beyond that the whole middle counts as changed
 
 
-class Line(NamedTuple):
+class NumberedLine(NamedTuple):
     number: int  # in the new file
     text: str
 
@@ -24,15 +24,15 @@ class _Middle(NamedTuple):
     start: int
 
 
-def added(change: Change) -> Iterator[Line]:
+def added(change: ChangedFile) -> Iterator[NumberedLine]:
     """Lines that are new in a file. Of a binary one, none."""
     middle = _middle(change)
     for low, high in _spans(middle):
         for number in range(low, high):
-            yield Line(middle.start + number + 1, middle.after[number])
+            yield NumberedLine(middle.start + number + 1, middle.after[number])
 
 
-def touched(change: Change) -> int:
+def touched(change: ChangedFile) -> int:
     """How many lines were added or taken out; a binary file counts as one that is too large to look at."""
     middle = _middle(change)
     if _binary(change):
@@ -44,7 +44,7 @@ def touched(change: Change) -> int:
     )
 
 
-def _binary(change: Change) -> bool:
+def _binary(change: ChangedFile) -> bool:
     return any(b"\0" in (side or b"")[:8000] for side in (change.before, change.after))
 
 
@@ -52,7 +52,7 @@ def _text(data: bytes | None) -> list[str]:
     return (data or b"").decode("utf-8", "replace").splitlines()
 
 
-def _middle(change: Change) -> _Middle:
+def _middle(change: ChangedFile) -> _Middle:
     if _binary(change):
         return _Middle((), (), 0)
     before, after = _text(change.before), _text(change.after)

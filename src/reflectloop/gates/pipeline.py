@@ -9,20 +9,20 @@ from reflectloop.gates import limits
 from reflectloop.gates.contract import Contract
 from reflectloop.gates.decisions import SPENT, Gate, Ruling
 from reflectloop.gates.insight import BACK, Insight
-from reflectloop.gates.limits import Attempt, Packet
-from reflectloop.gates.proof import Proof
-from reflectloop.gates.store import Sifted
+from reflectloop.gates.limits import EscalationPacket, GateAttempt
+from reflectloop.gates.proof import GateProof
+from reflectloop.gates.store import RetentionResult
 from reflectloop.terms import Decision, gravest
 
 
-class Stations(NamedTuple):
+class GateStages(NamedTuple):
     """What each gate does here. `prove` is told how often it was sent back to, and runs anew."""
 
     examine: Callable[[], Ruling]
-    prove: Callable[[int], Proof]
+    prove: Callable[[int], GateProof]
     skip: Callable[[], str]
-    reflect: Callable[[Proof], Insight]
-    store: Callable[[Insight | None], Sifted]
+    reflect: Callable[[GateProof], Insight]
+    store: Callable[[Insight | None], RetentionResult]
 
 
 class Backtrack(NamedTuple):
@@ -32,17 +32,17 @@ class Backtrack(NamedTuple):
     result: str = ""
 
 
-class Report(NamedTuple):
+class GateReport(NamedTuple):
     """What came of it, gate by gate; gates that were not reached are not in it."""
 
     title: str
     contract: Contract
     rulings: tuple[Ruling, ...]
-    proof: Proof | None = None
+    proof: GateProof | None = None
     insight: Insight | None = None
-    stored: Sifted | None = None
+    stored: RetentionResult | None = None
     backtracks: tuple[Backtrack, ...] = ()
-    packet: Packet | None = None
+    packet: EscalationPacket | None = None
     warnings: tuple[str, ...] = ()
 
     @property
@@ -54,17 +54,17 @@ class Report(NamedTuple):
         return Decision.PASS if self.last.decision.goes_on else self.last.decision
 
 
-def walk(title: str, contract: Contract, stations: Stations, past: Sequence[Attempt], run_id: str) -> Report:
+def walk(title: str, contract: Contract, stations: GateStages, past: Sequence[GateAttempt], run_id: str) -> GateReport:
     """From 戒 to 识. The first gate that does not let pass is the last one seen."""
-    way = _Way(Report(title, contract, ()), stations, past, run_id)
+    way = _Way(GateReport(title, contract, ()), stations, past, run_id)
     return way.go()
 
 
 class _Way:
-    def __init__(self, report: Report, stations: Stations, past: Sequence[Attempt], run_id: str) -> None:
+    def __init__(self, report: GateReport, stations: GateStages, past: Sequence[GateAttempt], run_id: str) -> None:
         self.report, self.stations, self.past, self.run_id = report, stations, past, run_id
 
-    def go(self) -> Report:
+    def go(self) -> GateReport:
         start: Gate | None = Gate.RULES
         while start is not None:
             if not self._passes(start):
@@ -130,7 +130,7 @@ class _Way:
         self.report = self.report._replace(rulings=(*others, ruling))
         return ruling.decision.goes_on
 
-    def _stopped(self) -> Report:
+    def _stopped(self) -> GateReport:
         if self.report.last.decision is not Decision.STOP:
             return self.report
         every = [*limits.since_pass(self.past), attempt(self.report, self.run_id)]
@@ -141,13 +141,13 @@ def _feedback(insight: Insight) -> tuple[str, ...]:
     return (*insight.feedback, *(f"{one.action} {one.target}: {one.reason}" for one in insight.patches))
 
 
-def attempt(report: Report, run_id: str) -> Attempt:
+def attempt(report: GateReport, run_id: str) -> GateAttempt:
     """This time, as the journal will keep it. What was stopped by a limit counts as what it was."""
     last = report.last
     said = [one for one in last.reasons if one.rule != SPENT]
     stopped = last.decision is Decision.STOP and said
     decision = gravest(one.decision for one in said) if stopped else report.decision
-    return Attempt(
+    return GateAttempt(
         run_id,
         str(last.gate),
         str(decision),

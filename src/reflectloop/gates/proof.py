@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reflectloop.gates.contract import Contract, Reproduction
-from reflectloop.gates.decisions import Gate, Reason, Ruling, settle
+from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
 from reflectloop.terms import Decision, Track
 from reflectloop.verify.evidence import Level
 from reflectloop.verify.verdict import Verdict, spellings
@@ -23,11 +23,11 @@ _HEDGES = re.compile(
 )
 
 
-class Seen(NamedTuple):
+class ProofInput(NamedTuple):
     """What there is to go by. Only the engine fills it."""
 
     verdict: Verdict | None = None  # of sealed runs
-    weakened: Sequence[Reason] = ()  # what was done to the judges of later changes, where nothing was run sealed
+    weakened: Sequence[GateReason] = ()  # what was done to the judges of later changes, where nothing was run sealed
     exits: bool = False  # whether the engine saw every command of the steps exit as it should
     cited: Sequence[bool] = ()  # for each citation, whether the place exists and says so
     claim_held: bool = False  # whether the files that are said to be changed are
@@ -35,19 +35,19 @@ class Seen(NamedTuple):
     breaks: Sequence[str] = ()  # of the public interface
 
 
-class Proof(NamedTuple):
+class GateProof(NamedTuple):
     ruling: Ruling
     level: Level
     why: str  # it is at that level
 
 
-def weigh(contract: Contract, seen: Seen, start: str = "") -> Proof:
+def weigh(contract: Contract, seen: ProofInput, start: str = "") -> GateProof:
     level, why = graded(contract.track, seen)
     reasons = [*_of_level(contract.track, level, why), *seen.weakened, *_of_verdict(seen), *_of_track(contract, seen)]
-    return Proof(settle(Gate.PROOF, reasons, start), level, why)
+    return GateProof(settle(Gate.PROOF, reasons, start), level, why)
 
 
-def graded(track: Track, seen: Seen) -> tuple[Level, str]:
+def graded(track: Track, seen: ProofInput) -> tuple[Level, str]:
     """By what the engine ran. Words raise nothing, and lower nothing that was run."""
     if seen.verdict and seen.verdict.level == "L3":
         return "L3", "the engine ran it, sealed"
@@ -62,7 +62,7 @@ def graded(track: Track, seen: Seen) -> tuple[Level, str]:
     return "L0", "nothing was run, and what is said is no evidence"
 
 
-def _doubted(seen: Seen, why: str) -> tuple[Level, str]:
+def _doubted(seen: ProofInput, why: str) -> tuple[Level, str]:
     hedge = _HEDGES.search(seen.report)
     return ("L0", f"its author says {hedge[0]!r}") if hedge else ("L1", why)
 
@@ -71,32 +71,34 @@ def enough(track: Track, level: Level) -> bool:
     return _RANK.index(level) >= _RANK.index(NEEDED[track])
 
 
-def _of_level(track: Track, level: Level, why: str) -> list[Reason]:
+def _of_level(track: Track, level: Level, why: str) -> list[GateReason]:
     if enough(track, level):
         return []
     wanted = NEEDED[track]
     if level == "L0":
         text = f"evidence is at L0 ({why}), and track {track} needs {wanted}"
-        return [Reason(Decision.REDO, "evidence.none", text, "do it with a check that the engine can run")]
+        return [GateReason(Decision.REDO, "evidence.none", text, "do it with a check that the engine can run")]
     text = f"evidence is at {level} ({why}), and track {track} needs {wanted}"
-    return [Reason(Decision.RETRY, "evidence.cited", text, "name a check or a test that the engine can run")]
+    return [GateReason(Decision.RETRY, "evidence.cited", text, "name a check or a test that the engine can run")]
 
 
-def _of_verdict(seen: Seen) -> list[Reason]:
+def _of_verdict(seen: ProofInput) -> list[GateReason]:
     if seen.verdict is None:
         return []
-    return [Reason(one.decision, "sealed", one.text) for one in seen.verdict.reasons]
+    return [GateReason(one.decision, "sealed", one.text) for one in seen.verdict.reasons]
 
 
-def _of_track(contract: Contract, seen: Seen) -> list[Reason]:
+def _of_track(contract: Contract, seen: ProofInput) -> list[GateReason]:
     out = []
     wanted = contract.reproduction
     if contract.track is Track.FIX and wanted and seen.verdict and not _reproduced(seen.verdict, wanted):
         text = f"the reproduction {wanted.test or wanted.check} is not red on base and green now"
-        out.append(Reason(Decision.RETRY, "evidence.reproduction", text, "show the fault by a test that fails on base"))
+        out.append(
+            GateReason(Decision.RETRY, "evidence.reproduction", text, "show the fault by a test that fails on base")
+        )
     if contract.track is Track.REFACTOR:
         out += [
-            Reason(
+            GateReason(
                 Decision.RETRY,
                 "api.changed",
                 f"a refactoring keeps the public interface: {words}",

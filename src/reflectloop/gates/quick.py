@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
-from reflectloop.gates.decisions import Gate, Reason, Ruling, settle
+from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
 from reflectloop.terms import Decision
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 
 _MAY_BE_EMPTY = frozenset(("__init__.py", "py.typed", "conftest.py"))
 _CODE = frozenset(
@@ -22,7 +22,7 @@ _CODE |= frozenset((".cc", ".cpp", ".hpp", ".cs", ".rb", ".php", ".sh", ".css", 
 _ROOTS = ("", "src/", "lib/", "python/")
 
 
-class Broken(NamedTuple):
+class SyntaxProblem(NamedTuple):
     path: str
     line: int | None
     what: str
@@ -31,24 +31,24 @@ class Broken(NamedTuple):
         return f"{self.path}:{self.line}: {self.what}" if self.line else f"{self.path}: {self.what}"
 
 
-def look(changes: Sequence[Change], listing: Mapping[str, Any], *, has_contract: bool, start: str = "") -> Ruling:
+def look(changes: Sequence[ChangedFile], listing: Mapping[str, Any], *, has_contract: bool, start: str = "") -> Ruling:
     """`listing` is every path of the tree that the batch came to."""
     reasons = [] if has_contract else [_reason("contract.missing", "the batch has no contract: no goal and no track")]
     reasons += [_reason("batch.broken", str(one)) for change in changes for one in faults(change, listing)]
     return settle(Gate.PROOF, reasons, start)
 
 
-def _reason(rule: str, text: str) -> Reason:
-    return Reason(Decision.RETRY, rule, text, "mend it; the next batch begins when this one holds")
+def _reason(rule: str, text: str) -> GateReason:
+    return GateReason(Decision.RETRY, rule, text, "mend it; the next batch begins when this one holds")
 
 
-def faults(change: Change, listing: Mapping[str, Any]) -> Iterator[Broken]:
+def faults(change: ChangedFile, listing: Mapping[str, Any]) -> Iterator[SyntaxProblem]:
     if change.after is None or change.mode_after == "120000":
         return
     ending = PurePosixPath(change.path).suffix.lower()
     if not change.after.strip():
         if (ending in _CODE or ending in _PARSERS) and PurePosixPath(change.path).name not in _MAY_BE_EMPTY:
-            yield Broken(change.path, None, "is empty")
+            yield SyntaxProblem(change.path, None, "is empty")
         return
     fault = _unparsed(change, ending)
     if fault:
@@ -98,7 +98,7 @@ _COMMENTED = frozenset(
 )  # JSON with comments
 
 
-def _unparsed(change: Change, ending: str) -> Broken | None:
+def _unparsed(change: ChangedFile, ending: str) -> SyntaxProblem | None:
     parse = _PARSERS.get(ending)
     name = PurePosixPath(change.path).name
     if parse is None or name in _COMMENTED or name.startswith("tsconfig.") or change.after is None:
@@ -110,7 +110,7 @@ def _unparsed(change: Change, ending: str) -> Broken | None:
     except RecursionError:
         return None
     except _FAULTS as fault:
-        return Broken(change.path, _line_of(fault), f"does not parse: {str(fault).splitlines()[0]}")
+        return SyntaxProblem(change.path, _line_of(fault), f"does not parse: {str(fault).splitlines()[0]}")
     return None
 
 
@@ -135,7 +135,7 @@ class _Import(NamedTuple):
     roots: Sequence[str]  # folders it may lie in
 
 
-def _lost_imports(change: Change, listing: Mapping[str, Any]) -> Iterator[Broken]:
+def _lost_imports(change: ChangedFile, listing: Mapping[str, Any]) -> Iterator[SyntaxProblem]:
     """Imports of the project's own modules that name none. What is installed is not known here."""
     try:
         tree = ast.parse(change.after or b"")
@@ -147,7 +147,7 @@ def _lost_imports(change: Change, listing: Mapping[str, Any]) -> Iterator[Broken
             continue
         for wanted in _wanted(node, change.path):
             if _ours(wanted, listing) and not _there(wanted, listing):
-                yield Broken(
+                yield SyntaxProblem(
                     change.path, node.lineno, f"imports {'.'.join(wanted.module)}, which is not in the project"
                 )
 

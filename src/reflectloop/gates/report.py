@@ -7,7 +7,7 @@ from typing import Any
 
 from reflectloop.gates import decisions, proof
 from reflectloop.gates.decisions import Gate, Ruling
-from reflectloop.gates.pipeline import Report
+from reflectloop.gates.pipeline import GateReport
 from reflectloop.terms import Decision
 from reflectloop.verify.verdict import Verdict
 
@@ -19,7 +19,7 @@ _CHECKLIST = (
 )
 
 
-def data(report: Report, verdict: Verdict | None = None) -> dict[str, Any]:
+def data(report: GateReport, verdict: Verdict | None = None) -> dict[str, Any]:
     """Everything a program may want to know; `escalation` only where a limit or a rule stopped it."""
     ahead = decisions.follow(report.last)
     return {
@@ -42,7 +42,7 @@ def data(report: Report, verdict: Verdict | None = None) -> dict[str, Any]:
     }
 
 
-def _ordered(report: Report) -> list[Ruling]:
+def _ordered(report: GateReport) -> list[Ruling]:
     return sorted(report.rulings, key=lambda one: list(Gate).index(one.gate))
 
 
@@ -61,7 +61,7 @@ def _gate(ruling: Ruling) -> dict[str, Any]:
     }
 
 
-def _insight(report: Report) -> dict[str, Any] | None:
+def _insight(report: GateReport) -> dict[str, Any] | None:
     found = report.insight
     if found is None:
         return None
@@ -81,7 +81,7 @@ def _kept(one: Any) -> dict[str, Any]:  # noqa: ANN401 - a Kept
 # For people -------------------------------------------------------------------------------------------------------
 
 
-def markdown(report: Report, verdict: Verdict | None = None) -> str:
+def markdown(report: GateReport, verdict: Verdict | None = None) -> str:
     contract = report.contract
     lines = ["## Gate report", "", f"**Task**: {_cell(report.title)}", f"**Track**: {contract.track}"]
     lines += [f"**Role**: {contract.role}", f"**Decision**: {report.decision} ({report.last.surface})", ""]
@@ -94,13 +94,13 @@ def markdown(report: Report, verdict: Verdict | None = None) -> str:
     return "\n".join([*lines, ""])
 
 
-def _status(ruling: Ruling, report: Report) -> str:
+def _status(ruling: Ruling, report: GateReport) -> str:
     level = f" ({report.proof.level})" if ruling.gate is Gate.PROOF and report.proof else ""
     own = "" if ruling.surface == ruling.decision else f" · {ruling.decision}"
     return f"{_MARKS.get(ruling.decision, '❌')} {ruling.surface}{own}{level}"
 
 
-def _details(ruling: Ruling, report: Report) -> str:
+def _details(ruling: Ruling, report: GateReport) -> str:
     if ruling.reasons:
         return "; ".join(str(one) for one in ruling.reasons[:3])
     if ruling.why_skipped:
@@ -114,7 +114,7 @@ def _details(ruling: Ruling, report: Report) -> str:
     return "contract complete, within its bounds, nothing dangerous"
 
 
-def _rules(report: Report) -> list[str]:
+def _rules(report: GateReport) -> list[str]:
     ruling = next(one for one in report.rulings if one.gate is Gate.RULES)
     lines = ["", "#### 戒 rules", ""]
     for title, rooms in _CHECKLIST:
@@ -124,7 +124,7 @@ def _rules(report: Report) -> list[str]:
     return lines
 
 
-def _proof(report: Report, verdict: Verdict | None) -> list[str]:
+def _proof(report: GateReport, verdict: Verdict | None) -> list[str]:
     if report.proof is None:
         return []
     lines = ["", "#### 定 proof", "", f"- **Evidence level**: {report.proof.level}, {report.proof.why}"]
@@ -136,7 +136,7 @@ def _proof(report: Report, verdict: Verdict | None) -> list[str]:
     return lines + [f"- {one.decision}: {_cell(str(one))}" for one in report.proof.ruling.reasons]
 
 
-def _reflection(report: Report) -> list[str]:
+def _reflection(report: GateReport) -> list[str]:
     found = report.insight
     if found is None:
         return []
@@ -153,7 +153,7 @@ def _reflection(report: Report) -> list[str]:
     ]
 
 
-def _ways_back(report: Report) -> list[str]:
+def _ways_back(report: GateReport) -> list[str]:
     if not report.backtracks:
         return []
     lines = ["", "### Backtracks", "", "| no. | back to | reason | result |", "|---|---|---|---|"]
@@ -163,7 +163,7 @@ def _ways_back(report: Report) -> list[str]:
     ]
 
 
-def _packet(report: Report) -> list[str]:
+def _packet(report: GateReport) -> list[str]:
     if report.packet is None:
         return []
     lines = ["", "### Escalation", "", "| attempt | run | gate | decision | errors |", "|---|---|---|---|---|"]

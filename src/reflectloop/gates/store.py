@@ -11,7 +11,7 @@ from reflectloop.knowledge.fold import OFTEN
 _NAMES = {"D": "Decisions", "C": "Constraints", "I": "Interfaces", "P": "Problems", "M": "Patterns"}
 
 
-class Kept(NamedTuple):
+class RetainedAnchor(NamedTuple):
     """An anchor with its name for good, and why it is kept."""
 
     id: str
@@ -20,8 +20,8 @@ class Kept(NamedTuple):
     why: str
 
 
-class Sifted(NamedTuple):
-    kept: tuple[Kept, ...]
+class RetentionResult(NamedTuple):
+    kept: tuple[RetainedAnchor, ...]
     waiting: tuple[Anchor, ...]  # seen, and counted; not kept yet
 
 
@@ -34,7 +34,7 @@ def worth(anchor: Anchor, seen: int) -> str:
     return "reusable" if anchor.reusable else ""
 
 
-def sift(found: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[str, str]) -> Sifted:
+def sift(found: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[str, str]) -> RetentionResult:
     """`counts` says how often each was seen before, by signature; `known` which id those kept already have."""
     kept, waiting = [], []
     ids = list(known.values())
@@ -46,8 +46,8 @@ def sift(found: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[str,
             continue
         name = known.get(anchor.signature) or next_name(anchor.kind, ids)
         ids.append(name)
-        kept.append(Kept(name, anchor, seen, why))
-    return Sifted(tuple(kept), tuple(waiting))
+        kept.append(RetainedAnchor(name, anchor, seen, why))
+    return RetentionResult(tuple(kept), tuple(waiting))
 
 
 def next_name(kind: str, ids: Sequence[str]) -> str:
@@ -58,7 +58,7 @@ def next_name(kind: str, ids: Sequence[str]) -> str:
 # Views ------------------------------------------------------------------------------------------------------------
 
 
-def anchors_page(kept: Sequence[Kept], head: str) -> str:
+def anchors_page(kept: Sequence[RetainedAnchor], head: str) -> str:
     lines = [head, "# Anchors", ""]
     for kind, title in _NAMES.items():
         mine = [one for one in kept if one.anchor.kind == kind]
@@ -67,7 +67,9 @@ def anchors_page(kept: Sequence[Kept], head: str) -> str:
     return "\n".join(lines) + ("" if kept else "Nothing was worth keeping yet.\n")
 
 
-def compact_page(title: str, facts: Mapping[str, str], insight: Insight | None, kept: Sequence[Kept], head: str) -> str:
+def compact_page(
+    title: str, facts: Mapping[str, str], insight: Insight | None, kept: Sequence[RetainedAnchor], head: str
+) -> str:
     """What somebody who comes back to the task needs, on one page."""
     lines = [
         head,

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from reflectloop.knowledge import library, words
 from reflectloop.knowledge.lesson import Kind, Lesson
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.shelf import LessonDir
 
 Moment = Literal["step", "design", "failure"]
 MOMENTS: tuple[Moment, ...] = ("step", "design", "failure")
@@ -34,7 +34,7 @@ class Advice(NamedTuple):
 
 
 def recall(
-    shelves: Sequence[Shelf], moment: Moment, query: str, *, signature: str = "", budget: int = BUDGET
+    shelves: Sequence[LessonDir], moment: Moment, query: str, *, signature: str = "", budget: int = BUDGET
 ) -> Advice:
     """Return the lessons relevant to this moment, best first, as many as fit; project lessons precede user lessons."""
     matches = [lesson for shelf in shelves for lesson in _relevant(shelf, moment, query, signature)]
@@ -43,14 +43,14 @@ def recall(
     return _fit(_HEADS[moment], list(ordered), budget)
 
 
-def known_fixes(shelves: Sequence[Shelf], signature: str) -> list[Lesson]:
+def known_fixes(shelves: Sequence[LessonDir], signature: str) -> list[Lesson]:
     """Return the fixes of exactly this failure, the most successful first; retired fixes are excluded."""
     matches = [lesson for shelf in shelves for lesson in library.by_mark(shelf, signature)]
     usable = [lesson for lesson in matches if lesson.kind == "failfix" and lesson.status in ("active", "candidate")]
     return sorted(usable, key=lambda lesson: (lesson.failed - lesson.worked, lesson.id))
 
 
-def _relevant(shelf: Shelf, moment: Moment, query: str, signature: str) -> list[Lesson]:
+def _relevant(shelf: LessonDir, moment: Moment, query: str, signature: str) -> list[Lesson]:
     fixes = known_fixes([shelf], signature) if moment == "failure" and signature else []
     statuses = ("active", "candidate") if moment == "failure" else ("active",)
     near = library.search(shelf, query, kinds=_KINDS[moment], statuses=statuses, limit=_CONSIDERED)

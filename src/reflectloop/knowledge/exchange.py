@@ -10,30 +10,30 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.knowledge.lesson import Lesson, Page, Sighting
+from reflectloop.knowledge.lesson import Lesson, Occurrence, Page
 from reflectloop.terms import wrong_shape
 
 _PAGE_FIELDS = ("kind", "title", "signature", "keywords", "fix", "commands", "impact", "reusable", "body")
 _OTHER_FIELDS = frozenset((*(field.name for field in fields(Lesson)), "pages", "sightings")) - frozenset(_PAGE_FIELDS)
 
 
-class Stock(NamedTuple):
+class LessonExport(NamedTuple):
     """Everything in a lesson folder, in the form it is written."""
 
     lessons: Sequence[Lesson]
     pages: Mapping[str, Page]
-    sightings: Sequence[Sighting]
+    sightings: Sequence[Occurrence]
 
 
-class Incoming(NamedTuple):
+class LessonUpload(NamedTuple):
     """Imported pages and sightings, and the faults of the import."""
 
     pages: list[Page]
-    sightings: list[Sighting]
+    sightings: list[Occurrence]
     faults: list[Fault]
 
 
-def lines(stock: Stock) -> Iterator[str]:
+def lines(stock: LessonExport) -> Iterator[str]:
     """Yield each lesson as a JSON line, with the pages and sightings it was made from."""
     for lesson in stock.lessons:
         ids = {lesson.id, *lesson.aliases}
@@ -44,13 +44,13 @@ def lines(stock: Stock) -> Iterator[str]:
         yield json.dumps({**lesson.record(), **more}, ensure_ascii=True)
 
 
-def _filled(value: Page | Sighting) -> dict[str, Any]:
+def _filled(value: Page | Occurrence) -> dict[str, Any]:
     return value.model_dump(mode="json", exclude_defaults=True)
 
 
-def read(raw: Iterable[bytes]) -> Incoming:
+def read(raw: Iterable[bytes]) -> LessonUpload:
     """Read every lesson, and every fault with its line."""
-    incoming = Incoming([], [], [])
+    incoming = LessonUpload([], [], [])
     for number, line in enumerate(raw, 1):
         if not line.strip():
             continue
@@ -66,7 +66,7 @@ def read(raw: Iterable[bytes]) -> Incoming:
     return incoming
 
 
-def _parsed(record: object) -> tuple[list[Page], list[Sighting]]:
+def _parsed(record: object) -> tuple[list[Page], list[Occurrence]]:
     """Return the pages and sightings of an exported line, or of a handwritten one with only a kind and a title."""
     if not isinstance(record, dict):
         raise TypeError("it is not a JSON object")
@@ -74,7 +74,7 @@ def _parsed(record: object) -> tuple[list[Page], list[Sighting]]:
     retired = {"status": "retired"} if record.get("status") == "retired" else {}
     pages = [Page.model_validate(entry) for entry in record.get("pages") or ({**page_fields, **retired},)]
     sightings = [
-        Sighting.model_validate(entry) for entry in record.get("sightings") or (_default_sighting(record, pages[0]),)
+        Occurrence.model_validate(entry) for entry in record.get("sightings") or (_default_sighting(record, pages[0]),)
     ]
     return pages, sightings
 

@@ -8,32 +8,32 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from reflectloop.knowledge import words
-from reflectloop.knowledge.lesson import RULINGS, Evidence, Kind, Lesson, Page, Scope, Sighting, Source, Status
+from reflectloop.knowledge.lesson import RULINGS, Evidence, Kind, Lesson, Occurrence, Page, Scope, Source, Status
 
 OFTEN = 2
 _MOST_REFS, _MOST_NOTES = 20, 20
 _OPINIONS: frozenset[Kind] = frozenset(("decision", "constraint", "interface", "pattern", "preference", "antipattern"))
 
 
-class Known(NamedTuple):
+class LessonHistory(NamedTuple):
     """The pages of one lesson, oldest first, with all its sightings."""
 
     pages: tuple[tuple[str, Page], ...]  # with the names of their files
-    sightings: tuple[Sighting, ...]
+    sightings: tuple[Occurrence, ...]
 
     @property
     def page(self) -> Page:
         return self.pages[0][1]
 
 
-def fold(pages: Mapping[str, Page], sightings: Iterable[Sighting], scope: Scope = "project") -> list[Lesson]:
+def fold(pages: Mapping[str, Page], sightings: Iterable[Occurrence], scope: Scope = "project") -> list[Lesson]:
     """Return the lessons ordered by id, whatever the order of the files."""
     return disputed(folded(pages, sightings, scope))
 
 
-def folded(pages: Mapping[str, Page], sightings: Iterable[Sighting], scope: Scope) -> list[Lesson]:
+def folded(pages: Mapping[str, Page], sightings: Iterable[Occurrence], scope: Scope) -> list[Lesson]:
     """Return the lessons without marking contradictions between them."""
-    sightings_of: dict[str, list[Sighting]] = defaultdict(list)
+    sightings_of: dict[str, list[Occurrence]] = defaultdict(list)
     for item in sightings:
         sightings_of[item.lesson].append(item)
     known = [_known(group, sightings_of) for group in _groups(pages, sightings_of)]
@@ -43,7 +43,7 @@ def folded(pages: Mapping[str, Page], sightings: Iterable[Sighting], scope: Scop
 # Merging ----------------------------------------------------------------------------------------------------------
 
 
-def _groups(pages: Mapping[str, Page], sightings_of: Mapping[str, list[Sighting]]) -> list[list[tuple[str, Page]]]:
+def _groups(pages: Mapping[str, Page], sightings_of: Mapping[str, list[Occurrence]]) -> list[list[tuple[str, Page]]]:
     """Group the pages with the same id or title, and those that a person declared to be the same."""
     oldest = {
         id_: min((sighting.at for sighting in occurrences), default="") for id_, occurrences in sightings_of.items()
@@ -62,25 +62,25 @@ def _keys(page: Page) -> list[object]:
     return [page.id, page.heading, *([page.same_as] if page.same_as else [])]
 
 
-def _known(group: Sequence[tuple[str, Page]], sightings_of: Mapping[str, list[Sighting]]) -> Known:
+def _known(group: Sequence[tuple[str, Page]], sightings_of: Mapping[str, list[Occurrence]]) -> LessonHistory:
     ids = {page.id for _, page in group}
     leading = [item for item in group if not item[1].same_as] or list(group)
     rest = [item for item in group if item not in leading]
     all_seen = [item for id_ in ids for item in sightings_of.get(id_, ())]
     if len(all_seen) > 1:
         all_seen.sort(key=lambda item: (item.at, item.model_dump_json()))
-    return Known((*leading, *rest), tuple(dict.fromkeys(all_seen)))
+    return LessonHistory((*leading, *rest), tuple(dict.fromkeys(all_seen)))
 
 
 # Building a lesson ------------------------------------------------------------------------------------------------
 
 
-def _lesson(known: Known, scope: Scope) -> Lesson:
+def _lesson(known: LessonHistory, scope: Scope) -> Lesson:
     page = known.page
     met = _met(known.sightings)
     results = {what: sum(item.times for item in known.sightings if item.what == what) for what in ("worked", "failed")}
     times = sorted(item.at for item in known.sightings if item.at)
-    first = known.sightings[0] if known.sightings else Sighting(lesson=page.id)
+    first = known.sightings[0] if known.sightings else Occurrence(lesson=page.id)
     impact, reusable = (any(getattr(item, name) for _, item in known.pages) for name in ("impact", "reusable"))
     count = max(1, met)
     also = [item for _, other in known.pages for item in (other.id, other.mark) if item not in (page.id, page.mark)]
@@ -113,7 +113,7 @@ def _lesson(known: Known, scope: Scope) -> Lesson:
     )
 
 
-def _met(sightings: Sequence[Sighting]) -> int:
+def _met(sightings: Sequence[Occurrence]) -> int:
     """Return how often the lesson occurred: once per run, however often that run was judged."""
     occurrences = [sighting for sighting in sightings if sighting.what not in RULINGS]
     return len({sighting.run for sighting in occurrences if sighting.run}) + sum(
@@ -121,19 +121,19 @@ def _met(sightings: Sequence[Sighting]) -> int:
     )
 
 
-def _evidence(sightings: Sequence[Sighting]) -> Evidence:
+def _evidence(sightings: Sequence[Occurrence]) -> Evidence:
     refs = dict.fromkeys(ref for sighting in sightings for ref in sighting.refs)
     return Evidence(max((sighting.level for sighting in sightings), default="L0"), tuple(refs)[:_MOST_REFS])
 
 
-def _notes(known: Known) -> tuple[str, ...]:
+def _notes(known: LessonHistory) -> tuple[str, ...]:
     other = [page.body for _, page in known.pages[1:] if page.body and page.body != known.page.body]
     return tuple(dict.fromkeys([*other, *(sighting.note for sighting in known.sightings if sighting.note)]))[
         -_MOST_NOTES:
     ]
 
 
-def _status(known: Known, count: int, worked: int, failed: int, *, great: bool) -> Status:
+def _status(known: LessonHistory, count: int, worked: int, failed: int, *, great: bool) -> Status:
     declared = {page.status for _, page in known.pages if not page.same_as}
     if "retired" in declared:
         return "retired"

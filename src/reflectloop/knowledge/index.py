@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 from reflectloop.errors import Fault
 from reflectloop.knowledge import fold, scan, schema, words
 from reflectloop.knowledge import shelf as shelves
-from reflectloop.knowledge.exchange import Stock
-from reflectloop.knowledge.lesson import Lesson, Page, Sighting, of_record
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.exchange import LessonExport
+from reflectloop.knowledge.lesson import Lesson, Occurrence, Page, of_record
+from reflectloop.knowledge.shelf import LessonDir
 from reflectloop.world import clock, files
 
 T = TypeVar("T")
@@ -25,7 +25,7 @@ _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 _MANY = 500  # changed files from which a complete rebuild is faster than an incremental update
 
 
-class Wanted(NamedTuple):
+class LessonQuery(NamedTuple):
     """A search query with its filters."""
 
     query: str
@@ -58,9 +58,9 @@ class Index:
         rows = self._rows("SELECT faults FROM file WHERE faults != '[]' ORDER BY name")
         return [Fault(*fault) for (faults,) in rows for fault in json.loads(faults)]
 
-    def stock(self) -> Stock:
+    def stock(self) -> LessonExport:
         rows = self._rows("SELECT sighting FROM seen ORDER BY file, rowid")
-        return Stock(self.lessons(), self._pages(), [Sighting.model_validate_json(text) for (text,) in rows])
+        return LessonExport(self.lessons(), self._pages(), [Occurrence.model_validate_json(text) for (text,) in rows])
 
     def named(self, alias: str) -> list[Lesson]:
         """Return the lessons with this id or signature, or with that of a lesson merged into them."""
@@ -75,7 +75,7 @@ class Index:
         matches = self.named(page.id) or [_made(*row) for row in self._rows(by_heading, _heading(page))]
         return matches[0] if matches else None
 
-    def search(self, wanted: Wanted) -> list[Lesson]:
+    def search(self, wanted: LessonQuery) -> list[Lesson]:
         """Return lessons with every word first, then those with any word, each best first."""
         terms = words.terms(wanted.query)
         if not terms or self._plain:
@@ -90,12 +90,12 @@ class Index:
             }
         return list(matches.values())[: wanted.limit]
 
-    def _matching(self, match: str, wanted: Wanted) -> dict[str, Lesson]:
+    def _matching(self, match: str, wanted: LessonQuery) -> dict[str, Lesson]:
         lessons = (_made(*row) for row in self._rows(schema.FOUND, match, *wanted.chosen, wanted.limit))
         return {lesson.id: lesson for lesson in lessons}
 
-    def _scanned(self, terms: Sequence[str], wanted: Wanted) -> list[Lesson]:
-        rows = (scan.Said(*row) for row in self._rows(schema.ALL_WORDS, *wanted.chosen))
+    def _scanned(self, terms: Sequence[str], wanted: LessonQuery) -> list[Lesson]:
+        rows = (scan.LessonText(*row) for row in self._rows(schema.ALL_WORDS, *wanted.chosen))
         return self._numbered(scan.ranked(rows, terms)[: wanted.limit])
 
     def _numbered(self, numbers: Iterable[int]) -> list[Lesson]:
@@ -103,18 +103,18 @@ class Index:
 
     # Following the files ------------------------------------------------------------------------------------------
 
-    def is_current(self, shelf: Shelf) -> bool:
+    def is_current(self, shelf: LessonDir) -> bool:
         """Return True if no file was added or removed, which is cheap; edits in place are noticed by `refresh`."""
         stored = dict(self._connection.execute("SELECT name, stamp FROM folder"))
         return "" not in stored.values() and stored == shelves.folder_stamps(shelf, _now())
 
-    def unchanged(self, shelf: Shelf, lessons: Sequence[Lesson]) -> bool:
+    def unchanged(self, shelf: LessonDir, lessons: Sequence[Lesson]) -> bool:
         """Return True if the files of these lessons are as they were read."""
         names = [name for lesson in lessons for name in lesson.files]
         stamps = [self._rows("SELECT stamp FROM file WHERE name = ?", name) for name in names]
         return all(stored == [(shelves.stamp(shelf, name),)] for name, stored in zip(names, stamps, strict=True))
 
-    def refresh(self, shelf: Shelf) -> None:
+    def refresh(self, shelf: LessonDir) -> None:
         """Read the changed files, and rebuild only the lessons they affect."""
         # Taken before the names are read, so that later changes are noticed next time.
         stamps = shelves.folder_stamps(shelf, _now())
@@ -130,7 +130,7 @@ class Index:
             transaction.execute("DELETE FROM folder")
             transaction.executemany("INSERT INTO folder VALUES (?, ?)", stamps.items())
 
-    def _replace(self, shelf: Shelf, names: Sequence[str], present: dict[str, str]) -> dict[str, Page]:
+    def _replace(self, shelf: LessonDir, names: Sequence[str], present: dict[str, str]) -> dict[str, Page]:
         """Replace the rows of these files, and return the pages among them."""
         known = {name for (name,) in self._rows("SELECT name FROM file")}
         for table in ("file WHERE name", "key WHERE file", "seen WHERE file"):
@@ -150,18 +150,18 @@ class Index:
         self._connection.executemany("INSERT INTO seen VALUES (?, ?, ?)", sightings)
         return pages
 
-    def _fold_all(self, shelf: Shelf, read: dict[str, Page]) -> None:
+    def _fold_all(self, shelf: LessonDir, read: dict[str, Page]) -> None:
         for table in ("lesson", "part", "alias", "contradicts", "words"):
             self._connection.execute(f"DELETE FROM {table}")  # noqa: S608 - a fixed table name
         names = [name for (name,) in self._rows("SELECT name FROM file WHERE page != '' ORDER BY name")]
         known = self._pages([name for name in names if name not in read])
         pages = {name: read.get(name) or known[name] for name in names}
         rows = self._rows("SELECT sighting FROM seen ORDER BY file, rowid")
-        lessons = fold.folded(pages, [Sighting.model_validate_json(text) for (text,) in rows], shelf.scope)
+        lessons = fold.folded(pages, [Occurrence.model_validate_json(text) for (text,) in rows], shelf.scope)
         self._enter(lessons)
         self._settle(fold.disputed(lessons))
 
-    def _follow(self, shelf: Shelf, names: Sequence[str], present: dict[str, str]) -> None:
+    def _follow(self, shelf: LessonDir, names: Sequence[str], present: dict[str, str]) -> None:
         """Rebuild only the lessons these files are about, and the contradictions they are part of."""
         before = self._touched(names)
         self._replace(shelf, names, present)
@@ -174,7 +174,7 @@ class Index:
         pages = self._pages(about)
         rows = [row for page in pages.values() for row in self._rows(schema.SEEN, page.id)]
         lessons = fold.folded(
-            pages, [Sighting.model_validate_json(text) for _, _, text in sorted(set(rows))], shelf.scope
+            pages, [Occurrence.model_validate_json(text) for _, _, text in sorted(set(rows))], shelf.scope
         )
         unsettled = self._enter(lessons) | nearby | self._partners(lessons)
         around = unsettled | self._partners([_plain(record) for (record, *_) in self._records(unsettled)])
@@ -261,7 +261,7 @@ class Index:
         self._connection.executemany(query, [(*row, *row[:2]) for row in rows])
 
 
-def _text(value: Page | Sighting | None) -> str:
+def _text(value: Page | Occurrence | None) -> str:
     return value.model_dump_json(exclude_defaults=True) if value else ""
 
 
@@ -300,7 +300,7 @@ def _now() -> int:
 # Opening ----------------------------------------------------------------------------------------------------------
 
 
-def ask(shelf: Shelf, question: Callable[[Index], T]) -> T:
+def ask(shelf: LessonDir, question: Callable[[Index], T]) -> T:
     """Answer a question with a valid index: rebuild a damaged one, and use one in memory if it is locked."""
     path = shelf.desk / NAME
     for _ in range(2 if shelf.folder.is_dir() else 0):  # reading must not create the folder

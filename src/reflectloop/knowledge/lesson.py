@@ -99,7 +99,7 @@ class Page(BaseModel):
         return (self.kind, words.signature(self.title), self.remedy)
 
 
-class Sighting(BaseModel):
+class Occurrence(BaseModel):
     """One occurrence of a lesson, or one trial of its fix. Never changed once written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

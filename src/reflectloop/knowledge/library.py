@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 from reflectloop.errors import Fault, InvalidInput, NothingToDo
 from reflectloop.knowledge import pages
 from reflectloop.knowledge import shelf as shelves
-from reflectloop.knowledge.exchange import Incoming, Stock
-from reflectloop.knowledge.lesson import KINDS, STATUSES, Lesson, Page, Sighting
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.exchange import LessonExport, LessonUpload
+from reflectloop.knowledge.lesson import KINDS, STATUSES, Lesson, Occurrence, Page
+from reflectloop.knowledge.shelf import LessonDir
 
 LIVING = tuple(status for status in STATUSES if status != "retired")
 
@@ -23,14 +23,14 @@ class Library(NamedTuple):
     faults: tuple[Fault, ...]  # of damaged files; the others are usable
 
 
-class Draft(NamedTuple):
+class NewLesson(NamedTuple):
     """A new lesson with the sighting it comes from."""
 
     page: Page
-    sighting: Sighting
+    sighting: Occurrence
 
 
-class Kept(NamedTuple):
+class LessonWrite(NamedTuple):
     """The id of a saved lesson, and whether it is new."""
 
     id: str
@@ -40,7 +40,7 @@ class Kept(NamedTuple):
 # Finding ----------------------------------------------------------------------------------------------------------
 
 
-def read(shelf: Shelf) -> Library:
+def read(shelf: LessonDir) -> Library:
     if not shelf.folder.is_dir():
         return Library((), ())
     from reflectloop.knowledge import index  # noqa: PLC0415 - it brings sqlite3
@@ -52,10 +52,10 @@ def read(shelf: Shelf) -> Library:
     return index.ask(shelf, load)
 
 
-def stock(shelf: Shelf) -> Stock:
+def stock(shelf: LessonDir) -> LessonExport:
     from reflectloop.knowledge import index  # noqa: PLC0415
 
-    def load(opened: index.Index) -> Stock:
+    def load(opened: index.Index) -> LessonExport:
         opened.refresh(shelf)
         return opened.stock()
 
@@ -63,12 +63,12 @@ def stock(shelf: Shelf) -> Stock:
 
 
 def search(
-    shelf: Shelf, query: str, *, kinds: Sequence[str] = KINDS, statuses: Sequence[str] = LIVING, limit: int = 20
+    shelf: LessonDir, query: str, *, kinds: Sequence[str] = KINDS, statuses: Sequence[str] = LIVING, limit: int = 20
 ) -> list[Lesson]:
     """Return the best matches first, as their files are now."""
     from reflectloop.knowledge import index  # noqa: PLC0415
 
-    wanted = index.Wanted(query, kinds, statuses, limit)
+    wanted = index.LessonQuery(query, kinds, statuses, limit)
 
     def query_index(opened: index.Index) -> list[Lesson]:
         if not opened.is_current(shelf):
@@ -82,7 +82,7 @@ def search(
     return index.ask(shelf, query_index)
 
 
-def by_mark(shelf: Shelf, mark: str) -> list[Lesson]:
+def by_mark(shelf: LessonDir, mark: str) -> list[Lesson]:
     """Return the lessons with this id or signature."""
     from reflectloop.knowledge import index  # noqa: PLC0415
 
@@ -111,7 +111,7 @@ def pick(lessons: Iterable[Lesson], name: str) -> Lesson:
 # Saving -----------------------------------------------------------------------------------------------------------
 
 
-def keep(shelf: Shelf, drafts: Sequence[Draft], sitting: str) -> list[Kept]:
+def keep(shelf: LessonDir, drafts: Sequence[NewLesson], sitting: str) -> list[LessonWrite]:
     """Save new lessons and count known ones; everything is checked for secrets before anything is written."""
     _check_session_id(sitting)
     for page, sighting in drafts:
@@ -119,8 +119,8 @@ def keep(shelf: Shelf, drafts: Sequence[Draft], sitting: str) -> list[Kept]:
         shelves.refuse_secret(sighting.words, f"a sighting of {page.title!r}")
     with shelves.writing(shelf, "lessons"):
         known = _known(shelf, [page for page, _ in drafts])
-        saved: list[Kept] = []
-        sightings: list[Sighting] = []
+        saved: list[LessonWrite] = []
+        sightings: list[Occurrence] = []
         for page, sighting in drafts:
             old = known.get(page.id) or known.get(page.heading)
             if old is None:
@@ -128,12 +128,14 @@ def keep(shelf: Shelf, drafts: Sequence[Draft], sitting: str) -> list[Kept]:
             note = page.body if old and page.body not in ("", old.body, *old.notes) and not sighting.note else ""
             changes = {"lesson": old.id if old else page.id, **({"note": note} if note else {})}
             sightings.append(sighting.model_copy(update=changes))
-            saved.append(Kept(str(changes["lesson"]), old is None and page.id not in {item.id for item in saved}))
+            saved.append(
+                LessonWrite(str(changes["lesson"]), old is None and page.id not in {item.id for item in saved})
+            )
         shelves.note(shelf, sitting, sightings)
     return saved
 
 
-def _known(shelf: Shelf, drafts: Sequence[Page]) -> dict[object, Lesson]:
+def _known(shelf: LessonDir, drafts: Sequence[Page]) -> dict[object, Lesson]:
     """Return the lessons that these pages already belong to, by id and heading."""
     if not shelf.folder.is_dir():
         return {}
@@ -152,7 +154,7 @@ def _check_session_id(sitting: str) -> None:
         raise InvalidInput(f"{sitting!r} is not a valid session id")
 
 
-def take_in(shelf: Shelf, incoming: Incoming, sitting: str) -> int:
+def take_in(shelf: LessonDir, incoming: LessonUpload, sitting: str) -> int:
     """Import pages and sightings unchanged; they combine with existing ones as after a git merge."""
     _check_session_id(sitting)
     for page in incoming.pages:
@@ -170,7 +172,7 @@ def take_in(shelf: Shelf, incoming: Incoming, sitting: str) -> int:
     return len(new.keys() - before)
 
 
-def merge(shelf: Shelf, into: Lesson, others: Sequence[Lesson]) -> None:
+def merge(shelf: LessonDir, into: Lesson, others: Sequence[Lesson]) -> None:
     """Make these lessons other wordings of one: their sightings count for it, and their text becomes notes."""
     with shelves.writing(shelf, "lessons merge"):
         for other in others:
@@ -180,7 +182,9 @@ def merge(shelf: Shelf, into: Lesson, others: Sequence[Lesson]) -> None:
             shelves.amend(shelf, name, "same_as", into.id)
 
 
-def settle(shelf: Shelf, lesson: Lesson, status: Literal["active", "retired"], why: Sighting, sitting: str) -> None:
+def settle(
+    shelf: LessonDir, lesson: Lesson, status: Literal["active", "retired"], why: Occurrence, sitting: str
+) -> None:
     """Set the status decided by a person. A retired lesson is found with --all, but no longer advises."""
     _check_session_id(sitting)
     shelves.refuse_secret(why.note, "the reason")

@@ -20,7 +20,7 @@ _LONGEST = 1 << 20
 _PLAIN = re.compile(r"[a-z_]+\Z")
 
 
-class Damaged(Exception):
+class DamagedPage(Exception):
     """Raised for a file that is not a valid page, with every fault and its line."""
 
     def __init__(self, *faults: Fault) -> None:
@@ -71,32 +71,32 @@ def read(raw: bytes) -> Page:
     """Parse a page, or raise Damaged."""
     parts = _split(raw)
     quick = _quick(parts.head)
-    document = strict_yaml.Document(quick) if quick is not None else _parsed(parts.head)
+    document = strict_yaml.YamlDocument(quick) if quick is not None else _parsed(parts.head)
     if document.faults:
-        raise Damaged(*(_moved(fault) for fault in document.faults))
+        raise DamagedPage(*(_moved(fault) for fault in document.faults))
     if not isinstance(document.value, dict):
-        raise Damaged(_fault("", 2, "the front matter must be a mapping"))
+        raise DamagedPage(_fault("", 2, "the front matter must be a mapping"))
     if "body" in document.value:
-        raise Damaged(_fault("body", _line(document, ("body",)), "the body belongs below the front matter"))
+        raise DamagedPage(_fault("body", _line(document, ("body",)), "the body belongs below the front matter"))
     try:
         return Page.model_validate({**document.value, "body": _unquoted(parts.body)})
     except ValidationError as fault:
         located = document if quick is None else _parsed(parts.head)
-        raise Damaged(*_wrong(fault, located)) from fault
+        raise DamagedPage(*_wrong(fault, located)) from fault
 
 
 def _split(raw: bytes) -> _Parts:
     if len(raw) > _LONGEST:
-        raise Damaged(_fault("", None, "a lesson may have at most 1 MB, and this file is larger"))
+        raise DamagedPage(_fault("", None, "a lesson may have at most 1 MB, and this file is larger"))
     try:
         lines = raw.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as fault:
-        raise Damaged(_fault("", raw.count(b"\n", 0, fault.start) + 1, "this is not UTF-8 text")) from fault
+        raise DamagedPage(_fault("", raw.count(b"\n", 0, fault.start) + 1, "this is not UTF-8 text")) from fault
     if not lines or lines[0].rstrip() != _FENCE:
-        raise Damaged(_fault("", 1, "a lesson begins with '---' and its front matter"))
+        raise DamagedPage(_fault("", 1, "a lesson begins with '---' and its front matter"))
     end = next((at for at, line in enumerate(lines) if at and line.rstrip() == _FENCE), None)
     if end is None:
-        raise Damaged(_fault("", len(lines), "the front matter has no end: a line '---' is missing"))
+        raise DamagedPage(_fault("", len(lines), "the front matter has no end: a line '---' is missing"))
     return _Parts(lines[1:end], lines[end + 1 :])
 
 
@@ -114,12 +114,12 @@ def _quick(head: list[str]) -> strict_yaml.Value:
     return out
 
 
-def _parsed(head: list[str]) -> strict_yaml.Document:
+def _parsed(head: list[str]) -> strict_yaml.YamlDocument:
     try:
         return strict_yaml.parse("\n".join(head).encode())
-    except strict_yaml.Refused as refused:
+    except strict_yaml.UnreadableYaml as refused:
         last = min(refused.fault.line or 1, len(head))  # an unterminated value is reported on the following line
-        raise Damaged(_moved(refused.fault._replace(line=last))) from refused
+        raise DamagedPage(_moved(refused.fault._replace(line=last))) from refused
 
 
 def _unquoted(lines: list[str]) -> str:
@@ -129,7 +129,7 @@ def _unquoted(lines: list[str]) -> str:
     return "\n".join(lines).strip("\n")
 
 
-def _wrong(fault: ValidationError, document: strict_yaml.Document) -> list[Fault]:
+def _wrong(fault: ValidationError, document: strict_yaml.YamlDocument) -> list[Fault]:
     out = []
     for error in fault.errors():
         place = tuple(error["loc"])
@@ -140,7 +140,7 @@ def _wrong(fault: ValidationError, document: strict_yaml.Document) -> list[Fault
     return out
 
 
-def _line(document: strict_yaml.Document, place: strict_yaml.Path) -> int:
+def _line(document: strict_yaml.YamlDocument, place: strict_yaml.Path) -> int:
     return (document.line(place) or 1) + 1  # plus the line of '---'
 
 

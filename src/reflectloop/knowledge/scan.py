@@ -12,7 +12,7 @@ _ENDINGS = ("ations", "ation", "ings", "ing", "ions", "ion", "ers", "ies", "er",
 _SHORTEST = 3  # letters of a stem
 
 
-class Said(NamedTuple):
+class LessonText(NamedTuple):
     """The searchable text of one lesson."""
 
     number: int
@@ -21,7 +21,7 @@ class Said(NamedTuple):
     body: str
 
 
-def ranked(rows: Iterable[Said], terms: Sequence[str]) -> list[int]:
+def ranked(rows: Iterable[LessonText], terms: Sequence[str]) -> list[int]:
     """Return lessons with every word first, then those with any word, each best first."""
     wanted = {stem(term) for term in terms}
     rated = [(*_rate(row, wanted), row.number) for row in rows]
@@ -29,7 +29,7 @@ def ranked(rows: Iterable[Said], terms: Sequence[str]) -> list[int]:
     return [number for *_, number in sorted(rated, key=lambda rating: (-rating[0], -rating[1], rating[2]))]
 
 
-def _rate(row: Said, wanted: set[str]) -> tuple[int, int]:
+def _rate(row: LessonText, wanted: set[str]) -> tuple[int, int]:
     """Return how many of the words the lesson has, and their weight."""
     hits = [wanted & {stem(word) for word in words.terms_of(text)} for text in row[1:]]
     return len(set().union(*hits)), sum(weight * len(hit) for weight, hit in zip(_WEIGHTS, hits, strict=True))

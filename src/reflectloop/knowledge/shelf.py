@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from reflectloop import secrets
 from reflectloop.errors import Fault, InvalidInput, Locked, SecretLeak
 from reflectloop.knowledge import pages
-from reflectloop.knowledge.lesson import KINDS, Page, Scope, Sighting
+from reflectloop.knowledge.lesson import KINDS, Occurrence, Page, Scope
 from reflectloop.state import lock
 from reflectloop.world import beneath, clock, files, trees
 
@@ -23,7 +23,7 @@ _LONGEST = 64 << 20  # bytes of a sightings file
 _TIMEOUT_S, _PAUSE_S = 10.0, 0.02
 
 
-class Shelf(NamedTuple):
+class LessonDir(NamedTuple):
     """The folders of one lesson scope."""
 
     folder: Path  # the source of truth
@@ -31,7 +31,7 @@ class Shelf(NamedTuple):
     scope: Scope = "project"
 
 
-class Entry(NamedTuple):
+class LessonFile(NamedTuple):
     """A file, and a stamp that changes with it."""
 
     name: str
@@ -42,14 +42,14 @@ class Content(NamedTuple):
     """The content of a file; for a damaged one the readable part and its faults."""
 
     page: Page | None = None
-    sightings: tuple[Sighting, ...] = ()
+    sightings: tuple[Occurrence, ...] = ()
     faults: tuple[Fault, ...] = ()
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
 
 
-def folder_stamps(shelf: Shelf, now_ns: int) -> dict[str, str]:
+def folder_stamps(shelf: LessonDir, now_ns: int) -> dict[str, str]:
     """Return when a file was last added or removed, per folder.
 
     The stamp is empty if that was just now, since more files may follow within the same clock tick.
@@ -62,11 +62,11 @@ def folder_stamps(shelf: Shelf, now_ns: int) -> dict[str, str]:
     return out
 
 
-def entries(shelf: Shelf) -> list[Entry]:
+def entries(shelf: LessonDir) -> list[LessonFile]:
     return [entry for folder in _FOLDERS for entry in _entries(shelf.folder, folder)]
 
 
-def _entries(top: Path, folder: str) -> Iterator[Entry]:
+def _entries(top: Path, folder: str) -> Iterator[LessonFile]:
     ending = ".jsonl" if folder == SIGHTINGS else ".md"
     if (top / folder).is_symlink():
         return
@@ -75,14 +75,14 @@ def _entries(top: Path, folder: str) -> Iterator[Entry]:
             # A link could present an outside file as a lesson.
             if item.name.endswith(ending) and not item.name.startswith(".") and item.is_file(follow_symlinks=False):
                 with contextlib.suppress(FileNotFoundError):
-                    yield Entry(f"{folder}/{item.name}", _stamp(item.stat(follow_symlinks=False)))
+                    yield LessonFile(f"{folder}/{item.name}", _stamp(item.stat(follow_symlinks=False)))
 
 
 def _stamp(status: os.stat_result) -> str:
     return f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}"
 
 
-def stamp(shelf: Shelf, name: str) -> str:
+def stamp(shelf: LessonDir, name: str) -> str:
     """Return the file's stamp, or "" if it does not exist."""
     try:
         return _stamp((shelf.folder / name).lstat())
@@ -90,7 +90,7 @@ def stamp(shelf: Shelf, name: str) -> str:
         return ""
 
 
-def content(shelf: Shelf, name: str) -> Content:
+def content(shelf: LessonDir, name: str) -> Content:
     try:
         with trees.opened(shelf.folder) as top:
             raw = beneath.read(top, name, _LONGEST)
@@ -100,7 +100,7 @@ def content(shelf: Shelf, name: str) -> Content:
         return _sightings(name, raw)
     try:
         return Content(pages.read(raw))
-    except pages.Damaged as damaged:
+    except pages.DamagedPage as damaged:
         return Content(faults=tuple(_named(name, fault) for fault in damaged.faults))
 
 
@@ -115,7 +115,7 @@ def _sightings(name: str, raw: bytes) -> Content:
         if not line.strip():
             continue
         try:
-            sightings.append(Sighting.model_validate_json(line))
+            sightings.append(Occurrence.model_validate_json(line))
         except ValidationError as fault:
             message = fault.errors()[0]["msg"]
             faults.append(Fault(name, number, f"not a sighting: {message}", InvalidInput.code))
@@ -126,7 +126,7 @@ def _sightings(name: str, raw: bytes) -> Content:
 
 
 @contextlib.contextmanager
-def writing(shelf: Shelf, purpose: str) -> Iterator[None]:
+def writing(shelf: LessonDir, purpose: str) -> Iterator[None]:
     """Lock the lessons for writing, waiting a while for another writer."""
     until = clock.monotonic() + _TIMEOUT_S
     with contextlib.ExitStack() as stack:
@@ -141,7 +141,7 @@ def writing(shelf: Shelf, purpose: str) -> Iterator[None]:
         yield
 
 
-def put(shelf: Shelf, page: Page) -> str:
+def put(shelf: LessonDir, page: Page) -> str:
     """Write a page to its file, and return the file's name."""
     name = pages.name(page)
     _refuse_link(shelf, page.kind)
@@ -149,20 +149,20 @@ def put(shelf: Shelf, page: Page) -> str:
     return name
 
 
-def amend(shelf: Shelf, name: str, field: str, value: str) -> None:
+def amend(shelf: LessonDir, name: str, field: str, value: str) -> None:
     """Set one field of a page's file, or raise InvalidInput if the result would not be valid."""
     path = shelf.folder / name
     new = pages.with_field(beneath.read_path(path, _LONGEST, within=shelf.folder).decode(), field, value)
     try:
         pages.read(new.encode())
-    except pages.Damaged as damaged:
+    except pages.DamagedPage as damaged:
         raise InvalidInput(
             f"{path} cannot be changed: {damaged}", next_step=f"write {field}: {value} yourself"
         ) from None
     files.write_atomic(path, new)
 
 
-def note(shelf: Shelf, sitting: str, sightings: Sequence[Sighting]) -> None:
+def note(shelf: LessonDir, sitting: str, sightings: Sequence[Occurrence]) -> None:
     """Append sightings to this session's file; no other branch has that file, so git merges never conflict."""
     if not sightings:
         return
@@ -173,7 +173,7 @@ def note(shelf: Shelf, sitting: str, sightings: Sequence[Sighting]) -> None:
     files.write_atomic(path, before[: before.rfind(b"\n") + 1] + lines.encode())
 
 
-def _refuse_link(shelf: Shelf, folder: str) -> None:
+def _refuse_link(shelf: LessonDir, folder: str) -> None:
     """Raise InvalidInput if the folder is a link, which could lead the writer outside the project."""
     if (shelf.folder / folder).is_symlink():
         raise InvalidInput(f"{shelf.folder / folder} is a link", next_step="inspect it and remove it")

@@ -80,7 +80,7 @@ def _pairs(part: str) -> Iterator[str]:
 # Contradictions ---------------------------------------------------------------------------------------------------
 
 
-class Stance(NamedTuple):
+class WordStance(NamedTuple):
     """The topic of a sentence, and whether the sentence is against it."""
 
     topic: str
@@ -88,14 +88,14 @@ class Stance(NamedTuple):
 
 
 @lru_cache(1 << 15)
-def stance(title: str) -> Stance:
+def stance(title: str) -> WordStance:
     """Return what a sentence is about and whether it is against it, as in "always use tabs" and "never use tabs"."""
     negations = len(_AGAINST.findall(title))
     rest = _FOR.sub(" ", _AGAINST.sub(" ", title)).lower()
     sentence_words = _WORD.findall(rest)
     negations += sum(word in _NEGATIONS and word != "t" for word in sentence_words)
     topic = [word for word in sentence_words if word not in _FILLERS and word not in _NEGATIONS]
-    return Stance(" ".join(topic), bool(negations % 2))
+    return WordStance(" ".join(topic), bool(negations % 2))
 
 
 def count(text: str) -> int:

@@ -9,18 +9,18 @@ from pydantic import ValidationError
 
 from reflectloop.errors import Fault, InvalidPlan
 from reflectloop.plan import faults
-from reflectloop.plan.model import Plan, PlanFile, Step, Strict
-from reflectloop.plan.reading import Reading
-from reflectloop.plan.strict_yaml import Document
+from reflectloop.plan.model import Plan, PlanFile, PlanModel, Step
+from reflectloop.plan.reading import PlanSource
+from reflectloop.plan.strict_yaml import YamlDocument
 
 
-class Update(Strict, extra="allow"):
+class Update(PlanModel, extra="allow"):
     """A step's id and the fields it is to have instead."""
 
     id: str
 
 
-class PlanPatch(Strict):
+class PlanPatch(PlanModel):
     remove: tuple[str, ...] = ()
     update: tuple[Update, ...] = ()
     add: tuple[Step, ...] = ()
@@ -37,7 +37,7 @@ def apply(plan: Plan, patch: PlanPatch, done: Collection[str]) -> Plan:
     value: dict[str, Any] = {
         "plan": plan.model_dump(mode="json", exclude_defaults=True, exclude={"steps"}) | {"steps": steps}
     }
-    reading = Reading("native", Document(), value)
+    reading = PlanSource("native", YamlDocument(), value)
     try:
         changed = PlanFile.model_validate(value).plan
     except ValidationError as fault:

@@ -14,9 +14,9 @@ from pydantic_core import ErrorDetails
 
 from reflectloop.errors import Fault
 from reflectloop.plan import strict_yaml
-from reflectloop.plan.model import Check, Plan, PlanFile, Verification
+from reflectloop.plan.model import Check, Plan, PlanFile, StepCheck
 from reflectloop.plan.order import find_cycle
-from reflectloop.plan.reading import Reading
+from reflectloop.plan.reading import PlanSource
 from reflectloop.terms import Track, wrong_shape
 
 Found = tuple[strict_yaml.Path, str]
@@ -24,13 +24,13 @@ Found = tuple[strict_yaml.Path, str]
 # Shapes: what pydantic found, in words ---------------------------------------------------------------
 
 
-def of_shape(found: ValidationError, reading: Reading) -> list[Fault]:
+def of_shape(found: ValidationError, reading: PlanSource) -> list[Fault]:
     # A list whose items are faulty is also called too short, which would only confuse.
     errors = [error for error in found.errors(include_url=False) if error["type"] != "too_short" or not error["input"]]
     return [_in_words(error, reading) for error in errors]
 
 
-def _in_words(error: ErrorDetails, reading: Reading) -> Fault:
+def _in_words(error: ErrorDetails, reading: PlanSource) -> Fault:
     path = tuple(part for part in error["loc"] if part != "[key]")
     words = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
     if error["type"] == "extra_forbidden":
@@ -70,7 +70,7 @@ def _fields_at(annotation: object, path: strict_yaml.Path) -> list[str]:
 _LONGEST_PATH, _LONGEST_NAME = 3000, 255
 
 
-def of_meaning(plan: Plan, reading: Reading) -> list[Fault]:
+def of_meaning(plan: Plan, reading: PlanSource) -> list[Fault]:
     return [reading.fault(("plan", *path), message, code) for path, message, code in _cross_faults(plan)]
 
 
@@ -92,7 +92,7 @@ def _cross_faults(plan: Plan) -> Iterator[tuple[strict_yaml.Path, str, str]]:
             yield place, f"path {name!r} leads out of the workspace", "SANDBOX_ESCAPE"
 
 
-def loose(reading: Reading) -> list[Fault]:
+def loose(reading: PlanSource) -> list[Fault]:
     """Faults of meaning in a plan whose shape is already wrong, as far as they can be told."""
     body = reading.value.get("plan")
     steps = body.get("steps") if isinstance(body, dict) else None
@@ -163,7 +163,7 @@ def _no_such(what: str, name: str, known: Iterable[str]) -> str:
     return f"there is no {what} {name!r}{hint}"
 
 
-def _verify_faults(plan: Plan, place: strict_yaml.Path, wanted: Verification) -> Iterator[Found]:
+def _verify_faults(plan: Plan, place: strict_yaml.Path, wanted: StepCheck) -> Iterator[Found]:
     if wanted.claim is not None:
         close = difflib.get_close_matches(wanted.claim, list(plan.checks), n=1, cutoff=0.75)
         if wanted.claim not in plan.checks and close:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from reflectloop.plan.reading import Reading
-from reflectloop.plan.strict_yaml import Document, Path, dotted
+from reflectloop.plan.reading import PlanSource
+from reflectloop.plan.strict_yaml import Path, YamlDocument, dotted
 
 _NOTES = ("unified_goal", "constraints", "guardrails", "rollback")
 _POLICIES = {
@@ -26,9 +26,9 @@ _POLICIES = {
 _TOOLS = {"grep": "search", "rg": "search", "find": "search", "bash": "run", "shell": "run", "run_cmd": "run"}
 
 
-def reflectloop(document: Document) -> Reading:
+def reflectloop(document: YamlDocument) -> PlanSource:
     """`envelope` + `new_plan.steps[]`; a step with an action and no commands is for an agent."""
-    reading = Reading("reflectloop", document)
+    reading = PlanSource("reflectloop", document)
     top = _mapping(document.value)
     envelope = top.get("envelope")
     status = envelope.get("status", "OK") if isinstance(envelope, dict) else "OK"
@@ -53,7 +53,7 @@ def reflectloop(document: Document) -> Reading:
     return reading
 
 
-def _reflectloop_step(reading: Reading, step: dict[str, Any], place: Path, target: Path) -> dict[str, Any]:
+def _reflectloop_step(reading: PlanSource, step: dict[str, Any], place: Path, target: Path) -> dict[str, Any]:
     known = {"id": "id", "commands": "commands", "cwd": "cwd", "depends_on": "depends_on", "verification": "verify"}
     known |= {"env": "env", "timeout_s": "timeout_s", "read_only": "read_only"}
     out = _rename(reading, step, known, place, target)
@@ -67,9 +67,9 @@ def _reflectloop_step(reading: Reading, step: dict[str, Any], place: Path, targe
     return {key: value for key, value in out.items() if value is not None}
 
 
-def orchestrator(document: Document) -> Reading:
+def orchestrator(document: YamlDocument) -> PlanSource:
     """`title, steps[]{id, description, …}, verification_policy`: every step is for an agent."""
-    reading = Reading("orchestrator", document)
+    reading = PlanSource("orchestrator", document)
     top = _mapping(document.value)
     known = {"title", "steps", "verification_policy"}
     _note(reading, top, (), known)
@@ -82,7 +82,7 @@ def orchestrator(document: Document) -> Reading:
     return reading
 
 
-def _policy(reading: Reading, policy: object) -> None:
+def _policy(reading: PlanSource, policy: object) -> None:
     word = str(policy).removeprefix("run_").lower()
     mode = _POLICIES.get(word)
     if mode is None or mode == "none":
@@ -94,7 +94,7 @@ def _policy(reading: Reading, policy: object) -> None:
         reading.names["plan", "verification"] = ("verification_policy",)
 
 
-def _orchestrator_step(reading: Reading, step: dict[str, Any], place: Path, target: Path) -> dict[str, Any]:
+def _orchestrator_step(reading: PlanSource, step: dict[str, Any], place: Path, target: Path) -> dict[str, Any]:
     out = _rename(reading, step, {"id": "id", "dependencies": "depends_on"}, place, target)
     text = step.get("description")
     tools = step.get("tools_expected") or []
@@ -119,7 +119,7 @@ def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _steps(reading: Reading, steps: object, place: Path, convert: Any) -> None:  # noqa: ANN401
+def _steps(reading: PlanSource, steps: object, place: Path, convert: Any) -> None:  # noqa: ANN401
     body = reading.value["plan"]
     reading.names["plan", "steps"] = place
     if not isinstance(steps, list):
@@ -134,7 +134,9 @@ def _steps(reading: Reading, steps: object, place: Path, convert: Any) -> None: 
             body["steps"].append(step)
 
 
-def _rename(reading: Reading, step: dict[str, Any], known: dict[str, str], place: Path, target: Path) -> dict[str, Any]:
+def _rename(
+    reading: PlanSource, step: dict[str, Any], known: dict[str, str], place: Path, target: Path
+) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for theirs, ours in known.items():
         if theirs in step:
@@ -150,7 +152,7 @@ def _as_names(value: Any) -> Any:  # noqa: ANN401
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def _note(reading: Reading, value: dict[str, Any], place: Path, known: set[str]) -> None:
+def _note(reading: PlanSource, value: dict[str, Any], place: Path, known: set[str]) -> None:
     """Keep what is not ours to execute. A key that looks like a slip of a known one is a fault, not a note."""
     for key, said in value.items():
         if key in known:

@@ -15,7 +15,7 @@ from reflectloop.errors import GRAVITY, Fault, MissingPlan, ReflectloopError, by
 from reflectloop.plan import faults, foreign, markdown, strict_yaml
 from reflectloop.plan.lift import lift
 from reflectloop.plan.model import Plan, PlanFile
-from reflectloop.plan.reading import Reading
+from reflectloop.plan.reading import PlanSource
 
 DISCOVERED = (Path(".reflectloop/plan.yaml"), Path(".claude/state/thinking/plan.latest.yaml"))
 
@@ -24,7 +24,7 @@ _ADDRESS = re.compile(r"\A([A-Za-z][A-Za-z0-9+.-]*):/(?!/)")
 ASSUMED_TRACK = "the plan names no track"
 
 
-class Loaded(NamedTuple):
+class LoadedPlan(NamedTuple):
     plan: Plan
     path: Path
     form: str
@@ -62,7 +62,7 @@ def refuse_address(given: Path) -> None:
         raise MissingPlan(f"{address} is an address, and no plan", missing=(address,))
 
 
-def load(path: Path) -> Loaded:
+def load(path: Path) -> LoadedPlan:
     """The plan at `path`; raises with every fault under the gravest code."""
     try:
         with path.open("rb") as file:
@@ -73,7 +73,7 @@ def load(path: Path) -> Loaded:
     if plan is None or reading is None or found:
         raise refuse(path, found, secrets.current().values(raw))
     digest = "sha256:" + hashlib.sha256(raw).hexdigest()
-    return Loaded(plan, path, reading.form, digest, (*reading.warnings, *_remarks(plan)), reading.notes)
+    return LoadedPlan(plan, path, reading.form, digest, (*reading.warnings, *_remarks(plan)), reading.notes)
 
 
 def refuse(path: Path, found: list[Fault], known: set[bytes]) -> ReflectloopError:
@@ -91,13 +91,13 @@ def refuse(path: Path, found: list[Fault], known: set[bytes]) -> ReflectloopErro
     )
 
 
-class Parsed(NamedTuple):
+class ParsedPlan(NamedTuple):
     plan: Plan | None
     faults: list[Fault]
-    reading: Reading | None
+    reading: PlanSource | None
 
 
-def parse(raw: bytes, suffix: str = ".yaml") -> Parsed:
+def parse(raw: bytes, suffix: str = ".yaml") -> ParsedPlan:
     leaks = [
         Fault(
             "",
@@ -110,24 +110,24 @@ def parse(raw: bytes, suffix: str = ".yaml") -> Parsed:
     ]
     try:
         reading = read(raw, suffix)
-    except strict_yaml.Refused as refused:
-        return Parsed(None, [*leaks, refused.fault], None)
+    except strict_yaml.UnreadableYaml as refused:
+        return ParsedPlan(None, [*leaks, refused.fault], None)
     found = leaks + reading.faults + reading.document.faults
     if not reading.value:
-        return Parsed(None, found, reading)
+        return ParsedPlan(None, found, reading)
     _lift(reading)
     try:
         plan = PlanFile.model_validate(reading.value).plan
     except ValidationError as fault:
-        return Parsed(None, found + faults.of_shape(fault, reading) + faults.loose(reading), reading)
-    return Parsed(plan, found + faults.of_meaning(plan, reading), reading)
+        return ParsedPlan(None, found + faults.of_shape(fault, reading) + faults.loose(reading), reading)
+    return ParsedPlan(plan, found + faults.of_meaning(plan, reading), reading)
 
 
-def read(raw: bytes, suffix: str) -> Reading:
+def read(raw: bytes, suffix: str) -> PlanSource:
     """Find out which form a text has, and read it into the native one."""
     try:
         document = None if suffix in (".md", ".markdown") else strict_yaml.parse(raw)
-    except strict_yaml.Refused:
+    except strict_yaml.UnreadableYaml:
         if not markdown.looks_like(raw):
             raise
         document = None
@@ -137,20 +137,20 @@ def read(raw: bytes, suffix: str) -> Reading:
     if "plan" in top and "new_plan" in top:
         return _two_plans(document, top)
     if "plan" in top:
-        return Reading("native", document, dict(top))
+        return PlanSource("native", document, dict(top))
     if "new_plan" in top:
         return foreign.reflectloop(document)
     if "steps" in top:
         return foreign.orchestrator(document)
     words = "the plan is empty" if document.value is None else _FORMS
-    return Reading("unknown", document, faults=[Fault("", None if document.value is None else 1, words)])
+    return PlanSource("unknown", document, faults=[Fault("", None if document.value is None else 1, words)])
 
 
-def _two_plans(document: strict_yaml.Document, top: dict[str, Any]) -> Reading:
+def _two_plans(document: strict_yaml.YamlDocument, top: dict[str, Any]) -> PlanSource:
     lines = [document.line((key,)) for key in ("plan", "new_plan")]
     words = f"this file holds two plans: 'plan' on line {lines[0]} and 'new_plan' on line {lines[1]}; keep one"
     rest = {key: value for key, value in top.items() if key not in ("new_plan", "envelope")}
-    return Reading("native", document, rest, faults=[Fault("", max(line or 1 for line in lines), words)])
+    return PlanSource("native", document, rest, faults=[Fault("", max(line or 1 for line in lines), words)])
 
 
 _FORMS = (
@@ -159,21 +159,21 @@ _FORMS = (
 )
 
 
-def _markdown(raw: bytes) -> Reading:
+def _markdown(raw: bytes) -> PlanSource:
     if len(raw) > strict_yaml.MAX_BYTES:
-        raise strict_yaml.Refused(Fault("", None, "a plan has at most 8 MB, and this file has more"))
+        raise strict_yaml.UnreadableYaml(Fault("", None, "a plan has at most 8 MB, and this file has more"))
     try:
         reading = markdown.read(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as fault:
         line = raw.count(b"\n", 0, fault.start) + 1
-        raise strict_yaml.Refused(Fault("", line, "this is no UTF-8 text")) from fault
+        raise strict_yaml.UnreadableYaml(Fault("", line, "this is no UTF-8 text")) from fault
     if not reading.value["plan"]["steps"]:
         reading.faults.append(Fault("", 1, "there is no '### Step 1: …' in it"))
         reading.value = {}
     return reading
 
 
-def _lift(reading: Reading) -> None:
+def _lift(reading: PlanSource) -> None:
     """Replace words that say something checkable by the check they mean; names of checks stay names."""
     body = reading.value.get("plan")
     steps = body.get("steps") if isinstance(body, dict) else None

@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from reflectloop.errors import Fault
-from reflectloop.plan.reading import Reading
-from reflectloop.plan.strict_yaml import Document
+from reflectloop.plan.reading import PlanSource
+from reflectloop.plan.strict_yaml import YamlDocument
 
 _STEP = re.compile(r"#{2,4}\s+(?:Step|步骤)\s*(\d+)\s*[:：.\-]?\s*(.*?)\s*#*\Z", re.IGNORECASE)
 _TITLE = re.compile(r"#\s+(.+?)\s*#*\Z")
@@ -21,9 +21,9 @@ def looks_like(raw: bytes) -> bool:
     return bool(_ANYWHERE.search(raw))
 
 
-def read(text: str) -> Reading:
-    document = Document()
-    reading = Reading("markdown", document)
+def read(text: str) -> PlanSource:
+    document = YamlDocument()
+    reading = PlanSource("markdown", document)
     steps: list[dict[str, Any]] = []
     title, fence, block, opened = "", None, list[str](), 0
     for number, line in enumerate(text.splitlines(), 1):
@@ -48,7 +48,7 @@ def read(text: str) -> Reading:
     return reading
 
 
-def _open(steps: list[dict[str, Any]], found: re.Match[str], line: int, reading: Reading) -> None:
+def _open(steps: list[dict[str, Any]], found: re.Match[str], line: int, reading: PlanSource) -> None:
     place = len(steps)
     name = f"step-{int(found[1])}"
     reading.document.lines["plan", "steps", place] = line
@@ -58,7 +58,7 @@ def _open(steps: list[dict[str, Any]], found: re.Match[str], line: int, reading:
         steps[-1]["depends_on"] = [steps[-2]["id"]]
 
 
-def _close(steps: list[dict[str, Any]], language: str, block: list[str], line: int, document: Document) -> None:
+def _close(steps: list[dict[str, Any]], language: str, block: list[str], line: int, document: YamlDocument) -> None:
     script = "\n".join(block).strip("\n")
     if not (steps and script.strip()):
         return
@@ -83,7 +83,7 @@ def _prose(step: dict[str, Any], line: str) -> None:
         step["text"].append(line.strip())
 
 
-def _finish(step: dict[str, Any], reading: Reading) -> dict[str, Any]:
+def _finish(step: dict[str, Any], reading: PlanSource) -> dict[str, Any]:
     """A step without a block to run is for an agent, who is given the other blocks as well."""
     text, other = "\n".join(step.pop("text")), step.pop("other")
     if step["commands"]:

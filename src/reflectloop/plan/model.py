@@ -55,11 +55,11 @@ Seconds = Annotated[StrictInt, Field(gt=0, le=7 * 24 * 3600)]
 Globs = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
-class Strict(BaseModel):
+class PlanModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_enum_values=False)
 
 
-class Check(Strict):
+class Check(PlanModel):
     """A command with an expectation, or a statement about a file."""
 
     run: Command | None = None
@@ -78,7 +78,7 @@ class Check(Strict):
     service: Service | None = None
 
 
-class Verification(Check):
+class StepCheck(Check):
     """A check as a step asks for it: by name, or written out; `expect: fail` for a test that must be red."""
 
     check: str | None = None
@@ -99,24 +99,24 @@ def _verification(value: Any) -> Any:  # noqa: ANN401
 
 
 Verify = Annotated[
-    Verification,
+    StepCheck,
     BeforeValidator(_verification),
 ]
 
 
-class Wanted(NamedTuple):
+class ExpectedCheck(NamedTuple):
     name: str
     check: Check
     must_fail: bool
 
 
-class Agent(Strict):
+class Agent(PlanModel):
     role: Literal["planner", "executor", "reviewer", "critic", "researcher"] = "executor"
     prompt: Annotated[str, Field(min_length=1)]
     tools: tuple[str, ...] = ()
 
 
-class Step(Strict):
+class Step(PlanModel):
     id: Annotated[str, Field(pattern=_NAME)]
     title: str = ""
     commands: tuple[Command, ...] = ()
@@ -131,27 +131,27 @@ class Step(Strict):
     network: Network | None = None
 
 
-class Objective(Strict):
+class Objective(PlanModel):
     goal: str = ""
     non_goals: tuple[str, ...] = ()
     done_when: str = ""
 
 
-class Acceptance(Strict):
+class Acceptance(PlanModel):
     id: str
     text: str
     check: str | None = None
 
 
-class VerificationMode(Strict):
+class VerificationMode(PlanModel):
     mode: Literal["none", "lint", "test", "build", "custom"]
 
 
-class Requirement(Strict):
+class IsolationRequirement(PlanModel):
     require: Isolation
 
 
-class Budget(Strict):
+class PlanBudget(PlanModel):
     """What all agents of a task may use together."""
 
     tokens: Annotated[StrictInt, Field(ge=1)] | None = None
@@ -159,13 +159,13 @@ class Budget(Strict):
     wall_s: Seconds | None = None
 
 
-class Limits(Budget):
+class PlanLimits(PlanBudget):
     step_attempts: Annotated[StrictInt, Field(ge=1)] = 3
     replans: Annotated[StrictInt, Field(ge=0)] = 2
     runs: Annotated[StrictInt, Field(ge=1)] = 3
 
 
-class Plan(Strict):
+class Plan(PlanModel):
     title: Annotated[str, Field(min_length=1)]
     track: Track | None = None
     objective: Objective = Objective()
@@ -176,19 +176,19 @@ class Plan(Strict):
     checks: dict[Annotated[str, Field(pattern=_NAME)], Check] = {}
     steps: Annotated[tuple[Step, ...], Field(min_length=1)]
     verification: VerificationMode | None = None
-    isolation: Requirement | None = None
-    limits: Limits = Limits()
+    isolation: IsolationRequirement | None = None
+    limits: PlanLimits = PlanLimits()
     jobs: Annotated[StrictInt, Field(ge=1, le=64)] = 1
 
-    def checks_of(self, step: Step) -> tuple[Wanted, ...]:
+    def checks_of(self, step: Step) -> tuple[ExpectedCheck, ...]:
         """What a step must show; plain claims are left out, since nothing can check them."""
         out = []
         for position, item in enumerate(step.verify, 1):
             name = item.check or item.claim
             if name is not None and name in self.checks:
-                out.append(Wanted(name, self.checks[name], item.expect == "fail"))
+                out.append(ExpectedCheck(name, self.checks[name], item.expect == "fail"))
             elif item.claim is None:
-                out.append(Wanted(f"{step.id}.{position}", item, item.expect == "fail"))
+                out.append(ExpectedCheck(f"{step.id}.{position}", item, item.expect == "fail"))
         return tuple(out)
 
     @property
@@ -218,7 +218,7 @@ class Plan(Strict):
         return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
-class PlanFile(Strict):
+class PlanFile(PlanModel):
     """The native form: everything under one `plan` key."""
 
     plan: Plan

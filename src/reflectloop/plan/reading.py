@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reflectloop.errors import Fault
-from reflectloop.plan.strict_yaml import Document, Path, dotted
+from reflectloop.plan.strict_yaml import Path, YamlDocument, dotted
 
 
 @dataclass
-class Reading:
+class PlanSource:
     """The native value, and for each of its places the place in the source it came from."""
 
     form: str
-    document: Document
+    document: YamlDocument
     value: dict[str, Any] = field(default_factory=dict)
     names: dict[Path, Path] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)

@@ -28,7 +28,7 @@ _WORDS: dict[str, Value] = {"": None, "~": None, "null": None, "true": True, "fa
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class Refused(Exception):
+class UnreadableYaml(Exception):
     """The text cannot be read at all; there is no value to look at."""
 
     def __init__(self, fault: Fault) -> None:
@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 @dataclass
-class Document:
+class YamlDocument:
     value: Value = None
     lines: dict[Path, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
@@ -57,7 +57,7 @@ def dotted(path: Path) -> str:
     return out
 
 
-def parse(raw: bytes) -> Document:
+def parse(raw: bytes) -> YamlDocument:
     if len(raw) > MAX_BYTES:
         raise _refused(None, f"a plan has at most {MAX_BYTES >> 20} MB, and this file has more")
     try:
@@ -78,8 +78,8 @@ def parse(raw: bytes) -> Document:
         loader.dispose()
 
 
-def _refused(line: int | None, message: str) -> Refused:
-    return Refused(Fault("", line, message))
+def _refused(line: int | None, message: str) -> UnreadableYaml:
+    return UnreadableYaml(Fault("", line, message))
 
 
 class _Builder:
@@ -88,9 +88,9 @@ class _Builder:
         self._anchors: dict[str, Value] = {}
         self._open: set[str] = set()
         self._count = 0
-        self._out = Document()
+        self._out = YamlDocument()
 
-    def document(self) -> Document:
+    def document(self) -> YamlDocument:
         self._next(yaml.StreamStartEvent)
         if self._loader.check_event(yaml.StreamEndEvent):
             return self._out

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 
 from reflectloop.policy import gitstarts, gitwords, options, places, sending, sources, started, vaults
-from reflectloop.policy.simple import SHELLS, Simple, Word
+from reflectloop.policy.simple import SHELLS, ShellWord, SimpleCommand
 
 _MODES = re.compile(r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}")
 _LONGEST_MODE = 16
@@ -16,7 +16,7 @@ _WHOLE = frozenset(("machine", "home", "device"))
 _REMOVERS = frozenset("rm rmdir unlink shred srm dd truncate mv".split())
 
 
-def find_starts(one: Simple) -> list[str]:
+def find_starts(one: SimpleCommand) -> list[str]:
     """What kinds of places a `find` begins at."""
     starts: list[str] = []
     for word in one.words[1:]:
@@ -27,16 +27,16 @@ def find_starts(one: Simple) -> list[str]:
     return starts or ["here"]
 
 
-def _finds_whole(one: Simple) -> bool:
+def _finds_whole(one: SimpleCommand) -> bool:
     removes = "-delete" in one.texts or bool({"-exec", "-execdir"} & set(one.texts) and _REMOVERS & set(one.texts))
     return removes and bool(_WHOLE & set(find_starts(one)))
 
 
-def _opens_mode(one: Simple) -> bool:
+def _opens_mode(one: SimpleCommand) -> bool:
     return any(_MODES.fullmatch(word.text[:_LONGEST_MODE]) for word in one.words[1:])
 
 
-def _looks_like_removal(one: Simple) -> bool:
+def _looks_like_removal(one: SimpleCommand) -> bool:
     """A program known only when it runs, with words that say what `rm -rf` says."""
     if len(one.words) < 2 or one.words[0].known:  # noqa: PLR2004 - a program and its words
         return False
@@ -45,19 +45,19 @@ def _looks_like_removal(one: Simple) -> bool:
     return given.has(("-r", "-R")) and given.has(("-f",)) and bool(_WHOLE & set(where))
 
 
-def _kills_all(one: Simple) -> bool:
+def _kills_all(one: SimpleCommand) -> bool:
     texts = [text for text in one.texts[1:] if text != "--"]
     return (len(texts) > 1 and texts[-1] in ("-1", "1", "0")) or texts in (["-1"], ["1"])
 
 
-def _moves_away(one: Simple) -> bool:
+def _moves_away(one: SimpleCommand) -> bool:
     """`mv` of a whole place, or into nothing."""
     rest = options.split(one.words[1:], frozenset(("-t", "-S"))).rest
     where = [places.of(word, one.folder) for word in rest[:-1]]
     return bool(_WHOLE & set(where)) or (len(rest) > 1 and rest[-1].text == "/dev/null")
 
 
-def _syncs_away(one: Simple) -> bool:
+def _syncs_away(one: SimpleCommand) -> bool:
     """`rsync --delete` from an empty or temp folder onto something that counts is a removal by another name."""
     rest = options.split(one.words[1:], frozenset(("-e", "--rsh", "--exclude", "--include", "-f", "--filter"))).rest
     where = [places.of(word, one.folder) for word in rest]
@@ -72,7 +72,7 @@ def _syncs_away(one: Simple) -> bool:
     return bool(rest) and where[-1] not in ("temp", "built")
 
 
-def _formats(one: Simple) -> bool:
+def _formats(one: SimpleCommand) -> bool:
     """Whether a file system is made on a disk, or on what may be one; an image in a file harms nobody."""
     rest = options.split(one.words[1:], frozenset("-t -L -b -n -N -O -E -m -U -i -I -S -o".split())).rest
     names = [word for word in rest if not re.fullmatch(r"\d+[KMGT]?", word.text)]
@@ -80,7 +80,7 @@ def _formats(one: Simple) -> bool:
     return bool({"device", "machine", "unknown"} & set(where)) or not where or any("/dev/" in w.text for w in names)
 
 
-def _cuts(one: Simple) -> bool:
+def _cuts(one: SimpleCommand) -> bool:
     """Whether `truncate` takes something away from a file."""
     size = options.split(one.words[1:], frozenset(("-s", "--size", "-r", "--reference"))).value("-s", "--size")
     return size is None or re.match(r"0+[A-Za-z]*$|[-</%]|\$", size) is not None
@@ -90,7 +90,7 @@ _TESTS = frozenset("-name -iname -path -ipath -wholename".split())
 _LEFTOVERS = frozenset((".DS_Store", "Thumbs.db", "desktop.ini"))
 
 
-def find_leaves(one: Simple) -> str:
+def find_leaves(one: SimpleCommand) -> str:
     """Return the one name that a `find` below the current folder looks for, where only tools make such files."""
     texts = one.texts
     inside = set(find_starts(one)) <= {"here", "relative", "built", "temp"}
@@ -100,47 +100,47 @@ def find_leaves(one: Simple) -> str:
     name = names[0].removeprefix("*/").removesuffix("/*") if names else "*"
     if any(mark in name for mark in "*?["):
         return ""
-    return name if name in _LEFTOVERS or places.of(Word(name)) == "built" else ""
+    return name if name in _LEFTOVERS or places.of(ShellWord(name)) == "built" else ""
 
 
-def _finds_to_delete(one: Simple) -> bool:
+def _finds_to_delete(one: SimpleCommand) -> bool:
     return not find_leaves(one) and not (one.program.startswith("find") and "-empty" in one.texts)
 
 
 _SENDERS = frozenset("curl wget nc ncat netcat scp rsync ftp socat telnet".split())
 
 
-def _finds_to_send(one: Simple) -> bool:
+def _finds_to_send(one: SimpleCommand) -> bool:
     sends = bool({"-exec", "-execdir"} & set(one.texts) and _SENDERS & set(one.texts))
     return sends and bool(_WHOLE & set(find_starts(one)))
 
 
-def _finds_to_write(one: Simple) -> bool:
+def _finds_to_write(one: SimpleCommand) -> bool:
     """`-fprintf` and its kin write a file."""
     writers = ("-fprintf", "-fprint", "-fprint0", "-fls")
     named = [following for text, following in itertools.pairwise(one.texts) if text in writers]
-    return any(places.of(Word(name), one.folder) in _GUARDED for name in named)
+    return any(places.of(ShellWord(name), one.folder) in _GUARDED for name in named)
 
 
 _GUARDED = frozenset(("machine", "profile", "private", "device"))
 _TAKING = frozenset("-m -o -g -S -t --mode --owner --group --suffix --target-directory -e -P -i -F -l".split())
 
 
-def _puts(one: Simple) -> bool:
+def _puts(one: SimpleCommand) -> bool:
     """Whether a copy, a link or a download ends where logins, the system or git look for programs to run."""
     given = options.split(one.words[1:], _OUTPUT if one.program in ("curl", "wget") else _TAKING)
     if one.program in ("curl", "wget"):
         targets = [value for name, value in given.values if name in _OUTPUT]
-        return any(places.of(Word(value), one.folder) in _GUARDED for value in targets)
+        return any(places.of(ShellWord(value), one.folder) in _GUARDED for value in targets)
     folder = given.value("-t", "--target-directory")
     sources = given.rest if folder else given.rest[:-1]
     if not folder and len(given.rest) < 2:  # noqa: PLR2004 - a source and a target
         return False
     target = folder or given.rest[-1].text
     names = [target]
-    if places.of(Word(target), one.folder) == "home" or (target.endswith("/") and target[0] in "~/$."):
+    if places.of(ShellWord(target), one.folder) == "home" or (target.endswith("/") and target[0] in "~/$."):
         names += [posixpath.join(target, posixpath.basename(word.text)) for word in sources]
-    return any(places.of(Word(name), one.folder) in ("profile", "private") for name in names)
+    return any(places.of(ShellWord(name), one.folder) in ("profile", "private") for name in names)
 
 
 _OUTPUT = frozenset(("-o", "--output", "-O", "--output-document"))
@@ -157,7 +157,7 @@ _STORES = re.compile(
 )  # that keep what others need too
 
 
-def _asks_others(one: Simple) -> bool:
+def _asks_others(one: SimpleCommand) -> bool:
     """Whether a request goes to another machine, or to a store of this one."""
     rest = options.split(one.words[1:], _REQUEST_TAKING).rest
     addresses = [word.text for word in rest if word.text != "DELETE" and ("/" in word.text or ":" in word.text)]
@@ -181,7 +181,7 @@ _REGISTRIES = re.compile(
 )
 
 
-def _installs_address(one: Simple) -> bool:
+def _installs_address(one: SimpleCommand) -> bool:
     """Whether what is installed or run comes from an address instead of a registry."""
     rest = options.split(one.words[1:], sources.TAKING).rest
     return any(
@@ -189,7 +189,7 @@ def _installs_address(one: Simple) -> bool:
     )
 
 
-def _root_shell(one: Simple) -> bool:
+def _root_shell(one: SimpleCommand) -> bool:
     """Whether a shell of another user, root as a rule, waits for whatever comes."""
     taking = frozenset("-u -g -h -p -C -r -t -U --user --group --host -c --command".split())
     given = options.split(one.words[1:], taking, stop=True)
@@ -205,19 +205,19 @@ def _root_shell(one: Simple) -> bool:
     return len(rest) == 1 and rest[0] in SHELLS and one.feed is None
 
 
-def _dns_words(one: Simple) -> bool:
+def _dns_words(one: SimpleCommand) -> bool:
     """Whether a name that is asked for is made of what another command prints."""
     return any(word.made_by and re.search(r"\$\(…\)\.|\$\{\w+\}\.\w", word.text) for word in one.words[1:])
 
 
-def _wipes_log(one: Simple) -> bool:
+def _wipes_log(one: SimpleCommand) -> bool:
     return any(
         redirect.operator in (">", ">|", "&>") and re.match(r"/var/log/(?!nginx/.*\.tmp)", redirect.target.text)
         for redirect in one.redirects
     ) and one.program in ("", ":", "true", "echo", "cat", "printf")
 
 
-def _fills_disk(one: Simple) -> bool:
+def _fills_disk(one: SimpleCommand) -> bool:
     """Whether a file grows until nothing is left."""
     endless = {"/dev/zero", "/dev/urandom", "/dev/random"}
     to_file = any(
@@ -232,13 +232,13 @@ def _fills_disk(one: Simple) -> bool:
     return to_file and (one.program == "yes" or (one.program == "cat" and bool(endless & set(one.texts))))
 
 
-def _reads_private_input(one: Simple) -> bool:
+def _reads_private_input(one: SimpleCommand) -> bool:
     return any(
         redirect.operator == "<" and places.of(redirect.target, one.folder) == "private" for redirect in one.redirects
     )
 
 
-def _kills_what_runs(one: Simple) -> bool:
+def _kills_what_runs(one: SimpleCommand) -> bool:
     """`ps … | xargs kill`, without anything that picks from the list."""
     made_by = set(one.feed.made_by if one.feed else ()) | {name for word in one.words[1:] for name in word.made_by}
     return (
@@ -254,7 +254,7 @@ _KEYS = re.compile(
 )
 
 
-def _searches_keys(one: Simple) -> bool:
+def _searches_keys(one: SimpleCommand) -> bool:
     """Whether somebody looks for keys beyond the project."""
     words = [word for word in one.words[1:] if not word.text.startswith("-") or word.text.startswith("-name=")]
     if not any(_KEYS.search(word.text) for word in words):
@@ -265,7 +265,7 @@ def _searches_keys(one: Simple) -> bool:
     return any(places.of(word, one.folder) in ("home", "machine") for word in beyond)
 
 
-def _replaces(one: Simple) -> bool:
+def _replaces(one: SimpleCommand) -> bool:
     """Whether the last word, or the target of `dd` and `tee`, is a program or a library of the system."""
     if one.program in ("tee", "dd"):
         return True
@@ -275,7 +275,7 @@ def _replaces(one: Simple) -> bool:
     return len(rest) > 1 and not links and system.match(rest[-1].text) is not None
 
 
-def _becomes_root(one: Simple) -> bool:
+def _becomes_root(one: SimpleCommand) -> bool:
     """Whether `su -c` runs a command as root."""
     given = options.split(
         one.words[1:], frozenset(("-c", "--command", "-s", "--shell", "-g", "-G", "--session-command"))
@@ -284,18 +284,18 @@ def _becomes_root(one: Simple) -> bool:
     return given.value("-c", "--command", "--session-command") is not None and users[:1] in ([], ["root"])
 
 
-def _edits_profile(one: Simple) -> bool:
+def _edits_profile(one: SimpleCommand) -> bool:
     """Whether a program that writes without a redirection writes where something runs by itself."""
     names = [
         re.sub(r"^of=", "", word.text) for word in one.words[1:] if one.program != "dd" or word.text.startswith("of=")
     ]
-    return any(places.of(Word(name), one.folder) == "profile" for name in names)
+    return any(places.of(ShellWord(name), one.folder) == "profile" for name in names)
 
 
 _OWN_HOOKS = re.compile(r"(?:\./)?\.?(?:git-?)?hooks/?|\.husky(?:/_)?/?")
 
 
-def _git_config_runs(one: Simple) -> bool:
+def _git_config_runs(one: SimpleCommand) -> bool:
     """Whether a setting holds a command that is not one of the ordinary ones."""
     rest = [word.text for word in options.split(one.words[2:], frozenset(("-f", "--file", "--blob", "--type"))).rest]
     key, *values = rest[1:] if rest[:1] == ["set"] else rest or [""]
@@ -309,12 +309,12 @@ def _git_config_runs(one: Simple) -> bool:
     return not started.ordinary(values[0], allowed)
 
 
-def _pushes_elsewhere(one: Simple) -> bool:
+def _pushes_elsewhere(one: SimpleCommand) -> bool:
     rest = options.split(one.words[2:]).rest
     return bool(rest) and rest[0].text not in ("origin", "upstream")
 
 
-def _pushes_to_stranger(one: Simple) -> bool:
+def _pushes_to_stranger(one: SimpleCommand) -> bool:
     """Whether `git push` is given an address that is on no well-known forge."""
     rest = options.split(one.words[2:], frozenset(("-o", "--push-option"))).rest
     address = rest[0].text if rest else ""
@@ -323,7 +323,7 @@ def _pushes_to_stranger(one: Simple) -> bool:
     )
 
 
-def _installs_short(one: Simple) -> bool:
+def _installs_short(one: SimpleCommand) -> bool:
     """Whether the package that is installed, or the program that is run, is named `owner/repository`."""
     rest = options.split(one.words[1:], sources.TAKING | {"-p", "--package", "-w", "--workspace"}).rest
     if one.program in ("npx", "bunx", "pnpx"):
@@ -334,26 +334,26 @@ def _installs_short(one: Simple) -> bool:
     return any(re.fullmatch(r"[A-Za-z0-9][\w-]*/[\w.-]+(?:#[\w./-]+)?", word.text) for word in named)
 
 
-def _mounts_over(one: Simple) -> bool:
+def _mounts_over(one: SimpleCommand) -> bool:
     """Whether something is put over, or taken away from, a place of the system or a home."""
     given = options.split(one.words[1:], frozenset("-t --types -o --options -L -U --source --target".split()))
     if one.program == "umount":
         return any(places.of(word, one.folder) in _WHOLE for word in given.rest) or given.has(("-R", "--recursive"))
     target = given.value("--target") or (given.rest[-1].text if len(given.rest) > 1 else "")
-    return bool(target) and places.of(Word(target), one.folder) in ("machine", "home", "profile", "private")
+    return bool(target) and places.of(ShellWord(target), one.folder) in ("machine", "home", "profile", "private")
 
 
 _MANAGERS = frozenset("pip pip3 uv npm pnpm gem cargo conda pipx brew apt dpkg".split())
 
 
-def _removes_listed(one: Simple) -> bool:
+def _removes_listed(one: SimpleCommand) -> bool:
     """Whether every package is removed: those that the package manager itself lists."""
     listed = {name for word in one.words[1:] for name in word.made_by}
     listed |= set(one.feed.made_by) if one.feed and "xargs" in one.through else set()
     return bool(listed & _MANAGERS) and not listed & {"grep", "egrep", "rg", "head", "awk", "jq", "fzf"}
 
 
-def _takes_name(one: Simple) -> bool:
+def _takes_name(one: SimpleCommand) -> bool:
     """Whether a file out of a temp folder becomes a program."""
     rest = options.split(one.words[1:], _TAKING).rest
     programs = re.compile(r"(?:/usr/local/s?bin|(?:~|\$\{?HOME\}?|/home/[^/]+|/root)/(?:\.local/)?bin)(?:/|$)")
@@ -364,16 +364,18 @@ def _takes_name(one: Simple) -> bool:
     )
 
 
-def _unpacks_home(one: Simple) -> bool:
+def _unpacks_home(one: SimpleCommand) -> bool:
     taking = frozenset(("-C", "--directory", "-d", "-D"))
     given = options.split(one.words[1:], taking)
     packs = one.program.endswith("tar") and re.match(r"-?\w*[cru]", one.texts[1]) is not None
     targets = [value for name, value in given.values if name in taking]
     system = re.compile(r"/(?:etc|bin|sbin|boot|lib\w*|usr|usr/s?bin|usr/lib)?/?$")
-    return not packs and any(places.of(Word(value), one.folder) == "home" or system.match(value) for value in targets)
+    return not packs and any(
+        places.of(ShellWord(value), one.folder) == "home" or system.match(value) for value in targets
+    )
 
 
-def _finds_to_remove_all(one: Simple) -> bool:
+def _finds_to_remove_all(one: SimpleCommand) -> bool:
     """Whether `find -exec rm` removes whatever there is: nothing picks by name, age or size."""
     texts = set(one.texts)
     picks = {
@@ -385,7 +387,7 @@ def _finds_to_remove_all(one: Simple) -> bool:
     return removes and not picks and bool({"here", "relative", "above"} & set(find_starts(one)))
 
 
-def _serves_home(one: Simple) -> bool:
+def _serves_home(one: SimpleCommand) -> bool:
     if one.program == "php" and "-S" not in one.texts:
         return False
     named = [word for word in one.words[1:] if word.text[:1] in ("/", "~", "$")]
@@ -397,7 +399,7 @@ _USUAL_SOURCES = re.compile(
 )
 
 
-def _package_source(one: Simple) -> bool:
+def _package_source(one: SimpleCommand) -> bool:
     """Whether the system is told to take packages from an address, or to trust a key."""
     texts = one.texts[1:]
     if any(_USUAL_SOURCES.match(text) for text in texts):
@@ -413,13 +415,13 @@ _FORGES = re.compile(
 )
 
 
-def _trusts_elsewhere(one: Simple) -> bool:
+def _trusts_elsewhere(one: SimpleCommand) -> bool:
     """Whether `git config url.….insteadOf` sends requests to a host that is no forge."""
     keys = [text for text in one.texts[2:] if re.match(r"(?i)url\..*\.(?:push)?insteadof$", text)]
     return any(not _FORGES.match(key) and "://" in key for key in keys)
 
 
-CHECKS: dict[str, Callable[[Simple], bool]] = {
+CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "asks-others": _asks_others,
     "copies-home-away": sending.of_home,
     "cuts": _cuts,

@@ -18,9 +18,9 @@ from reflectloop.policy import (
     variables,
     wrappers,
 )
-from reflectloop.policy.rule import Rule
-from reflectloop.policy.simple import LONGEST, Code, Inner, Opaque, Script, Simple, of_argv
-from reflectloop.policy.verdict import Verdict, worst
+from reflectloop.policy.rule import PolicyRule
+from reflectloop.policy.simple import LONGEST, Code, Inner, Opaque, ShellScript, SimpleCommand, of_argv
+from reflectloop.policy.verdict import PolicyVerdict, worst
 
 _DEEPEST = 8  # commands that start commands
 _MOST = 2000  # parts of one command that are looked at
@@ -28,45 +28,47 @@ _MOST = 2000  # parts of one command that are looked at
 _STARTS = (starters.inner, wrappers.inner, scripts.inner, variables.inner, files.inner, programs.inner, hidden.inner)
 
 
-def _found_in(part: Script, one: Simple) -> Simple:
+def _found_in(part: ShellScript, one: SimpleCommand) -> SimpleCommand:
     """Return a command of a text; where the text may be no shell, marks in a name are no pattern."""
     words = tuple(word._replace(glob=False) for word in one.words) if part.guess else one.words
     return one._replace(words=words, through=part.through)
 
 
-class Seen(NamedTuple):
+class JudgedPart(NamedTuple):
     """One part of a command, and what the rules say about it."""
 
     source: str
     through: tuple[str, ...]
-    verdict: Verdict
+    verdict: PolicyVerdict
 
 
-class Policy:
+class CommandPolicy:
     """The rules in force, by the program they are about."""
 
-    def __init__(self, rules: Iterable[Rule], allowed: frozenset[str] = frozenset(), *, in_copy: bool = False) -> None:
+    def __init__(
+        self, rules: Iterable[PolicyRule], allowed: frozenset[str] = frozenset(), *, in_copy: bool = False
+    ) -> None:
         self.rules = tuple(rules)
         self.allowed = allowed
         self._in_copy = in_copy
         self._named = {rule.id: rule for rule in self.rules}
         self._codes = [rule for rule in self.rules if rule.kind == "code"]
-        self._programs: dict[str, list[Rule]] = {}
+        self._programs: dict[str, list[PolicyRule]] = {}
         for rule in self.rules:
             for name in rule.program if rule.kind == "command" else ():
                 self._programs.setdefault(name, []).append(rule)
 
-    def judge(self, command: str | Sequence[str]) -> Verdict:
+    def judge(self, command: str | Sequence[str]) -> PolicyVerdict:
         return worst(seen.verdict for seen in self.look(command))
 
     @cached_property
-    def in_workspace(self) -> Policy:
+    def in_workspace(self) -> CommandPolicy:
         """The same rules for what runs in a copy of the project: what stays in its folder harms nobody."""
-        return Policy(self.rules, self.allowed, in_copy=True)
+        return CommandPolicy(self.rules, self.allowed, in_copy=True)
 
-    def look(self, command: str | Sequence[str]) -> Iterator[Seen]:
+    def look(self, command: str | Sequence[str]) -> Iterator[JudgedPart]:
         """Every part of a command, from the outside in."""
-        first: Inner = Script(command, ()) if isinstance(command, str) else of_argv(tuple(command))
+        first: Inner = ShellScript(command, ()) if isinstance(command, str) else of_argv(tuple(command))
         waiting: list[tuple[Inner, int]] = [(first, 0)]
         looked = 0
         while waiting:
@@ -79,8 +81,8 @@ class Policy:
             yield from (one for one in seen if hidden.MARK not in one.through or one.verdict.verdict == "deny")
             waiting += [(one, depth + 1) for one in inner]
 
-    def _part(self, part: Inner) -> tuple[list[Seen], list[Inner]]:
-        if isinstance(part, Script):
+    def _part(self, part: Inner) -> tuple[list[JudgedPart], list[Inner]]:
+        if isinstance(part, ShellScript):
             return self._script(part)
         if isinstance(part, Code):
             return [self._code(part)], list(literals.inner(part))
@@ -88,7 +90,7 @@ class Policy:
             return [self._seen(part.rule, part.source, part.through)], []
         return [self._simple(part)], [found for inner in _STARTS for found in inner(part)]
 
-    def _script(self, part: Script) -> tuple[list[Seen], list[Inner]]:
+    def _script(self, part: ShellScript) -> tuple[list[JudgedPart], list[Inner]]:
         from reflectloop.policy import shell  # noqa: PLC0415 - the parser is loaded when there is something to parse
 
         if len(part.text) > LONGEST:
@@ -108,33 +110,33 @@ class Policy:
             seen.append(self._seen("shell.endless-jobs", line.endless, part.through))
         return seen, [_found_in(part, one) for one in line.commands]
 
-    def _simple(self, one: Simple) -> Seen:
+    def _simple(self, one: SimpleCommand) -> JudgedPart:
         inside = self._in_copy and matching.stays_inside(one)
         one = gitwords.plain(one) if one.program == "git" else one
-        looked = matching.Looked(one)
+        looked = matching.CommandFacts(one)
         rules = (*self._programs.get(one.program, ()), *self._programs.get("*", ()))
         if looked.harmless:
-            return Seen(one.source, one.through, Verdict("allow"))
+            return JudgedPart(one.source, one.through, PolicyVerdict("allow"))
         hits = [
             self._verdict(rule, one.source, one.through)
             for rule in rules
             if not (inside and rule.reach == "folder") and looked.fits(rule)
         ]
-        return Seen(one.source, one.through, worst(hits))
+        return JudgedPart(one.source, one.through, worst(hits))
 
-    def _code(self, code: Code) -> Seen:
+    def _code(self, code: Code) -> JudgedPart:
         rules = (rule for rule in self._codes if not (self._in_copy and rule.reach == "folder"))
         hits = [self._verdict(rule, code.text, code.through) for rule in rules if matching.fits_code(rule, code)]
-        return Seen(code.text, code.through, worst(hits))
+        return JudgedPart(code.text, code.through, worst(hits))
 
-    def _seen(self, rule: str, source: str, through: tuple[str, ...]) -> Seen:
-        return Seen(source, through, self._verdict(self._named[rule], source, through))
+    def _seen(self, rule: str, source: str, through: tuple[str, ...]) -> JudgedPart:
+        return JudgedPart(source, through, self._verdict(self._named[rule], source, through))
 
-    def _verdict(self, rule: Rule, source: str, through: tuple[str, ...]) -> Verdict:
+    def _verdict(self, rule: PolicyRule, source: str, through: tuple[str, ...]) -> PolicyVerdict:
         if rule.id in self.allowed:
-            return Verdict("allow", rule.id, "allowed by the project's settings", source, through)
-        return Verdict(rule.verdict, rule.id, rule.reason, source, through)
+            return PolicyVerdict("allow", rule.id, "allowed by the project's settings", source, through)
+        return PolicyVerdict(rule.verdict, rule.id, rule.reason, source, through)
 
 
 def _source(part: Inner) -> str:
-    return (part.text if isinstance(part, Script | Code) else part.source)[:200]
+    return (part.text if isinstance(part, ShellScript | Code) else part.source)[:200]

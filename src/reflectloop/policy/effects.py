@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reflectloop.policy import options
 from reflectloop.policy.scope import Scope, Values
-from reflectloop.policy.simple import Simple, Word
+from reflectloop.policy.simple import ShellWord, SimpleCommand
 
 BLANKS = " \t\n"
 _READ_TAKING = frozenset("-d -i -n -N -p -t -u -a".split())
@@ -35,7 +35,7 @@ def fields(text: str, separators: str) -> list[str]:
     return [part.strip() if " " in separators else part for part in parts if part]
 
 
-def of(one: Simple, separators: str, scope: Scope) -> Iterator[Effect]:
+def of(one: SimpleCommand, separators: str, scope: Scope) -> Iterator[Effect]:
     """Yield what a command sets."""
     if one.program == "read":
         yield from _read(one, separators)
@@ -49,11 +49,11 @@ def of(one: Simple, separators: str, scope: Scope) -> Iterator[Effect]:
         yield Effect("@", scope.array("@")[1:], array=True)
 
 
-def _unread(name: str) -> Word:
-    return Word(f"${{{name}}}", known=False, made_by=("read",))
+def _unread(name: str) -> ShellWord:
+    return ShellWord(f"${{{name}}}", known=False, made_by=("read",))
 
 
-def _read(one: Simple, separators: str) -> Iterator[Effect]:
+def _read(one: SimpleCommand, separators: str) -> Iterator[Effect]:
     given = options.split(one.words[1:], _READ_TAKING)
     text = one.feed.text if one.feed else None
     array = given.value("-a")
@@ -62,12 +62,12 @@ def _read(one: Simple, separators: str) -> Iterator[Effect]:
         yield from (Effect(name, (_unread(name),), array=bool(array)) for name in names)
         return
     if array:
-        yield Effect(array, tuple(Word(part) for part in fields(text.split("\n")[0], separators)), array=True)
+        yield Effect(array, tuple(ShellWord(part) for part in fields(text.split("\n")[0], separators)), array=True)
         return
     lines = [line for line in text.split("\n") if line.strip()][:16] or [""]
     for at, name in enumerate(names):
         last = at == len(names) - 1
-        yield Effect(name, tuple(Word(_part(line, at, separators, last=last)) for line in lines))
+        yield Effect(name, tuple(ShellWord(_part(line, at, separators, last=last)) for line in lines))
 
 
 def _part(line: str, at: int, separators: str, *, last: bool) -> str:
@@ -78,7 +78,7 @@ def _part(line: str, at: int, separators: str, *, last: bool) -> str:
     return " ".join(parts[at:]) if last else "".join(parts[at : at + 1])
 
 
-def _mapfile(one: Simple) -> Iterator[Effect]:
+def _mapfile(one: SimpleCommand) -> Iterator[Effect]:
     given = options.split(one.words[1:], _MAPFILE_TAKING)
     name = given.rest[0].text if given.rest else "MAPFILE"
     text = one.feed.text if one.feed else None
@@ -86,19 +86,19 @@ def _mapfile(one: Simple) -> Iterator[Effect]:
         yield Effect(name, (_unread(name),), array=True)
     else:
         between = given.value("-d") or "\n"
-        yield Effect(name, tuple(Word(line) for line in text.split(between)[:_MOST] if line), array=True)
+        yield Effect(name, tuple(ShellWord(line) for line in text.split(between)[:_MOST] if line), array=True)
 
 
-def _printf(one: Simple) -> Iterator[Effect]:
+def _printf(one: SimpleCommand) -> Iterator[Effect]:
     """`printf -v name …` puts what it prints into a variable."""
     from reflectloop.policy import output  # noqa: PLC0415 - it asks this module's neighbours in turn
 
     if one.texts[1:2] == ["-v"] and len(one.words) > 3:  # noqa: PLR2004
         text = output.of(one._replace(words=(one.words[0], *one.words[3:]))).text
-        yield Effect(one.words[2].text, (Word(text) if text is not None else _unread(one.words[2].text),))
+        yield Effect(one.words[2].text, (ShellWord(text) if text is not None else _unread(one.words[2].text),))
 
 
-def _set(one: Simple) -> Iterator[Effect]:
+def _set(one: SimpleCommand) -> Iterator[Effect]:
     texts = one.texts[1:]
     if "--" in texts:
         yield Effect("@", one.words[texts.index("--") + 2 :], array=True)
@@ -106,12 +106,12 @@ def _set(one: Simple) -> Iterator[Effect]:
         yield Effect("@", one.words[1:], array=True)
 
 
-def renamed(one: Simple) -> Iterator[tuple[str, tuple[Word, ...]]]:
+def renamed(one: SimpleCommand) -> Iterator[tuple[str, tuple[ShellWord, ...]]]:
     """Yield the names that stand for other commands from here on."""
     if one.program == "alias":
         for word in one.words[1:]:
             name, equals, value = word.text.partition("=")
             if equals and name:
-                yield name, (Word("eval"), Word(value))
+                yield name, (ShellWord("eval"), ShellWord(value))
     elif one.program == "hash" and one.texts[1:2] == ["-p"] and len(one.words) > 3:  # noqa: PLR2004
-        yield from ((name, (Word(posixpath.basename(one.texts[2])),)) for name in one.texts[3:])
+        yield from ((name, (ShellWord(posixpath.basename(one.texts[2])),)) for name in one.texts[3:])

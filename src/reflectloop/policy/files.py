@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from reflectloop.policy import options
-from reflectloop.policy.simple import SHELLS, Code, Feed, File, Inner, Opaque, Script, Simple, Word
+from reflectloop.policy.simple import SHELLS, Code, Feed, File, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
 
 DECODERS = frozenset("base64 base32 basenc xxd openssl gunzip zcat bzcat xzcat rev tr uudecode gpg hexdump od".split())
 FETCHERS = frozenset(
@@ -37,7 +37,7 @@ _UNPACKERS = frozenset("tar gtar bsdtar unzip 7z 7za".split())
 _ELSEWHERE = re.compile(r"(?:https?|git|ssh|ftp)://(?!localhost|127\.)|[\w.-]+@[\w.-]+:|[\w-]+/[\w.-]+$")
 
 
-def _unpacked(one: Simple, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
+def _unpacked(one: SimpleCommand, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
     """Yield the folders that a clone, or an archive from another machine, fills."""
     texts = one.texts
     if one.program in ("git", "gh", "hg", "svn", "glab") and {"clone", "checkout", "co"} & set(texts[1:5]):
@@ -64,7 +64,7 @@ def _is_below(path: str, files: Mapping[str, File]) -> bool:
     )
 
 
-def written(one: Simple, printed: Feed, before: Mapping[str, File]) -> Mapping[str, File]:
+def written(one: SimpleCommand, printed: Feed, before: Mapping[str, File]) -> Mapping[str, File]:
     """Return what is in the files of the line after a command."""
     changes = dict(_writes(one, printed, before))
     if not changes or len(before) + len(changes) > _MOST:
@@ -72,7 +72,7 @@ def written(one: Simple, printed: Feed, before: Mapping[str, File]) -> Mapping[s
     return {**before, **changes}
 
 
-def _writes(one: Simple, printed: Feed, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
+def _writes(one: SimpleCommand, printed: Feed, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
     for redirect in one.redirects:
         if redirect.operator in (">", ">>", ">|", "&>") and redirect.target.known:
             path = one.path(redirect.target.text)
@@ -97,7 +97,7 @@ def _joined(earlier: File, printed: Feed) -> File:
     return File(f"{earlier.text}\n{printed.text}" if earlier.text else printed.text, printed.made_by)
 
 
-def _fetched(one: Simple) -> Iterator[str]:
+def _fetched(one: SimpleCommand) -> Iterator[str]:
     """Yield the names under which a download is put."""
     given = options.split(one.words[1:], _OUTPUT[one.program] | _FOLDERS)
     folder = given.value(*_FOLDERS) or ""
@@ -111,7 +111,7 @@ def _fetched(one: Simple) -> Iterator[str]:
                 yield posixpath.join(folder, name)
 
 
-def _received(one: Simple) -> Iterator[tuple[str, File]]:
+def _received(one: SimpleCommand) -> Iterator[tuple[str, File]]:
     """What is copied from another machine."""
     rest = options.split(one.words[1:], frozenset("-e --rsh -i -P -F -o -J -l -S".split())).rest
     for word in rest[:-1]:
@@ -127,7 +127,7 @@ def _received(one: Simple) -> Iterator[tuple[str, File]]:
 _FETCHED = File(None, ("curl",))
 
 
-def _copied(one: Simple, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
+def _copied(one: SimpleCommand, before: Mapping[str, File]) -> Iterator[tuple[str, File]]:
     given = options.split(one.words[1:], _COPY_TAKING)
     target = given.value("-t", "--target-directory")
     sources = given.rest if target else given.rest[:-1]
@@ -143,16 +143,16 @@ def _copied(one: Simple, before: Mapping[str, File]) -> Iterator[tuple[str, File
             yield one.path(posixpath.join(place, name) if place.endswith("/") else place), copy
 
 
-def inner(one: Simple) -> Iterator[Inner]:
+def inner(one: SimpleCommand) -> Iterator[Inner]:
     """What runs when a command runs a file that the same line wrote."""
     if not one.files or not one.words:
         return
     word = one.words[0]
     language = "shell"
     if one.program in SHELLS or one.program in (".", "source"):
-        word = next(iter(options.split(one.words[1:], stop=True).rest), Word(""))
+        word = next(iter(options.split(one.words[1:], stop=True).rest), ShellWord(""))
     elif _RUNNERS.match(one.program):
-        word = next(iter(options.split(one.words[1:], stop=True).rest), Word(""))
+        word = next(iter(options.split(one.words[1:], stop=True).rest), ShellWord(""))
         language = _LANGUAGES.get(re.sub(r"[\d.]+$", "", one.program), "")
     elif "/" not in word.text and one.path(word.text) not in one.files:
         if (
@@ -172,12 +172,12 @@ def inner(one: Simple) -> Iterator[Inner]:
 _INSTALLERS = {"make": "install", "gmake": "install", "ninja": "install", "just": "install"}
 
 
-def _run(one: Simple, ran: File, language: str) -> Iterator[Inner]:
+def _run(one: SimpleCommand, ran: File, language: str) -> Iterator[Inner]:
     through = (*one.through, one.program)
     if ran.program:
-        yield one.inside((Word(ran.program), *one.words[1:]))
+        yield one.inside((ShellWord(ran.program), *one.words[1:]))
     elif ran.text is not None and language == "shell" and not re.match(r"#!.*(python|perl|ruby|node)", ran.text):
-        yield Script(ran.text, through, folder=one.folder)
+        yield ShellScript(ran.text, through, folder=one.folder)
     elif ran.text is not None:
         yield Code(language if language != "shell" else "python", ran.text, through, one.folder)
     if set(ran.made_by) & DECODERS:

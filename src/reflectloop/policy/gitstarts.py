@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from reflectloop.policy import gitwords, options, started
-from reflectloop.policy.simple import Inner, Opaque, Script, Simple
+from reflectloop.policy.simple import Inner, Opaque, ShellScript, SimpleCommand
 
 # Settings that hold a command, and the programs that are ordinary there.
 _SETTINGS: tuple[tuple[str, frozenset[str]], ...] = (
@@ -40,7 +40,7 @@ def helper(key: str) -> frozenset[str] | None:
     return next((allowed for pattern, allowed in _SETTINGS if re.fullmatch(pattern, key.lower()[:200])), None)
 
 
-def inner(one: Simple) -> Iterator[Inner]:
+def inner(one: SimpleCommand) -> Iterator[Inner]:
     """Commands that git starts: aliases, programs it is configured with, `rebase -x`, `bisect run` and such."""
     texts, through = one.texts, (*one.through, "git")
     plain = gitwords.plain(one)
@@ -50,19 +50,19 @@ def inner(one: Simple) -> Iterator[Inner]:
         if text in ("-c", "--config") or re.match(r"-c\w+\.|--config=", text):
             yield from _setting(one, following if text in ("-c", "--config") else re.sub(r"^-c|^--config=", "", text))
         elif text in _FILTERS and following:
-            yield Script(following, through, guess=True)
+            yield ShellScript(following, through, guess=True)
         elif text.startswith(("--exec=", "!")) or (text.startswith("--") and "-filter=" in text):
-            yield Script(text.partition("=")[2] or text[1:], through, guess=True)
+            yield ShellScript(text.partition("=")[2] or text[1:], through, guess=True)
         if _TRANSPORT.match(text):
             yield Opaque(started.RULE, one.source, one.through)
     yield from _by_subcommand(one, plain, sub)
 
 
-def _setting(one: Simple, setting: str) -> Iterator[Inner]:
+def _setting(one: SimpleCommand, setting: str) -> Iterator[Inner]:
     key, _, value = setting.partition("=")
     through = (*one.through, "git")
     if key.lower().startswith("alias.") and value.startswith("!"):
-        yield Script(value[1:], through, guess=True)
+        yield ShellScript(value[1:], through, guess=True)
     elif _PROTOCOL.fullmatch(setting) or (_PROTOCOL.match(setting) and "ext::" in setting):
         yield Opaque(started.RULE, one.source, one.through)
     if _UNPROVEN.fullmatch(setting):
@@ -75,12 +75,12 @@ def _setting(one: Simple, setting: str) -> Iterator[Inner]:
 _UNPROVEN = re.compile(r"(?i)http\.(?:\S+\.)?(?:sslverify=(?:false|0|no|off)|proxy=\S+)")
 
 
-def _by_subcommand(one: Simple, plain: Simple, sub: str) -> Iterator[Inner]:
+def _by_subcommand(one: SimpleCommand, plain: SimpleCommand, sub: str) -> Iterator[Inner]:
     through = (*one.through, "git")
     if plain.texts[1:3] in (["bisect", "run"], ["submodule", "foreach"]):
         words = options.split(plain.words[3:], stop=True).rest
         if words:
-            yield Script(words[0].text, through) if len(words) == 1 else one.inside(words)
+            yield ShellScript(words[0].text, through) if len(words) == 1 else one.inside(words)
     flags, allowed = _OPTIONS.get(sub, (frozenset[str](), frozenset[str]()))
     for name, value in options.split(plain.words[2:], flags).values:
         if name in flags:

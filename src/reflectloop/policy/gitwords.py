@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reflectloop.policy import options
 from reflectloop.policy.options import Arguments
 from reflectloop.policy.rule import compiled
-from reflectloop.policy.simple import Simple, Word
+from reflectloop.policy.simple import ShellWord, SimpleCommand
 
 _GLOBAL = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --super-prefix --config-env --attr-source --list-cmds".split()
@@ -25,7 +25,7 @@ _PATHLIKE = (
 )
 
 
-def plain(one: Simple) -> Simple:
+def plain(one: SimpleCommand) -> SimpleCommand:
     """The same command without git's global options: `git -C x --no-pager reset` as `git reset`."""
     words = options.split(one.words[1:], _GLOBAL, stop=True).rest
     while words and words[0].text.startswith("-"):
@@ -33,7 +33,7 @@ def plain(one: Simple) -> Simple:
     return one._replace(words=(one.words[0], *words))
 
 
-def overwrites(words: Sequence[Word]) -> bool:
+def overwrites(words: Sequence[ShellWord]) -> bool:
     """`git checkout` that takes files from somewhere, instead of changing the branch."""
     texts = [word.text for word in words]
     given = _arguments(words)
@@ -47,11 +47,11 @@ def overwrites(words: Sequence[Word]) -> bool:
     return len(rest) > 1 or any(compiled(_PATHLIKE).match(text) for text in rest)
 
 
-def switches_hard(words: Sequence[Word]) -> bool:
+def switches_hard(words: Sequence[ShellWord]) -> bool:
     return _arguments(words).has(("-f", "--force", "--discard-changes"))
 
 
-def _arguments(words: Sequence[Word]) -> Arguments:
+def _arguments(words: Sequence[ShellWord]) -> Arguments:
     kept, skip = [], False
     for at, word in enumerate(words):
         if skip:
@@ -63,7 +63,7 @@ def _arguments(words: Sequence[Word]) -> Arguments:
     return options.split(kept, _CHECKOUT)
 
 
-def restores(words: Sequence[Word]) -> bool:
+def restores(words: Sequence[ShellWord]) -> bool:
     """`git restore` that writes files; with `--staged` alone it only writes the index."""
     given = options.split(words, frozenset(("-s", "--source", "-U", "--inter-hunk-context")))
     if given.has(("--help",)):
@@ -71,7 +71,7 @@ def restores(words: Sequence[Word]) -> bool:
     return given.has(("-W", "--worktree")) or not given.has(("-S", "--staged"))
 
 
-def cleans(words: Sequence[Word], source: str) -> bool:
+def cleans(words: Sequence[ShellWord], source: str) -> bool:
     """Say whether `git clean` removes anything; a dry run never does.
 
     `-nf` alone is asked about all the same: it is one letter away from the removal.
@@ -82,19 +82,19 @@ def cleans(words: Sequence[Word], source: str) -> bool:
     return (lax or given.has(("-f", "--force"))) and (slip or not given.has(("-n", "--dry-run")))
 
 
-def forces(words: Sequence[Word]) -> bool:
+def forces(words: Sequence[ShellWord]) -> bool:
     """`git push` that overwrites what is there, whoever wrote it."""
     given = options.split(words, frozenset(("-o", "--push-option", "--repo", "--receive-pack", "--exec")))
     forced = bool({"--force", "--forc", "-f"} & set(given.flags))
     return forced or given.has(("--mirror",)) or any(word.text.startswith("+") for word in given.rest[1:])
 
 
-def deletes_remote(words: Sequence[Word]) -> bool:
+def deletes_remote(words: Sequence[ShellWord]) -> bool:
     given = options.split(words, frozenset(("-o", "--push-option", "--repo", "--receive-pack", "--exec")))
     gone = any(word.text.startswith(":") and len(word.text) > 1 for word in given.rest[1:])
     return gone or given.has(("--delete", "-d", "--prune"))
 
 
-def deletes_branch(words: Sequence[Word]) -> bool:
+def deletes_branch(words: Sequence[ShellWord]) -> bool:
     given = options.split(words)
     return given.has(("-D",)) or (given.has(("-d", "--delete")) and given.has(("-f", "--force")))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from reflectloop.policy import scripts, wrappers
-from reflectloop.policy.simple import SHELLS, Inner, Script, Simple
+from reflectloop.policy.simple import SHELLS, Inner, ShellScript, SimpleCommand
 
 MARK = "(among its words)"  # what is found this way counts only where it is denied
 _DESTROYERS = frozenset(
@@ -42,7 +42,7 @@ def _is_known(program: str) -> bool:
     )
 
 
-def _option(one: Simple, at: int) -> str:
+def _option(one: SimpleCommand, at: int) -> str:
     """Return the option that a word belongs to: its own beginning, or the word before."""
     text = one.words[at].text
     return text.partition("=")[0] if re.match(r"-[\w.:-]+=", text) else one.words[at - 1].text
@@ -59,7 +59,7 @@ _STARTS_BY = {
 }
 
 
-def inner(one: Simple) -> Iterator[Inner]:
+def inner(one: SimpleCommand) -> Iterator[Inner]:
     """Yield the rest of the words from the name of a destroyer on, and words that read like a shell line."""
     started = _STARTS_BY.get(one.program, "\0") in one.texts
     if len(one.words) < 2 or MARK in one.through or (_is_known(one.program) and not started):  # noqa: PLR2004 - a program and a word
@@ -74,4 +74,4 @@ def inner(one: Simple) -> Iterator[Inner]:
             and _HINT.search(word.text)
             and (_TAKES_COMMAND.match(_option(one, at)) or (started and at > 1))
         ):
-            yield Script(re.sub(r"^-[\w.:-]+=", "", word.text), through, guess=True)
+            yield ShellScript(re.sub(r"^-[\w.:-]+=", "", word.text), through, guess=True)

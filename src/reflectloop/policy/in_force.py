@@ -8,29 +8,29 @@ from pathlib import Path
 from reflectloop.config import PolicyConfig
 from reflectloop.errors import InvalidInput
 from reflectloop.policy import shipped
-from reflectloop.policy.commands import Policy
-from reflectloop.policy.rule import Rule
+from reflectloop.policy.commands import CommandPolicy
+from reflectloop.policy.rule import PolicyRule
 
 ACCEPTED = Path(".reflectloop") / "rules"  # each file one accepted patch of the rules
 
 
-def of(settings: PolicyConfig, root: Path) -> Policy:
+def of(settings: PolicyConfig, root: Path) -> CommandPolicy:
     """A rule file with faults is refused: nothing is judged by half of the rules."""
     own = _own(([root / settings.rules] if settings.rules else []) + sorted((root / ACCEPTED).glob("*.yaml")))
     rules = (*shipped.rules(), *own)
     unknown = sorted(set(settings.allow) - {rule.id for rule in rules})
     if unknown:
         raise InvalidInput(f"[policy] allow names no rule: {', '.join(unknown)}", next_step="reflectloop policy rules")
-    return Policy(rules, frozenset(settings.allow)) if own or settings.allow else default()
+    return CommandPolicy(rules, frozenset(settings.allow)) if own or settings.allow else default()
 
 
-def _own(paths: list[Path]) -> list[Rule]:
+def _own(paths: list[Path]) -> list[PolicyRule]:
     if not paths:
         return []
     from reflectloop.policy import rulefile  # noqa: PLC0415 - reading rule files is slow and seldom needed
 
     found: dict[str, Path] = {}
-    rules: list[Rule] = []
+    rules: list[PolicyRule] = []
     for path in paths:
         for rule in rulefile.checked(path):
             if rule.id in found:
@@ -41,6 +41,6 @@ def _own(paths: list[Path]) -> list[Rule]:
 
 
 @cache
-def default() -> Policy:
+def default() -> CommandPolicy:
     """The shipped rules alone."""
-    return Policy(shipped.rules())
+    return CommandPolicy(shipped.rules())

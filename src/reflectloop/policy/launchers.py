@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from reflectloop.policy import options, places, sedcode, started
 from reflectloop.policy.files import FETCHERS
-from reflectloop.policy.simple import Inner, Opaque, Script, Simple, Word
+from reflectloop.policy.simple import Inner, Opaque, ShellScript, ShellWord, SimpleCommand
 
 _STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _TARS_RUN = re.compile(r"--checkpoint-action=exec=(.*)", re.DOTALL)
@@ -31,11 +31,11 @@ _TCL = re.compile(r"(?:^|[;\[{\n]|\s)(?:spawn|exec|system)\s+(?:-noecho\s+|--\s+
 _GDB = re.compile(r"(?:shell|!|pipe)\s*(.*)|(?:call|print|p)\b.*\bsystem\s*\(\s*\\?\"?([^\")]*)", re.DOTALL)
 
 
-def _option(flags: str, allowed: frozenset[str], *, taking: str = "") -> Callable[[Simple], Iterator[Inner]]:
+def _option(flags: str, allowed: frozenset[str], *, taking: str = "") -> Callable[[SimpleCommand], Iterator[Inner]]:
     """Programs with options whose value is a command that should be one of a few."""
     named = frozenset(flags.split())
 
-    def found(one: Simple) -> Iterator[Inner]:
+    def found(one: SimpleCommand) -> Iterator[Inner]:
         given = options.split(one.words[1:], named | frozenset(taking.split()))
         for name, value in given.values:
             if name in named:
@@ -44,7 +44,7 @@ def _option(flags: str, allowed: frozenset[str], *, taking: str = "") -> Callabl
     return found
 
 
-def _tar(one: Simple) -> Iterator[Inner]:
+def _tar(one: SimpleCommand) -> Iterator[Inner]:
     through = (*one.through, one.program)
     for text in one.texts[1:]:
         action = _TARS_RUN.match(text)
@@ -59,7 +59,7 @@ def _tar(one: Simple) -> Iterator[Inner]:
             yield from started.inner(value, allowed, one.source, through)
 
 
-def _ssh(one: Simple) -> Iterator[Inner]:
+def _ssh(one: SimpleCommand) -> Iterator[Inner]:
     through = (*one.through, one.program)
     given = options.split(one.words[1:], _SSH, stop=True)
     for name, value in given.values:
@@ -67,13 +67,13 @@ def _ssh(one: Simple) -> Iterator[Inner]:
         if found:
             allowed = started.PROXIES if found[1].lower() == "proxycommand" else frozenset[str]()
             yield from started.inner(found[2], allowed, one.source, through)
-        elif name == "-F" and places.of(Word(value), one.folder) in ("temp", "network"):
+        elif name == "-F" and places.of(ShellWord(value), one.folder) in ("temp", "network"):
             yield Opaque(started.RULE, one.source, one.through)
         elif name == "-S" and one.program in ("scp", "sftp"):
             yield from started.inner(value, started.REMOTES, one.source, through)
 
 
-def _make(one: Simple) -> Iterator[Inner]:
+def _make(one: SimpleCommand) -> Iterator[Inner]:
     through = (*one.through, one.program)
     given = options.split(one.words[1:], _MAKE)
     for name, value in given.values:
@@ -92,12 +92,12 @@ def _make(one: Simple) -> Iterator[Inner]:
         if equals and name.rstrip(":?+") == "SHELL":
             yield from started.inner(value, started.SHELL_NAMES, one.source, through)
         elif equals:
-            yield from (Script(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(value))
+            yield from (ShellScript(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(value))
             if re.match(r"(?:\S*/)?(?:ba|da|z)?sh\s+-\w*c\s", value):
-                yield Script(value.rstrip("# "), through, guess=True)
+                yield ShellScript(value.rstrip("# "), through, guess=True)
 
 
-def _written_makefile(one: Simple, name: str, through: tuple[str, ...]) -> Iterator[Inner]:
+def _written_makefile(one: SimpleCommand, name: str, through: tuple[str, ...]) -> Iterator[Inner]:
     written = one.files.get(one.path(name))
     if written is not None and written.text is not None:
         yield from _makefile(written.text, through)
@@ -105,11 +105,11 @@ def _written_makefile(one: Simple, name: str, through: tuple[str, ...]) -> Itera
 
 def _makefile(text: str, through: tuple[str, ...]) -> Iterator[Inner]:
     """The shell lines of a makefile."""
-    yield from (Script(found[1].replace("$$", "$"), through, guess=True) for found in _RECIPE.finditer(text))
-    yield from (Script(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(text))
+    yield from (ShellScript(found[1].replace("$$", "$"), through, guess=True) for found in _RECIPE.finditer(text))
+    yield from (ShellScript(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(text))
 
 
-def _cmake(one: Simple) -> Iterator[Inner]:
+def _cmake(one: SimpleCommand) -> Iterator[Inner]:
     """`cmake -E` does what `rm`, `cp` and `env` do."""
     texts = one.texts
     if "-E" not in texts[:-1]:
@@ -117,16 +117,16 @@ def _cmake(one: Simple) -> Iterator[Inner]:
     at = texts.index("-E") + 1
     sub, rest = texts[at], one.words[at + 1 :]
     if sub == "remove_directory":
-        yield one.inside((Word("rm"), Word("-rf"), *rest))
+        yield one.inside((ShellWord("rm"), ShellWord("-rf"), *rest))
     elif sub in _CMAKE:
-        yield one.inside((Word(_CMAKE[sub]), *rest))
+        yield one.inside((ShellWord(_CMAKE[sub]), *rest))
     elif sub in ("env", "time"):
-        yield one.inside((Word("env"), *rest))
+        yield one.inside((ShellWord("env"), *rest))
     elif sub == "chdir" and len(rest) > 1:
         yield one.inside(rest[1:])
 
 
-def _npm(one: Simple) -> Iterator[Inner]:
+def _npm(one: SimpleCommand) -> Iterator[Inner]:
     through = (*one.through, one.program)
     yield from _option_scripts(one, frozenset(("-c", "--call")))
     texts = one.texts[1:]
@@ -138,23 +138,23 @@ def _npm(one: Simple) -> Iterator[Inner]:
         for text in texts[1:]:
             name, equals, value = text.partition("=")
             if equals and name.startswith("scripts."):
-                yield Script(value, through, guess=True)
+                yield ShellScript(value, through, guess=True)
             if _LIFECYCLE.match(name):
                 yield Opaque(started.RULE, one.source, one.through)
         if texts[0] == "set-script" and len(texts) > 2:  # noqa: PLR2004 - a name and a command
-            yield Script(texts[2], through, guess=True)
+            yield ShellScript(texts[2], through, guess=True)
     for name, value in options.split(one.words[1:], frozenset(("--script-shell",))).values:
         if name == "--script-shell":
             yield from started.inner(value, started.SHELL_NAMES, one.source, through)
 
 
-def _option_scripts(one: Simple, flags: frozenset[str]) -> Iterator[Inner]:
+def _option_scripts(one: SimpleCommand, flags: frozenset[str]) -> Iterator[Inner]:
     for name, value in options.split(one.words[1:], flags).values:
         if name in flags and value:
-            yield Script(value, (*one.through, one.program), one.env)
+            yield ShellScript(value, (*one.through, one.program), one.env)
 
 
-def _tcl(one: Simple) -> Iterator[Inner]:
+def _tcl(one: SimpleCommand) -> Iterator[Inner]:
     """`expect -c` and what `tclsh` reads."""
     given = options.split(one.words[1:], frozenset(("-c",)))
     codes = [value for name, value in given.values if name == "-c"]
@@ -163,17 +163,17 @@ def _tcl(one: Simple) -> Iterator[Inner]:
         yield Opaque("shell.fetched", one.source, one.through)
     for code in codes:
         for found in _TCL.finditer(code):
-            yield Script(found[1].strip("{}"), (*one.through, one.program), guess=True)
+            yield ShellScript(found[1].strip("{}"), (*one.through, one.program), guess=True)
 
 
-def _gdb(one: Simple) -> Iterator[Inner]:
+def _gdb(one: SimpleCommand) -> Iterator[Inner]:
     for name, value in options.split(one.words[1:], frozenset(("-ex", "--eval-command", "-iex", "-o"))).values:
         found = _GDB.match(value) if name in ("-ex", "--eval-command", "-iex", "-o") else None
         if found:
             yield from started.inner(found[1] or found[2] or "", frozenset(), one.source, (*one.through, one.program))
 
 
-def _sed(one: Simple) -> Iterator[Inner]:
+def _sed(one: SimpleCommand) -> Iterator[Inner]:
     """The `e` command, the flag `e` of `s`, and what `w` writes to."""
     through = (*one.through, one.program)
     given = options.split(one.words[1:], frozenset(("-e", "--expression", "-f", "--file", "-l")))
@@ -184,16 +184,16 @@ def _sed(one: Simple) -> Iterator[Inner]:
     for code in codes:
         for effect in sedcode.effects(code):
             if effect.kind == "writes":
-                if places.of(Word(effect.text), one.folder) in ("machine", "profile", "private", "device"):
+                if places.of(ShellWord(effect.text), one.folder) in ("machine", "profile", "private", "device"):
                     yield Opaque("shell.writes-by-code", one.source, one.through)
             elif effect.text:
-                yield Script(effect.text, through, guess=True)
+                yield ShellScript(effect.text, through, guess=True)
                 yield Opaque(started.RULE, one.source, one.through)
             else:
                 yield Opaque(started.RULE, one.source, one.through)
 
 
-def _sqlite(one: Simple) -> Iterator[Inner]:
+def _sqlite(one: SimpleCommand) -> Iterator[Inner]:
     texts = [*one.texts[1:], *((one.feed.text or "").splitlines() if one.feed else ())]
     for text in texts:
         found = re.match(r"\s*\.(?:shell|system)\s+(.*)|\s*\.(?:once|output)\s+\|(.*)|\s*\.(load)\s", text, re.DOTALL)
@@ -203,7 +203,7 @@ def _sqlite(one: Simple) -> Iterator[Inner]:
             )
 
 
-def _database(one: Simple) -> Iterator[Inner]:
+def _database(one: SimpleCommand) -> Iterator[Inner]:
     """`\\!` and `\\o |` of database clients."""
     texts = [*one.texts[1:], *((one.feed.text or "").splitlines() if one.feed else ())]
     for text in texts:
@@ -214,32 +214,32 @@ def _database(one: Simple) -> Iterator[Inner]:
             yield from started.inner(found[1] or found[2], started.PAGERS, one.source, (*one.through, one.program))
 
 
-def _ed(one: Simple) -> Iterator[Inner]:
+def _ed(one: SimpleCommand) -> Iterator[Inner]:
     """`!command` as a line of `ed` or `ex`."""
     for line in (one.feed.text or "").splitlines() if one.feed else ():
         found = re.match(r"[\d,$.%]*\s*[rwe]?\s*!(.*)", line)
         if found:
-            yield Script(found[1], (*one.through, one.program), guess=True)
+            yield ShellScript(found[1], (*one.through, one.program), guess=True)
 
 
-def _pager(one: Simple) -> Iterator[Inner]:
+def _pager(one: SimpleCommand) -> Iterator[Inner]:
     for text in one.texts[1:]:
         found = re.match(r"\+\+?!(.*)", text, re.DOTALL)
         if found:
             yield from started.inner(found[1], frozenset(), one.source, (*one.through, one.program))
 
 
-def _vim(one: Simple) -> Iterator[Inner]:
+def _vim(one: SimpleCommand) -> Iterator[Inner]:
     """`:!command` and `%!command`."""
     given = options.split(one.words[1:], frozenset(("-c", "--cmd")))
     commands = [value for name, value in given.values if name in ("-c", "--cmd")]
     for text in (*commands, *(word.text[1:] for word in given.rest if word.text.startswith("+"))):
         found = re.match(r":?\s*(?:silent\s*)?[%\d,$.]*(?:r|w|read|write)?\s*!(.*)", text, re.DOTALL)
         if found:
-            yield Script(found[1], (*one.through, one.program), guess=True)
+            yield ShellScript(found[1], (*one.through, one.program), guess=True)
 
 
-def _cargo(one: Simple) -> Iterator[Inner]:
+def _cargo(one: SimpleCommand) -> Iterator[Inner]:
     """`--config` with a setting that holds a program."""
     for name, value in options.split(one.words[1:], frozenset(("--config",))).values:
         found = re.match(
@@ -255,20 +255,20 @@ _CARGO = frozenset(
 )
 
 
-def _service(one: Simple) -> Iterator[Inner]:
+def _service(one: SimpleCommand) -> Iterator[Inner]:
     given = options.split(one.words[1:], frozenset("--exec -x --startas -a --user -u --chuid -c --pidfile -p".split()))
     program = next((value for name, value in given.values if name in ("--exec", "-x", "--startas", "-a")), "")
     if program:
-        yield one.inside((Word(program), *given.rest))
+        yield one.inside((ShellWord(program), *given.rest))
 
 
-def _capsh(one: Simple) -> Iterator[Inner]:
+def _capsh(one: SimpleCommand) -> Iterator[Inner]:
     texts = one.texts
     if "--" in texts:
-        yield one.inside((Word("bash"), *one.words[texts.index("--") + 1 :]))
+        yield one.inside((ShellWord("bash"), *one.words[texts.index("--") + 1 :]))
 
 
-def _coproc(one: Simple) -> Iterator[Inner]:
+def _coproc(one: SimpleCommand) -> Iterator[Inner]:
     words = tuple(word for word in one.words[1:] if word.text not in ("{", "}", "("))
     if words:
         yield one.inside(words)
@@ -276,7 +276,7 @@ def _coproc(one: Simple) -> Iterator[Inner]:
         yield one.inside(words[1:])
 
 
-def _loader(one: Simple) -> Iterator[Inner]:
+def _loader(one: SimpleCommand) -> Iterator[Inner]:
     """`ld-linux.so` runs the program it is given."""
     taking = frozenset("--preload --library-path --argv0 --audit --inhibit-rpath --glibc-hwcaps-prepend".split())
     words = options.split(one.words[1:], taking, stop=True).rest
@@ -284,7 +284,7 @@ def _loader(one: Simple) -> Iterator[Inner]:
         yield one.inside(words)
 
 
-def loader(program: str) -> Callable[[Simple], Iterator[Inner]] | None:
+def loader(program: str) -> Callable[[SimpleCommand], Iterator[Inner]] | None:
     return (
         _loader
         if re.fullmatch(r"ld(?:-linux|-musl|-uclibc)?(?:-[\w.-]+)?\.so(?:\.\d+)*|ld-\d[\d.]*\.so", program)
@@ -292,7 +292,7 @@ def loader(program: str) -> Callable[[Simple], Iterator[Inner]] | None:
     )
 
 
-def _go(one: Simple) -> Iterator[Inner]:
+def _go(one: SimpleCommand) -> Iterator[Inner]:
     """`-exec`, `-toolexec` and `-vettool`, which may have one dash or two."""
     texts = one.texts[1:]
     for at, text in enumerate(texts):
@@ -305,7 +305,7 @@ def _go(one: Simple) -> Iterator[Inner]:
 _GO = frozenset("sudo wasmtime wasmer node go_js_wasm_exec go_wasip1_wasm_exec qemu-aarch64 qemu-arm garble".split())
 
 
-def _loads(pattern: str, starts: str = "") -> Callable[[Simple], Iterator[Inner]]:
+def _loads(pattern: str, starts: str = "") -> Callable[[SimpleCommand], Iterator[Inner]]:
     """Programs with options that load code: a place where anybody may have put it is asked about.
 
     The option is the whole word, or its beginning; `starts` are options whose value is a command.
@@ -313,12 +313,12 @@ def _loads(pattern: str, starts: str = "") -> Callable[[Simple], Iterator[Inner]
     option = re.compile(pattern)
     command = re.compile(starts or r"(?!)", re.DOTALL)
 
-    def found(one: Simple) -> Iterator[Inner]:
+    def found(one: SimpleCommand) -> Iterator[Inner]:
         texts = one.texts[1:]
         for at, text in enumerate(texts):
             loaded = option.match(text)
             value = (text[loaded.end() :] or "".join(texts[at + 1 : at + 2])) if loaded else ""
-            if value and (places.of(Word(value)) in ("temp", "network") or re.match(r"data:|https?:|//", value)):
+            if value and (places.of(ShellWord(value)) in ("temp", "network") or re.match(r"data:|https?:|//", value)):
                 yield Opaque(started.RULE, one.source, one.through)
             starting = command.match(text)
             if starting:
@@ -330,13 +330,13 @@ def _loads(pattern: str, starts: str = "") -> Callable[[Simple], Iterator[Inner]
 _COMPILER = _loads(r"-fplugin=|-B=?|-specs=|--config[= ]?", r"-wrapper[, ]?(?=.)")
 
 
-def _compiler(one: Simple) -> Iterator[Inner]:
+def _compiler(one: SimpleCommand) -> Iterator[Inner]:
     yield from _COMPILER(one)
     if "-wrapper" in one.texts:
         yield Opaque(started.RULE, one.source, one.through)
 
 
-def _mercurial(one: Simple) -> Iterator[Inner]:
+def _mercurial(one: SimpleCommand) -> Iterator[Inner]:
     for name, value in options.split(one.words[1:], frozenset(("--config", "--ssh", "-e"))).values:
         setting = re.match(
             r"(?:alias|hooks|extensions|extdiff|merge-tools|ui\.(?:editor|ssh))[^=]*=(.*)", value, re.DOTALL
@@ -347,7 +347,7 @@ def _mercurial(one: Simple) -> Iterator[Inner]:
             yield from started.inner(value, started.REMOTES, one.source, (*one.through, "hg"))
 
 
-def _ssh_library(one: Simple) -> Iterator[Inner]:
+def _ssh_library(one: SimpleCommand) -> Iterator[Inner]:
     """`ssh-keygen -D` and `ssh-add -s` load a library."""
     for name, value in options.split(one.words[1:], frozenset(("-D", "-s"))).values:
         ordinary = re.match(r"(?:/usr|/opt|/lib|/nix/store|/Library|/run/current-system)/", value)
@@ -355,7 +355,7 @@ def _ssh_library(one: Simple) -> Iterator[Inner]:
             yield Opaque(started.RULE, one.source, one.through)
 
 
-LAUNCHERS: dict[str, Callable[[Simple], Iterator[Inner]]] = {
+LAUNCHERS: dict[str, Callable[[SimpleCommand], Iterator[Inner]]] = {
     **dict.fromkeys(("tar", "gtar", "bsdtar"), _tar),
     **dict.fromkeys(("ssh", "scp", "sftp", "autossh", "ssh-copy-id"), _ssh),
     **dict.fromkeys(("make", "gmake", "bmake"), _make),

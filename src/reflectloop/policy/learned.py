@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from reflectloop.policy.options import split
-from reflectloop.policy.rulefile import Entry, faults_of, speaks
-from reflectloop.policy.simple import Simple, of_argv
+from reflectloop.policy.rulefile import PolicyRuleEntry, faults_of, speaks
+from reflectloop.policy.simple import SimpleCommand, of_argv
 
 Command = str | tuple[str, ...]
 PREFIX = "learned"
@@ -24,7 +24,7 @@ _SHORTEST = 4
 _MOST_SAMPLES = 5
 
 
-def faults(entry: Entry) -> list[str]:
+def faults(entry: PolicyRuleEntry) -> list[str]:
     """Why a rule cannot even be proposed."""
     if not entry.not_match:
         return [f"rule '{entry.id}' has no 'not_match': it does not say what it lets pass"]
@@ -45,7 +45,7 @@ def of_command(command: Command) -> Iterator[dict[str, Any]]:
             yield from _drafts(simple)
 
 
-def _simple(command: Command) -> Sequence[Simple]:
+def _simple(command: Command) -> Sequence[SimpleCommand]:
     if not isinstance(command, str):
         return [of_argv(command)]
     from reflectloop.policy import shell  # noqa: PLC0415 - the parser is loaded when there is something to parse
@@ -53,7 +53,7 @@ def _simple(command: Command) -> Sequence[Simple]:
     return shell.read(command).commands
 
 
-def _drafts(simple: Simple) -> Iterator[dict[str, Any]]:
+def _drafts(simple: SimpleCommand) -> Iterator[dict[str, Any]]:
     program = {"program": (simple.program,)}
     rest = split(simple.words[1:]).rest
     sub = {"sub": (rest[0].text,)} if rest and rest[0].known and _WORD.fullmatch(rest[0].text) else {}
@@ -83,11 +83,13 @@ def of_addition(path: str, text: str) -> Iterator[dict[str, Any]]:
         yield {**files, "line": rf"^\s*{_escaped(text.strip())}\s*$"}
 
 
-def entry(fields: dict[str, Any], *, id_: str, reason: str, match: Iterable[str], not_match: Iterable[str]) -> Entry:
+def entry(
+    fields: dict[str, Any], *, id_: str, reason: str, match: Iterable[str], not_match: Iterable[str]
+) -> PolicyRuleEntry:
     """A draft as a rule: a person may let it pass, since one failure proves no more."""
     kept = tuple(dict.fromkeys(not_match))[:_MOST_SAMPLES]
     samples = {"match": tuple(dict.fromkeys(match))[:_MOST_SAMPLES], "not_match": kept or (_harmless(fields),)}
-    return Entry(id=id_, verdict="confirm", reason=reason, **fields, **samples)
+    return PolicyRuleEntry(id=id_, verdict="confirm", reason=reason, **fields, **samples)
 
 
 def _harmless(fields: dict[str, Any]) -> str:

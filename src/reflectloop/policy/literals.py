@@ -8,7 +8,7 @@ import re2
 
 from reflectloop.policy import words
 from reflectloop.policy.rule import compiled
-from reflectloop.policy.simple import Code, Inner, Opaque, Script, Simple, Word
+from reflectloop.policy.simple import Code, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
 
 _LONGEST = 100_000  # characters
 _QUOTED = r"""(?s)'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`((?:[^`\\]|\\.)*)`|%[xqQ]?[\[({|]([^\])}|]*)[\])}|]"""
@@ -29,7 +29,7 @@ def inner(code: Code) -> Iterator[Inner]:
         yield Opaque("shell.too-long", code.text[:_LONGEST], code.through)
         return
     if code.language not in _NO_SHELL:
-        yield Script(code.text, code.through, folder=code.folder, guess=True)
+        yield ShellScript(code.text, code.through, folder=code.folder, guess=True)
     if compiled(_STARTS_PROGRAMS).search(code.text):
         yield from _literals(code)
 
@@ -38,7 +38,7 @@ def _literals(code: Code) -> Iterator[Inner]:
     for found in re2.finditer(_QUOTED, code.text):
         text = words.ansi(next((group for group in found.groups() if group), ""))
         if text.strip():
-            yield Script(text, code.through, folder=code.folder, guess=True)
+            yield ShellScript(text, code.through, folder=code.folder, guess=True)
     for found in re2.finditer(_LIST, code.text):
         argv = re2.findall(_ITEM, found.group())
-        yield Simple(tuple(Word(word) for word in argv), source=" ".join(argv), through=code.through)
+        yield SimpleCommand(tuple(ShellWord(word) for word in argv), source=" ".join(argv), through=code.through)

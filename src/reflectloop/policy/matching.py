@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from reflectloop.policy import checks, options, places
 from reflectloop.policy.options import Arguments
-from reflectloop.policy.rule import Rule, compiled
-from reflectloop.policy.simple import Code, Simple, Word
+from reflectloop.policy.rule import PolicyRule, compiled
+from reflectloop.policy.simple import Code, ShellWord, SimpleCommand
 
 _DRY = ("--dry-run", "--dryrun", "--just-print", "--whatif", "-WhatIf", "--simulate", "--no-act")
 _NOT_DRY = ("--dry-run=false", "--dry-run=none", "--dry-run=0")
@@ -17,10 +17,10 @@ _TAKING = {
 }
 
 
-class Looked:
+class CommandFacts:
     """A command with what several rules ask of it, found out once."""
 
-    def __init__(self, one: Simple) -> None:
+    def __init__(self, one: SimpleCommand) -> None:
         self.one = one
         self.given = options.split(one.words[1:], _TAKING.get(one.program, frozenset()))
         self._places: list[str] | None = None
@@ -39,7 +39,7 @@ class Looked:
         dry = any(flag in self.given.flags for flag in _DRY) and not set(_NOT_DRY) & set(self.one.texts)
         return dry and not (self.one.program == "git" and self.given.has(("-f",)) and "clean" in self.one.texts)
 
-    def fits(self, rule: Rule) -> bool:
+    def fits(self, rule: PolicyRule) -> bool:
         return (
             (not rule.sub or _has_sub(self.given, rule.sub, exact=self.one.program == "git"))
             and all(self.given.has(flag.split("|")) for flag in rule.flags)
@@ -55,11 +55,11 @@ _INSIDE = frozenset(("here", "relative", "built", "temp", "unknown"))
 _ELSEWHERE = frozenset(("-C", "--git-dir", "--work-tree"))
 
 
-def stays_inside(one: Simple) -> bool:
+def stays_inside(one: SimpleCommand) -> bool:
     """Nothing a command names lies outside the folder that the line began in."""
     named = options.split(one.words[1:], _ELSEWHERE)
-    words = [*named.rest, *(Word(value) for name, value in named.values if name in _ELSEWHERE)]
-    words += [Word(one.folder)] if one.folder else []
+    words = [*named.rest, *(ShellWord(value) for name, value in named.values if name in _ELSEWHERE)]
+    words += [ShellWord(one.folder)] if one.folder else []
     return all(places.of(word, one.folder) in _INSIDE for word in words)
 
 
@@ -75,7 +75,7 @@ def _has_sub(given: Arguments, sub: tuple[str, ...], *, exact: bool) -> bool:
     return False
 
 
-def _writes(one: Simple, wanted: tuple[str, ...]) -> bool:
+def _writes(one: SimpleCommand, wanted: tuple[str, ...]) -> bool:
     return any(
         places.of(redirect.target, one.folder) in wanted
         for redirect in one.redirects
@@ -83,7 +83,7 @@ def _writes(one: Simple, wanted: tuple[str, ...]) -> bool:
     )
 
 
-def fits_code(rule: Rule, code: Code) -> bool:
+def fits_code(rule: PolicyRule, code: Code) -> bool:
     if code.language not in rule.language and "*" not in rule.language:
         return False
     found = compiled(rule.code).search(code.text)

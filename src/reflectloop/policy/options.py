@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from reflectloop.policy.simple import Word
+from reflectloop.policy.simple import ShellWord
 
 _SHORTEST_PREFIX = 5  # `--har` is read as `--hard`
 
 
 class Arguments(NamedTuple):
     flags: tuple[str, ...]  # `-rf` as `-r`, `-f` and `-rf`; `--x=y` as `--x`
-    rest: tuple[Word, ...]  # what is no option
+    rest: tuple[ShellWord, ...]  # what is no option
     before: tuple[int, ...]  # how many options that could have taken a value stand before each of `rest`
     values: tuple[tuple[str, str], ...]  # options with their values
 
@@ -32,12 +32,12 @@ class _Splitter:
     def __init__(self, taking: frozenset[str]) -> None:
         self.taking = taking
         self.flags: list[str] = []
-        self.rest: list[Word] = []
+        self.rest: list[ShellWord] = []
         self.before: list[int] = []
         self.values: list[tuple[str, str]] = []
         self.bare = 0
 
-    def long(self, text: str, following: Sequence[Word]) -> int:
+    def long(self, text: str, following: Sequence[ShellWord]) -> int:
         name, equals, value = text.partition("=")
         self.flags.append(name)
         if equals:
@@ -49,7 +49,7 @@ class _Splitter:
             self.bare += 1
         return 0
 
-    def short(self, text: str, following: Sequence[Word]) -> int:
+    def short(self, text: str, following: Sequence[ShellWord]) -> int:
         self.flags.append(text.partition("=")[0])
         if text in self.taking and following:
             self.values.append((text, following[0].text))
@@ -64,7 +64,7 @@ class _Splitter:
         return 0
 
 
-def split(words: Sequence[Word], taking: frozenset[str] = frozenset(), *, stop: bool = False) -> Arguments:
+def split(words: Sequence[ShellWord], taking: frozenset[str] = frozenset(), *, stop: bool = False) -> Arguments:
     """`taking`: options whose value is the next word. `stop`: options end at the first word that is none."""
     splitter, at = _Splitter(taking), 0
     while at < len(words):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from reflectloop.policy import places, vaults, words
-from reflectloop.policy.simple import FRESH, Feed, Simple, Word
+from reflectloop.policy.simple import FRESH, Feed, ShellWord, SimpleCommand
 
 _PREFIXES = frozenset(("sudo", "env", "command", "busybox", "doas"))
 _HOLE = re.compile(r"%[-0-9.]*[sdiuqbcoxX]|%%")
@@ -24,19 +24,19 @@ _KEPT_SECRET = re.compile(
 )
 
 
-def of(one: Simple) -> Feed:
+def of(one: SimpleCommand) -> Feed:
     program = one.program
     names = (program, *(word.text for word in one.words[1:2] if program in _PREFIXES))
     made_by = (*(one.feed.made_by if one.feed else ()), *names, *((vaults.MARK,) if vaults.prints(one) else ()))
     return Feed(_text(one, program), made_by, _carries(one))
 
 
-def is_private(word: Word, folder: str) -> bool:
+def is_private(word: ShellWord, folder: str) -> bool:
     """Say whether a file holds keys, credentials or passwords."""
     return places.of(word, folder) == "private" or _KEPT_SECRET.search(word.text[:4096]) is not None
 
 
-def _carries(one: Simple) -> bool:
+def _carries(one: SimpleCommand) -> bool:
     """Say whether what a command prints has something private in it."""
     if (
         vaults.prints(one)
@@ -62,7 +62,7 @@ def _carries(one: Simple) -> bool:
 _FIXED = {"mktemp": FRESH, "pwd": "$PWD"}
 
 
-def _text(one: Simple, program: str) -> str | None:
+def _text(one: SimpleCommand, program: str) -> str | None:
     texts = one.texts[1:]
     known = all(word.known for word in one.words)
     if program in ("echo", "print") and known:
@@ -79,7 +79,7 @@ def _text(one: Simple, program: str) -> str | None:
     return _passed(program, texts, one.feed.text) if one.feed and one.feed.text is not None else None
 
 
-def _found(one: Simple) -> str | None:
+def _found(one: SimpleCommand) -> str | None:
     """What `find` prints is named by what it looks for, where that is only what tools leave behind."""
     from reflectloop.policy import checks  # noqa: PLC0415 - it asks this module in turn
 

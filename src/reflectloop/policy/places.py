@@ -11,7 +11,7 @@ from typing import Literal
 import re2
 
 from reflectloop.policy.rule import compiled
-from reflectloop.policy.simple import UNKNOWN, Word
+from reflectloop.policy.simple import UNKNOWN, ShellWord
 
 Place = Literal[
     "machine",  # the root, a system folder, or all of a folder right below the root
@@ -116,13 +116,13 @@ _HERE = frozenset(
 )
 
 
-def of(word: Word, folder: str = "") -> Place:
+def of(word: ShellWord, folder: str = "") -> Place:
     """Return the kind of place that a word names, seen from a folder."""
     return "unknown" if len(word.text) + len(folder) > _LONGEST else _of(word, folder)
 
 
 @lru_cache(maxsize=1024)  # several rules ask about the same word
-def _of(word: Word, folder: str) -> Place:  # noqa: C901, PLR0911 - one question after the other
+def _of(word: ShellWord, folder: str) -> Place:  # noqa: C901, PLR0911 - one question after the other
     path = _tidy(word.text, folder)
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         return "temp" if path.split("/")[3].startswith(("localhost", "127.", "[::1]")) else "network"

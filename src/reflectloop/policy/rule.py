@@ -10,7 +10,7 @@ import re2
 Verb = Literal["confirm", "deny"]
 
 
-class Rule(NamedTuple):
+class PolicyRule(NamedTuple):
     id: str
     verdict: Verb
     reason: str
@@ -38,8 +38,8 @@ class Rule(NamedTuple):
         return "command" if self.program else "shape"
 
 
-def from_row(row: list[Any]) -> Rule:
-    return Rule._make(tuple(value) if isinstance(value, list) else value for value in row)
+def from_row(row: list[Any]) -> PolicyRule:
+    return PolicyRule._make(tuple(value) if isinstance(value, list) else value for value in row)
 
 
 @cache

@@ -14,9 +14,9 @@ from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan import strict_yaml
 from reflectloop.policy import additions, shipped
 from reflectloop.policy.checks import CHECKS
-from reflectloop.policy.commands import Policy
+from reflectloop.policy.commands import CommandPolicy
 from reflectloop.policy.places import Place
-from reflectloop.policy.rule import Rule, Verb, compiled
+from reflectloop.policy.rule import PolicyRule, Verb, compiled
 from reflectloop.policy.simple import LONGEST
 from reflectloop.terms import wrong_shape
 from reflectloop.world import beneath
@@ -27,7 +27,7 @@ _PATTERNS = ("args", "code", "files", "line", "unless")
 _WIDTH = 110
 
 
-class Entry(BaseModel):
+class PolicyRuleEntry(BaseModel):
     """One rule as it is written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,7 +53,7 @@ class Entry(BaseModel):
     not_match: Texts = ()
 
     @model_validator(mode="after")
-    def _whole(self) -> Entry:
+    def _whole(self) -> PolicyRuleEntry:
         if self.check and self.check not in CHECKS:
             raise ValueError(f"'check' is one of {', '.join(CHECKS)}")
         if bool(self.language) != bool(self.code):
@@ -65,8 +65,8 @@ class Entry(BaseModel):
         return self
 
     @property
-    def rule(self) -> Rule:
-        return Rule(**self.model_dump(exclude={"match", "not_match"}))
+    def rule(self) -> PolicyRule:
+        return PolicyRule(**self.model_dump(exclude={"match", "not_match"}))
 
 
 def _compiles(name: str, pattern: str) -> None:
@@ -76,7 +76,7 @@ def _compiles(name: str, pattern: str) -> None:
         raise ValueError(f"the pattern of '{name}' is broken: {fault}") from fault
 
 
-def read(path: Path) -> tuple[Entry, ...]:
+def read(path: Path) -> tuple[PolicyRuleEntry, ...]:
     """The rules of a file; every fault at once, with its line."""
     try:
         raw = beneath.read_path(path)
@@ -85,11 +85,11 @@ def read(path: Path) -> tuple[Entry, ...]:
     return parse(raw, str(path))
 
 
-def parse(raw: bytes, name: str) -> tuple[Entry, ...]:
+def parse(raw: bytes, name: str) -> tuple[PolicyRuleEntry, ...]:
     """The same of a text, which is called `name` where it is refused."""
     try:
         document = strict_yaml.parse(raw)
-    except strict_yaml.Refused as fault:
+    except strict_yaml.UnreadableYaml as fault:
         raise refused(name, [fault.fault]) from fault
     if document.faults:
         raise refused(name, document.faults)
@@ -103,16 +103,16 @@ def parse(raw: bytes, name: str) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def text(entry: Entry) -> str:
+def text(entry: PolicyRuleEntry) -> str:
     """A rule as a file of its own; the same rule gives the same text."""
     said = entry.model_dump(mode="json", exclude_defaults=True)
     written: str = yaml.safe_dump({"rules": [said]}, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return written
 
 
-def _entry(at: int, raw: Any, document: strict_yaml.Document, faults: list[Fault]) -> Entry | None:  # noqa: ANN401
+def _entry(at: int, raw: Any, document: strict_yaml.YamlDocument, faults: list[Fault]) -> PolicyRuleEntry | None:  # noqa: ANN401
     try:
-        return Entry.model_validate(raw)
+        return PolicyRuleEntry.model_validate(raw)
     except ValidationError as fault:
         for error in fault.errors():
             place = ("rules", at, *error["loc"])
@@ -126,7 +126,7 @@ def refused(name: str, faults: Sequence[Fault]) -> InvalidInput:
     return InvalidInput(f"{name}: {len(told)} fault(s) in its rules", next_step=f"correct {name}", faults=told)
 
 
-def checked(path: Path) -> tuple[Rule, ...]:
+def checked(path: Path) -> tuple[PolicyRule, ...]:
     """A user's rules; raises when one is broken, or does not do what its samples say."""
     entries = read(path)
     own = {rule.id for rule in shipped.rules()}
@@ -137,7 +137,7 @@ def checked(path: Path) -> tuple[Rule, ...]:
     return tuple(entry.rule for entry in entries)
 
 
-def faults_of(entry: Entry) -> list[str]:
+def faults_of(entry: PolicyRuleEntry) -> list[str]:
     """What is wrong with a rule, judged by its own samples."""
     missed = [one for one in entry.match if not speaks(entry.rule, one)]
     wrong = [one for one in entry.not_match if speaks(entry.rule, one)]
@@ -146,26 +146,26 @@ def faults_of(entry: Entry) -> list[str]:
     ]
 
 
-def speaks(rule: Rule, sample: str) -> bool:
+def speaks(rule: PolicyRule, sample: str) -> bool:
     """Does this rule alone say something about a sample?"""
     if rule.kind == "added":
         path, _, line = sample.partition(": ")
         return additions.fits(rule, path, line)
-    return bool(Alone(rule).part(sample.replace("{long}", "x " * LONGEST)))
+    return bool(SingleRulePolicy(rule).part(sample.replace("{long}", "x " * LONGEST)))
 
 
-class Alone:
+class SingleRulePolicy:
     """A rule without its neighbours."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: PolicyRule) -> None:
         shapes = [one for one in shipped.rules() if one.kind == "shape" and one.id != rule.id]
         self.rule = rule
-        self._policy = Policy((rule, *shapes))
+        self._policy = CommandPolicy((rule, *shapes))
 
     @property
-    def in_workspace(self) -> Alone:
+    def in_workspace(self) -> SingleRulePolicy:
         """The same for what runs in a copy of the project."""
-        inside = Alone(self.rule)
+        inside = SingleRulePolicy(self.rule)
         inside._policy = self._policy.in_workspace
         return inside
 

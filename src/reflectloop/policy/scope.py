@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from reflectloop.policy.simple import FRESH, Word
+from reflectloop.policy.simple import FRESH, ShellWord
 
-Values = tuple[Word, ...]
+Values = tuple[ShellWord, ...]
 _MOST_PASSED = 64  # variables that a text run by a shell is given
 
 
-def _is_told(value: Word) -> bool:
+def _is_told(value: ShellWord) -> bool:
     """Say whether a value is known as far as it counts: a fresh temp folder has a name that nobody else uses."""
     return value.known or value.text == FRESH
 
@@ -21,8 +21,8 @@ class Scope:
 
     def __init__(self, variables: Iterable[tuple[str, str]]) -> None:
         given = list(variables)
-        self._known: dict[str, Values] = {name: (Word(value),) for name, value in given}
-        positional = [Word(value) for name, value in given if name.isdigit() and name != "0"]
+        self._known: dict[str, Values] = {name: (ShellWord(value),) for name, value in given}
+        positional = [ShellWord(value) for name, value in given if name.isdigit() and name != "0"]
         if positional:
             self._known["@[]"] = tuple(positional)
         self._changes: list[tuple[str, Values | None]] = []  # what each name was before, latest last
@@ -62,7 +62,7 @@ class Scope:
     def set_array(self, name: str, values: Values) -> None:
         self.set(f"{name}[]", values)
 
-    def set_element(self, name: str, index: str, value: Word) -> None:
+    def set_element(self, name: str, index: str, value: ShellWord) -> None:
         """Set one element; what is no number is taken for the next one."""
         elements = list(self.array(name))
         if index.isdigit() and len(index) < 4 and int(index) < len(elements):  # noqa: PLR2004

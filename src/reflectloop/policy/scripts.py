@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reflectloop.policy import options, places
 from reflectloop.policy.files import DECODERS, FETCHERS
-from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Feed, Inner, Opaque, Script, Simple, Word
+from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Feed, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
 
 _SHELL_TAKING = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
 _LONGEST_NAME = 40
@@ -74,7 +74,7 @@ def is_interpreter(program: str) -> bool:
     return program in _BY_NAME or re.sub(r"[\d.]+$", "", program[:_LONGEST_NAME]) in _BY_NAME
 
 
-def inner(one: Simple) -> Iterator[Inner]:
+def inner(one: SimpleCommand) -> Iterator[Inner]:
     program = one.program
     if program in SHELLS:
         yield from _shell(one)
@@ -87,7 +87,7 @@ def inner(one: Simple) -> Iterator[Inner]:
     elif program.lower() in ("iex", "invoke-expression") and one.feed:
         yield from _piped(one)
     elif program in ("at", "batch", "newgrp") and one.feed and one.feed.text:
-        yield Script(one.feed.text, (*one.through, program))
+        yield ShellScript(one.feed.text, (*one.through, program))
     elif program in _READERS and one.feed and set(one.feed.made_by) & FETCHERS:
         yield from _piped(one)
     elif program in _FRAMEWORKS:
@@ -108,7 +108,7 @@ _FRAMEWORKS = {
 }
 
 
-def _framework(one: Simple) -> Iterator[Inner]:
+def _framework(one: SimpleCommand) -> Iterator[Inner]:
     language, sub, flag = _FRAMEWORKS[one.program]
     texts = one.texts[1:]
     if sub and sub not in texts:
@@ -119,7 +119,7 @@ def _framework(one: Simple) -> Iterator[Inner]:
     yield from (Code(language, code, (*one.through, one.program), one.folder) for code in codes)
 
 
-def _shell(one: Simple) -> Iterator[Inner]:
+def _shell(one: SimpleCommand) -> Iterator[Inner]:
     words = one.words[1:]
     at = next(
         (at for at, word in enumerate(words) if re.fullmatch(r"-[a-zA-Z]{0,8}?c[a-zA-Z]{0,8}|--command", word.text)),
@@ -140,17 +140,17 @@ def _shell(one: Simple) -> Iterator[Inner]:
         yield from _from_input(one)
 
 
-def _from_input(one: Simple) -> Iterator[Inner]:
+def _from_input(one: SimpleCommand) -> Iterator[Inner]:
     """What a shell runs that reads its commands from its input."""
     if one.feed is not None and one.feed.text is not None:
-        yield Script(one.feed.text, (*one.through, one.program), one.env, one.folder)
+        yield ShellScript(one.feed.text, (*one.through, one.program), one.env, one.folder)
         is_whole_line = re.search(rf"(?m)^\s*{re.escape(UNKNOWN)}\s*$", one.feed.text) is not None
         yield from _piped(one, encoded_only=not is_whole_line)
     elif one.feed is not None:
         yield from _piped(one)
 
 
-def _given_script(one: Simple, words: tuple[Word, ...]) -> Iterator[Inner]:
+def _given_script(one: SimpleCommand, words: tuple[ShellWord, ...]) -> Iterator[Inner]:
     if not words:
         return
     script, through = words[0], (*one.through, one.program)
@@ -162,21 +162,21 @@ def _given_script(one: Simple, words: tuple[Word, ...]) -> Iterator[Inner]:
     if script.known and set(script.made_by) & DECODERS:
         yield Opaque("shell.encoded", one.source, one.through)
     given = (*one.env, *((str(at), word.text) for at, word in enumerate(words[1:])))
-    yield Script(script.text.replace(UNKNOWN, "${unknown}"), through, given, one.folder)
+    yield ShellScript(script.text.replace(UNKNOWN, "${unknown}"), through, given, one.folder)
 
 
-def _sourced(one: Simple, words: tuple[Word, ...]) -> Iterator[Inner]:
+def _sourced(one: SimpleCommand, words: tuple[ShellWord, ...]) -> Iterator[Inner]:
     """Text that a substitution makes and a shell runs."""
     made_by = {name for word in words[:1] for name in word.made_by}
     if words and words[0].content is not None:
-        yield Script(words[0].content, (*one.through, one.program), one.env, one.folder)
+        yield ShellScript(words[0].content, (*one.through, one.program), one.env, one.folder)
     if made_by & DECODERS:
         yield Opaque("shell.encoded", one.source, one.through)
     elif made_by & FETCHERS:
         yield Opaque("shell.fetched", one.source, one.through)
 
 
-def _piped(one: Simple, *, encoded_only: bool = False) -> Iterator[Inner]:
+def _piped(one: SimpleCommand, *, encoded_only: bool = False) -> Iterator[Inner]:
     made_by = set(one.feed.made_by if one.feed else ())
     if made_by & DECODERS and not made_by & {"tar", "psql"}:
         yield Opaque("shell.encoded", one.source, one.through)
@@ -188,21 +188,21 @@ def _piped(one: Simple, *, encoded_only: bool = False) -> Iterator[Inner]:
         yield Opaque("shell.piped", one.source, one.through)
 
 
-def _powershell(one: Simple) -> Iterator[Inner]:
+def _powershell(one: SimpleCommand) -> Iterator[Inner]:
     texts, through = one.texts[1:], (*one.through, one.program)
     for at, text in enumerate(texts):
         low = text.lower()
         if low in ("-c", "-command", "/c", "/k", "-commandwithargs"):
             code = " ".join(texts[at + 1 :])
             yield Code("powershell", code, through)
-            yield Script(code, through, guess=True)
+            yield ShellScript(code, through, guess=True)
         elif low in ("-e", "-ec", "-enc", "-encodedcommand"):
             yield Opaque("shell.encoded", one.source, one.through)
     if one.feed and one.feed.text:
         yield Code("powershell", one.feed.text, through)
 
 
-def _interpreter(one: Simple, program: str) -> Iterator[Inner]:
+def _interpreter(one: SimpleCommand, program: str) -> Iterator[Inner]:
     name = program if program in _BY_NAME else re.sub(r"[\d.]+$", "", program[:_LONGEST_NAME])
     known = _BY_NAME.get(name)
     if known is None:
@@ -221,7 +221,7 @@ def _interpreter(one: Simple, program: str) -> Iterator[Inner]:
         yield from _fed(one, one.feed, name, known)
 
 
-def _named_inside(one: Simple, known: Interpreter) -> Iterator[Inner]:
+def _named_inside(one: SimpleCommand, known: Interpreter) -> Iterator[Inner]:
     """`python -m tool` and `php artisan` run the tool that is named."""
     if known.language == "php" and one.texts[1:2] == ["artisan"]:
         yield one.inside(one.words[1:])
@@ -229,7 +229,7 @@ def _named_inside(one: Simple, known: Interpreter) -> Iterator[Inner]:
         yield one.inside(one.words[one.texts.index("-m") + 1 :])
 
 
-def _fed(one: Simple, feed: Feed, name: str, known: Interpreter) -> Iterator[Inner]:
+def _fed(one: SimpleCommand, feed: Feed, name: str, known: Interpreter) -> Iterator[Inner]:
     """What an interpreter runs that comes from its input."""
     code = Code(known.language, feed.text or "", (*one.through, one.program), one.folder)
     if name in _WORDS_ARE_CODE:
@@ -251,7 +251,7 @@ _VALUES = frozenset("-W -X -r --require --import --loader --conditions -C -I -l 
 _READING_MODULES = frozenset(("code", "asyncio", "IPython", "bpython", "ptpython"))
 
 
-def _reads_input(one: Simple, known: Interpreter) -> bool:
+def _reads_input(one: SimpleCommand, known: Interpreter) -> bool:
     """Whether the code of an interpreter comes from its input: it names no script, or the input as one."""
     words = one.words[1:]
     if known.language == "node" and words and words[0].text == "run":
@@ -269,7 +269,7 @@ def _reads_input(one: Simple, known: Interpreter) -> bool:
     return given.rest[0].text in _STDIN
 
 
-def _codes(one: Simple, name: str, known: Interpreter) -> Iterator[str]:
+def _codes(one: SimpleCommand, name: str, known: Interpreter) -> Iterator[str]:
     texts = one.texts[1:]
     letters = known.letters or "~"
     for at, text in enumerate(texts):

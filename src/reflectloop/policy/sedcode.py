@@ -13,14 +13,14 @@ _ADDRESS = re.compile(
 _MOST = 500  # commands of one script
 
 
-class Effect(NamedTuple):
+class SedEffect(NamedTuple):
     """`runs` with an empty text runs what is in the pattern space."""
 
     kind: Literal["runs", "writes"]
     text: str
 
 
-def effects(script: str) -> Iterator[Effect]:
+def effects(script: str) -> Iterator[SedEffect]:
     """Yield what the commands of a script run, and the files they write."""
     at = 0
     for _ in range(_MOST):
@@ -30,16 +30,16 @@ def effects(script: str) -> Iterator[Effect]:
         command = script[at]
         line = script[at + 1 :].split("\n", 1)[0]
         if command == "e":
-            yield Effect("runs", line.strip())
+            yield SedEffect("runs", line.strip())
         elif command in "wW":
-            yield Effect("writes", line.strip())
+            yield SedEffect("writes", line.strip())
         elif command in "sy":
             ended = _substituted(script, at)
             flags = re.match(r"[gpiImM\d]*(e?)[gpiImM\d]*(?:w\s*([^\n]*))?", script[ended:])
             if command == "s" and flags and flags[1]:
-                yield Effect("runs", "")
+                yield SedEffect("runs", "")
             if command == "s" and flags and flags[2]:
-                yield Effect("writes", flags[2].strip())
+                yield SedEffect("writes", flags[2].strip())
             at = ended + (flags.end() if flags else 0)
             continue
         at = _behind(script, at)

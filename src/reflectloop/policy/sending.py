@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from reflectloop.policy import options, output, places, vaults
-from reflectloop.policy.simple import Simple, Word
+from reflectloop.policy.simple import ShellWord, SimpleCommand
 
 _LOOPBACK = re.compile(r"(?:https?://)?(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]|0\.0\.0\.0)?(?::\d+)?(?:/|$)")
 
@@ -25,7 +25,7 @@ _LOGS_IN = re.compile(
 _SSH_FILES = frozenset("-i -F -o -P -J -S -c -l".split())  # options of ssh whose value is read, not sent
 
 
-def _takes_secrets(one: Simple) -> bool:
+def _takes_secrets(one: SimpleCommand) -> bool:
     """Whether a secret is what a command is for: a login, a store of secrets, `openssl` without a server."""
     if one.program == "openssl":
         return "s_client" not in one.texts
@@ -35,7 +35,7 @@ def _takes_secrets(one: Simple) -> bool:
     return one.program in ("gh", "glab") and bool({"login", "secret", "variable"} & set(one.texts[1:3]))
 
 
-def of_private(one: Simple) -> bool:
+def of_private(one: SimpleCommand) -> bool:
     """Whether keys, credentials or the environment are sent: as an argument, a file, or the input."""
     if one.program in ("scp", "sftp"):
         one = one._replace(words=(one.words[0], *options.split(one.words[1:], _SSH_FILES).rest))
@@ -44,7 +44,7 @@ def of_private(one: Simple) -> bool:
     )
 
 
-def _reads_private(one: Simple) -> bool:
+def _reads_private(one: SimpleCommand) -> bool:
     """Whether what other commands print for this one is private."""
     made_by = {name for word in one.words for name in word.made_by} | set(one.feed.made_by if one.feed else ())
     if made_by & {"env", "printenv", "set", "export"} or (one.feed is not None and one.feed.private):
@@ -52,15 +52,15 @@ def _reads_private(one: Simple) -> bool:
     return any(vaults.MARK in word.made_by and not _LOGS_IN.match(word.text) for word in one.words[1:])
 
 
-def _names_private(one: Simple) -> bool:
+def _names_private(one: SimpleCommand) -> bool:
     """Whether a word, or a line for a client of ftp, names a private file."""
     parts = [part for word in one.words[1:] for part in re.split(r"[@=]", word.text)]
     parts = [part for part in parts if "/" in part or part.startswith(".")]
     parts += (one.feed.text or "").split() if one.feed and one.program in ("sftp", "ftp", "lftp", "tftp") else []
-    return any(places.of(Word(part), one.folder) == "private" for part in parts)
+    return any(places.of(ShellWord(part), one.folder) == "private" for part in parts)
 
 
-def _uploads_private(one: Simple) -> bool:
+def _uploads_private(one: SimpleCommand) -> bool:
     """Whether an option sends a private file, or an address carries what was encoded."""
     sent = [
         re.sub(r"^[^@<]*[@<]", "", value)
@@ -74,10 +74,10 @@ def _uploads_private(one: Simple) -> bool:
     )
     if one.program in ("gh", "glab") and any(output.is_private(word, one.folder) for word in one.words[1:]):
         return True
-    return addresses or any(output.is_private(Word(name), one.folder) for name in sent) or _prints_private(one)
+    return addresses or any(output.is_private(ShellWord(name), one.folder) for name in sent) or _prints_private(one)
 
 
-def _prints_private(one: Simple) -> bool:
+def _prints_private(one: SimpleCommand) -> bool:
     """`--post-data="$(cat .env)"`: the words that a substitution puts there are not known, the source tells."""
     return (
         re.search(
@@ -87,7 +87,7 @@ def _prints_private(one: Simple) -> bool:
     )
 
 
-def of_home(one: Simple) -> bool:
+def of_home(one: SimpleCommand) -> bool:
     """Whether a whole home, or keys, go to another machine."""
     rest = options.split(one.words[1:], frozenset("-e --rsh -i -P -F -o --exclude --profile".split())).rest
     if not rest or not re.match(r"(?:[\w.@-]+:|s3://|gs://|\w+://)", rest[-1].text):

@@ -12,7 +12,7 @@ from tree_sitter import Language, Node, Parser
 
 from reflectloop.policy import effects, files, output, params, variables, words
 from reflectloop.policy.scope import Scope, Values
-from reflectloop.policy.simple import FRESH, LONGEST, UNKNOWN, Feed, File, Redirect, Simple, Word
+from reflectloop.policy.simple import FRESH, LONGEST, UNKNOWN, Feed, File, Redirect, ShellWord, SimpleCommand
 
 _DEEPEST = 48  # commands within commands
 _MOST_TEXT = 4 * LONGEST  # that variables may be made into
@@ -27,8 +27,8 @@ _ASSIGNED = re.compile(rb"(?:^|[\s;&|({])(\w{1,40})=(\"?(?:\$\(|`)\s*mktemp\b)?"
 _NOT_WORDS = frozenset(("comment", "file_descriptor", "heredoc_body", "heredoc_end", "heredoc_start"))
 
 
-class Line(NamedTuple):
-    commands: tuple[Simple, ...]
+class ParsedShell(NamedTuple):
+    commands: tuple[SimpleCommand, ...]
     broken: str = ""  # where the parse failed
     bomb: str = ""  # the function that starts itself without end
     endless: str = ""  # the loop without end that starts one process after the other
@@ -42,7 +42,7 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def read(text: str, given: Iterable[tuple[str, str]] = (), folder: str = "") -> Line:
+def read(text: str, given: Iterable[tuple[str, str]] = (), folder: str = "") -> ParsedShell:
     """Return the simple commands of a text, which may use the variables that are `given`."""
     # The grammar loses its way behind a bare `$IFS` in the middle of a word.
     raw = _UNGLUED.sub(b"${IFS}", text.encode("utf-8", "surrogatepass"))
@@ -54,7 +54,7 @@ def read(text: str, given: Iterable[tuple[str, str]] = (), folder: str = "") -> 
     reader = _Reader(raw, given, folder)
     reader.walk(root, None)
     broken = _broken(root, raw) if root.has_error else ""
-    return Line(tuple(reader.commands), broken, reader.bomb, reader.endless, reader.deep)
+    return ParsedShell(tuple(reader.commands), broken, reader.bomb, reader.endless, reader.deep)
 
 
 def _broken(root: Node, raw: bytes) -> str:
@@ -72,7 +72,7 @@ def _broken(root: Node, raw: bytes) -> str:
 class _Redirected(NamedTuple):
     """What stands around a command: more words of it, where its output goes, all of it as it is written."""
 
-    words: list[Word]
+    words: list[ShellWord]
     redirects: list[Redirect]
     source: str
 
@@ -90,12 +90,12 @@ class _Reader:
     def __init__(self, raw: bytes, given: Iterable[tuple[str, str]], folder: str) -> None:
         self.raw, self.folder = raw, folder
         self.scope = Scope(given)
-        self.commands: list[Simple] = []
+        self.commands: list[SimpleCommand] = []
         self.bomb = self.endless = ""
         self._functions: dict[str, Node] = {}
         self._running: list[str] = []  # functions whose body is read with the arguments of a call
         self._calls = 0
-        self._names: dict[str, tuple[Word, ...]] = {}  # aliases and such: what a name stands for
+        self._names: dict[str, tuple[ShellWord, ...]] = {}  # aliases and such: what a name stands for
         self._files: Mapping[str, File] = {}
         self.deep = False
         self._fresh = _fresh_names(raw)
@@ -139,9 +139,9 @@ class _Reader:
         return passed or Feed(None)
 
     def command(self, node: Node, feed: Feed | None, extra: _Redirected | None = None) -> Feed:
-        said: list[Word] = []
+        said: list[ShellWord] = []
         redirects: list[Redirect] = list(extra.redirects) if extra else []
-        sets: list[tuple[str, Word]] = []
+        sets: list[tuple[str, ShellWord]] = []
         mark = self.scope.mark
         for child in node.children:
             if child.type == "variable_assignment":
@@ -152,14 +152,16 @@ class _Reader:
                 said += self.words(child)
         said += extra.words if extra else []
         said = [*self._names.get(said[0].text, said[:1]), *said[1:]] if said else said
-        one = Simple(tuple(said), tuple(redirects), feed, extra.source if extra else self.text(node), self.folder)
+        one = SimpleCommand(
+            tuple(said), tuple(redirects), feed, extra.source if extra else self.text(node), self.folder
+        )
         passed = self.scope.passed(everything=one.program in _EVALUATORS)
         if one.program == "trap":
             passed = (*((name, FRESH) for name in sorted(self._fresh)), *passed)
         own = tuple((name, value.text) for name, value in sets if said)
         return self._noted(one._replace(sets=tuple(sets), env=(*passed, *own)), mark)
 
-    def _noted(self, one: Simple, mark: int) -> Feed:
+    def _noted(self, one: SimpleCommand, mark: int) -> Feed:
         """Keep a command; follow what it leaves behind."""
         one = one._replace(files=self._files)
         if one.words or one.redirects or one.sets:
@@ -177,7 +179,7 @@ class _Reader:
         called = self._functions.get(one.words[0].text) if one.words else None
         return self._call(called, one) if called is not None else printed
 
-    def _call(self, body: Node, one: Simple) -> Feed:
+    def _call(self, body: Node, one: SimpleCommand) -> Feed:
         """Read the body of a function again, now with the arguments of a call."""
         name = one.words[0].text
         if name in self._running or not _USES_ARGUMENTS.search(self.text(body)):
@@ -212,8 +214,10 @@ class _Reader:
         return Feed("")
 
     def unset(self, node: Node, feed: Feed | None) -> Feed:
-        names = [Word(self.text(child)) for child in node.named_children]
-        self.commands.append(Simple((Word("unset"), *names), feed=feed, source=self.text(node), folder=self.folder))
+        names = [ShellWord(self.text(child)) for child in node.named_children]
+        self.commands.append(
+            SimpleCommand((ShellWord("unset"), *names), feed=feed, source=self.text(node), folder=self.folder)
+        )
         return Feed("")
 
     def while_loop(self, node: Node, feed: Feed | None) -> Feed:
@@ -232,7 +236,7 @@ class _Reader:
 
     def redirected(self, node: Node, feed: Feed | None) -> Feed:
         body = node.child_by_field_name("body")
-        said: list[Word] = []
+        said: list[ShellWord] = []
         redirects: list[Redirect] = []
         after: list[Node] = []
         for child in node.named_children:
@@ -242,7 +246,7 @@ class _Reader:
             printed = self.command(body, feed, _Redirected(said, redirects, self.text(node)))
         else:
             printed = self.walk(body, feed) if body is not None else Feed(None)
-            one = Simple((), tuple(redirects), None, self.text(node), self.folder)
+            one = SimpleCommand((), tuple(redirects), None, self.text(node), self.folder)
             self._noted(one, self.scope.mark)
             self._files = files.written(one, printed, self._files)
         for child in after:
@@ -250,7 +254,7 @@ class _Reader:
         return printed
 
     def _redirect(
-        self, node: Node, said: list[Word], redirects: list[Redirect], after: list[Node] | None = None
+        self, node: Node, said: list[ShellWord], redirects: list[Redirect], after: list[Node] | None = None
     ) -> Feed | None:
         if node.type == "herestring_redirect":
             value = _together([self.word(child) for child in node.named_children if child.type not in _NOT_WORDS])
@@ -281,7 +285,7 @@ class _Reader:
             output.is_private(targets[0], self.folder),
         )
 
-    def _heredoc(self, node: Node, said: list[Word], redirects: list[Redirect], after: list[Node]) -> Feed:
+    def _heredoc(self, node: Node, said: list[ShellWord], redirects: list[Redirect], after: list[Node]) -> Feed:
         text, strip, literal = "", False, False
         made_by: tuple[str, ...] = ()
         for child in node.children:
@@ -290,7 +294,7 @@ class _Reader:
             elif child.type == "heredoc_start":
                 literal = not self.text(child).isidentifier()
             elif child.type == "heredoc_body":
-                value = Word(self.text(child)) if literal else self._joined(child, lambda piece: piece)
+                value = ShellWord(self.text(child)) if literal else self._joined(child, lambda piece: piece)
                 text, made_by = value.text, value.made_by
             elif child.type.endswith("_redirect"):
                 self._redirect(child, said, redirects)
@@ -304,10 +308,10 @@ class _Reader:
     def assign(self, node: Node, feed: Feed | None) -> Feed:  # noqa: ARG002
         watched = [(name, value) for name, value in self._assigned(node) if variables.is_watched(name)]
         if watched:
-            self.commands.append(Simple((), source=self.text(node), folder=self.folder, sets=tuple(watched)))
+            self.commands.append(SimpleCommand((), source=self.text(node), folder=self.folder, sets=tuple(watched)))
         return Feed("")
 
-    def _assigned(self, node: Node) -> list[tuple[str, Word]]:
+    def _assigned(self, node: Node) -> list[tuple[str, ShellWord]]:
         """Set what an assignment says; answers the name and its first value."""
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is None:
@@ -318,7 +322,7 @@ class _Reader:
             before = self.scope.array(self.text(name)) if more else ()
             self.scope.set_array(self.text(name), (*before, *elements))
             return []
-        values = tuple(self._values(value)) if value is not None else (Word(""),)
+        values = tuple(self._values(value)) if value is not None else (ShellWord(""),)
         if name.type == "subscript":
             parts = [self.word(child).text for child in name.named_children]
             self.scope.set_element(parts[0], parts[1] if len(parts) > 1 else "", values[0])
@@ -329,7 +333,7 @@ class _Reader:
         self.scope.set(self.text(name), values)
         return [(self.text(name), values[0])]
 
-    def _values(self, node: Node) -> list[Word]:
+    def _values(self, node: Node) -> list[ShellWord]:
         return [one._replace(text=one.text.replace(_BETWEEN, " ")) for one in self._several(node) or [self.word(node)]]
 
     def loop(self, node: Node, feed: Feed | None) -> Feed:
@@ -338,7 +342,9 @@ class _Reader:
         if name is not None and 0 < len(values) <= _MOST_VALUES:
             self.scope.set(self.text(name), tuple(values))
         elif name is not None and not values:
-            self.scope.set(self.text(name), self.scope.array("@") or (Word(f"${{{self.text(name)}}}", known=False),))
+            self.scope.set(
+                self.text(name), self.scope.array("@") or (ShellWord(f"${{{self.text(name)}}}", known=False),)
+            )
         body = node.child_by_field_name("body")
         return self.walk(body, feed) if body is not None else Feed(None)
 
@@ -356,7 +362,7 @@ class _Reader:
             self.bomb = self.bomb or body
         return Feed("")
 
-    def words(self, node: Node) -> list[Word]:
+    def words(self, node: Node) -> list[ShellWord]:
         """What a node of the grammar stands for: one word, or several by braces and loop variables."""
         if node.type in _NOT_WORDS:
             return []
@@ -372,7 +378,7 @@ class _Reader:
             return [one._replace(text=text) for text in words.braces(one.text)]
         return [one]
 
-    def _split(self, one: Word) -> Word:
+    def _split(self, one: ShellWord) -> ShellWord:
         """What stands outside of quotes falls apart at the separators."""
         separators = self._separators()
         if not one.known or not any(mark in one.text for mark in separators):
@@ -382,7 +388,7 @@ class _Reader:
         ends = _BETWEEN if one.text[-1:] in separators and parts else ""
         return one._replace(text=starts + parts + ends)
 
-    def _several(self, node: Node) -> list[Word]:
+    def _several(self, node: Node) -> list[ShellWord]:
         """Every value of a loop variable, alone or with text around it."""
         inner = [node] if node.type == "simple_expansion" else node.named_children
         for child in inner:
@@ -397,10 +403,10 @@ class _Reader:
                 return found
         return []
 
-    def word(self, node: Node) -> Word:
+    def word(self, node: Node) -> ShellWord:
         if self._depth > _DEEPEST or self._spent > _MOST_TEXT:
             self.deep = True
-            return Word(UNKNOWN, known=False)
+            return ShellWord(UNKNOWN, known=False)
         self._depth += 1
         handler = _WORDS.get(node.type)
         one = handler(self, node) if handler else self._other(node)
@@ -408,37 +414,37 @@ class _Reader:
         self._spent += len(one.text)
         return one
 
-    def _other(self, node: Node) -> Word:
+    def _other(self, node: Node) -> ShellWord:
         self._each(node.named_children, None)  # an array, a subscript: a substitution in it runs too
-        return Word(words.plain(self.text(node)))
+        return ShellWord(words.plain(self.text(node)))
 
-    def _joined(self, node: Node, between: Callable[[str], str]) -> Word:
+    def _joined(self, node: Node, between: Callable[[str], str]) -> ShellWord:
         """The parts of a node and whatever stands between them."""
-        parts: list[Word] = []
+        parts: list[ShellWord] = []
         at = node.start_byte
         for child in node.children:
-            parts.append(Word(between(self.raw[at : child.start_byte].decode("utf-8", "replace"))))
+            parts.append(ShellWord(between(self.raw[at : child.start_byte].decode("utf-8", "replace"))))
             if child.type in ("string_content", "heredoc_content"):
-                parts.append(Word(between(self.text(child))))
+                parts.append(ShellWord(between(self.text(child))))
             elif child.type in _EXPANSIONS and node.type == "concatenation":
                 parts.append(self._split(self.word(child)))
             elif child.type != '"':
                 parts.append(self.word(child))
             at = child.end_byte
-        parts.append(Word(between(self.raw[at : node.end_byte].decode("utf-8", "replace"))))
+        parts.append(ShellWord(between(self.raw[at : node.end_byte].decode("utf-8", "replace"))))
         return _together(parts, "")
 
-    def concatenation(self, node: Node) -> Word:
+    def concatenation(self, node: Node) -> ShellWord:
         return self._joined(node, words.plain)
 
-    def string(self, node: Node) -> Word:
+    def string(self, node: Node) -> ShellWord:
         return self._joined(node, words.quoted)
 
-    def bare(self, node: Node) -> Word:
+    def bare(self, node: Node) -> ShellWord:
         text = self.text(node)
-        return Word(words.plain(text), glob="\\" not in text and any(mark in text for mark in "*?["))
+        return ShellWord(words.plain(text), glob="\\" not in text and any(mark in text for mark in "*?["))
 
-    def expansion(self, node: Node) -> Word:
+    def expansion(self, node: Node) -> ShellWord:
         """`$X`, `${X}`, `${X:-word}`, `${X[@]}`, `${X//a/b}`; any other form is known only when it runs."""
         inner = node.named_children
         others = [self.word(child) for child in inner[1:]]  # a substitution in a default value runs too
@@ -460,8 +466,8 @@ class _Reader:
         if values:
             return values[0]
         if self._later and name in self._fresh:
-            return Word(FRESH, known=False)
-        return _UNSET.get(name) or Word(f"${{{name}}}", known=False)
+            return ShellWord(FRESH, known=False)
+        return _UNSET.get(name) or ShellWord(f"${{{name}}}", known=False)
 
     def _held(self, node: Node) -> Values:
         """What a name, an element or a whole array holds; the elements of an array are fields of one word."""
@@ -479,35 +485,35 @@ class _Reader:
         between = self._separators()[:1] if joined and self.scope.get("IFS") else _BETWEEN
         return (_together(elements, between),) if elements else ()
 
-    def _worked(self, name: str, values: Values, operators: list[str], operands: list[str]) -> Word:
+    def _worked(self, name: str, values: Values, operators: list[str], operands: list[str]) -> ShellWord:
         if not values and params.first_character(name, operators, operands):
-            return Word("/")
+            return ShellWord("/")
         made = params.applied(values[0].text, operators, operands) if values and values[0].known else None
-        return Word(f"${{{name}}}", known=False) if made is None else values[0]._replace(text=made)
+        return ShellWord(f"${{{name}}}", known=False) if made is None else values[0]._replace(text=made)
 
-    def substitution(self, node: Node) -> Word:
+    def substitution(self, node: Node) -> ShellWord:
         printed = self.scoped(node, None)
         if printed.text is None or node.type == "process_substitution":
-            return Word(UNKNOWN, known=False, made_by=printed.made_by or ("?",), content=printed.text)
-        return Word(printed.text.strip("\n"), printed.text[:1] != "$", printed.made_by)
+            return ShellWord(UNKNOWN, known=False, made_by=printed.made_by or ("?",), content=printed.text)
+        return ShellWord(printed.text.strip("\n"), printed.text[:1] != "$", printed.made_by)
 
-    def arithmetic(self, node: Node) -> Word:
+    def arithmetic(self, node: Node) -> ShellWord:
         self._each(node.named_children, None)
-        return Word("$((…))", known=False)
+        return ShellWord("$((…))", known=False)
 
 
-def _together(parts: Iterable[Word], between: str = " ") -> Word:
+def _together(parts: Iterable[ShellWord], between: str = " ") -> ShellWord:
     parts = list(parts)
     made_by = tuple(name for part in parts for name in part.made_by)
     text = between.join(part.text for part in parts)
-    return Word(text, all(part.known for part in parts), made_by, glob=any(part.glob for part in parts))
+    return ShellWord(text, all(part.known for part in parts), made_by, glob=any(part.glob for part in parts))
 
 
 # Names that hold the same on every machine, unless the line sets them.
-_UNSET = {"IFS": Word(effects.BLANKS), **{name: Word("") for name in ("7", "8", "9")}}
+_UNSET = {"IFS": ShellWord(effects.BLANKS), **{name: ShellWord("") for name in ("7", "8", "9")}}
 
 
-def _moved(folder: str, places: list[Word]) -> str:
+def _moved(folder: str, places: list[ShellWord]) -> str:
     if not places:
         return "~"
     place = places[0].text
@@ -528,14 +534,14 @@ _HANDLERS: dict[str, Callable[[_Reader, Node, Feed | None], Feed]] = {
     "variable_assignment": _Reader.assign,
     "while_statement": _Reader.while_loop,
 }
-_WORDS: dict[str, Callable[[_Reader, Node], Word]] = {
-    "ansi_c_string": lambda reader, node: Word(words.ansi(reader.text(node)[2:-1])),
+_WORDS: dict[str, Callable[[_Reader, Node], ShellWord]] = {
+    "ansi_c_string": lambda reader, node: ShellWord(words.ansi(reader.text(node)[2:-1])),
     "arithmetic_expansion": _Reader.arithmetic,
     "command_substitution": _Reader.substitution,
     "concatenation": _Reader.concatenation,
     "expansion": _Reader.expansion,
     "process_substitution": _Reader.substitution,
-    "raw_string": lambda reader, node: Word(reader.text(node)[1:-1]),
+    "raw_string": lambda reader, node: ShellWord(reader.text(node)[1:-1]),
     "simple_expansion": _Reader.expansion,
     "string": _Reader.string,
     "word": _Reader.bare,

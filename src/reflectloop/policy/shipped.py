@@ -6,7 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from reflectloop.policy.rule import Rule, from_row
+from reflectloop.policy.rule import PolicyRule, from_row
 
 FOLDER = Path(__file__).parent / "rules"
 INDEX = FOLDER / "index.json"
@@ -17,7 +17,7 @@ def files() -> list[Path]:
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
+def rules() -> tuple[PolicyRule, ...]:
     return tuple(from_row(row) for row in json.loads(INDEX.read_bytes()))
 
 

@@ -14,7 +14,7 @@ FRESH = "$TMPDIR/mktemp"  # what `mktemp` prints
 UNKNOWN = "$(…)"  # what a substitution gives is known only when it runs
 
 
-class Word(NamedTuple):
+class ShellWord(NamedTuple):
     text: str
     known: bool = True  # False: a part of it is known only when it runs
     made_by: tuple[str, ...] = ()  # the programs inside its substitutions
@@ -24,7 +24,7 @@ class Word(NamedTuple):
 
 class Redirect(NamedTuple):
     operator: str
-    target: Word
+    target: ShellWord
 
 
 class Feed(NamedTuple):
@@ -49,14 +49,14 @@ def _program(text: str) -> str:
     return posixpath.basename(text).removesuffix(".exe")
 
 
-class Simple(NamedTuple):
-    words: tuple[Word, ...]
+class SimpleCommand(NamedTuple):
+    words: tuple[ShellWord, ...]
     redirects: tuple[Redirect, ...] = ()
     feed: Feed | None = None
     source: str = ""
     folder: str = ""  # where an earlier `cd` of the same line went; empty: where the line began
     through: tuple[str, ...] = ()
-    sets: tuple[tuple[str, Word], ...] = ()  # variables that are set for it, or for all that follows
+    sets: tuple[tuple[str, ShellWord], ...] = ()  # variables that are set for it, or for all that follows
     env: tuple[tuple[str, str], ...] = ()  # variables that a shell below it knows
     files: Mapping[str, File] = {}
 
@@ -68,24 +68,24 @@ class Simple(NamedTuple):
     def texts(self) -> list[str]:
         return [word.text for word in self.words]
 
-    def inside(self, words: tuple[Word, ...], *, feed: Feed | None = None) -> Simple:
+    def inside(self, words: tuple[ShellWord, ...], *, feed: Feed | None = None) -> SimpleCommand:
         """The command that this one starts with `words`."""
         source = " ".join(word.text for word in words)
         through = (*self.through, self.program)
-        return Simple(words, (), feed or self.feed, source, self.folder, through, env=self.env, files=self.files)
+        return SimpleCommand(words, (), feed or self.feed, source, self.folder, through, env=self.env, files=self.files)
 
     def path(self, text: str) -> str:
         """Return a path as this command would find it, without detours."""
         return posixpath.normpath(posixpath.join(self.folder, text))
 
 
-def of_argv(argv: tuple[str, ...]) -> Simple:
+def of_argv(argv: tuple[str, ...]) -> SimpleCommand:
     """Return the command of a list of words; bytes that are no text are spelled out, since patterns know only text."""
     words = [word if word.isascii() else word.encode("utf-8", "backslashreplace").decode() for word in argv]
-    return Simple(tuple(Word(word) for word in words), source=" ".join(words))
+    return SimpleCommand(tuple(ShellWord(word) for word in words), source=" ".join(words))
 
 
-class Script(NamedTuple):
+class ShellScript(NamedTuple):
     """Text that a shell will run."""
 
     text: str
@@ -112,4 +112,4 @@ class Opaque(NamedTuple):
     through: tuple[str, ...]
 
 
-Inner = Simple | Script | Code | Opaque
+Inner = SimpleCommand | ShellScript | Code | Opaque

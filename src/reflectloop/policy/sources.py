@@ -6,7 +6,7 @@ import re
 
 from reflectloop.policy import options
 from reflectloop.policy.files import FETCHERS
-from reflectloop.policy.simple import Simple
+from reflectloop.policy.simple import SimpleCommand
 
 TAKING = frozenset(
     """
@@ -40,7 +40,7 @@ def is_unproven(address: str) -> bool:
     return any(not _LOOPBACK.match(part) and not _KNOWN.match(part) for part in parts)
 
 
-def of_packages(one: Simple) -> bool:
+def of_packages(one: SimpleCommand) -> bool:
     """Whether packages are taken from another index, or from a server that need not prove who it is."""
     given = options.split(one.words[1:], TAKING | _TRUSTED)
     named = [value for name, value in given.values if name in _INDEXES]
@@ -61,7 +61,7 @@ def of_packages(one: Simple) -> bool:
     )
 
 
-def _stops_checking(one: Simple) -> bool:
+def _stops_checking(one: SimpleCommand) -> bool:
     """`strict-ssl false` and its kin, as a setting or as an option."""
     texts = one.texts[1:]
     for at, text in enumerate(texts):
@@ -73,7 +73,7 @@ def _stops_checking(one: Simple) -> bool:
     return any(flag in texts for flag in insecure.get(one.program, ()))
 
 
-def of_settings(one: Simple) -> bool:
+def of_settings(one: SimpleCommand) -> bool:
     """`go env -w`: whether later commands take modules from elsewhere, or unchecked."""
     pairs = (word.text.partition("=") for word in one.words[1:])
     return any(not is_ordinary_go(name, value) for name, equals, value in pairs if equals)
@@ -90,7 +90,7 @@ def is_ordinary_go(name: str, value: str) -> bool:
     return name != "GOSUMDB" or value != "off"
 
 
-def of_deployment(one: Simple) -> bool:
+def of_deployment(one: SimpleCommand) -> bool:
     """Whether what is deployed or built comes from an address, or from a server through a pipe."""
     words = one.words[1:]
     texts = [word.text for word in words]
@@ -108,7 +108,7 @@ def of_deployment(one: Simple) -> bool:
     )
 
 
-def of_plain_http(one: Simple) -> bool:
+def of_plain_http(one: SimpleCommand) -> bool:
     """Whether an address of plain http, on another machine, stands in an option or a word."""
     values = (re.sub(r"^--?[\w.-]+=", "", text).partition("http://") for text in one.texts[1:])
     return any(found and not _LOOPBACK.match(f"http://{rest}") for _, found, rest in values)

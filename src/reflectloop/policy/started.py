@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from reflectloop.policy.simple import Inner, Opaque, Script
+from reflectloop.policy.simple import Inner, Opaque, ShellScript
 
 RULE = "shell.started-by-option"
 PAGERS = frozenset("less more cat most bat batcat delta diff-so-fancy pg moar ov true false : tee head col".split())
@@ -48,6 +48,6 @@ def ordinary(value: str, allowed: frozenset[str]) -> bool:
 def inner(value: str, allowed: frozenset[str], source: str, through: tuple[str, ...]) -> Iterator[Inner]:
     """What starts when a program takes this value for a command."""
     if value.strip():
-        yield Script(value.removeprefix("!"), through, guess=True)
+        yield ShellScript(value.removeprefix("!"), through, guess=True)
     if not ordinary(value, allowed):
         yield Opaque(RULE, source, through[:-1])

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from reflectloop.policy import places, sources, started
-from reflectloop.policy.simple import SHELLS, Inner, Opaque, Script, Simple, Word
+from reflectloop.policy.simple import SHELLS, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
 
 _RULE = "shell.variable-runs"
 _LIBRARIES = re.compile(r"(?:/usr|/opt|/lib|/nix/store|/snap)[/\w]")
@@ -22,21 +22,21 @@ _JAVA = re.compile(r"-javaagent:|-agentpath:|-agentlib:(?!jdwp)|-XX:On\w+=|-Xboo
 _PASSIVE = re.compile(r"history\s+-[an](?:;\s*history\s+-\w)*;?|:|true|")
 
 
-def _commands(allowed: frozenset[str]) -> Callable[[Simple, str], bool]:
+def _commands(allowed: frozenset[str]) -> Callable[[SimpleCommand, str], bool]:
     return lambda _, value: started.ordinary(value, allowed)
 
 
 def _outside(value: str) -> bool:
     """Say whether a path lies where anybody may have put something."""
-    return places.of(Word(value)) in ("temp", "network") or value.startswith(("http:", "https:", "data:"))
+    return places.of(ShellWord(value)) in ("temp", "network") or value.startswith(("http:", "https:", "data:"))
 
 
-def _preload(_: Simple, value: str) -> bool:
+def _preload(_: SimpleCommand, value: str) -> bool:
     parts = re.split(r"[:\s]+", value.strip())
     return all(not part or _LIBRARIES.match(part) or _ALLOCATORS.search(part) or part[0] == "$" for part in parts)
 
 
-def _paths(_: Simple, value: str) -> bool:
+def _paths(_: SimpleCommand, value: str) -> bool:
     """Whether every folder that is searched first is the user's own."""
     folders = value.split(":")
     ahead = folders[: next((at for at, folder in enumerate(folders) if "PATH" in folder), len(folders))]
@@ -45,11 +45,11 @@ def _paths(_: Simple, value: str) -> bool:
     )
 
 
-def _inside(_: Simple, value: str) -> bool:
+def _inside(_: SimpleCommand, value: str) -> bool:
     return not any(_outside(part) and not part.startswith("$") for part in value.split(":"))
 
 
-def _node(_: Simple, value: str) -> bool:
+def _node(_: SimpleCommand, value: str) -> bool:
     """Whether what node loads first is a package, or a file of the tests or the project's set-up."""
     names = [found[1].strip("\"'") for found in _MODULE.finditer(value)]
     return not any(
@@ -64,7 +64,7 @@ _SET_UP = re.compile(
 )
 
 
-def _perl(_: Simple, value: str) -> bool:
+def _perl(_: SimpleCommand, value: str) -> bool:
     """Whether the modules that perl loads first are well known ones."""
     modules = re.findall(r"-[Mm]-?([\w:]+)", value)
     return not value or (_PERL.fullmatch(value) is not None and all(_PERL_MODULE.match(name) for name in modules))
@@ -80,45 +80,45 @@ _RUBY_MODULE = re.compile(
 )
 
 
-def _ruby(_: Simple, value: str) -> bool:
+def _ruby(_: SimpleCommand, value: str) -> bool:
     """Whether the libraries that ruby loads first are well known ones."""
     loads = re.findall(r"(?:^|\s)-r\s*\S+", value)
     return not value or (_RUBY.fullmatch(value) is not None and all(_RUBY_MODULE.match(load.strip()) for load in loads))
 
 
-def _source(_: Simple, value: str) -> bool:
+def _source(_: SimpleCommand, value: str) -> bool:
     """Whether packages come from a registry, or from this machine."""
     return not sources.is_unproven(value)
 
 
-def _trusted(_: Simple, value: str) -> bool:
+def _trusted(_: SimpleCommand, value: str) -> bool:
     hosts = value.split()
     return not any(sources.is_unproven(f"https://{host}/") for host in hosts)
 
 
-def _go(name: str) -> Callable[[Simple, str], bool]:
+def _go(name: str) -> Callable[[SimpleCommand, str], bool]:
     return lambda one, value: sources.is_ordinary_go(name, value) and (name != "GOFLAGS" or _inside(one, value))
 
 
-def _startup(one: Simple, value: str) -> bool:
+def _startup(one: SimpleCommand, value: str) -> bool:
     """`ENV` names a file where a shell starts, and a stage of deployment anywhere else."""
     return one.program not in SHELLS or "/" not in value
 
 
-def _nothing(_: Simple, value: str) -> bool:
+def _nothing(_: SimpleCommand, value: str) -> bool:
     return value in ("", "/dev/null", "0", "1") or re.fullmatch(r"(?:~|\$\{?HOME\}?)/\.[\w./-]+", value) is not None
 
 
-def _unless(pattern: re.Pattern[str]) -> Callable[[Simple, str], bool]:
+def _unless(pattern: re.Pattern[str]) -> Callable[[SimpleCommand, str], bool]:
     return lambda _, value: pattern.search(value) is None
 
 
-def _only(pattern: re.Pattern[str]) -> Callable[[Simple, str], bool]:
+def _only(pattern: re.Pattern[str]) -> Callable[[SimpleCommand, str], bool]:
     return lambda _, value: not value or pattern.fullmatch(value) is not None
 
 
 # A variable's name, and whether a value of it is ordinary.
-_ORDINARY: dict[str, Callable[[Simple, str], bool]] = {
+_ORDINARY: dict[str, Callable[[SimpleCommand, str], bool]] = {
     **dict.fromkeys(
         ("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "AWS_PAGER", "GH_PAGER"), _commands(started.PAGERS)
     ),
@@ -216,20 +216,20 @@ def is_watched(name: str) -> bool:
     return name in _ORDINARY or _of_cargo(name) is not None or _SETTING_VALUE.fullmatch(name) is not None
 
 
-def _of_cargo(name: str) -> Callable[[Simple, str], bool] | None:
+def _of_cargo(name: str) -> Callable[[SimpleCommand, str], bool] | None:
     if not name.startswith("CARGO_"):
         return None
     return next((ordinary for pattern, ordinary in _CARGO.items() if pattern.fullmatch(name)), None)
 
 
-def inner(one: Simple) -> Iterator[Inner]:
+def inner(one: SimpleCommand) -> Iterator[Inner]:
     """What starts because of the variables that are set for a command."""
     for name, word in (*one.sets, *_of_words(one)):
         if not is_watched(name):
             continue
         through = (*one.through, name)
         if name in _COMMANDS and word.text.strip():
-            yield Script(word.text, through, guess=True)
+            yield ShellScript(word.text, through, guess=True)
         if name.startswith("GIT_CONFIG_KEY"):
             if _runs_by_setting(word.text):
                 yield Opaque(_RULE, one.source, one.through)
@@ -237,7 +237,7 @@ def inner(one: Simple) -> Iterator[Inner]:
             yield Opaque(_RULE, one.source, one.through)
 
 
-def _is_ordinary(one: Simple, name: str, word: Word) -> bool:
+def _is_ordinary(one: SimpleCommand, name: str, word: ShellWord) -> bool:
     if name == "PYTHONSTARTUP" and "/" in word.text:
         return _nothing(one, word.text)
     if not word.known and word.text.startswith("$") and name != "LD_PRELOAD":
@@ -252,7 +252,7 @@ def _runs_by_setting(key: str) -> bool:
     return gitstarts.helper(key) is not None
 
 
-def _of_words(one: Simple) -> Iterator[tuple[str, Word]]:
+def _of_words(one: SimpleCommand) -> Iterator[tuple[str, ShellWord]]:
     """`env X=… program`, `sudo X=… program`, `export X=…` given as words."""
     if one.program not in (
         "env",

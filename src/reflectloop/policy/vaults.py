@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reflectloop.policy.simple import Simple
+from reflectloop.policy.simple import SimpleCommand
 
 MARK = "(secret)"  # among the programs that made a text: there is something private in it
 # How the words of each keeper begin, or what they hold, where it prints a secret.
@@ -47,13 +47,13 @@ _BY_NAME = {
 _LONGEST = 400  # characters of a command that are looked at
 
 
-def prints(one: Simple) -> bool:
+def prints(one: SimpleCommand) -> bool:
     """Say whether a command prints a secret."""
     pattern = _BY_NAME.get(one.program)
     return pattern is not None and re.match(pattern, " ".join(one.texts[1:])[:_LONGEST]) is not None
 
 
-def keeps(one: Simple) -> bool:
+def keeps(one: SimpleCommand) -> bool:
     """Say whether a secret that a command prints is put into a file."""
     written = any(
         redirect.operator in (">", ">>", ">|", "&>") and not redirect.target.text.startswith(("/dev/", "&"))
@@ -85,7 +85,7 @@ def names_secret(text: str) -> bool:
     return any(_SECRET_NAME.fullmatch(name) for name in _VARIABLE.findall(text[:_LONGEST]))
 
 
-def goes_astray(one: Simple) -> bool:
+def goes_astray(one: SimpleCommand) -> bool:
     """Say whether a request takes a secret to a host that it is not meant for."""
     hosts = [found[1] for text in one.texts[1:] if (found := _HOST.match(text)) and "$" not in found[1]]
     names = {name for text in one.texts[1:] for name in _VARIABLE.findall(text[:_LONGEST])}

@@ -9,7 +9,7 @@ Word = Literal["allow", "confirm", "deny"]
 _GRAVITY: dict[str, int] = {"allow": 0, "confirm": 1, "deny": 2}
 
 
-class Verdict(NamedTuple):
+class PolicyVerdict(NamedTuple):
     verdict: Word
     rule: str | None = None
     reason: str = "no rule speaks against it"
@@ -21,6 +21,6 @@ class Verdict(NamedTuple):
         return self.verdict == "allow"
 
 
-def worst(verdicts: Iterable[Verdict]) -> Verdict:
+def worst(verdicts: Iterable[PolicyVerdict]) -> PolicyVerdict:
     """The gravest one, and of those the first."""
-    return max(verdicts, key=lambda one: _GRAVITY[one.verdict], default=Verdict("allow"))
+    return max(verdicts, key=lambda one: _GRAVITY[one.verdict], default=PolicyVerdict("allow"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from reflectloop.policy import options
-from reflectloop.policy.simple import Inner, Script, Simple, Word
+from reflectloop.policy.simple import Inner, ShellScript, ShellWord, SimpleCommand
 
 _ASSIGNMENT = re.compile(r"[\w.-]*=")
 
@@ -194,7 +194,7 @@ WRAPPERS: dict[str, Wrapper] = {
 }
 
 
-def inner(one: Simple) -> Iterator[Inner]:
+def inner(one: SimpleCommand) -> Iterator[Inner]:
     """What a command starts by the words behind its own."""
     wrapper = WRAPPERS.get(one.program)
     if wrapper:
@@ -203,8 +203,8 @@ def inner(one: Simple) -> Iterator[Inner]:
         yield one.inside(one.words[1:])
 
 
-def _unwrapped(one: Simple, wrapper: Wrapper) -> Iterator[Inner]:
-    words: Sequence[Word] = one.words[1:]
+def _unwrapped(one: SimpleCommand, wrapper: Wrapper) -> Iterator[Inner]:
+    words: Sequence[ShellWord] = one.words[1:]
     taking = frozenset(wrapper.taking.split())
     if wrapper.after:
         words = _behind(words, wrapper.after.split("|"))
@@ -217,18 +217,18 @@ def _unwrapped(one: Simple, wrapper: Wrapper) -> Iterator[Inner]:
         return
     line = " ".join(word.text for word in words)
     if wrapper.split:
-        yield Script(line, (*one.through, one.program))
+        yield ShellScript(line, (*one.through, one.program))
         if one.feed is not None and re.fullmatch(r"[\w./ -]{1,80}", line):
-            yield one.inside(tuple(Word(text) for text in line.split()))  # it reads what this command reads
+            yield one.inside(tuple(ShellWord(text) for text in line.split()))  # it reads what this command reads
     elif one.program in ("uv", "uvx") and words[0].text == "-":
-        yield one.inside((Word("python3"), *words))
+        yield one.inside((ShellWord("python3"), *words))
     else:
         yield one.inside(tuple(words))
         if len(words) == 1 and " " in words[0].text.strip():
-            yield Script(line, (*one.through, one.program), guess=True)
+            yield ShellScript(line, (*one.through, one.program), guess=True)
 
 
-def _behind(words: Sequence[Word], names: Sequence[str]) -> Sequence[Word]:
+def _behind(words: Sequence[ShellWord], names: Sequence[str]) -> Sequence[ShellWord]:
     """The words behind the first of `names`, where that is a subcommand."""
     for at, word in enumerate(words):
         if word.text in names:
@@ -238,7 +238,7 @@ def _behind(words: Sequence[Word], names: Sequence[str]) -> Sequence[Word]:
     return ()
 
 
-def _without_assignments(words: Sequence[Word], taking: frozenset[str]) -> Sequence[Word]:
+def _without_assignments(words: Sequence[ShellWord], taking: frozenset[str]) -> Sequence[ShellWord]:
     while words and (_ASSIGNMENT.match(words[0].text) or words[0].text == "-"):
         words = options.split(words[1:], taking, stop=True).rest
     return words

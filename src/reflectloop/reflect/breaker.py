@@ -7,13 +7,13 @@ from threading import Lock
 from typing import NamedTuple
 
 
-class State(StrEnum):
+class BreakerState(StrEnum):
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half-open"
 
 
-class Limits(NamedTuple):
+class BreakerLimits(NamedTuple):
     """When a breaker opens, and for how long."""
 
     failures: int = 5  # consecutive failures until it opens
@@ -27,16 +27,16 @@ class Breaker(NamedTuple):
     opened_at: float | None = None
     trying: bool = False  # half-open, and the trial call is running
 
-    def state(self, now: float, limits: Limits) -> State:
+    def state(self, now: float, limits: BreakerLimits) -> BreakerState:
         if self.opened_at is None:
-            return State.CLOSED
-        return State.HALF_OPEN if now >= self.opened_at + limits.cool_s else State.OPEN
+            return BreakerState.CLOSED
+        return BreakerState.HALF_OPEN if now >= self.opened_at + limits.cool_s else BreakerState.OPEN
 
-    def lets_through(self, now: float, limits: Limits) -> bool:
+    def lets_through(self, now: float, limits: BreakerLimits) -> bool:
         state = self.state(now, limits)
-        return state == State.CLOSED or (state == State.HALF_OPEN and not self.trying)
+        return state == BreakerState.CLOSED or (state == BreakerState.HALF_OPEN and not self.trying)
 
-    def after(self, now: float, limits: Limits, *, well: bool) -> Breaker:
+    def after(self, now: float, limits: BreakerLimits, *, well: bool) -> Breaker:
         if well:
             return Breaker()
         failures = self.failures + 1
@@ -47,12 +47,12 @@ class Breaker(NamedTuple):
 class Breakers:
     """The breakers of all tools in this process; safe to share between threads."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or Limits()
+    def __init__(self, limits: BreakerLimits | None = None) -> None:
+        self.limits = limits or BreakerLimits()
         self._tools: dict[str, Breaker] = {}
         self._lock = Lock()
 
-    def state(self, tool: str, now: float) -> State:
+    def state(self, tool: str, now: float) -> BreakerState:
         return self._tools.get(tool, Breaker()).state(now, self.limits)
 
     def enter(self, tool: str, now: float) -> bool:

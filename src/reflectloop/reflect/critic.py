@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict
 from reflectloop.plan.globs import named
 from reflectloop.reflect import output as outputs
 from reflectloop.reflect import ticket as tickets
-from reflectloop.reflect.output import Output
+from reflectloop.reflect.output import ToolOutput
 from reflectloop.reflect.requirements import Requirements
-from reflectloop.reflect.ticket import Issue, Severity, Ticket, Verdict
+from reflectloop.reflect.ticket import CriticVerdict, Issue, Severity, Ticket
 
 _COSTS: dict[Severity, float] = {"high": 0.4, "medium": 0.15, "low": 0.05}
 _HOPELESS = 0.3
@@ -24,7 +24,7 @@ class _Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Requirement(_Value):
+class CriticRequirement(_Value):
     """One requirement, and what the output has."""
 
     requirement: str
@@ -39,7 +39,7 @@ class Details(_Value):
 
     required: int
     met: int
-    each: tuple[Requirement, ...]
+    each: tuple[CriticRequirement, ...]
 
 
 class Completeness(_Value):
@@ -67,7 +67,7 @@ class CriticReport(_Value):
     completeness: Completeness
     correctness: Correctness
     quality_score: float
-    verdict: Verdict
+    verdict: CriticVerdict
     rewind_ticket: Ticket | None
 
     @property
@@ -75,7 +75,7 @@ class CriticReport(_Value):
         return tickets.gravest_first((*self.completeness.issues, *self.correctness.issues))
 
 
-class Checked(NamedTuple):
+class CriticCheck(NamedTuple):
     """The result of one check that the engine ran."""
 
     name: str
@@ -93,7 +93,7 @@ class Identity(NamedTuple):
     step: str | None = None
 
 
-def evaluate(output: Output, asked: Requirements, checked: Sequence[Checked], about: Identity) -> CriticReport:
+def evaluate(output: ToolOutput, asked: Requirements, checked: Sequence[CriticCheck], about: Identity) -> CriticReport:
     """Judge an output by its requirements and the results of its checks."""
     requirements = (*_requirements(output, asked), *(_as_requirement(item) for item in checked))
     missing = (
@@ -120,7 +120,7 @@ def evaluate(output: Output, asked: Requirements, checked: Sequence[Checked], ab
         verdict=_verdict(quality, completeness, asked.min_quality),
         rewind_ticket=None,
     )
-    ticket = _ticket(report, asked, about) if report.verdict != Verdict.PASS else None
+    ticket = _ticket(report, asked, about) if report.verdict != CriticVerdict.PASS else None
     return report.model_copy(update={"rewind_ticket": ticket})
 
 
@@ -128,19 +128,19 @@ def _score(share: float, issues: Iterable[Issue]) -> float:
     return round(max(0.0, share - sum(_COSTS[issue.severity] for issue in issues)), 3)
 
 
-def _verdict(quality: float, completeness: Completeness, bar: float) -> Verdict:
+def _verdict(quality: float, completeness: Completeness, bar: float) -> CriticVerdict:
     if quality < _HOPELESS or any(issue.category == "direction" for issue in completeness.issues):
-        return Verdict.REJECT
-    return Verdict.PASS if completeness.requirements_met and quality >= bar else Verdict.REVISE
+        return CriticVerdict.REJECT
+    return CriticVerdict.PASS if completeness.requirements_met and quality >= bar else CriticVerdict.REVISE
 
 
 # Missing parts ----------------------------------------------------------------------------------------------------
 
 
-def _requirements(output: Output, asked: Requirements) -> Iterator[Requirement]:
+def _requirements(output: ToolOutput, asked: Requirements) -> Iterator[CriticRequirement]:
     for place, count in asked.min_items.items():
         present = len(set(outputs.items(output, place)))  # duplicates count once
-        yield Requirement(
+        yield CriticRequirement(
             requirement=place or "items",
             expected=f"at least {count}",
             actual=str(present),
@@ -149,7 +149,7 @@ def _requirements(output: Output, asked: Requirements) -> Iterator[Requirement]:
         )
     for part in asked.must_have:
         present = outputs.has(output, part)
-        yield Requirement(
+        yield CriticRequirement(
             requirement=part,
             expected="there, and not empty",
             actual="there" if present else "missing or empty",
@@ -158,7 +158,7 @@ def _requirements(output: Output, asked: Requirements) -> Iterator[Requirement]:
         )
     for forbidden in asked.must_not_have:
         present = outputs.mentions(output, forbidden)
-        yield Requirement(
+        yield CriticRequirement(
             requirement=forbidden,
             expected=_ABSENT,
             actual="there" if present else "not there",
@@ -166,7 +166,7 @@ def _requirements(output: Output, asked: Requirements) -> Iterator[Requirement]:
             share=float(not present),
         )
     for criterion in asked.unshown:
-        yield Requirement(
+        yield CriticRequirement(
             requirement=criterion, expected="shown by a check", actual="no check shows it", met=False, share=0.0
         )
 
@@ -174,18 +174,18 @@ def _requirements(output: Output, asked: Requirements) -> Iterator[Requirement]:
 _HOLDS, _ABSENT = "holds", "not there"
 
 
-def _as_requirement(check: Checked) -> Requirement:
-    return Requirement(
+def _as_requirement(check: CriticCheck) -> CriticRequirement:
+    return CriticRequirement(
         requirement=f"check {check.name}", expected=_HOLDS, actual=check.reason, met=check.held, share=float(check.held)
     )
 
 
-def _is_part(requirement: Requirement) -> bool:
+def _is_part(requirement: CriticRequirement) -> bool:
     """Return True for a required part, as opposed to something that makes an output wrong."""
     return requirement.expected not in (_HOLDS, _ABSENT)
 
 
-def _missing(output: Output, unmet: Requirement) -> Issue:
+def _missing(output: ToolOutput, unmet: CriticRequirement) -> Issue:
     counted = unmet.expected.startswith("at least")
     severity: Severity = "medium" if counted and unmet.share >= _NEARLY else "high"
     if counted:
@@ -202,7 +202,7 @@ def _missing(output: Output, unmet: Requirement) -> Issue:
     )
 
 
-def _unfinished(output: Output) -> Iterator[Issue]:
+def _unfinished(output: ToolOutput) -> Iterator[Issue]:
     """Yield what the output itself marks as unfinished."""
     findings = [
         (f"{marker!r} says that something is still to be done", "do it, or say it is left out")
@@ -219,7 +219,7 @@ def _unfinished(output: Output) -> Iterator[Issue]:
 # Errors -----------------------------------------------------------------------------------------------------------
 
 
-def _wrong(output: Output, asked: Requirements, checked: Sequence[Checked]) -> Iterator[Issue]:
+def _wrong(output: ToolOutput, asked: Requirements, checked: Sequence[CriticCheck]) -> Iterator[Issue]:
     if output.fault:
         yield _issue("high", output.fault, f"write {output.name} again, so that it can be read")
     for check in checked:
@@ -239,7 +239,7 @@ def _issue(severity: Severity, description: str, fix: str) -> Issue:
     return Issue(category="correctness", severity=severity, description=description, suggested_fix=fix)
 
 
-def _off_target(output: Output, asked: Requirements) -> Iterator[Issue]:
+def _off_target(output: ToolOutput, asked: Requirements) -> Iterator[Issue]:
     """Yield what no repair can fix: the output is not the requested work."""
     descriptions = []
     if asked.about and not output.hollow and not any(outputs.mentions(output, topic) for topic in asked.about):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from reflectloop.errors import Internal, VerificationFailed
 from reflectloop.reflect import facts, lines, record, rulefile, signature
-from reflectloop.reflect.lines import Line
+from reflectloop.reflect.lines import OutputLine
 from reflectloop.reflect.record import KINDS, Category, Diagnosis, FailureRecord
-from reflectloop.reflect.rule import Entry, Hit, Rules, asserts
+from reflectloop.reflect.rule import DiagnosisRuleEntry, RuleMatch, Rules, asserts
 from reflectloop.verify.result import Detail, VerificationResult
 
 _MOST_DETAILS = 50  # stored in a record; the result has all of them
@@ -32,7 +32,7 @@ _INFORMATIVE = re.compile(
 )
 
 
-class Attempt(NamedTuple):
+class FailedCommand(NamedTuple):
     """The engine's knowledge of an attempt, besides its output."""
 
     code: str | None = None  # published code; None: derived from the result
@@ -49,18 +49,18 @@ def shipped() -> Rules:
     return Rules(rulefile.shipped().rules)
 
 
-def with_own(user_rules: Sequence[Entry]) -> Rules:
+def with_own(user_rules: Sequence[DiagnosisRuleEntry]) -> Rules:
     """Return a user's rules followed by the built-in ones; if both match a line, the user's decides."""
     return Rules((*user_rules, *rulefile.shipped().rules)) if user_rules else shipped()
 
 
 def diagnose(
-    data: bytes | str, result: VerificationResult, *, rules: Rules | None = None, about: Attempt | None = None
+    data: bytes | str, result: VerificationResult, *, rules: Rules | None = None, about: FailedCommand | None = None
 ) -> FailureRecord | None:
     """Return the record of a failure, or None if the result is ok. An unclear result counts as a failure."""
     if result.ok:
         return None
-    about = about or Attempt()
+    about = about or FailedCommand()
     log_lines = lines.of(data)
     code = about.code or facts.code_of(result)
     match = _by_output(log_lines, result, rules or shipped())
@@ -75,7 +75,7 @@ def diagnose(
     return _record(about, result, code, category, diagnosis, hit, name, _excerpt(log_lines, diagnosis))
 
 
-def bare(message: str, about: Attempt, category: Category = "EXECUTION") -> FailureRecord:
+def bare(message: str, about: FailedCommand, category: Category = "EXECUTION") -> FailureRecord:
     """Return the record of a failure without output, judged by its code if that is sufficient."""
     code = about.code or Internal.code
     category, needs = record.by_code(code) or (category, KINDS[category].needs)
@@ -96,12 +96,12 @@ def bare(message: str, about: Attempt, category: Category = "EXECUTION") -> Fail
 
 
 def _record(
-    about: Attempt,
+    about: FailedCommand,
     result: VerificationResult,
     code: str,
     category: Category,
     diagnosis: Diagnosis,
-    hit: Hit | None,
+    hit: RuleMatch | None,
     name: str,
     excerpt: str,
 ) -> FailureRecord:
@@ -129,7 +129,7 @@ def _record(
     )
 
 
-def _by_output(log_lines: Sequence[Line], result: VerificationResult, rules: Rules) -> Hit | None:
+def _by_output(log_lines: Sequence[OutputLine], result: VerificationResult, rules: Rules) -> RuleMatch | None:
     if result.type == "test_failure":
         return _by_tests(result.details, log_lines, rules)
     cores = dict.fromkeys([line.core for line in log_lines] + [lines.core(detail.error) for detail in result.details])
@@ -142,7 +142,7 @@ def _by_outcome(result: VerificationResult) -> Category:
     return "EXECUTION" if result.type == "lint" and result.tool in {None, "log"} else record.by_outcome(result.type)
 
 
-def _by_tests(details: Sequence[Detail], log_lines: Sequence[Line], rules: Rules) -> Hit | None:
+def _by_tests(details: Sequence[Detail], log_lines: Sequence[OutputLine], rules: Rules) -> RuleMatch | None:
     """Return what most failing tests raised, if the cause lies outside the tests."""
     if details and all(detail.error.lower() in _UNINFORMATIVE for detail in details):
         hits = [_raised(line.core, rules) for line in log_lines]
@@ -154,7 +154,7 @@ def _by_tests(details: Sequence[Detail], log_lines: Sequence[Line], rules: Rules
     return next((hit for hit in raised if hit and hit.rule.id == rule and 2 * times > len(raised)), None)
 
 
-def _raised(core: str, rules: Rules) -> Hit | None:
+def _raised(core: str, rules: Rules) -> RuleMatch | None:
     if not _RAISED.match(core) or asserts(core):
         return None
     hits = [hit for hit in rules.hits(core) if hit.rule.category in _BEYOND_TESTS]
@@ -162,7 +162,7 @@ def _raised(core: str, rules: Rules) -> Hit | None:
 
 
 def _identifying_lines(
-    log_lines: Sequence[Line], result: VerificationResult, match: Hit | None, about: Attempt
+    log_lines: Sequence[OutputLine], result: VerificationResult, match: RuleMatch | None, about: FailedCommand
 ) -> list[str]:
     """Return the lines that identify the failure: reported errors, the recognised line, or error-like lines."""
     complaints = [signature.said_by(detail) for detail in result.details if detail.severity == "error"]
@@ -177,7 +177,7 @@ def _identifying_lines(
     return informative[-3:] or [last or f"{about.command or result.type} exit_{result.exit_code}"]
 
 
-def _where(match: Hit, details: Sequence[Detail]) -> list[str]:
+def _where(match: RuleMatch, details: Sequence[Detail]) -> list[str]:
     """Return the faulty file for a fault in a file; for a problem of the machine the place does not matter."""
     if match.rule.category in _BEYOND_TESTS:
         return []
@@ -186,7 +186,7 @@ def _where(match: Hit, details: Sequence[Detail]) -> list[str]:
     ]
 
 
-def _excerpt(log_lines: Sequence[Line], diagnosis: Diagnosis) -> str:
+def _excerpt(log_lines: Sequence[OutputLine], diagnosis: Diagnosis) -> str:
     """Return the lines around the recognised line, or the last lines."""
     texts = [line.text.rstrip()[:_LONGEST] for line in log_lines if line.text.strip()]
     cores = [line.core for line in log_lines if line.text.strip()]

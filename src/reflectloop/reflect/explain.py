@@ -7,8 +7,8 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from reflectloop.reflect import ticket as tickets
-from reflectloop.reflect.critic import CriticReport, Requirement
-from reflectloop.reflect.explored import Explored
+from reflectloop.reflect.critic import CriticReport, CriticRequirement
+from reflectloop.reflect.explored import WorkspaceFacts
 from reflectloop.reflect.handling import HANDLING
 from reflectloop.reflect.record import ErrorClass, Facts, FailureRecord
 from reflectloop.reflect.ticket import Category, Issue, Ticket
@@ -43,20 +43,20 @@ _NOTES: dict[Category, str] = {
 }
 
 
-class Case(NamedTuple):
+class TicketFacts(NamedTuple):
     """One ticket, and everything the engine knows about it."""
 
     ticket: Ticket
     trigger: Trigger
     agent: str
     facts: Facts
-    seen: Explored
+    seen: WorkspaceFacts
     problem: str = ""
     evaluation: CriticReport | None = None
     failure: FailureRecord | None = None
     known_fixes: tuple[str, ...] = ()
 
-    def after(self, evaluation: CriticReport) -> Case:
+    def after(self, evaluation: CriticReport) -> TicketFacts:
         """Return the ticket with the remaining issues of a revised output, or its old issues if none remain."""
         issues = evaluation.issues or self.ticket.issues
         ticket = self.ticket.model_copy(
@@ -76,12 +76,12 @@ class Case(NamedTuple):
         return tickets.gravest_first(self.ticket.issues)[0]
 
     @property
-    def unmet(self) -> tuple[Requirement, ...]:
+    def unmet(self) -> tuple[CriticRequirement, ...]:
         each = self.evaluation.completeness.details.each if self.evaluation else ()
         return tuple(requirement for requirement in each if not requirement.met)
 
 
-class Gap(BaseModel):
+class ExpectationGap(BaseModel):
     """The difference between what was expected and what was delivered."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -99,11 +99,11 @@ class Deviation(BaseModel):
     original_problem: str
     assigned_task: str
     actual_output: str
-    gap_analysis: Gap
+    gap_analysis: ExpectationGap
     questions: tuple[str, ...]
 
 
-def deviation(case: Case) -> Deviation:
+def deviation(case: TicketFacts) -> Deviation:
     explored, failure = case.seen, case.failure
     delivered = (
         f"{explored.target}, {explored.target_bytes} bytes"
@@ -123,7 +123,7 @@ def deviation(case: Case) -> Deviation:
         original_problem=case.problem or "not said",
         assigned_task=case.ticket.target_step or case.ticket.target or "not said",
         actual_output=delivered,
-        gap_analysis=Gap(
+        gap_analysis=ExpectationGap(
             expected=_joined(expected_parts) or "no issue of any kind",
             actual=_joined(actual_parts) or _joined([item.description for item in case.ticket.issues]),
             gap=_joined([item.description for item in case.ticket.issues]),
@@ -137,7 +137,7 @@ def _joined(parts: list[str]) -> str:
     return "; ".join(parts[:_MOST_PARTS]) + more
 
 
-def classification(case: Case, kind: ErrorClass) -> ErrorClassification:
+def classification(case: TicketFacts, kind: ErrorClass) -> ErrorClassification:
     return ErrorClassification(
         type=kind,
         description=f"{kind.english} ({kind.chinese}): {case.main.description}",
@@ -145,7 +145,7 @@ def classification(case: Case, kind: ErrorClass) -> ErrorClassification:
     )
 
 
-def analysis(case: Case) -> ErrorAnalysis:
+def analysis(case: TicketFacts) -> ErrorAnalysis:
     """Explain how the failure came about, and its cause."""
     known = case.failure.diagnosis if case.failure else None
     cause = known.root_cause if known else _CAUSES[case.main.category]
@@ -167,7 +167,7 @@ def _run_events(failure: FailureRecord) -> list[str]:
     return [*events, f"it ended with {ended}{failure.code}"]
 
 
-def _output_events(case: Case) -> list[str]:
+def _output_events(case: TicketFacts) -> list[str]:
     explored = case.seen
     events = [f"{explored.target or 'the work'} was submitted by {case.agent}"]
     events += [
@@ -181,7 +181,7 @@ def _output_events(case: Case) -> list[str]:
     return [*events, "nothing had revealed this before it was submitted"]
 
 
-def expected(case: Case) -> str:
+def expected(case: TicketFacts) -> str:
     """Return the result a repair must bring."""
     if case.failure:
         return f"step {case.failure.step or 'that failed'} passes, and the rest of the plan goes on"
@@ -189,7 +189,7 @@ def expected(case: Case) -> str:
     return _joined(wanted) or f"no longer so: {case.main.description}"
 
 
-def learning(case: Case) -> str:
+def learning(case: TicketFacts) -> str:
     """Return what to do differently next time."""
     known = case.failure.diagnosis if case.failure else None
     if known:
@@ -197,7 +197,7 @@ def learning(case: Case) -> str:
     return f"{_NOTES[case.main.category]}; here: {expected(case)}"
 
 
-def _pattern_name(case: Case) -> str:
+def _pattern_name(case: TicketFacts) -> str:
     """Return a name that keeps patterns apart, since lessons with the same name are merged."""
     if case.failure:
         known = case.failure.diagnosis
@@ -210,7 +210,7 @@ def _pattern_name(case: Case) -> str:
     return f"{_NAMES[case.main.category]}: {about}"[:_LONGEST]
 
 
-def anti_pattern(case: Case, kind: ErrorClass) -> AntiPattern | None:
+def anti_pattern(case: TicketFacts, kind: ErrorClass) -> AntiPattern | None:
     """Return an anti-pattern for wrong decisions and repeated failures, or None; an outage is not a pattern."""
     if kind not in _WITH_PATTERN:
         return None

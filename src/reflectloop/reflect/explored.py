@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class Explored(BaseModel):
+class WorkspaceFacts(BaseModel):
     """The output, tree and artifacts that a reflection starts from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

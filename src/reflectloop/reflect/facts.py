@@ -17,7 +17,7 @@ _CHECKED = {"test", "lint", "type", "build"}
 _LAST = 8  # rank among the rules: an exit code says less than a line of output
 
 
-class Told(NamedTuple):
+class ExitDiagnosis(NamedTuple):
     """A category and diagnosis derived from an exit code or outcome."""
 
     category: Category
@@ -46,15 +46,15 @@ _MISSING = _diagnosis("command-missing", "the command is not installed here", "i
 _NOT_ALLOWED = _diagnosis(
     "not-executable", "the file may not be executed", "make it executable, or run it with its interpreter"
 )
-_SIGNALS: dict[int, Told] = {
-    signal.SIGKILL: Told("TOOL", _KILLED),
-    signal.SIGINT: Told("EXTERNAL", _STOPPED),
-    signal.SIGTERM: Told("EXTERNAL", _STOPPED),
+_SIGNALS: dict[int, ExitDiagnosis] = {
+    signal.SIGKILL: ExitDiagnosis("TOOL", _KILLED),
+    signal.SIGINT: ExitDiagnosis("EXTERNAL", _STOPPED),
+    signal.SIGTERM: ExitDiagnosis("EXTERNAL", _STOPPED),
 }
 _CODES = {
-    _TIMED_OUT: Told("EXTERNAL", _LATE),
-    _NOT_RUNNABLE: Told("PERMISSION", _NOT_ALLOWED),
-    _NOT_FOUND: Told("ENV", _MISSING),
+    _TIMED_OUT: ExitDiagnosis("EXTERNAL", _LATE),
+    _NOT_RUNNABLE: ExitDiagnosis("PERMISSION", _NOT_ALLOWED),
+    _NOT_FOUND: ExitDiagnosis("ENV", _MISSING),
 }
 
 
@@ -65,14 +65,14 @@ def code_of(result: VerificationResult) -> str:
     return VerificationFailed.code if result.kind in _CHECKED else StepFailed.code
 
 
-def known(result: VerificationResult) -> Told | None:
+def known(result: VerificationResult) -> ExitDiagnosis | None:
     """Return what the outcome or the exit code says about the failure, or None."""
     if result.type == "timeout":
-        return Told("EXTERNAL", _LATE, certain=True)
+        return ExitDiagnosis("EXTERNAL", _LATE, certain=True)
     if result.type == "tool_missing":
         name = result.summary.removesuffix(" is not there")
         cause = f"{name} is not installed here, or not on the PATH"
-        return Told(
+        return ExitDiagnosis(
             "ENV",
             _diagnosis("command-missing", cause, result.suggestion, f"command -v {name}" if is_word(name) else None),
         )
@@ -81,13 +81,13 @@ def known(result: VerificationResult) -> Told | None:
     return _by_exit(result.exit_code)
 
 
-def _by_exit(exit_code: int | None) -> Told | None:
+def _by_exit(exit_code: int | None) -> ExitDiagnosis | None:
     code = exit_code or 0
     if code in _CODES:
         return _CODES[code]
     number = -code if code < 0 else code - _SIGNALLED
     if 0 < number <= _LAST_SIGNAL:
-        return _SIGNALS.get(number, Told("EXECUTION", _CRASHED))
+        return _SIGNALS.get(number, ExitDiagnosis("EXECUTION", _CRASHED))
     return None
 
 

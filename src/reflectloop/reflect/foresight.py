@@ -18,7 +18,7 @@ _COMMON = frozenset(
 _LEAST_SHARED = 2
 
 
-class Lesson(NamedTuple):
+class WarningLesson(NamedTuple):
     """The parts of a lesson that matter for warnings."""
 
     kind: str
@@ -29,7 +29,7 @@ class Lesson(NamedTuple):
     commands: tuple[str, ...] = ()  # commands of a fix
 
 
-class Ahead(NamedTuple):
+class StepToWarn(NamedTuple):
     """A step that is about to begin."""
 
     id: str
@@ -39,7 +39,7 @@ class Ahead(NamedTuple):
     signatures: tuple[str, ...] = ()  # of its earlier failures
 
 
-class Warned(NamedTuple):
+class StepWarning(NamedTuple):
     """A risk, its mitigation, and what would show that it came true."""
 
     lesson: str  # title of the lesson
@@ -50,11 +50,11 @@ class Warned(NamedTuple):
     keywords: tuple[str, ...]
 
 
-class Afterthought(NamedTuple):
+class WarningOutcome(NamedTuple):
     """The warnings of a step, scored after it ended."""
 
-    right: tuple[Warned, ...]
-    wrong: tuple[Warned, ...]
+    right: tuple[StepWarning, ...]
+    wrong: tuple[StepWarning, ...]
     missed: bool  # it failed, and no warning predicted it
 
     @property
@@ -68,7 +68,7 @@ class Afterthought(NamedTuple):
         return 1.0 if self.right else 0.0 if self.missed else None
 
 
-class Tally(NamedTuple):
+class WarningStats(NamedTuple):
     """The sum of all scored warnings."""
 
     right: int = 0
@@ -76,8 +76,8 @@ class Tally(NamedTuple):
     foreseen: int = 0  # predicted failures
     missed: int = 0
 
-    def with_(self, scored: Afterthought) -> Tally:
-        return Tally(
+    def with_(self, scored: WarningOutcome) -> WarningStats:
+        return WarningStats(
             self.right + len(scored.right),
             self.wrong + len(scored.wrong),
             self.foreseen + bool(scored.right),
@@ -93,7 +93,7 @@ class Tally(NamedTuple):
         return self.foreseen / (self.foreseen + self.missed) if self.foreseen + self.missed else None
 
 
-def preflect(step: Ahead, lessons: Iterable[Lesson], most: int = _MOST) -> tuple[Warned, ...]:
+def preflect(step: StepToWarn, lessons: Iterable[WarningLesson], most: int = _MOST) -> tuple[StepWarning, ...]:
     """Return the lessons that match such a step, best matches first."""
     about = _keywords(" ".join((step.id, step.title, *step.commands, *step.paths)))
     rated = [(_weight(lesson, about, step.signatures), lesson) for lesson in lessons if lesson.kind in WARNING_KINDS]
@@ -103,7 +103,7 @@ def preflect(step: Ahead, lessons: Iterable[Lesson], most: int = _MOST) -> tuple
     return tuple(_warning(lesson) for _, lesson in chosen[:most])
 
 
-def _weight(lesson: Lesson, about: frozenset[str], signatures: Sequence[str]) -> int:
+def _weight(lesson: WarningLesson, about: frozenset[str], signatures: Sequence[str]) -> int:
     if lesson.signature and lesson.signature in signatures:
         return 1_000
     lesson_words = _keywords(" ".join((lesson.title, *lesson.keywords)))
@@ -111,10 +111,10 @@ def _weight(lesson: Lesson, about: frozenset[str], signatures: Sequence[str]) ->
     return shared * 10 + WARNING_KINDS[lesson.kind] if shared >= min(_LEAST_SHARED, len(lesson_words)) and shared else 0
 
 
-def _warning(lesson: Lesson) -> Warned:
+def _warning(lesson: WarningLesson) -> StepWarning:
     first = next((line.strip() for line in lesson.body.splitlines() if line.strip()), "")
     todo = "; ".join(lesson.commands) or first
-    return Warned(
+    return StepWarning(
         lesson=lesson.title,
         risk=lesson.title,
         mitigation=todo or f"see that this does not happen again: {lesson.title}",
@@ -124,24 +124,26 @@ def _warning(lesson: Lesson) -> Warned:
     )
 
 
-def afterflect(warnings: Sequence[Warned], failure: FailureRecord | None, heeded: Collection[str] = ()) -> Afterthought:
+def afterflect(
+    warnings: Sequence[StepWarning], failure: FailureRecord | None, heeded: Collection[str] = ()
+) -> WarningOutcome:
     """Score warnings: one was right if the step failed with its signature, or with its words in the failure.
 
     A heeded warning is not scored, since its risk was avoided; `heeded` are titles of lessons.
     """
     warnings = [warning for warning in warnings if warning.lesson not in heeded]
     if failure is None:
-        return Afterthought((), tuple(warnings), missed=False)
+        return WarningOutcome((), tuple(warnings), missed=False)
     known = failure.diagnosis
     failure_words = _keywords(
         f"{failure.log_excerpt} {known.root_cause if known else ''} {known.rule if known else ''}"
     )
     right = tuple(warning for warning in warnings if _came_true(warning, failure.signature, failure_words))
     wrong = tuple(warning for warning in warnings if warning not in right)
-    return Afterthought(right, wrong, missed=not right)
+    return WarningOutcome(right, wrong, missed=not right)
 
 
-def _came_true(warning: Warned, signature: str, failure_words: frozenset[str]) -> bool:
+def _came_true(warning: StepWarning, signature: str, failure_words: frozenset[str]) -> bool:
     if warning.signature:
         return warning.signature == signature
     return len(failure_words & set(warning.keywords)) >= min(_LEAST_SHARED, len(warning.keywords) or 1)

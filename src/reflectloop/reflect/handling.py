@@ -22,7 +22,7 @@ Measure = Literal[
 ]
 
 
-class Handling(NamedTuple):
+class Remediation(NamedTuple):
     """The remediation of one error class."""
 
     remediation: str
@@ -31,36 +31,36 @@ class Handling(NamedTuple):
     question: str = ""  # for the agent or person who is asked
 
 
-HANDLING: dict[ErrorClass, Handling] = {
-    ErrorClass.CAPABILITY: Handling(
+HANDLING: dict[ErrorClass, Remediation] = {
+    ErrorClass.CAPABILITY: Remediation(
         "record the anti-pattern, expect less of the same agent, and ask a stronger backend or a person",
         ("record_antipattern", "ask_stronger_backend", "human_checkpoint"),
         "ASK",
         "the same mistake keeps recurring: which stronger backend, or which person, should do this?",
     ),
-    ErrorClass.DECISION: Handling(
+    ErrorClass.DECISION: Remediation(
         "state the minimum requirements in the prompt or the contract, and check them half way",
         ("amend_contract", "add_checkpoint", "do_again", "verify_repair"),
         "REPLAN",
     ),
-    ErrorClass.PIPELINE: Handling(
+    ErrorClass.PIPELINE: Remediation(
         "fix the order of the steps and their dependencies, then resume where it stopped",
         ("repair_order", "resume", "verify_repair"),
         "RETRY",
     ),
-    ErrorClass.KNOWLEDGE: Handling(
+    ErrorClass.KNOWLEDGE: Remediation(
         "find the missing knowledge, store the answer, and try again",
         ("ask_research", "store_answer", "do_again"),
         "RESEARCH",
         "which knowledge was missing here, and where can it be found?",
     ),
-    ErrorClass.ITERATION: Handling(
+    ErrorClass.ITERATION: Remediation(
         "record what was tried; start the next attempt where this one ended", ("record_attempt",), "RETRY"
     ),
 }
 
 
-class Handled(NamedTuple):
+class TicketRemediation(NamedTuple):
     """The measures for one ticket, each with its subject."""
 
     error_class: ErrorClass
@@ -68,7 +68,9 @@ class Handled(NamedTuple):
     measures: tuple[tuple[Measure, str], ...]
 
 
-def handle(error_class: ErrorClass, *, what: str, checkpoint: str, pattern: str = "", step: str = "") -> Handled:
+def handle(
+    error_class: ErrorClass, *, what: str, checkpoint: str, pattern: str = "", step: str = ""
+) -> TicketRemediation:
     """Return the measures for `what` went wrong, with the `checkpoint` that would have shown it in time."""
     row = HANDLING[error_class]
     about: dict[Measure, str] = {
@@ -85,4 +87,4 @@ def handle(error_class: ErrorClass, *, what: str, checkpoint: str, pattern: str 
         "verify_repair": checkpoint,
         "record_attempt": what,
     }
-    return Handled(error_class, row.needs, tuple((measure, about[measure]) for measure in row.measures))
+    return TicketRemediation(error_class, row.needs, tuple((measure, about[measure]) for measure in row.measures))

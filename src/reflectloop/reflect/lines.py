@@ -24,18 +24,18 @@ _MARK = re.compile(
 )
 
 
-class Line(NamedTuple):
+class OutputLine(NamedTuple):
     """A line of a log."""
 
     text: str  # as in the log
     core: str  # without prefixes
 
 
-def of(data: bytes | str) -> list[Line]:
+def of(data: bytes | str) -> list[OutputLine]:
     """Return the lines of a log; for a huge one those near its beginning and its end."""
     raw = plain.lines(plain.text(plain.bounded(data)))
     some = raw if len(raw) <= 2 * _MOST else raw[:_MOST] + raw[-_MOST:]
-    return [Line(line, core(line)) for line in unclocked(some)]
+    return [OutputLine(line, core(line)) for line in unclocked(some)]
 
 
 def without_clock(data: bytes | str) -> bytes | str:

@@ -27,7 +27,7 @@ _DID_NOT_KNOW = re.compile(
 _EACH = "[]"
 
 
-class Section(NamedTuple):
+class MarkdownSection(NamedTuple):
     """A section of a Markdown document, with everything below its heading."""
 
     level: int
@@ -35,7 +35,7 @@ class Section(NamedTuple):
     lines: tuple[str, ...]
 
 
-class Output(NamedTuple):
+class ToolOutput(NamedTuple):
     """An output with its parsed content and its faults."""
 
     name: str
@@ -59,14 +59,16 @@ class Output(NamedTuple):
         return bool(_DID_NOT_KNOW.search(self.text))
 
 
-def read(name: str, raw: bytes, form: Form | None = None) -> Output:
+def read(name: str, raw: bytes, form: Form | None = None) -> ToolOutput:
     """Decode and parse an output."""
     chosen = form or _FORMS.get(PurePath(name).suffix.lower(), "code")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
-        return Output(name, raw.decode("utf-8", "replace"), chosen, None, f"byte {fault.start} is no text", hollow=True)
-    plain = Output(name, text, chosen)
+        return ToolOutput(
+            name, raw.decode("utf-8", "replace"), chosen, None, f"byte {fault.start} is no text", hollow=True
+        )
+    plain = ToolOutput(name, text, chosen)
     if not text.strip():
         return plain._replace(fault="it is empty", hollow=True)
     try:
@@ -75,11 +77,11 @@ def read(name: str, raw: bytes, form: Form | None = None) -> Output:
         return plain._replace(fault=f"it cannot be read as {_format_name(plain)}: {fault}")
 
 
-def _format_name(output: Output) -> str:
+def _format_name(output: ToolOutput) -> str:
     return output.form if output.form != "code" else PurePath(output.name).suffix.lstrip(".") or "code"
 
 
-def _parsed(output: Output) -> Any:  # noqa: ANN401 - any JSON
+def _parsed(output: ToolOutput) -> Any:  # noqa: ANN401 - any JSON
     if output.form == "json":
         value = json.loads(output.text, parse_constant=_no_number)
         json.dumps(value)  # refuses what is nested too deeply to be written
@@ -99,7 +101,7 @@ def _no_number(word: str) -> float:
 # Items ------------------------------------------------------------------------------------------------------------
 
 
-def items(output: Output, place: str) -> list[str]:
+def items(output: ToolOutput, place: str) -> list[str]:
     """Return the items at a place, each as text; an empty list if there is no such place."""
     if output.unknown:
         return []
@@ -152,7 +154,7 @@ def _is_empty(value: Any) -> bool:  # noqa: ANN401 - any JSON
 # Parts ------------------------------------------------------------------------------------------------------------
 
 
-def has(output: Output, part: str) -> bool:
+def has(output: ToolOutput, part: str) -> bool:
     """Return True if a part exists and is not empty: a path in JSON, a section in Markdown, otherwise words."""
     if output.unknown:
         return False
@@ -165,12 +167,12 @@ def has(output: Output, part: str) -> bool:
     return mentions(output, part)
 
 
-def mentions(output: Output, phrase: str) -> bool:
+def mentions(output: ToolOutput, phrase: str) -> bool:
     return phrase.casefold() in output.text.casefold()
 
 
 @lru_cache(maxsize=2)
-def sections(text: str) -> tuple[Section, ...]:
+def sections(text: str) -> tuple[MarkdownSection, ...]:
     """Return every section with everything below its heading; headings inside code fences do not count."""
     lines, fenced = text.splitlines(), False
     heads: list[tuple[int, int, str]] = []
@@ -179,15 +181,15 @@ def sections(text: str) -> tuple[Section, ...]:
         heading = None if fenced else _HEADING.match(line)
         if heading:
             heads.append((number, len(heading[1]), heading[2].strip()))
-    out: list[Section] = []
+    out: list[MarkdownSection] = []
     next_at = [len(lines)] * 7  # per level, the line of the next heading of that level or above
     for number, level, title in reversed(heads):
-        out.append(Section(level, title, tuple(lines[number + 1 : next_at[level]])))
+        out.append(MarkdownSection(level, title, tuple(lines[number + 1 : next_at[level]])))
         next_at[level:] = [number] * (7 - level)
     return tuple(reversed(out))
 
 
-def bare_sections(output: Output) -> list[str]:
+def bare_sections(output: ToolOutput) -> list[str]:
     """Return headings with nothing below them."""
     if output.form != "markdown":
         return []
@@ -195,7 +197,7 @@ def bare_sections(output: Output) -> list[str]:
     return list(dict.fromkeys(bare))
 
 
-def _sections_titled(text: str, title: str) -> list[Section]:
+def _sections_titled(text: str, title: str) -> list[MarkdownSection]:
     return [section for section in sections(text) if _same_title(section.title, title)]
 
 

@@ -14,7 +14,7 @@ Severity = Literal["low", "medium", "high"]
 _NO_POLICY = "report"
 
 
-class Policy(BaseModel):
+class RetryPolicy(BaseModel):
     """The response to one kind of tool failure."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -52,7 +52,7 @@ class Policy(BaseModel):
         return {**remaining, **short, **self.set}
 
 
-def choose(policies: Iterable[Policy], tool: str, failure: FailureRecord) -> Policy:
+def choose(policies: Iterable[RetryPolicy], tool: str, failure: FailureRecord) -> RetryPolicy:
     """Return the first policy that matches, or one that tries nothing."""
     match = next((policy for policy in policies if policy.fits(tool, failure)), None)
-    return match or Policy(action=_NO_POLICY, retries=0)
+    return match or RetryPolicy(action=_NO_POLICY, retries=0)

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict
 from reflectloop.reflect import explain, trace
 from reflectloop.reflect import ticket as tickets
 from reflectloop.reflect.critic import CriticReport
-from reflectloop.reflect.explain import Case
-from reflectloop.reflect.explored import Explored
+from reflectloop.reflect.explain import TicketFacts
+from reflectloop.reflect.explored import WorkspaceFacts
 from reflectloop.reflect.record import ErrorClass, classify
-from reflectloop.reflect.ticket import Ticket, Verdict
+from reflectloop.reflect.ticket import CriticVerdict, Ticket
 from reflectloop.reflect.trace import ErrorClassification, Reflection, RepairAction, Status
 
 MOST_ROUNDS = 3
@@ -47,7 +47,7 @@ class RepairResult(_Value):
     output: str = ""
 
 
-class Executed(_Value):
+class RepairReport(_Value):
     """The fifth step's output: the results of all repair steps."""
 
     repair_results: tuple[RepairResult, ...]
@@ -69,35 +69,35 @@ class Submission(_Value):
     remaining_issues: tuple[str, ...]
 
 
-class Repaired(NamedTuple):
+class RepairOutcome(NamedTuple):
     """The results of a repair, and the revised output, or None if there is none."""
 
     results: tuple[RepairResult, ...]
     revised: bytes | None = None
 
 
-def left_alone(plan: RepairPlan, _: Ticket) -> Repaired:
+def left_alone(plan: RepairPlan, _: Ticket) -> RepairOutcome:
     """Leave the plan pending, for callers with neither a fix nor an agent."""
-    return Repaired(tuple(RepairResult(step=step, status="pending") for step in plan.repair_steps))
+    return RepairOutcome(tuple(RepairResult(step=step, status="pending") for step in plan.repair_steps))
 
 
-Repair = Callable[[RepairPlan, Ticket], Repaired]
+Repair = Callable[[RepairPlan, Ticket], RepairOutcome]
 
 
-class Hands(NamedTuple):
+class ReflectionIO(NamedTuple):
     """The functions a reflection uses for its IO."""
 
     keep: Callable[[int, str, dict[str, Any]], None]  # stores a step's output: round, step name, data
     now: Callable[[], str]
     new_id: Callable[[], str]
-    explore: Callable[[Ticket], Explored]
+    explore: Callable[[Ticket], WorkspaceFacts]
     repair: Repair = left_alone
     put: Callable[[bytes], str] = lambda _: ""  # saves a revised output, and returns its name
     evaluate: Callable[[bytes], CriticReport] | None = None  # runs the critic on a revised output
     analyse: Callable[[Reflection], object] | None = None  # returns an agent's report to replace the rules' analysis
 
 
-class Round(NamedTuple):
+class ReflectionRound(NamedTuple):
     """One round of a reflection."""
 
     number: int
@@ -111,36 +111,36 @@ class Round(NamedTuple):
 class Ended(NamedTuple):
     """The result of a reflection."""
 
-    rounds: tuple[Round, ...]
-    verdict: Verdict  # on the last output that was judged
+    rounds: tuple[ReflectionRound, ...]
+    verdict: CriticVerdict  # on the last output that was judged
     stopped: bool  # no rounds are left
 
     @property
     def afterwards(self) -> ErrorClass | None:
         """The error class in hindsight: a pass after a changed attempt was a normal iteration."""
-        return ErrorClass.ITERATION if self.verdict == Verdict.PASS and self.rounds else None
+        return ErrorClass.ITERATION if self.verdict == CriticVerdict.PASS and self.rounds else None
 
 
-def walk(case: Case, hands: Hands, *, done: int = 0, tried: int = 0, most: int = MOST_ROUNDS) -> Ended:
+def walk(case: TicketFacts, hands: ReflectionIO, *, done: int = 0, tried: int = 0, most: int = MOST_ROUNDS) -> Ended:
     """Repeat rounds until the critic passes the output, nothing was revised, or no round is left.
 
     `done` rounds were completed before; in `tried` of them something was repaired, and only these count.
     """
-    rounds: list[Round] = []
+    rounds: list[ReflectionRound] = []
     verdict = case.ticket.verdict
     for number in range(done + 1, done + min(MOST_ROUNDS - tried, most) + 1):
         rounds.append(round_ := _round(case, hands, number))
         if round_.evaluation is None:
             break
         verdict = round_.evaluation.verdict
-        if verdict != Verdict.REVISE:
+        if verdict != CriticVerdict.REVISE:
             break
         case = case.after(round_.evaluation)
     spent = tried + sum(round_.tried for round_ in rounds) >= MOST_ROUNDS
-    return Ended(tuple(rounds), verdict, stopped=spent and verdict == Verdict.REVISE)
+    return Ended(tuple(rounds), verdict, stopped=spent and verdict == CriticVerdict.REVISE)
 
 
-def _round(case: Case, hands: Hands, number: int) -> Round:
+def _round(case: TicketFacts, hands: ReflectionIO, number: int) -> ReflectionRound:
     def keep(name: str, value: BaseModel) -> None:
         hands.keep(number, name, value.model_dump(mode="json"))
 
@@ -150,7 +150,7 @@ def _round(case: Case, hands: Hands, number: int) -> Round:
     keep("classify", kind := classified(case))
     keep("plan", plan := planned(case))
     # A wrong direction is not repaired: a person must decide.
-    rejected = case.ticket.verdict == Verdict.REJECT
+    rejected = case.ticket.verdict == CriticVerdict.REJECT
     repaired = left_alone(plan, case.ticket) if rejected else hands.repair(plan, case.ticket)
     keep("execute", done := executed(repaired))
     report, notes = _written(case, kind, repaired, hands)
@@ -158,34 +158,34 @@ def _round(case: Case, hands: Hands, number: int) -> Round:
     if evaluation:
         keep("evaluation", evaluation)
     keep("submit", submission)
-    return Round(number, report, submission, evaluation, notes, done.tried)
+    return ReflectionRound(number, report, submission, evaluation, notes, done.tried)
 
 
 # The steps --------------------------------------------------------------------------------------------------------
 
 
-def classified(case: Case) -> ErrorClassification:
+def classified(case: TicketFacts) -> ErrorClassification:
     """Classify by the failure's own record, or else by the decision tree."""
     error_class = case.failure.error_class if case.failure and not case.facts.finished else classify(case.facts)
     return explain.classification(case, error_class)
 
 
-def planned(case: Case) -> RepairPlan:
+def planned(case: TicketFacts) -> RepairPlan:
     issues = tickets.gravest_first(case.ticket.issues)
     steps = tuple(dict.fromkeys((*case.known_fixes, *case.ticket.repair_plan))) or tickets.repair_plan(issues)
     effort: Effort = "low" if len(steps) <= _LITTLE else "high" if len(steps) > _MUCH else "medium"
     return RepairPlan(repair_steps=steps, resources_needed=case.ticket.context_needed, estimated_effort=effort)
 
 
-def executed(repaired: Repaired) -> Executed:
+def executed(repaired: RepairOutcome) -> RepairReport:
     results = tuple(result.model_copy(update={"output": result.output[-_LONGEST:]}) for result in repaired.results)
-    return Executed(
+    return RepairReport(
         repair_results=results, all_completed=bool(results) and all(result.status == "completed" for result in results)
     )
 
 
 def _written(
-    case: Case, kind: ErrorClassification, repaired: Repaired, hands: Hands
+    case: TicketFacts, kind: ErrorClassification, repaired: RepairOutcome, hands: ReflectionIO
 ) -> tuple[Reflection, tuple[str, ...]]:
     """Return the rules' report, or an agent's report that passes the checklist and agrees with the facts."""
     actions = tuple(
@@ -214,7 +214,7 @@ def _written(
 
 
 def _submitted(
-    case: Case, report: Reflection, repaired: Repaired, hands: Hands
+    case: TicketFacts, report: Reflection, repaired: RepairOutcome, hands: ReflectionIO
 ) -> tuple[Submission, CriticReport | None]:
     name, evaluation, left = None, None, tuple(issue.description for issue in case.ticket.issues)
     if repaired.revised is not None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from reflectloop import secrets
-from reflectloop.reflect.policy import Policy, Severity
+from reflectloop.reflect.policy import RetryPolicy, Severity
 from reflectloop.reflect.record import ErrorClass, FailureRecord
 
 _UNKNOWN = "unknown"
@@ -57,7 +57,7 @@ def report(
     tool: str,
     params: Mapping[str, Any],
     failure: FailureRecord,
-    policy: Policy,
+    policy: RetryPolicy,
     *,
     modified: Mapping[str, Any] | None,
     fallback: str | None,

@@ -19,7 +19,7 @@ from pydantic import (
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.gates.contract import Contract
 from reflectloop.plan.model import Check
-from reflectloop.plan.strict_yaml import Document, dotted
+from reflectloop.plan.strict_yaml import YamlDocument, dotted
 from reflectloop.terms import wrong_shape
 
 Form = Literal["json", "markdown", "code", "text"]
@@ -61,7 +61,7 @@ class Requirements(BaseModel):
         return self
 
 
-def read(document: Document, place: str) -> Requirements:
+def read(document: YamlDocument, place: str) -> Requirements:
     """Read a parsed requirements file; report all faults at once, with their lines."""
     try:
         return Requirements.model_validate(document.value)
@@ -72,7 +72,7 @@ def read(document: Document, place: str) -> Requirements:
     )
 
 
-def _fault(error: Any, document: Document) -> Fault:  # noqa: ANN401 - pydantic's mapping
+def _fault(error: Any, document: YamlDocument) -> Fault:  # noqa: ANN401 - pydantic's mapping
     path = tuple(error["loc"])
     message = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
     if error["type"] == "extra_forbidden":

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from reflectloop.reflect.policy import Policy
+from reflectloop.reflect.policy import RetryPolicy
 
 _ASKED = re.compile(r"(?im)^\s*<?\s*retry[-_ ]after[\"']?\s*[:=]\s*[\"']?(?P<value>[^\r\n\"'}]{1,60})")
 _IN_WORDS = re.compile(r"(?i)\b(?:retry|try again) (?:after|in) (?P<value>\d+(?:\.\d+)?) ?(?P<unit>ms|m|s|sec|min)?")
@@ -15,7 +15,7 @@ _UNITS = {"ms": 0.001, "m": 60.0, "min": 60.0}
 _MOST_ASKED_S = 3600.0
 
 
-def delay_of(policy: Policy, again: int, chance: Callable[[], float], asked_s: float | None = None) -> float:
+def delay_of(policy: RetryPolicy, again: int, chance: Callable[[], float], asked_s: float | None = None) -> float:
     """Return an exponentially growing delay with jitter in its upper half, but at least what the service asked for."""
     full = min(policy.delay_s * 2.0**again, policy.most_s)
     jittered = full * (0.5 + chance() / 2)

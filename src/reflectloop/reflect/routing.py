@@ -22,7 +22,7 @@ _ADVICE: dict[Needs, str] = {
 _THINKING: dict[Way, str] = {"research": "/thingking_web", "replan": "/thingking_web"}
 
 
-class Card(NamedTuple):
+class FailedRunFacts(NamedTuple):
     """The facts about a failed run."""
 
     run_id: str
@@ -50,7 +50,7 @@ class Route(NamedTuple):
         return {**fields, "thinking": _THINKING.get(self.route), **dict(self.facts)}
 
 
-def of_failure(card: Card) -> Route:
+def of_failure(card: FailedRunFacts) -> Route:
     """Return the route for a failed run."""
     failure = card.failure
     facts = {
@@ -64,7 +64,7 @@ def of_failure(card: Card) -> Route:
     return _way(card)._replace(run_id=card.run_id, facts=tuple(facts.items()))
 
 
-def _way(card: Card) -> Route:
+def _way(card: FailedRunFacts) -> Route:
     cause = card.failure.diagnosis.root_cause if card.failure.diagnosis else ""
     what = f"{card.summary}; likely: {cause}" if cause and cause not in card.summary else card.summary
     if card.times_seen >= TOO_OFTEN and card.failure.needs != "RETRY":
@@ -82,7 +82,7 @@ def _way_of(needs: Needs) -> Way:
     return ways[needs]
 
 
-def _commands(card: Card) -> tuple[str, str]:
+def _commands(card: FailedRunFacts) -> tuple[str, str]:
     """Return the command to run now, and the one after it."""
     failure, diagnosis = card.failure, card.failure.diagnosis
     match failure.needs:

@@ -55,7 +55,7 @@ _ASSERTED = re.compile(
 )
 
 
-class Entry(BaseModel):
+class DiagnosisRuleEntry(BaseModel):
     """One rule as it is written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -91,10 +91,10 @@ class Entry(BaseModel):
         return KINDS[self.category].transient if self.transient is None else self.transient
 
 
-class Hit(NamedTuple):
+class RuleMatch(NamedTuple):
     """A rule that matched a line."""
 
-    rule: Entry
+    rule: DiagnosisRuleEntry
     line: str
     named: dict[str, str]
 
@@ -139,11 +139,11 @@ def asserts(line: str) -> bool:
 class Rules:
     """A set of rules: one filter pass finds candidates, and their patterns decide."""
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[DiagnosisRuleEntry]) -> None:
         options = re2.Options()
         options.log_errors = False
         self.entries = tuple(entries)
-        self._owners: list[Entry] = []
+        self._owners: list[DiagnosisRuleEntry] = []
         self._filter = re2.Filter()
         for entry in self.entries:
             for pattern in entry.patterns:
@@ -152,7 +152,7 @@ class Rules:
         if self._owners:
             self._filter.Compile()
 
-    def hits(self, line: str) -> list[Hit]:
+    def hits(self, line: str) -> list[RuleMatch]:
         """Return every rule that matches this complete line."""
         if not self._owners or not line:
             return []
@@ -160,7 +160,7 @@ class Rules:
         hits = [self._hit(number, line) for number in sorted(candidates)]
         return [hit for hit in hits if hit.rule.category == "LOGIC"] if hits and asserts(line) else hits
 
-    def _hit(self, number: int, line: str) -> Hit:
+    def _hit(self, number: int, line: str) -> RuleMatch:
         matched = self._filter.re(number).search(line)
         named = matched.groupdict() if matched else {}
-        return Hit(self._owners[number], line, {name: value for name, value in named.items() if value})
+        return RuleMatch(self._owners[number], line, {name: value for name, value in named.items() if value})

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.reflect import lines
-from reflectloop.reflect.policy import Policy
-from reflectloop.reflect.rule import Entry, Rules
+from reflectloop.reflect.policy import RetryPolicy
+from reflectloop.reflect.rule import DiagnosisRuleEntry, Rules
 from reflectloop.secrets.rulefile import written
 
 SHIPPED = tuple(sorted((Path(__file__).parent / "rules").glob("*.toml")))
@@ -20,30 +20,30 @@ _KEYS = ("rule", "policy")
 Written = TypeVar("Written", bound=BaseModel)
 
 
-class Table(NamedTuple):
+class DiagnosisTable(NamedTuple):
     """The rules and policies of a file."""
 
-    rules: tuple[Entry, ...] = ()
-    policies: tuple[Policy, ...] = ()
+    rules: tuple[DiagnosisRuleEntry, ...] = ()
+    policies: tuple[RetryPolicy, ...] = ()
 
 
 @cache
-def shipped() -> Table:
+def shipped() -> DiagnosisTable:
     """Return the built-in rules and policies."""
     tables = [read(path) for path in SHIPPED]
-    return Table(
+    return DiagnosisTable(
         tuple(rule for table in tables for rule in table.rules),
         tuple(policy for table in tables for policy in table.policies),
     )
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> DiagnosisTable:
     raw = written(path)
     unknown = sorted(set(raw) - set(_KEYS))
     if unknown or not all(isinstance(raw.get(key, []), list) for key in _KEYS):
         what = f"unknown keys: {', '.join(unknown)}; " if unknown else ""
         raise InvalidInput(f"{path}: {what}rules are written as [[rule]] and policies as [[policy]]")
-    return Table(_entries(path, "rule", raw, Entry), _entries(path, "policy", raw, Policy))
+    return DiagnosisTable(_entries(path, "rule", raw, DiagnosisRuleEntry), _entries(path, "policy", raw, RetryPolicy))
 
 
 def _entries(path: Path, key: str, raw: dict[str, Any], model: type[Written]) -> tuple[Written, ...]:
@@ -63,7 +63,7 @@ def _entry(path: Path, place: str, entry: object, model: type[Written]) -> Writt
         raise InvalidInput(f"{path}: {label} is not usable", next_step=f"correct {path}", faults=faults) from fault
 
 
-def checked(path: Path) -> Table:
+def checked(path: Path) -> DiagnosisTable:
     """Read a user's file; raise InvalidInput if a rule is broken or contradicts its samples."""
     table = read(path)
     faults = [fault for entry in table.rules for fault in faults_of(entry)]
@@ -76,7 +76,7 @@ def checked(path: Path) -> Table:
     return table
 
 
-def faults_of(entry: Entry) -> list[str]:
+def faults_of(entry: DiagnosisRuleEntry) -> list[str]:
     """Return what is wrong with a rule, judged by its own pattern and samples."""
     try:
         rules = Rules([entry])

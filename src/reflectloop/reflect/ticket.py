@@ -17,7 +17,7 @@ _GRAVITY: tuple[Severity, ...] = ("high", "medium", "low")
 _MOST = 40  # steps in a repair plan
 
 
-class Verdict(StrEnum):
+class CriticVerdict(StrEnum):
     PASS = "PASS"  # noqa: S105 - a word of the protocol
     REVISE = "REVISE"
     REJECT = "REJECT"
@@ -40,7 +40,7 @@ class Ticket(_Value):
     """The request to redo an output or a step."""
 
     ticket_id: str
-    verdict: Verdict
+    verdict: CriticVerdict
     quality_score: float | None  # null if a person or a failure opened it without a score
     issues: Annotated[tuple[Issue, ...], Field(min_length=1)]
     repair_plan: tuple[str, ...]
@@ -76,7 +76,7 @@ def of_failure(failure: FailureRecord, ticket_id: str, *, run_id: str, said: str
     command = (f"run: {known.next_command}",) if known and known.next_command else ()
     return Ticket(
         ticket_id=ticket_id,
-        verdict=Verdict.REVISE,
+        verdict=CriticVerdict.REVISE,
         quality_score=None,
         issues=(issue,),
         repair_plan=tuple(dict.fromkeys((*fixes, *repair_plan((issue,)), *command))),
@@ -92,7 +92,7 @@ def of_request(reason: str, ticket_id: str, *, run_id: str, step_id: str) -> Tic
     issue = Issue(category="direction", severity="medium", description=description, suggested_fix=f"do {step_id} again")
     return Ticket(
         ticket_id=ticket_id,
-        verdict=Verdict.REVISE,
+        verdict=CriticVerdict.REVISE,
         quality_score=None,
         issues=(issue,),
         repair_plan=(f"do step {step_id} again, so that this no longer holds: {reason}",),

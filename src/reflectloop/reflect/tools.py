@@ -17,9 +17,9 @@ from reflectloop import secrets
 from reflectloop.errors import StepFailed
 from reflectloop.reflect import diagnosis, policy, rulefile
 from reflectloop.reflect.breaker import Breakers
-from reflectloop.reflect.diagnosis import Attempt
+from reflectloop.reflect.diagnosis import FailedCommand
 from reflectloop.reflect.failfix import FailFix, known
-from reflectloop.reflect.policy import Policy
+from reflectloop.reflect.policy import RetryPolicy
 from reflectloop.reflect.record import Diagnosis, FailureRecord, ToolErrorType
 from reflectloop.reflect.report import ToolReport, report
 from reflectloop.reflect.retrying import delay_of, retry_after
@@ -51,7 +51,7 @@ class ToolError(Exception):
         self.retry_after_s = retry_after_s
 
 
-class Hands(NamedTuple):
+class RetryIO(NamedTuple):
     """Time and randomness, passed in."""
 
     now: Callable[[], datetime] = clock.now
@@ -60,7 +60,7 @@ class Hands(NamedTuple):
     chance: Callable[[], float] = random.random
 
 
-class Answered(NamedTuple):
+class ToolSuccess(NamedTuple):
     """The result of a call that succeeded in the end."""
 
     value: Any
@@ -74,7 +74,7 @@ class Answered(NamedTuple):
         return True
 
 
-class Failed(NamedTuple):
+class ToolFailure(NamedTuple):
     """The failure of a call for which nothing helped."""
 
     failure: FailureRecord
@@ -87,14 +87,14 @@ class Failed(NamedTuple):
         return False
 
 
-Outcome = Answered | Failed
+Outcome = ToolSuccess | ToolFailure
 
 
-class Ways(NamedTuple):
+class RetryOptions(NamedTuple):
     """The options for recovering a failed call."""
 
     fallbacks: tuple[str, ...] = ()  # tools to try next, with the same parameters
-    policies: Sequence[Policy] = ()  # tried before the built-in ones
+    policies: Sequence[RetryPolicy] = ()  # tried before the built-in ones
     retries: int | None = None  # overrides the policy
     mend: Mend | None = None  # returns corrected parameters, or None
     pairs: Iterable[FailFix] = ()  # fixes that helped before
@@ -109,16 +109,16 @@ def safe_call(
     *,
     invoke: Invoke,
     idempotent: bool = False,
-    ways: Ways | None = None,
-    hands: Hands | None = None,
+    ways: RetryOptions | None = None,
+    hands: RetryIO | None = None,
 ) -> Outcome:
     """Call a tool; if it fails, diagnose the failure, and retry or use another tool only as far as that is safe."""
-    work = _Call(invoke, ways or Ways(), hands or Hands(), idempotent=idempotent)
+    work = _Call(invoke, ways or RetryOptions(), hands or RetryIO(), idempotent=idempotent)
     queue = [tool, *(ways.fallbacks if ways else ())]
     outcome: Outcome | None = None
     while queue:
         outcome = work.call(queue.pop(0), params)
-        if isinstance(outcome, Answered) or outcome.failure.tool_error_type == ToolErrorType.PERMISSION:
+        if isinstance(outcome, ToolSuccess) or outcome.failure.tool_error_type == ToolErrorType.PERMISSION:
             break  # a missing permission must not be bypassed with another tool
         named = work.reports[-1].corrective_action.fallback_tool
         if named and named not in work.tried and named not in queue:
@@ -128,7 +128,7 @@ def safe_call(
 
 
 class _Call:
-    def __init__(self, invoke: Invoke, ways: Ways, hands: Hands, *, idempotent: bool) -> None:
+    def __init__(self, invoke: Invoke, ways: RetryOptions, hands: RetryIO, *, idempotent: bool) -> None:
         self._invoke, self._ways, self._hands, self._idempotent = invoke, ways, hands, idempotent
         self._policies = (*ways.policies, *rulefile.shipped().policies)
         self._breakers = ways.breakers or Breakers()
@@ -145,7 +145,7 @@ class _Call:
         while True:
             failure, value = self._attempt(tool, params)
             if failure is None:
-                return Answered(value, tool, self._attempts, tuple(self.reports), self._pair())
+                return ToolSuccess(value, tool, self._attempts, tuple(self.reports), self._pair())
             chosen = policy.choose(self._policies, tool, failure)
             better = self._mended(params, failure, chosen)
             allowed = chosen.retries if self._ways.retries is None else self._ways.retries
@@ -153,7 +153,7 @@ class _Call:
             wait_s = delay_of(chosen, again, self._hands.chance, self._asked_s) if may else None
             self._note(tool, params, failure, chosen, better, wait_s)
             if not may:
-                return Failed(failure, tool, self._attempts, tuple(self.reports))
+                return ToolFailure(failure, tool, self._attempts, tuple(self.reports))
             self._hands.wait(wait_s or 0.0)
             params, again = better, again + 1
 
@@ -176,7 +176,9 @@ class _Call:
 
     def _blocked(self, tool: str) -> FailureRecord:
         message = f"{tool} failed too often in a row; it is left alone for {self._breakers.limits.cool_s:g} s"
-        failure = diagnosis.bare(message, Attempt(StepFailed.code, attempt=self._attempts, command=tool), "EXTERNAL")
+        failure = diagnosis.bare(
+            message, FailedCommand(StepFailed.code, attempt=self._attempts, command=tool), "EXTERNAL"
+        )
         self._first = self._first or failure
         return failure
 
@@ -184,7 +186,7 @@ class _Call:
         text = secrets.current().redact(_message(fault))
         code = fault.exit_code if isinstance(fault, ToolError) else None
         result = reports.judge(reports.read(text), exit_code=code or 1, timed_out=_late(fault), log=text, tool=None)
-        about = Attempt(attempt=self._attempts, command=tool)
+        about = FailedCommand(attempt=self._attempts, command=tool)
         failed = result if not result.ok else VerificationResult(ok=False, type="crashed", summary=text[:240])
         failure = diagnosis.diagnose(text, failed, rules=self._ways.rules, about=about)
         assert failure  # noqa: S101 - the result is not ok
@@ -202,7 +204,7 @@ class _Call:
             return False  # without a diagnosis, the breaker blocked the call
         return changed or (self._idempotent and failure.transient)
 
-    def _mended(self, params: Params, failure: FailureRecord, chosen: Policy) -> Params:
+    def _mended(self, params: Params, failure: FailureRecord, chosen: RetryPolicy) -> Params:
         if self._ways.mend and failure.tool_error_type == ToolErrorType.PARAMETER:
             better = self._ways.mend(params, failure)
             if better is not None:
@@ -210,7 +212,13 @@ class _Call:
         return chosen.mended(params)
 
     def _note(
-        self, tool: str, params: Params, failure: FailureRecord, chosen: Policy, better: Params, wait_s: float | None
+        self,
+        tool: str,
+        params: Params,
+        failure: FailureRecord,
+        chosen: RetryPolicy,
+        better: Params,
+        wait_s: float | None,
     ) -> None:
         fix = known(self._ways.pairs, tool, failure.signature)
         tool_report = report(

@@ -62,7 +62,7 @@ _PUBLIC = frozenset("public pub primary foreign partition sort cache row index u
 _FOLDER = re.compile(rb"/(?:[a-z]{2,16}|Users|Applications|Library|Volumes)(?:/[\w.@+~:-]*)+\Z")
 
 
-class Shape(NamedTuple):
+class ValueShape(NamedTuple):
     """What can be said of a value without knowing its name."""
 
     letters: int
@@ -73,12 +73,12 @@ class Shape(NamedTuple):
     switches: int  # places where a letter stands next to a digit
 
 
-def shape(value: bytes) -> Shape:
+def shape(value: bytes) -> ValueShape:
     size = len(value)
     upper = size - len(value.translate(None, _UPPER))
     lower = size - len(value.translate(None, _LOWER))
     digits = size - len(value.translate(None, _DIGITS))
-    return Shape(
+    return ValueShape(
         letters=upper + lower,
         digits=digits,
         others=size - upper - lower - digits,
@@ -143,7 +143,7 @@ def _is_encoded_text(value: bytes) -> bool:
     return language.wordiness(text) > 0.7 and not any(letter in _DIGITS for letter in text)  # noqa: PLR2004
 
 
-def _randomness(value: bytes, seen: Shape) -> float:
+def _randomness(value: bytes, seen: ValueShape) -> float:
     size = len(value)
     weight = 0.0
     if seen.letters and seen.digits:

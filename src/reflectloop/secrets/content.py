@@ -14,7 +14,7 @@ from typing import Protocol
 
 from reflectloop.secrets import assignment, sqlite
 from reflectloop.secrets.detector import Detector
-from reflectloop.secrets.scanner import Finding, Scanner
+from reflectloop.secrets.scanner import Scanner, SecretFinding
 from reflectloop.secrets.wide import narrow
 from reflectloop.world import terminal
 
@@ -46,7 +46,7 @@ def plain_text(data: bytes) -> bytes:
     return terminal.visible(narrow(data))
 
 
-def scan(detector: Detector, data: bytes) -> list[Finding]:
+def scan(detector: Detector, data: bytes) -> list[SecretFinding]:
     """Return what a file's content holds: every finding of its text, certain ones of what is packed in it."""
     text = plain_text(data)
     found = detector.scan(text)
@@ -81,7 +81,7 @@ class Reader:
                 self._stream.feed(plain_text(bytes(self._held[begin : begin + _CHUNK])))
             self._held.clear()
 
-    def finish(self) -> list[Finding]:
+    def finish(self) -> list[SecretFinding]:
         """Return what the file holds."""
         if self._stream is None:
             return scan(self._detector, bytes(self._held))

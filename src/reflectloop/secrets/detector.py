@@ -9,9 +9,9 @@ from pathlib import Path
 
 from reflectloop.config import SecretsConfig
 from reflectloop.secrets import baseline, exact, shipped
-from reflectloop.secrets.matcher import Block, Exact, Matcher
-from reflectloop.secrets.rule import Rule
-from reflectloop.secrets.scanner import Finding, Scanner, fingerprint
+from reflectloop.secrets.matcher import Exact, Matcher, ScanBlock
+from reflectloop.secrets.rule import SecretRule
+from reflectloop.secrets.scanner import Scanner, SecretFinding, fingerprint
 from reflectloop.secrets.spans import clusters
 
 _HIDDEN = 8  # letters; a shorter value stands in too many words
@@ -22,7 +22,7 @@ class Detector:
 
     def __init__(
         self,
-        rules: Iterable[Rule],
+        rules: Iterable[SecretRule],
         *,
         values: Iterable[bytes] = (),
         allowed: frozenset[str] = frozenset(),
@@ -37,7 +37,7 @@ class Detector:
     def scanner(self) -> Scanner:
         return Scanner(self._matcher, self._allowed)
 
-    def scan(self, data: bytes) -> list[Finding]:
+    def scan(self, data: bytes) -> list[SecretFinding]:
         scanner = self.scanner()
         scanner.feed(data)
         scanner.finish()
@@ -53,7 +53,7 @@ class Detector:
 
     def values(self, data: bytes) -> set[bytes]:
         """The secrets themselves, to look for elsewhere. Never to be stored or shown."""
-        found = self._matcher.find(Block(data, 0, len(data)))
+        found = self._matcher.find(ScanBlock(data, 0, len(data)))
         values = {data[cluster.chief.start : cluster.chief.end] for cluster in clusters(found.spans)}
         return {value for value in values if fingerprint(value) not in self._allowed}
 

@@ -11,7 +11,7 @@ import ahocorasick_rs
 import re2
 
 from reflectloop.secrets import checks, keys
-from reflectloop.secrets.rule import Grade, Rule, compiled
+from reflectloop.secrets.rule import Grade, SecretRule, compiled
 from reflectloop.secrets.spans import Span
 
 TILE = 1 << 12  # a longer line is looked at in pieces of this size,
@@ -34,7 +34,7 @@ class Exact(NamedTuple):
     grade: Grade = "certain"
 
 
-class Block(NamedTuple):
+class ScanBlock(NamedTuple):
     """What is looked at: `data[start:end]`, where `start` lies `column` bytes into its line."""
 
     data: bytes
@@ -44,7 +44,7 @@ class Block(NamedTuple):
     final: bool = True  # nothing more will come
 
 
-class Found(NamedTuple):
+class MatchResult(NamedTuple):
     spans: list[Span]
     held: int  # from here on more must be seen before anything can be said
 
@@ -67,7 +67,7 @@ class _Place(NamedTuple):
 class Matcher:
     """The rules and values that are looked for. A pattern is compiled when its keyword is first seen."""
 
-    def __init__(self, rules: Iterable[Rule], exact: Iterable[Exact] = (), *, fillers: bool = False) -> None:
+    def __init__(self, rules: Iterable[SecretRule], exact: Iterable[Exact] = (), *, fillers: bool = False) -> None:
         """With `fillers`, a provider's format filled with one letter is `likely`; without, it is nothing."""
         self._fillers = fillers
         self._rules = tuple(rules)
@@ -131,7 +131,7 @@ class Matcher:
             found = self._chosen[mask] = tuple(n for n in range(len(self._rules)) if mask >> n & 1)
         return found
 
-    def find(self, block: Block) -> Found:
+    def find(self, block: ScanBlock) -> MatchResult:
         """The secrets that begin in the block."""
         spans: list[Span] = []
         key_end = 0
@@ -141,7 +141,7 @@ class Matcher:
                     continue
                 key = keys.find(block.data, position, final=block.final)
                 if key and not key.whole:
-                    return Found(spans, place.line_start)
+                    return MatchResult(spans, place.line_start)
                 if key:
                     key_end = key.end
                     spans.append(Span(key.start, key.end, keys.RULE, "certain"))
@@ -149,7 +149,7 @@ class Matcher:
                 continue
             window = _window(block, place, self._most_lines(place.mask))
             if window is None:
-                return Found(spans, place.line_start)
+                return MatchResult(spans, place.line_start)
             mark = _mark(block, place, window)
             if mark in self._barren:
                 continue  # a log says the same over and over
@@ -157,7 +157,7 @@ class Matcher:
             spans += matches
             if not matches:
                 self._remember(mark)
-        return Found(spans, block.end)
+        return MatchResult(spans, block.end)
 
     def _most_lines(self, mask: int) -> int:
         found = self._widest.get(mask)
@@ -165,7 +165,7 @@ class Matcher:
             found = self._widest[mask] = max(self._rules[number].lines for number in self._numbers(mask))
         return found
 
-    def _look(self, block: Block, place: _Place, widest: tuple[int, int]) -> Iterator[Span]:
+    def _look(self, block: ScanBlock, place: _Place, widest: tuple[int, int]) -> Iterator[Span]:
         for number in self._numbers(place.mask):
             window = _window(block, place, self._rules[number].lines)
             yield from self._matches(number, block.data, window or widest, place)
@@ -201,13 +201,13 @@ class Matcher:
             if end - start <= _WORD and refused < _TRIES:
                 position = max(start, begun + 1)  # what was refused may be the name of what follows
 
-    def _values_in(self, rule: Rule, block: bytes, offset: int) -> Iterator[Span]:
+    def _values_in(self, rule: SecretRule, block: bytes, offset: int) -> Iterator[Span]:
         for match in compiled(rule.each).finditer(block):
             start, end = match.span(1)
             if grade := self._grade(rule, checks.Candidate(b"", block[match.start() : start], block[start:end])):
                 yield Span(offset + start, offset + end, rule.id, grade)
 
-    def _grade(self, rule: Rule, found: checks.Candidate) -> Grade | None:
+    def _grade(self, rule: SecretRule, found: checks.Candidate) -> Grade | None:
         """How sure it is that this is a secret; None: it is none."""
         if checks.CHECKS[rule.check](found, rule.entropy):
             return rule.grade
@@ -218,7 +218,7 @@ class Matcher:
             self._barren.clear()
         self._barren.add(mark)
 
-    def _places(self, block: Block, spans: list[Span]) -> Iterator[_Place]:
+    def _places(self, block: ScanBlock, spans: list[Span]) -> Iterator[_Place]:
         """Where patterns must look, in order; values that are looked for as they are go to `spans` at once."""
         stop = block.end if block.data[block.end - 1 : block.end] == b"\n" else min(len(block.data), block.end + AHEAD)
         text = block.data[block.start : stop].lower()
@@ -235,14 +235,14 @@ class Matcher:
             mine = hits[first:position]
             yield from (self._tiles if is_long else self._lines)(block, start, end, mine)
 
-    def _is_exact(self, block: Block, index: int, begin: int, end: int, spans: list[Span]) -> bool:
+    def _is_exact(self, block: ScanBlock, index: int, begin: int, end: int, spans: list[Span]) -> bool:
         exact = self._exact[index - len(self._masks)]
         start = block.start + begin
         if start < block.end and block.data[start : block.start + end] == exact.value:
             spans.append(Span(start, block.start + end, exact.rule, exact.grade))
         return False
 
-    def _lines(self, block: Block, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:
+    def _lines(self, block: ScanBlock, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:
         marks: dict[int, int] = {}
         keys_at: dict[int, list[int]] = {}
         data, masks = block.data, self._masks
@@ -270,7 +270,7 @@ class Matcher:
             line_end = line_end if line_end >= 0 else end
             yield _Place(line_start, line_end, marks[line_start], line_start, tuple(keys_at.get(line_start, ())))
 
-    def _lines_with_runs(self, block: Block, start: int, end: int) -> Iterator[tuple[int, int]]:
+    def _lines_with_runs(self, block: ScanBlock, start: int, end: int) -> Iterator[tuple[int, int]]:
         low = block.data[start:end].lower() if self._runs else b""
         for word, mask in self._runs.items():
             position = low.find(word)
@@ -279,7 +279,7 @@ class Matcher:
                 line_end = low.find(b"\n", position)
                 position = low.find(word, line_end) if line_end >= 0 else -1
 
-    def _tiles(self, block: Block, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:
+    def _tiles(self, block: ScanBlock, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:
         """The pieces of one long line, counted from where it begins: they fall alike however it came."""
         line_start = start - (block.column if start == block.start else 0)
         position = 0
@@ -307,7 +307,7 @@ class Matcher:
             tile += TILE
 
 
-def _stretches(block: Block) -> Iterator[tuple[int, int, bool]]:
+def _stretches(block: ScanBlock) -> Iterator[tuple[int, int, bool]]:
     """The block as runs of ordinary lines and single long ones."""
     data, end = block.data, block.end
     position = begun = block.start
@@ -329,7 +329,7 @@ def _stretches(block: Block) -> Iterator[tuple[int, int, bool]]:
         yield begun, end, False
 
 
-def _window(block: Block, place: _Place, lines: int) -> tuple[int, int] | None:
+def _window(block: ScanBlock, place: _Place, lines: int) -> tuple[int, int] | None:
     """What a pattern may see for a place; None when some of it has not come yet."""
     data = block.data
     if place.seen:
@@ -348,7 +348,7 @@ def _window(block: Block, place: _Place, lines: int) -> tuple[int, int] | None:
     return place.start, end
 
 
-def _mark(block: Block, place: _Place, window: tuple[int, int]) -> bytes:
+def _mark(block: ScanBlock, place: _Place, window: tuple[int, int]) -> bytes:
     """What is looked at, and for what; a digest, for nothing of a text is kept."""
     where = b"%d %d " % (place.mask, place.start - window[0] if place.is_tile else place.end - place.start)
     return hashlib.blake2b(where + block.data[window[0] : window[1]], digest_size=16).digest()

@@ -20,7 +20,7 @@ _TO_VALUE = r"""(?:[ \t\w.-]{0,20})[\s'"\\\])}]{0,4}(?:=|>|:{1,3}=|\|\||:|=>|\?=
 _END_OF_VALUE = r"""(?:[`'"\s;,)<>\\&\]}]|$)"""
 
 
-class Rule(NamedTuple):
+class SecretRule(NamedTuple):
     id: str
     keywords: tuple[str, ...]  # in lower case; text without any of these is not matched at all; none: always matched
     pattern: str

@@ -11,15 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.secrets.checks import CHECKS
-from reflectloop.secrets.matcher import Block, Matcher
-from reflectloop.secrets.rule import Grade, Rule, compiled, pattern_of
+from reflectloop.secrets.matcher import Matcher, ScanBlock
+from reflectloop.secrets.rule import Grade, SecretRule, compiled, pattern_of
 from reflectloop.secrets.samples import filled
 from reflectloop.world import beneath
 
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
-class Entry(BaseModel):
+class SecretRuleEntry(BaseModel):
     """One rule as it is written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -40,7 +40,7 @@ class Entry(BaseModel):
     not_match: tuple[str, ...] = ()
 
     @model_validator(mode="after")
-    def _one_form(self) -> Entry:
+    def _one_form(self) -> SecretRuleEntry:
         forms = [self.regex, self.format, self.value and self.near]
         if sum(form is not None for form in forms) != 1:
             raise ValueError("a rule has either 'regex', or 'format', or 'near' and 'value'")
@@ -49,17 +49,17 @@ class Entry(BaseModel):
         return self
 
     @property
-    def rule(self) -> Rule:
+    def rule(self) -> SecretRule:
         pattern = pattern_of(self.model_dump(exclude_none=True))
         check = self.check or ("near" if self.near else "value")
-        return Rule(self.id, self.keywords, pattern, self.grade, self.entropy, check, self.lines, self.each)
+        return SecretRule(self.id, self.keywords, pattern, self.grade, self.entropy, check, self.lines, self.each)
 
 
 class RuleFile(NamedTuple):
-    entries: tuple[Entry, ...]
+    entries: tuple[SecretRuleEntry, ...]
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
+    def rules(self) -> tuple[SecretRule, ...]:
         return tuple(entry.rule for entry in self.entries)
 
 
@@ -81,9 +81,9 @@ def read(path: Path) -> RuleFile:
     return RuleFile(tuple(_entry(path, number, entry) for number, entry in enumerate(raw.get("rule", ()), 1)))
 
 
-def _entry(path: Path, number: int, entry: dict[str, Any]) -> Entry:
+def _entry(path: Path, number: int, entry: dict[str, Any]) -> SecretRuleEntry:
     try:
-        return Entry.model_validate(entry)
+        return SecretRuleEntry.model_validate(entry)
     except ValidationError as fault:
         name = entry.get("id", f"number {number}")
         faults = tuple(
@@ -97,7 +97,7 @@ def _entry(path: Path, number: int, entry: dict[str, Any]) -> Entry:
         ) from fault
 
 
-def checked(path: Path) -> tuple[Rule, ...]:
+def checked(path: Path) -> tuple[SecretRule, ...]:
     """A user's rules; raises when one is broken, or does not do what its samples say."""
     found = read(path)
     faults = [fault for entry in found.entries for fault in faults_of(entry)]
@@ -110,7 +110,7 @@ def checked(path: Path) -> tuple[Rule, ...]:
     return found.rules
 
 
-def faults_of(entry: Entry) -> list[str]:
+def faults_of(entry: SecretRuleEntry) -> list[str]:
     """What is wrong with a rule, judged by its own pattern and samples."""
     rule = entry.rule
     try:
@@ -133,4 +133,4 @@ def faults_of(entry: Entry) -> list[str]:
 
 def _found(matcher: Matcher, text: str) -> bool:
     raw = text.encode()
-    return bool(matcher.find(Block(raw, 0, len(raw))).spans)
+    return bool(matcher.find(ScanBlock(raw, 0, len(raw))).spans)

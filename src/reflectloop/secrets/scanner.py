@@ -6,14 +6,14 @@ import hashlib
 from typing import NamedTuple
 
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets.matcher import AHEAD, BEHIND, TILE, Block, Matcher
+from reflectloop.secrets.matcher import AHEAD, BEHIND, TILE, Matcher, ScanBlock
 from reflectloop.secrets.rule import Grade
 from reflectloop.secrets.spans import Cluster, Span, clusters
 
 _MOUTHFUL = 1 << 16  # as much is looked at in one go: the places of keywords in it take memory too
 
 
-class Finding(NamedTuple):
+class SecretFinding(NamedTuple):
     """Where a secret stood. Its value is never kept."""
 
     rule: str
@@ -30,7 +30,7 @@ class Scanner:
     """One stream. `feed` returns what may be shown; what cannot be judged yet is held back."""
 
     def __init__(self, matcher: Matcher, allowed: frozenset[str] = frozenset()) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[SecretFinding] = []
         self._matcher = matcher
         self._allowed = allowed
         self._data = b""
@@ -74,7 +74,7 @@ class Scanner:
             ) from fault
 
     def _looked(self, end: int, *, final: bool) -> bytes:
-        found = self._matcher.find(Block(self._data, self._scanned, end, self._column, final))
+        found = self._matcher.find(ScanBlock(self._data, self._scanned, end, self._column, final))
         if found.spans:
             self._spans = list(dict.fromkeys(self._spans + found.spans))  # what is held is found again
         self._move(found.held)
@@ -104,7 +104,7 @@ class Scanner:
         mark = fingerprint(self._data[chief.start : chief.end])
         if mark in self._allowed:
             return self._pass_on(cluster.end)
-        self.findings.append(Finding(chief.rule, chief.grade, self._line, mark))
+        self.findings.append(SecretFinding(chief.rule, chief.grade, self._line, mark))
         self._pass_on(cluster.end)
         return f"[REDACTED:{chief.rule}]".encode()
 

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from reflectloop.secrets.rule import Rule
+from reflectloop.secrets.rule import SecretRule
 
 FOLDER = Path(__file__).parent / "rules"
 FILES = (FOLDER / "general.toml", FOLDER / "providers.toml")
@@ -14,8 +14,8 @@ INDEX = FOLDER / "index.json"
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
-    return tuple(Rule(entry[0], tuple(entry[1]), *entry[2:]) for entry in json.loads(INDEX.read_bytes()))
+def rules() -> tuple[SecretRule, ...]:
+    return tuple(SecretRule(entry[0], tuple(entry[1]), *entry[2:]) for entry in json.loads(INDEX.read_bytes()))
 
 
 def index() -> str:

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events
-from reflectloop.state.journal import Entry
-from reflectloop.state.transitions import State, allowed
+from reflectloop.state.journal import JournalEntry
+from reflectloop.state.transitions import TaskState, allowed
 from reflectloop.terms import Decision
 
 StepStatus = Literal["pending", "running", "done", "failed", "blocked", "skipped"]
@@ -29,7 +29,7 @@ COUNTED = frozenset(
 )
 
 
-class Step(NamedTuple):
+class StepState(NamedTuple):
     id: str
     status: StepStatus = "pending"
     exit_code: int | None = None
@@ -46,13 +46,13 @@ class Step(NamedTuple):
 
 
 @dataclasses.dataclass(slots=True)
-class Run:
+class RunState:
     id: str
     plan_hash: str
     base_tree: str
     isolation: str
     started: str
-    steps: dict[str, Step]
+    steps: dict[str, StepState]
     status: RunStatus = "running"
     error_code: str | None = None
     end_tree: str | None = None
@@ -97,7 +97,7 @@ class Latch:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Spent:
+class AgentUsage:
     """What agents have used; money that nobody knows is counted apart, and never as nothing."""
 
     calls: int = 0
@@ -107,11 +107,11 @@ class Spent:
     usd: float = 0.0
     unpriced: int = 0  # calls of unknown price
 
-    def plus(self, other: Spent) -> Spent:
-        return Spent(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+    def plus(self, other: AgentUsage) -> AgentUsage:
+        return AgentUsage(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
     @classmethod
-    def of(cls, asked: events.AgentAsked) -> Spent:
+    def of(cls, asked: events.AgentAsked) -> AgentUsage:
         tokens = asked.input_tokens + asked.output_tokens + asked.cache_read_tokens + asked.cache_write_tokens
         usd, unpriced = asked.cost_usd or 0.0, asked.cost_usd is None
         return cls(1, tokens, asked.turns, asked.duration_ms, usd, int(unpriced))
@@ -122,14 +122,14 @@ class Task:
     id: str = ""
     plan_path: str = ""
     title: str = ""
-    runs: dict[str, Run] = dataclasses.field(default_factory=dict)
+    runs: dict[str, RunState] = dataclasses.field(default_factory=dict)
     latch: Latch | None = None
     forgiven: int = 0  # failed runs that a person's unlock has put behind
-    state: State = State.IDLE
-    left: State | None = None  # what a pause will go back to
+    state: TaskState = TaskState.IDLE
+    left: TaskState | None = None  # what a pause will go back to
     gated: list[events.Json] = dataclasses.field(default_factory=list)  # what gates said since a person last unlocked
-    spent: dict[str, dict[str, Spent]] = dataclasses.field(default_factory=dict)  # by step, then by role
-    granted: Spent = Spent()  # what was spent when a person last unlocked
+    spent: dict[str, dict[str, AgentUsage]] = dataclasses.field(default_factory=dict)  # by step, then by role
+    granted: AgentUsage = AgentUsage()  # what was spent when a person last unlocked
     met: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # failures by signature: the step of each time
 
     @property
@@ -137,26 +137,26 @@ class Task:
         return any(run.status == "ok" for run in self.runs.values())
 
     @property
-    def spent_in_all(self) -> Spent:
-        total = Spent()
+    def spent_in_all(self) -> AgentUsage:
+        total = AgentUsage()
         for one in (spent for roles in self.spent.values() for spent in roles.values()):
             total = total.plus(one)
         return total
 
     @property
-    def failures(self) -> list[Run]:
+    def failures(self) -> list[RunState]:
         """The failed runs that count against the limit: those in which the work failed, not the machine or the user."""
         return [run for run in self.runs.values() if run.error_code in COUNTED][self.forgiven :]
 
 
-def fold(entries: Iterable[Entry]) -> Task:
+def fold(entries: Iterable[JournalEntry]) -> Task:
     task = Task()
     for entry in entries:
         advance(task, entry)
     return task
 
 
-def advance(task: Task, entry: Entry) -> None:
+def advance(task: Task, entry: JournalEntry) -> None:
     """Move `task` on by one event; an event that cannot follow is refused."""
     if type(entry.event) in _WANTED:  # first, since nearly all are of these
         _turn_step(task, _running(task, entry), entry.event, entry)
@@ -165,14 +165,14 @@ def advance(task: Task, entry: Entry) -> None:
         case events.TaskOpened(task_id=task_id, plan_path=path, title=title):
             _expect(not task.id, entry, "a task is opened once")
             task.id, task.plan_path, task.title = task_id, path, title
-            _move(task, entry, State.INTAKE, State.CONTEXT, State.PLANNING)
+            _move(task, entry, TaskState.INTAKE, TaskState.CONTEXT, TaskState.PLANNING)
         case events.LatchSet() | events.LatchCleared() as turned:
             _turn_latch(task, turned, entry)
         case events.Applied(run_id=run_id, result_tree=tree):
             _expect(run_id in task.runs and task.runs[run_id].status == "ok", entry, "only a good run is applied")
             task.runs[run_id].applied = tree
         case events.Aborted():
-            _move(task, entry, State.ABORTED)
+            _move(task, entry, TaskState.ABORTED)
         case (
             events.RunStarted()
             | events.RunFinished()
@@ -186,7 +186,7 @@ def advance(task: Task, entry: Entry) -> None:
         case events.AgentAsked() as asked:
             _running(task, entry)
             roles = task.spent.setdefault(asked.step_id, {})
-            roles[asked.role] = roles.get(asked.role, Spent()).plus(Spent.of(asked))
+            roles[asked.role] = roles.get(asked.role, AgentUsage()).plus(AgentUsage.of(asked))
         case events.GateDecided() as said:
             _running(task, entry)
             task.gated.append(said.payload())
@@ -195,26 +195,26 @@ def advance(task: Task, entry: Entry) -> None:
             _turn_step(task, _running(task, entry), other, entry)
 
 
-def _judge(task: Task, said: events.GateDecided, entry: Entry) -> None:
+def _judge(task: Task, said: events.GateDecided, entry: JournalEntry) -> None:
     """A change that no steps made is executed, and then judged; what steps made is judged in its final review."""
-    if said.subject or task.state is not State.EXECUTING:
+    if said.subject or task.state is not TaskState.EXECUTING:
         return
-    _move(task, entry, State.VERIFYING)
+    _move(task, entry, TaskState.VERIFYING)
     if said.decision == Decision.PASS:
-        looked = (State.INSIGHT,) if said.insight else ()
-        _move(task, entry, *looked, State.STORING, State.FINAL_REVIEW)
+        looked = (TaskState.INSIGHT,) if said.insight else ()
+        _move(task, entry, *looked, TaskState.STORING, TaskState.FINAL_REVIEW)
 
 
 def _turn_run(
     task: Task,
     event: events.RunStarted | events.RunFinished | events.RunReopened | events.RunPaused | events.RunResumed,
-    entry: Entry,
+    entry: JournalEntry,
 ) -> None:
     match event:
         case events.RunStarted() as started:
             _expect(bool(task.id) and started.run_id not in task.runs, entry, "a run starts once, in an open task")
             _go_back(task)
-            _be(task, entry, State.EXECUTING)
+            _be(task, entry, TaskState.EXECUTING)
             task.runs[started.run_id] = _started(started, entry)
         case events.RunFinished() as ended:
             _end(task, _running(task, entry), ended, entry)
@@ -224,19 +224,19 @@ def _turn_run(
             assert run  # noqa: S101 - just expected
             run.status, run.error_code, run.end_tree, run.decision = "running", None, None, None
             task.latch = None
-            _be(task, entry, State.EXECUTING)
+            _be(task, entry, TaskState.EXECUTING)
         case events.RunPaused():
             _running(task, entry)
-            if task.state is not State.PAUSED:
+            if task.state is not TaskState.PAUSED:
                 task.left = task.state
-                _move(task, entry, State.PAUSED)
+                _move(task, entry, TaskState.PAUSED)
         case events.RunResumed():
             _running(task, entry)
             _go_back(task)
 
 
-def _started(started: events.RunStarted, entry: Entry) -> Run:
-    return Run(
+def _started(started: events.RunStarted, entry: JournalEntry) -> RunState:
+    return RunState(
         started.run_id,
         started.plan_hash,
         started.base_tree,
@@ -254,39 +254,39 @@ def _started(started: events.RunStarted, entry: Entry) -> Run:
 _CLAIMED: dict[object, StepStatus] = {"done": "done", "blocked": "failed"}
 
 
-def _first(name: str, claim: events.Json | None) -> Step:
+def _first(name: str, claim: events.Json | None) -> StepState:
     """A step as its run begins: waiting, or as somebody else's state claims, and marked as such."""
     if claim is None:
-        return Step(name)
+        return StepState(name)
     status, attempts = _CLAIMED.get(claim.get("status"), "pending"), claim.get("attempts")
     reason = "" if status == "pending" else "imported"
-    return Step(name, status, attempts=attempts if isinstance(attempts, int) else 0, reason=reason)
+    return StepState(name, status, attempts=attempts if isinstance(attempts, int) else 0, reason=reason)
 
 
-def _end(task: Task, run: Run, ended: events.RunFinished, entry: Entry) -> None:
+def _end(task: Task, run: RunState, ended: events.RunFinished, entry: JournalEntry) -> None:
     run.status = "failed" if ended.error_code else "ok"
     run.error_code, run.end_tree, run.duration_ms = ended.error_code, ended.end_tree, ended.duration_ms
     for step in [step for step in run.steps.values() if step.status == "running"]:
         run.steps[step.id] = step._replace(status="failed")
     _go_back(task)
-    if task.state is State.LATCHED:
+    if task.state is TaskState.LATCHED:
         return
     if ended.error_code:
-        _be(task, entry, State.RECOVERING, State.BLOCKED)
+        _be(task, entry, TaskState.RECOVERING, TaskState.BLOCKED)
     else:
         waiting = [step.id for step in run.steps.values() if step.status not in ("done", "skipped")]
         _expect(not waiting, entry, f"step(s) {', '.join(waiting)} are neither done nor skipped")
-        _be(task, entry, State.FINAL_REVIEW, State.DONE)
+        _be(task, entry, TaskState.FINAL_REVIEW, TaskState.DONE)
 
 
-def _move(task: Task, entry: Entry, *path: State) -> None:
+def _move(task: Task, entry: JournalEntry, *path: TaskState) -> None:
     for state in path:
         if not allowed(task.state, state, task.left):
             raise _refused(entry, f"{task.state} does not become {state}")
         task.state = state
 
 
-def _be(task: Task, entry: Entry, *path: State) -> None:
+def _be(task: Task, entry: JournalEntry, *path: TaskState) -> None:
     """The same, from wherever on the path the task already is."""
     at = path.index(task.state) + 1 if task.state in path else 0
     _move(task, entry, *path[at:])
@@ -294,7 +294,7 @@ def _be(task: Task, entry: Entry, *path: State) -> None:
 
 def _go_back(task: Task) -> None:
     """Out of a pause, to where it was."""
-    if task.state is State.PAUSED and task.left:
+    if task.state is TaskState.PAUSED and task.left:
         task.state, task.left = task.left, None
 
 
@@ -309,10 +309,10 @@ _WANTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
 }
 
 
-def _turn_step(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
+def _turn_step(task: Task, run: RunState, event: events.Event, entry: JournalEntry) -> None:
     if isinstance(event, events.StepsReset):
         _reset(run, event, entry)
-        _be(task, entry, State.EXECUTING)
+        _be(task, entry, TaskState.EXECUTING)
         return
     if isinstance(event, events.StepsAdded):
         _add(task, run, event, entry)
@@ -330,7 +330,7 @@ def _turn_step(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
     _follow(task, run, event, entry)
 
 
-def _note_fix(run: Run, event: events.Event) -> None:
+def _note_fix(run: RunState, event: events.Event) -> None:
     """What was tried in an attempt that was dropped is dropped with it."""
     if isinstance(event, events.FixTried):
         run.fixes.append(event.payload())
@@ -338,38 +338,38 @@ def _note_fix(run: Run, event: events.Event) -> None:
         run.fixes = [one for one in run.fixes if one["step_id"] != event.step_id]
 
 
-def _add(task: Task, run: Run, event: events.StepsAdded, entry: Entry) -> None:
+def _add(task: Task, run: RunState, event: events.StepsAdded, entry: JournalEntry) -> None:
     """Behind the step they came of, which is then not done itself; or at the end, once nothing else is left."""
     _expect(not set(event.steps) & set(run.steps), entry, "a step is added once")
     if event.parent is None:
-        _expect(task.state is State.FINAL_REVIEW, entry, "steps are appended when nothing is left to do")
-        _move(task, entry, State.EXECUTING)
+        _expect(task.state is TaskState.FINAL_REVIEW, entry, "steps are appended when nothing is left to do")
+        _move(task, entry, TaskState.EXECUTING)
     else:
-        old = run.steps.get(event.parent, Step(""))
+        old = run.steps.get(event.parent, StepState(""))
         _expect(old.status in ("pending", "running"), entry, f"step {event.parent} cannot be split")
-        _be(task, entry, State.EXECUTING)
-        _move(task, entry, State.PLANNING, State.EXECUTING)
+        _be(task, entry, TaskState.EXECUTING)
+        _move(task, entry, TaskState.PLANNING, TaskState.EXECUTING)
         run.steps[event.parent] = old._replace(status="skipped", reason=f"split into {', '.join(event.steps)}")
     names = list(run.steps)
     at = names.index(event.parent) + 1 if event.parent else len(names)
     order = [*names[:at], *event.steps, *names[at:]]
-    run.steps = {name: run.steps.get(name, Step(name)) for name in order}
+    run.steps = {name: run.steps.get(name, StepState(name)) for name in order}
     run.titles = {**run.titles, **event.titles}
     run.details = {**run.details, **event.details}
 
 
-def _reset(run: Run, event: events.StepsReset, entry: Entry) -> None:
+def _reset(run: RunState, event: events.StepsReset, entry: JournalEntry) -> None:
     for name in event.steps:
         _expect(name in run.steps and run.steps[name].status != "running", entry, f"step {name} cannot be done again")
         old = run.steps[name]
         # Whoever asks for it again gives it its attempts again.
         forgiven = old.forgiven if event.how == "retry" else old.attempts
-        run.steps[name] = Step(name, attempts=old.attempts, forgiven=forgiven, answer=old.answer)
+        run.steps[name] = StepState(name, attempts=old.attempts, forgiven=forgiven, answer=old.answer)
     run.order = [name for name in run.order if name not in event.steps]
     run.decision = None
 
 
-def _turned(step: Step, event: events.Event) -> Step:
+def _turned(step: StepState, event: events.Event) -> StepState:
     """The step after an event that fits it."""
     change: dict[str, object] = {}
     match event:
@@ -397,35 +397,41 @@ def _turned(step: Step, event: events.Event) -> Step:
     return step._replace(**change)  # type: ignore[arg-type]
 
 
-def _follow(task: Task, run: Run, event: events.Event, entry: Entry) -> None:
+def _follow(task: Task, run: RunState, event: events.Event, entry: JournalEntry) -> None:
     """What a step's turn means for its task."""
     match event:
         case events.StepStarted() | events.StepInterrupted() | events.FixTried():
-            _be(task, entry, State.EXECUTING)
+            _be(task, entry, TaskState.EXECUTING)
         case events.StepFinished(success=False):
-            _be(task, entry, State.RECOVERING)
+            _be(task, entry, TaskState.RECOVERING)
         case events.StepBlocked():
-            _be(task, entry, State.EXECUTING, State.BLOCKED)
+            _be(task, entry, TaskState.EXECUTING, TaskState.BLOCKED)
         case events.Answered():
-            _be(task, entry, State.EXECUTING)
+            _be(task, entry, TaskState.EXECUTING)
         case _:
-            _be(task, entry, State.EXECUTING)
+            _be(task, entry, TaskState.EXECUTING)
             # From the end: steps come to theirs in order, and a long plan is not to be gone through at each.
             left = any(step.status in ("pending", "running") for step in reversed(run.steps.values()))
-            _move(task, entry, State.VERIFYING, State.STORING, State.EXECUTING if left else State.FINAL_REVIEW)
+            _move(
+                task,
+                entry,
+                TaskState.VERIFYING,
+                TaskState.STORING,
+                TaskState.EXECUTING if left else TaskState.FINAL_REVIEW,
+            )
 
 
-def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry: Entry) -> None:
+def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry: JournalEntry) -> None:
     if isinstance(event, events.LatchCleared):
         task.latch = None
         task.forgiven += len(task.failures) if event.how == "unlock" else 0
         task.gated = [] if event.how == "unlock" else task.gated
         task.granted = task.spent_in_all if event.how == "unlock" else task.granted
-        if event.how == "unlock" and task.state is State.LATCHED:
-            _move(task, entry, State.PLANNING)
+        if event.how == "unlock" and task.state is TaskState.LATCHED:
+            _move(task, entry, TaskState.PLANNING)
     else:
-        if event.grade == "stop" and task.state not in (State.LATCHED, State.DONE):
-            _move(task, entry, State.LATCHED)
+        if event.grade == "stop" and task.state not in (TaskState.LATCHED, TaskState.DONE):
+            _move(task, entry, TaskState.LATCHED)
         if event.signature:
             task.met.setdefault(event.signature, []).append(event.step_id or "")
         task.latch = Latch(
@@ -433,17 +439,17 @@ def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry:
         )
 
 
-def _running(task: Task, entry: Entry) -> Run:
+def _running(task: Task, entry: JournalEntry) -> RunState:
     run = task.runs.get(getattr(entry.event, "run_id", ""))
     if run is None or run.status != "running":
         raise StateDamaged(f"journal line {entry.seq}: {entry.event.kind} outside a running run")
     return run
 
 
-def _expect(condition: bool, entry: Entry, rule: str) -> None:
+def _expect(condition: bool, entry: JournalEntry, rule: str) -> None:
     if not condition:
         raise _refused(entry, rule)
 
 
-def _refused(entry: Entry, rule: str) -> StateDamaged:
+def _refused(entry: JournalEntry, rule: str) -> StateDamaged:
     return StateDamaged(f"journal line {entry.seq}: {entry.event.kind}: {rule}")

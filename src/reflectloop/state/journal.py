@@ -20,7 +20,7 @@ STATE = "state.json"
 _SEAL = ',"crc":"'
 _SEAL_LENGTH = len(_SEAL) + 8 + len('"}')
 
-OnEvent = Callable[["Entry"], None]
+OnEvent = Callable[["JournalEntry"], None]
 Clean = Callable[[str], str]  # takes out of a text what may not be stored
 # Fields that hold what people and programs wrote; the others are ids, codes and paths.
 _NAMES = """
@@ -29,7 +29,7 @@ _NAMES = """
 _WORDS = frozenset(_NAMES.split())
 
 
-class Entry(NamedTuple):
+class JournalEntry(NamedTuple):
     seq: int
     at: str
     event: Event
@@ -59,7 +59,7 @@ def unseal(line: bytes) -> Json | None:
     return record
 
 
-def read(path: Path) -> list[Entry]:
+def read(path: Path) -> list[JournalEntry]:
     """Every event in order. A torn last line is what a crash leaves, and is dropped; any other damage is refused."""
     raw = content(path)
     refuse_cut(path, raw)
@@ -104,14 +104,14 @@ def content(path: Path) -> bytes:
         ) from fault
 
 
-def parse(path: Path, raw: bytes, before: int = 0) -> list[Entry]:
+def parse(path: Path, raw: bytes, before: int = 0) -> list[JournalEntry]:
     """The same of what stands in `path` after its first `before` lines."""
     lines = raw.split(b"\n")
     lines.pop()  # empty, or torn
     return [_entry(path, number, line) for number, line in enumerate(lines, before + 1)]
 
 
-def _entry(path: Path, number: int, line: bytes) -> Entry:
+def _entry(path: Path, number: int, line: bytes) -> JournalEntry:
     record = unseal(line)
     if record is None:
         raise _damaged(path, number, "the checksum does not match")
@@ -122,7 +122,7 @@ def _entry(path: Path, number: int, line: bytes) -> Entry:
     if seq != number:
         raise _damaged(path, number, f"it is number {seq}: a line is missing or doubled")
     try:
-        return Entry(number, str(at), KINDS[str(kind)](**record))
+        return JournalEntry(number, str(at), KINDS[str(kind)](**record))
     except TypeError as fault:
         raise _damaged(path, number, f"it was written by another version ({fault})") from fault
 
@@ -172,12 +172,14 @@ class Journal:
         raw = self.path.read_bytes()
         return raw.rfind(b"\n") + 1
 
-    def append(self, event: Event) -> Entry:
+    def append(self, event: Event) -> JournalEntry:
         with self._lock:
             return self._append(event)
 
-    def _append(self, event: Event) -> Entry:
-        entry = Entry(self._seq + 1, clock.stamp(clock.now()), cleaned(event, self._clean) if self._clean else event)
+    def _append(self, event: Event) -> JournalEntry:
+        entry = JournalEntry(
+            self._seq + 1, clock.stamp(clock.now()), cleaned(event, self._clean) if self._clean else event
+        )
         line = seal({"v": SCHEMA, **entry.as_json()})
         with files.room_for("the journal", self.path):
             start = os.lseek(self._file, 0, os.SEEK_CUR)

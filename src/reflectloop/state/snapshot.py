@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal
-from reflectloop.state.fold import Latch, Run, Spent, Step, Task, advance, fold
-from reflectloop.state.transitions import State
+from reflectloop.state.fold import AgentUsage, Latch, RunState, StepState, Task, advance, fold
+from reflectloop.state.transitions import TaskState
 from reflectloop.world import files
 
 NAME = journal.STATE
@@ -23,7 +23,7 @@ Views = dict[str, list[str]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Document:
+class StateDocument:
     """What `state.json` says. Old ones must load for ever: fields may only be added, with defaults."""
 
     schema_version: Literal[1]
@@ -34,17 +34,17 @@ class Document:
     task: Task
 
 
-class Covered(NamedTuple):
+class JournalView(NamedTuple):
     """A task as a journal says, and the sound part of that journal."""
 
     task: Task
     raw: bytes
 
 
-def of_journal(folder: Path) -> Covered:
+def of_journal(folder: Path) -> JournalView:
     """The task and what says so."""
     raw = _sound(folder)
-    return Covered(fold(journal.parse(folder / JOURNAL, raw)), raw)
+    return JournalView(fold(journal.parse(folder / JOURNAL, raw)), raw)
 
 
 def whole(folder: Path) -> Task:
@@ -78,7 +78,7 @@ def _sound(folder: Path) -> bytes:
     return raw[: raw.rfind(b"\n") + 1]
 
 
-def _covers(kept: Document, raw: bytes) -> bool:
+def _covers(kept: StateDocument, raw: bytes) -> bool:
     part = memoryview(raw)[: kept.journal_bytes]
     if len(part) != kept.journal_bytes or hashlib.sha256(part).hexdigest() != kept.journal_sha256:
         return False
@@ -88,7 +88,7 @@ def _covers(kept: Document, raw: bytes) -> bool:
 # Writing -------------------------------------------------------------------------------------------------------
 
 
-def write(folder: Path, covered: Covered, views: Views) -> None:
+def write(folder: Path, covered: JournalView, views: Views) -> None:
     """Whole or not at all; by the engine only, under the project's lock."""
     task, raw = covered
     document: events.Json = {
@@ -102,7 +102,7 @@ def write(folder: Path, covered: Covered, views: Views) -> None:
     files.write_atomic(folder / NAME, journal.seal(document))
 
 
-def _fields(value: Task | Run | Latch | Spent) -> dict[str, Any]:
+def _fields(value: Task | RunState | Latch | AgentUsage) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
@@ -113,7 +113,7 @@ def _of_task(task: Task) -> events.Json:
     return _fields(task) | {"latch": latch, "runs": runs, "spent": spent, "granted": _fields(task.granted)}
 
 
-def _of_steps(run: Run) -> events.Json:
+def _of_steps(run: RunState) -> events.Json:
     return {name: step._asdict() | {"ended": _of_end(step.ended)} for name, step in run.steps.items()}
 
 
@@ -140,14 +140,14 @@ def views(folder: Path) -> Views | None:
     return found if isinstance(found, dict) else {}
 
 
-def read(folder: Path) -> Document | None:
+def read(folder: Path) -> StateDocument | None:
     """The document; None where it is missing, not as it was written, or of another schema."""
     said = _unsealed(_bytes(folder) or b"")
     if said is None or said.get("schema_version") != SCHEMA:
         return None
     try:
         task = _task(said.pop("task"))
-        return Document(task=task, **said)  # type: ignore[arg-type]
+        return StateDocument(task=task, **said)  # type: ignore[arg-type]
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
 
@@ -167,32 +167,32 @@ def _unsealed(raw: bytes) -> events.Json | None:
 
 
 def _task(said: Any) -> Task:  # noqa: ANN401 - whatever a file says
-    said["state"] = State(said["state"])
-    said["left"] = State(said["left"]) if said["left"] else None
+    said["state"] = TaskState(said["state"])
+    said["left"] = TaskState(said["left"]) if said["left"] else None
     said["latch"] = Latch(**said["latch"]) if said["latch"] else None
     said["runs"] = {name: _run(run) for name, run in said["runs"].items()}
     for step, roles in said.get("spent", {}).items():
-        said["spent"][step] = {role: Spent(**one) for role, one in roles.items()}
-    said["granted"] = Spent(**said.get("granted", {}))
+        said["spent"][step] = {role: AgentUsage(**one) for role, one in roles.items()}
+    said["granted"] = AgentUsage(**said.get("granted", {}))
     return Task(**said)
 
 
-def _run(said: dict[str, Any]) -> Run:
+def _run(said: dict[str, Any]) -> RunState:
     said["steps"] = {name: _step(step) for name, step in said["steps"].items()}
-    return Run(**said)
+    return RunState(**said)
 
 
-def _step(said: dict[str, Any]) -> Step:
+def _step(said: dict[str, Any]) -> StepState:
     if said["ended"]:
         said["ended"] = events.StepFinished(**said["ended"])
-    return Step(**said)
+    return StepState(**said)
 
 
 def schema() -> Mapping[str, Any]:
     """The JSON Schema of the document."""
     from pydantic import TypeAdapter  # noqa: PLC0415 - only needed to write the schema down
 
-    made = TypeAdapter(Document).json_schema(mode="serialization")
+    made = TypeAdapter(StateDocument).json_schema(mode="serialization")
     _name_fields(made)
     made["properties"]["crc"] = {"type": "string", "description": "CRC-32 of everything before it"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "required": [*made["required"], "crc"]}
@@ -203,8 +203,8 @@ def _name_fields(made: Any) -> None:  # noqa: ANN401 - any part of a schema
     if not isinstance(made, dict):
         return
     for key, part in made.items():
-        if isinstance(part, dict) and part.get("maxItems") == len(Step._fields) and "prefixItems" in part:
-            fields = dict(zip(Step._fields, part["prefixItems"], strict=True))
+        if isinstance(part, dict) and part.get("maxItems") == len(StepState._fields) and "prefixItems" in part:
+            fields = dict(zip(StepState._fields, part["prefixItems"], strict=True))
             made[key] = {
                 "type": "object",
                 "properties": fields,

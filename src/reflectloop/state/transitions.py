@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class State(StrEnum):
+class TaskState(StrEnum):
     IDLE = "IDLE"
     INTAKE = "INTAKE"
     CLARIFYING = "CLARIFYING"
@@ -25,8 +25,8 @@ class State(StrEnum):
     ABORTED = "ABORTED"
 
 
-_S = State
-_MOVES: dict[State, tuple[State, ...]] = {
+_S = TaskState
+_MOVES: dict[TaskState, tuple[TaskState, ...]] = {
     _S.IDLE: (_S.INTAKE,),
     _S.INTAKE: (_S.CLARIFYING, _S.CONTEXT),
     _S.CLARIFYING: (_S.CONTEXT,),
@@ -49,7 +49,7 @@ _ENDS = frozenset((_S.DONE, _S.ABORTED))
 _FROM_ANYWHERE = frozenset((_S.LATCHED, _S.PAUSED, _S.ABORTED))
 
 
-def allowed(before: State, after: State, left: State | None = None) -> bool:
+def allowed(before: TaskState, after: TaskState, left: TaskState | None = None) -> bool:
     """`left` is what a paused task goes back to."""
     if before in _ENDS:
         return False

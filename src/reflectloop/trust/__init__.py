@@ -1,6 +1,6 @@
 """Which settings of a project count: what only tightens always does, what grants something once the user agreed."""
 
-from reflectloop.trust.grants import Grant, Split, split
+from reflectloop.trust.grants import Grant, SettingsSplit, split
 from reflectloop.trust.session import VARIABLE, ignore, is_by_flag, notices, trust_by_flag, vouched
 
-__all__ = ["VARIABLE", "Grant", "Split", "ignore", "is_by_flag", "notices", "split", "trust_by_flag", "vouched"]
+__all__ = ["VARIABLE", "Grant", "SettingsSplit", "ignore", "is_by_flag", "notices", "split", "trust_by_flag", "vouched"]

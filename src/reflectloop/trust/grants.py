@@ -26,7 +26,7 @@ class Grant(NamedTuple):
     files: tuple[str, ...] = ()  # words of it that may name files of the project
 
 
-class Split(NamedTuple):
+class SettingsSplit(NamedTuple):
     always: Table  # what counts without trust
     grants: tuple[Grant, ...]
     dropped: tuple[str, ...]  # what falls away with the grants: roles bound to an agent that does not count
@@ -154,7 +154,7 @@ def rows() -> Iterator[tuple[str, bool]]:
             yield f"{section}.{name}", row is _FREE
 
 
-def split(project: Table, own: Table, named: frozenset[str]) -> Split:
+def split(project: Table, own: Table, named: frozenset[str]) -> SettingsSplit:
     """Split the project's settings. `named` are the agents that the user's own configuration has."""
     always: Table = {}
     grants: list[Grant] = []
@@ -174,7 +174,7 @@ def split(project: Table, own: Table, named: frozenset[str]) -> Split:
             dropped.append(f"roles.{role}")
         else:
             always.setdefault("roles", {})[role] = agent
-    return Split(always, tuple(grants), tuple(dropped))
+    return SettingsSplit(always, tuple(grants), tuple(dropped))
 
 
 def merge(own: Table, project: Table) -> Table:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import re2
 
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.plan.model import Check
 from reflectloop.terms import Network
 from reflectloop.verify.service import beside
@@ -88,7 +88,7 @@ def run(
                 observer.look(chunk)
 
         done = box.run(
-            Order(
+            SandboxCommand(
                 beside(check.service, check.run),
                 cwd,
                 log,

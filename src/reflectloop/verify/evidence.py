@@ -21,7 +21,7 @@ FILE, RECEIPT = "evidence.jsonl", "receipt.json"
 _VERSION = 1
 
 
-class Record(BaseModel):
+class EvidenceRecord(BaseModel):
     """One command the engine ran. `prev` is the hash of the previous line."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -49,9 +49,9 @@ class Chain:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.last = _FIRST
-        self.records: list[Record] = []
+        self.records: list[EvidenceRecord] = []
 
-    def add(self, record: Record) -> Record:
+    def add(self, record: EvidenceRecord) -> EvidenceRecord:
         """Append a record with its id and the hash of the previous line, its command redacted, and return it."""
         shown = tuple(secrets.current().redact(word) for word in record.command)
         place = {"id": f"E-{len(self.records) + 1:03d}", "prev": self.last}
@@ -95,7 +95,7 @@ def write_receipt(folder: Path, chain: Chain, decision: Mapping[str, Any], named
     return target
 
 
-class Verified(NamedTuple):
+class ReceiptCheck(NamedTuple):
     """A receipt, its records, and the faults found in them."""
 
     receipt: dict[str, Any]
@@ -103,7 +103,7 @@ class Verified(NamedTuple):
     faults: list[str]  # empty if nothing changed since it was written
 
 
-def verify(path: Path) -> Verified:
+def verify(path: Path) -> ReceiptCheck:
     """Check a receipt and the files it lists, offline. Raise InvalidInput if it cannot be read."""
     receipt = _load(path)
     faults = _receipt_faults(receipt)
@@ -113,7 +113,7 @@ def verify(path: Path) -> Verified:
         if now != known:
             faults.append(f"{name} is {'missing' if now is None else 'not the file that was written'}")
     records, broken = _follow(folder / FILE, receipt)
-    return Verified(receipt, records, faults + broken)
+    return ReceiptCheck(receipt, records, faults + broken)
 
 
 def _load(path: Path) -> dict[str, Any]:

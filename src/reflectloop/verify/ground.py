@@ -11,10 +11,10 @@ from pathlib import Path
 from reflectloop.box import limits
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.config import Config, WorkspaceConfig
 from reflectloop.errors import SecretLeak
-from reflectloop.verify.trees import Trees
+from reflectloop.verify.trees import TreeBuilder
 from reflectloop.workspace import checkout, ledger
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import Snapshot
@@ -23,7 +23,7 @@ _FIRST_NUMBER = 100  # first number of a run's sealed workspaces; those of its s
 
 
 @dataclass
-class Ground:
+class WorkspaceFactory:
     """A factory of fresh workspaces.
 
     `commit` is HEAD in every workspace, so that version tools answer the same on base and on the patch.
@@ -31,9 +31,9 @@ class Ground:
 
     name: str  # name of the run
     project: Project
-    trees: Trees
+    trees: TreeBuilder
     settings: Config
-    wall: Wall
+    wall: IsolationLevel
     caller: Mapping[str, str]
     root: Path
     commit: str

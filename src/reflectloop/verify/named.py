@@ -13,8 +13,8 @@ from reflectloop.plan.model import Check
 from reflectloop.verify import checks as plan_checks
 from reflectloop.verify import evidence
 from reflectloop.verify.checks import CheckResult
-from reflectloop.verify.runs import Runs
-from reflectloop.verify.verdict import Named
+from reflectloop.verify.runs import CheckRunner
+from reflectloop.verify.verdict import PlanCheckResult
 from reflectloop.world import clock
 
 _INTERPRETER = re.compile(r"python[\d.]*|(?:ba|da|z|k)?sh|node|deno|bun|ruby|perl|php|lua|Rscript")
@@ -25,13 +25,13 @@ _NOISE_MS = 100  # a smaller difference is measurement noise
 
 
 @dataclass(frozen=True)
-class NamedChecks:
+class PlanChecks:
     """The plan's checks for one verification.
 
     `base` and `patch` are trees with the patch's tests; `origin` is the base itself.
     """
 
-    runs: Runs
+    runs: CheckRunner
     origin: str
     base: str
     patch: str
@@ -39,7 +39,7 @@ class NamedChecks:
     unedited: str = ""  # `patch` with the old version of every existing test
     edited: tuple[str, ...] = ()  # the existing tests that the patch changes
 
-    def judge(self, wanted: Mapping[str, Check], *, timed: bool, looks_back: bool = False) -> list[Named]:
+    def judge(self, wanted: Mapping[str, Check], *, timed: bool, looks_back: bool = False) -> list[PlanCheckResult]:
         """Run the checks.
 
         `timed` requires benchmarks to take no longer than on base; `looks_back` also runs passing checks on base.
@@ -52,7 +52,7 @@ class NamedChecks:
         dependent = self._depends_on_edits({name: check for name, check in wanted.items() if after[name].held})
         slow = self._slow({name: check for name, check in wanted.items() if timed and check.kind == "benchmark"})
         return [
-            Named(
+            PlanCheckResult(
                 name,
                 after[name].held and name not in slow,
                 slow.get(name) or after[name].reason,

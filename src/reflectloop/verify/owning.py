@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflectloop.verify.result import Detected
+from reflectloop.verify.result import DetectedCheck
 
 _SCRIPTS = (".js", ".cjs", ".mjs", ".jsx", ".ts", ".cts", ".mts", ".tsx", ".vue", ".svelte", ".snap")
 _NATIVE = (".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".txt", ".cmake")
@@ -20,7 +20,7 @@ _SUFFIXES = {
 }
 
 
-def collects(check: Detected, path: str) -> bool:
+def collects(check: DetectedCheck, path: str) -> bool:
     """Return True if a check would run this test file, by its folder and its language."""
     inside = check.cwd in (".", "") or path.startswith(f"{check.cwd.rstrip('/')}/")
     known = _SUFFIXES.get(check.tool)

@@ -71,7 +71,7 @@ class VerificationResult(_Value):
     log_path: str | None = None
 
 
-class Reading(NamedTuple):
+class ReportReading(NamedTuple):
     """The content of a report or a log, before it is judged with the exit code."""
 
     tool: str
@@ -82,7 +82,7 @@ class Reading(NamedTuple):
     collected: bool = True  # False if the tool could not collect its tests
 
 
-class Finding(NamedTuple):
+class TamperFinding(NamedTuple):
     """Something a patch did to the tests or settings that judge it."""
 
     rule: str
@@ -92,7 +92,7 @@ class Finding(NamedTuple):
     grade: Literal["weakening", "suspect", "note"] = "weakening"  # the first two never allow a PASS
 
 
-class Change(NamedTuple):
+class ChangedFile(NamedTuple):
     """One file before and after a patch; None if it does not exist."""
 
     path: str
@@ -102,7 +102,7 @@ class Change(NamedTuple):
     mode_after: str = "100644"
 
 
-class Detected(NamedTuple):
+class DetectedCheck(NamedTuple):
     """A check that a project has, and why it was detected."""
 
     name: str

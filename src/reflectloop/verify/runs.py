@@ -16,12 +16,12 @@ from pydantic import ValidationError
 import reflectloop
 from reflectloop import secrets
 from reflectloop.box import editable
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.box.view import TEMP
 from reflectloop.verify import copies, detect, evidence, reports, runners
-from reflectloop.verify.ground import Ground
-from reflectloop.verify.result import Detected, Reading, VerificationResult
-from reflectloop.verify.runners import Prepared
+from reflectloop.verify.ground import WorkspaceFactory
+from reflectloop.verify.result import DetectedCheck, ReportReading, VerificationResult
+from reflectloop.verify.runners import PreparedCommand
 from reflectloop.verify.service import beside
 from reflectloop.world import beneath, clock, files, trees
 
@@ -36,7 +36,7 @@ _NO_REPORT = "exited 0 without the report it was asked for"  # what is printed a
 _FLEETING = frozenset(("timeout", "crashed"))
 
 
-class Ran(NamedTuple):
+class CheckRun(NamedTuple):
     """What came of one check on one tree, and where that is known from."""
 
     result: VerificationResult
@@ -48,7 +48,7 @@ class Ran(NamedTuple):
     restricted: bool = False
 
 
-class Told(NamedTuple):
+class CheckProgress(NamedTuple):
     """Who is told while checks run."""
 
     check: Callable[[str, str], None]  # its name, and on what
@@ -56,15 +56,15 @@ class Told(NamedTuple):
 
 
 @dataclass
-class Runs:
+class CheckRunner:
     """`surroundings` is what else an outcome depends on, `memory` the folder of remembered ones."""
 
-    ground: Ground
+    ground: WorkspaceFactory
     memory: Path
     logs: Path
     surroundings: str
     base_tree: str
-    told: Told
+    told: CheckProgress
     carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, what its set-up made
     notes: set[str] = field(default_factory=set)  # what whoever reads the verdict should know
     _logs: int = 0
@@ -72,11 +72,11 @@ class Runs:
     def on(
         self,
         tree: str,
-        checks: Sequence[Detected],
+        checks: Sequence[DetectedCheck],
         words: str,
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
-    ) -> dict[str, Ran]:
+    ) -> dict[str, CheckRun]:
         """Every check on one tree, in one workspace, in order; `only` names the tests a check is to be kept to.
 
         A second attempt is not answered by what the first one gave.
@@ -94,7 +94,7 @@ class Runs:
                 if check.kind != "build" and check.name in known:
                     continue
                 if check.cwd in broken:
-                    out[check.name] = Ran(_not_built(check), tree, None, self._stamp(), clock.stamp(clock.now()))
+                    out[check.name] = CheckRun(_not_built(check), tree, None, self._stamp(), clock.stamp(clock.now()))
                     continue
                 ran = self._run(box, tree, check, words, chosen.get(check.name, ()))
                 out[check.name] = ran
@@ -108,7 +108,7 @@ class Runs:
 
     # One check -----------------------------------------------------------------------------------------------
 
-    def _run(self, box: Box, tree: str, check: Detected, words: str, only: Sequence[str]) -> Ran:
+    def _run(self, box: Box, tree: str, check: DetectedCheck, words: str, only: Sequence[str]) -> CheckRun:
         self.told.check(check.name, words)
         self._logs += 1
         name = f"{_REPORT}-{self._logs}"
@@ -119,7 +119,7 @@ class Runs:
             shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
         log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
         started = clock.stamp(clock.now())
-        order = Order(
+        order = SandboxCommand(
             beside(check.service, prepared.argv),
             box.workspace.resolve(check.cwd),
             log,
@@ -143,11 +143,11 @@ class Runs:
         )
         if result.ok and reading is None and prepared.report is not None:
             result = result.model_copy(update={"ok": False, "type": "crashed", "summary": _NO_REPORT})
-        return Ran(
+        return CheckRun(
             result, tree, evidence.digest_of(log), self._stamp(), started, restricted=bool(only) and prepared.restricted
         )
 
-    def _own_tools(self, box: Box, check: Detected) -> dict[str, str]:
+    def _own_tools(self, box: Box, check: DetectedCheck) -> dict[str, str]:
         """A script that calls `python` or `jest` means the project's own, as it would after `activate`."""
         root = self.ground.project.root
         top = root if box.wall.mounted else box.workspace.repo
@@ -156,7 +156,7 @@ class Runs:
         usual = self.ground.caller.get("PATH", os.defpath)
         return {"PATH": os.pathsep.join([*map(os.fspath, own), usual])} if own else {}
 
-    def _own_modules(self, box: Box, tree: str, check: Detected) -> dict[str, str]:
+    def _own_modules(self, box: Box, tree: str, check: DetectedCheck) -> dict[str, str]:
         """Where the project is installed as a copy, its sources come first: the copy is not what is judged."""
         root = self.ground.project.root
         installed = [
@@ -171,8 +171,8 @@ class Runs:
         return {"PYTHONPATH": os.pathsep.join(os.path.normpath(top / one.folder) for one in copied)}
 
     def _read(
-        self, box: Box, check: Detected, prepared: Prepared, cwd: Path, name: str, log_text: str
-    ) -> Reading | None:
+        self, box: Box, check: DetectedCheck, prepared: PreparedCommand, cwd: Path, name: str, log_text: str
+    ) -> ReportReading | None:
         """Return what the tool wrote for machines; its words only where it has nothing of the kind."""
         if prepared.report is None:
             return reports.read(log_text, tool=check.tool)
@@ -184,7 +184,9 @@ class Runs:
 
     # Memory --------------------------------------------------------------------------------------------------
 
-    def _key(self, tree: str, check: Detected, checks: Sequence[Detected], only: Sequence[str], attempt: int) -> str:
+    def _key(
+        self, tree: str, check: DetectedCheck, checks: Sequence[DetectedCheck], only: Sequence[str], attempt: int
+    ) -> str:
         built = [list(one.command) for one in checks if one.kind == "build" and one.cwd == check.cwd]
         # The words as they are run: another version of ours may ask a tool otherwise.
         words = list(runners.prepare(check, report=_SAMPLE, only=only).argv)
@@ -202,17 +204,17 @@ class Runs:
         ]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
-    def _recall(self, key: str) -> Ran | None:
+    def _recall(self, key: str) -> CheckRun | None:
         try:
             said = json.loads((self.memory / f"{key}.json").read_bytes())
             result = VerificationResult.model_validate(said.pop("result"))
-            return Ran(result, **{**said, "remembered": True})
+            return CheckRun(result, **{**said, "remembered": True})
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, ValidationError):
             return None  # what cannot be read is found out again
 
-    def _remember(self, key: str, ran: Ran) -> None:
+    def _remember(self, key: str, ran: CheckRun) -> None:
         if ran.result.type in _FLEETING:
             return
         self.memory.mkdir(parents=True, exist_ok=True)
@@ -224,7 +226,7 @@ def _file_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)
 
 
-def _not_built(check: Detected) -> VerificationResult:
+def _not_built(check: DetectedCheck) -> VerificationResult:
     return VerificationResult(
         ok=False,
         type="build_failure",
@@ -240,12 +242,12 @@ def _log_text(log: Path) -> str:
         return file.read(_LOG_READ).decode("utf-8", "replace")
 
 
-def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> Reading | None:
+def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> ReportReading | None:
     """Return what the reports in a folder say that a command could write to; None where there are none to be read.
 
     No link is followed, not even one above a report: it would lead to the reports of another project.
     """
-    readings: list[Reading] = []
+    readings: list[ReportReading] = []
     left = _LARGEST_REPORTS
     try:
         with trees.opened(top) as root, beneath.open_folder(root, parts) as folder:
@@ -260,14 +262,14 @@ def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> Rea
     return _joined(readings) if readings else None
 
 
-def _joined(readings: Sequence[Reading]) -> Reading:
+def _joined(readings: Sequence[ReportReading]) -> ReportReading:
     if len(readings) == 1:
         return readings[0]
     counts = [reading.counts for reading in readings if reading.counts is not None]
     summed = (
         {name: sum(getattr(one, name) for one in counts) for name in type(counts[0]).model_fields} if counts else None
     )
-    return Reading(
+    return ReportReading(
         readings[0].tool,
         readings[0].kind,
         tuple(detail for reading in readings for detail in reading.details),

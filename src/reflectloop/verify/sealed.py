@@ -12,12 +12,12 @@ from reflectloop.plan.model import Check
 from reflectloop.terms import Decision, Track
 from reflectloop.verify import compare, protected, runners, verdict, weakening
 from reflectloop.verify.compare import Comparison
-from reflectloop.verify.evidence import Chain, Level, Record
-from reflectloop.verify.named import NamedChecks, scripts
+from reflectloop.verify.evidence import Chain, EvidenceRecord, Level
+from reflectloop.verify.named import PlanChecks, scripts
 from reflectloop.verify.owning import collects
-from reflectloop.verify.result import Change, Detected, Finding, VerificationResult
-from reflectloop.verify.runs import Ran, Runs
-from reflectloop.verify.verdict import Judged, Named, Own, Reason, Verdict
+from reflectloop.verify.result import ChangedFile, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verify.runs import CheckRun, CheckRunner
+from reflectloop.verify.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
 _TRIES = 2  # repetitions of a newly failing test, before it counts
 _MOST_FLAKES = 50  # more tests than this do not fail by chance
@@ -43,7 +43,7 @@ _CONTEXT = 8 << 20  # bytes of test files that are searched for inputs a patch h
 
 
 @dataclass(frozen=True)
-class Case:
+class VerificationInput:
     """The input of a verification.
 
     `lifted` are paths whose protection a user-confirmed plan removes.
@@ -51,7 +51,7 @@ class Case:
 
     base: str
     head: str
-    checks: Sequence[Detected]
+    checks: Sequence[DetectedCheck]
     track: Track | None = None
     lifted: Sequence[str] = ()
     protect: Sequence[str] = ()
@@ -63,11 +63,11 @@ class Case:
 
 
 @dataclass
-class Sealed:
+class SealedVerification:
     """One verification, from its trees to its verdict."""
 
-    case: Case
-    runs: Runs
+    case: VerificationInput
+    runs: CheckRunner
     chain: Chain
     plan_hash: str | None = None
     _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Sealed:
         self._lay_out()
         checks = self._suite()
         patch_tests = self._own_tests(checks)
-        asked = NamedChecks(
+        asked = PlanChecks(
             self.runs,
             self.case.base,
             self.base_with_tests,
@@ -97,7 +97,7 @@ class Sealed:
             *(verdict.of_fix(proven) if self.case.track is Track.FIX else []),
             *self._of_criteria(verdict.held(checks, patch_tests, named)),
             *self._of_dependencies(),
-            *(Reason(Decision.ASK, doubt) for doubt in self.case.doubts),
+            *(VerdictReason(Decision.ASK, doubt) for doubt in self.case.doubts),
         ]
         total = Comparison()
         for judged in checks:
@@ -159,17 +159,17 @@ class Sealed:
         programs = [path for path in scripts(self.case.named.values(), edited) if path in plain]
         return programs if len(plain) > len(programs) else []
 
-    def _is_restored(self, change: Change) -> bool:
+    def _is_restored(self, change: ChangedFile) -> bool:
         if change.path in self.freed:
             return False
         return protected.restored(change) or is_named(change.path, self.case.protect)
 
-    def _look(self) -> list[Finding]:
+    def _look(self) -> list[TamperFinding]:
         findings = weakening.look(self.changes, self._tests_of_base())
         reported = {finding.path for finding in findings}
         known = {change.path: change for change in self.changes}
         notes = [
-            Finding("protected", path, _first(known.get(path)), "is protected; judged as it is in base", "note")
+            TamperFinding("protected", path, _first(known.get(path)), "is protected; judged as it is in base", "note")
             for path in self.restored
             if path not in reported
         ]
@@ -189,24 +189,24 @@ class Sealed:
 
     # (a) No test that passed on base may fail or vanish -------------------------------------------------------
 
-    def _suite(self) -> list[Judged]:
+    def _suite(self) -> list[CheckComparison]:
         if not self.case.checks:
             return []
         before = self._run(self.case.base, self.case.checks, "on base")
         after = self._run(self.tree, self.case.checks, "on base + patch, sealed")
         return [self._judged(check, before[check.name], after[check.name]) for check in self.case.checks]
 
-    def _judged(self, check: Detected, before: Ran, after: Ran) -> Judged:
+    def _judged(self, check: DetectedCheck, before: CheckRun, after: CheckRun) -> CheckComparison:
         missing = before.result.type == after.result.type == "tool_missing"
         if missing and check.kind in ("lint", "type") and check.name not in self.case.required:
             why = f"{check.tool} is configured but not installed here, so it checked nothing"
-            return Judged(check, before.result, after.result, Comparison(), why)
+            return CheckComparison(check, before.result, after.result, Comparison(), why)
         change = compare.compare(before.result, after.result)
         if change.newly_failing and after.result.tests:
             change = change.without(self._flaky(check, change.newly_failing))
-        return Judged(check, before.result, after.result, change)
+        return CheckComparison(check, before.result, after.result, change)
 
-    def _flaky(self, check: Detected, failing: Sequence[str]) -> list[str]:
+    def _flaky(self, check: DetectedCheck, failing: Sequence[str]) -> list[str]:
         """Return tests that pass when repeated: alone first, then, since order may matter, in a full run."""
         suspects = list(failing)
         if len(suspects) > _MOST_FLAKES:
@@ -219,7 +219,7 @@ class Sealed:
             return [name for name in suspects if full_run.tests.get(name, "failed") not in _RED]
         return []
 
-    def _again(self, tree: str, check: Detected, description: str, only: Sequence[str] = ()) -> VerificationResult:
+    def _again(self, tree: str, check: DetectedCheck, description: str, only: Sequence[str] = ()) -> VerificationResult:
         """Repeat a check in its own workspace, so that files left by the first run cannot help the second."""
         builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
         chosen = {check.name: list(only)} if only and runners.selection(check, list(only)) else {}
@@ -232,7 +232,7 @@ class Sealed:
 
     # (b) The tests that the patch adds or changes, in their new version ---------------------------------------
 
-    def _own_tests(self, judged: Sequence[Judged]) -> list[Own]:
+    def _own_tests(self, judged: Sequence[CheckComparison]) -> list[PatchTests]:
         changed = [
             change.path for change in self.changes if change.after is not None and protected.is_test(change.path)
         ]
@@ -245,7 +245,7 @@ class Sealed:
                 out.append(self._judge_patch_tests(item, files))
         return out
 
-    def _judge_patch_tests(self, judged: Judged, files: Sequence[str]) -> Own:
+    def _judge_patch_tests(self, judged: CheckComparison, files: Sequence[str]) -> PatchTests:
         check = judged.check
         builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
         only = {check.name: [_within(path, check.cwd) for path in files]}
@@ -260,11 +260,13 @@ class Sealed:
         old = {name for name, outcome in judged.sealed.tests.items() if outcome in _RED}
         green = [name for name, outcome in now.tests.items() if outcome == "passed" and name not in old]
         turned = [name for name in green if before.tests.get(name) in _RED]
-        return Own(check.name, before, now, tuple(sorted(turned)), tuple(sorted(failing)))
+        return PatchTests(check.name, before, now, tuple(sorted(turned)), tuple(sorted(failing)))
 
     # The decision ----------------------------------------------------------------------------------------------
 
-    def _proven(self, checks: Sequence[Judged], patch_tests: Sequence[Own], named: Sequence[Named]) -> list[str]:
+    def _proven(
+        self, checks: Sequence[CheckComparison], patch_tests: Sequence[PatchTests], named: Sequence[PlanCheckResult]
+    ) -> list[str]:
         """Return what failed on base and passes now in every repetition; a flaky test proves nothing."""
         out = [check.name for check in named if check.held and check.red_on_base]
         if self.case.track is not Track.FIX or out:
@@ -279,7 +281,7 @@ class Sealed:
                 out += self._each_time(judged, self.base_with_tests, self.with_tests, tests.red_then_green)
         return out
 
-    def _each_time(self, judged: Judged, red: str, green: str, names: Sequence[str]) -> list[str]:
+    def _each_time(self, judged: CheckComparison, red: str, green: str, names: Sequence[str]) -> list[str]:
         """Return the tests that fail on one tree and pass on the other again."""
         if not judged.sealed.tests or judged.base is None or not judged.base.tests:
             return list(names)  # a build, or tests without names: both sides were run completely
@@ -292,24 +294,26 @@ class Sealed:
         again = self._again(green, judged.check, "green on base + patch, once more", remaining)
         return [name for name in remaining if again.tests.get(name) == "passed"]
 
-    def _of_criteria(self, passed: Mapping[str, bool]) -> list[Reason]:
+    def _of_criteria(self, passed: Mapping[str, bool]) -> list[VerdictReason]:
         out = []
         for text, check in self.case.criteria.items():
             if check is None and self.case.track is Track.FEATURE:
                 out.append(
-                    Reason(Decision.RETRY, f"acceptance {text!r} names no check, so nothing shows that it is met")
+                    VerdictReason(
+                        Decision.RETRY, f"acceptance {text!r} names no check, so nothing shows that it is met"
+                    )
                 )
             elif check is not None and not passed.get(check):
                 why = "did not pass" if check in passed else f"is not known; known: {verdict.shown(list(passed))}"
-                out.append(Reason(Decision.RETRY, f"acceptance {text!r} is not met: check {check} {why}"))
+                out.append(VerdictReason(Decision.RETRY, f"acceptance {text!r} is not met: check {check} {why}"))
         return out
 
-    def _of_dependencies(self) -> list[Reason]:
+    def _of_dependencies(self) -> list[VerdictReason]:
         changed = [change.path for change in self.changes if protected.dependencies(change.path)]
         if not changed or self.case.has_setup:
             return []
         return [
-            Reason(
+            VerdictReason(
                 Decision.ASK,
                 f"{verdict.shown(changed)} changed, but no set-up of dependencies is configured: "
                 "the checks ran with the packages installed before ([verify] setup)",
@@ -321,17 +325,17 @@ class Sealed:
     def _run(
         self,
         tree: str,
-        checks: Sequence[Detected],
+        checks: Sequence[DetectedCheck],
         description: str,
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
-    ) -> dict[str, Ran]:
+    ) -> dict[str, CheckRun]:
         ran = self.runs.on(tree, checks, description, only, attempt)
         for check in checks:
             self._note(check, ran[check.name], description)
         return ran
 
-    def _note(self, check: Detected, ran: Ran, description: str) -> None:
+    def _note(self, check: DetectedCheck, ran: CheckRun, description: str) -> None:
         sealed = ran.tree == self.tree and ran.result.ok and not ran.restricted
         self._write_down(
             claim=f"{check.name} {description}: {ran.result.summary}",
@@ -349,10 +353,10 @@ class Sealed:
 
     def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
         redacted = secrets.current().redact(claim)
-        self.chain.add(Record(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
+        self.chain.add(EvidenceRecord(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
 
 
-def _first(change: Change | None) -> int | None:
+def _first(change: ChangedFile | None) -> int | None:
     """Return the first line that differs, or None for a file without lines."""
     if change is None or b"\0" in (change.after or b"\0"):
         return None

@@ -14,12 +14,12 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.errors import StateDamaged, VerificationFailed
 from reflectloop.terms import Network
 from reflectloop.verify import protected
-from reflectloop.verify.ground import Ground
-from reflectloop.verify.runs import Told
+from reflectloop.verify.ground import WorkspaceFactory
+from reflectloop.verify.runs import CheckProgress
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import beneath, files, git, trees
 
@@ -32,7 +32,7 @@ _SHOWN = 300  # letters of what was refused
 _FORM = 3  # of what is kept; another form has another key
 
 
-def key(ground: Ground, tree: str, author: str = "") -> str:
+def key(ground: WorkspaceFactory, tree: str, author: str = "") -> str:
     """Return the name of what is kept for a tree: the same where dependencies and `author` are the same."""
     listing = ground.trees.listing(tree)
     manifests = [path for path in listing if protected.dependencies(path) or PurePosixPath(path).name in _MANIFESTS]
@@ -42,7 +42,9 @@ def key(ground: Ground, tree: str, author: str = "") -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def made(ground: Ground, tree: str, base: str, memory: Path, logs: Path, told: Told) -> Mapping[Path, Path]:
+def made(
+    ground: WorkspaceFactory, tree: str, base: str, memory: Path, logs: Path, told: CheckProgress
+) -> Mapping[Path, Path]:
     """Return what the set-up makes for a tree: where it is to lie, and where it is kept.
 
     A change that leaves the dependencies alone gets what base's own files installed. One that changes them is
@@ -77,11 +79,11 @@ def _names(kept: Path) -> list[str]:
         raise StateDamaged(f"{kept} cannot be read: {fault}", next_step=f"remove {kept}, then run it again") from fault
 
 
-def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, told: Told) -> None:
+def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, told: CheckProgress) -> None:
     for number, command in enumerate(commands, 1):
         told.check("setup", " ".join(command))
         log = logs / f"verify.setup.{number}.log"
-        order = Order(
+        order = SandboxCommand(
             command,
             box.workspace.resolve("."),
             log,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import InvalidInput
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 from reflectloop.workspace.project import KEPT_OUT
 from reflectloop.workspace.store import Store
 from reflectloop.world import files
@@ -27,7 +27,7 @@ _ABSOLUTE = re.compile(
 _TOO_LARGE = b"\0"  # replaces such content; readers treat it as binary
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """The mode and blob of a file in a tree."""
 
     mode: str
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Trees:
+class TreeBuilder:
     """A builder of trees.
 
     `objects` receives new objects; `scratch` has an index while a tree is being built.
@@ -44,7 +44,7 @@ class Trees:
     store: Store
     scratch: Path
     objects: Path
-    _listed: dict[str, dict[str, Entry]] = field(default_factory=dict, repr=False)
+    _listed: dict[str, dict[str, TreeEntry]] = field(default_factory=dict, repr=False)
 
     @contextmanager
     def _index(self) -> Iterator[Git]:
@@ -58,7 +58,7 @@ class Trees:
     def git(self) -> Git:
         return self.store.git(objects=self.objects)
 
-    def listing(self, tree: str) -> Mapping[str, Entry]:
+    def listing(self, tree: str) -> Mapping[str, TreeEntry]:
         """Return every file of a tree, cached, since a tree never changes."""
         if tree not in self._listed:
             lines = self.git.run("ls-tree", "-r", "-z", tree).split(b"\0")[:-1]
@@ -92,23 +92,23 @@ class Trees:
             at = end + int(size) + 2
         return out
 
-    def changes(self, base: str, head: str) -> list[Change]:
+    def changes(self, base: str, head: str) -> list[ChangedFile]:
         """Return every file that differs, with both contents."""
         rows = list(_rows(self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, head)))
         plain = [entry for _, *sides in rows for entry in sides if entry.mode not in (_ABSENT, _LINK_TO_REPOSITORY)]
         contents = self.contents([entry.blob for entry in plain])
 
-        def content(entry: Entry) -> bytes | None:
+        def content(entry: TreeEntry) -> bytes | None:
             return None if entry.mode == _ABSENT else contents.get(entry.blob, entry.blob.encode())
 
-        return [Change(path, content(old), content(new), old.mode, new.mode) for path, old, new in rows]
+        return [ChangedFile(path, content(old), content(new), old.mode, new.mode) for path, old, new in rows]
 
     def laid_over(self, tree: str, source: str, paths: Sequence[str]) -> str:
         """Return `tree` with each of `paths` as in `source`, removing those that `source` lacks."""
         if not paths:
             return tree
         known = self.listing(source)
-        absent = Entry("0", "0" * (64 if self.store.object_format == "sha256" else 40))
+        absent = TreeEntry("0", "0" * (64 if self.store.object_format == "sha256" else 40))
         lines = [(known.get(path, absent), path) for path in paths]
         lines.sort(key=lambda line: line[0] is not absent)  # removals first, so that they do not block additions
         index_info = b"".join(
@@ -144,15 +144,15 @@ class Trees:
             )
 
 
-def _rows(raw: bytes) -> Iterator[tuple[str, Entry, Entry]]:
+def _rows(raw: bytes) -> Iterator[tuple[str, TreeEntry, TreeEntry]]:
     fields = iter(raw.split(b"\0"))
     for entry in fields:
         if entry:
             before, after, old, new, _ = entry.decode().removeprefix(":").split()
-            yield os.fsdecode(next(fields)), Entry(before, old), Entry(after, new)
+            yield os.fsdecode(next(fields)), TreeEntry(before, old), TreeEntry(after, new)
 
 
-def _entry(line: bytes) -> tuple[str, Entry]:
+def _entry(line: bytes) -> tuple[str, TreeEntry]:
     head, name = line.split(b"\t", 1)
     mode, _, blob = head.decode().split()
-    return os.fsdecode(name), Entry(mode, blob)
+    return os.fsdecode(name), TreeEntry(mode, blob)

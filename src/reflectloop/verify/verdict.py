@@ -9,29 +9,29 @@ from reflectloop import terms
 from reflectloop.terms import Decision, Track
 from reflectloop.verify.compare import NO_ANSWER, Comparison
 from reflectloop.verify.evidence import Level
-from reflectloop.verify.result import Detected, Finding, VerificationResult
+from reflectloop.verify.result import DetectedCheck, TamperFinding, VerificationResult
 
 _MOST_NAMES = 5  # names listed in a reason
 
 
-class Reason(NamedTuple):
+class VerdictReason(NamedTuple):
     """A decision and its explanation."""
 
     decision: Decision
     text: str
 
 
-class Judged(NamedTuple):
+class CheckComparison(NamedTuple):
     """One check, before and after."""
 
-    check: Detected
+    check: DetectedCheck
     base: VerificationResult | None  # None if the check could not judge the base
     sealed: VerificationResult
     comparison: Comparison
     left_out: str = ""  # why the check does not count
 
 
-class Own(NamedTuple):
+class PatchTests(NamedTuple):
     """The new version of the patch's tests, run on base's sources and on the patch's."""
 
     check: str
@@ -41,7 +41,7 @@ class Own(NamedTuple):
     failing: tuple[str, ...] = ()
 
 
-class Named(NamedTuple):
+class PlanCheckResult(NamedTuple):
     """A check that the plan names, run sealed."""
 
     name: str
@@ -57,11 +57,11 @@ class Verdict(NamedTuple):
     decision: Decision
     level: Level
     track: Track | None
-    reasons: tuple[Reason, ...]
-    findings: tuple[Finding, ...]
-    checks: tuple[Judged, ...]
-    own: tuple[Own, ...]
-    named: tuple[Named, ...]
+    reasons: tuple[VerdictReason, ...]
+    findings: tuple[TamperFinding, ...]
+    checks: tuple[CheckComparison, ...]
+    own: tuple[PatchTests, ...]
+    named: tuple[PlanCheckResult, ...]
     comparison: Comparison
     base_tree: str
     tree: str
@@ -70,7 +70,7 @@ class Verdict(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def of_findings(findings: Iterable[Finding], lifted: Iterable[str]) -> list[Reason]:
+def of_findings(findings: Iterable[TamperFinding], lifted: Iterable[str]) -> list[VerdictReason]:
     """Return REDO for each weakening, or ASK if a person confirmed that the file may change; ASK for each suspect."""
     from reflectloop.verify import protected  # noqa: PLC0415 - only needed for a verdict
 
@@ -80,27 +80,27 @@ def of_findings(findings: Iterable[Finding], lifted: Iterable[str]) -> list[Reas
         place = f"{finding.path}:{finding.line}" if finding.line else finding.path
         if finding.grade == "weakening":
             out.append(
-                Reason(
+                VerdictReason(
                     Decision.ASK if finding.path in free else Decision.REDO, f"{place}: {finding.what} ({finding.rule})"
                 )
             )
         elif finding.grade == "suspect" and finding.path not in free:
             how = "; allow it with may_change_protected in the plan" if protected.guard(finding.path) else ""
-            out.append(Reason(Decision.ASK, f"{place}: {finding.what} ({finding.rule}){how}"))
+            out.append(VerdictReason(Decision.ASK, f"{place}: {finding.what} ({finding.rule}){how}"))
     return out
 
 
-def of_checks(checks: Sequence[Judged], track: Track | None) -> list[Reason]:
+def of_checks(checks: Sequence[CheckComparison], track: Track | None) -> list[VerdictReason]:
     counted = [judged for judged in checks if not judged.left_out]
     out = [reason for judged in counted for reason in _of_check(judged, track)]
     if not counted:
-        out.append(Reason(Decision.RETRY, "no check of this project is known, so nothing was proven"))
+        out.append(VerdictReason(Decision.RETRY, "no check of this project is known, so nothing was proven"))
     elif not any(judged.check.kind in ("test", "build", "custom") for judged in counted):
-        out.append(Reason(Decision.RETRY, "only linters ran: no test and no build of this project"))
+        out.append(VerdictReason(Decision.RETRY, "only linters ran: no test and no build of this project"))
     return out
 
 
-def _of_check(judged: Judged, track: Track | None) -> list[Reason]:
+def _of_check(judged: CheckComparison, track: Track | None) -> list[VerdictReason]:
     name, change, now = judged.check.name, judged.comparison, judged.sealed
     out = []
     for what, names in (
@@ -109,12 +109,12 @@ def _of_check(judged: Judged, track: Track | None) -> list[Reason]:
         ("newly skipped", change.now_skipped),
     ):
         if names:
-            out.append(Reason(Decision.RETRY, f"{name}: {what}: {shown(names)}"))
+            out.append(VerdictReason(Decision.RETRY, f"{name}: {what}: {shown(names)}"))
     if not out and not now.ok and not _as_bad_before(judged):
-        out.append(Reason(Decision.RETRY, f"{name}: {now.summary} ({now.type}){_hint(judged)}"))
+        out.append(VerdictReason(Decision.RETRY, f"{name}: {now.summary} ({now.type}){_hint(judged)}"))
     if track is Track.REFACTOR and change.fixed and not out:
         out.append(
-            Reason(
+            VerdictReason(
                 Decision.RETRY,
                 f"{name}: a refactoring must not change outcomes, but these changed: {shown(change.fixed)}",
             )
@@ -122,7 +122,7 @@ def _of_check(judged: Judged, track: Track | None) -> list[Reason]:
     return out
 
 
-def _hint(judged: Judged) -> str:
+def _hint(judged: CheckComparison) -> str:
     if judged.base is None or judged.base.type != judged.sealed.type or judged.sealed.type != "collection_error":
         return ""
     return (
@@ -131,7 +131,7 @@ def _hint(judged: Judged) -> str:
     )
 
 
-def _as_bad_before(judged: Judged) -> bool:
+def _as_bad_before(judged: CheckComparison) -> bool:
     """Return True if the same failures exist on base, so that they are not the fault of this change."""
     if judged.base is None or judged.base.ok or judged.sealed.type in NO_ANSWER:
         return False
@@ -147,41 +147,47 @@ def _counts_no_worse(base: VerificationResult, now: VerificationResult) -> bool:
     return known and not worse and now.counts.passed >= base.counts.passed
 
 
-def of_own(all_patch_tests: Iterable[Own]) -> list[Reason]:
+def of_own(all_patch_tests: Iterable[PatchTests]) -> list[VerdictReason]:
     out = []
     for patch_tests in all_patch_tests:
         if patch_tests.failing:
             out.append(
-                Reason(Decision.RETRY, f"{patch_tests.check}: tests of the patch fail: {shown(patch_tests.failing)}")
+                VerdictReason(
+                    Decision.RETRY, f"{patch_tests.check}: tests of the patch fail: {shown(patch_tests.failing)}"
+                )
             )
         elif not patch_tests.on_patch.ok and patch_tests.on_patch.type != "no_tests" and not patch_tests.on_patch.tests:
             out.append(
-                Reason(Decision.RETRY, f"{patch_tests.check}: tests of the patch: {patch_tests.on_patch.summary}")
+                VerdictReason(
+                    Decision.RETRY, f"{patch_tests.check}: tests of the patch: {patch_tests.on_patch.summary}"
+                )
             )
     return out
 
 
-def of_named(named: Iterable[Named]) -> list[Reason]:
+def of_named(named: Iterable[PlanCheckResult]) -> list[VerdictReason]:
     out = []
     for check in named:
         if not check.held:
-            out.append(Reason(Decision.RETRY, f"check {check.name}: {check.reason}"))
+            out.append(VerdictReason(Decision.RETRY, f"check {check.name}: {check.reason}"))
         elif check.red_on_base is False:
-            out.append(Reason(Decision.RETRY, f"check {check.name} must fail on base, but already passes there"))
+            out.append(VerdictReason(Decision.RETRY, f"check {check.name} must fail on base, but already passes there"))
         elif check.edited:
             why = f"check {check.name} passes only with the change's version of {shown(check.edited)}"
-            out.append(Reason(Decision.ASK, f"{why}, not with the previous version"))
+            out.append(VerdictReason(Decision.ASK, f"{why}, not with the previous version"))
     return out
 
 
-def of_fix(proven: Iterable[str]) -> list[Reason]:
+def of_fix(proven: Iterable[str]) -> list[VerdictReason]:
     """Require of a fix that something failed before and passes now."""
     if any(True for _ in proven):
         return []
-    return [Reason(Decision.RETRY, "nothing that failed on base passes now, so the fix is not proven")]
+    return [VerdictReason(Decision.RETRY, "nothing that failed on base passes now, so the fix is not proven")]
 
 
-def held(checks: Iterable[Judged], all_patch_tests: Iterable[Own], named: Iterable[Named]) -> dict[str, bool]:
+def held(
+    checks: Iterable[CheckComparison], all_patch_tests: Iterable[PatchTests], named: Iterable[PlanCheckResult]
+) -> dict[str, bool]:
     """Return every check and test by name, and whether it passed."""
     out: dict[str, bool] = {}
     for item in checks:
@@ -202,7 +208,7 @@ def spellings(test: str) -> tuple[str, ...]:
     return (test, inner[:-1]) if inner.endswith(")") else (test,)
 
 
-def gravest(reasons: Iterable[Reason]) -> Decision:
+def gravest(reasons: Iterable[VerdictReason]) -> Decision:
     return terms.gravest(reason.decision for reason in reasons)
 
 

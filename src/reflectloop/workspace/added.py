@@ -6,8 +6,8 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from reflectloop.secrets import Detector, Finding, Scanner, narrow
-from reflectloop.workspace.pieces import Piece, Pieces
+from reflectloop.secrets import Detector, Scanner, SecretFinding, narrow
+from reflectloop.workspace.pieces import LineChunk, LineSplitter
 from reflectloop.world import files
 
 _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -21,9 +21,9 @@ def _both(names: bytes) -> bytes:
     return new if old == new else b""
 
 
-class Added(NamedTuple):
+class AddedSecret(NamedTuple):
     path: str
-    finding: Finding
+    finding: SecretFinding
     commit: str | None
     line: int
 
@@ -36,9 +36,9 @@ class AddedLines:
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
-        self._found: list[Added] = []
+        self._found: list[AddedSecret] = []
         self._told = 0  # of `_found`
-        self._pieces = Pieces()
+        self._pieces = LineSplitter()
         self._into: Scanner | None = None  # where the rest of a long line goes
         self._path = ""
         self._name = b""
@@ -54,7 +54,7 @@ class AddedLines:
         """Fingerprints of what the patch takes out somewhere. Of a patch read to its end."""
         return frozenset(one.fingerprint for one in self._old.findings)
 
-    def news(self) -> list[Added]:
+    def news(self) -> list[AddedSecret]:
         """What was found since this was last asked, while the patch is still coming."""
         self._place()
         told, self._told = self._told, len(self._found)
@@ -64,14 +64,14 @@ class AddedLines:
         for piece in self._pieces.feed(chunk):
             self._take(piece)
 
-    def finish(self) -> list[Added]:
+    def finish(self) -> list[AddedSecret]:
         for piece in self._pieces.finish():
             self._take(piece._replace(ends=True))
         self._close()
         self._old.finish()
         return self._found
 
-    def _take(self, piece: Piece) -> None:
+    def _take(self, piece: LineChunk) -> None:
         if piece.begins:
             self._into = None
             self._begin(piece.text)
@@ -117,7 +117,7 @@ class AddedLines:
             return
         self._name = name
         self._path = self._detector.redact(files.display(name))
-        self._found += [Added(self._path, one, self._commit, 0) for one in self._detector.scan(name)]
+        self._found += [AddedSecret(self._path, one, self._commit, 0) for one in self._detector.scan(name)]
 
     def _close(self) -> None:
         """A file is over."""
@@ -132,5 +132,5 @@ class AddedLines:
         for one in self._scanner.findings:
             hunk = bisect_right(self._hunks, one.line, key=lambda known: known[0])
             at = self._hunks[hunk - 1] if hunk else (1, 1)
-            self._found.append(Added(self._path, one, self._commit, at[1] + one.line - at[0]))
+            self._found.append(AddedSecret(self._path, one, self._commit, at[1] + one.line - at[0]))
         self._scanner.findings = []

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from reflectloop.errors import ApplyConflict
 from reflectloop.workspace import patch
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.saved import Saved, recover
+from reflectloop.workspace.saved import ApplyBackup, recover
 from reflectloop.workspace.snapshot import take
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, git, trees
@@ -22,7 +22,7 @@ _INDEX = "apply.index"
 LISTING = ("-r", "-z", "--name-only", "--no-renames")
 
 
-class Change(NamedTuple):
+class RunChange(NamedTuple):
     """What a run did: from the tree it began with to the tree it ended with."""
 
     run_id: str
@@ -30,18 +30,18 @@ class Change(NamedTuple):
     end: str
 
 
-class Prepared(NamedTuple):
+class PreparedApply(NamedTuple):
     now: str  # the user's tree as it stands
     result: str  # what it will be
-    touched: tuple[patch.Touched, ...]
+    touched: tuple[patch.TouchedFile, ...]
 
 
-def prepare(project: Project, store: Store, change: Change, scratch: Path) -> Prepared:
+def prepare(project: Project, store: Store, change: RunChange, scratch: Path) -> PreparedApply:
     """Work out the result without touching anything; APPLY_CONFLICT when it cannot be had."""
     undo_killed(project, store, scratch)
     now = take(project, store, scratch).tree
     result = merge(store, base=change.base, ours=now, theirs=change.end)
-    return Prepared(now, result, patch.touched(store.git(), now, result))
+    return PreparedApply(now, result, patch.touched(store.git(), now, result))
 
 
 def _without(name: bytes, ends: tuple[bytes, ...]) -> bytes:
@@ -74,7 +74,7 @@ def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = N
 
 
 def to_work_tree(
-    project: Project, store: Store, prepared: Prepared, scratch: Path, then: Callable[[], None] = lambda: None
+    project: Project, store: Store, prepared: PreparedApply, scratch: Path, then: Callable[[], None] = lambda: None
 ) -> None:
     """Change the user's files from `now` to `result`, then do `then`; when either fails, all is put back."""
     if prepared.now == prepared.result:
@@ -84,7 +84,7 @@ def to_work_tree(
     index = scratch / _INDEX
     target = store.git(work_tree=project.root, index=index)
     names = git.paths(store.git().run("diff-tree", *LISTING, prepared.now, prepared.result))
-    with Saved(project.root, scratch / _SAVED, names, prepared.result) as saved:
+    with ApplyBackup(project.root, scratch / _SAVED, names, prepared.result) as saved:
         try:
             target.run("read-tree", prepared.now)
             target.attempt("update-index", "-q", "--refresh")
@@ -119,7 +119,9 @@ def was_killed(scratch: Path) -> bool:
     return (scratch / _SAVED).exists()
 
 
-def _refuse_unwritten(project: Project, store: Store, prepared: Prepared, names: list[bytes], scratch: Path) -> None:
+def _refuse_unwritten(
+    project: Project, store: Store, prepared: PreparedApply, names: list[bytes], scratch: Path
+) -> None:
     """Git only warns about a file it could not remove; what stands there now is what counts."""
     now = take(project, store, scratch).tree
     differing = set(git.paths(store.git().run("diff-tree", *LISTING, now, prepared.result)))
@@ -132,7 +134,7 @@ def _refuse_unwritten(project: Project, store: Store, prepared: Prepared, names:
         )
 
 
-def _refuse_hidden(project: Project, store: Store, prepared: Prepared) -> None:
+def _refuse_hidden(project: Project, store: Store, prepared: PreparedApply) -> None:
     """An ignored file in the way is not in the snapshot, and git would overwrite it without a word."""
     between = (prepared.now, prepared.result)
     added = git.paths(store.git().run("diff-tree", *LISTING, "--diff-filter=A", *between))

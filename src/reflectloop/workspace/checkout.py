@@ -17,12 +17,12 @@ from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import InvalidInput, InvalidPlan, SandboxCreateFailed, SandboxEscape
 from reflectloop.workspace import leaks, ledger, patch, traps
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.record import Recorded, Unrecordable, changed_since, mark, record
+from reflectloop.workspace.record import RecordedTree, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
 from reflectloop.world import beneath, clock, files, trees
 from reflectloop.world.git import Git, GitFailed
-from reflectloop.world.shield import Shield, raise_shield
+from reflectloop.world.shield import WriteGuard, raise_shield
 
 _HOME_GITCONFIG = """\
 [user]
@@ -57,7 +57,7 @@ class Workspace:
     tree: str
     mark_ns: int
     borrowed: tuple[Path, ...] = ()  # object folders the workspace's own .git reads from
-    shield: Shield | None = None
+    shield: WriteGuard | None = None
     copied: tuple[str, ...] = ()  # ignored folders laid into it
     carried: Mapping[Path, Path] = field(default_factory=dict)  # to be seen read-only in it: where, and from where
     installed: frozenset[Path] = frozenset()  # those of `carried` that a set-up made in a box
@@ -126,7 +126,7 @@ class Workspace:
             raise Unrecordable([], f"it left the workspace unreadable: {fault.strerror}") from fault
         source, now = self.git_on_files(self.mark_ns), mark(self.folder)
         try:
-            recorded: Recorded = record(source, self.store.leave_out, self._inspect)
+            recorded: RecordedTree = record(source, self.store.leave_out, self._inspect)
         except TimeoutError as fault:
             raise Unrecordable(
                 [],
@@ -321,7 +321,7 @@ def create(
     return space
 
 
-def reopen(project: Project, store: Store, entry: ledger.Entry, settings: WorkspaceConfig) -> Workspace:
+def reopen(project: Project, store: Store, entry: ledger.WorkspaceEntry, settings: WorkspaceConfig) -> Workspace:
     """A workspace that was kept, to be looked at as it is."""
     space = Workspace(entry.name, entry.folder, entry.desk, store, "", "", 0, root=project.root, mounted=True)
     space.borrowed = _borrowed(project, store)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import ApplyConflict, InvalidInput
-from reflectloop.workspace.apply import LISTING, Change, merge
+from reflectloop.workspace.apply import LISTING, RunChange, merge
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.store import Store
 from reflectloop.world import files, git
@@ -17,7 +17,7 @@ from reflectloop.world.git import Git, GitFailed
 _UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 
 
-class Pending(NamedTuple):
+class PendingCommit(NamedTuple):
     """A commit that stands in the user's repository and that nothing names yet."""
 
     commit: str
@@ -27,14 +27,16 @@ class Pending(NamedTuple):
     is_new: bool
 
 
-class Part(NamedTuple):
+class CommitPart(NamedTuple):
     """A commit to be: where the work had come to, and what is said of it."""
 
     tree: str
     message: str
 
 
-def prepare(project: Project, store: Store, change: Change, parts: Sequence[Part], *, branch: str | None) -> Pending:
+def prepare(
+    project: Project, store: Store, change: RunChange, parts: Sequence[CommitPart], *, branch: str | None
+) -> PendingCommit:
     """Refuse all that can be refused, and write the objects; without a ref they change nothing.
 
     The last of `parts` is the whole change; what comes before it is a commit of its own, below it.
@@ -59,10 +61,10 @@ def prepare(project: Project, store: Store, change: Change, parts: Sequence[Part
         made = _write(project, store, merged, head_tree)
     except GitFailed as fault:
         raise ApplyConflict(f"git could not make the commit: {fault.said}", next_step="git fsck") from fault
-    return Pending(made, tree, head_tree, ref, is_new=branch is not None)
+    return PendingCommit(made, tree, head_tree, ref, is_new=branch is not None)
 
 
-def _write(project: Project, store: Store, parts: Sequence[Part], head_tree: str) -> str:
+def _write(project: Project, store: Store, parts: Sequence[CommitPart], head_tree: str) -> str:
     """One commit on top of the other; a part that changes nothing is none."""
     # The user's objects are borrowed by the store, so only new ones travel.
     wanted = "".join(f"{part.tree}\n" for part in parts) + f"^{head_tree}\n"
@@ -78,7 +80,7 @@ def _write(project: Project, store: Store, parts: Sequence[Part], head_tree: str
     return below
 
 
-def publish(project: Project, pending: Pending) -> None:
+def publish(project: Project, pending: PendingCommit) -> None:
     """Move the branch, if it still stands where it stood, and the index with it; both or neither."""
     user = project.git()
     old = "0" * len(pending.commit) if pending.is_new else str(project.head)

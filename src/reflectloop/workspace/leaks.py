@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from reflectloop import secrets
 from reflectloop.errors import InvalidInput, SecretLeak
-from reflectloop.secrets import Finding, content
+from reflectloop.secrets import SecretFinding, content
 from reflectloop.world import beneath, files, trees
 from reflectloop.world.git import Git
 
@@ -71,7 +71,7 @@ def refuse_words(text: str, what: str) -> None:
         )
 
 
-def _refuse(found: list[Finding], where: str) -> None:
+def _refuse(found: list[SecretFinding], where: str) -> None:
     for leak in _certain(found):
         raise SecretLeak(
             f"{leak.rule} in {where}, line {leak.line} (fingerprint {leak.fingerprint})",
@@ -79,11 +79,11 @@ def _refuse(found: list[Finding], where: str) -> None:
         )
 
 
-def _certain(found: list[Finding]) -> list[Finding]:
+def _certain(found: list[SecretFinding]) -> list[SecretFinding]:
     return [one for one in found if one.grade == "certain"]
 
 
-def _scan_file(source: Git, name: bytes, top: int) -> list[Finding]:
+def _scan_file(source: Git, name: bytes, top: int) -> list[SecretFinding]:
     try:
         mode = os.lstat(name, dir_fd=top).st_mode
     except (FileNotFoundError, NotADirectoryError):

@@ -21,7 +21,7 @@ _NAME = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}(?:\.\d+)?")
 Fate = Literal["at work", "kept", "warm"]
 
 
-class Entry(NamedTuple):
+class WorkspaceEntry(NamedTuple):
     name: str
     folder: Path
     desk: Path
@@ -49,7 +49,7 @@ def enter(own: Path, name: str, folder: Path) -> Path:
     return desk
 
 
-def set_fate(entry: Entry, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
+def set_fate(entry: WorkspaceEntry, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
     _write(entry.desk, entry.folder, fate, mark_ns, same)
 
 
@@ -66,12 +66,12 @@ def _write(desk: Path, folder: Path, fate: Fate, mark_ns: int = 0, same: tuple[i
     files.write_atomic(desk / "workspace.json", json.dumps(entry) + "\n")
 
 
-def entries(own: Path) -> list[Entry]:
+def entries(own: Path) -> list[WorkspaceEntry]:
     """Every workspace written down. A record that cannot be read is given its desk's name and no folder."""
     return [_read(desk) for desk in sorted(_home(own).glob("*")) if desk.is_dir()]
 
 
-def _read(desk: Path) -> Entry:
+def _read(desk: Path) -> WorkspaceEntry:
     try:
         said = json.loads((desk / "workspace.json").read_text())
         folder = Path(said["folder"])
@@ -79,10 +79,12 @@ def _read(desk: Path) -> Entry:
         if known and folder.name == desk.name and _is_private(folder.parent):
             mark_ns = int(said.get("mark_ns", 0))
             same = tuple(int(number) for number in said.get("identity", ()))
-            return Entry(desk.name, folder, desk, int(said["pid"]), int(said["born"]), said["fate"], mark_ns, same)
+            return WorkspaceEntry(
+                desk.name, folder, desk, int(said["pid"]), int(said["born"]), said["fate"], mark_ns, same
+            )
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    return Entry(desk.name, desk / "no-folder-known", desk, 0, 0, "at work")
+    return WorkspaceEntry(desk.name, desk / "no-folder-known", desk, 0, 0, "at work")
 
 
 def _is_private(root: Path) -> bool:
@@ -110,23 +112,23 @@ def identity(folder: Path) -> tuple[int, ...]:
     return found
 
 
-def find(own: Path, name: str) -> Entry | None:
+def find(own: Path, name: str) -> WorkspaceEntry | None:
     return next((entry for entry in entries(own) if entry.name == name), None)
 
 
-def _is_the_same(entry: Entry) -> bool:
+def _is_the_same(entry: WorkspaceEntry) -> bool:
     try:
         return identity(entry.folder) == entry.identity
     except OSError:
         return False
 
 
-class Warm(NamedTuple):
+class WarmWorkspace(NamedTuple):
     desk: Path
     mark_ns: int  # when its files were last known to be as its index says
 
 
-def take_warm(own: Path, name: str, folder: Path) -> Warm | None:
+def take_warm(own: Path, name: str, folder: Path) -> WarmWorkspace | None:
     """Rename a warm workspace to serve as `name`; None where none fits."""
     for entry in entries(own):
         if entry.fate == "warm" and entry.folder.parent == folder.parent and _is_the_same(entry):
@@ -136,11 +138,11 @@ def take_warm(own: Path, name: str, folder: Path) -> Warm | None:
                 entry.desk.rename(desk)
                 entry.folder.rename(folder)
                 _write(desk, folder, "at work")
-                return Warm(desk, entry.mark_ns)
+                return WarmWorkspace(desk, entry.mark_ns)
     return None
 
 
-def remove(entry: Entry) -> None:
+def remove(entry: WorkspaceEntry) -> None:
     """Out of sight at once by rename, deleted behind the user's back."""
     grave = entry.folder.with_name(f"{_GRAVE}{entry.name}-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -149,7 +151,7 @@ def remove(entry: Entry) -> None:
     files.remove_tree(entry.desk)
 
 
-def destroy(entry: Entry) -> list[Path]:
+def destroy(entry: WorkspaceEntry) -> list[Path]:
     """Deleted here and now: what leaked is gone when this returns, but for what it returns."""
     return [path for path in (entry.folder, entry.desk) if not _destroyed(path)]
 
@@ -163,7 +165,7 @@ def _destroyed(path: Path) -> bool:
     return not os.path.lexists(path)
 
 
-def stale(own: Path, keep_failed: int) -> list[Entry]:
+def stale(own: Path, keep_failed: int) -> list[WorkspaceEntry]:
     """What a crash left, and failed workspaces older than the newest few."""
     known = entries(own)
     kept = sorted((entry for entry in known if entry.fate == "kept"), key=lambda entry: entry.desk.stat().st_mtime_ns)

@@ -11,8 +11,8 @@ from typing import BinaryIO, NamedTuple
 from reflectloop import secrets
 from reflectloop.errors import SecretLeak
 from reflectloop.workspace import suspects
-from reflectloop.workspace.added import Added
-from reflectloop.workspace.pieces import Piece, Pieces
+from reflectloop.workspace.added import AddedSecret
+from reflectloop.workspace.pieces import LineChunk, LineSplitter
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.world import files
 from reflectloop.world.git import Git
@@ -33,7 +33,7 @@ _GIT_APPLY_TAKES = 1023 << 20  # bytes; git refuses a longer patch
 _WORDS = {"A": "added", "D": "deleted", "M": "modified", "T": "type changed", "R": "renamed"}
 
 
-class Touched(NamedTuple):
+class TouchedFile(NamedTuple):
     path: str
     change: str
     source: str | None = None  # what it was renamed from
@@ -79,7 +79,7 @@ def oversize(target: Path) -> str | None:
     return f"the patch has {size / 1e9:.1f} GB; git apply takes 1 GB at most, reflectloop apply all of it"
 
 
-def write(git: Git, base: str, end: str, target: Path) -> list[Added]:
+def write(git: Git, base: str, end: str, target: Path) -> list[AddedSecret]:
     """Write the patch into a file, in bounded memory; SECRET_LEAK, and no file, where a new file holds a secret.
 
     Returned is what may be one, and was not moved there from elsewhere. Then the exact patch is not written: beside it
@@ -92,7 +92,7 @@ def write(git: Git, base: str, end: str, target: Path) -> list[Added]:
     redacted.unlink(missing_ok=True)
     if found:
         with _replaced(redacted) as file:
-            cleaned = Cleaned(lambda chunk: _put(file, chunk))
+            cleaned = RedactedPatch(lambda chunk: _put(file, chunk))
             stream(git, base, end, cleaned.feed, exact=False)
             cleaned.finish()
     else:
@@ -119,7 +119,7 @@ def _replaced(target: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
-def new_secrets(git: Git, base: str, end: str) -> list[Added]:
+def new_secrets(git: Git, base: str, end: str) -> list[AddedSecret]:
     """Return what may be a secret, or is one, in files that differ, and was in none of them before."""
     return suspects.between(git, (change.side for change in _changes(git, base, end)))
 
@@ -129,7 +129,7 @@ def refuse_leaks(git: Git, base: str, end: str) -> None:
     _refuse(new_secrets(git, base, end))
 
 
-def _refuse(found: list[Added]) -> None:
+def _refuse(found: list[AddedSecret]) -> None:
     for one in found:
         if one.finding.grade == "certain":
             raise SecretLeak(
@@ -139,13 +139,13 @@ def _refuse(found: list[Added]) -> None:
             )
 
 
-class Cleaned:
+class RedactedPatch:
     """A patch as people may see it. Packed lines of binary files hold nothing readable, and must stay as they are."""
 
     def __init__(self, show: Callable[[bytes], None]) -> None:
         self._show = show
         self._scanner = secrets.current().scanner()
-        self._pieces = Pieces()
+        self._pieces = LineSplitter()
         self._packed = False
 
     def feed(self, chunk: bytes) -> None:
@@ -157,7 +157,7 @@ class Cleaned:
             self._take(piece)
         self._show(self._scanner.finish())
 
-    def _take(self, piece: Piece) -> None:
+    def _take(self, piece: LineChunk) -> None:
         if self._packed and piece.begins and piece.text.startswith(b"diff --git "):
             self._packed = False
         if self._packed:
@@ -169,9 +169,9 @@ class Cleaned:
             self._scanner, self._packed = secrets.current().scanner(), True
 
 
-def touched(git: Git, base: str, end: str) -> tuple[Touched, ...]:
+def touched(git: Git, base: str, end: str) -> tuple[TouchedFile, ...]:
     return tuple(
-        Touched(
+        TouchedFile(
             files.display(change.path),
             _WORDS.get(change.letter, change.letter),
             files.display(change.source) if change.source is not None else None,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 _LONGEST = 1 << 16  # more than the longest header of a patch
 
 
-class Piece(NamedTuple):
+class LineChunk(NamedTuple):
     text: bytes  # without the newline
     begins: bool  # a line
     ends: bool  # it, with a newline
@@ -19,13 +19,13 @@ class Piece(NamedTuple):
         return self.text + b"\n" if self.ends else self.text
 
 
-class Pieces:
+class LineSplitter:
     def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._size = 0
         self._begins = True
 
-    def feed(self, chunk: bytes) -> Iterator[Piece]:
+    def feed(self, chunk: bytes) -> Iterator[LineChunk]:
         *lines, rest = chunk.split(b"\n")
         for line in lines:
             self._parts.append(line)
@@ -36,11 +36,11 @@ class Pieces:
         if self._size > _LONGEST:
             yield self._piece(ends=False)
 
-    def finish(self) -> Iterator[Piece]:
+    def finish(self) -> Iterator[LineChunk]:
         if self._parts:
             yield self._piece(ends=False)
 
-    def _piece(self, *, ends: bool) -> Piece:
-        made = Piece(b"".join(self._parts), self._begins, ends)
+    def _piece(self, *, ends: bool) -> LineChunk:
+        made = LineChunk(b"".join(self._parts), self._begins, ends)
         self._parts, self._size, self._begins = [], 0, ends
         return made

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from reflectloop.workspace.project import KEPT_OUT
 from reflectloop.world import files, git, trees
 from reflectloop.world.git import Git, GitFailed
-from reflectloop.world.shield import Stuck
+from reflectloop.world.shield import GitStuck
 
 _UNREADABLE = re.compile(rb"(?:open\(\"|could not open directory '|readlink\(\"|Unable to process path )([^'\"\n]+)")
 # Rules that are a link: git says so, and goes by none of them.
@@ -37,7 +37,7 @@ class Unrecordable(Exception):
         super().__init__(why)
 
 
-class Recorded(NamedTuple):
+class RecordedTree(NamedTuple):
     tree: str
     nested: tuple[str, ...]  # repositories inside the tree; they are left out
     refused: tuple[str, ...] = ()  # files with names that git takes for its own; they are left out too
@@ -46,7 +46,7 @@ class Recorded(NamedTuple):
 Inspect = Callable[[Git, list[bytes]], None]
 
 
-def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None) -> Recorded:
+def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None) -> RecordedTree:
     """The tree id of what stands in the work tree now: tracked and untracked, not left out.
 
     `inspect` sees the names of what changed before any of it is stored. TimeoutError when `source` has a time to
@@ -54,7 +54,7 @@ def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = No
     """
     try:
         listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", *leave_out)
-    except Stuck as fault:
+    except GitStuck as fault:
         name = files.display(str(fault))
         raise Unrecordable([name], f"git would wait for ever on {name!r}, which is no file") from fault
     said = b"\n".join(line for line in listing.stderr.splitlines() if not _LINKED_RULES.fullmatch(line))
@@ -73,7 +73,7 @@ def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = No
     except OSError as fault:
         raise _unreadable(source, str(fault).encode("utf-8", "replace"), named) from fault
     refused = _index(source, changed) if changed else []
-    return Recorded(
+    return RecordedTree(
         source.line("write-tree"),
         tuple(files.display(name.rstrip(b"/")) for name in nested),
         tuple(files.display(name) for name in refused),

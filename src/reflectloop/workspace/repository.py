@@ -85,7 +85,7 @@ def refuse_named_pipes(repository: Repository) -> None:
         _refuse_pipe(repository.root, repository.root / name)
 
 
-def ask(folder: Path, *words: str, seconds: float = _ANSWER_S) -> process.Captured:
+def ask(folder: Path, *words: str, seconds: float = _ANSWER_S) -> process.CapturedOutput:
     """Ask git about the repository around a folder, and raise where it does not answer: it may wait on a pipe."""
     try:
         return Git(cwd=folder, until=clock.monotonic() + seconds).attempt(*words)

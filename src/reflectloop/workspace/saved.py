@@ -16,7 +16,7 @@ from reflectloop.world.git import Git
 _MANIFEST = "manifest"
 
 
-class Saved:
+class ApplyBackup:
     """Copies in a folder on the project's own file system, so that putting them back needs no space."""
 
     def __init__(self, root: Path, folder: Path, names: list[bytes], result: str) -> None:
@@ -115,7 +115,7 @@ def recover(root: Path, folder: Path, target: Git) -> bool:
     if manifest.exists():
         result, *names = manifest.read_bytes().split(b"\0")
         _refuse_astray(root, names)
-        saved = Saved(root, folder, names, result.decode())
+        saved = ApplyBackup(root, folder, names, result.decode())
         strange = saved.strange(target)
         if strange:
             raise ApplyConflict(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.workspace import traps
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
-from reflectloop.workspace.record import Inspect, Recorded, Unrecordable, record
+from reflectloop.workspace.record import Inspect, RecordedTree, Unrecordable, record
 from reflectloop.workspace.store import Store
 from reflectloop.world import beneath, files, git, trees
 from reflectloop.world.git import Git, GitFailed
@@ -76,7 +76,7 @@ def whole_repository() -> Iterator[None]:
         raise SandboxCreateFailed(f"git cannot read the repository: {reason}", next_step="git fsck") from fault
 
 
-def _of_git(project: Project, store: Store, recorded: Recorded, links: list[str]) -> Snapshot:
+def _of_git(project: Project, store: Store, recorded: RecordedTree, links: list[str]) -> Snapshot:
     assert project.head  # noqa: S101
     head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
     dirty = recorded.tree != head_tree

@@ -13,7 +13,7 @@ from reflectloop.workspace import published
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT, Project
 from reflectloop.world import beneath, files
 from reflectloop.world.git import Git
-from reflectloop.world.shield import Shield
+from reflectloop.world.shield import WriteGuard
 
 _SMALL = 1000  # bytes
 _CONFIG = """\
@@ -57,7 +57,7 @@ class Store:
         work_tree: Path | None = None,
         index: Path | None = None,
         objects: Path | None = None,
-        shield: Shield | None = None,
+        shield: WriteGuard | None = None,
     ) -> Git:
         return Git(git_dir=self.path, work_tree=work_tree, index=index, objects=objects, shield=shield)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from reflectloop import secrets
-from reflectloop.secrets import Finding, content
-from reflectloop.workspace.added import Added
+from reflectloop.secrets import SecretFinding, content
+from reflectloop.workspace.added import AddedSecret
 from reflectloop.world import files
 from reflectloop.world.git import Git
 
@@ -24,7 +24,7 @@ class Side(NamedTuple):
     is_named_anew: bool
 
 
-def between(git: Git, sides: Iterable[Side]) -> list[Added]:
+def between(git: Git, sides: Iterable[Side]) -> list[AddedSecret]:
     """Return what the new files hold that their old ones do not; what moves from one file to another is not new."""
     sides = list(sides)
     after = _scan(git, [side.new for side in sides if side.new])
@@ -40,29 +40,29 @@ def between(git: Git, sides: Iterable[Side]) -> list[Added]:
         for finding in after.get(side.new or "", []):
             gone = finding.grade == "likely" and finding.fingerprint in moved
             if finding.fingerprint not in known and not gone:
-                found.append(Added(_shown(side.path), finding, None, finding.line))
+                found.append(AddedSecret(_shown(side.path), finding, None, finding.line))
     return found
 
 
-def _names(sides: list[Side]) -> list[Added]:
+def _names(sides: list[Side]) -> list[AddedSecret]:
     detector = secrets.current()
     named = [side.path for side in sides if side.is_named_anew]
-    return [Added(_shown(name), finding, None, 0) for name in named for finding in detector.scan(name)]
+    return [AddedSecret(_shown(name), finding, None, 0) for name in named for finding in detector.scan(name)]
 
 
 def _shown(path: bytes) -> str:
     return secrets.current().redact(files.display(path))
 
 
-def _marks(findings: Iterable[Finding] | None) -> set[str]:
+def _marks(findings: Iterable[SecretFinding] | None) -> set[str]:
     return {finding.fingerprint for finding in findings or ()}
 
 
-def _scan(git: Git, blobs: Iterable[str]) -> dict[str, list[Finding]]:
+def _scan(git: Git, blobs: Iterable[str]) -> dict[str, list[SecretFinding]]:
     """Return the findings of each blob; large ones are read on their own, as they come."""
     wanted = list(dict.fromkeys(blobs))
     sizes = _sizes(git, wanted)
-    found: dict[str, list[Finding]] = {}
+    found: dict[str, list[SecretFinding]] = {}
     for group in _groups(sizes):
         if len(group) == 1:
             reader = content.Reader(secrets.current())

@@ -31,7 +31,7 @@ class Namespaces(NamedTuple):
 _PROCESSES_ONLY = Namespaces()
 
 
-class Gate:
+class StartGate:
     """The descriptors a wrapped command is started, held and asked through."""
 
     def __init__(self, stdin: int = process.NOTHING) -> None:
@@ -110,7 +110,7 @@ def _number(status: bytes, name: str) -> int | None:
 
 def wrap(
     argv: list[str],
-    gate: Gate,
+    gate: StartGate,
     *,
     cwd: Path,
     env: Mapping[str, str],

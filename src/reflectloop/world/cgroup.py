@@ -15,7 +15,7 @@ _OWN = "reflectloop-"
 _PATIENCE_S = 1.0
 
 
-class Bounds(NamedTuple):
+class CgroupLimits(NamedTuple):
     memory_bytes: int
     processes: int
 
@@ -107,7 +107,7 @@ def _remove(folder: Path) -> bool:
 
 
 def make(
-    name: str, bounds: Bounds, *, root: Path = _ROOT, own: Path = Path("/proc/thread-self/cgroup")
+    name: str, bounds: CgroupLimits, *, root: Path = _ROOT, own: Path = Path("/proc/thread-self/cgroup")
 ) -> Group | None:
     """A group with these bounds; None where none can be made."""
     try:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from reflectloop.errors import NoSpace, SandboxCreateFailed
 from reflectloop.world import bubblewrap, clock, files, process, tools
-from reflectloop.world.shield import Shield
+from reflectloop.world.shield import WriteGuard
 
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
 
@@ -72,7 +72,7 @@ class Git:
     objects: Path | None = None  # where new objects go instead of the repository's own folder
     cwd: Path | None = None
     tied: bool = False  # ends when the engine does, however that ends
-    shield: Shield | None = None  # where given, git can write to one folder only
+    shield: WriteGuard | None = None  # where given, git can write to one folder only
     until: float | None = None  # on the monotonic clock; TimeoutError when a call has not ended by then
 
     def _environment(self) -> dict[str, str]:
@@ -110,7 +110,7 @@ class Git:
             self.refuse(args, done)
         return done.stdout
 
-    def attempt(self, *args: str, stdin: bytes = b"") -> process.Captured:
+    def attempt(self, *args: str, stdin: bytes = b"") -> process.CapturedOutput:
         cwd = self.cwd or self.work_tree
         left = self.time_left(f"git {args[0]}")
         if self.shield:
@@ -136,7 +136,7 @@ class Git:
     def line(self, *args: str) -> str:
         return os.fsdecode(self.run(*args)).strip("\n")
 
-    def refuse(self, args: Sequence[str], done: process.Captured) -> NoReturn:
+    def refuse(self, args: Sequence[str], done: process.CapturedOutput) -> NoReturn:
         """Raise what a call that failed means."""
         if any(sign in done.stderr for sign in _FULL_DISK):
             where = self.git_dir or self.work_tree or self.cwd

@@ -43,7 +43,7 @@ PORTS_SINCE = 4
 T = TypeVar("T")
 
 
-class Walls(NamedTuple):
+class LandlockRules(NamedTuple):
     """What a command may read, and what it may do as it likes with. Nothing else exists for it."""
 
     read: tuple[Path, ...]
@@ -52,7 +52,7 @@ class Walls(NamedTuple):
     ports: tuple[int, ...] | None = None  # the only TCP ports it may connect to; None: any
 
 
-class Thread:
+class RestrictedThread:
     """Restricts itself for good, then calls what it is given. It must outlive what it started."""
 
     def __init__(self, restrict: Callable[[], None]) -> None:
@@ -115,18 +115,18 @@ def version() -> int:
         return 0
 
 
-def behind(walls: Walls) -> Thread:
+def behind(walls: LandlockRules) -> RestrictedThread:
     """Return a thread whose commands reach what `walls` allow and nothing else."""
     _hide_engine()
-    return Thread(lambda: _restrict(walls))
+    return RestrictedThread(lambda: _restrict(walls))
 
 
-def scoped() -> Thread:
+def scoped() -> RestrictedThread:
     """Return a thread whose commands reach no abstract socket and signal no process but those it started.
 
     It handles no access to files: a thread that did could not mount, and bubblewrap has to.
     """
-    return Thread(_restrict_scopes)
+    return RestrictedThread(_restrict_scopes)
 
 
 def scopes() -> bool:
@@ -149,7 +149,7 @@ def _ruleset(handled: int, connecting: int = 0) -> int:
     return _call(_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
 
 
-def _restrict(walls: Walls) -> None:
+def _restrict(walls: LandlockRules) -> None:
     handled = _ALL_BY_VERSION.get(version(), _ALL_NEWEST)
     connecting = _CONNECT_TCP if walls.ports is not None and version() >= PORTS_SINCE else 0
     ruleset = _ruleset(handled, connecting)
@@ -219,7 +219,7 @@ def refusal() -> str | None:
         return "the kernel has no Landlock, or it is switched off"
     if not seccomp.known():
         return f"system calls of {platform.machine()} are not known here"
-    walls = Walls(read=(Path("/usr"),), write=())
+    walls = LandlockRules(read=(Path("/usr"),), write=())
     try:
         thread = behind(walls)
     except OSError as fault:

@@ -34,13 +34,13 @@ Started = subprocess.Popen[bytes]
 Start = Callable[[], Started]
 
 
-class Captured(NamedTuple):
+class CapturedOutput(NamedTuple):
     code: int
     stdout: bytes
     stderr: bytes
 
 
-class Ended(NamedTuple):
+class ProcessEnd(NamedTuple):
     """How a watched command ended. `code` is the shell's number: 128+N for signal N."""
 
     code: int
@@ -51,7 +51,7 @@ class Ended(NamedTuple):
     over: bool = False  # a limit that the engine watches
 
 
-class Patience(NamedTuple):
+class Timeouts(NamedTuple):
     """How long a command may take, may do nothing, and has to end after it was asked to."""
 
     timeout_s: float
@@ -87,18 +87,18 @@ def capture(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     timeout_s: float | None = None,
-) -> Captured:
+) -> CapturedOutput:
     """Run a trusted tool to its end and return what it printed; TimeoutError when it takes too long."""
     try:
         done = subprocess.run(argv, cwd=cwd, env=env, input=stdin, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as fault:
         raise TimeoutError(f"{argv[0]!r} took longer than {timeout_s} s") from fault
-    return Captured(done.returncode, done.stdout, done.stderr)
+    return CapturedOutput(done.returncode, done.stdout, done.stderr)
 
 
 def stream(
     argv: Sequence[str], on_chunk: Callable[[bytes], None], *, cwd: Path | None, env: Mapping[str, str]
-) -> Captured:
+) -> CapturedOutput:
     """Run a trusted tool and hand its output on as it comes."""
     with tempfile.TemporaryFile() as said:
         with subprocess.Popen(
@@ -112,7 +112,7 @@ def stream(
                 process.kill()
                 raise
         said.seek(0)
-        return Captured(process.returncode, b"", said.read())
+        return CapturedOutput(process.returncode, b"", said.read())
 
 
 class Conversation:
@@ -302,7 +302,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-class Watched:
+class SupervisedProcess:
     """One untrusted command: its streams are read as they come, and it ends with all its children."""
 
     def __init__(
@@ -348,7 +348,7 @@ class Watched:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait(self, patience: Patience) -> Ended:
+    def wait(self, patience: Timeouts) -> ProcessEnd:
         """Read until the command ends or must end, then end whatever is left of it."""
         try:
             try:
@@ -364,7 +364,7 @@ class Watched:
             for stream in self._streams().values():
                 stream.close()
         code = self._process.returncode
-        return Ended(
+        return ProcessEnd(
             128 - code if code < 0 else code,
             self._stop == "timeout",
             time.monotonic() - self._started,
@@ -377,7 +377,7 @@ class Watched:
         named = {"stdout": self._process.stdout, "stderr": self._process.stderr}
         return {name: stream for name, stream in named.items() if stream and not stream.closed}
 
-    def _read_until(self, deadline: float, patience: Patience | None = None) -> bool:
+    def _read_until(self, deadline: float, patience: Timeouts | None = None) -> bool:
         """Pass output on until the command exits (True), or the deadline, idleness or a cancel comes (False)."""
         ended = os.pidfd_open(self._process.pid)
         try:
@@ -411,14 +411,14 @@ class Watched:
         """Return the processes that the command's others are all below: itself, and what left it behind."""
         return [self._process.pid, *([] if self._namespaced else _orphans(self._marker))]
 
-    def _until_look(self, patience: Patience | None) -> float:
+    def _until_look(self, patience: Timeouts | None) -> float:
         if patience and patience.over:
             return _LOOK_S
         if patience is None or patience.idle_s is None:
             return float("inf")
         return max(0.05, self._last_sign + patience.idle_s - time.monotonic())
 
-    def _is_idle(self, patience: Patience | None) -> bool:
+    def _is_idle(self, patience: Timeouts | None) -> bool:
         """No output for long enough, and since the last look neither processor time nor anything else was used."""
         if patience is None or patience.idle_s is None or time.monotonic() < self._last_sign + patience.idle_s:
             return False

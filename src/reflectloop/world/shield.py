@@ -16,12 +16,12 @@ from typing import Self
 
 from reflectloop.errors import SandboxCreateFailed
 from reflectloop.world import bubblewrap, clock, files, tools, trees
-from reflectloop.world.process import Captured, Conversation
+from reflectloop.world.process import CapturedOutput, Conversation
 
 _PATIENCE_S = 5.0  # before asking whether a call is slow or will never end
 
 
-class Stuck(Exception):
+class GitStuck(Exception):
     """git waits on a file that is none: a pipe where it reads its rules, say."""
 
 
@@ -33,7 +33,7 @@ def _stuck_on(root: Path) -> str | None:
     return None
 
 
-class Shield:
+class WriteGuard:
     def __init__(self, writable: Path) -> None:
         with files.room_for("what git is given to work with", writable):
             self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
@@ -49,7 +49,7 @@ class Shield:
         env: Mapping[str, str],
         stdin: bytes,
         timeout_s: float | None = None,
-    ) -> Captured:
+    ) -> CapturedOutput:
         """Like `process.capture`, behind the shield; after a timeout it serves no more."""
         until = None if timeout_s is None else clock.monotonic() + timeout_s
         with self._lock:
@@ -57,7 +57,7 @@ class Shield:
 
     def _capture(
         self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes, until: float | None
-    ) -> Captured:
+    ) -> CapturedOutput:
         given, out, said = (Path(self._folder.name) / name for name in ("in", "out", "err"))
         given.write_bytes(stdin)
         words = [f"{key}={shlex.quote(value)}" for key, value in env.items()] + [shlex.quote(word) for word in argv]
@@ -70,10 +70,10 @@ class Shield:
                 raise TimeoutError(" ".join(argv[:2]))
             if cwd and (name := _stuck_on(cwd)):
                 self._shell.kill()
-                raise Stuck(name)
+                raise GitStuck(name)
         if not answer.strip().isdigit():
             raise SandboxCreateFailed("the shielded shell ended unexpectedly")
-        return Captured(int(answer), out.read_bytes(), said.read_bytes())
+        return CapturedOutput(int(answer), out.read_bytes(), said.read_bytes())
 
     def __enter__(self) -> Self:
         return self
@@ -94,6 +94,6 @@ def _quoted(path: Path) -> str:
     return shlex.quote(os.fspath(path))
 
 
-def raise_shield(writable: Path) -> Shield | None:
+def raise_shield(writable: Path) -> WriteGuard | None:
     """None where bubblewrap does not work: calls then go the plain way."""
-    return Shield(writable) if bubblewrap.refusal() is None else None
+    return WriteGuard(writable) if bubblewrap.refusal() is None else None

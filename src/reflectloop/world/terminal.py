@@ -30,7 +30,7 @@ _CUT = (  # the beginning of one of them
 _UNFINISHED = re.compile(rb"(?:%s|%s\x1b?|\x1b[ -/]{0,4}|%s)\Z" % (_CONTROL, _STRING, _CUT))
 
 
-class Plain:
+class PlainText:
     """One stream. What may be the beginning of a sequence is held back, up to a few kB."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Plain:
 
 def plain(data: bytes) -> bytes:
     """Text alone: tabs and line breaks stay, and returns, which come before a line that is written again."""
-    stream = Plain()
+    stream = PlainText()
     return stream.feed(data) + stream.finish()
 
 

@@ -15,7 +15,7 @@ _BLOCK = 512  # what st_blocks counts in, whatever the file system
 _SHARED_MEMORY = "dev/shm"
 
 
-class Usage(NamedTuple):
+class ProcessUsage(NamedTuple):
     memory_bytes: int
     processes: int  # with their threads
 
@@ -32,7 +32,7 @@ def family(pids: Iterable[int]) -> list[int]:
     return list(dict.fromkeys(below for pid in pids for below in (pid, *process.descendants(pid))))
 
 
-def resident(pids: Iterable[int]) -> Usage:
+def resident(pids: Iterable[int]) -> ProcessUsage:
     """Return what processes hold in memory. Pages that several share count for each: never too little."""
     memory = count = 0
     for pid in pids:
@@ -40,7 +40,7 @@ def resident(pids: Iterable[int]) -> Usage:
             numbers = {line.split()[0]: int(line.split()[1]) for line in file if line.startswith((b"Rss", b"Threads:"))}
             memory += (numbers.get(b"RssAnon:", 0) + numbers.get(b"RssShmem:", 0)) * 1024
             count += numbers.get(b"Threads:", 1)
-    return Usage(memory, count)
+    return ProcessUsage(memory, count)
 
 
 def proportional(pids: Iterable[int], held_bytes: int) -> int:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from reflectloop.agents.backend import Bounds, Usage
+from reflectloop.agents.backend import AgentLimits, TokenUsage
 from reflectloop.agents.prices import Price
 
 
-class Budget:
-    def __init__(self, bounds: Bounds, price: Price | None, model: str) -> None:
+class LoopBudget:
+    def __init__(self, bounds: AgentLimits, price: Price | None, model: str) -> None:
         self._bounds, self._price, self._model = bounds, price, model
-        self.used = Usage()
+        self.used = TokenUsage()
 
     @property
     def cost_usd(self) -> float | None:
         return self._price.cost(self.used) if self._price else None
 
-    def spend(self, used: Usage) -> None:
+    def spend(self, used: TokenUsage) -> None:
         self.used = self.used.plus(used)
 
     def lacks(self, input_tokens: int, reply_tokens: int) -> str | None:

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from reflectloop.agents.loop.states import State
-from reflectloop.agents.shapes import FEWEST, MOST, Outcome, PlannedStep, Shape, Text
-from reflectloop.agents.talk import Call, Json, Tool
+from reflectloop.agents.loop.states import LoopState
+from reflectloop.agents.shapes import FEWEST, MOST, AnswerModel, PlannedStep, StepClaim, Text
+from reflectloop.agents.talk import Json, ModelTool, ToolCall
 from reflectloop.fileops import reading
 from reflectloop.terms import wrong_shape
 
@@ -16,39 +16,39 @@ KEY = "control"
 Words = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
-class StepDone(Shape):
+class StepDone(AnswerModel):
     """The step is done as far as you can tell. The engine verifies it; nothing is done because you say so."""
 
     approach: Text = Field(default="", description="how it was done, in a sentence; another one after a failed attempt")
     summary: Text = ""
 
 
-class Replan(Shape):
+class Replan(AnswerModel):
     """The plan does not fit what you found."""
 
     reason: Words
 
 
-class AskPerson(Shape):
+class AskPerson(AnswerModel):
     """Only a person can answer; work stops until they do."""
 
     question: Words
 
 
-class Split(Shape):
+class Split(AnswerModel):
     """The step is too large; what it should be split into."""
 
     reason: Words
     substeps: Annotated[tuple[PlannedStep, ...], Field(min_length=FEWEST, max_length=MOST)]
 
 
-class Fail(Shape):
+class Fail(AnswerModel):
     """You cannot do the step, and know why."""
 
     reason: Words
 
 
-WORDS: dict[str, type[Shape]] = {
+WORDS: dict[str, type[AnswerModel]] = {
     "step_done": StepDone,
     "replan": Replan,
     "ask": AskPerson,
@@ -56,16 +56,16 @@ WORDS: dict[str, type[Shape]] = {
     "fail": Fail,
 }
 LEADS_TO = {
-    "step_done": State.VERIFYING,
-    "replan": State.REPLANNING,
-    "ask": State.NEEDS_INPUT,
-    "split": State.REPLANNING,
-    "fail": State.STOPPED,
+    "step_done": LoopState.VERIFYING,
+    "replan": LoopState.REPLANNING,
+    "ask": LoopState.NEEDS_INPUT,
+    "split": LoopState.REPLANNING,
+    "fail": LoopState.STOPPED,
 }
 
 
-def tools() -> tuple[Tool, ...]:
-    return tuple(Tool(name, word.__doc__ or "", schema(word)) for name, word in WORDS.items())
+def tools() -> tuple[ModelTool, ...]:
+    return tuple(ModelTool(name, word.__doc__ or "", schema(word)) for name, word in WORDS.items())
 
 
 def schema(model: type[BaseModel]) -> Json:
@@ -83,7 +83,7 @@ def _untitled(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return {key: _untitled(item) for key, item in value.items() if key != "title" or not isinstance(item, str)}
 
 
-def of_call(call: Call) -> tuple[Json | None, list[str]]:
+def of_call(call: ToolCall) -> tuple[Json | None, list[str]]:
     """The outcome a call states, and what is wrong with it."""
     if call.fault:
         return None, [call.fault]
@@ -96,7 +96,7 @@ def of_text(text: str) -> tuple[Json | None, list[str]] | None:
         return None
     try:
         value, faults = reading.read(text.encode("utf-8", "replace"), frozenset((KEY,)))
-    except reading.Unread as fault:
+    except reading.NoJsonObject as fault:
         return None, [f"the reply {fault.words}"]
     if faults:
         return None, [f"{reading.dotted(one.place)}: {one.words}" for one in faults]
@@ -109,7 +109,7 @@ def of_value(value: Json) -> tuple[Json | None, list[str]]:
     if not isinstance(name, str) or name not in WORDS:
         return None, [f"{KEY}: must be one of {', '.join(WORDS)}"]
     wanted = WORDS[name].model_fields
-    idle = Outcome.model_fields.keys() - wanted
+    idle = StepClaim.model_fields.keys() - wanted
     return _said(name, {key: one for key, one in value.items() if key != KEY and (one or key not in idle)})
 
 

@@ -6,30 +6,30 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from reflectloop.agents import planform
-from reflectloop.agents.backend import Asking
+from reflectloop.agents.backend import AgentRequest
 from reflectloop.agents.loop import control
-from reflectloop.agents.loop.states import State
-from reflectloop.agents.shapes import Outcome
-from reflectloop.agents.talk import Call, Json, StopReason, Tool
+from reflectloop.agents.loop.states import LoopState
+from reflectloop.agents.shapes import StepClaim
+from reflectloop.agents.talk import Json, ModelTool, StopReason, ToolCall
 from reflectloop.fileops import reading
 from reflectloop.terms import Role
 
 ANSWER = "answer"
 
 
-class Found(NamedTuple):
+class GoalResult(NamedTuple):
     """What a reply came to: an end, or faults to be put right."""
 
     data: Json | None = None
     faults: tuple[str, ...] = ()
-    state: State = State.ANSWERED
+    state: LoopState = LoopState.ANSWERED
 
 
 class Goal(NamedTuple):
-    begins: State
-    of_text: Callable[[str], Found | None]  # None: the text is no try at it
-    of_call: Callable[[Call], Found]
-    tools: tuple[Tool, ...] = ()
+    begins: LoopState
+    of_text: Callable[[str], GoalResult | None]  # None: the text is no try at it
+    of_call: Callable[[ToolCall], GoalResult]
+    tools: tuple[ModelTool, ...] = ()
     in_words: str = ""  # what the model is told of how to end
     when_spent: StopReason = StopReason.INVALID_ANSWER
 
@@ -38,9 +38,9 @@ class Goal(NamedTuple):
         return frozenset(one.name for one in self.tools)
 
 
-def of(asking: Asking) -> Goal:
+def of(asking: AgentRequest) -> Goal:
     acts = asking.act is not None and not asking.role.looks_only
-    if acts and asking.answer in (None, Outcome):
+    if acts and asking.answer in (None, StepClaim):
         return _CONTROL
     if asking.answer is not None:
         return _shape(asking)
@@ -49,83 +49,83 @@ def of(asking: Asking) -> Goal:
     return _WORDS
 
 
-def _no_call(call: Call) -> Found:
-    return Found(None, (f"there is no tool {call.name!r}",))
+def _no_call(call: ToolCall) -> GoalResult:
+    return GoalResult(None, (f"there is no tool {call.name!r}",))
 
 
 # An answer of a shape ------------------------------------------------------------------------------------------------
 
 
-def _shape(asking: Asking) -> Goal:
+def _shape(asking: AgentRequest) -> Goal:
     executes = asking.act is not None and not asking.role.looks_only
     assert asking.answer is not None  # noqa: S101 - whoever calls has looked
     shape = control.schema(asking.answer)
-    tool = Tool(
+    tool = ModelTool(
         ANSWER, "Give your answer; this ends your part. It is checked against the shape of its parameters.", shape
     )
     return Goal(
-        State.EXECUTING if executes else State.ANSWERING,
+        LoopState.EXECUTING if executes else LoopState.ANSWERING,
         of_text=lambda text: _answer_in(text, asking, must=not executes),
-        of_call=lambda call: Found(None, (call.fault,)) if call.fault else _judged(call.arguments, asking),
+        of_call=lambda call: GoalResult(None, (call.fault,)) if call.fault else _judged(call.arguments, asking),
         tools=(tool,),
         in_words=f"End by calling the tool `{ANSWER}` once, with all its parameters.",
     )
 
 
-def _judged(data: Json, asking: Asking) -> Found:
+def _judged(data: Json, asking: AgentRequest) -> GoalResult:
     faults = asking.faults_of(data)
-    return Found(None if faults else data, tuple(faults))
+    return GoalResult(None if faults else data, tuple(faults))
 
 
-def _answer_in(text: str, asking: Asking, *, must: bool) -> Found | None:
+def _answer_in(text: str, asking: AgentRequest, *, must: bool) -> GoalResult | None:
     """Models without a hand for tools write their answer as JSON; planners may use the plan form."""
     if asking.role in (Role.PLANNER, Role.SECOND_PLANNER) and (plan := planform.read(text).plan):
         data = plan.model_dump(mode="json")
         if not asking.faults_of(data):
-            return Found(data)
+            return GoalResult(data)
     wanted = frozenset(asking.answer.model_fields) if asking.answer else frozenset()
     try:
         value, faults = reading.read(text.encode("utf-8", "replace"), wanted)
-    except reading.Unread as fault:
-        return Found(None, (f"no answer was given: the reply {fault.words}",)) if must else None
+    except reading.NoJsonObject as fault:
+        return GoalResult(None, (f"no answer was given: the reply {fault.words}",)) if must else None
     if faults:
-        return Found(None, tuple(f"{reading.dotted(one.place)}: {one.words}" for one in faults))
+        return GoalResult(None, tuple(f"{reading.dotted(one.place)}: {one.words}" for one in faults))
     return _judged(value, asking)
 
 
 # A plan, plain words, control words ----------------------------------------------------------------------------------
 
 
-def _plan_in(text: str) -> Found:
+def _plan_in(text: str) -> GoalResult:
     found = planform.read(text)
-    return Found(found.plan.model_dump(mode="json") if found.plan else None, found.faults)
+    return GoalResult(found.plan.model_dump(mode="json") if found.plan else None, found.faults)
 
 
-def _control_in(text: str) -> Found | None:
+def _control_in(text: str) -> GoalResult | None:
     said = control.of_text(text)
     return None if said is None else _led(*said)
 
 
-def _led(data: Json | None, faults: list[str]) -> Found:
-    return Found(data, tuple(faults), control.LEADS_TO[data[control.KEY]] if data else State.STOPPED)
+def _led(data: Json | None, faults: list[str]) -> GoalResult:
+    return GoalResult(data, tuple(faults), control.LEADS_TO[data[control.KEY]] if data else LoopState.STOPPED)
 
 
 _PLAN = Goal(
-    State.PLANNING,
+    LoopState.PLANNING,
     of_text=_plan_in,
     of_call=_no_call,
     in_words="You are PLANNING. End with a plan in exactly this form, each step with its tools:\n" + planform.FORM,
     when_spent=StopReason.NEEDS_INPUT,
 )
 _WORDS = Goal(
-    State.ANSWERING,
-    of_text=lambda text: Found({}) if text.strip() else Found(None, ("the reply is empty",)),
+    LoopState.ANSWERING,
+    of_text=lambda text: GoalResult({}) if text.strip() else GoalResult(None, ("the reply is empty",)),
     of_call=_no_call,
     in_words="End with a reply that calls no tool: it is taken for your answer.",
     when_spent=StopReason.EMPTY,
 )
 _CONTROL = Goal(
-    State.EXECUTING,
+    LoopState.EXECUTING,
     of_text=_control_in,
     of_call=lambda call: _led(*control.of_call(call)),
     tools=control.tools(),

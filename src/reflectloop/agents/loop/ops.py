@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from reflectloop.agents.loop.control import schema
 from reflectloop.agents.loop.trim import head_and_tail
-from reflectloop.agents.talk import Call, Json, Result, Tool
-from reflectloop.fileops.request import READING, WRITING, Run
+from reflectloop.agents.talk import Json, ModelTool, ToolCall, ToolResult
+from reflectloop.fileops.request import READING, WRITING, RunOp
 from reflectloop.fileops.response import Response
 
 _SAID: dict[str, str] = {
@@ -24,23 +24,23 @@ _SAID: dict[str, str] = {
     "move_file": "Move a file; nothing is moved over another.",
     "run": "Run a command in the workspace. An exit code other than 0 fails, and takes back what it changed.",
 }
-_DEFAULT_MS: int = Run.model_fields["timeoutMs"].default
+_DEFAULT_MS: int = RunOp.model_fields["timeoutMs"].default
 
 
-def tools(*, looks_only: bool) -> tuple[Tool, ...]:
-    models = READING if looks_only else (*READING, *WRITING, Run)
+def tools(*, looks_only: bool) -> tuple[ModelTool, ...]:
+    models = READING if looks_only else (*READING, *WRITING, RunOp)
     return tuple(_tool(model) for model in models)
 
 
-def _tool(model: type[BaseModel]) -> Tool:
+def _tool(model: type[BaseModel]) -> ModelTool:
     name = get_args(model.model_fields["op"].annotation)[0]
     made = schema(model)
     made["properties"].pop("op")
     made["required"] = [key for key in made.get("required", ()) if key != "op"]
-    return Tool(name, _SAID[name], made)
+    return ModelTool(name, _SAID[name], made)
 
 
-def op_of(call: Call, left_s: float) -> Json:
+def op_of(call: ToolCall, left_s: float) -> Json:
     """The op that a call asks for; a command gets no more time than there is."""
     op = {**call.arguments, "op": call.name}
     asked = op.get("timeoutMs", _DEFAULT_MS)
@@ -58,7 +58,7 @@ def refusals(response: Response) -> list[str]:
     return [one.error for one in response.errors if one.field.endswith(".cmd") or "lies outside" in one.error]
 
 
-def told(call: Call, response: Response, most: int, warning: str = "") -> Result:
+def told(call: ToolCall, response: Response, most: int, warning: str = "") -> ToolResult:
     said: Json = {"status": response.status, **({"warning": warning} if warning else {})}
     if _late(response):
         said["error"] = "E_TIMEOUT"
@@ -71,7 +71,7 @@ def told(call: Call, response: Response, most: int, warning: str = "") -> Result
     if response.proof.notes:
         said["notes"] = list(response.proof.notes)
     text = json.dumps(said, ensure_ascii=False)
-    return Result(call.id, _fitting(call, said, text, most), response.status != "ok")
+    return ToolResult(call.id, _fitting(call, said, text, most), response.status != "ok")
 
 
 def _done(response: Response) -> Json:
@@ -91,7 +91,7 @@ def _late(response: Response) -> bool:
     return response.status == "fail" and any(one.field.endswith(".timeoutMs") for one in response.errors)
 
 
-def _fitting(call: Call, said: Json, text: str, most: int) -> str:
+def _fitting(call: ToolCall, said: Json, text: str, most: int) -> str:
     if len(text) <= most:
         return text
     hint = " Ask for fewer lines (startLine, endLine)." if call.name == "read_file" else ""
@@ -109,5 +109,5 @@ def _shorter(value: Any, most: int) -> Any:  # noqa: ANN401 - any JSON value
     return {key: _shorter(item, most) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def wrong(call: Call, *faults: str, code: str = "E_INVALID_CALL") -> Result:
-    return Result(call.id, json.dumps({"error": code, "faults": list(faults)}, ensure_ascii=False), is_error=True)
+def wrong(call: ToolCall, *faults: str, code: str = "E_INVALID_CALL") -> ToolResult:
+    return ToolResult(call.id, json.dumps({"error": code, "faults": list(faults)}, ensure_ascii=False), is_error=True)

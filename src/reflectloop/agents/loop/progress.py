@@ -8,7 +8,7 @@ from reflectloop.verify import reports
 MOST_IDLE = 15  # turns in a row
 
 
-class Progress:
+class LoopProgress:
     """`epoch` counts the changes; `idle` the turns since the last one."""
 
     def __init__(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflectloop.agents.backend import Asking
+from reflectloop.agents.backend import AgentRequest
 from reflectloop.agents.loop.goals import Goal
 
 _ALWAYS = """\
@@ -19,7 +19,7 @@ _TOOLS = """\
 _LOOKING = "- You may look only. Whoever changes anything in this role is stopped."
 
 
-def system(asking: Asking, goal: Goal) -> str:
+def system(asking: AgentRequest, goal: Goal) -> str:
     parts = [_ALWAYS.format(role=asking.role.value.replace("_", " "))]
     if asking.act is not None:
         parts += [_TOOLS, *([_LOOKING] if asking.role.looks_only else [])]

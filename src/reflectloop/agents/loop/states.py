@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reflectloop.agents.talk import Json, StopReason
 
 
-class State(StrEnum):
+class LoopState(StrEnum):
     """It begins in one of the first three by what is asked, and ends in one of the others. None of them is success."""
 
     PLANNING = "PLANNING"
@@ -21,8 +21,8 @@ class State(StrEnum):
     STOPPED = "STOPPED"  # by a breaker or a budget
 
 
-class Ending(NamedTuple):
-    state: State
+class LoopEnd(NamedTuple):
+    state: LoopState
     stop_reason: StopReason
     text: str = ""
     data: Json | None = None
@@ -34,6 +34,6 @@ class Ending(NamedTuple):
         return not self.reason
 
 
-def stopped(why: StopReason, reason: str, text: str = "") -> Ending:
+def stopped(why: StopReason, reason: str, text: str = "") -> LoopEnd:
     asks = why in (StopReason.MAX_ITER, StopReason.NEEDS_INPUT)
-    return Ending(State.NEEDS_INPUT if asks else State.STOPPED, why, text, reason=f"{why}: {reason}")
+    return LoopEnd(LoopState.NEEDS_INPUT if asks else LoopState.STOPPED, why, text, reason=f"{why}: {reason}")

@@ -12,14 +12,14 @@ _PER_TOKEN = 3
 _LEAST = 64  # characters that stay of a part, however small the window
 
 
-class Trimmed(NamedTuple):
+class TrimmedMessages(NamedTuple):
     messages: tuple[Message, ...]
     tokens: int
     dropped: int  # messages that were left out
     cut: int  # messages that were shortened
 
 
-def trim_history(messages: Sequence[Message], room: int, sizes: Sequence[int] | None = None) -> Trimmed:
+def trim_history(messages: Sequence[Message], room: int, sizes: Sequence[int] | None = None) -> TrimmedMessages:
     """The brief (the first message) stays, and the last exchange; what is left may only be cut in its middle."""
     weights = [one.tokens for one in messages] if sizes is None else sizes
     total, first = sum(weights), 1
@@ -32,10 +32,10 @@ def trim_history(messages: Sequence[Message], room: int, sizes: Sequence[int] | 
     kept = (*messages[:1], *messages[first:])
     dropped = len(messages) - len(kept)
     if total <= room or not kept:
-        return Trimmed(kept, total, dropped, 0)
+        return TrimmedMessages(kept, total, dropped, 0)
     shorter = _shortened(kept, room)
     cut = sum(one != other for one, other in zip(kept, shorter, strict=True))
-    return Trimmed(shorter, sum(one.tokens for one in shorter), dropped, cut)
+    return TrimmedMessages(shorter, sum(one.tokens for one in shorter), dropped, cut)
 
 
 def _shortened(messages: Sequence[Message], room: int) -> tuple[Message, ...]:

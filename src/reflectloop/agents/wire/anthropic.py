@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reflectloop.agents.backend import Usage
-from reflectloop.agents.talk import AgentTurn, Json, Message, StopReason, Talk
+from reflectloop.agents.backend import TokenUsage
+from reflectloop.agents.talk import AgentTurn, Json, Message, ModelRequest, StopReason
 from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
 
 _VERSION = "2023-06-01"
@@ -28,7 +28,7 @@ class Anthropic:
     def headers(self, key: str | None) -> dict[str, str]:
         return {"anthropic-version": _VERSION, **({"x-api-key": key} if key else {})}
 
-    def body(self, talk: Talk) -> Json:
+    def body(self, talk: ModelRequest) -> Json:
         messages: list[Json] = [{"role": one.role, "content": _blocks(one)} for one in talk.messages]
         if messages and messages[-1]["content"]:
             messages[-1]["content"][-1] |= _KEPT
@@ -43,8 +43,8 @@ class Anthropic:
             body["tool_choice"] = {"type": "tool", "name": talk.forced}
         return body
 
-    def reading(self) -> Reading:
-        return Reading()
+    def reading(self) -> AnthropicReply:
+        return AnthropicReply()
 
     def whole(self, document: Json) -> AgentTurn:
         """An answer that came as one document."""
@@ -79,8 +79,8 @@ def _reason(word: object) -> StopReason:
     return _REASONS.get(str(word), StopReason.OTHER)
 
 
-def _usage(told: Json) -> Usage:
-    return Usage(
+def _usage(told: Json) -> TokenUsage:
+    return TokenUsage(
         input_tokens=count(told.get("input_tokens")),
         output_tokens=count(told.get("output_tokens")),
         cache_read_tokens=count(told.get("cache_read_input_tokens")),
@@ -89,7 +89,7 @@ def _usage(told: Json) -> Usage:
     )
 
 
-class Reading:
+class AnthropicReply:
     def __init__(self) -> None:
         self._blocks: dict[int, Json] = {}
         self._parts: dict[int, list[str]] = {}

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from reflectloop.agents.backend import Usage
-from reflectloop.agents.talk import AgentTurn, Json, Message, StopReason, Talk
+from reflectloop.agents.backend import TokenUsage
+from reflectloop.agents.talk import AgentTurn, Json, Message, ModelRequest, StopReason
 from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
 
 _REASONS = {
@@ -33,7 +33,7 @@ class OpenAI:
     def headers(self, key: str | None) -> dict[str, str]:
         return {"authorization": f"Bearer {key}"} if key else {}
 
-    def body(self, talk: Talk) -> Json:
+    def body(self, talk: ModelRequest) -> Json:
         system = [{"role": "system", "content": talk.system}] if talk.system else []
         body: Json = {
             "model": talk.model,
@@ -54,8 +54,8 @@ class OpenAI:
             body["tool_choice"] = {"type": "function", "function": {"name": talk.forced}}
         return body
 
-    def reading(self) -> Reading:
-        return Reading()
+    def reading(self) -> OpenAIReply:
+        return OpenAIReply()
 
     def whole(self, document: Json) -> AgentTurn:
         """An answer that came as one document."""
@@ -93,13 +93,13 @@ def _reason(word: object, *, called: bool) -> StopReason:
     return StopReason.TOOL_USE if called and word == "stop" else _REASONS.get(str(word), StopReason.OTHER)
 
 
-def _usage(told: Json) -> Usage:
+def _usage(told: Json) -> TokenUsage:
     cached = count((told.get("prompt_tokens_details") or {}).get("cached_tokens"))
     sent = count(told.get("prompt_tokens"))
-    return Usage(max(0, sent - cached), count(told.get("completion_tokens")), cached, 0, turns=1)
+    return TokenUsage(max(0, sent - cached), count(told.get("completion_tokens")), cached, 0, turns=1)
 
 
-class Reading:
+class OpenAIReply:
     def __init__(self) -> None:
         self._text: list[str] = []
         self._calls: dict[int, Json] = {}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NoReturn, Protocol
 
-from reflectloop.agents.talk import AgentTurn, Call, Json, Talk
+from reflectloop.agents.talk import AgentTurn, Json, ModelRequest, ToolCall
 
 _LONE = re.compile("[\ud800-\udfff]")
 LARGEST = 4 << 20  # characters of an answer, far more than any reply_tokens
@@ -21,7 +21,7 @@ class TooLarge(Exception):
     """More came than any answer is long."""
 
 
-class Reading(Protocol):
+class ReplyReader(Protocol):
     """One answer as it comes. `turn` is there once the answer has come to its end."""
 
     def take(self, event: Json) -> None: ...
@@ -39,24 +39,24 @@ class Wire(Protocol):
 
     def url(self, base: str) -> str: ...
     def headers(self, key: str | None) -> dict[str, str]: ...
-    def body(self, talk: Talk) -> Json: ...
-    def reading(self) -> Reading: ...
+    def body(self, talk: ModelRequest) -> Json: ...
+    def reading(self) -> ReplyReader: ...
     def whole(self, document: Json) -> AgentTurn: ...
 
 
-def call(name: object, tool: object, arguments: object) -> Call:
+def call(name: object, tool: object, arguments: object) -> ToolCall:
     """A call, its arguments as text or as an object; what is no JSON object is told to the model, not to us."""
     value: object = arguments
     if isinstance(arguments, str):
         try:
             value = json.loads(arguments, parse_constant=_no_number) if arguments.strip() else {}
         except (ValueError, RecursionError) as fault:
-            return Call(str(name), str(tool), {}, f"the arguments are not JSON: {str(fault)[:200]}")
+            return ToolCall(str(name), str(tool), {}, f"the arguments are not JSON: {str(fault)[:200]}")
     if not isinstance(value, dict):
-        return Call(str(name), str(tool), {}, "the arguments must be a JSON object")
+        return ToolCall(str(name), str(tool), {}, "the arguments must be a JSON object")
     if _LONE.search(json.dumps(value, ensure_ascii=False)):
-        return Call(str(name), str(tool), {}, "the arguments hold half of a surrogate pair, which is no text")
-    return Call(str(name), str(tool), value)
+        return ToolCall(str(name), str(tool), {}, "the arguments hold half of a surrogate pair, which is no text")
+    return ToolCall(str(name), str(tool), value)
 
 
 def _no_number(name: str) -> NoReturn:

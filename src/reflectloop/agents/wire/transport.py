@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from reflectloop.agents.talk import AgentTurn, Json, StopReason, Unanswered
+from reflectloop.agents.talk import AgentTurn, Json, NoAnswer, StopReason
 from reflectloop.agents.wire import encoding, sse
-from reflectloop.agents.wire.protocol import LARGEST, Malformed, Reading, TooLarge, Wire, told
+from reflectloop.agents.wire.protocol import LARGEST, Malformed, ReplyReader, TooLarge, Wire, told
 from reflectloop.reflect.retrying import retry_after
 
 _CONNECT_S = 15.0
@@ -31,7 +31,7 @@ _WRONG_SHAPE = (KeyError, TypeError, AttributeError, IndexError, ValueError, Rec
 _TRANSIENT = frozenset((408, 409, 425, 429))
 
 
-class Place(NamedTuple):
+class Endpoint(NamedTuple):
     """Where a model is asked, and by which variable's key."""
 
     url: str
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 class Transport:
     """One conversation's connection. `ask` ends at once when `cancel` can be read, or when there is no time left."""
 
-    def __init__(self, wire: Wire, place: Place, now: Callable[[], datetime], cancel: int | None) -> None:
+    def __init__(self, wire: Wire, place: Endpoint, now: Callable[[], datetime], cancel: int | None) -> None:
         self._wire, self._place, self._now, self._cancel = wire, place, now, cancel
         self._client = httpx.Client(
             headers={
@@ -75,7 +75,7 @@ class Transport:
         if reader not in heard:
             self._sever()
             why = StopReason.CANCELLED if heard else StopReason.TIMEOUT
-            raise Unanswered(why, "it was told to end" if heard else "no time is left", received=0)
+            raise NoAnswer(why, "it was told to end" if heard else "no time is left", received=0)
         thread.join()
         answer = outcome[0]
         if isinstance(answer, BaseException):
@@ -115,39 +115,39 @@ class Transport:
                 return self._answer(response, reading)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as fault:
             words = str(fault) or type(fault).__name__
-            raise Unanswered(StopReason.FAILED, f"no connection to {self._host}: {words}", transient=True) from fault
+            raise NoAnswer(StopReason.FAILED, f"no connection to {self._host}: {words}", transient=True) from fault
         except httpx.TransportError as fault:
             words = f"the connection to {self._host} broke off ({type(fault).__name__}: {fault})"
             raise self._broken(words, reading) from fault
         except (httpx.InvalidURL, httpx.HTTPError, UnicodeError) as fault:
-            raise Unanswered(StopReason.FAILED, f"{self._host} cannot be asked: {fault}") from fault
+            raise NoAnswer(StopReason.FAILED, f"{self._host} cannot be asked: {fault}") from fault
 
     @property
     def _host(self) -> str:
         return self._place.url.split("//", 1)[-1].split("/", 1)[0].rpartition("@")[2]
 
     @staticmethod
-    def _broken(words: str, reading: Reading) -> Unanswered:
-        return Unanswered(StopReason.FAILED, words, transient=True, received=reading.length)
+    def _broken(words: str, reading: ReplyReader) -> NoAnswer:
+        return NoAnswer(StopReason.FAILED, words, transient=True, received=reading.length)
 
-    def _answer(self, response: httpx.Response, reading: Reading) -> AgentTurn:
+    def _answer(self, response: httpx.Response, reading: ReplyReader) -> AgentTurn:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if encoding.fault_in(response.headers.get("content-encoding", "")):
-            raise Unanswered(StopReason.FAILED, f"{self._host} packs its answer in a way that was not asked for")
+            raise NoAnswer(StopReason.FAILED, f"{self._host} packs its answer in a way that was not asked for")
         if not response.is_success:
             raise self._refusal(response, kind)
         if kind == "text/html":
-            raise Unanswered(StopReason.FAILED, self._page(_beginning(response)))
+            raise NoAnswer(StopReason.FAILED, self._page(_beginning(response)))
         try:
             if kind == "text/event-stream":
                 return self._streamed(response, reading)
             return whole(self._wire, b"".join(_bytes(response)))
         except (Malformed, encoding.Unpackable) as fault:
-            raise Unanswered(StopReason.FAILED, f"{self._host} says: {fault}", received=reading.length) from fault
+            raise NoAnswer(StopReason.FAILED, f"{self._host} says: {fault}", received=reading.length) from fault
         except TooLarge as fault:
-            raise Unanswered(StopReason.FAILED, str(fault), received=LARGEST) from fault
+            raise NoAnswer(StopReason.FAILED, str(fault), received=LARGEST) from fault
 
-    def _streamed(self, response: httpx.Response, reading: Reading) -> AgentTurn:
+    def _streamed(self, response: httpx.Response, reading: ReplyReader) -> AgentTurn:
         for data in sse.events(sse.lines(_bytes(response))):
             if data.strip() == sse.END:
                 break
@@ -159,12 +159,12 @@ class Transport:
             raise self._broken(f"the answer of {self._host} ended before its last event", reading)
         return turn
 
-    def _refusal(self, response: httpx.Response, kind: str) -> Unanswered:
+    def _refusal(self, response: httpx.Response, kind: str) -> NoAnswer:
         status, raw = response.status_code, _beginning(response)
         said = self._page(raw) if kind == "text/html" else _said(raw)
         asked = response.headers.get("retry-after")
         asked_s = retry_after(f"Retry-After: {asked}", self._now()) if asked else None
-        return Unanswered(
+        return NoAnswer(
             StopReason.FAILED,
             f"HTTP {status}: {self._meaning(status)}{said}",
             transient=status in _TRANSIENT or status >= 500,  # noqa: PLR2004 - HTTP's own number
@@ -195,7 +195,7 @@ def _encoded(body: Json) -> bytes:
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
-def take(reading: Reading, data: str) -> None:
+def take(reading: ReplyReader, data: str) -> None:
     try:
         event = json.loads(data)
         reading.take(event)
@@ -203,7 +203,7 @@ def take(reading: Reading, data: str) -> None:
         raise Malformed(f"an event that is not the protocol's ({type(fault).__name__})") from fault
 
 
-def ended(reading: Reading) -> AgentTurn | None:
+def ended(reading: ReplyReader) -> AgentTurn | None:
     try:
         return reading.turn
     except _WRONG_SHAPE as fault:

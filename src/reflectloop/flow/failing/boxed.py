@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reflectloop.box import editable, limits, walls
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.box.limits import Limiter
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.config import Config
 from reflectloop.errors import InvalidInput, ReflectloopError
 from reflectloop.flow.folders import Folders
@@ -20,7 +20,7 @@ from reflectloop.terms import Isolation, Network
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, patch, project, snapshot
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.workspace.patch import Touched
+from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.record import Unrecordable
 from reflectloop.workspace.store import open_for
 from reflectloop.world import cgroup, clock, files
@@ -51,7 +51,7 @@ class Calls:
 
         log = self._space.desk / "call.log"
         # Only the time it may take ends it: a tool that waits for a service is not idle.
-        order = Order(argv, self._cwd, log, timeout_s, apart=take, merge=False, idle_s=2 * timeout_s)
+        order = SandboxCommand(argv, self._cwd, log, timeout_s, apart=take, merge=False, idle_s=2 * timeout_s)
         try:
             done = self._box.run(order._replace(network=self._network))
         except ReflectloopError as fault:
@@ -66,7 +66,7 @@ class Calls:
             raise ToolError(text, exit_code=done.exit_code)
         return text
 
-    def changes(self) -> tuple[Touched, ...] | None:
+    def changes(self) -> tuple[TouchedFile, ...] | None:
         """Return the files of the copy that the commands changed; None where that cannot be told."""
         try:
             now = self._space.record()
@@ -75,7 +75,7 @@ class Calls:
             return None
 
 
-def reached(settings: Config, network: Network | None) -> Wall:
+def reached(settings: Config, network: Network | None) -> IsolationLevel:
     """Return the wall that calls get here; a network that the settings forbid is refused."""
     wall = walls.reach(settings.box.isolation, settings.box.strongest)
     walls.refuse_network(wall, settings.box.isolation, {"call": network})
@@ -84,7 +84,7 @@ def reached(settings: Config, network: Network | None) -> Wall:
 
 @contextlib.contextmanager
 def opened(
-    folders: Folders, settings: Config, wall: Wall, network: Network | None, waits: Callable[[str], None]
+    folders: Folders, settings: Config, wall: IsolationLevel, network: Network | None, waits: Callable[[str], None]
 ) -> Iterator[Calls]:
     """Lay a copy of the project out, with the project's lock held; it is gone or kept warm when this ends."""
     folders.refuse_strange()
@@ -106,7 +106,7 @@ def opened(
             _clear_away(folders, settings, space, clean=clean)
 
 
-def _lay_out(folders: Folders, settings: Config, wall: Wall, name: str) -> Workspace:
+def _lay_out(folders: Folders, settings: Config, wall: IsolationLevel, name: str) -> Workspace:
     found = project.open_at(folders.root)
     store = open_for(found, settings.workspace)
     applying.undo_killed(found, store, folders.scratch)

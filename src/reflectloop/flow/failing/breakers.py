@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from reflectloop.flow.folders import Folders
-from reflectloop.reflect.breaker import Breaker, Breakers, Limits
+from reflectloop.reflect.breaker import Breaker, BreakerLimits, Breakers
 from reflectloop.state import lock
 from reflectloop.world import files
 
@@ -24,10 +24,10 @@ def _name(tool: str) -> str:
     return hashlib.sha256(tool.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-class KeptBreakers(Breakers):
+class PersistentBreakers(Breakers):
     """Times are the machine's since it started, the same for all its processes; what is older than that is void."""
 
-    def __init__(self, folders: Folders, limits: Limits | None = None) -> None:
+    def __init__(self, folders: Folders, limits: BreakerLimits | None = None) -> None:
         super().__init__(limits)
         self._folders = folders
         self._path = folders.own / _FOLDER / _FILE
@@ -36,13 +36,13 @@ class KeptBreakers(Breakers):
         tool = _name(tool)
         if not self._path.exists():
             return super().enter(tool, now)
-        return self._locked(now, lambda: super(KeptBreakers, self).enter(tool, now))
+        return self._locked(now, lambda: super(PersistentBreakers, self).enter(tool, now))
 
     def leave(self, tool: str, now: float, *, well: bool) -> None:
         tool = _name(tool)
         if well and not self._path.exists():  # what goes well leaves nothing behind
             return
-        self._locked(now, lambda: super(KeptBreakers, self).leave(tool, now, well=well))
+        self._locked(now, lambda: super(PersistentBreakers, self).leave(tool, now, well=well))
 
     def _locked(self, now: float, work: Callable[[], T]) -> T:
         self._folders.refuse_strange()
@@ -73,7 +73,7 @@ class KeptBreakers(Breakers):
         files.write_atomic(self._path, json.dumps(told) + "\n")
 
 
-def _breaker(said: dict[str, float | None], now: float, limits: Limits) -> Breaker:
+def _breaker(said: dict[str, float | None], now: float, limits: BreakerLimits) -> Breaker:
     opened, since = said["opened_at"], said["trying_since"]
     if opened is not None and now < opened:
         return Breaker()  # the machine was started since

@@ -13,22 +13,22 @@ from reflectloop import config, policy, secrets
 from reflectloop.errors import GateRejected, InvalidInput, NeedsInput
 from reflectloop.flow.failing import boxed
 from reflectloop.flow.failing.boxed import Show
-from reflectloop.flow.failing.breakers import KeptBreakers
+from reflectloop.flow.failing.breakers import PersistentBreakers
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import lessons
-from reflectloop.flow.learning.fixes import Fixes
-from reflectloop.policy import Policy, Verdict
+from reflectloop.flow.learning.fixes import ToolFixes
+from reflectloop.policy import CommandPolicy, PolicyVerdict
 from reflectloop.policy.simple import SHELLS
 from reflectloop.reflect import diagnosis, rulefile, tools
 from reflectloop.reflect.record import ErrorClass
 from reflectloop.reflect.report import ToolReport
-from reflectloop.reflect.rulefile import Table
-from reflectloop.reflect.tools import Hands, Invoke, Outcome, Params, ToolError, Ways
+from reflectloop.reflect.rulefile import DiagnosisTable
+from reflectloop.reflect.tools import Invoke, Outcome, Params, RetryIO, RetryOptions, ToolError
 from reflectloop.terms import Network
 from reflectloop.workspace import project
-from reflectloop.workspace.patch import Touched
+from reflectloop.workspace.patch import TouchedFile
 from reflectloop.world import files, process, terminal
-from reflectloop.world.process import Patience
+from reflectloop.world.process import Timeouts
 
 _KEPT = 1 << 20  # bytes of what a command printed
 _GRACE_S = 5.0
@@ -38,7 +38,7 @@ _LAUNCHERS = SHELLS | frozenset(("env", "make", "node", "npm", "npx", "perl", "r
 Tell = Callable[[ToolReport], None]
 
 
-class Order(NamedTuple):
+class CallOptions(NamedTuple):
     command: tuple[str, ...]
     fallbacks: tuple[tuple[str, ...], ...] = ()
     idempotent: bool = False
@@ -48,13 +48,15 @@ class Order(NamedTuple):
     network: Network | None = None  # in the box; None: as a step gets it
 
 
-class Done(NamedTuple):
+class CallResult(NamedTuple):
     outcome: Outcome
     written: tuple[Path, ...]  # diagnosis files
-    changes: tuple[Touched, ...] | None = ()  # in the copy, dropped with it; None where they cannot be told
+    changes: tuple[TouchedFile, ...] | None = ()  # in the copy, dropped with it; None where they cannot be told
 
 
-def call(order: Order, start: Path, *, show: Show, tell: Tell, waits: Callable[[str], None] = lambda _: None) -> Done:
+def call(
+    order: CallOptions, start: Path, *, show: Show, tell: Tell, waits: Callable[[str], None] = lambda _: None
+) -> CallResult:
     """Run a command as a tool. Where the box is no wall, commands are judged as on the host."""
     desk = _Desk(start, tell)
     commands = _named((order.command, *order.fallbacks))
@@ -72,18 +74,18 @@ def call(order: Order, start: Path, *, show: Show, tell: Tell, waits: Callable[[
 
 
 def _call(
-    desk: _Desk, order: Order, commands: Mapping[str, tuple[str, ...]], run: Callable[[tuple[str, ...]], str]
-) -> Done:
+    desk: _Desk, order: CallOptions, commands: Mapping[str, tuple[str, ...]], run: Callable[[tuple[str, ...]], str]
+) -> CallResult:
     first, *others = commands
 
     def invoke(tool: str, _: Params) -> str:
         return run(commands[tool])
 
-    ways = Ways(tuple(others), retries=order.retries)
+    ways = RetryOptions(tuple(others), retries=order.retries)
     return desk.call(first, {"command": list(order.command)}, invoke, ways, idempotent=order.idempotent)
 
 
-def _refuse_all(commands: Mapping[str, tuple[str, ...]], rules: Policy) -> None:
+def _refuse_all(commands: Mapping[str, tuple[str, ...]], rules: CommandPolicy) -> None:
     for command in commands.values():
         refuse(rules.judge(command))
 
@@ -95,11 +97,13 @@ def call_tool(
     *,
     invoke: Invoke,
     idempotent: bool = False,
-    ways: Ways | None = None,
-    hands: Hands | None = None,
-) -> Done:
+    ways: RetryOptions | None = None,
+    hands: RetryIO | None = None,
+) -> CallResult:
     """Any tool, by a function that invokes it: with the project's policies, lessons and records. For Python."""
-    return _Desk(start, lambda _: None).call(tool, params, invoke, ways or Ways(), idempotent=idempotent, hands=hands)
+    return _Desk(start, lambda _: None).call(
+        tool, params, invoke, ways or RetryOptions(), idempotent=idempotent, hands=hands
+    )
 
 
 class _Desk:
@@ -113,21 +117,28 @@ class _Desk:
         self._written: list[Path] = []
 
     def call(
-        self, tool: str, params: Params, invoke: Invoke, ways: Ways, *, idempotent: bool, hands: Hands | None = None
-    ) -> Done:
+        self,
+        tool: str,
+        params: Params,
+        invoke: Invoke,
+        ways: RetryOptions,
+        *,
+        idempotent: bool,
+        hands: RetryIO | None = None,
+    ) -> CallResult:
         rules = self.settings.reflect.rules
-        own = rulefile.checked(self.folders.root / rules) if rules else Table()
-        fixes = Fixes((lessons.project_shelf(self.folders), lessons.user_shelf()))
+        own = rulefile.checked(self.folders.root / rules) if rules else DiagnosisTable()
+        fixes = ToolFixes((lessons.project_shelf(self.folders), lessons.user_shelf()))
         known = ways._replace(
             policies=(*ways.policies, *own.policies),
             pairs=fixes,
             rules=diagnosis.with_own(own.rules),
-            breakers=ways.breakers or KeptBreakers(self.folders),
+            breakers=ways.breakers or PersistentBreakers(self.folders),
             tell=self._note,
         )
         outcome = tools.safe_call(tool, params, invoke=invoke, idempotent=idempotent, ways=known, hands=hands)
         fixes.learn(outcome)
-        return Done(outcome, tuple(self._written))
+        return CallResult(outcome, tuple(self._written))
 
     def _note(self, report: ToolReport) -> None:
         self._written.append(_write(self.folders, report))
@@ -136,7 +147,7 @@ class _Desk:
         self._tell(report)
 
 
-def refuse(verdict: Verdict) -> None:
+def refuse(verdict: PolicyVerdict) -> None:
     """Refuse what the policy denies, and whatever only a person may let run."""
     if verdict.allowed:
         return
@@ -164,7 +175,7 @@ def _named(commands: tuple[tuple[str, ...], ...]) -> dict[str, tuple[str, ...]]:
 
 def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
     """Run a command on the host. Return what it printed, as plain text; raise what it said where it failed."""
-    plain = {name: terminal.Plain() for name in ("stdout", "stderr")}
+    plain = {name: terminal.PlainText() for name in ("stdout", "stderr")}
     scanners = {name: secrets.current().scanner() for name in ("stdout", "stderr")}
     printed = bytearray()
 
@@ -173,14 +184,14 @@ def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
         del printed[:-_KEPT]
         show(stream, safe)
 
-    watched = process.Watched(
+    watched = process.SupervisedProcess(
         argv,
         cwd=Path.cwd(),
         env=os.environ,
         on_output=lambda stream, chunk: take(stream, scanners[stream].feed(plain[stream].feed(chunk))),
         merge=False,
     )
-    ended = watched.wait(Patience(timeout_s, _GRACE_S))
+    ended = watched.wait(Timeouts(timeout_s, _GRACE_S))
     for stream, scanner in scanners.items():
         take(stream, scanner.feed(plain[stream].finish()) + scanner.finish())
     said = printed.decode("utf-8", "replace")
@@ -212,7 +223,7 @@ def _publish(folders: Folders, written: Path) -> None:
     research.publish_tool_failure(folders, written)
 
 
-def as_data(done: Done) -> dict[str, Any]:
+def as_data(done: CallResult) -> dict[str, Any]:
     outcome = done.outcome
     told = {
         "ok": outcome.ok,
@@ -221,7 +232,7 @@ def as_data(done: Done) -> dict[str, Any]:
         "reflections": [one.model_dump(mode="json") for one in outcome.reports],
         "changes": None if done.changes is None else [change.path for change in done.changes],
     }
-    if isinstance(outcome, tools.Failed):
+    if isinstance(outcome, tools.ToolFailure):
         return told | {"failure": outcome.failure.as_data()}
     pair = outcome.pair.model_dump(mode="json") if outcome.pair else None
     return told | {"output": outcome.value, "pair": pair, "class": str(ErrorClass.ITERATION) if pair else None}

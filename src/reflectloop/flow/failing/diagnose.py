@@ -10,7 +10,7 @@ from reflectloop import config, secrets
 from reflectloop.errors import InvalidInput, StepFailed
 from reflectloop.flow.failing import hugelog
 from reflectloop.reflect import diagnosis, lines, rulefile
-from reflectloop.reflect.diagnosis import Attempt
+from reflectloop.reflect.diagnosis import FailedCommand
 from reflectloop.reflect.record import Diagnosis, FailureRecord
 from reflectloop.reflect.rule import Rules
 from reflectloop.verify import reports
@@ -18,7 +18,7 @@ from reflectloop.verify.result import VerificationResult
 from reflectloop.workspace import project
 
 
-class Found(NamedTuple):
+class LogDiagnosis(NamedTuple):
     """What a log or a report tells: the result, and the failure where it is one."""
 
     result: VerificationResult
@@ -44,7 +44,7 @@ def rules_of(settings: config.ReflectConfig, root: Path) -> Rules:
     return diagnosis.with_own(rulefile.checked(root / settings.rules).rules if settings.rules else ())
 
 
-def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None = None, rules: Rules) -> Found:
+def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None = None, rules: Rules) -> LogDiagnosis:
     """What a log or a report tells, with the exit code beside it where that is known."""
     if why := _without_words(data):
         if exit_code is None:
@@ -54,7 +54,7 @@ def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None 
     tail = told[-(1 << 16) :]
     log = tail if isinstance(tail, str) else tail.decode("utf-8", "replace")
     result = reports.judge(reports.read(told), exit_code=exit_code, log=log, log_path=log_path)
-    return Found(result, diagnosis.diagnose(told, result, rules=rules))
+    return LogDiagnosis(result, diagnosis.diagnose(told, result, rules=rules))
 
 
 def _without_words(data: bytes | str) -> Diagnosis | None:
@@ -72,13 +72,13 @@ def _without_words(data: bytes | str) -> Diagnosis | None:
     return None
 
 
-def _unread(why: Diagnosis, log_path: str | None) -> Found:
+def _unread(why: Diagnosis, log_path: str | None) -> LogDiagnosis:
     result = VerificationResult(
         ok=False, type="unknown_project", summary=why.root_cause, suggestion=why.suggestion, log_path=log_path
     )
     code = InvalidInput.code if why.rule == "not-text" else StepFailed.code
-    record = diagnosis.bare(why.root_cause, Attempt(code))
-    return Found(result, record.model_copy(update={"diagnosis": why, "log_excerpt": ""}))
+    record = diagnosis.bare(why.root_cause, FailedCommand(code))
+    return LogDiagnosis(result, record.model_copy(update={"diagnosis": why, "log_excerpt": ""}))
 
 
 def load(path: Path) -> bytes:

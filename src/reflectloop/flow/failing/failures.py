@@ -9,7 +9,7 @@ from reflectloop.errors import Internal, InvalidInput, ReflectloopError, by_code
 from reflectloop.flow.failing import diagnose, hugelog
 from reflectloop.flow.running.steps import StepResult
 from reflectloop.reflect import diagnosis
-from reflectloop.reflect.diagnosis import Attempt
+from reflectloop.reflect.diagnosis import FailedCommand
 from reflectloop.reflect.record import FailureRecord, class_of
 from reflectloop.reflect.rule import Rules
 from reflectloop.verify import reports
@@ -20,7 +20,7 @@ _LOOKED_AT = 1 << 18  # bytes
 def of(
     error: ReflectloopError, step: StepResult | None, attempt: int, settings: ReflectConfig, root: Path
 ) -> FailureRecord:
-    about = Attempt(error.code, attempt=attempt)
+    about = FailedCommand(error.code, attempt=attempt)
     if step is None:
         return diagnosis.bare(error.message, about)
     about = about._replace(step=step.id, command=step.command or None, tree=step.tree)

@@ -10,10 +10,10 @@ from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.learning import failedrun, learnt
 from reflectloop.flow.showing import look
 from reflectloop.reflect import routing
-from reflectloop.reflect.routing import UNLOCK, Card, Route
+from reflectloop.reflect.routing import UNLOCK, FailedRunFacts, Route
 from reflectloop.state import events, latch, snapshot
-from reflectloop.state.fold import Run, Task
-from reflectloop.state.transitions import State
+from reflectloop.state.fold import RunState, Task
+from reflectloop.state.transitions import TaskState
 
 
 def route(start: Path) -> Route:
@@ -29,13 +29,13 @@ def route(start: Path) -> Route:
     return open_ or routing.of_failure(_card(folders, task))
 
 
-def _of_open(folders: Folders, task: Task, run: Run) -> Route | None:
+def _of_open(folders: Folders, task: Task, run: RunState) -> Route | None:
     """A run that came to no end: a step waits for an answer, or nobody works on it any more."""
     blocked = next((step for step in run.steps.values() if step.status == "blocked"), None)
     if blocked:
         why = f"step {blocked.id} is blocked: {blocked.reason}; {blocked.unblock}"
         return Route("ask", why, f"reflectloop answer {blocked.id} TEXT", run_id=run.id)
-    if task.state is State.PAUSED:
+    if task.state is TaskState.PAUSED:
         return Route("retry", f"{run.id} is paused", "reflectloop resume", run_id=run.id)
     if onward.by_agents(run) and not RunFolder(folders.own / "runs" / run.id).blocker.exists():
         return Route("retry", f"steps of {run.id} are left, or its last word is", onward.BY_AGENTS, run_id=run.id)
@@ -47,14 +47,14 @@ def _of_open(folders: Folders, task: Task, run: Run) -> Route | None:
     )
 
 
-def _card(folders: Folders, task: Task) -> Card:
+def _card(folders: Folders, task: Task) -> FailedRunFacts:
     folder = folders.find_run(None)
     if not folder.blocker.exists():
         raise NothingToDo(f"nothing is to be routed: {folder.run_id} left no blocker", next_step="reflectloop status")
     told = failedrun.told(folders, folder.run_id)
     if told.failure.code == Latched.code and task.latch:  # which says no more than that the one before it holds
         told = failedrun.told(folders, task.latch.run_id)
-    return Card(
+    return FailedRunFacts(
         told.run_id,
         told.failure,
         told.summary,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.policy import Added
-from reflectloop.workspace.patch import Touched
+from reflectloop.policy import AddedLineRules
+from reflectloop.workspace.patch import TouchedFile
 
 _HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
@@ -19,7 +19,7 @@ class _Line(NamedTuple):
     text: str
 
 
-def raised(patch: Path, touched: Iterable[Touched], rules: Added) -> bool:
+def raised(patch: Path, touched: Iterable[TouchedFile], rules: AddedLineRules) -> bool:
     """May be wrong in one direction only: where it says no, the gates would find nothing either."""
     if any(rules.judge(change.path, 0, "") for change in touched):
         return True

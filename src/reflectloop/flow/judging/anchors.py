@@ -10,11 +10,11 @@ from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import lessons
 from reflectloop.gates import insight, store
 from reflectloop.gates.insight import Anchor
-from reflectloop.gates.store import Kept, Sifted
+from reflectloop.gates.store import RetainedAnchor, RetentionResult
 from reflectloop.knowledge import library
-from reflectloop.knowledge.lesson import Kind, Lesson, Page, Sighting
-from reflectloop.knowledge.library import Draft
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.lesson import Kind, Lesson, Occurrence, Page
+from reflectloop.knowledge.library import NewLesson
+from reflectloop.knowledge.shelf import LessonDir
 from reflectloop.workspace.published import HEAD
 from reflectloop.world import clock, files
 
@@ -30,10 +30,10 @@ _LETTERS = {kind: letter for letter, kind in _KINDS.items()}
 _LONGEST = 200  # of a title; a longer text goes on in the body
 
 
-class Memory(NamedTuple):
+class AnchorLessons(NamedTuple):
     """The lessons of a project that are anchors, the eldest first."""
 
-    shelf: Shelf
+    shelf: LessonDir
     lessons: tuple[Lesson, ...]
 
     @property
@@ -45,14 +45,16 @@ class Memory(NamedTuple):
         """How often each was seen, in other runs than this one."""
         return {mark: one.count - (but in one.runs) for one in self.lessons for mark in _marks(one)}
 
-    def sift(self, found: Sequence[Anchor], run_id: str) -> Sifted:
+    def sift(self, found: Sequence[Anchor], run_id: str) -> RetentionResult:
         return store.sift(found, self.counts(run_id), self.known)
 
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[RetainedAnchor]:
         """All that is in force."""
         names = self._names()
         made = [(one, _anchor(one)) for one in self.lessons if one.status == "active"]
-        kept = [Kept(names[one.id], anchor, one.count, store.worth(anchor, one.count)) for one, anchor in made]
+        kept = [
+            RetainedAnchor(names[one.id], anchor, one.count, store.worth(anchor, one.count)) for one, anchor in made
+        ]
         return sorted(kept, key=lambda one: one.id)
 
     def _names(self) -> dict[str, str]:
@@ -73,13 +75,13 @@ def _marks(one: Lesson) -> set[str]:
     return {one.signature, _anchor(one).signature, *one.aliases}
 
 
-def remembered(folders: Folders) -> Memory:
+def remembered(folders: Folders) -> AnchorLessons:
     shelf = lessons.project_shelf(folders)
     found = [one for one in library.read(shelf).lessons if one.kind in _LETTERS]
-    return Memory(shelf, tuple(sorted(found, key=lambda one: (one.first_seen, one.id))))
+    return AnchorLessons(shelf, tuple(sorted(found, key=lambda one: (one.first_seen, one.id))))
 
 
-def keep(memory: Memory, sifted: Sifted, run_id: str) -> None:
+def keep(memory: AnchorLessons, sifted: RetentionResult, run_id: str) -> None:
     """Write the sightings of a run down, once however often it is judged, and the page of all that is kept."""
     if any(run_id in one.runs for one in memory.lessons):
         return
@@ -93,7 +95,7 @@ def keep(memory: Memory, sifted: Sifted, run_id: str) -> None:
     files.write_atomic(memory.shelf.folder / PAGE, store.anchors_page(now.kept(), HEAD))
 
 
-def _draft(anchor: Anchor, run_id: str, name: str) -> Draft:
+def _draft(anchor: Anchor, run_id: str, name: str) -> NewLesson:
     text = secrets.current().redact(" ".join(anchor.text.split()))
     page = Page(
         kind=_KINDS[anchor.kind],
@@ -104,4 +106,4 @@ def _draft(anchor: Anchor, run_id: str, name: str) -> Draft:
         reusable=anchor.reusable,
     )
     at = clock.stamp(clock.now())
-    return Draft(page, Sighting(lesson=page.id, at=at, run=run_id, level="L1", refs=(run_id,), name=name))
+    return NewLesson(page, Occurrence(lesson=page.id, at=at, run=run_id, level="L1", refs=(run_id,), name=name))

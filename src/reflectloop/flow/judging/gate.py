@@ -11,16 +11,16 @@ from reflectloop.flow import tasks
 from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.judging import anchors, judges, passage
 from reflectloop.flow.judging import verify as verifying
-from reflectloop.flow.judging.passage import Passage
-from reflectloop.flow.judging.verify import Observer, Outcome, Request, Sides
+from reflectloop.flow.judging.passage import GatePipeline
+from reflectloop.flow.judging.verify import BaseAndHead, VerifyObserver, VerifyOutcome, VerifyRequest
 from reflectloop.flow.running import exchange
 from reflectloop.flow.showing import views
 from reflectloop.gates import contract as contracts
 from reflectloop.gates import decisions, limits
-from reflectloop.gates.contract import Contract, Read
-from reflectloop.gates.pipeline import Report
-from reflectloop.gates.proof import Seen
-from reflectloop.gates.rules import Output
+from reflectloop.gates.contract import Contract, ContractReading
+from reflectloop.gates.pipeline import GateReport
+from reflectloop.gates.proof import ProofInput
+from reflectloop.gates.rules import GateSubject
 from reflectloop.plan import strict_yaml
 from reflectloop.plan.model import Check
 from reflectloop.state import events
@@ -29,7 +29,7 @@ from reflectloop.state.journal import Journal
 from reflectloop.terms import Track
 from reflectloop.verify import evidence
 from reflectloop.verify.evidence import Chain
-from reflectloop.verify.sealed import Case
+from reflectloop.verify.sealed import VerificationInput
 from reflectloop.workspace import leaks
 from reflectloop.world import clock
 
@@ -38,23 +38,23 @@ _TITLE = 200
 SUBJECT = ""  # the whole change
 
 
-class Asked(NamedTuple):
+class GateInput(NamedTuple):
     """A change, what its author says it is, and what its author says about it."""
 
-    change: Request
+    change: VerifyRequest
     contract: Path
     report: Path | None = None
 
 
-class Gated(NamedTuple):
+class GateResult(NamedTuple):
     envelope: Envelope
-    report: Report
+    report: GateReport
     data: dict[str, Any]
     folder: Path
     error: ReflectloopError | None
 
 
-def gate(asked: Asked, observer: Observer) -> Gated:
+def gate(asked: GateInput, observer: VerifyObserver) -> GateResult:
     """What is wrong with the input is raised; what is wrong with the change is an outcome."""
     said = read_contract(asked.contract)
     words = _read(asked.report, "report").decode("utf-8", "replace") if asked.report else ""
@@ -67,14 +67,14 @@ def gate(asked: Asked, observer: Observer) -> Gated:
     outcome = verifying.verify(asked.change, observer, line)
     report, data = made[0].report, made[0].data
     assert report  # noqa: S101 - else an error was raised
-    return Gated(outcome.envelope, report, data, outcome.folder, outcome.error)
+    return GateResult(outcome.envelope, report, data, outcome.folder, outcome.error)
 
 
-def read_contract(path: Path) -> Read:
+def read_contract(path: Path) -> ContractReading:
     raw = _read(path, "contract")
     try:
         document = strict_yaml.parse(raw)
-    except strict_yaml.Refused as refused:
+    except strict_yaml.UnreadableYaml as refused:
         raise _no_contract(path, refused.fault) from refused
     if document.faults:
         raise _no_contract(path, document.faults[0])
@@ -98,22 +98,22 @@ def _read(path: Path, what: str) -> bytes:
         raise InvalidInput(f"cannot read the {what} {path}: {fault.strerror}", next_step=f"--{what} FILE") from fault
 
 
-class _Line(verifying.Line):
+class _Line(verifying.Verification):
     """A verification that begins with 戒 and ends with 识. Each goal has a task of its own, which counts its tries."""
 
     command = "gate"
 
-    def __init__(self, said: Read, words: str, *given: Any) -> None:  # noqa: ANN401
+    def __init__(self, said: ContractReading, words: str, *given: Any) -> None:  # noqa: ANN401
         super().__init__(*given)
         self.said, self.words = said, words
-        self.report: Report | None = None
+        self.report: GateReport | None = None
         self.data: dict[str, Any] = {}
 
     @property
     def contract(self) -> Contract:
         return self.said.contract
 
-    def judge(self, sides: Sides) -> Outcome:
+    def judge(self, sides: BaseAndHead) -> VerifyOutcome:
         key = f"{tasks.GATE}{hashlib.sha256(f'{self.contract.track} {self.contract.goal}'.encode()).hexdigest()[:16]}"
         task = tasks.find_open(self.folders, key)
         past = passage.attempts(task.gated if task else (), SUBJECT)
@@ -133,7 +133,7 @@ class _Line(verifying.Line):
         self.warnings += views.refresh(book.path.parent)
         return self._told(sides, way, chain, error)
 
-    def _refuse_causeless(self, past: list[limits.Attempt]) -> None:
+    def _refuse_causeless(self, past: list[limits.GateAttempt]) -> None:
         """Before the third try somebody looks for the cause. Nothing was judged, so nothing is counted."""
         if limits.wants_cause(past) and not (self.contract.root_cause or "").strip():
             raise Latched(
@@ -144,12 +144,12 @@ class _Line(verifying.Line):
 
     # The four gates ----------------------------------------------------------------------------------------------
 
-    def _passage(self, sides: Sides, chain: Chain, past: list[limits.Attempt]) -> Passage:
+    def _passage(self, sides: BaseAndHead, chain: Chain, past: list[limits.GateAttempt]) -> GatePipeline:
         changes = self.trees.changes(sides.base, sides.head)
-        return Passage(
+        return GatePipeline(
             self.run_id,
             self.contract.goal or "a change without a goal",
-            Output(self.said, changes, sides.base, doubts=self.doubts),
+            GateSubject(self.said, changes, sides.base, doubts=self.doubts),
             judges.of(self.config, self.folders.root),
             lambda again: self._see(sides, chain, again),
             past,
@@ -157,9 +157,9 @@ class _Line(verifying.Line):
             lambda: chain.records,
         )
 
-    def _see(self, sides: Sides, chain: Chain, again: int) -> Seen:  # noqa: ARG002 - sealed runs tell flakes by themselves
+    def _see(self, sides: BaseAndHead, chain: Chain, again: int) -> ProofInput:  # noqa: ARG002 - sealed runs tell flakes by themselves
         paths = [change.path for change in self.trees.changes(sides.base, sides.head)]
-        seen = Seen(
+        seen = ProofInput(
             cited=[
                 passage.says_so(one, lambda path: self.trees.read(sides.head, path))
                 for one in self.contract.evidence or ()
@@ -174,7 +174,7 @@ class _Line(verifying.Line):
         self.warnings += found.notes
         return seen._replace(verdict=found)
 
-    def case(self, sides: Sides) -> Case:
+    def case(self, sides: BaseAndHead) -> VerificationInput:
         """What the contract names is run too: what somebody says was run proves nothing."""
         plain = super().case(sides)
         contract = self.contract
@@ -182,7 +182,7 @@ class _Line(verifying.Line):
         if contract.reproduction and contract.reproduction.run:
             named["reproduction"] = Check(run=contract.reproduction.run, red_on_base=True)
         direct = contract.track is Track.DIRECT
-        return Case(
+        return VerificationInput(
             plain.base,
             plain.head,
             () if direct else plain.checks,
@@ -196,7 +196,7 @@ class _Line(verifying.Line):
 
     # What is kept ------------------------------------------------------------------------------------------------
 
-    def _open(self, key: str, task: Task | None, sides: Sides) -> tuple[Journal, Task]:
+    def _open(self, key: str, task: Task | None, sides: BaseAndHead) -> tuple[Journal, Task]:
         """The journal of the goal's own task, which is never the current one: nobody works on it here."""
         title = f"gate: {self.contract.goal}"[:_TITLE]
         book, task = tasks.open_journal(self.folders, task, key, title, clock.now(), lambda _: None, current=False)
@@ -213,14 +213,16 @@ class _Line(verifying.Line):
         )
         return book, task
 
-    def _settle(self, book: Journal, error: ReflectloopError | None, sides: Sides) -> None:
+    def _settle(self, book: Journal, error: ReflectloopError | None, sides: BaseAndHead) -> None:
         if error and tasks.stops(error):
-            tasks.set_latch(self.folders, book, error, tasks.Place(self.run_id, None, "", sides.base))
+            tasks.set_latch(self.folders, book, error, tasks.FailurePlace(self.run_id, None, "", sides.base))
         spent = round((clock.monotonic() - self.clock) * 1000)
         code = error.code if error else None
         book.append(events.RunFinished(run_id=self.run_id, error_code=code, end_tree=sides.head, duration_ms=spent))
 
-    def _told(self, sides: Sides, way: Passage, chain: Chain, error: ReflectloopError | None) -> Outcome:
+    def _told(
+        self, sides: BaseAndHead, way: GatePipeline, chain: Chain, error: ReflectloopError | None
+    ) -> VerifyOutcome:
         made = self.report
         assert made  # noqa: S101
         level = made.proof.level if made.proof else None
@@ -241,4 +243,4 @@ class _Line(verifying.Line):
             chain.path.touch()  # nothing was run, and the receipt says so
         evidence.write_receipt(self.folder, chain, exchange.cleaned(said), written)
         envelope = self.envelope(error, sides.base, level, [evidence.RECEIPT, evidence.FILE, *written])
-        return Outcome(envelope, way.seen.verdict, self.folder, error)
+        return VerifyOutcome(envelope, way.seen.verdict, self.folder, error)

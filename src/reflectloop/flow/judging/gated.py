@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow.judging import anchors, judges, passage, seal
-from reflectloop.flow.judging.passage import Passage
-from reflectloop.flow.running.line import Line
+from reflectloop.flow.judging.passage import GatePipeline
+from reflectloop.flow.running.line import RunContext
 from reflectloop.gates import contract as contracts
 from reflectloop.gates import decisions, limits, quick
 from reflectloop.gates.decisions import Gate, Ruling
-from reflectloop.gates.pipeline import Report
-from reflectloop.gates.proof import Seen
-from reflectloop.gates.rules import Output
+from reflectloop.gates.pipeline import GateReport
+from reflectloop.gates.proof import ProofInput
+from reflectloop.gates.rules import GateSubject
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
-from reflectloop.verify.result import Change
-from reflectloop.verify.trees import Trees
+from reflectloop.verify.result import ChangedFile
+from reflectloop.verify.trees import TreeBuilder
 
 SUBJECT = ""  # the whole change
 
@@ -30,7 +30,7 @@ def refuse_incomplete(plan: Plan) -> None:
         raise error
 
 
-def judge(line: Line) -> ReflectloopError | None:
+def judge(line: RunContext) -> ReflectloopError | None:
     """All four gates; what does not pass leaves no patch to apply."""
     assert line.loaded and line.space and line.journal and line.base  # noqa: S101, PT018
     plan, trees = line.loaded.plan, _trees(line)
@@ -40,10 +40,10 @@ def judge(line: Line) -> ReflectloopError | None:
         cause = {"root_cause": line.request.retry_reason}
         said = said._replace(contract=said.contract.model_copy(update=cause))
     gated = line.task.gated if line.task else []
-    way = Passage(
+    way = GatePipeline(
         line.run_id,
         plan.title,
-        Output(said, changes, line.space.base_tree, lifted=plan.may_change_protected),
+        GateSubject(said, changes, line.space.base_tree, lifted=plan.may_change_protected),
         judges.of(line.config, line.folders.root),
         lambda _again: _see(line, plan, trees),
         passage.attempts(gated, SUBJECT, but="" if line.by_requests else line.run_id),
@@ -60,17 +60,17 @@ def judge(line: Line) -> ReflectloopError | None:
     return decisions.as_error(made.last, f"reflectloop receipt show {line.run_id}")
 
 
-def _changes(line: Line, trees: Trees) -> list[Change]:
+def _changes(line: RunContext, trees: TreeBuilder) -> list[ChangedFile]:
     assert line.space  # noqa: S101
     return trees.changes(line.space.base_tree, line.space.tree)
 
 
-def _trees(line: Line) -> Trees:
+def _trees(line: RunContext) -> TreeBuilder:
     assert line.store and line.space  # noqa: S101, PT018
-    return Trees(line.store, line.folders.scratch, line.space.quarantine)
+    return TreeBuilder(line.store, line.folders.scratch, line.space.quarantine)
 
 
-def _write_down(line: Line, made: Report) -> None:
+def _write_down(line: RunContext, made: GateReport) -> None:
     """Once, also where an earlier engine came as far as this and died."""
     assert line.journal  # noqa: S101
     known = [one for one in (line.task.gated if line.task else ()) if one["run_id"] == line.run_id]
@@ -79,17 +79,17 @@ def _write_down(line: Line, made: Report) -> None:
         line.journal.append(passage.event(made, line.run_id, SUBJECT))
 
 
-def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
+def _see(line: RunContext, plan: Plan, trees: TreeBuilder) -> ProofInput:
     """What the steps showed, and, where the plan asks for it, base and patch in workspaces no step ever touched."""
     assert line.project and line.space and line.base and line.journal  # noqa: S101, PT018
     if not (line.by_requests or seal.is_asked(plan)):
-        return Seen(exits=True, weakened=passage.weakened(_changes(line, trees), plan.may_change_protected))
+        return ProofInput(exits=True, weakened=passage.weakened(_changes(line, trees), plan.may_change_protected))
     # Here, and not above: detecting and sealing load a lot, and bounds alone need neither.
     from reflectloop.flow.judging import sealing  # noqa: PLC0415
     from reflectloop.flow.judging import verify as verifying  # noqa: PLC0415
-    from reflectloop.verify.runs import Told  # noqa: PLC0415
+    from reflectloop.verify.runs import CheckProgress  # noqa: PLC0415
 
-    stage = verifying.Stage(
+    stage = verifying.SealedEnvironment(
         line.run_id,
         line.project,
         trees,
@@ -99,7 +99,7 @@ def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
         line.root,
         line.folders.own / "cache",
         line.folder.logs,
-        Told(lambda name, words: line.observer.command("verify", f"{name} {words}"), line.observer.output),
+        CheckProgress(lambda name, words: line.observer.command("verify", f"{name} {words}"), line.observer.output),
     )
     line.verdict = found = sealing.judge(
         stage,
@@ -121,10 +121,10 @@ def _see(line: Line, plan: Plan, trees: Trees) -> Seen:
                 sealed_tree=found.sealed_tree,
             )
         )
-    return Seen(verdict=found, exits=True)
+    return ProofInput(verdict=found, exits=True)
 
 
-def between(line: Line, steps: Sequence[str], before: str, after: str) -> None:
+def between(line: RunContext, steps: Sequence[str], before: str, after: str) -> None:
     """The quick gate on what a batch came to. The next one begins on PASS only."""
     assert line.loaded and line.journal  # noqa: S101, PT018
     plan, trees = line.loaded.plan, _trees(line)
@@ -141,7 +141,7 @@ def between(line: Line, steps: Sequence[str], before: str, after: str) -> None:
         raise error
 
 
-def _quick_event(line: Line, subject: str, ruling: Ruling) -> events.GateDecided:
+def _quick_event(line: RunContext, subject: str, ruling: Ruling) -> events.GateDecided:
     return events.GateDecided(
         run_id=line.run_id,
         subject=subject,

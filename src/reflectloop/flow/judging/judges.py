@@ -6,21 +6,21 @@ from pathlib import Path
 
 from reflectloop import policy
 from reflectloop.config import Config
-from reflectloop.gates.rules import Breach, Judges
-from reflectloop.policy import Added, Verdict
+from reflectloop.gates.rules import Breach, DangerPolicy
+from reflectloop.policy import AddedLineRules, PolicyVerdict
 
 
-def of(settings: Config, root: Path) -> Judges:
+def of(settings: Config, root: Path) -> DangerPolicy:
     """A rule file with faults is refused: nothing is judged by half of the rules."""
     rules = policy.of(settings.policy, root)
-    added = Added(rules.rules, rules.allowed)
-    return Judges(
+    added = AddedLineRules(rules.rules, rules.allowed)
+    return DangerPolicy(
         lambda path, number, text: _breach(added.judge(path, number, text)),
         lambda command: _breach(rules.in_workspace.judge(command)),
     )
 
 
-def _breach(found: Verdict | None) -> Breach | None:
+def _breach(found: PolicyVerdict | None) -> Breach | None:
     if found is None or found.allowed:
         return None
     return Breach(found.verdict == "deny", found.rule or "policy", found.reason)

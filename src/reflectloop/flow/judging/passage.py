@@ -9,25 +9,25 @@ from typing import Any
 
 from reflectloop import secrets
 from reflectloop.flow.judging import anchors
-from reflectloop.flow.judging.anchors import COMPACT, Memory
+from reflectloop.flow.judging.anchors import COMPACT, AnchorLessons
 from reflectloop.flow.running import exchange
 from reflectloop.gates import insight, pipeline, proof, report, rules, store
 from reflectloop.gates.contract import Citation, Contract
-from reflectloop.gates.decisions import Reason
+from reflectloop.gates.decisions import GateReason
 from reflectloop.gates.insight import Background, Insight
-from reflectloop.gates.limits import Attempt
-from reflectloop.gates.pipeline import Report, Stations
-from reflectloop.gates.proof import Proof, Seen
-from reflectloop.gates.rules import Judges, Output
-from reflectloop.gates.store import Sifted
+from reflectloop.gates.limits import GateAttempt
+from reflectloop.gates.pipeline import GateReport, GateStages
+from reflectloop.gates.proof import GateProof, ProofInput
+from reflectloop.gates.rules import DangerPolicy, GateSubject
+from reflectloop.gates.store import RetentionResult
 from reflectloop.plan.globs import named as is_named
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
 from reflectloop.state.events import Json
 from reflectloop.terms import Track
 from reflectloop.verify import verdict, weakening
-from reflectloop.verify.evidence import Record
-from reflectloop.verify.result import Change
+from reflectloop.verify.evidence import EvidenceRecord
+from reflectloop.verify.result import ChangedFile
 from reflectloop.workspace.published import HEAD
 from reflectloop.world import files
 
@@ -35,34 +35,34 @@ PAGE, DATA = "gates.md", "gates.json"
 
 
 @dataclass
-class Passage:
+class GatePipeline:
     """`see` lets the engine run what proves the output; it is told how often it was sent back for more."""
 
     run_id: str
     title: str
-    output: Output
-    judges: Judges
-    see: Callable[[int], Seen]
-    past: Sequence[Attempt]
-    memory: Memory
-    records: Callable[[], Sequence[Record]] = list
+    output: GateSubject
+    judges: DangerPolicy
+    see: Callable[[int], ProofInput]
+    past: Sequence[GateAttempt]
+    memory: AnchorLessons
+    records: Callable[[], Sequence[EvidenceRecord]] = list
     plan: Plan | None = None
     durations_ms: Mapping[str, int] = field(default_factory=dict)
     jobs: int = 1
-    seen: Seen = field(default_factory=Seen)
+    seen: ProofInput = field(default_factory=ProofInput)
 
     @property
     def contract(self) -> Contract:
         return self.output.said.contract
 
-    def walk(self) -> Report:
+    def walk(self) -> GateReport:
         skip = insight.skipped(self.contract, self.output.changes)
-        stations = Stations(
+        stations = GateStages(
             lambda: rules.examine(self.output, self.judges), self._prove, lambda: skip, self._reflect, self._store
         )
         return pipeline.walk(self.title, self.contract, stations, self.past, self.run_id)
 
-    def _prove(self, again: int) -> Proof:
+    def _prove(self, again: int) -> GateProof:
         self.seen = self.see(again)
         if self.contract.track is Track.REFACTOR:
             from reflectloop.gates import api  # noqa: PLC0415 - only refactorings need it
@@ -70,7 +70,7 @@ class Passage:
             self.seen = self.seen._replace(breaks=api.breaks(self.output.changes))
         return proof.weigh(self.contract, self.seen, self.output.start)
 
-    def _reflect(self, found: Proof) -> Insight:
+    def _reflect(self, found: GateProof) -> Insight:
         return insight.reflect(
             Background(
                 self.contract,
@@ -86,14 +86,14 @@ class Passage:
             )
         )
 
-    def _store(self, found: Insight | None) -> Sifted:
+    def _store(self, found: Insight | None) -> RetentionResult:
         sifted = self.memory.sift(found.anchors if found else (), self.run_id)
         anchors.keep(self.memory, sifted, self.run_id)
         return sifted
 
     # What is left on disk -----------------------------------------------------------------------------------------
 
-    def write(self, made: Report, folder: Path, task: Path) -> dict[str, Any]:
+    def write(self, made: GateReport, folder: Path, task: Path) -> dict[str, Any]:
         """The report beside the run's other artifacts, and the page of the task."""
         said = report.data(made, self.seen.verdict)
         files.write_atomic(folder / DATA, exchange.pretty(said))
@@ -115,18 +115,18 @@ class Passage:
 # The journal's side of it -----------------------------------------------------------------------------------------
 
 
-def attempts(gated: Iterable[Json], subject: str, but: str = "") -> list[Attempt]:
+def attempts(gated: Iterable[Json], subject: str, but: str = "") -> list[GateAttempt]:
     """How often this output stood before the gates, in earlier runs."""
     return [_attempt(one) for one in gated if one["subject"] == subject and one["run_id"] != but]
 
 
-def _attempt(one: Json) -> Attempt:
+def _attempt(one: Json) -> GateAttempt:
     def texts(name: str) -> tuple[str, ...]:
         found = one.get(name)
         return tuple(map(str, found)) if isinstance(found, list) else ()
 
     back = one.get("backtracks")
-    return Attempt(
+    return GateAttempt(
         str(one["run_id"]),
         str(one["gate"]),
         str(one["decision"]),
@@ -137,7 +137,7 @@ def _attempt(one: Json) -> Attempt:
     )
 
 
-def event(made: Report, run_id: str, subject: str) -> events.GateDecided:
+def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
     """What the journal keeps. A failure that a limit turned into a STOP is kept as the failure it was."""
     tried = pipeline.attempt(made, run_id)
     clean = secrets.current().redact
@@ -155,11 +155,11 @@ def event(made: Report, run_id: str, subject: str) -> events.GateDecided:
     )
 
 
-def weakened(changes: Sequence[Change], lifted: Sequence[str] = ()) -> list[Reason]:
+def weakened(changes: Sequence[ChangedFile], lifted: Sequence[str] = ()) -> list[GateReason]:
     """A direct change need not be proven; where it weakens tests or their settings, it is thrown away all the same."""
     found = [one for one in weakening.look(changes) if one.grade == "weakening"]
     freed = [one.path for one in found if is_named(one.path, lifted)]
-    return [Reason(one.decision, "weakening", one.text) for one in verdict.of_findings(found, freed)]
+    return [GateReason(one.decision, "weakening", one.text) for one in verdict.of_findings(found, freed)]
 
 
 def says_so(citation: Citation, read: Callable[[str], bytes | None]) -> bool:

@@ -11,17 +11,17 @@ from reflectloop.errors import InvalidInput, NothingToDo, ReflectloopError
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.plan.globs import named
 from reflectloop.verify import evidence, protected
-from reflectloop.verify.evidence import RECEIPT, Verified
-from reflectloop.verify.trees import Trees
+from reflectloop.verify.evidence import RECEIPT, ReceiptCheck
+from reflectloop.verify.trees import TreeBuilder
 from reflectloop.workspace import project
 from reflectloop.workspace.store import open_for
 from reflectloop.world import clock, files
 from reflectloop.world.git import GitFailed
 
 
-class Checked(NamedTuple):
+class ReceiptResult(NamedTuple):
     path: Path
-    verified: Verified
+    verified: ReceiptCheck
     trees: str  # what could be said of them, in words
 
     def data(self) -> dict[str, Any]:
@@ -41,12 +41,12 @@ class Checked(NamedTuple):
             )
 
 
-def checked(start: Path, name: str | None) -> Checked:
+def checked(start: Path, name: str | None) -> ReceiptResult:
     """A receipt by its file, by the id of its run, or the newest; with the trees where the repository is at hand."""
     path = _find(start, name)
     found = evidence.verify(path)
     words, faults = _trees(start, path, found)
-    return Checked(path, found._replace(faults=[*found.faults, *faults]), words)
+    return ReceiptResult(path, found._replace(faults=[*found.faults, *faults]), words)
 
 
 def _find(start: Path, name: str | None) -> Path:
@@ -64,7 +64,7 @@ def _age(path: Path) -> int:
     return path.stat().st_mtime_ns
 
 
-def _trees(start: Path, path: Path, found: Verified) -> tuple[str, list[str]]:
+def _trees(start: Path, path: Path, found: ReceiptCheck) -> tuple[str, list[str]]:
     """Whether base and patch still make the tree that was judged."""
     change = path.parent / "changes.patch"
     base, tree = found.receipt.get("base_tree"), found.receipt.get("tree")
@@ -78,14 +78,14 @@ def _trees(start: Path, path: Path, found: Verified) -> tuple[str, list[str]]:
         return "trees not looked at: the base is not in this repository", []
     return _made_again(
         folders,
-        Trees(store, folders.scratch, folders.scratch / f"objects-{clock.run_id(clock.now())}"),
+        TreeBuilder(store, folders.scratch, folders.scratch / f"objects-{clock.run_id(clock.now())}"),
         change,
         base,
         tree,
     )
 
 
-def _made_again(folders: Folders, trees: Trees, change: Path, base: Any, tree: Any) -> tuple[str, list[str]]:  # noqa: ANN401, ARG001
+def _made_again(folders: Folders, trees: TreeBuilder, change: Path, base: Any, tree: Any) -> tuple[str, list[str]]:  # noqa: ANN401, ARG001
     trees.objects.mkdir(parents=True)
     try:
         made = base if change.stat().st_size == 0 else trees.patched(str(base), change)
@@ -104,7 +104,7 @@ def protected_files(start: Path) -> list[dict[str, str]]:
     home = project.open_at(folders.root)
     settings = config.load(folders.root)
     store = open_for(home, settings.workspace)
-    listed = Trees(store, folders.scratch, store.objects).listing(home.head or "") if home.head else {}
+    listed = TreeBuilder(store, folders.scratch, store.objects).listing(home.head or "") if home.head else {}
     out = []
     for path in listed:
         guard = protected.guard(path)

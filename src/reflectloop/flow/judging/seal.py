@@ -10,7 +10,7 @@ from reflectloop.plan.model import Check, Plan
 from reflectloop.plan.order import sequence
 from reflectloop.terms import Track
 from reflectloop.verify import evidence
-from reflectloop.verify.evidence import Chain, Record
+from reflectloop.verify.evidence import Chain, EvidenceRecord
 
 
 def is_asked(plan: Plan) -> bool:
@@ -74,4 +74,4 @@ def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: 
 
 def _add(chain: Chain, claim: str, **seen: object) -> None:
     said = {"claim": secrets.current().redact(claim), "level": "L2", "command": (), "started": ""}
-    chain.add(Record.model_validate({**said, **seen}))
+    chain.add(EvidenceRecord.model_validate({**said, **seen}))

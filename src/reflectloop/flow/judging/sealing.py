@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from reflectloop import config
 from reflectloop.flow.judging import seal
 from reflectloop.flow.judging import verify as verifying
-from reflectloop.flow.judging.verify import Stage
+from reflectloop.flow.judging.verify import SealedEnvironment
 from reflectloop.plan.model import Plan
 from reflectloop.terms import Track
 from reflectloop.verify.evidence import Chain
-from reflectloop.verify.result import Detected
-from reflectloop.verify.sealed import Case
+from reflectloop.verify.result import DetectedCheck
+from reflectloop.verify.sealed import VerificationInput
 from reflectloop.verify.verdict import Verdict
 
 # Which kinds of the project's own checks a plan's `verification` asks for.
@@ -26,7 +26,9 @@ _KINDS = {
 }
 
 
-def judge(stage: Stage, plan: Plan, base: str, end: str, chain: Chain, commit: str, *, whole: bool = False) -> Verdict:
+def judge(
+    stage: SealedEnvironment, plan: Plan, base: str, end: str, chain: Chain, commit: str, *, whole: bool = False
+) -> Verdict:
     """What comes of a plan's change; `whole` asks for all checks that the project has, whatever the plan says."""
     tree = verifying.seen_by_detector(stage.trees, base)
     found = verifying.known_checks(stage.settings, tree, stage.project.root, stage.caller)
@@ -39,7 +41,7 @@ def judge(stage: Stage, plan: Plan, base: str, end: str, chain: Chain, commit: s
     )
 
 
-def _wanted(plan: Plan, found: Sequence[Detected]) -> list[Detected]:
+def _wanted(plan: Plan, found: Sequence[DetectedCheck]) -> list[DetectedCheck]:
     """Of the checks that the project itself has; a direct plan that names its own needs no others."""
     if plan.verification:
         kinds: Sequence[str] = _KINDS[plan.verification.mode]
@@ -48,8 +50,10 @@ def _wanted(plan: Plan, found: Sequence[Detected]) -> list[Detected]:
     return [check for check in found if check.kind in kinds]
 
 
-def _case(plan: Plan, base: str, head: str, found: Sequence[Detected], settings: config.Config) -> Case:
-    return Case(
+def _case(
+    plan: Plan, base: str, head: str, found: Sequence[DetectedCheck], settings: config.Config
+) -> VerificationInput:
+    return VerificationInput(
         base,
         head,
         found,

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import reflectloop
 from reflectloop.flow.running import exchange
 from reflectloop.verify.result import VerificationResult
-from reflectloop.verify.verdict import Judged, Verdict
+from reflectloop.verify.verdict import CheckComparison, Verdict
 
 _LEVELS = {"weakening": "error", "suspect": "warning", "note": "note"}
 
@@ -28,7 +28,7 @@ def junit(found: Verdict) -> str:
     return exchange.counted(top)
 
 
-def _suite(top: ET.Element, one: Judged) -> None:
+def _suite(top: ET.Element, one: CheckComparison) -> None:
     suite = ET.SubElement(top, "testsuite", name=one.check.name, time=f"{one.sealed.duration_ms / 1000:.3f}")
     if not one.sealed.tests:
         _mark(exchange.case(suite, one.check.name, "", one.sealed.duration_ms), one.sealed)

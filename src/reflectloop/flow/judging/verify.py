@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from reflectloop import config, secrets
 from reflectloop.box import editable, walls
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.errors import (
     InvalidInput,
     NothingToDo,
@@ -30,11 +30,11 @@ from reflectloop.state import latch, lock
 from reflectloop.terms import Isolation, Track
 from reflectloop.verify import detect, evidence, setup, surroundings
 from reflectloop.verify.evidence import Chain
-from reflectloop.verify.ground import Ground
-from reflectloop.verify.result import Detected
-from reflectloop.verify.runs import Runs, Told
-from reflectloop.verify.sealed import Case, Sealed
-from reflectloop.verify.trees import Trees
+from reflectloop.verify.ground import WorkspaceFactory
+from reflectloop.verify.result import DetectedCheck
+from reflectloop.verify.runs import CheckProgress, CheckRunner
+from reflectloop.verify.sealed import SealedVerification, VerificationInput
+from reflectloop.verify.trees import TreeBuilder
 from reflectloop.verify.verdict import Verdict
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, leaks, ledger, patch, project, snapshot
@@ -48,7 +48,7 @@ PATCH = "changes.patch"
 _ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
 
 
-class Observer(Protocol):
+class VerifyObserver(Protocol):
     """Who watches: which check begins, on what, and what it prints."""
 
     def waits(self, why: str) -> None: ...
@@ -57,7 +57,7 @@ class Observer(Protocol):
 
 
 @dataclass(frozen=True)
-class Request:
+class VerifyRequest:
     start: Path
     base: str | None = None
     patch: Path | None = None
@@ -70,20 +70,22 @@ class Request:
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
-class Outcome(NamedTuple):
+class VerifyOutcome(NamedTuple):
     envelope: Envelope
     verdict: Verdict | None
     folder: Path
     error: ReflectloopError | None
 
 
-class Sides(NamedTuple):
+class BaseAndHead(NamedTuple):
     base: str  # a tree
     head: str
     commit: str  # what HEAD says where checks run
 
 
-def verify(request: Request, observer: Observer, line: Callable[..., Line] | None = None) -> Outcome:
+def verify(
+    request: VerifyRequest, observer: VerifyObserver, line: Callable[..., Verification] | None = None
+) -> VerifyOutcome:
     """What is wrong with the input is raised; what is wrong with the change is an outcome."""
     folders = folders_at(request.start)
     folders.claim()
@@ -93,7 +95,7 @@ def verify(request: Request, observer: Observer, line: Callable[..., Line] | Non
         with files.room_for("the verification's folder", folder):
             (folder / "logs").mkdir(parents=True)
         try:
-            return (line or Line)(request, folders, run_id, folder, observer).walk()
+            return (line or Verification)(request, folders, run_id, folder, observer).walk()
         except BaseException:
             _forget_if_empty(folder)
             raise
@@ -105,12 +107,14 @@ def _forget_if_empty(folder: Path) -> None:
         files.remove_tree(folder)
 
 
-class Line:
+class Verification:
     """One change from its two sides to what is decided about it."""
 
     command = "verify"
 
-    def __init__(self, request: Request, folders: Folders, run_id: str, folder: Path, observer: Observer) -> None:
+    def __init__(
+        self, request: VerifyRequest, folders: Folders, run_id: str, folder: Path, observer: VerifyObserver
+    ) -> None:
         self.request, self.folders, self.run_id, self.folder = request, folders, run_id, folder
         self.observer = observer
         self.started, self.clock = clock.now(), clock.monotonic()
@@ -118,7 +122,7 @@ class Line:
         self.objects = folders.scratch / f"objects-{run_id}"
         self.patch_name = PATCH
 
-    def walk(self) -> Outcome:
+    def walk(self) -> VerifyOutcome:
         self.config = config.load(self.folders.root)
         self.config.refuse_without("verify.setup", "verify.checks")
         secrets.use(secrets.of(self.config.secrets, self.folders.root))
@@ -134,14 +138,14 @@ class Line:
             )
         self.store = open_for(self.project, self.config.workspace)
         applying.undo_killed(self.project, self.store, self.folders.scratch)
-        self.trees = Trees(self.store, self.folders.scratch, self.objects)
+        self.trees = TreeBuilder(self.store, self.folders.scratch, self.objects)
         self.objects.mkdir()
         try:
             with snapshot.whole_repository():
                 sides = self._sides()
             return self.judge(sides)
         except (SecretLeak, SandboxEscape) as fault:
-            place = tasks.Place(self.run_id, None, "", "")
+            place = tasks.FailurePlace(self.run_id, None, "", "")
             tasks.stop_project(self.folders, fault, place)
             if isinstance(fault, SecretLeak):
                 files.remove_tree(self.folder)
@@ -152,7 +156,7 @@ class Line:
 
     # What is compared with what --------------------------------------------------------------------------------
 
-    def _sides(self) -> Sides:
+    def _sides(self) -> BaseAndHead:
         git = self.project.git()
         asked = self.request
         head_commit = _commit(git, asked.branch) if asked.branch else self.project.head
@@ -168,7 +172,7 @@ class Line:
             self.warnings += taken.warnings
             head = self._without_environments(base, taken.tree)
         self._refuse_strange(base, head)
-        return Sides(base, head, base_commit)
+        return BaseAndHead(base, head, base_commit)
 
     def _without_environments(self, base: str, head: str) -> str:
         """What is installed beside the project is no part of the change, also where git is not told to ignore it."""
@@ -229,16 +233,16 @@ class Line:
 
     # Judging ---------------------------------------------------------------------------------------------------
 
-    def judge(self, sides: Sides) -> Outcome:
+    def judge(self, sides: BaseAndHead) -> VerifyOutcome:
         chain = Chain(self.folder / evidence.FILE)
         found = judge(self.stage(), self.case(sides), chain, sides.commit)
         error = as_error(found, self.run_id)
         envelope = self._envelope(found, error)
         self._write(found, chain, envelope)
-        return Outcome(envelope, found, self.folder, error)
+        return VerifyOutcome(envelope, found, self.folder, error)
 
-    def stage(self) -> Stage:
-        return Stage(
+    def stage(self) -> SealedEnvironment:
+        return SealedEnvironment(
             self.run_id,
             self.project,
             self.trees,
@@ -248,11 +252,11 @@ class Line:
             checkout.sandbox_root(self.project, self.request.sandbox_root or self.config.workspace.root),
             self.folders.own / "cache",
             self.folder / "logs",
-            Told(self.observer.check, self.observer.output),
+            CheckProgress(self.observer.check, self.observer.output),
         )
 
-    def case(self, sides: Sides) -> Case:
-        return Case(
+    def case(self, sides: BaseAndHead) -> VerificationInput:
+        return VerificationInput(
             sides.base,
             sides.head,
             self._checks(sides.base),
@@ -263,13 +267,13 @@ class Line:
             doubts=(*self.doubts, *self._runs_by_itself(sides)),
         )
 
-    def _runs_by_itself(self, sides: Sides) -> Iterator[str]:
+    def _runs_by_itself(self, sides: BaseAndHead) -> Iterator[str]:
         """Yield what a person must decide: files of the change that run without anybody starting them by name."""
         said = rules.of_changes(self.trees.changes(sides.base, sides.head), judges.of(self.config, self.folders.root))
         prefix = f"security.{rules.AUTORUN}"
         yield from dict.fromkeys(str(reason) for reason in said if reason.rule.startswith(prefix))
 
-    def _checks(self, base: str) -> list[Detected]:
+    def _checks(self, base: str) -> list[DetectedCheck]:
         found = known_checks(self.config, seen_by_detector(self.trees, base), self.project.root, self.request.caller)
         wanted = self.request.only
         unknown = [name for name in wanted if name not in {check.name for check in found}]
@@ -335,32 +339,36 @@ def _commit(git: Git, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stage:
+class SealedEnvironment:
     """All that sealed runs need besides what is judged; `verify` and `run` each set one up."""
 
     name: str
     project: Project
-    trees: Trees
+    trees: TreeBuilder
     settings: config.Config
-    wall: Wall
+    wall: IsolationLevel
     caller: Mapping[str, str]
     root: Path
     cache: Path
     logs: Path
-    told: Told
+    told: CheckProgress
 
 
-def judge(stage: Stage, case: Case, chain: Chain, commit: str, plan_hash: str | None = None) -> Verdict:
+def judge(
+    stage: SealedEnvironment, case: VerificationInput, chain: Chain, commit: str, plan_hash: str | None = None
+) -> Verdict:
     """The sealed verdict on one change."""
     if case.checks or case.named:
         stage.settings.refuse_without("verify.setup", "verify.checks")
     cgroup.sweep()
     beside = _beside(stage, case)
-    ground = Ground(
+    ground = WorkspaceFactory(
         stage.name, stage.project, stage.trees, stage.settings, stage.wall, stage.caller, stage.root, commit, beside
     )
-    runs = Runs(ground, stage.cache / "verify", stage.logs, _surroundings(stage, case, beside), case.base, stage.told)
-    sealed = Sealed(case, runs, chain, plan_hash)
+    runs = CheckRunner(
+        ground, stage.cache / "verify", stage.logs, _surroundings(stage, case, beside), case.base, stage.told
+    )
+    sealed = SealedVerification(case, runs, chain, plan_hash)
     if stage.settings.verify.setup:
         runs.carried = _SetUp(ground, stage, case.base)
     elif not stage.wall.mounted:
@@ -371,7 +379,7 @@ def judge(stage: Stage, case: Case, chain: Chain, commit: str, plan_hash: str | 
 class _SetUp(dict[str, Mapping[Path, Path]]):
     """Sets a tree's dependencies up when they are first needed."""
 
-    def __init__(self, ground: Ground, stage: Stage, base: str) -> None:
+    def __init__(self, ground: WorkspaceFactory, stage: SealedEnvironment, base: str) -> None:
         super().__init__()
         self._ground, self._stage, self._base = ground, stage, base
 
@@ -382,7 +390,7 @@ class _SetUp(dict[str, Mapping[Path, Path]]):
         return self[tree]
 
 
-def _beside(stage: Stage, case: Case) -> dict[Path, Path]:
+def _beside(stage: SealedEnvironment, case: VerificationInput) -> dict[Path, Path]:
     """Dependencies that lie deeper in the project than those carried anyway: a workspace's own node_modules, say."""
     if stage.settings.verify.setup:
         return {}
@@ -397,7 +405,7 @@ def _beside(stage: Stage, case: Case) -> dict[Path, Path]:
     }
 
 
-def _surroundings(stage: Stage, case: Case, beside: Mapping[Path, Path]) -> str:
+def _surroundings(stage: SealedEnvironment, case: VerificationInput, beside: Mapping[Path, Path]) -> str:
     settings, wall = stage.settings, stage.wall
     said = [str(wall.level), wall.by, str(wall.network(None)), repr(settings.verify.setup), *settings.run.env_allow]
     said += [f"{name}={stage.caller.get(name)}" for name in settings.run.env_allow]
@@ -408,7 +416,9 @@ def _surroundings(stage: Stage, case: Case, beside: Mapping[Path, Path]) -> str:
     return surroundings.hashed(said, stage.caller, carried, programs)
 
 
-def known_checks(settings: config.Config, tree: detect.Tree, root: Path, caller: Mapping[str, str]) -> list[Detected]:
+def known_checks(
+    settings: config.Config, tree: detect.ProjectFiles, root: Path, caller: Mapping[str, str]
+) -> list[DetectedCheck]:
     """The project's checks: those its settings name, else those that are found."""
     named = [
         detect.configured(tree, one.name, one.run, one.kind, one.cwd)._replace(service=one.service)
@@ -417,19 +427,19 @@ def known_checks(settings: config.Config, tree: detect.Tree, root: Path, caller:
     return [detect.resolve(check, root, caller) for check in named or detect.checks(tree)]
 
 
-def seen_by_detector(trees: Trees, tree: str) -> detect.Tree:
-    return detect.Tree(trees.listing(tree), lambda path: trees.read(tree, path))
+def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
+    return detect.ProjectFiles(trees.listing(tree), lambda path: trees.read(tree, path))
 
 
-def detected(start: Path, caller: Mapping[str, str]) -> list[Detected]:
+def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
     """What `verify` would run, by the files as they lie here."""
     root = project.locate(start)
-    return known_checks(config.load(root), detect.Tree.of_folder(root), root, caller)
+    return known_checks(config.load(root), detect.ProjectFiles.of_folder(root), root, caller)
 
 
 def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:
     """What a verdict that is no PASS stops with."""
-    said = [decisions.Reason(one.decision, "sealed", one.text) for one in found.reasons]
+    said = [decisions.GateReason(one.decision, "sealed", one.text) for one in found.reasons]
     return decisions.as_error(decisions.settle(Gate.PROOF, said), f"reflectloop receipt show {run_id}")
 
 

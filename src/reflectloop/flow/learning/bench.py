@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reflectloop import policy
 from reflectloop.box import walls
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.config import NAME, Config
 from reflectloop.errors import GateRejected, InvalidInput, SandboxEscape, SecretLeak
 from reflectloop.flow import tasks
@@ -17,12 +17,12 @@ from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning.critic import LARGEST
 from reflectloop.flow.running.steps import last_lines
 from reflectloop.plan.model import Check, Command
-from reflectloop.reflect.critic import Checked
+from reflectloop.reflect.critic import CriticCheck
 from reflectloop.reflect.reflection import RepairResult
 from reflectloop.state import latch
 from reflectloop.verify import checks as checking
-from reflectloop.verify.ground import Ground
-from reflectloop.verify.trees import Trees
+from reflectloop.verify.ground import WorkspaceFactory
+from reflectloop.verify.trees import TreeBuilder
 from reflectloop.workspace import checkout, project, snapshot
 from reflectloop.workspace.store import open_for
 from reflectloop.world import clock, files
@@ -30,13 +30,13 @@ from reflectloop.world import clock, files
 _FIX_TIMEOUT_S = 900.0
 
 
-class Bench:
+class CheckSandbox:
     """For one project; each use is a fresh workspace, gone afterwards."""
 
     def __init__(self, folders: Folders, settings: Config, caller: Mapping[str, str]) -> None:
         self.folders, self.settings, self.caller = folders, settings, caller
 
-    def check(self, target: str, content: bytes, asked: Mapping[str, Check]) -> list[Checked]:
+    def check(self, target: str, content: bytes, asked: Mapping[str, Check]) -> list[CriticCheck]:
         """What comes of every check with this content in the target's place."""
         if not asked:
             return []
@@ -53,7 +53,7 @@ class Bench:
             place = _put(box, target, content)
             for number, fix in enumerate(fixes):
                 log = logs / f"{number}.log"
-                done = box.run(Order(fix, box.workspace.resolve("."), log, _FIX_TIMEOUT_S))
+                done = box.run(SandboxCommand(fix, box.workspace.resolve("."), log, _FIX_TIMEOUT_S))
                 well = done.exit_code == 0 and not done.timed_out
                 status = "completed" if well else "failed"
                 results.append(RepairResult(step=fix, status=status, output=last_lines(log)))
@@ -85,13 +85,13 @@ class Bench:
         for folder in (objects, logs):
             folder.mkdir()
         root = checkout.sandbox_root(found, self.settings.workspace.root)
-        trees = Trees(store, self.folders.scratch, objects)
-        ground = Ground(name, found, trees, self.settings, wall, self.caller, root, base.commit)
+        trees = TreeBuilder(store, self.folders.scratch, objects)
+        ground = WorkspaceFactory(name, found, trees, self.settings, wall, self.caller, root, base.commit)
         try:
             with ground.open(base.tree, base.tree) as box:
                 yield box, logs
         except (SecretLeak, SandboxEscape) as fault:
-            tasks.stop_project(self.folders, fault, tasks.Place(name, None, "", base.tree))
+            tasks.stop_project(self.folders, fault, tasks.FailurePlace(name, None, "", base.tree))
             raise
         finally:
             files.remove_tree(objects)
@@ -119,7 +119,7 @@ def _read_back(place: Path) -> bytes | None:
     return content
 
 
-def _checked(name: str, check: Check, box: Box, log: Path) -> Checked:
+def _checked(name: str, check: Check, box: Box, log: Path) -> CriticCheck:
     result = checking.run(
         name,
         check,
@@ -133,7 +133,7 @@ def _checked(name: str, check: Check, box: Box, log: Path) -> Checked:
         show=_to_nobody,
     )
     last = last_lines(log, 1) if log.is_file() and not result.held else ""
-    return Checked(name, result.held, f"{result.reason}: {last}" if last else result.reason)
+    return CriticCheck(name, result.held, f"{result.reason}: {last}" if last else result.reason)
 
 
 def _to_nobody(_: bytes) -> None:

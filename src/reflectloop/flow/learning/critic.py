@@ -14,15 +14,15 @@ from reflectloop.config import Config
 from reflectloop.errors import Fault, GateRejected, InvalidInput, ReflectloopError, VerificationFailed
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.learning import learnt, tickets
-from reflectloop.flow.learning.tickets import Context
+from reflectloop.flow.learning.tickets import TicketContext
 from reflectloop.gates import contract as contracts
 from reflectloop.plan import strict_yaml
 from reflectloop.plan.model import Check
 from reflectloop.reflect import critic, output, requirements
 from reflectloop.reflect.critic import CriticReport, Identity
-from reflectloop.reflect.output import Output
+from reflectloop.reflect.output import ToolOutput
 from reflectloop.reflect.requirements import Requirements
-from reflectloop.reflect.ticket import Verdict
+from reflectloop.reflect.ticket import CriticVerdict
 from reflectloop.state import events, journal, lock
 from reflectloop.state.fold import fold
 from reflectloop.workspace import leaks
@@ -33,7 +33,7 @@ _LARGEST_REQUIREMENTS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Asked:
+class CriticRequest:
     start: Path
     target: Path
     requirements: Path
@@ -43,7 +43,7 @@ class Asked:
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
-class Judged(NamedTuple):
+class CriticResult(NamedTuple):
     report: CriticReport
     written: tuple[Path, ...]
     error: ReflectloopError | None
@@ -58,7 +58,7 @@ class Judge:
         self.asked = read_requirements(source, settings)
         self._known: dict[bytes, CriticReport] = {}
 
-    def output(self, target: str, content: bytes) -> Output:
+    def output(self, target: str, content: bytes) -> ToolOutput:
         return output.read(target, content, self.asked.form)
 
     def judge(self, target: str, content: bytes, step: str | None = None) -> CriticReport:
@@ -68,16 +68,16 @@ class Judge:
         return self._known[content]
 
     def _judge(self, target: str, content: bytes, step: str | None) -> CriticReport:
-        from reflectloop.flow.learning.bench import Bench  # noqa: PLC0415 - most outputs are judged without a command
+        from reflectloop.flow.learning.bench import CheckSandbox  # noqa: PLC0415 - most outputs are judged without a command
 
-        checked = Bench(self.folders, self.settings, self.caller).check(target, content, self.asked.checks)
+        checked = CheckSandbox(self.folders, self.settings, self.caller).check(target, content, self.asked.checks)
         at = clock.now()
         source = name_in(self.folders.root, self.source)
         about = Identity(clock.evaluation_id(at), clock.ticket_id(at), clock.stamp(at), source, step)
         return critic.evaluate(self.output(target, content), self.asked, checked, about)
 
 
-def judge(asked: Asked) -> Judged:
+def judge(asked: CriticRequest) -> CriticResult:
     folders = folders_at(asked.start)
     settings = config.load(folders.root)
     secrets.use(secrets.of(settings.secrets, folders.root))
@@ -96,16 +96,18 @@ def judge(asked: Asked) -> Judged:
     with lock.hold(folders.own, "critic"):
         report = judging.judge(target, content, asked.step)
         written = _keep(folders, judging, report, asked, judging.output(target, content))
-    return Judged(report, written, as_error(report), tickets.checkpoints(tickets.shelf(folders), target))
+    return CriticResult(report, written, as_error(report), tickets.checkpoints(tickets.shelf(folders), target))
 
 
-def _keep(folders: Folders, judging: Judge, report: CriticReport, asked: Asked, seen: Output) -> tuple[Path, ...]:
+def _keep(
+    folders: Folders, judging: Judge, report: CriticReport, asked: CriticRequest, seen: ToolOutput
+) -> tuple[Path, ...]:
     shelf, ticket = tickets.shelf(folders), report.rewind_ticket
     path = shelf.folder / "evaluations" / f"{report.evaluation_id}.json"
     tickets.write(path, report.model_dump(mode="json"))
     if ticket is None:
         return (path,)
-    context = Context(
+    context = TicketContext(
         trigger=asked.trigger,
         agent=asked.agent,
         signature=ticket.signature,
@@ -131,7 +133,7 @@ def as_error(report: CriticReport) -> ReflectloopError | None:
     ticket = report.rewind_ticket
     if ticket is None:
         return None
-    kind = VerificationFailed if report.verdict == Verdict.REVISE else GateRejected
+    kind = VerificationFailed if report.verdict == CriticVerdict.REVISE else GateRejected
     said = "; ".join(one.description for one in report.issues[:3])
     return kind(
         f"{report.verdict} at {report.quality_score:g}: {said}", next_step=f"reflectloop reflect {ticket.ticket_id}"
@@ -177,7 +179,7 @@ def read_requirements(path: Path, settings: Config) -> Requirements:
     raw = _read(path, "file of requirements", _LARGEST_REQUIREMENTS)
     try:
         document = strict_yaml.parse(raw)
-    except strict_yaml.Refused as refused:
+    except strict_yaml.UnreadableYaml as refused:
         raise _unusable(path, [refused.fault]) from refused
     if document.faults:
         raise _unusable(path, document.faults)

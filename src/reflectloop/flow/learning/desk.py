@@ -11,12 +11,12 @@ from reflectloop.errors import InvalidInput
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import critic, learnt, research, tickets
 from reflectloop.flow.learning.critic import Judge
-from reflectloop.flow.learning.tickets import Opened
+from reflectloop.flow.learning.tickets import OpenTicket
 from reflectloop.reflect.critic import CriticReport
-from reflectloop.reflect.explain import Case
-from reflectloop.reflect.explored import Explored
+from reflectloop.reflect.explain import TicketFacts
+from reflectloop.reflect.explored import WorkspaceFacts
 from reflectloop.reflect.record import Facts
-from reflectloop.reflect.reflection import STEPS, Executed, Round, Submission
+from reflectloop.reflect.reflection import STEPS, ReflectionRound, RepairReport, Submission
 from reflectloop.reflect.ticket import Ticket
 from reflectloop.state import journal
 from reflectloop.state.fold import fold
@@ -26,8 +26,8 @@ _MOST_FILES = 200
 _EVALUATION = "evaluation"
 
 
-class Desk:
-    def __init__(self, folders: Folders, settings: config.Config, opened: Opened, judge: Judge | None) -> None:
+class TicketFiles:
+    def __init__(self, folders: Folders, settings: config.Config, opened: OpenTicket, judge: Judge | None) -> None:
         self.folders, self.settings, self.judge = folders, settings, judge
         self.shelf, self.ticket, self.context = opened
         self.target = str(self.ticket.target)
@@ -37,18 +37,18 @@ class Desk:
 
     # What was done before --------------------------------------------------------------------------------------
 
-    def round(self, number: int) -> Round:
+    def round(self, number: int) -> ReflectionRound:
         folder = self.shelf.steps(self.ticket.ticket_id, number)
         submission = tickets.read(folder / _step(STEPS[-1]), Submission)
         path = folder / _step(_EVALUATION)
         evaluation = tickets.read(path, CriticReport) if path.is_file() else None
-        tried = tickets.read(folder / _step("execute"), Executed).tried
-        return Round(number, submission.reflection_report, submission, evaluation, tried=tried)
+        tried = tickets.read(folder / _step("execute"), RepairReport).tried
+        return ReflectionRound(number, submission.reflection_report, submission, evaluation, tried=tried)
 
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[ReflectionRound]:
         return [self.round(number) for number in range(1, self.shelf.rounds(self.ticket.ticket_id) + 1)]
 
-    def case(self) -> Case:
+    def case(self) -> TicketFacts:
         """The ticket as it stands now: with what the last version of the output still lacks."""
         context, evaluation = self.context, self.context.evaluation
         facts = Facts(
@@ -57,8 +57,8 @@ class Desk:
             did_not_know=context.did_not_know,
             times_seen=tickets.times_seen(self.folders, context.agent, context.signature),
         )
-        seen = Explored(ticket_id=self.ticket.ticket_id, target=self.ticket.target)
-        case = Case(self.ticket, context.trigger, context.agent, facts, seen)._replace(
+        seen = WorkspaceFacts(ticket_id=self.ticket.ticket_id, target=self.ticket.target)
+        case = TicketFacts(self.ticket, context.trigger, context.agent, facts, seen)._replace(
             problem=context.problem, evaluation=evaluation, failure=context.failure, known_fixes=context.known_fixes
         )
         for one in self.rounds():
@@ -67,11 +67,11 @@ class Desk:
 
     # What lies there -------------------------------------------------------------------------------------------
 
-    def explore(self, ticket: Ticket) -> Explored:
+    def explore(self, ticket: Ticket) -> WorkspaceFacts:
         self.revised = None
         content = self.present() if self.context.requirements else None
         tree, checkpoints = self._checkpoints()
-        return Explored(
+        return WorkspaceFacts(
             ticket_id=ticket.ticket_id,
             target=ticket.target,
             target_exists=content is not None or self._run_folder().is_dir(),

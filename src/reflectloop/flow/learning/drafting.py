@@ -11,12 +11,12 @@ from reflectloop import secrets
 from reflectloop.errors import NothingToDo
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import failedrun, history
-from reflectloop.flow.learning.failedrun import Told
-from reflectloop.flow.learning.history import Command, Gone, Past
+from reflectloop.flow.learning.failedrun import BlockerCard
+from reflectloop.flow.learning.history import ChangeLost, Command, PastRun
 from reflectloop.flow.learning.replay import added, speaks
 from reflectloop.policy import learned
-from reflectloop.policy.rule import Rule
-from reflectloop.policy.rulefile import Alone, Entry
+from reflectloop.policy.rule import PolicyRule
+from reflectloop.policy.rulefile import PolicyRuleEntry, SingleRulePolicy
 from reflectloop.reflect.record import FailureRecord
 
 _MOST_COMMANDS, _MOST_LINES = 20, 5000
@@ -32,13 +32,13 @@ class _Candidate(NamedTuple):
 class _Ground(NamedTuple):
     """The failed run, those that failed of the same, and those that passed."""
 
-    told: Told
-    failed: Past
-    same: tuple[Past, ...]
-    passed: tuple[Past, ...]
+    told: BlockerCard
+    failed: PastRun
+    same: tuple[PastRun, ...]
+    passed: tuple[PastRun, ...]
 
 
-def draft(folders: Folders, run_id: str) -> Entry:
+def draft(folders: Folders, run_id: str) -> PolicyRuleEntry:
     told = failedrun.told(folders, run_id)
     past = history.of(folders).past
     failed = next((one for one in past if one.id == run_id), None)
@@ -73,14 +73,14 @@ def _of_commands(ground: _Ground) -> _Candidate | None:
     rated = []
     for command in _suspects(ground.failed, ground.told.failure):
         for fields in learned.of_command(command):
-            alone = Alone(_rule(fields)).in_workspace
+            alone = SingleRulePolicy(_rule(fields)).in_workspace
             if alone.part(command) and not any(speaks(alone, one) for one in ground.passed):
                 caught = sum(speaks(alone, one) for one in ground.same)
                 rated.append((caught, _Candidate(fields, _line(command))))
     return max(rated, key=lambda one: one[0])[1] if rated else None  # of several as good, the first
 
 
-def _suspects(failed: Past, failure: FailureRecord) -> Sequence[Command]:
+def _suspects(failed: PastRun, failure: FailureRecord) -> Sequence[Command]:
     """The command that failed, where it is known; else all that the plan named."""
     at = failed.failed_at or failure.command or ""
     own = [one.command for one in failed.commands if one.place.startswith("step") and ", command" in one.place]
@@ -106,16 +106,16 @@ def _of_additions(ground: _Ground) -> _Candidate | None:
     return None
 
 
-def _places(one: Past) -> Iterator[tuple[str, str]]:
+def _places(one: PastRun) -> Iterator[tuple[str, str]]:
     """Lines without their indentation, wherever they stand; and paths. Of what is not kept any more, none."""
-    with contextlib.suppress(Gone):
+    with contextlib.suppress(ChangeLost):
         yield from ((path, text.strip()) for path, number, text in added(one) if text.strip() or not number)
 
 
 # The rule ---------------------------------------------------------------------------------------------------------
 
 
-def _entry(found: _Candidate, ground: _Ground) -> Entry:
+def _entry(found: _Candidate, ground: _Ground) -> PolicyRuleEntry:
     told = ground.told
     cause = told.failure.diagnosis.root_cause if told.failure.diagnosis else told.summary
     reason = " ".join(f"it failed before: {cause}".split())[:_LONGEST_REASON]
@@ -128,7 +128,7 @@ def _entry(found: _Candidate, ground: _Ground) -> Entry:
     )
 
 
-def _near(fields: dict[str, Any], passed: Sequence[Past]) -> Iterator[str]:
+def _near(fields: dict[str, Any], passed: Sequence[PastRun]) -> Iterator[str]:
     """What passed and looks most like it."""
     if "program" in fields:
         program = fields["program"][0]
@@ -139,5 +139,5 @@ def _near(fields: dict[str, Any], passed: Sequence[Past]) -> Iterator[str]:
         yield from (f"{path}: {text}" for path, text in _places(past) if text)
 
 
-def _rule(fields: dict[str, Any]) -> Rule:
-    return Rule("learned.draft", "confirm", "", **fields)
+def _rule(fields: dict[str, Any]) -> PolicyRule:
+    return PolicyRule("learned.draft", "confirm", "", **fields)

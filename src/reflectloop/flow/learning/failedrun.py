@@ -11,7 +11,7 @@ from reflectloop import secrets
 from reflectloop.errors import NothingToDo, StateDamaged
 from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.learning import learnt, tickets
-from reflectloop.flow.learning.tickets import Context, Opened
+from reflectloop.flow.learning.tickets import OpenTicket, TicketContext
 from reflectloop.reflect import ticket as making
 from reflectloop.reflect.record import FailureRecord, class_of
 from reflectloop.world import clock
@@ -21,7 +21,7 @@ _LONGEST = 200  # of a title
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def ticket_of(folders: Folders, name: str) -> Opened:
+def ticket_of(folders: Folders, name: str) -> OpenTicket:
     """The ticket of a run that failed: the one there is, or a new one from its card."""
     run = folders.find_run(name)
     card = _card(run)
@@ -36,7 +36,7 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     fixes = tuple(dict.fromkeys((*told, *learnt.fixes(folders, failure.signature))))
     said = str(card.get("summary") or failure.code)
     ticket = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=run.run_id, said=said, fixes=fixes)
-    context = Context(
+    context = TicketContext(
         trigger="step_failure",
         agent="executor",
         signature=failure.signature,
@@ -46,7 +46,7 @@ def ticket_of(folders: Folders, name: str) -> Opened:
     )
     shelf = tickets.shelf(folders)
     tickets.open_ticket(shelf, ticket, context)
-    return Opened(shelf, ticket, context)
+    return OpenTicket(shelf, ticket, context)
 
 
 def record_of(run: RunFolder) -> FailureRecord:
@@ -72,7 +72,7 @@ def lesson_of(folders: Folders, name: str, said: dict[str, Any]) -> dict[str, An
     return {**made, **{field: value for field, value in said.items() if value}}
 
 
-class Told(NamedTuple):
+class BlockerCard(NamedTuple):
     """What the card of a failed run says."""
 
     run_id: str
@@ -83,7 +83,7 @@ class Told(NamedTuple):
     advised: str = ""  # the command that its error named
 
 
-def told(folders: Folders, name: str) -> Told:
+def told(folders: Folders, name: str) -> BlockerCard:
     run = folders.find_run(name)
     card = _card(run)
     commands = card.get("commands")
@@ -92,7 +92,7 @@ def told(folders: Folders, name: str) -> Told:
     read = envelope.get("artifacts_read") if isinstance(envelope, dict) else None
     plan = str(read[0]) if isinstance(read, list) and read else "PLAN"
     again, advised = named.get("retry", ""), named.get("next", "")
-    return Told(run.run_id, str(card.get("summary") or ""), _record(run, card), plan, again, advised)
+    return BlockerCard(run.run_id, str(card.get("summary") or ""), _record(run, card), plan, again, advised)
 
 
 def _record(run: RunFolder, card: dict[str, Any]) -> FailureRecord:

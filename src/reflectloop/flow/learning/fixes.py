@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from reflectloop import secrets
 from reflectloop.flow.learning import lessons
 from reflectloop.knowledge import advice, library
-from reflectloop.knowledge.lesson import Lesson, Page, Sighting, What
-from reflectloop.knowledge.library import Draft
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.lesson import Lesson, Occurrence, Page, What
+from reflectloop.knowledge.library import NewLesson
+from reflectloop.knowledge.shelf import LessonDir
 from reflectloop.reflect.failfix import FailFix
 from reflectloop.reflect.record import ErrorClass
 from reflectloop.reflect.report import ToolReport
-from reflectloop.reflect.tools import Answered, Outcome
+from reflectloop.reflect.tools import Outcome, ToolSuccess
 from reflectloop.world import clock
 
 _LONGEST = 200  # of a title
@@ -21,10 +21,10 @@ _KIND = ErrorClass.ITERATION
 _AFTERWARDS = f"{_KIND} {_KIND.english} ({_KIND.chinese}): it passed after a changed attempt"
 
 
-class Fixes:
+class ToolFixes:
     """The project's shelf, where new ones go, and the user's behind it."""
 
-    def __init__(self, shelves: Sequence[Shelf]) -> None:
+    def __init__(self, shelves: Sequence[LessonDir]) -> None:
         self._shelves = tuple(shelves)
 
     def __iter__(self) -> Iterator[FailFix]:
@@ -36,7 +36,7 @@ class Fixes:
 
     def learn(self, outcome: Outcome) -> None:
         """A fix that worked is kept; one that was known and did not help loses by it."""
-        if isinstance(outcome, Answered):
+        if isinstance(outcome, ToolSuccess):
             if outcome.pair:
                 self._count(self._shelves[0], _page(outcome.pair), "worked")
         elif outcome.attempts > 1:  # else nothing was tried
@@ -49,9 +49,9 @@ class Fixes:
                     self._count(shelf, _same(one), "failed")
 
     @staticmethod
-    def _count(shelf: Shelf, page: Page, what: What) -> None:
-        sighting = Sighting(lesson=page.id, what=what, at=clock.stamp(clock.now()), level="L2")
-        library.keep(shelf, [Draft(page, sighting)], lessons.sitting())
+    def _count(shelf: LessonDir, page: Page, what: What) -> None:
+        sighting = Occurrence(lesson=page.id, what=what, at=clock.stamp(clock.now()), level="L2")
+        library.keep(shelf, [NewLesson(page, sighting)], lessons.sitting())
 
 
 def _page(pair: FailFix) -> Page:

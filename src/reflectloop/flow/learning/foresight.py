@@ -9,19 +9,19 @@ from reflectloop import secrets
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import lessons
-from reflectloop.flow.running.steps import Show, words
+from reflectloop.flow.running.steps import StepObserver, words
 from reflectloop.knowledge import library
 from reflectloop.knowledge import words as stems
 from reflectloop.knowledge.lesson import Lesson as Known
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.shelf import LessonDir
 from reflectloop.plan.model import Step
 from reflectloop.reflect.foresight import (
     WARNING_KINDS,
-    Afterthought,
-    Ahead,
-    Lesson,
-    Tally,
-    Warned,
+    StepToWarn,
+    StepWarning,
+    WarningLesson,
+    WarningOutcome,
+    WarningStats,
     afterflect,
     preflect,
 )
@@ -33,9 +33,9 @@ _LONGEST = 2_000  # characters of a step that are looked up
 _CONSIDERED = 12
 
 
-def ahead(folders: Folders, step: Step, signatures: Sequence[str], show: Show) -> tuple[Warned, ...]:
+def ahead(folders: Folders, step: Step, signatures: Sequence[str], show: StepObserver) -> tuple[StepWarning, ...]:
     """What is known to go wrong with such a step. How a run goes does not depend on what can be read up."""
-    about = Ahead(step.id, step.title, tuple(words(one) for one in step.commands), signatures=tuple(signatures))
+    about = StepToWarn(step.id, step.title, tuple(words(one) for one in step.commands), signatures=tuple(signatures))
     shelves = [one for one in (lessons.project_shelf(folders), lessons.user_shelf()) if one.folder.is_dir()]
     try:
         return preflect(about, dict.fromkeys(one for shelf in shelves for one in _bearing(shelf, about)))
@@ -44,12 +44,12 @@ def ahead(folders: Folders, step: Step, signatures: Sequence[str], show: Show) -
         return ()
 
 
-def _bearing(shelf: Shelf, about: Ahead) -> list[Lesson]:
+def _bearing(shelf: LessonDir, about: StepToWarn) -> list[WarningLesson]:
     query = " ".join((about.title, *about.commands))[:_LONGEST]
     near = library.search(shelf, query, kinds=tuple(WARNING_KINDS), statuses=("active",), limit=_CONSIDERED)
     own = [one for mark in about.signatures for one in library.by_mark(shelf, mark) if one.status == "active"]
     found = {one.id: one for one in (*own, *near)}.values()
-    return [Lesson(one.kind, one.title, one.body, one.keywords, _of_failure(one), one.commands) for one in found]
+    return [WarningLesson(one.kind, one.title, one.body, one.keywords, _of_failure(one), one.commands) for one in found]
 
 
 def _of_failure(one: Known) -> str:
@@ -61,9 +61,9 @@ def look_back(
     folders: Folders,
     run_id: str,
     step_id: str,
-    warned: tuple[Warned, ...],
+    warned: tuple[StepWarning, ...],
     failure: FailureRecord | None,
-    show: Show,
+    show: StepObserver,
 ) -> None:
     try:
         keep(folders, run_id, step_id, afterflect(warned, failure))
@@ -71,7 +71,7 @@ def look_back(
         show.warning(step_id, f"what came of warnings was not kept: {fault}")
 
 
-def keep(folders: Folders, run_id: str, step_id: str, thought: Afterthought) -> None:
+def keep(folders: Folders, run_id: str, step_id: str, thought: WarningOutcome) -> None:
     """For whoever holds the project's lock."""
     path = folders.own / _FILE
     line = {
@@ -91,20 +91,20 @@ def keep(folders: Folders, run_id: str, step_id: str, thought: Afterthought) -> 
             file.write(said + "\n")
 
 
-def tally(folders: Folders) -> Tally:
+def tally(folders: Folders) -> WarningStats:
     """Everything kept so far; a line that a crash tore counts for nothing."""
     try:
         lines = (folders.own / _FILE).read_text("utf-8", "replace").splitlines()
     except FileNotFoundError:
-        return Tally()
-    counted = Tally()
+        return WarningStats()
+    counted = WarningStats()
     for line in lines:
         try:
             said = json.loads(line)
             right, wrong, missed = len(said["right"]), len(said["wrong"]), bool(said["missed"])
         except (ValueError, KeyError, TypeError):
             continue
-        counted = Tally(
+        counted = WarningStats(
             counted.right + right, counted.wrong + wrong, counted.foreseen + bool(right), counted.missed + missed
         )
     return counted

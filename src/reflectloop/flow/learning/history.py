@@ -13,9 +13,9 @@ from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.running import admission
 from reflectloop.plan import load as plans
 from reflectloop.state import events, journal
-from reflectloop.state.fold import COUNTED, Run, Task, fold
-from reflectloop.verify.result import Change
-from reflectloop.verify.trees import Trees
+from reflectloop.state.fold import COUNTED, RunState, Task, fold
+from reflectloop.verify.result import ChangedFile
+from reflectloop.verify.trees import TreeBuilder
 from reflectloop.workspace.store import Store
 from reflectloop.world.git import GitFailed
 
@@ -25,77 +25,77 @@ _OF_THE_WORK = COUNTED | {"GATE_REJECTED"}
 _POINTER = "pointer.json"
 
 
-class Gone(Exception):
+class ChangeLost(Exception):
     """What a run changed is not kept any more."""
 
 
-class Ordered(NamedTuple):
+class LocatedCommand(NamedTuple):
     place: str
     command: Command
 
 
-class Past(NamedTuple):
+class PastRun(NamedTuple):
     """One run or request that came to an end."""
 
     id: str
     fate: Fate
     error_code: str | None
-    commands: tuple[Ordered, ...]
-    changes: Callable[[], tuple[Change, ...]] = tuple  # read when asked for, which costs; raises Gone
+    commands: tuple[LocatedCommand, ...]
+    changes: Callable[[], tuple[ChangedFile, ...]] = tuple  # read when asked for, which costs; raises Gone
     failed_at: str = ""  # the command that failed
     unread: str = ""  # why some of it could not be looked at
 
 
-class Unread(NamedTuple):
+class UnreadableRun(NamedTuple):
     id: str
     why: str
 
 
 class History(NamedTuple):
-    past: tuple[Past, ...]
-    unread: tuple[Unread, ...]  # journals that are damaged
+    past: tuple[PastRun, ...]
+    unread: tuple[UnreadableRun, ...]  # journals that are damaged
 
 
 def of(folders: Folders) -> History:
     """Everything that came to an end, the oldest first; what cannot be read is named and does not stop the rest."""
-    found: list[Past] = []
-    unread: list[Unread] = []
+    found: list[PastRun] = []
+    unread: list[UnreadableRun] = []
     for path in sorted((folders.own / "tasks").glob("T-*/journal.jsonl"), key=lambda path: path.parent.name):
         try:
             task = fold(journal.read(path))
         except ReflectloopError as fault:
-            unread.append(Unread(path.parent.name, fault.message))
+            unread.append(UnreadableRun(path.parent.name, fault.message))
             continue
         found += _runs(folders, task)
     found += _requests(folders)
-    return History(tuple(found), (*unread, *(Unread(one.id, one.unread) for one in found if one.unread)))
+    return History(tuple(found), (*unread, *(UnreadableRun(one.id, one.unread) for one in found if one.unread)))
 
 
-def _runs(folders: Folders, task: Task) -> Iterator[Past]:
+def _runs(folders: Folders, task: Task) -> Iterator[PastRun]:
     for run in task.runs.values():
         if run.status != "running" and run.mode != events.IMPORTED:
             yield of_run(folders, run)
 
 
-def of_run(folders: Folders, run: Run) -> Past:
+def of_run(folders: Folders, run: RunState) -> PastRun:
     commands, no_plan = _planned(folders, run)
     ended = [step.ended for step in run.steps.values() if step.ended and not step.ended.success]
     failed_at = ended[0].command if ended else ""
     fate: Fate = "passed" if run.status == "ok" else "failed" if run.error_code in _OF_THE_WORK else "undecided"
     changes = partial(_changed, folders, run)
-    return Past(run.id, fate, run.error_code, tuple(commands), changes, failed_at, no_plan)
+    return PastRun(run.id, fate, run.error_code, tuple(commands), changes, failed_at, no_plan)
 
 
-def _planned(folders: Folders, run: Run) -> tuple[Sequence[Ordered], str]:
+def _planned(folders: Folders, run: RunState) -> tuple[Sequence[LocatedCommand], str]:
     """By the plan as it was then; of a run without one, what its steps were shown by."""
     copies = sorted(RunFolder(folders.own / "runs" / run.id).path.glob("plan.*"))
     if copies:
         try:
-            return [Ordered(*one) for one in admission.commands(plans.load(copies[0]).plan)], ""
+            return [LocatedCommand(*one) for one in admission.commands(plans.load(copies[0]).plan)], ""
         except ReflectloopError as fault:
             return (), fault.message
     shown = [
-        Ordered(f"step {step.id}, check {number}", str(check["command"]))
+        LocatedCommand(f"step {step.id}, check {number}", str(check["command"]))
         for step in run.steps.values()
         for number, check in enumerate(step.ended.checks if step.ended else (), 1)
         if check.get("command")
@@ -104,26 +104,26 @@ def _planned(folders: Folders, run: Run) -> tuple[Sequence[Ordered], str]:
     return shown, "its plan is gone" if is_planned else ""
 
 
-def _changed(folders: Folders, run: Run) -> tuple[Change, ...]:
+def _changed(folders: Folders, run: RunState) -> tuple[ChangedFile, ...]:
     if run.end_tree in (None, run.base_tree):
         return ()
     store = Store(folders.own / "git", "")
     try:
-        return tuple(Trees(store, folders.own / "tmp", store.objects).changes(run.base_tree, str(run.end_tree)))
+        return tuple(TreeBuilder(store, folders.own / "tmp", store.objects).changes(run.base_tree, str(run.end_tree)))
     except (GitFailed, ValueError, OSError) as fault:
-        raise Gone("what it changed is not kept any more") from fault
+        raise ChangeLost("what it changed is not kept any more") from fault
 
 
-def _requests(folders: Folders) -> Iterator[Past]:
+def _requests(folders: Folders) -> Iterator[PastRun]:
     """Those that were carried out, by what was answered."""
     for path in sorted((folders.own / "requests").glob("*.json")):
         said = _read(path) if path.name != _POINTER else None
         if said and said.get("status") in ("ok", "fail"):
             shown = said.get("proof", {}).get("commands", ())
-            commands = [Ordered(f"command {number}", _words(one["cmd"])) for number, one in enumerate(shown, 1)]
+            commands = [LocatedCommand(f"command {number}", _words(one["cmd"])) for number, one in enumerate(shown, 1)]
             good = said["status"] == "ok"
             name, code = f"request {said.get('id', path.stem[:12])}", None if good else "STEP_FAILED"
-            yield Past(name, "passed" if good else "failed", code, tuple(commands))
+            yield PastRun(name, "passed" if good else "failed", code, tuple(commands))
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -9,8 +9,8 @@ from reflectloop.errors import ReflectloopError
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import lessons
 from reflectloop.knowledge import advice, library
-from reflectloop.knowledge.lesson import Level, Page, Sighting
-from reflectloop.knowledge.library import Draft
+from reflectloop.knowledge.lesson import Level, Occurrence, Page
+from reflectloop.knowledge.library import NewLesson
 from reflectloop.reflect.ticket import Ticket
 from reflectloop.reflect.trace import AntiPattern
 from reflectloop.world import clock
@@ -30,7 +30,7 @@ def commands(folders: Folders, signature: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys("; ".join(one.commands) for one in found if one.commands))
 
 
-class Kept(NamedTuple):
+class RecordedLesson(NamedTuple):
     lesson: str
     warnings: list[str]
 
@@ -56,7 +56,7 @@ def _pattern(signature: str, pattern: AntiPattern) -> Page:
     )
 
 
-def constraint(folders: Folders, ticket: Ticket, text: str) -> Kept:
+def constraint(folders: Folders, ticket: Ticket, text: str) -> RecordedLesson:
     """What must be met at the least, for whoever does it next."""
     where = [word for word in (ticket.target, ticket.target_step) if word]
     title = secrets.current().redact(text)[:_LONGEST]
@@ -68,23 +68,23 @@ def answer(folders: Folders, ticket: Ticket, signature: str, what: str, said: st
     """What was not known, once somebody says it: met with it the next time. A secret in it is refused."""
     page = Page(kind="failfix", title=secrets.current().redact(what)[:_LONGEST], signature=signature, fix=said)
     shelf = lessons.project_shelf(folders)
-    (kept,) = library.keep(shelf, [Draft(page, _sighting(page, ticket, "L0"))], lessons.sitting())
+    (kept,) = library.keep(shelf, [NewLesson(page, _sighting(page, ticket, "L0"))], lessons.sitting())
     return kept.id
 
 
-def _kept(folders: Folders, ticket: Ticket, page: Page) -> Kept:
+def _kept(folders: Folders, ticket: Ticket, page: Page) -> RecordedLesson:
     try:
         (kept,) = library.keep(
-            lessons.project_shelf(folders), [Draft(page, _sighting(page, ticket, "L2"))], lessons.sitting()
+            lessons.project_shelf(folders), [NewLesson(page, _sighting(page, ticket, "L2"))], lessons.sitting()
         )
     except ReflectloopError as fault:
-        return Kept("", [f"the {page.kind} {page.title!r} was not kept: {fault.message}"])
-    return Kept(kept.id, [])
+        return RecordedLesson("", [f"the {page.kind} {page.title!r} was not kept: {fault.message}"])
+    return RecordedLesson(kept.id, [])
 
 
-def _sighting(page: Page, ticket: Ticket, level: Level) -> Sighting:
+def _sighting(page: Page, ticket: Ticket, level: Level) -> Occurrence:
     """L2 where the engine saw it, L0 where somebody says it."""
-    return Sighting(
+    return Occurrence(
         lesson=page.id,
         at=clock.stamp(clock.now()),
         run=ticket.target or "" if ticket.quality_score is None else "",

@@ -14,30 +14,30 @@ from reflectloop.errors import Fault, InvalidInput, NothingToDo
 from reflectloop.flow.folders import Folders, folders_at, user_knowledge
 from reflectloop.knowledge import advice, exchange, library
 from reflectloop.knowledge.advice import Advice, Moment
-from reflectloop.knowledge.lesson import Kind, Lesson, Level, Page, Scope, Sighting, Status
-from reflectloop.knowledge.library import Draft, Kept, Library
-from reflectloop.knowledge.shelf import Shelf
+from reflectloop.knowledge.lesson import Kind, Lesson, Level, Occurrence, Page, Scope, Status
+from reflectloop.knowledge.library import LessonWrite, Library, NewLesson
+from reflectloop.knowledge.shelf import LessonDir
 from reflectloop.policy.in_force import ACCEPTED
 from reflectloop.terms import wrong_shape
 from reflectloop.world import clock
 
 
-def project_shelf(folders: Folders) -> Shelf:
-    return Shelf(folders.knowledge, folders.own / "cache" / "lessons")
+def project_shelf(folders: Folders) -> LessonDir:
+    return LessonDir(folders.knowledge, folders.own / "cache" / "lessons")
 
 
-def user_shelf() -> Shelf:
+def user_shelf() -> LessonDir:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return Shelf(user_knowledge(), cache / "reflectloop" / "lessons", "user")
+    return LessonDir(user_knowledge(), cache / "reflectloop" / "lessons", "user")
 
 
-class Room(NamedTuple):
+class LessonScopes(NamedTuple):
     """The shelves that a command is about, the project's first."""
 
     folders: Folders
-    shelves: tuple[Shelf, ...]
+    shelves: tuple[LessonDir, ...]
 
-    def writable(self, scope: Scope) -> Shelf:
+    def writable(self, scope: Scope) -> LessonDir:
         if scope == "project":
             self.folders.claim()
         return next(one for one in self.shelves if one.scope == scope)
@@ -52,35 +52,39 @@ class Room(NamedTuple):
         return Library(tuple(lesson for one in found for lesson in one.lessons), tuple(faults))
 
 
-def room_at(start: Path, scope: Scope | None = None) -> Room:
+def room_at(start: Path, scope: Scope | None = None) -> LessonScopes:
     """From here on a secret is what the project's settings call one, too."""
     folders = folders_at(start)
     secrets.use(secrets.of(config.load(folders.root).secrets, folders.root))
     every = (project_shelf(folders), user_shelf())
-    return Room(folders, tuple(one for one in every if scope in (None, one.scope)))
+    return LessonScopes(folders, tuple(one for one in every if scope in (None, one.scope)))
 
 
 # Looking ----------------------------------------------------------------------------------------------------------
 
 
-def listed(room: Room, kinds: Sequence[Kind], statuses: Sequence[Status]) -> Library:
+def listed(room: LessonScopes, kinds: Sequence[Kind], statuses: Sequence[Status]) -> Library:
     """What is seen most comes first."""
     found = room.read()
     chosen = [one for one in found.lessons if one.kind in kinds and one.status in statuses]
     return found._replace(lessons=tuple(sorted(chosen, key=lambda one: (-one.count, one.kind, one.id))))
 
 
-def shown(room: Room, name: str) -> Lesson:
+def shown(room: LessonScopes, name: str) -> Lesson:
     return library.pick(room.read().lessons, name)
 
 
-def searched(room: Room, query: str, kinds: Sequence[Kind], statuses: Sequence[Status], limit: int) -> list[Lesson]:
+def searched(
+    room: LessonScopes, query: str, kinds: Sequence[Kind], statuses: Sequence[Status], limit: int
+) -> list[Lesson]:
     """The project's own before the user's."""
     found = (library.search(one, query, kinds=kinds, statuses=statuses, limit=limit) for one in room.shelves)
     return [one for some in found for one in some][:limit]
 
 
-def recalled(room: Room, moment: Moment, query: str, *, signature: str = "", budget: int = advice.BUDGET) -> Advice:
+def recalled(
+    room: LessonScopes, moment: Moment, query: str, *, signature: str = "", budget: int = advice.BUDGET
+) -> Advice:
     made = advice.recall(room.shelves, moment, query, signature=signature, budget=budget)
     return made._replace(text=secrets.current().redact(made.text))
 
@@ -88,7 +92,7 @@ def recalled(room: Room, moment: Moment, query: str, *, signature: str = "", bud
 # Keeping ----------------------------------------------------------------------------------------------------------
 
 
-def added(room: Room, fields: dict[str, Any], *, level: Level = "L0", refs: Iterable[str] = ()) -> Kept:
+def added(room: LessonScopes, fields: dict[str, Any], *, level: Level = "L0", refs: Iterable[str] = ()) -> LessonWrite:
     """What a person says; the same said again is counted."""
     page = _page(fields)
     known = {name for one in room.read().lessons for name in (one.id, *one.aliases)}
@@ -96,8 +100,8 @@ def added(room: Room, fields: dict[str, Any], *, level: Level = "L0", refs: Iter
     if unknown:
         raise NothingToDo(f"there is no lesson {unknown[0]!r}", next_step="reflectloop lessons list --all")
     shelf = room.writable(room.shelves[0].scope)
-    sighting = Sighting(lesson=page.id, at=clock.stamp(clock.now()), level=level, refs=tuple(refs))
-    (kept,) = library.keep(shelf, [Draft(page, sighting)], sitting())
+    sighting = Occurrence(lesson=page.id, at=clock.stamp(clock.now()), level=level, refs=tuple(refs))
+    (kept,) = library.keep(shelf, [NewLesson(page, sighting)], sitting())
     return kept
 
 
@@ -120,7 +124,7 @@ def sitting() -> str:
     return clock.run_id(clock.now()).replace("RLOP", "S")
 
 
-def merged(room: Room, into: str, others: Sequence[str]) -> Lesson:
+def merged(room: LessonScopes, into: str, others: Sequence[str]) -> Lesson:
     every = room.read().lessons
     target = library.pick(every, into)
     same = [library.pick(every, name) for name in others]
@@ -137,10 +141,10 @@ def merged(room: Room, into: str, others: Sequence[str]) -> Lesson:
     return library.pick(library.read(shelf).lessons, target.id)
 
 
-def retired(room: Room, name: str, reason: str) -> Lesson:
+def retired(room: LessonScopes, name: str, reason: str) -> Lesson:
     one = library.pick(room.read().lessons, name)
     shelf = room.writable(one.scope)
-    why = Sighting(lesson=one.id, what="retired", at=clock.stamp(clock.now()), note=reason)
+    why = Occurrence(lesson=one.id, what="retired", at=clock.stamp(clock.now()), note=reason)
     if one.kind == "rule_patch":
         rule_file(room.folders, one).unlink(missing_ok=True)
     library.settle(shelf, one, "retired", why, sitting())
@@ -155,17 +159,17 @@ def rule_file(folders: Folders, one: Lesson) -> Path:
 # Carrying ---------------------------------------------------------------------------------------------------------
 
 
-class Imported(NamedTuple):
+class LessonImport(NamedTuple):
     lines: int
     new: int
 
 
-def exported(room: Room) -> Iterator[str]:
+def exported(room: LessonScopes) -> Iterator[str]:
     for shelf in room.shelves:
         yield from exchange.lines(library.stock(shelf))
 
 
-def imported(room: Room, lines: Iterable[bytes], name: str) -> Imported:
+def imported(room: LessonScopes, lines: Iterable[bytes], name: str) -> LessonImport:
     """All of a file or nothing of it."""
     incoming = exchange.read(lines)
     if incoming.faults:
@@ -174,4 +178,4 @@ def imported(room: Room, lines: Iterable[bytes], name: str) -> Imported:
     if not incoming.pages:
         raise NothingToDo(f"{name} holds no lesson", next_step="reflectloop lessons export")
     shelf = room.writable(room.shelves[0].scope)
-    return Imported(len(incoming.pages), library.take_in(shelf, incoming, sitting()))
+    return LessonImport(len(incoming.pages), library.take_in(shelf, incoming, sitting()))

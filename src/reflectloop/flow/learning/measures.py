@@ -8,23 +8,25 @@ from typing import Any, Literal, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.flow.learning import learnt, tickets
-from reflectloop.flow.learning.desk import Desk
-from reflectloop.reflect.handling import Handled, Measure
-from reflectloop.reflect.reflection import Round
+from reflectloop.flow.learning.desk import TicketFiles
+from reflectloop.reflect.handling import Measure, TicketRemediation
+from reflectloop.reflect.reflection import ReflectionRound
 from reflectloop.world import clock, files
 
 FILE = "handling.json"
 QUESTIONS, ATTEMPTS = "questions.jsonl", "attempts.jsonl"
 
 
-class Acted(NamedTuple):
+class MeasureResult(NamedTuple):
     measure: Measure
     about: str
     state: Literal["done", "open"]
     trace: str  # a file, a lesson's id, or the command that is still to be typed
 
 
-def act(desk: Desk, handled: Handled, last: Round, answer: str | None = None) -> tuple[Acted, ...]:
+def act(
+    desk: TicketFiles, handled: TicketRemediation, last: ReflectionRound, answer: str | None = None
+) -> tuple[MeasureResult, ...]:
     """For whoever holds the project's lock. What stands in a lesson's way is among the desk's warnings."""
     hand = _Hand(desk, last, answer)
     wanted = dict(handled.measures)
@@ -45,12 +47,12 @@ def act(desk: Desk, handled: Handled, last: Round, answer: str | None = None) ->
 
 
 class _Hand:
-    def __init__(self, desk: Desk, last: Round, answer: str | None) -> None:
+    def __init__(self, desk: TicketFiles, last: ReflectionRound, answer: str | None) -> None:
         self.desk, self.last, self.answer = desk, last, answer
         self.at = clock.stamp(clock.now())
         self.command = f"reflectloop reflect {desk.ticket.ticket_id}"
 
-    def take(self, measure: Measure, about: str) -> Acted:
+    def take(self, measure: Measure, about: str) -> MeasureResult:
         ways: dict[Measure, Callable[[str], tuple[bool, str]]] = {
             "record_antipattern": self._pattern,
             "ask_stronger_backend": self._question,
@@ -66,7 +68,7 @@ class _Hand:
             "record_attempt": self._attempt,
         }
         done, trace = ways[measure](about)
-        return Acted(measure, about, "done" if done else "open", trace)
+        return MeasureResult(measure, about, "done" if done else "open", trace)
 
     # Lessons ---------------------------------------------------------------------------------------------------
 

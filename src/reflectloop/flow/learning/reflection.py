@@ -13,14 +13,23 @@ from reflectloop.errors import GateRejected, InvalidInput, MaxRetries, NothingTo
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.learning import critic, failedrun, measures, tickets
 from reflectloop.flow.learning.critic import Judge
-from reflectloop.flow.learning.desk import Desk
-from reflectloop.flow.learning.measures import Acted
-from reflectloop.flow.learning.tickets import TICKET_ID, Opened
+from reflectloop.flow.learning.desk import TicketFiles
+from reflectloop.flow.learning.measures import MeasureResult
+from reflectloop.flow.learning.tickets import TICKET_ID, OpenTicket
 from reflectloop.reflect import reflection, signature
-from reflectloop.reflect.explain import Case, expected
-from reflectloop.reflect.handling import Handled, handle
-from reflectloop.reflect.reflection import MOST_ROUNDS, Ended, Hands, Repair, Repaired, RepairPlan, RepairResult, Round
-from reflectloop.reflect.ticket import Ticket, Verdict
+from reflectloop.reflect.explain import TicketFacts, expected
+from reflectloop.reflect.handling import TicketRemediation, handle
+from reflectloop.reflect.reflection import (
+    MOST_ROUNDS,
+    Ended,
+    ReflectionIO,
+    ReflectionRound,
+    Repair,
+    RepairOutcome,
+    RepairPlan,
+    RepairResult,
+)
+from reflectloop.reflect.ticket import CriticVerdict, Ticket
 from reflectloop.reflect.trace import Reflection
 from reflectloop.state import lock
 from reflectloop.workspace import leaks
@@ -28,7 +37,7 @@ from reflectloop.world import clock
 
 
 @dataclass(frozen=True)
-class Asked:
+class ReflectionRequest:
     """`repair` is an agent's or a program's: it is given rounds until the critic is content or none is left."""
 
     start: Path
@@ -46,14 +55,14 @@ class Asked:
         return bool(self.revised or self.fixes or self.repair)
 
 
-class Outcome(NamedTuple):
+class ReflectionOutcome(NamedTuple):
     ticket: Ticket
-    rounds: tuple[Round, ...]
-    handled: Handled
+    rounds: tuple[ReflectionRound, ...]
+    handled: TicketRemediation
     error: ReflectloopError | None
     written: tuple[Path, ...] = ()
     warnings: tuple[str, ...] = ()
-    acted: tuple[Acted, ...] = ()
+    acted: tuple[MeasureResult, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
         measures = [{"measure": name, "about": about} for name, about in self.handled.measures]
@@ -65,7 +74,7 @@ class Outcome(NamedTuple):
         }
 
 
-def _round_data(one: Round) -> dict[str, Any]:
+def _round_data(one: ReflectionRound) -> dict[str, Any]:
     return {
         "round": one.number,
         "reflection": one.report.model_dump(mode="json"),
@@ -75,7 +84,7 @@ def _round_data(one: Round) -> dict[str, Any]:
     }
 
 
-def reflect(asked: Asked) -> Outcome:
+def reflect(asked: ReflectionRequest) -> ReflectionOutcome:
     folders = folders_at(asked.start)
     settings = config.load(folders.root)
     secrets.use(secrets.of(settings.secrets, folders.root))
@@ -86,23 +95,23 @@ def reflect(asked: Asked) -> Outcome:
     with lock.hold(folders.own, "reflect"):
         known = TICKET_ID.fullmatch(asked.name)
         opened = tickets.find(folders, asked.name) if known else failedrun.ticket_of(folders, asked.name)
-        desk = Desk(folders, settings, opened, _judge(folders, settings, asked, opened))
+        desk = TicketFiles(folders, settings, opened, _judge(folders, settings, asked, opened))
         return _Work(asked, desk).walk()
 
 
 def on_ticket(
     folders: Folders,
     settings: config.Config,
-    opened: Opened,
+    opened: OpenTicket,
     analyse: Callable[[Reflection], object] | None = None,
     answer: str | None = None,
-) -> Outcome:
+) -> ReflectionOutcome:
     """The same by rules, or with an agent's analysis or answer, for whoever holds the project's lock."""
-    asked = Asked(folders.root, opened.ticket.ticket_id, analyse=analyse, answer=answer, unattended=True)
-    return _Work(asked, Desk(folders, settings, opened, None)).walk()
+    asked = ReflectionRequest(folders.root, opened.ticket.ticket_id, analyse=analyse, answer=answer, unattended=True)
+    return _Work(asked, TicketFiles(folders, settings, opened, None)).walk()
 
 
-def _judge(folders: Folders, settings: config.Config, asked: Asked, opened: Opened) -> Judge | None:
+def _judge(folders: Folders, settings: config.Config, asked: ReflectionRequest, opened: OpenTicket) -> Judge | None:
     if not asked.mends:
         return None
     if opened.context.requirements is None:
@@ -114,17 +123,17 @@ def _judge(folders: Folders, settings: config.Config, asked: Asked, opened: Open
 
 
 class _Work:
-    def __init__(self, asked: Asked, desk: Desk) -> None:
+    def __init__(self, asked: ReflectionRequest, desk: TicketFiles) -> None:
         self.asked, self.desk, self.ticket = asked, desk, desk.ticket
 
-    def walk(self) -> Outcome:
+    def walk(self) -> ReflectionOutcome:
         before = self.desk.rounds()
         tried = sum(one.tried for one in before)
         case = self.desk.case()
         if before and not self.asked.mends:  # looking again costs nothing, and changes nothing
             ended = Ended((before[-1],), case.ticket.verdict, stopped=tried >= MOST_ROUNDS)
             return self._outcome(case, ended, act=self.asked.answer is not None)
-        if case.ticket.verdict == Verdict.PASS:
+        if case.ticket.verdict == CriticVerdict.PASS:
             raise NothingToDo(f"the critic let {self.ticket.target} pass already", next_step="reflectloop status")
         if tried >= MOST_ROUNDS:
             raise self._spent()
@@ -132,14 +141,14 @@ class _Work:
         ended = reflection.walk(case, self._hands(), done=len(before), tried=tried, most=most)
         return self._outcome(case, ended, act=True)
 
-    def _outcome(self, case: Case, ended: Ended, *, act: bool) -> Outcome:
+    def _outcome(self, case: TicketFacts, ended: Ended, *, act: bool) -> ReflectionOutcome:
         handled = self._handled(case, ended)
         acted = measures.act(self.desk, handled, ended.rounds[-1], self.asked.answer) if act else ()
         written, warnings = tuple(self.desk.written), tuple(self.desk.warnings)
-        return Outcome(self.ticket, ended.rounds, handled, self._error(ended), written, warnings, acted)
+        return ReflectionOutcome(self.ticket, ended.rounds, handled, self._error(ended), written, warnings, acted)
 
-    def _hands(self) -> Hands:
-        return Hands(
+    def _hands(self) -> ReflectionIO:
+        return ReflectionIO(
             keep=self.desk.keep,
             now=lambda: clock.stamp(clock.now()),
             new_id=lambda: clock.reflection_id(clock.now()),
@@ -152,12 +161,12 @@ class _Work:
 
     # Repairs ---------------------------------------------------------------------------------------------------
 
-    def _repair(self, plan: RepairPlan, ticket: Ticket) -> Repaired:
+    def _repair(self, plan: RepairPlan, ticket: Ticket) -> RepairOutcome:
         if self.asked.revised:
             return self._handed_in(plan, ticket, critic.read_output(self.asked.revised))
         return self._mended() if self.asked.fixes else reflection.left_alone(plan, ticket)
 
-    def _handed_in(self, plan: RepairPlan, ticket: Ticket, content: bytes) -> Repaired:
+    def _handed_in(self, plan: RepairPlan, ticket: Ticket, content: bytes) -> RepairOutcome:
         """A step was carried out where the critic no longer sees what it was for."""
         if content == self.desk.present():
             raise InvalidInput(
@@ -168,22 +177,22 @@ class _Work:
         results = tuple(
             RepairResult(step=step, status="completed" if gone.get(step) else "failed") for step in plan.repair_steps
         )
-        return Repaired(results, content)
+        return RepairOutcome(results, content)
 
-    def _mended(self) -> Repaired:
-        from reflectloop.flow.learning.bench import Bench  # noqa: PLC0415 - loads a lot
+    def _mended(self) -> RepairOutcome:
+        from reflectloop.flow.learning.bench import CheckSandbox  # noqa: PLC0415 - loads a lot
 
         before = self.desk.present()
         if before is None or Path(self.desk.target).is_absolute():
             where = "is not there any more" if before is None else "lies outside of the project, where nothing is run"
             raise InvalidInput(f"{self.ticket.target} {where}", next_step="name --revised FILE")
-        bench = Bench(self.desk.folders, self.desk.settings, self.asked.caller)
+        bench = CheckSandbox(self.desk.folders, self.desk.settings, self.asked.caller)
         results, content = bench.mend(self.desk.target, before, self.asked.fixes)
-        return Repaired(tuple(results), content if content != before else None)
+        return RepairOutcome(tuple(results), content if content != before else None)
 
     # What comes of it ------------------------------------------------------------------------------------------
 
-    def _handled(self, case: Case, ended: Ended) -> Handled:
+    def _handled(self, case: TicketFacts, ended: Ended) -> TicketRemediation:
         report = ended.rounds[-1].report
         pattern = report.anti_pattern
         return handle(
@@ -195,9 +204,9 @@ class _Work:
         )
 
     def _error(self, ended: Ended) -> ReflectloopError | None:
-        if ended.verdict == Verdict.PASS:
+        if ended.verdict == CriticVerdict.PASS:
             return None
-        if ended.verdict == Verdict.REJECT:
+        if ended.verdict == CriticVerdict.REJECT:
             needs = "REPLAN: make another plan" if self.asked.unattended else "ASK: say where it is to go"
             return GateRejected(f"the critic rejects {self.ticket.target}; {needs}", next_step=_anew(self.ticket))
         if ended.stopped:

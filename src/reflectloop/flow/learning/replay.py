@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from reflectloop.flow.learning.history import Gone, History, Past, Unread
+from reflectloop.flow.learning.history import ChangeLost, History, PastRun, UnreadableRun
 from reflectloop.gates import lines
 from reflectloop.policy import additions
-from reflectloop.policy.rule import Rule
-from reflectloop.policy.rulefile import Alone
+from reflectloop.policy.rule import PolicyRule
+from reflectloop.policy.rulefile import SingleRulePolicy
 
 _SHOWN = 120
 
 
-class Hit(NamedTuple):
+class ReplayHit(NamedTuple):
     run: str
     place: str
     what: str
@@ -27,11 +27,11 @@ class Replay(NamedTuple):
     runs: int
     passed: int
     failed: int
-    caught: tuple[Hit, ...]  # in runs that failed
-    wrong: tuple[Hit, ...]  # in runs that passed
-    undecided: tuple[Hit, ...]  # in runs that the machine or a person ended
+    caught: tuple[ReplayHit, ...]  # in runs that failed
+    wrong: tuple[ReplayHit, ...]  # in runs that passed
+    undecided: tuple[ReplayHit, ...]  # in runs that the machine or a person ended
     same: tuple[str, ...]  # runs that failed of the very failure it was learned from
-    unread: tuple[Unread, ...]
+    unread: tuple[UnreadableRun, ...]
 
     @property
     def same_caught(self) -> int:
@@ -54,15 +54,15 @@ class Replay(NamedTuple):
         return f"{looked}: caught {len(self.caught)}{same}, wrongly stopped {len(self.wrong)}"
 
 
-def replay(rule: Rule, history: History, same: Iterable[str] = ()) -> Replay:
-    alone = Alone(rule).in_workspace
-    hits: dict[str, list[Hit]] = {"passed": [], "failed": [], "undecided": []}
+def replay(rule: PolicyRule, history: History, same: Iterable[str] = ()) -> Replay:
+    alone = SingleRulePolicy(rule).in_workspace
+    hits: dict[str, list[ReplayHit]] = {"passed": [], "failed": [], "undecided": []}
     unread = list(history.unread)
     for one in history.past:
         try:
             hits[one.fate] += next(([hit] for hit in _hits(alone, one)), [])
-        except Gone as gone:
-            unread.append(Unread(one.id, str(gone)))
+        except ChangeLost as gone:
+            unread.append(UnreadableRun(one.id, str(gone)))
     fates = [one.fate for one in history.past]
     known = {one.id for one in history.past}
     return Replay(
@@ -78,31 +78,31 @@ def replay(rule: Rule, history: History, same: Iterable[str] = ()) -> Replay:
     )
 
 
-def speaks(alone: Alone, one: Past) -> bool:
+def speaks(alone: SingleRulePolicy, one: PastRun) -> bool:
     """Of its commands."""
     return any(True for _ in _hits(alone, one))
 
 
-def _hits(alone: Alone, one: Past) -> Iterator[Hit]:
+def _hits(alone: SingleRulePolicy, one: PastRun) -> Iterator[ReplayHit]:
     """As 戒 would have found it: the commands before the run, then what its change adds."""
     for place, command in one.commands:
         part = alone.part(command) if _may_name(alone.rule, command) else ""
         if part:
-            yield Hit(one.id, place, part[:_SHOWN])
+            yield ReplayHit(one.id, place, part[:_SHOWN])
     if alone.rule.kind == "added":
         for path, number, text in added(one):
             if bool(number) == bool(alone.rule.line) and additions.fits(alone.rule, path, text):
-                yield Hit(one.id, f"{path}:{number}" if number else path, text.strip()[:_SHOWN])
+                yield ReplayHit(one.id, f"{path}:{number}" if number else path, text.strip()[:_SHOWN])
 
 
-def _may_name(rule: Rule, command: str | tuple[str, ...]) -> bool:
+def _may_name(rule: PolicyRule, command: str | tuple[str, ...]) -> bool:
     """Cheap, and wrong in one direction only: a program can also be named by pieces, or be any."""
     text = command if isinstance(command, str) else " ".join(command)
     plain = rule.kind == "command" and "*" not in rule.program and not any(mark in text for mark in "$\\'\"`{")
     return not plain or any(name in text for name in rule.program)
 
 
-def added(one: Past) -> Iterator[tuple[str, int, str]]:
+def added(one: PastRun) -> Iterator[tuple[str, int, str]]:
     """Paths (line 0) and added lines of a change."""
     for change in one.changes():
         yield change.path, 0, ""

@@ -11,15 +11,15 @@ from reflectloop import config, policy, secrets
 from reflectloop.errors import Fault, GateRejected, InvalidInput, NothingToDo
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import drafting, failedrun, history, lessons, tickets
-from reflectloop.flow.learning.lessons import Room, rule_file
+from reflectloop.flow.learning.lessons import LessonScopes, rule_file
 from reflectloop.flow.learning.replay import Replay, replay
 from reflectloop.flow.learning.tickets import TICKET_ID
 from reflectloop.knowledge import library
 from reflectloop.knowledge import shelf as shelves
-from reflectloop.knowledge.lesson import Lesson, Page, Sighting
-from reflectloop.knowledge.library import Draft, Kept
+from reflectloop.knowledge.lesson import Lesson, Occurrence, Page
+from reflectloop.knowledge.library import LessonWrite, NewLesson
 from reflectloop.policy import learned, rulefile
-from reflectloop.policy.rulefile import Entry
+from reflectloop.policy.rulefile import PolicyRuleEntry
 from reflectloop.world import clock, files
 
 _LONGEST_TITLE = 300
@@ -34,13 +34,13 @@ class Origin(NamedTuple):
     signature: str = ""
 
 
-class Proposed(NamedTuple):
-    kept: Kept
+class ProposalResult(NamedTuple):
+    kept: LessonWrite
     lesson: Lesson
-    entry: Entry
+    entry: PolicyRuleEntry
 
 
-def room_at(start: Path) -> Room:
+def room_at(start: Path) -> LessonScopes:
     """The project's lessons only: a rule acts in the project where it was accepted."""
     return lessons.room_at(start, "project")
 
@@ -48,7 +48,7 @@ def room_at(start: Path) -> Room:
 # Proposing --------------------------------------------------------------------------------------------------------
 
 
-def propose(room: Room, subject: str) -> Proposed:
+def propose(room: LessonScopes, subject: str) -> ProposalResult:
     """A rule from a file, or drafted from the failed run that a run, a ticket or a lesson names."""
     path = Path(subject)
     if path.is_file():
@@ -57,13 +57,13 @@ def propose(room: Room, subject: str) -> Proposed:
     return _keep(room, _only((drafting.draft(room.folders, origin.run),), "the draft"), origin)
 
 
-def _from_file(path: Path) -> Entry:
+def _from_file(path: Path) -> PolicyRuleEntry:
     if path.stat().st_size > _LARGEST:
         raise InvalidInput(f"{path} has more than 1 MB: it is no rule", next_step="reflectloop lessons propose --help")
     return _only(rulefile.read(path), str(path))
 
 
-def _only(entries: tuple[Entry, ...], name: str) -> Entry:
+def _only(entries: tuple[PolicyRuleEntry, ...], name: str) -> PolicyRuleEntry:
     if len(entries) != 1:
         raise InvalidInput(
             f"{name} holds {len(entries)} rules; each is replayed and accepted by itself",
@@ -75,7 +75,7 @@ def _only(entries: tuple[Entry, ...], name: str) -> Entry:
     return entries[0]
 
 
-def _origin(room: Room, subject: str) -> Origin:
+def _origin(room: LessonScopes, subject: str) -> Origin:
     if TICKET_ID.fullmatch(subject):
         opened = tickets.find(room.folders, subject)
         run = _run_of(room.folders, [str(opened.ticket.target)], f"ticket {subject}")
@@ -98,7 +98,7 @@ def _run_of(folders: Folders, names: list[str], what: str) -> str:
     return failed[-1]
 
 
-def _keep(room: Room, entry: Entry, origin: Origin) -> Proposed:
+def _keep(room: LessonScopes, entry: PolicyRuleEntry, origin: Origin) -> ProposalResult:
     page = Page(
         kind="rule_patch",
         title=secrets.current().redact(f"{entry.id}: {entry.reason}")[:_LONGEST_TITLE],
@@ -107,33 +107,35 @@ def _keep(room: Room, entry: Entry, origin: Origin) -> Proposed:
         body=rulefile.text(entry),
     )
     refs = tuple(filter(None, (origin.run, origin.ticket)))
-    seen = Sighting(lesson=page.id, at=_now(), run=origin.run, ticket=origin.ticket, level="L2", refs=refs)
+    seen = Occurrence(lesson=page.id, at=_now(), run=origin.run, ticket=origin.ticket, level="L2", refs=refs)
     shelf = room.writable("project")
-    (kept,) = library.keep(shelf, [Draft(page, seen if refs else seen.model_copy(update={"level": "L0"}))], _sitting())
-    return Proposed(kept, library.pick(library.read(shelf).lessons, kept.id), entry)
+    (kept,) = library.keep(
+        shelf, [NewLesson(page, seen if refs else seen.model_copy(update={"level": "L0"}))], _sitting()
+    )
+    return ProposalResult(kept, library.pick(library.read(shelf).lessons, kept.id), entry)
 
 
 # Judging ----------------------------------------------------------------------------------------------------------
 
 
-class Judged(NamedTuple):
+class ProposalReplay(NamedTuple):
     lesson: Lesson
-    entry: Entry
+    entry: PolicyRuleEntry
     replay: Replay
 
     def as_data(self) -> dict[str, Any]:
         return {"lesson": self.lesson.record(), "rule": self.entry.rule._asdict(), "replay": self.replay.as_data()}
 
 
-def judged(room: Room, name: str) -> Judged:
+def judged(room: LessonScopes, name: str) -> ProposalReplay:
     """What the rule of a proposal would have done, as the past stands now."""
     one = _proposal(room, name)
     entry = rule_of(one)
     same = failedrun.same(room.folders, one.signature) if one.runs else []
-    return Judged(one, entry, replay(entry.rule, history.of(room.folders), same))
+    return ProposalReplay(one, entry, replay(entry.rule, history.of(room.folders), same))
 
 
-def _proposal(room: Room, name: str) -> Lesson:
+def _proposal(room: LessonScopes, name: str) -> Lesson:
     one = library.pick(room.read().lessons, name)
     if one.kind != "rule_patch":
         raise InvalidInput(
@@ -142,12 +144,12 @@ def _proposal(room: Room, name: str) -> Lesson:
     return one
 
 
-def rule_of(one: Lesson) -> Entry:
+def rule_of(one: Lesson) -> PolicyRuleEntry:
     """Its words are data until here, and are checked as those of any file."""
     return _only(rulefile.parse(one.body.encode(), f"the rule of {one.id}"), f"the rule of {one.id}")
 
 
-def accept(room: Room, name: str, reason: str = "") -> Judged:
+def accept(room: LessonScopes, name: str, reason: str = "") -> ProposalReplay:
     """From now on the rule acts. Where the past speaks against it, somebody says why it shall all the same."""
     found = judged(room, name)
     shelf = room.writable("project")
@@ -168,7 +170,7 @@ def accept(room: Room, name: str, reason: str = "") -> Judged:
     return found._replace(lesson=library.pick(library.read(shelf).lessons, found.lesson.id))
 
 
-def _doubts(found: Judged) -> Iterator[str]:
+def _doubts(found: ProposalReplay) -> Iterator[str]:
     if found.replay.wrong:
         names = ", ".join(one.run for one in found.replay.wrong[:3])
         yield f"it would have stopped {len(found.replay.wrong)} run(s) that passed ({names})"
@@ -178,7 +180,7 @@ def _doubts(found: Judged) -> Iterator[str]:
         yield "it was rejected before"
 
 
-def _refuse_taken(folders: Folders, found: Judged) -> None:
+def _refuse_taken(folders: Folders, found: ProposalReplay) -> None:
     """Also where a file of rules in force is damaged: one more would not act either."""
     own = rule_file(folders, found.lesson)
     if own.is_file():
@@ -190,7 +192,7 @@ def _refuse_taken(folders: Folders, found: Judged) -> None:
         )
 
 
-def reject(room: Room, name: str, reason: str) -> Lesson:
+def reject(room: LessonScopes, name: str, reason: str) -> Lesson:
     """Kept as rejected, with the reason; a rule that was in force is so no more."""
     one = _proposal(room, name)
     rule_file(room.folders, one).unlink(missing_ok=True)
@@ -200,8 +202,8 @@ def reject(room: Room, name: str, reason: str) -> Lesson:
     return library.pick(library.read(shelf).lessons, one.id)
 
 
-def _ruling(one: Lesson, what: Any, note: str, at: str) -> Sighting:  # noqa: ANN401 - checked by the model
-    return Sighting(lesson=one.id, what=what, at=at, note=secrets.current().redact(note))
+def _ruling(one: Lesson, what: Any, note: str, at: str) -> Occurrence:  # noqa: ANN401 - checked by the model
+    return Occurrence(lesson=one.id, what=what, at=at, note=secrets.current().redact(note))
 
 
 def _who() -> str:

@@ -29,7 +29,7 @@ _MOST = 500  # tickets that are looked back at
 _Written = TypeVar("_Written", bound=BaseModel)
 
 
-class Context(BaseModel):
+class TicketContext(BaseModel):
     """What a ticket does not say itself, and a reflection on it needs."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,7 +46,7 @@ class Context(BaseModel):
     known_fixes: tuple[str, ...] = ()
 
 
-class Shelf(NamedTuple):
+class TicketDir(NamedTuple):
     """The folder that holds a task's tickets, reflections and outputs."""
 
     folder: Path
@@ -111,10 +111,10 @@ def _versions(base: Path) -> list[Path]:
 # Writing ----------------------------------------------------------------------------------------------------------
 
 
-def shelf(folders: Folders) -> Shelf:
+def shelf(folders: Folders) -> TicketDir:
     """The current task's, where there is one."""
     current = folders.current_task()
-    return Shelf(folders.own / "tasks" / current if current else folders.own)
+    return TicketDir(folders.own / "tasks" / current if current else folders.own)
 
 
 def write(path: Path, value: dict[str, Any]) -> None:
@@ -122,7 +122,7 @@ def write(path: Path, value: dict[str, Any]) -> None:
     files.write_atomic(path, secrets.current().redact(text) + "\n")
 
 
-def open_ticket(place: Shelf, ticket: Ticket, context: Context) -> Path:
+def open_ticket(place: TicketDir, ticket: Ticket, context: TicketContext) -> Path:
     """On disk: first what belongs to it, so that a ticket that is there is whole."""
     path = place.tickets / f"{ticket.ticket_id}.json"
     write(place.tickets / f"{ticket.ticket_id}{_CONTEXT}", context.model_dump(mode="json", by_alias=True))
@@ -133,31 +133,31 @@ def open_ticket(place: Shelf, ticket: Ticket, context: Context) -> Path:
 def open_for_redo(folders: Folders, task_id: str, run_id: str, step_id: str, reason: str) -> Ticket:
     """The ticket of a step that a person wants done again."""
     ticket = tickets.of_request(reason, clock.ticket_id(clock.now()), run_id=run_id, step_id=step_id)
-    context = Context(trigger="director_request", agent="executor", signature=ticket.signature, problem=reason)
-    open_ticket(Shelf(folders.own / "tasks" / task_id), ticket, context)
+    context = TicketContext(trigger="director_request", agent="executor", signature=ticket.signature, problem=reason)
+    open_ticket(TicketDir(folders.own / "tasks" / task_id), ticket, context)
     return ticket
 
 
 # Reading ----------------------------------------------------------------------------------------------------------
 
 
-class Opened(NamedTuple):
-    shelf: Shelf
+class OpenTicket(NamedTuple):
+    shelf: TicketDir
     ticket: Ticket
-    context: Context
+    context: TicketContext
 
 
-def find(folders: Folders, ticket_id: str) -> Opened:
+def find(folders: Folders, ticket_id: str) -> OpenTicket:
     for path in _all(folders):
         if path.name == f"{ticket_id}.json":
             ticket = read(path, Ticket)
-            return Opened(
-                Shelf(path.parents[1]), ticket, read(path.with_name(f"{ticket.ticket_id}{_CONTEXT}"), Context)
+            return OpenTicket(
+                TicketDir(path.parents[1]), ticket, read(path.with_name(f"{ticket.ticket_id}{_CONTEXT}"), TicketContext)
             )
     raise NothingToDo(f"there is no ticket {ticket_id!r}", next_step="reflectloop critic FILE --requirements FILE")
 
 
-def of_run(folders: Folders, run_id: str) -> Opened | None:
+def of_run(folders: Folders, run_id: str) -> OpenTicket | None:
     """The ticket that was opened for a failed run, if one was."""
     for path in _all(folders):
         if run_id.encode() in path.read_bytes():
@@ -172,7 +172,7 @@ def times_seen(folders: Folders, agent: str, signature: str) -> int:
     times = 0
     for path in _all(folders):
         with contextlib.suppress(StateDamaged):
-            one = read(path.with_name(path.stem + _CONTEXT), Context)
+            one = read(path.with_name(path.stem + _CONTEXT), TicketContext)
             times += one.agent == agent and one.signature == signature
     return times
 
@@ -195,7 +195,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def checkpoints(place: Shelf, target: str) -> tuple[str, ...]:
+def checkpoints(place: TicketDir, target: str) -> tuple[str, ...]:
     """What is to be looked at on the way to this output, as reflections on it left it."""
     noted = (one for one in lines(place.folder / CHECKPOINTS) if one["target"] == target)
     return tuple(dict.fromkeys(str(one["about"]) for one in noted))

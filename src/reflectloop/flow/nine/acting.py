@@ -9,20 +9,20 @@ from typing import Any
 
 from reflectloop.agents.backend import Act
 from reflectloop.fileops import execute
-from reflectloop.fileops.hands import Hands, NoPlan, Notebook
+from reflectloop.fileops.hands import InMemoryResponses, NoPlanOps, OpsContext
 from reflectloop.fileops.response import Response
 from reflectloop.world import clock
 
 PROTO = "triflow.fileops.v1"
 
 
-def by(hands: Hands, *, writable: bool) -> Act:
+def by(hands: OpsContext, *, writable: bool) -> Act:
     """What is asked is validated, judged by the policy, done in the box, all or nothing; none of it is remembered."""
     own = replace(
         hands,
         box=replace(hands.box, read_only=not writable),
-        domain=NoPlan(),
-        memory=Notebook(),
+        domain=NoPlanOps(),
+        memory=InMemoryResponses(),
         writable=(".",) if writable else (),
     )
 

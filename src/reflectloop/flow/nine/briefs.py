@@ -33,7 +33,7 @@ _WORDS = {
 }
 
 
-class Tried(NamedTuple):
+class FailedAttempt(NamedTuple):
     """One attempt that did not hold."""
 
     number: int
@@ -45,7 +45,7 @@ class Tried(NamedTuple):
     learnt: str = ""  # by the reflection on it
 
 
-class Work(NamedTuple):
+class StepBrief(NamedTuple):
     """One step as whoever works on it must know it."""
 
     goal: str
@@ -115,7 +115,7 @@ def plan(goal: str, context: str, advice: str, faults: Sequence[str] = ()) -> st
     )
 
 
-def step(work: Work, context: str, advice: str) -> str:
+def step(work: StepBrief, context: str, advice: str) -> str:
     return _made(
         "planner",
         "Design one step of a plan: the approach, when it is done, what could go wrong, and whether it must be split "
@@ -150,7 +150,7 @@ def agree(what: str, mine: BaseModel, merged: BaseModel) -> str:
 # Executing --------------------------------------------------------------------------------------------------------
 
 
-def execute(work: Work, design: str, request: dict[str, Any], tried: Sequence[Tried], advice: str) -> str:
+def execute(work: StepBrief, design: str, request: dict[str, Any], tried: Sequence[FailedAttempt], advice: str) -> str:
     again = (
         "Earlier attempts at this step did not hold. Go about it in another way than before, and say in `approach` "
         "what is different. Doing the same again counts as a failed attempt."
@@ -170,7 +170,7 @@ def execute(work: Work, design: str, request: dict[str, Any], tried: Sequence[Tr
     )
 
 
-def _attempt(one: Tried) -> str:
+def _attempt(one: FailedAttempt) -> str:
     found = one.failure
     diagnosis = found.diagnosis if found else None
     lines = [f"Attempt {one.number}: {one_line(one.why, _LONG_LINE)}"]
@@ -184,7 +184,7 @@ def _attempt(one: Tried) -> str:
     return "\n\n".join(filter(None, (said, output, diff)))
 
 
-def _about(work: Work) -> str:
+def _about(work: StepBrief) -> str:
     said = [
         quoted("goal of the whole plan", work.goal) if work.goal else "",
         quoted(f"step {work.step}", "\n\n".join(filter(None, (work.title, work.details)))),
@@ -196,7 +196,7 @@ def _about(work: Work) -> str:
     return "\n\n".join(filter(None, said))
 
 
-def research(work: Work, failure: FailureRecord, output: str) -> str:
+def research(work: StepBrief, failure: FailureRecord, output: str) -> str:
     """For a researcher: what stands in the way is not known here, and can perhaps be found out."""
     said = failure.diagnosis
     return _made(
@@ -223,7 +223,7 @@ def reflect(facts: str) -> str:
 # Reviewing --------------------------------------------------------------------------------------------------------
 
 
-def review(work: Work, diff: str, evidence: Sequence[str], *, whole: bool, context: str = "") -> str:
+def review(work: StepBrief, diff: str, evidence: Sequence[str], *, whole: bool, context: str = "") -> str:
     what = "the whole change of a task" if whole else "the change of one step"
     return _made(
         "reviewer",

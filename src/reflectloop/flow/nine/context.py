@@ -38,7 +38,7 @@ def of(folders: Folders, space: Workspace, text: str) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-def _hits(top: reach.Reach, text: str) -> Iterable[str]:
+def _hits(top: reach.SafeFiles, text: str) -> Iterable[str]:
     words = [one for one in dict.fromkeys(_WORD.findall(text)) if one.casefold() not in _COMMON]
     left = _MOST_LINES
     for word in sorted(words, key=_weight)[:_MOST_WORDS]:

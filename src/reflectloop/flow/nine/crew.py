@@ -13,17 +13,17 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from reflectloop import secrets
-from reflectloop.agents.backend import Act, Asking, Backend, Bounds, Reply
+from reflectloop.agents.backend import Act, AgentLimits, AgentRequest, Backend, Reply
 from reflectloop.agents.bound import bind
 from reflectloop.box.box import Box
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, GateRejected, ReflectloopError
 from reflectloop.flow.nine import briefs
-from reflectloop.flow.showing.costs import Allowance
+from reflectloop.flow.showing.costs import AgentBudget
 from reflectloop.reflect.breaker import Breakers
-from reflectloop.reflect.tools import Failed, ToolError, Ways, safe_call
+from reflectloop.reflect.tools import RetryOptions, ToolError, ToolFailure, safe_call
 from reflectloop.state import events
-from reflectloop.state.fold import Spent
+from reflectloop.state.fold import AgentUsage
 from reflectloop.terms import Decision, Role
 from reflectloop.workspace import patch
 from reflectloop.world import files
@@ -33,7 +33,7 @@ _UNWELL = ("error", "timeout", "no_output")
 LOOKED_ONLY = "role.read_only"  # the rule that is broken by one who was to look only
 
 
-class Call(NamedTuple):
+class AgentCall(NamedTuple):
     """One question to one role."""
 
     role: Role
@@ -47,23 +47,23 @@ class Call(NamedTuple):
 
 
 @dataclass
-class Purse:
+class Budget:
     """What was used of an allowance, for all who work on a task at once."""
 
-    allowance: Allowance
-    spent: Spent = field(default_factory=Spent)  # since a person last gave leave
+    allowance: AgentBudget
+    spent: AgentUsage = field(default_factory=AgentUsage)  # since a person last gave leave
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Where there is a limit, one asks at a time: what is left can be promised once only."""
-        if self.allowance == Allowance():
+        if self.allowance == AgentBudget():
             yield
             return
         with self._lock:
             yield
 
-    def bounds(self, agent: AgentConfig) -> Bounds:
+    def bounds(self, agent: AgentConfig) -> AgentLimits:
         """What is left, set aside for a call before it is made."""
         most, spent = self.allowance, self.spent
         if most.usd is not None and spent.unpriced:
@@ -75,7 +75,7 @@ class Purse:
         tokens = _left(most.tokens, spent.tokens, "tokens")
         usd = _left(most.usd, spent.usd, "USD")
         wall_s = _left(most.wall_s, spent.wall_ms / 1000, "seconds")
-        return Bounds(
+        return AgentLimits(
             turns=agent.turns,
             timeout_s=min(agent.timeout_s, wall_s) if wall_s is not None else agent.timeout_s,
             tokens=None if tokens is None else int(tokens),
@@ -84,14 +84,14 @@ class Purse:
 
 
 @dataclass
-class Crew:
+class AgentPool:
     settings: Config
     root: Path
     caller: Mapping[str, str]
     box: Box
     run_id: str
     note: Callable[[events.Event], object]
-    purse: Purse = field(default_factory=lambda: Purse(Allowance()))
+    purse: Budget = field(default_factory=lambda: Budget(AgentBudget()))
     origin: str = ""  # the tree that the task began with
     looking: Act | None = None  # for who has no hands of its own and is to look only
     breakers: Breakers = field(default_factory=Breakers)
@@ -107,7 +107,7 @@ class Crew:
     def has(self, role: Role) -> bool:
         return self.name_of(role) is not None
 
-    def ask(self, call: Call) -> Reply:
+    def ask(self, call: AgentCall) -> Reply:
         """What it answered; an agent that looks only is asked again where a passing fault stood in the way."""
         name = self.name_of(call.role)
         if name is None:
@@ -132,11 +132,11 @@ class Crew:
             {"role": str(call.role)},
             invoke=invoke,
             idempotent=call.role.looks_only,
-            ways=Ways(breakers=self.breakers, retries=1),  # backends that can try again do so themselves
+            ways=RetryOptions(breakers=self.breakers, retries=1),  # backends that can try again do so themselves
         )
-        if not isinstance(outcome, Failed) and isinstance(outcome.value, ReflectloopError):
+        if not isinstance(outcome, ToolFailure) and isinstance(outcome.value, ReflectloopError):
             raise outcome.value
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, ToolFailure):
             said = outcome.failure.log_excerpt or outcome.failure.code
             reply = Reply("error", reason=f"agent {name} as {call.role}: {said.strip()}")
         else:
@@ -144,7 +144,7 @@ class Crew:
         _write(call.folder / f"{stem}.reply.json", reply)
         return reply
 
-    def need(self, call: Call) -> Reply:
+    def need(self, call: AgentCall) -> Reply:
         """The same, where there is no way on without an answer."""
         reply = self.ask(call)
         if not reply.ok:
@@ -166,14 +166,14 @@ class Crew:
             self._bound[name] = backend
         return self._bound[name]
 
-    def _once(self, backend: Backend, call: Call, prompt: str) -> Reply:
+    def _once(self, backend: Backend, call: AgentCall, prompt: str) -> Reply:
         space = self.box.workspace
         self._refuse_rewritten(backend.name, call.role)
         # Each attempt finds an empty one: what an executor leaves reaches neither its reviewer nor its next try.
         home = space.folder / "agents" / f"{backend.name}-{call.role}" / f"{call.step or 'task'}-{call.attempt}"
         home.mkdir(parents=True, exist_ok=True)
         before = space.record().tree if call.role.looks_only else None
-        asking = Asking(
+        asking = AgentRequest(
             call.role,
             prompt,
             self.box.for_agent(home, read_only=call.role.looks_only),
@@ -230,7 +230,7 @@ class Crew:
         space.reset_to(before)
         return names
 
-    def _journal(self, name: str, call: Call, reply: Reply, changed: list[str]) -> None:
+    def _journal(self, name: str, call: AgentCall, reply: Reply, changed: list[str]) -> None:
         asked = events.AgentAsked(
             run_id=self.run_id,
             step_id=call.step,
@@ -244,7 +244,7 @@ class Crew:
             changed=changed,
             **reply.usage._asdict(),
         )
-        self.purse.spent = self.purse.spent.plus(Spent.of(asked))
+        self.purse.spent = self.purse.spent.plus(AgentUsage.of(asked))
         self.note(asked)
         if changed:
             self.note(

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from reflectloop.agents.shapes import Agreement
 from reflectloop.flow.nine import briefs
-from reflectloop.flow.nine.crew import Call, Crew
+from reflectloop.flow.nine.crew import AgentCall, AgentPool
 from reflectloop.terms import Role
 from reflectloop.world import files
 
@@ -19,7 +19,7 @@ MOST_ROUNDS = 3
 Design = TypeVar("Design", bound=BaseModel)
 
 
-class Settled(NamedTuple, Generic[Design]):
+class AgreedDesign(NamedTuple, Generic[Design]):
     """The design to work by; None where two planners could not agree, and a person must choose."""
 
     design: Design | None
@@ -39,25 +39,25 @@ class Subject(NamedTuple):
     attempt: int = 1
 
 
-def settle(crew: Crew, shape: type[Design], subject: Subject, brief: Callable[[], str]) -> Settled[Design]:
+def settle(crew: AgentPool, shape: type[Design], subject: Subject, brief: Callable[[], str]) -> AgreedDesign[Design]:
     """One planner's design as it is; two planners' designs merged, where both agree to it."""
     subject.folder.mkdir(parents=True, exist_ok=True)
     prompt = brief()  # the same for both, its random marks too
     first = _asked(crew, shape, subject, Role.PLANNER, prompt)
     if not crew.has(Role.SECOND_PLANNER):
-        return Settled(_kept(subject, "design", first), 0, first)
+        return AgreedDesign(_kept(subject, "design", first), 0, first)
     second = _asked(crew, shape, subject, Role.SECOND_PLANNER, prompt)
     _kept(subject, "design-first", first)
     _kept(subject, "design-second", second)
     found = differences(first, second)
     if not found:
-        return Settled(_kept(subject, "design", first), 0, first, second)
+        return AgreedDesign(_kept(subject, "design", first), 0, first, second)
     return _merged(crew, shape, subject, first, second, found)
 
 
 def _merged(
-    crew: Crew, shape: type[Design], subject: Subject, first: Design, second: Design, found: list[str]
-) -> Settled[Design]:
+    crew: AgentPool, shape: type[Design], subject: Subject, first: Design, second: Design, found: list[str]
+) -> AgreedDesign[Design]:
     objections: tuple[str, ...] = ()
     for number in range(1, MOST_ROUNDS + 1):
         prompt = briefs.merge(subject.what, first, second, found, objections)
@@ -66,16 +66,18 @@ def _merged(
         said = _asked(crew, Agreement, subject, Role.SECOND_PLANNER, asked, f"agree-{number}")
         _kept(subject, f"design-merged-{number}", merged)
         if said.agree:
-            return Settled(_kept(subject, "design", merged), number, first, second, tuple(found))
+            return AgreedDesign(_kept(subject, "design", merged), number, first, second, tuple(found))
         objections = said.objections or ("it was not agreed to, and no reason was given",)
-    return Settled(None, MOST_ROUNDS, first, second, tuple(found), objections)
+    return AgreedDesign(None, MOST_ROUNDS, first, second, tuple(found), objections)
 
 
 _Answer = TypeVar("_Answer", bound=BaseModel)
 
 
-def _asked(crew: Crew, shape: type[_Answer], subject: Subject, role: Role, prompt: str, label: str = "") -> _Answer:
-    call = Call(role, prompt, shape, subject.folder, subject.step, subject.attempt, label=label)
+def _asked(
+    crew: AgentPool, shape: type[_Answer], subject: Subject, role: Role, prompt: str, label: str = ""
+) -> _Answer:
+    call = AgentCall(role, prompt, shape, subject.folder, subject.step, subject.attempt, label=label)
     return shape.model_validate(crew.need(call).data)
 
 

@@ -12,23 +12,23 @@ from reflectloop.agents.backend import Act
 from reflectloop.box import walls
 from reflectloop.errors import Interrupted, NothingToDo
 from reflectloop.fileops import execute
-from reflectloop.fileops.hands import Hands
-from reflectloop.fileops.request import Request
+from reflectloop.fileops.hands import OpsContext
+from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
 from reflectloop.flow import onward, steer
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import acting, briefs
-from reflectloop.flow.nine.briefs import Work
-from reflectloop.flow.nine.crew import Crew, Purse
-from reflectloop.flow.nine.past import Past
+from reflectloop.flow.nine.briefs import StepBrief
+from reflectloop.flow.nine.crew import AgentPool, Budget
+from reflectloop.flow.nine.past import AttemptHistory
 from reflectloop.flow.requesting import requests
-from reflectloop.flow.requesting.domain import Tasks
-from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.requesting.domain import TaskOps
+from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.flow.showing import costs, views
-from reflectloop.flow.showing.costs import Allowance
+from reflectloop.flow.showing.costs import AgentBudget
 from reflectloop.state import events, journal
-from reflectloop.state.fold import Run, Step, Task, fold
-from reflectloop.state.transitions import State
+from reflectloop.state.fold import RunState, StepState, Task, fold
+from reflectloop.state.transitions import TaskState
 from reflectloop.terms import Isolation, Network, Role
 from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
@@ -38,12 +38,12 @@ Tell = Callable[[str], None]
 
 
 @dataclass
-class Desk:
+class TaskSession:
     folders: Folders
-    hands: Hands
-    crew: Crew
+    hands: OpsContext
+    crew: AgentPool
     tell: Tell
-    past: Past = field(default_factory=lambda: Past(""))
+    past: AttemptHistory = field(default_factory=lambda: AttemptHistory(""))
     why: str = ""  # the attempt before is given up
 
     @property
@@ -51,30 +51,30 @@ class Desk:
         return self.hands.workspace
 
     @property
-    def domain(self) -> Tasks:
-        return cast("Tasks", self.hands.domain)
+    def domain(self) -> TaskOps:
+        return cast("TaskOps", self.hands.domain)
 
-    def look(self) -> tuple[Task, Run]:
+    def look(self) -> tuple[Task, RunState]:
         """The task as its journal says now."""
         return at_work(self.folders)
 
     def request(self, purpose: str, *ops: Mapping[str, Any], summary: str = "") -> Response:
         """A request of the engine's own: all or nothing, journalled, remembered."""
         said = {"proto": acting.PROTO, "id": acting.new_id(), "purpose": purpose, "summary": summary, "ops": list(ops)}
-        return execute.execute(Request.model_validate(said), self.hands)
+        return execute.execute(FileopsRequest.model_validate(said), self.hands)
 
     def diff(self, begun: str, end: str) -> str:
         """As people read it, and with its secrets taken out."""
         out: list[bytes] = []
-        cleaned = patch.Cleaned(out.append)
+        cleaned = patch.RedactedPatch(out.append)
         patch.stream(self.space.git(), begun, end, cleaned.feed, exact=False)
         cleaned.finish()
         return briefs.cut(b"".join(out).decode("utf-8", "replace"), _LARGEST_DIFF)
 
-    def work(self, run: Run, step: Step) -> Work:
+    def work(self, run: RunState, step: StepState) -> StepBrief:
         details = run.details.get(step.id, {})
         objective = run.objective.get("objective")
-        return Work(
+        return StepBrief(
             str(objective.get("goal", "")) if isinstance(objective, dict) else "",
             step.id,
             run.titles.get(step.id, ""),
@@ -98,11 +98,11 @@ class Desk:
         return acting.by(self.hands, writable=True)
 
 
-def at_work(folders: Folders) -> tuple[Task, Run]:
+def at_work(folders: Folders) -> tuple[Task, RunState]:
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
     run = list(task.runs.values())[-1] if task.runs else None
-    if run is None or task.state in (State.DONE, State.ABORTED):
+    if run is None or task.state in (TaskState.DONE, TaskState.ABORTED):
         raise NothingToDo("there is no plan to work on", next_step="reflectloop tp GOAL")
     if run.mode != events.BY_REQUESTS:
         raise NothingToDo(f"task {task.id} was made by `run`, and is gone on with by it", next_step="reflectloop run")
@@ -110,7 +110,7 @@ def at_work(folders: Folders) -> tuple[Task, Run]:
 
 
 @contextlib.contextmanager
-def opened(place: Place, tell: Tell, purpose: str = "tr") -> Iterator[Desk]:
+def opened(place: FileopsTarget, tell: Tell, purpose: str = "tr") -> Iterator[TaskSession]:
     """A desk on the project's current task, or on none, with the lock held."""
     with requests.opened(place, purpose) as hands:
         folders = folders_at(place.start)
@@ -119,7 +119,7 @@ def opened(place: Place, tell: Tell, purpose: str = "tr") -> Iterator[Desk]:
         yield made
 
 
-def _settle_network(desk: Desk, place: Place) -> None:
+def _settle_network(desk: TaskSession, place: FileopsTarget) -> None:
     """A program that asks a model over the network lowers `full`, and is refused where that was promised."""
     settings, wall = desk.crew.settings, desk.hands.box.wall
     reached = {f"agent {settings.roles.bound_to(role)} as {role}": settings.network_of(role) for role in Role}
@@ -128,27 +128,27 @@ def _settle_network(desk: Desk, place: Place) -> None:
     desk.domain.isolation = wall.stamp(reached.values())
 
 
-def of(folders: Folders, hands: Hands, place: Place, tell: Tell) -> Desk:
+def of(folders: Folders, hands: OpsContext, place: FileopsTarget, tell: Tell) -> TaskSession:
     from reflectloop import config  # noqa: PLC0415 - read again: a person may have changed it
 
     settings = config.load(folders.root)
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
-    if task.passed or task.state is State.ABORTED:
+    if task.passed or task.state is TaskState.ABORTED:
         task = Task()  # what was used for it is nothing that the next one begins with
     run = list(task.runs.values())[-1] if task.runs else None
-    crew = Crew(
+    crew = AgentPool(
         settings,
         folders.root,
         place.caller,
         hands.box,
         run.id if run else "",
         lambda event: note(folders, event),
-        Purse(Allowance.of(settings, costs.budget_of(run) if run else None), costs.since(task)),
+        Budget(AgentBudget.of(settings, costs.budget_of(run) if run else None), costs.since(task)),
         run.base_tree if run else hands.workspace.tree,
         acting.by(hands, writable=False),
     )
-    return Desk(folders, hands, crew, tell)
+    return TaskSession(folders, hands, crew, tell)
 
 
 def note(folders: Folders, event: events.Event) -> None:

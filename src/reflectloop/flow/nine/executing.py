@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from reflectloop.agents.backend import Reply
-from reflectloop.agents.shapes import Outcome
+from reflectloop.agents.shapes import StepClaim
 from reflectloop.errors import AgentUnavailable
 from reflectloop.flow.nine import briefs, context, proving
 from reflectloop.flow.nine.acting import PROTO
-from reflectloop.flow.nine.crew import Call
-from reflectloop.flow.nine.proving import Shown
+from reflectloop.flow.nine.crew import AgentCall
+from reflectloop.flow.nine.proving import StepProof
 from reflectloop.flow.nine.shaping import apart, hindrance
-from reflectloop.flow.nine.turn import Ended, Turn, block, failed
+from reflectloop.flow.nine.turn import AttemptOutcome, StepAttempt, block, failed
 from reflectloop.flow.requesting.domain import ATTEMPTS, proof
 from reflectloop.terms import Role
 from reflectloop.workspace.record import Unrecordable
@@ -23,7 +23,7 @@ _FOR_A_PERSON = ("MAX_ITER",)
 _NOT_LET_IN = re.compile(r"(?i)\b(?:40[13]|unauthori[sz]ed|forbidden|invalid (?:x-)?api.key|authentication)\b")
 
 
-def build(turn: Turn) -> Ended | None:
+def build(turn: StepAttempt) -> AttemptOutcome | None:
     """The request that the executor is given; for a step made of commands it is carried out as it is."""
     run = [{"op": "run", "cmd": one, "timeoutMs": _TIMEOUT_MS} for one in turn.commands]
     turn.request = {
@@ -40,7 +40,7 @@ def build(turn: Turn) -> Ended | None:
     return None
 
 
-def execute(turn: Turn) -> Ended | None:
+def execute(turn: StepAttempt) -> AttemptOutcome | None:
     desk = turn.desk
     if turn.commands:
         turn.outcome = _by_commands(turn)
@@ -57,27 +57,27 @@ def execute(turn: Turn) -> Ended | None:
         turn.end, turn.nested = now.tree, now.nested
     except Unrecordable as fault:
         turn.end = turn.start
-        turn.outcome = Outcome(control="fail", reason=f"what it left cannot be recorded: {fault}")
+        turn.outcome = StepClaim(control="fail", reason=f"what it left cannot be recorded: {fault}")
     turn.keep("outcome.json", turn.outcome)
     return None
 
 
-def _by_commands(turn: Turn) -> Outcome:
+def _by_commands(turn: StepAttempt) -> StepClaim:
     response = turn.desk.act()(turn.request["ops"])
     turn.keep("res.json", response)
     if response.status == "ok":
         held = [proof("exit", one.cmd) for one in response.proof.commands]
-        turn.shown = Shown(held)
-        return Outcome(control="step_done", approach="its commands")
+        turn.shown = StepProof(held)
+        return StepClaim(control="step_done", approach="its commands")
     if response.status == "ask":
-        return Outcome(control="ask", question=str((response.ask or {}).get("question", "a command needs an answer")))
+        return StepClaim(control="ask", question=str((response.ask or {}).get("question", "a command needs an answer")))
     printed = response.proof.commands[-1] if response.proof.commands else None
     said = f"\n{printed.stdout}{printed.stderr}" if printed else ""
     why = "; ".join(one.error for one in response.errors) or response.status
-    return Outcome(control="fail", reason=(why + said)[-15_000:])
+    return StepClaim(control="fail", reason=(why + said)[-15_000:])
 
 
-def _by_agent(turn: Turn) -> Outcome:
+def _by_agent(turn: StepAttempt) -> StepClaim:
     desk, known = turn.desk, turn.desk.past
     assert turn.design  # noqa: S101 - the station before made it
     signature = next((one.failure.signature for one in reversed(known.tried) if one.failure), "")
@@ -87,14 +87,14 @@ def _by_agent(turn: Turn) -> Outcome:
     )
     act = desk.act()
     reply = desk.crew.ask(
-        Call(Role.EXECUTOR, prompt, Outcome, turn.folder, turn.step.id, turn.attempt, act),
+        AgentCall(Role.EXECUTOR, prompt, StepClaim, turn.folder, turn.step.id, turn.attempt, act),
     )
     if not reply.ok and _is_hopeless(reply):
         question = f"{UNANSWERED} {reply.status}: {reply.reason}; see: reflectloop agents --check"
-        return Outcome(control="ask", question=question[:15_000])
+        return StepClaim(control="ask", question=question[:15_000])
     if not reply.ok:
-        return Outcome(control="fail", reason=f"{UNANSWERED} {reply.status}: {reply.reason}"[:15_000])
-    return Outcome.model_validate(reply.data)
+        return StepClaim(control="fail", reason=f"{UNANSWERED} {reply.status}: {reply.reason}"[:15_000])
+    return StepClaim.model_validate(reply.data)
 
 
 def _is_hopeless(reply: Reply) -> bool:
@@ -105,7 +105,7 @@ def _is_hopeless(reply: Reply) -> bool:
 # 6 ---------------------------------------------------------------------------------------------------------------
 
 
-def handle(turn: Turn) -> Ended | None:
+def handle(turn: StepAttempt) -> AttemptOutcome | None:
     said = turn.outcome
     assert said  # noqa: S101
     match said.control:
@@ -121,7 +121,7 @@ def handle(turn: Turn) -> Ended | None:
             return _verified(turn)
 
 
-def _verified(turn: Turn) -> Ended | None:
+def _verified(turn: StepAttempt) -> AttemptOutcome | None:
     """What it claims is done is looked at: a change, another than before, that holds by the engine's own checks."""
     if not turn.commands and turn.end == turn.start:
         aside = f"; {', '.join(turn.nested)} is a repository of its own, and no part of it" if turn.nested else ""

@@ -10,12 +10,12 @@ from reflectloop import secrets
 from reflectloop.agents.shapes import Item
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.nine import reviews
-from reflectloop.flow.nine.briefs import Work, mending
-from reflectloop.flow.nine.desk import Desk
-from reflectloop.flow.nine.reviews import Found
-from reflectloop.flow.running.line import Outcome
+from reflectloop.flow.nine.briefs import StepBrief, mending
+from reflectloop.flow.nine.desk import TaskSession
+from reflectloop.flow.nine.reviews import ReviewResult
+from reflectloop.flow.running.line import RunOutcome
 from reflectloop.flow.showing import costs
-from reflectloop.state.fold import Run, Step, Task
+from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.terms import Role
 from reflectloop.world import clock, files
 
@@ -23,27 +23,29 @@ MOST_APPENDED = 2  # rounds in which steps are appended; what is larger is a tas
 _SHOWN = 300
 
 
-class Last(NamedTuple):
+class FinalReview(NamedTuple):
     """What came of the final review."""
 
-    found: Found
+    found: ReviewResult
     appended: tuple[str, ...] = ()
 
 
-def review(desk: Desk, appended: int) -> Last:
+def review(desk: TaskSession, appended: int) -> FinalReview:
     """By reviewers where any are bound; a small fault becomes a step, as often as that may be."""
     task, run = desk.look()
     folder = desk.folder(task, "final", appended + 1)
     work = whole(task, run)
-    case = reviews.Case(work, run.base_tree, desk.space.tree, list(evidence(run)), folder, appended + 1, whole=True)
+    case = reviews.ReviewInput(
+        work, run.base_tree, desk.space.tree, list(evidence(run)), folder, appended + 1, whole=True
+    )
     found = reviews.review(desk, case)
     if found.verdict == "RETRY" and appended < MOST_APPENDED and desk.crew.has(Role.EXECUTOR):
         names = append(desk, "Mend what the final review found", mending(found.items))
-        return Last(found, names)
-    return Last(found)
+        return FinalReview(found, names)
+    return FinalReview(found)
 
 
-def append(desk: Desk, title: str, details: str) -> tuple[str, ...]:
+def append(desk: TaskSession, title: str, details: str) -> tuple[str, ...]:
     """One step that mends; it is proven by the checks of all that was done before."""
     _, run = desk.look()
     checks = [check for step in run.steps.values() for check in _checks(run, step)]
@@ -59,19 +61,19 @@ def append(desk: Desk, title: str, details: str) -> tuple[str, ...]:
     return tuple(str(one) for one in names) if isinstance(names, list) else ()
 
 
-def _checks(run: Run, step: Step) -> list[Any]:
+def _checks(run: RunState, step: StepState) -> list[Any]:
     wanted = run.details.get(step.id, {}).get("checks") if step.status == "done" else None
     return [one if isinstance(one, str) else tuple(one) for one in wanted] if isinstance(wanted, list) else []
 
 
-def whole(task: Task, run: Run) -> Work:
+def whole(task: Task, run: RunState) -> StepBrief:
     said = run.objective.get("objective")
     goal = str(said.get("goal", "")) if isinstance(said, dict) else ""
     titles = "\n".join(f"{name}. {run.titles.get(name, '')}" for name in run.steps)
-    return Work(goal, "all", task.title, titles)
+    return StepBrief(goal, "all", task.title, titles)
 
 
-def evidence(run: Run) -> Iterator[str]:
+def evidence(run: RunState) -> Iterator[str]:
     for step in run.steps.values():
         for check in step.ended.checks if step.ended else ():
             yield f"step {step.id}: {check.get('command', check.get('name'))}: {check.get('reason')}"
@@ -80,24 +82,24 @@ def evidence(run: Run) -> Iterator[str]:
 # The report -------------------------------------------------------------------------------------------------------
 
 
-class Told(NamedTuple):
+class FinalReportInput(NamedTuple):
     """What the report is made of."""
 
     task: Task
-    run: Run
-    last: Found | None
-    outcome: Outcome | None
+    run: RunState
+    last: ReviewResult | None
+    outcome: RunOutcome | None
     follow_up: Sequence[Item] = ()
 
 
-def report(folders: Folders, told: Told) -> Path:
+def report(folders: Folders, told: FinalReportInput) -> Path:
     path = folders.own / "final" / f"{told.task.id}-report.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_atomic(path, secrets.current().redact("\n".join(_lines(told)) + "\n"))
     return path
 
 
-def _lines(told: Told) -> Iterator[str]:
+def _lines(told: FinalReportInput) -> Iterator[str]:
     task, run = told.task, told.run
     yield from (f"# {task.title}", "", f"Task {task.id}, {clock.stamp(clock.now())}: {task.state}.", "")
     yield from _judged(told.outcome)
@@ -116,7 +118,7 @@ def _lines(told: Told) -> Iterator[str]:
     yield from ("", "## Cost", "", *costs.table(task))
 
 
-def _judged(outcome: Outcome | None) -> Iterator[str]:
+def _judged(outcome: RunOutcome | None) -> Iterator[str]:
     if outcome is None:
         yield "The gates have not judged it."
     elif outcome.error:

@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
-from reflectloop.agents.shapes import Criterion, PlanDesign, PlannedStep
+from reflectloop.agents.shapes import DesignCriterion, PlanDesign, PlannedStep
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan import load as plans
-from reflectloop.plan.model import Budget, Check, Limits, Plan, Step
+from reflectloop.plan.model import Check, Plan, PlanBudget, PlanLimits, Step
 from reflectloop.plan.order import sequence
 
 # What a plan may say that a task of agents has no place for: run by `run`, it is kept to.
 _OF_PLAN = ("must_not_change", "may_change_protected", "verification", "isolation", "jobs")
 _OF_STEP = ("cwd", "env", "timeout_s", "idle_s", "read_only", "network")
-_OF_LIMITS = tuple(name for name in Limits.model_fields if name not in Budget.model_fields)
+_OF_LIMITS = tuple(name for name in PlanLimits.model_fields if name not in PlanBudget.model_fields)
 _CARRIED = {"run", "kind", "check", "expect", "claim"}  # of a check
 
 
-class Given(NamedTuple):
+class ImportedPlan(NamedTuple):
     design: PlanDesign
-    limits: Budget = Budget()  # a plan's own; a design has none, since who designs does not set its own limits
+    limits: PlanBudget = PlanBudget()  # a plan's own; a design has none, since who designs does not set its own limits
 
 
-def read(path: Path) -> Given:
+def read(path: Path) -> ImportedPlan:
     if path.suffix != ".json":
         return of_plan(plans.load(path).plan, path)
     try:
@@ -39,7 +39,7 @@ def read(path: Path) -> Given:
         raise InvalidInput(f"{path} is no JSON: {fault}", next_step=f"correct {path}") from fault
     if isinstance(said, dict) and "plan" in said:
         return of_plan(plans.load(path).plan, path)
-    return Given(_design(said, path))
+    return ImportedPlan(_design(said, path))
 
 
 def _design(said: object, path: Path) -> PlanDesign:
@@ -59,7 +59,7 @@ def _fault(one: dict[str, Any]) -> Fault:
 # A plan -----------------------------------------------------------------------------------------------------------
 
 
-def of_plan(plan: Plan, path: Path) -> Given:
+def of_plan(plan: Plan, path: Path) -> ImportedPlan:
     lost = list(dict.fromkeys(_lost(plan)))
     if lost:
         raise InvalidInput(
@@ -78,12 +78,12 @@ def of_plan(plan: Plan, path: Path) -> Given:
         "may_change": plan.may_change,
         "steps": [_step(plan, steps[name]) for name in order],
     }
-    limits = Budget(**plan.limits.model_dump(include=set(Budget.model_fields)))
-    return Given(_design(design, path), limits)
+    limits = PlanBudget(**plan.limits.model_dump(include=set(PlanBudget.model_fields)))
+    return ImportedPlan(_design(design, path), limits)
 
 
-def _criterion(plan: Plan, one: Any) -> Criterion:  # noqa: ANN401
-    return Criterion(id=one.id, text=one.text, check=_line(plan.checks[one.check].run or "") if one.check else "")
+def _criterion(plan: Plan, one: Any) -> DesignCriterion:  # noqa: ANN401
+    return DesignCriterion(id=one.id, text=one.text, check=_line(plan.checks[one.check].run or "") if one.check else "")
 
 
 def _step(plan: Plan, step: Step) -> PlannedStep:
@@ -103,7 +103,8 @@ def _line(command: str | tuple[str, ...]) -> str:
 def _lost(plan: Plan) -> Iterator[str]:
     yield from _said(plan, _OF_PLAN)
     yield from (
-        f"limits.{name}" for name in _said(plan.limits, tuple(set(Limits.model_fields) - set(Budget.model_fields)))
+        f"limits.{name}"
+        for name in _said(plan.limits, tuple(set(PlanLimits.model_fields) - set(PlanBudget.model_fields)))
     )
     named = {wanted.name for step in plan.steps for wanted in plan.checks_of(step)}
     named |= {one.check for one in plan.acceptance if one.check}

@@ -11,24 +11,24 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reflectloop import secrets
 from reflectloop.agents.shapes import StepDesign
-from reflectloop.flow.nine.briefs import Tried
+from reflectloop.flow.nine.briefs import FailedAttempt
 from reflectloop.reflect.record import FailureRecord
-from reflectloop.state.fold import Step
+from reflectloop.state.fold import StepState
 from reflectloop.world import files
 
 _FILE = "failed.json"
 
 
-class Past(NamedTuple):
+class AttemptHistory(NamedTuple):
     """Of the step at work; gone once it is done."""
 
     step: str
-    tried: tuple[Tried, ...] = ()
+    tried: tuple[FailedAttempt, ...] = ()
     trees: frozenset[str] = frozenset()  # that did not hold
     asked: str = ""  # by a review, of the next attempt
     design: StepDesign | None = None
 
-    def plus(self, one: Tried, tree: str, asked: str = "") -> Past:
+    def plus(self, one: FailedAttempt, tree: str, asked: str = "") -> AttemptHistory:
         return self._replace(tried=(*self.tried, one), trees=self.trees | {tree} - {""}, asked=asked)
 
 
@@ -47,7 +47,7 @@ class _Paper(BaseModel):
     failure: FailureRecord | None = None
 
 
-def keep(folder: Path, one: Tried, tree: str, asked: str) -> None:
+def keep(folder: Path, one: FailedAttempt, tree: str, asked: str) -> None:
     paper = _Paper(
         why=one.why,
         approach=one.approach,
@@ -62,11 +62,11 @@ def keep(folder: Path, one: Tried, tree: str, asked: str) -> None:
     files.write_atomic(folder / _FILE, secrets.current().redact(text) + "\n")
 
 
-def recall(folder: Path, step: Step) -> Past:
+def recall(folder: Path, step: StepState) -> AttemptHistory:
     """What earlier attempts left; a person who answered since then may have changed what holds."""
-    past = Past(step.id)
+    past = AttemptHistory(step.id)
     for number, paper in _papers(folder, step.attempts):
-        one = Tried(number, paper.approach, paper.why, paper.failure, paper.output, paper.diff, paper.learnt)
+        one = FailedAttempt(number, paper.approach, paper.why, paper.failure, paper.output, paper.diff, paper.learnt)
         past = past.plus(one, paper.tree if number > step.forgiven else "", paper.asked)
     return past
 

@@ -15,24 +15,24 @@ from reflectloop.flow import onward
 from reflectloop.flow.folders import Folders, folders_at
 from reflectloop.flow.nine import briefs, context, designs, given
 from reflectloop.flow.nine import desk as desks
-from reflectloop.flow.nine.designs import Settled, Subject
-from reflectloop.flow.nine.desk import Desk, Tell
-from reflectloop.flow.requesting.requests import Place
+from reflectloop.flow.nine.designs import AgreedDesign, Subject
+from reflectloop.flow.nine.desk import TaskSession, Tell
+from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.flow.showing import views
-from reflectloop.plan.model import Budget
+from reflectloop.plan.model import PlanBudget
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Task, fold
-from reflectloop.state.transitions import State
+from reflectloop.state.transitions import TaskState
 from reflectloop.terms import Role, Track
 from reflectloop.workspace import leaks
 from reflectloop.world import clock, files, git
 
-_ENDED = (State.DONE, State.ABORTED)
+_ENDED = (TaskState.DONE, TaskState.ABORTED)
 DESIGNS = "designs"
 _ASKED = "asked.json"
 
 
-class Planned(NamedTuple):
+class PlanningResult(NamedTuple):
     task_id: str | None  # None: the person did not agree
     design: PlanDesign
     rounds: int
@@ -40,7 +40,7 @@ class Planned(NamedTuple):
     file: Path  # from which it can be begun
 
 
-class Wish(NamedTuple):
+class PlanRequest(NamedTuple):
     """What is to be planned: a goal, or a design that somebody made already."""
 
     goal: str = ""
@@ -50,7 +50,7 @@ class Wish(NamedTuple):
 Agree = Callable[[PlanDesign], bool]
 
 
-def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
+def plan(place: FileopsTarget, wish: PlanRequest, agree: Agree, tell: Tell) -> PlanningResult:
     folders = folders_at(place.start)
     try:
         with git.room_left(folders.own):
@@ -60,7 +60,7 @@ def plan(place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
         raise Interrupted(said, next_step=f"reflectloop tp; designs so far are in {folders.own / DESIGNS}") from stop
 
 
-def _plan(folders: Folders, place: Place, wish: Wish, agree: Agree, tell: Tell) -> Planned:
+def _plan(folders: Folders, place: FileopsTarget, wish: PlanRequest, agree: Agree, tell: Tell) -> PlanningResult:
     leaks.refuse_words(wish.goal, "the goal")
     _refuse_running(folders)
     with desks.opened(place, tell, "tp") as desk:
@@ -69,7 +69,7 @@ def _plan(folders: Folders, place: Place, wish: Wish, agree: Agree, tell: Tell) 
         folder = folders.own / DESIGNS / clock.run_id(clock.now()).replace("RLOP", "D")
         folder.mkdir(parents=True, exist_ok=True)
         made = given.read(wish.design) if wish.design else None
-        settled = Settled(made.design) if made else _designed(desk, wish.goal, folder)
+        settled = AgreedDesign(made.design) if made else _designed(desk, wish.goal, folder)
         _keep_asked(folder, asked)
         design = _choose(settled, folder)
         file = wish.design or folder / "design.json"
@@ -78,10 +78,10 @@ def _plan(folders: Folders, place: Place, wish: Wish, agree: Agree, tell: Tell) 
         if faults:
             raise InvalidPlan(f"the design cannot be worked by: {faults[0]}", next_step=f"correct {file}")
         if not agree(design):
-            return Planned(None, design, settled.rounds, folder, file)
-        task_id = _open(desk, design, wish.goal or design.goal, made.limits if made else Budget())
+            return PlanningResult(None, design, settled.rounds, folder, file)
+        task_id = _open(desk, design, wish.goal or design.goal, made.limits if made else PlanBudget())
         _tell_costs(folders, task_id, asked)
-        return Planned(task_id, design, settled.rounds, folder, file)
+        return PlanningResult(task_id, design, settled.rounds, folder, file)
 
 
 def _keep_asked(folder: Path, asked: list[Any]) -> None:
@@ -116,7 +116,7 @@ def _refuse_running(folders: Folders) -> None:
         )
 
 
-def _designed(desk: Desk, goal: str, folder: Path) -> Settled[PlanDesign]:
+def _designed(desk: TaskSession, goal: str, folder: Path) -> AgreedDesign[PlanDesign]:
     if not desk.crew.has(Role.PLANNER):
         raise AgentUnavailable(
             "no agent is bound to the planner, and no rule makes a plan of a goal",
@@ -137,7 +137,7 @@ def _designed(desk: Desk, goal: str, folder: Path) -> Settled[PlanDesign]:
     return designs.settle(desk.crew, PlanDesign, Subject("the goal", again), lambda: prompt)
 
 
-def _choose(settled: Settled[PlanDesign], folder: Path) -> PlanDesign:
+def _choose(settled: AgreedDesign[PlanDesign], folder: Path) -> PlanDesign:
     if settled.design:
         return settled.design
     raise NeedsInput(
@@ -149,12 +149,12 @@ def _choose(settled: Settled[PlanDesign], folder: Path) -> PlanDesign:
 # Looking ---------------------------------------------------------------------------------------------------------
 
 
-def refusals(desk: Desk, design: PlanDesign) -> list[str]:
+def refusals(desk: TaskSession, design: PlanDesign) -> list[str]:
     """What would stop this plan later, found before it is begun."""
     return [*_unproven(desk, design), *_denied(desk, design), *_incomplete(design)]
 
 
-def _unproven(desk: Desk, design: PlanDesign) -> list[str]:
+def _unproven(desk: TaskSession, design: PlanDesign) -> list[str]:
     """A step that nothing can show to be done."""
     bare = [number for number, one in enumerate(design.steps, 1) if not (one.checks or one.commands)]
     if not bare:
@@ -166,7 +166,7 @@ def _unproven(desk: Desk, design: PlanDesign) -> list[str]:
     return [f"steps[{number - 1}] names no checks, and the project has no tests that could show it" for number in bare]
 
 
-def _denied(desk: Desk, design: PlanDesign) -> list[str]:
+def _denied(desk: TaskSession, design: PlanDesign) -> list[str]:
     rules = policy.of(desk.crew.settings.policy, desk.folders.root).in_workspace
     named = [(f"steps[{i}].{what}", line) for i, one in enumerate(design.steps) for what, line in _lines(one)]
     named += [(f"acceptance[{i}].check", one.check) for i, one in enumerate(design.acceptance) if one.check]
@@ -192,7 +192,7 @@ def _incomplete(design: PlanDesign) -> list[str]:
 # Beginning -------------------------------------------------------------------------------------------------------
 
 
-def _open(desk: Desk, design: PlanDesign, goal: str, limits: Budget) -> str:
+def _open(desk: TaskSession, design: PlanDesign, goal: str, limits: PlanBudget) -> str:
     op: dict[str, Any] = {
         "op": "triflow_plan_init",
         "taskName": design.title,
@@ -220,7 +220,7 @@ def _open(desk: Desk, design: PlanDesign, goal: str, limits: Budget) -> str:
     return task_id
 
 
-def _is_file(desk: Desk, name: str) -> bool:
+def _is_file(desk: TaskSession, name: str) -> bool:
     path = Path(name)
     return not path.is_absolute() and ".." not in path.parts and (desk.space.repo / path).is_file()
 

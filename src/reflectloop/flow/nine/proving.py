@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.flow.failing import diagnose
-from reflectloop.flow.nine.desk import Desk, listed, words
+from reflectloop.flow.nine.desk import TaskSession, listed, words
 from reflectloop.flow.requesting.domain import proof
 from reflectloop.plan.model import Command
 from reflectloop.reflect import diagnosis
-from reflectloop.reflect.diagnosis import Attempt
+from reflectloop.reflect.diagnosis import FailedCommand
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state import events
-from reflectloop.state.fold import Run, Step
+from reflectloop.state.fold import RunState, StepState
 from reflectloop.verify import evidence, reports
 from reflectloop.workspace.record import Unrecordable
 
@@ -23,7 +23,7 @@ _LOOKED_AT = 1 << 18  # bytes of a log
 _SHOWN = 4_000
 
 
-class Shown(NamedTuple):
+class StepProof(NamedTuple):
     """Checks that held, and the first that did not."""
 
     held: list[events.Json]
@@ -40,7 +40,7 @@ class Shown(NamedTuple):
         return [f"{one['command']}: exited 0" for one in self.held] + ([self.failed] if self.failed else [])
 
 
-def checks_of(desk: Desk, run: Run, step: Step) -> list[Command]:
+def checks_of(desk: TaskSession, run: RunState, step: StepState) -> list[Command]:
     """The step's own; where it has none, the project's tests as they are found in it."""
     own = [one if isinstance(one, str) else tuple(one) for one in listed(run.details.get(step.id, {}).get("checks"))]
     if own or listed(run.details.get(step.id, {}).get("commands")):
@@ -50,22 +50,24 @@ def checks_of(desk: Desk, run: Run, step: Step) -> list[Command]:
     return [one.command for one in detected(desk.folders.root, desk.crew.caller) if one.kind == "test"]
 
 
-def prove(desk: Desk, commands: list[Command], folder: Path, step: str, attempt: int) -> Shown:
+def prove(desk: TaskSession, commands: list[Command], folder: Path, step: str, attempt: int) -> StepProof:
     held: list[events.Json] = []
     for number, command in enumerate(commands, 1):
         log = folder / f"check-{number}.log"
         verdict = desk.hands.policy.judge(command)
         if not verdict.allowed:
-            return Shown(held, f"{words(command)}: may not run: {verdict.reason} ({verdict.rule})")
+            return StepProof(held, f"{words(command)}: may not run: {verdict.reason} ({verdict.rule})")
         one = _run(desk.hands.box, command, log)
         if one:
             output = _tail(log)
-            return Shown(held, f"{words(command)}: {one}", output, _diagnosed(desk, command, log, one, step, attempt))
+            return StepProof(
+                held, f"{words(command)}: {one}", output, _diagnosed(desk, command, log, one, step, attempt)
+            )
         held.append(proof("check", command, output_sha256=evidence.digest_of(log)))
-    return Shown(held)
+    return StepProof(held)
 
 
-def asked_for(desk: Desk, tests: tuple[str, ...], folder: Path, label: str) -> list[str]:
+def asked_for(desk: TaskSession, tests: tuple[str, ...], folder: Path, label: str) -> list[str]:
     """Tests that a reviewer asks for: those the policy lets run, in the workspace, whose files stay as they are."""
     rules = desk.hands.policy
     before, out = desk.space.record().tree, []
@@ -83,7 +85,7 @@ def asked_for(desk: Desk, tests: tuple[str, ...], folder: Path, label: str) -> l
     return out
 
 
-def _left_something(desk: Desk, before: str) -> bool:
+def _left_something(desk: TaskSession, before: str) -> bool:
     try:
         return desk.space.record().tree != before
     except Unrecordable:
@@ -92,7 +94,7 @@ def _left_something(desk: Desk, before: str) -> bool:
 
 def _run(box: Box, command: Command, log: Path) -> str:
     """Empty where it exited 0."""
-    done = box.run(Order(command, box.workspace.resolve("."), log, _TIMEOUT_S))
+    done = box.run(SandboxCommand(command, box.workspace.resolve("."), log, _TIMEOUT_S))
     if done.timed_out:
         return f"ran past {_TIMEOUT_S} s"
     if done.idle:
@@ -104,10 +106,14 @@ def _tail(log: Path) -> str:
     return log.read_bytes()[-_SHOWN:].decode("utf-8", "replace")
 
 
-def _diagnosed(desk: Desk, command: Command, log: Path, how: str, step: str, attempt: int) -> FailureRecord | None:
+def _diagnosed(
+    desk: TaskSession, command: Command, log: Path, how: str, step: str, attempt: int
+) -> FailureRecord | None:
     printed = log.read_bytes()[-_LOOKED_AT:]
     text = printed.decode("utf-8", "replace")
     result = reports.judge(reports.read(printed), exit_code=1, log=text, timed_out="past" in how)
-    about = Attempt("VERIFICATION_FAILED", attempt=attempt, step=step, command=words(command), tree=desk.space.tree)
+    about = FailedCommand(
+        "VERIFICATION_FAILED", attempt=attempt, step=step, command=words(command), tree=desk.space.tree
+    )
     rules = diagnose.rules_of(desk.crew.settings.reflect, desk.folders.root)
     return diagnosis.diagnose(printed or how.encode(), result, rules=rules, about=about)

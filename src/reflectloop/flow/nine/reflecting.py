@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import secrets
-from reflectloop.agents.shapes import Finding
+from reflectloop.agents.shapes import ResearchAnswer
 from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
 from reflectloop.flow.learning import failedrun, learnt, lessons, reflection, tickets
-from reflectloop.flow.learning.tickets import Context, Opened, Shelf
+from reflectloop.flow.learning.tickets import OpenTicket, TicketContext, TicketDir
 from reflectloop.flow.nine import briefs
-from reflectloop.flow.nine.briefs import Tried, Work
-from reflectloop.flow.nine.crew import Call
-from reflectloop.flow.nine.desk import Desk
+from reflectloop.flow.nine.briefs import FailedAttempt, StepBrief
+from reflectloop.flow.nine.crew import AgentCall
+from reflectloop.flow.nine.desk import TaskSession
 from reflectloop.knowledge import library
-from reflectloop.knowledge.lesson import Page, Sighting
-from reflectloop.knowledge.library import Draft
+from reflectloop.knowledge.lesson import Occurrence, Page
+from reflectloop.knowledge.library import NewLesson
 from reflectloop.reflect import ticket as making
 from reflectloop.reflect.record import FailureRecord, class_of
 from reflectloop.reflect.trace import Reflection
@@ -27,7 +27,7 @@ from reflectloop.world import clock
 _LONGEST = 1_000  # of what is said to have helped
 
 
-class Where(NamedTuple):
+class AttemptPlace(NamedTuple):
     task: str
     run: str
     step: str
@@ -36,7 +36,7 @@ class Where(NamedTuple):
 
 
 def reflect(
-    desk: Desk, failure: FailureRecord, why: str, where: Where, work: Work, output: str = ""
+    desk: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace, work: StepBrief, output: str = ""
 ) -> tuple[FailureRecord, str]:
     """The failure, its class by how often it was met, and what the reflection says of it."""
     times = 1 + sum(one.failure is not None and one.failure.signature == failure.signature for one in desk.past.tried)
@@ -56,25 +56,27 @@ def reflect(
     return failure, f"{told}{report.error_analysis.root_cause} {report.learning_notes}".strip()
 
 
-def _researched(desk: Desk, failure: FailureRecord, where: Where, work: Work, output: str) -> str:
+def _researched(desk: TaskSession, failure: FailureRecord, where: AttemptPlace, work: StepBrief, output: str) -> str:
     """What a researcher says of what is not known, where one is bound; kept like a person's answer, and no more."""
     if failure.needs != "RESEARCH" or not desk.crew.has(Role.RESEARCHER):
         return ""
     prompt = briefs.research(work, failure, output)
     try:
-        data = desk.crew.need(Call(Role.RESEARCHER, prompt, Finding, where.folder, where.step, where.attempt)).data
+        data = desk.crew.need(
+            AgentCall(Role.RESEARCHER, prompt, ResearchAnswer, where.folder, where.step, where.attempt)
+        ).data
     except AgentFailed as fault:
         desk.tell(fault.message)
         return ""
-    said = Finding.model_validate(data)
+    said = ResearchAnswer.model_validate(data)
     sources = f" ({'; '.join(said.sources)})" if said.sources else ""
     return secrets.current().redact(briefs.one_line(said.answer + sources, _LONGEST))
 
 
-def _ticket(desk: Desk, failure: FailureRecord, why: str, where: Where) -> Opened:
+def _ticket(desk: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace) -> OpenTicket:
     fixes = learnt.fixes(desk.folders, failure.signature)
     made = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=where.run, said=why, fixes=fixes)
-    context = Context(
+    context = TicketContext(
         trigger="step_failure",
         agent=desk.crew.name_of(Role.EXECUTOR) or "commands",
         signature=failure.signature,
@@ -82,19 +84,19 @@ def _ticket(desk: Desk, failure: FailureRecord, why: str, where: Where) -> Opene
         failure=failure,
         known_fixes=fixes,
     )
-    shelf = Shelf(desk.folders.journal(where.task).parent)
+    shelf = TicketDir(desk.folders.journal(where.task).parent)
     tickets.open_ticket(shelf, made, context)
-    return Opened(shelf, made, context)
+    return OpenTicket(shelf, made, context)
 
 
-def _analyst(desk: Desk, where: Where) -> Any:  # noqa: ANN401 - a function of a report, or None
+def _analyst(desk: TaskSession, where: AttemptPlace) -> Any:  # noqa: ANN401 - a function of a report, or None
     """A critic's own words in the report, where one is bound; the engine keeps to the facts."""
     if not desk.crew.has(Role.CRITIC):
         return None
 
     def analyse(facts: Reflection) -> object:
         prompt = briefs.reflect(json.dumps(facts.model_dump(mode="json"), indent=2, ensure_ascii=False))
-        call = Call(Role.CRITIC, prompt, Reflection, where.folder, where.step, where.attempt, label="reflection")
+        call = AgentCall(Role.CRITIC, prompt, Reflection, where.folder, where.step, where.attempt, label="reflection")
         try:
             return desk.crew.need(call).data
         except AgentFailed as fault:
@@ -104,7 +106,7 @@ def _analyst(desk: Desk, where: Where) -> Any:  # noqa: ANN401 - a function of a
     return analyse
 
 
-def learn(desk: Desk, approach: str, where: Where) -> None:
+def learn(desk: TaskSession, approach: str, where: AttemptPlace) -> None:
     """What held after something else had not: advice for whoever meets the failure again, and never a command."""
     failed = [one for one in desk.past.tried if one.failure]
     if not failed or not approach.strip():
@@ -118,7 +120,7 @@ def learn(desk: Desk, approach: str, where: Where) -> None:
         desk.tell(f"what step {where.step} taught was not kept: {fault.message}")
 
 
-def _draft(tried: Tried, approach: str, where: Where) -> Draft:
+def _draft(tried: FailedAttempt, approach: str, where: AttemptPlace) -> NewLesson:
     record = tried.failure
     assert record  # noqa: S101 - only those with one are taken
     page = Page(
@@ -129,4 +131,4 @@ def _draft(tried: Tried, approach: str, where: Where) -> Draft:
         fix=secrets.current().redact(approach)[:_LONGEST],
     )
     at = clock.stamp(clock.now())
-    return Draft(page, Sighting(lesson=page.id, at=at, run=where.run, step=where.step, level="L2"))
+    return NewLesson(page, Occurrence(lesson=page.id, at=at, run=where.run, step=where.step, level="L2"))

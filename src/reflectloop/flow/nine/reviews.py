@@ -8,19 +8,19 @@ from typing import Literal, NamedTuple
 
 from reflectloop.agents.shapes import Item, Review
 from reflectloop.flow.nine import briefs, proving
-from reflectloop.flow.nine.briefs import Work
-from reflectloop.flow.nine.crew import Call
-from reflectloop.flow.nine.desk import Desk
+from reflectloop.flow.nine.briefs import StepBrief
+from reflectloop.flow.nine.crew import AgentCall
+from reflectloop.flow.nine.desk import TaskSession
 from reflectloop.gates import quick
 from reflectloop.terms import Role
-from reflectloop.verify.trees import Trees
+from reflectloop.verify.trees import TreeBuilder
 
 MOST_ITEMS = 20
 _REVIEWERS = (Role.REVIEWER, Role.PLANNER)
 Verdict = Literal["PASS", "RETRY", "BLOCKED"]
 
 
-class Found(NamedTuple):
+class ReviewResult(NamedTuple):
     """What all reviewers say together: PASS only where each of them does."""
 
     verdict: Verdict
@@ -29,8 +29,8 @@ class Found(NamedTuple):
     summary: str = ""
 
 
-class Case(NamedTuple):
-    work: Work
+class ReviewInput(NamedTuple):
+    work: StepBrief
     begun: str  # the tree before the change
     end: str
     evidence: Sequence[str]
@@ -39,11 +39,11 @@ class Case(NamedTuple):
     whole: bool = False
 
 
-def review(desk: Desk, case: Case) -> Found:
+def review(desk: TaskSession, case: ReviewInput) -> ReviewResult:
     """Rules first: what does not even parse is not worth anybody's time."""
     broken = rules(desk, case)
     if broken:
-        return Found("RETRY", broken, ("rules",))
+        return ReviewResult("RETRY", broken, ("rules",))
     diff = desk.diff(case.begun, case.end)
     prompt = briefs.review(case.work, diff, case.evidence, whole=case.whole)
     said = [_asked(desk, case, role, prompt) for role in _REVIEWERS if desk.crew.has(role)]
@@ -51,9 +51,9 @@ def review(desk: Desk, case: Case) -> Found:
     return merged(said, names)
 
 
-def rules(desk: Desk, case: Case) -> tuple[Item, ...]:
+def rules(desk: TaskSession, case: ReviewInput) -> tuple[Item, ...]:
     """What the quick gate finds: empty files, files that do not parse, imports that lead nowhere."""
-    trees = Trees(desk.space.store, desk.folders.scratch, desk.space.quarantine)
+    trees = TreeBuilder(desk.space.store, desk.folders.scratch, desk.space.quarantine)
     changes = trees.changes(case.begun, case.end)
     listing = trees.listing(case.end) if changes else {}
     found = [one for change in changes for one in quick.faults(change, listing)]
@@ -63,10 +63,10 @@ def rules(desk: Desk, case: Case) -> tuple[Item, ...]:
     )
 
 
-def _asked(desk: Desk, case: Case, role: Role, prompt: str) -> Review:
+def _asked(desk: TaskSession, case: ReviewInput, role: Role, prompt: str) -> Review:
     """In a fresh context; extra tests it asks for are run by the engine, and what fails is one more thing to mend."""
     step = "" if case.whole else case.work.step
-    reply = desk.crew.need(Call(role, prompt, Review, case.folder, step, case.attempt, label="review"))
+    reply = desk.crew.need(AgentCall(role, prompt, Review, case.folder, step, case.attempt, label="review"))
     said = Review.model_validate(reply.data)
     failed = proving.asked_for(desk, said.extra_tests, case.folder, str(role)) if said.verdict == "PASS" else []
     if not failed:
@@ -75,7 +75,7 @@ def _asked(desk: Desk, case: Case, role: Role, prompt: str) -> Review:
     return said.model_copy(update={"verdict": "RETRY", "items": (*said.items, *items)[:MOST_ITEMS]})
 
 
-def merged(said: Sequence[Review], by: tuple[str, ...]) -> Found:
+def merged(said: Sequence[Review], by: tuple[str, ...]) -> ReviewResult:
     """All items once, the gravest first. One who cannot judge stops; one who is not content has it done again."""
     order = ("high", "medium", "low")
     items = sorted(
@@ -88,4 +88,4 @@ def merged(said: Sequence[Review], by: tuple[str, ...]) -> Found:
     elif any(one.verdict == "RETRY" for one in said):
         verdict = "RETRY"
         items = items or [Item(problem=words or "the review asks for another attempt, and does not say why")]
-    return Found(verdict, tuple(items[:MOST_ITEMS]), by, words)
+    return ReviewResult(verdict, tuple(items[:MOST_ITEMS]), by, words)

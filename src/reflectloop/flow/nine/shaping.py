@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from reflectloop.agents.shapes import FEWEST, MOST, PlannedStep, StepDesign
 from reflectloop.flow.nine import briefs, context, designs
 from reflectloop.flow.nine.designs import Subject
-from reflectloop.flow.nine.past import Past
-from reflectloop.flow.nine.turn import Ended, Turn, block, done, take_back
+from reflectloop.flow.nine.past import AttemptHistory
+from reflectloop.flow.nine.turn import AttemptOutcome, StepAttempt, block, done, take_back
 from reflectloop.terms import Role
 
 _DEEPEST = 1  # how often a part of a step may be split again
 
 
-def design(turn: Turn) -> Ended | None:
+def design(turn: StepAttempt) -> AttemptOutcome | None:
     """By two planners where two are bound; a step made of commands, or without a planner, is its own design."""
     desk = turn.desk
     if desk.past.design or turn.commands or not desk.crew.has(Role.PLANNER):
@@ -38,18 +38,18 @@ def design(turn: Turn) -> Ended | None:
     return None
 
 
-def _by_rules(turn: Turn) -> StepDesign:
+def _by_rules(turn: StepAttempt) -> StepDesign:
     said = "run its commands" if turn.commands else turn.work.details or turn.work.title or "do what the step says"
     return StepDesign(approach=said, done=turn.work.done)
 
 
-def split(turn: Turn) -> Ended | None:
+def split(turn: StepAttempt) -> AttemptOutcome | None:
     if turn.design and turn.design.needs_split:
         return apart(turn, turn.design.substeps, "the design asks for it")
     return None
 
 
-def apart(turn: Turn, parts: Sequence[PlannedStep], reason: str) -> Ended | None:
+def apart(turn: StepAttempt, parts: Sequence[PlannedStep], reason: str) -> AttemptOutcome | None:
     """None where it cannot be split so; the step is then worked on as it is."""
     why = hindrance(turn, parts)
     if why:
@@ -63,11 +63,11 @@ def apart(turn: Turn, parts: Sequence[PlannedStep], reason: str) -> Ended | None
         "substeps": [one.model_dump(mode="json") for one in parts],
     }
     done(turn.desk.request("split_step", op))
-    turn.desk.past = Past("")
-    return Ended("split", turn.step.id, f"split into {len(parts)} steps: {reason}")
+    turn.desk.past = AttemptHistory("")
+    return AttemptOutcome("split", turn.step.id, f"split into {len(parts)} steps: {reason}")
 
 
-def hindrance(turn: Turn, parts: Sequence[PlannedStep]) -> str:
+def hindrance(turn: StepAttempt, parts: Sequence[PlannedStep]) -> str:
     """Why a step cannot be split so; empty where it can."""
     if turn.step.id.count(".") > _DEEPEST:
         return "it is a part of a part already"

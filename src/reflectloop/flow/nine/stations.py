@@ -6,28 +6,28 @@ from collections.abc import Callable
 
 from reflectloop.errors import GateRejected
 from reflectloop.flow.nine import briefs, past, reflecting, reviews
-from reflectloop.flow.nine.desk import Desk, words
+from reflectloop.flow.nine.desk import TaskSession, words
 from reflectloop.flow.nine.executing import UNANSWERED, build, execute, handle
-from reflectloop.flow.nine.past import Past
+from reflectloop.flow.nine.past import AttemptHistory
 from reflectloop.flow.nine.shaping import design, split
-from reflectloop.flow.nine.turn import Ended, Turn, block, done, failed, where
-from reflectloop.flow.requesting.domain import ATTEMPTS, Proven
+from reflectloop.flow.nine.turn import AttemptOutcome, StepAttempt, block, done, failed, where
+from reflectloop.flow.requesting.domain import ATTEMPTS, ProvenTree
 from reflectloop.flow.running.recovery import MOST_INTERRUPTIONS
 from reflectloop.state import events
-from reflectloop.state.fold import Run, Step
+from reflectloop.state.fold import RunState, StepState
 from reflectloop.world import files
 
 _LEFT = ("pending", "running", "blocked", "failed")
 
 
-def next_step(run: Run) -> Step | None:
+def next_step(run: RunState) -> StepState | None:
     return next((step for step in run.steps.values() if step.status in _LEFT), None)
 
 
-def preflight(turn: Turn) -> Ended | None:
+def preflight(turn: StepAttempt) -> AttemptOutcome | None:
     desk, step = turn.desk, turn.step
     if step.status == "blocked":
-        return Ended("blocked", step.id, step.reason, f"reflectloop answer {step.id} TEXT")
+        return AttemptOutcome("blocked", step.id, step.reason, f"reflectloop answer {step.id} TEXT")
     if _died(turn) and step.interrupted + 1 >= MOST_INTERRUPTIONS:
         why = f"the engine died {MOST_INTERRUPTIONS} times in a row while it ran"
         return block(turn, why, f"reflectloop answer {step.id} TEXT (what to do differently)")
@@ -47,7 +47,7 @@ def preflight(turn: Turn) -> Ended | None:
     return None
 
 
-def _died(turn: Turn) -> bool:
+def _died(turn: StepAttempt) -> bool:
     """Whether an engine died at it: what it did died with its workspace, and that was no attempt."""
     desk, step = turn.desk, turn.step
     if step.status != "running" or step.tree != desk.space.tree or desk.past.step == step.id:
@@ -57,13 +57,13 @@ def _died(turn: Turn) -> bool:
     return True
 
 
-def before(run: Run, name: str) -> str:
+def before(run: RunState, name: str) -> str:
     """The tree that the step before left: what a step changed in all its attempts is counted from there."""
     trees = [run.steps[one].tree for one in run.order if run.steps[one].status == "done" and one != name]
     return next((tree for tree in reversed(trees) if tree), run.base_tree)
 
 
-def _spent(turn: Turn) -> Ended:
+def _spent(turn: StepAttempt) -> AttemptOutcome:
     """Every attempt it may have: what was tried is said, and who can help."""
     desk, step = turn.desk, turn.step
     last = desk.past.tried[-1].why if desk.past.tried else ""
@@ -77,8 +77,8 @@ def _spent(turn: Turn) -> Ended:
     return block(turn, reason, f"{look}reflectloop answer {step.id} TEXT (what to do differently)")
 
 
-def review(turn: Turn) -> Ended | None:
-    case = reviews.Case(turn.work, turn.origin, turn.end, turn.shown.lines(), turn.folder, turn.attempt)
+def review(turn: StepAttempt) -> AttemptOutcome | None:
+    case = reviews.ReviewInput(turn.work, turn.origin, turn.end, turn.shown.lines(), turn.folder, turn.attempt)
     try:
         found = reviews.review(turn.desk, case)
     except GateRejected as fault:  # it rewrote who is to judge it
@@ -93,9 +93,9 @@ def review(turn: Turn) -> Ended | None:
     return failed(turn, f"the review asks for another attempt: {said}", asked=asked)
 
 
-def finalize(turn: Turn) -> Ended | None:
+def finalize(turn: StepAttempt) -> AttemptOutcome | None:
     desk = turn.desk
-    desk.domain.proven, desk.domain.took_ms = Proven(turn.end, turn.shown.held), turn.took_ms
+    desk.domain.proven, desk.domain.took_ms = ProvenTree(turn.end, turn.shown.held), turn.took_ms
     try:
         response = desk.request("finalize_step", {"op": "triflow_state_finalize", "step": turn.step.id})
     finally:
@@ -106,24 +106,24 @@ def finalize(turn: Turn) -> Ended | None:
     turn.keep("res.json" if not turn.commands else "final.json", response)
     if turn.outcome:
         reflecting.learn(desk, turn.outcome.approach or turn.outcome.summary, where(turn))
-    desk.past, desk.why = Past(""), ""
+    desk.past, desk.why = AttemptHistory(""), ""
     desk.tell(f"step {turn.step.id} is done: {', '.join(words(one['command']) for one in turn.shown.held)}")
     return None
 
 
-Station = Callable[[Turn], Ended | None]
+Station = Callable[[StepAttempt], AttemptOutcome | None]
 STATIONS: tuple[Station, ...] = (preflight, design, split, build, execute, handle, review, finalize)
 
 
-def walk(desk: Desk) -> Ended | None:
+def walk(desk: TaskSession) -> AttemptOutcome | None:
     """One attempt at the next step; None where no step is left."""
     task, run = desk.look()
     step = next_step(run)
     if step is None:
         return None
-    turn = Turn(desk, task, run, step)
+    turn = StepAttempt(desk, task, run, step)
     for station in STATIONS:
         ended = station(turn)
         if ended:
             return ended
-    return Ended("done", step.id)
+    return AttemptOutcome("done", step.id)

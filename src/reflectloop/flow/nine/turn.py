@@ -10,22 +10,22 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel
 
 from reflectloop import secrets
-from reflectloop.agents.shapes import Outcome, StepDesign
+from reflectloop.agents.shapes import StepClaim, StepDesign
 from reflectloop.errors import InvalidInput
 from reflectloop.fileops.response import Response
 from reflectloop.flow.nine import briefs, past, reflecting
-from reflectloop.flow.nine.briefs import Tried, Work
-from reflectloop.flow.nine.desk import Desk, listed
-from reflectloop.flow.nine.proving import Shown
-from reflectloop.flow.nine.reflecting import Where
+from reflectloop.flow.nine.briefs import FailedAttempt, StepBrief
+from reflectloop.flow.nine.desk import TaskSession, listed
+from reflectloop.flow.nine.proving import StepProof
+from reflectloop.flow.nine.reflecting import AttemptPlace
 from reflectloop.reflect.record import FailureRecord
-from reflectloop.state.fold import Run, Step, Task
+from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.world import clock, files
 
 How = Literal["done", "split", "again", "blocked"]
 
 
-class Ended(NamedTuple):
+class AttemptOutcome(NamedTuple):
     how: How
     step: str
     said: str = ""
@@ -33,23 +33,23 @@ class Ended(NamedTuple):
 
 
 @dataclass
-class Turn:
+class StepAttempt:
     """One attempt at one step."""
 
-    desk: Desk
+    desk: TaskSession
     task: Task
-    run: Run
-    step: Step
+    run: RunState
+    step: StepState
     attempt: int = 1
     start: str = ""  # the tree this attempt began with
     origin: str = ""  # the tree before the step's first attempt
     folder: Path = field(default_factory=Path)
     design: StepDesign | None = None
     request: dict[str, Any] = field(default_factory=dict)
-    outcome: Outcome | None = None
+    outcome: StepClaim | None = None
     end: str = ""
     nested: tuple[str, ...] = ()
-    shown: Shown = field(default_factory=lambda: Shown([]))
+    shown: StepProof = field(default_factory=lambda: StepProof([]))
     began: float = field(default_factory=clock.monotonic)
 
     @property
@@ -61,7 +61,7 @@ class Turn:
         return listed(self.run.details.get(self.step.id, {}).get("commands"))
 
     @property
-    def work(self) -> Work:
+    def work(self) -> StepBrief:
         return self.desk.work(self.run, self.step)
 
     def look(self) -> None:
@@ -82,7 +82,9 @@ def done(response: Response) -> Response:
     return response
 
 
-def failed(turn: Turn, why: str, failure: FailureRecord | None = None, output: str = "", *, asked: str = "") -> Ended:
+def failed(
+    turn: StepAttempt, why: str, failure: FailureRecord | None = None, output: str = "", *, asked: str = ""
+) -> AttemptOutcome:
     """An attempt that did not hold: written down for the next one, and taken back unless a review asks for more."""
     desk = turn.desk
     approach = turn.outcome.approach or turn.outcome.summary if turn.outcome else ""
@@ -91,29 +93,29 @@ def failed(turn: Turn, why: str, failure: FailureRecord | None = None, output: s
     learnt = ""
     if failure:
         failure, learnt = reflecting.reflect(desk, failure, why, where(turn), turn.work, output)
-    tried = Tried(turn.attempt, approach, why, failure, output, diff, learnt)
+    tried = FailedAttempt(turn.attempt, approach, why, failure, output, diff, learnt)
     desk.past = desk.past.plus(tried, changed, asked)
     desk.why = secrets.current().redact(why)[:2_000]
     past.keep(turn.folder, tried, changed, asked)
     desk.tell(f"step {turn.step.id}, attempt {turn.attempt} does not hold: {why.splitlines()[0]}")
     if not asked:
         take_back(turn)
-    return Ended("again", turn.step.id, why)
+    return AttemptOutcome("again", turn.step.id, why)
 
 
-def where(turn: Turn) -> Where:
-    return Where(turn.task.id, turn.run.id, turn.step.id, turn.attempt, turn.folder)
+def where(turn: StepAttempt) -> AttemptPlace:
+    return AttemptPlace(turn.task.id, turn.run.id, turn.step.id, turn.attempt, turn.folder)
 
 
-def take_back(turn: Turn) -> None:
+def take_back(turn: StepAttempt) -> None:
     turn.desk.space.reset_to(turn.start)
 
 
-def block(turn: Turn, reason: str, unblock: str) -> Ended:
+def block(turn: StepAttempt, reason: str, unblock: str) -> AttemptOutcome:
     """Only a person can say how to go on; what this attempt did is taken back."""
     if turn.start:
         take_back(turn)
     said = briefs.one_line(secrets.current().redact(reason), 2_000)
     op = {"op": "triflow_state_mark_blocked", "step": turn.step.id, "reason": said, "unblock": unblock}
     done(turn.desk.request("execute_step", op))
-    return Ended("blocked", turn.step.id, said, unblock)
+    return AttemptOutcome("blocked", turn.step.id, said, unblock)

@@ -19,31 +19,31 @@ from reflectloop.flow import onward
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.nine import briefs, final, reviews, stations
 from reflectloop.flow.nine import desk as desks
-from reflectloop.flow.nine.desk import Desk, Tell
-from reflectloop.flow.nine.reviews import Found
-from reflectloop.flow.nine.turn import Ended
-from reflectloop.flow.requesting.requests import Place
-from reflectloop.flow.running.line import Observer, Outcome, Request
+from reflectloop.flow.nine.desk import TaskSession, Tell
+from reflectloop.flow.nine.reviews import ReviewResult
+from reflectloop.flow.nine.turn import AttemptOutcome
+from reflectloop.flow.requesting.requests import FileopsTarget
+from reflectloop.flow.running.line import RunObserver, RunOutcome, RunRequest
 from reflectloop.flow.running.run import run
 from reflectloop.state import events, journal
-from reflectloop.state.fold import Run, Task, fold
+from reflectloop.state.fold import RunState, Task, fold
 from reflectloop.world import git
 
 _MENDABLE = (VerificationFailed, GateRejected)
 
 
-class Worked(NamedTuple):
+class TaskResult(NamedTuple):
     """What came of it; `error` says what stands in the way, where something does."""
 
     task: Task
-    run: Run
-    ended: tuple[Ended, ...]
-    outcome: Outcome | None = None  # of the gates
+    run: RunState
+    ended: tuple[AttemptOutcome, ...]
+    outcome: RunOutcome | None = None  # of the gates
     report: Path | None = None
     error: ReflectloopError | None = None
 
 
-def work(place: Place, tell: Tell, observer: Observer | None = None, *, every: bool = False) -> Worked:
+def work(place: FileopsTarget, tell: Tell, observer: RunObserver | None = None, *, every: bool = False) -> TaskResult:
     """Steps until one is done (all of them with `every`), one is blocked, or nothing is left but the last word."""
     try:
         with git.room_left(folders_at(place.start).own):
@@ -53,9 +53,9 @@ def work(place: Place, tell: Tell, observer: Observer | None = None, *, every: b
         raise Interrupted(said, next_step=onward.BY_AGENTS) from stop
 
 
-def _work(place: Place, tell: Tell, observer: Observer | None, *, every: bool) -> Worked:
+def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, every: bool) -> TaskResult:
     folders = folders_at(place.start)
-    ended: list[Ended] = []
+    ended: list[AttemptOutcome] = []
     appended, mended = 0, 0
     judged = _last_word(place)
     if _is_untold(folders):
@@ -78,8 +78,8 @@ def _work(place: Place, tell: Tell, observer: Observer | None, *, every: bool) -
             final.append(desk, "Mend what the gates refuse", _refused(outcome))
 
 
-def _last_word(place: Place) -> Request:
-    return Request(
+def _last_word(place: FileopsTarget) -> RunRequest:
+    return RunRequest(
         place.start, resume=True, isolation=place.isolation, sandbox_root=place.sandbox_root, caller=place.caller
     )
 
@@ -95,8 +95,8 @@ def _is_untold(folders: Folders) -> bool:
 
 
 def _steps(
-    desk: Desk, ended: list[Ended], appended: int, *, every: bool
-) -> tuple[final.Last | None, ReflectloopError | None]:
+    desk: TaskSession, ended: list[AttemptOutcome], appended: int, *, every: bool
+) -> tuple[final.FinalReview | None, ReflectloopError | None]:
     """None and None where steps are left and only one was asked for."""
     while True:
         desks.refuse_if_asked(desk.folders)
@@ -110,7 +110,7 @@ def _steps(
             return None, None
 
 
-def _reviewed(desk: Desk, appended: int) -> tuple[final.Last | None, ReflectloopError | None]:
+def _reviewed(desk: TaskSession, appended: int) -> tuple[final.FinalReview | None, ReflectloopError | None]:
     last = final.review(desk, appended)
     if last.found.verdict == "PASS" or last.appended:
         return last, None
@@ -121,11 +121,11 @@ def _reviewed(desk: Desk, appended: int) -> tuple[final.Last | None, Reflectloop
     )
 
 
-def _can_mend(outcome: Outcome, mended: int) -> bool:
+def _can_mend(outcome: RunOutcome, mended: int) -> bool:
     return isinstance(outcome.error, _MENDABLE) and not outcome.error.stops and mended < final.MOST_APPENDED
 
 
-def _refused(outcome: Outcome) -> str:
+def _refused(outcome: RunOutcome) -> str:
     error = outcome.error
     assert error  # noqa: S101
     return "\n".join([f"{error.code}: {error.message}", *(str(fault) for fault in error.faults)])
@@ -133,27 +133,27 @@ def _refused(outcome: Outcome) -> str:
 
 def _told(
     folders: Folders,
-    ended: list[Ended],
-    last: final.Last | None,
-    outcome: Outcome | None,
+    ended: list[AttemptOutcome],
+    last: final.FinalReview | None,
+    outcome: RunOutcome | None,
     error: ReflectloopError | None,
-) -> Worked:
+) -> TaskResult:
     task, done = _task(folders)
     found = last.found if last else None
     left: tuple[Item, ...] = found.items if found and found.verdict != "PASS" else ()
     over = outcome is not None or error is not None
-    path = final.report(folders, final.Told(task, done, found, outcome, left)) if over else None
-    return Worked(task, done, tuple(ended), outcome, path, error)
+    path = final.report(folders, final.FinalReportInput(task, done, found, outcome, left)) if over else None
+    return TaskResult(task, done, tuple(ended), outcome, path, error)
 
 
-def _task(folders: Folders) -> tuple[Task, Run]:
+def _task(folders: Folders) -> tuple[Task, RunState]:
     current = folders.current_task()
     assert current  # noqa: S101 - it was worked on
     task = fold(journal.read(folders.journal(current)))
     return task, list(task.runs.values())[-1]
 
 
-def reviewed(place: Place, tell: Tell, *, whole: bool) -> Found:
+def reviewed(place: FileopsTarget, tell: Tell, *, whole: bool) -> ReviewResult:
     """`review`: the same look alone, at what the current task has come to; nothing is changed by it."""
     with desks.opened(place, tell) as desk:
         task, at = desk.look()
@@ -163,5 +163,5 @@ def reviewed(place: Place, tell: Tell, *, whole: bool) -> Found:
         folder = desk.folder(task, "review", len(at.order) + 1)
         if begun == desk.space.tree:
             raise NothingToDo("nothing has been changed yet that could be reviewed", next_step=onward.BY_AGENTS)
-        case = reviews.Case(about, begun, desk.space.tree, list(final.evidence(at)), folder, whole=whole)
+        case = reviews.ReviewInput(about, begun, desk.space.tree, list(final.evidence(at)), folder, whole=whole)
         return reviews.review(desk, case)

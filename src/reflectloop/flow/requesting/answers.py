@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from reflectloop.errors import NoSpace
-from reflectloop.fileops.hands import Answered, count_on
-from reflectloop.fileops.request import Request
+from reflectloop.fileops.hands import StoredResponse, count_on
+from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
 from reflectloop.flow.folders import Folders
 from reflectloop.state import events, journal
@@ -37,7 +37,7 @@ class _Now(NamedTuple):
     stands: str = ""  # the tree that the task's journal named when this was written
 
 
-class Answers:
+class RequestLog:
     """The memory of requests on disk, and the tree they have come to.
 
     An answer counts only up to the number that the pointer names: whatever a crash leaves behind it did not happen.
@@ -74,11 +74,11 @@ class Answers:
     def serve(self, space: Workspace) -> None:
         self._space = space
 
-    def recall(self, request_id: str) -> Answered | None:
+    def recall(self, request_id: str) -> StoredResponse | None:
         try:
             said = json.loads(self._path(request_id).read_bytes())
             if said["number"] <= self.now.number:
-                return Answered(said["content"], Response.model_validate(said["response"]))
+                return StoredResponse(said["content"], Response.model_validate(said["response"]))
         except (OSError, ValueError, KeyError, TypeError, ValidationError):
             pass
         return None
@@ -86,7 +86,7 @@ class Answers:
     def secure(self) -> None:
         self._kept_tree()
 
-    def remember(self, request: Request, response: Response) -> None:
+    def remember(self, request: FileopsRequest, response: Response) -> None:
         """Tree, answer, pointer, in this order: the last of them makes it true."""
         number = self.now.number + 1
         self._follow()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from pydantic import JsonValue
 
 from reflectloop import secrets
-from reflectloop.box.box import Box, Order
-from reflectloop.fileops.hands import Data, Refusal, Seen
+from reflectloop.box.box import Box, SandboxCommand
+from reflectloop.fileops.hands import Data, EngineEvidence, Refusal
 from reflectloop.fileops.steps import (
     AppendSteps,
     ApplySplit,
@@ -24,11 +24,11 @@ from reflectloop.fileops.steps import (
 )
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.showing import views
-from reflectloop.policy import Policy
+from reflectloop.policy import CommandPolicy
 from reflectloop.state import events, journal
-from reflectloop.state.fold import Run, Step, Task, advance, fold
-from reflectloop.state.journal import Entry
-from reflectloop.state.transitions import State
+from reflectloop.state.fold import RunState, StepState, Task, advance, fold
+from reflectloop.state.journal import JournalEntry
+from reflectloop.state.transitions import TaskState
 from reflectloop.verify import evidence
 from reflectloop.world import clock
 
@@ -40,7 +40,7 @@ _LEFT = ("pending", "running", "blocked", "failed")
 _KNOWN_WORDS = frozenset(("", "verify_pointer_moved"))
 
 
-class Proven(NamedTuple):
+class ProvenTree(NamedTuple):
     """What the engine ran on a tree, all of it well; on any other tree it shows nothing."""
 
     tree: str
@@ -48,7 +48,7 @@ class Proven(NamedTuple):
 
 
 @dataclass
-class Tasks:
+class TaskOps:
     """The current task, worked on by requests. What a request does holds once it is kept."""
 
     folders: Folders
@@ -56,10 +56,10 @@ class Tasks:
     base_commit: str
     isolation: str
     box: Box | None = None
-    policy: Policy | None = None  # what checks are judged by before they run
+    policy: CommandPolicy | None = None  # what checks are judged by before they run
     pending: list[events.Event] = field(default_factory=list)
     opened: str | None = None  # a task that this request opened
-    proven: Proven | None = None  # what the engine has already run
+    proven: ProvenTree | None = None  # what the engine has already run
     took_ms: int = 0  # by the attempt that ends, where the engine itself did it
     made_by: str = ""  # the command that opens a task, where it is one that also works on it
 
@@ -70,17 +70,17 @@ class Tasks:
         current = None if self.opened else self.folders.current_task()
         task = fold(journal.read(self.folders.journal(current))) if current else Task()
         for number, event in enumerate(self.pending, 1):
-            advance(task, Entry(number, "", event))
+            advance(task, JournalEntry(number, "", event))
         return task
 
-    def _at_work(self) -> tuple[Task, Run]:
+    def _at_work(self) -> tuple[Task, RunState]:
         task = self._task()
         run = list(task.runs.values())[-1] if task.runs else None
-        if run is None or run.mode != events.BY_REQUESTS or task.state in (State.DONE, State.ABORTED):
+        if run is None or run.mode != events.BY_REQUESTS or task.state in (TaskState.DONE, TaskState.ABORTED):
             raise Refusal("there is no plan to work on", hint="send triflow_plan_init first")
         return task, run
 
-    def _current(self, run: Run, wanted: StepName | None) -> Step:
+    def _current(self, run: RunState, wanted: StepName | None) -> StepState:
         """The step the state points to; a caller that believes in another one is told."""
         left = [step for step in run.steps.values() if step.status in _LEFT]
         if not left:
@@ -91,9 +91,9 @@ class Tasks:
 
     # The six ops --------------------------------------------------------------------------------------------------
 
-    def plan_init(self, op: PlanInit, seen: Seen) -> Data:
+    def plan_init(self, op: PlanInit, seen: EngineEvidence) -> Data:
         task = self._task()
-        if task.id and task.state not in (State.DONE, State.ABORTED):
+        if task.id and task.state not in (TaskState.DONE, TaskState.ABORTED):
             raise Refusal(
                 f"task {task.id} is {task.state}: a running plan is not overwritten",
                 hint="finish it, or reflectloop abort --reason TEXT",
@@ -131,7 +131,7 @@ class Tasks:
         )
         return {"task": self.opened, "steps": list(names), "tree": seen.tree}
 
-    def preflight(self, op: Preflight, seen: Seen) -> Data:
+    def preflight(self, op: Preflight, seen: EngineEvidence) -> Data:
         _, run = self._at_work()
         step = self._current(run, op.step)
         if step.status == "blocked":
@@ -155,7 +155,7 @@ class Tasks:
             "left": sum(one.status in _LEFT for one in run.steps.values()),
         }
 
-    def finalize(self, op: Finalize, seen: Seen) -> Data:
+    def finalize(self, op: Finalize, seen: EngineEvidence) -> Data:
         _, run = self._at_work()
         step = self._current(run, op.step)
         if step.status != "running":
@@ -169,14 +169,14 @@ class Tasks:
         said: list[JsonValue] = [str(proof["command"]) for proof in proofs]
         return {"step": step.id, "evidence": said, "next": left[0] if left else None, "state": str(after.state)}
 
-    def mark_blocked(self, op: MarkBlocked, seen: Seen) -> Data:  # noqa: ARG002
+    def mark_blocked(self, op: MarkBlocked, seen: EngineEvidence) -> Data:  # noqa: ARG002
         _, run = self._at_work()
         step = self._current(run, op.step)
         event = events.StepBlocked(run_id=run.id, step_id=step.id, reason=op.reason, unblock=op.unblock)
         self.pending.append(event)
         return {"step": step.id, "state": str(self._task().state)}
 
-    def apply_split(self, op: ApplySplit, seen: Seen) -> Data:  # noqa: ARG002
+    def apply_split(self, op: ApplySplit, seen: EngineEvidence) -> Data:  # noqa: ARG002
         _refuse_secrets(op)
         _, run = self._at_work()
         step = self._current(run, op.step)
@@ -186,10 +186,10 @@ class Tasks:
         self._add(run, names, op.substeps, step.id, op.reason)
         return {"step": step.id, "substeps": list(names)}
 
-    def append_steps(self, op: AppendSteps, seen: Seen) -> Data:  # noqa: ARG002
+    def append_steps(self, op: AppendSteps, seen: EngineEvidence) -> Data:  # noqa: ARG002
         _refuse_secrets(op)
         task, run = self._at_work()
-        if task.state is not State.FINAL_REVIEW:
+        if task.state is not TaskState.FINAL_REVIEW:
             raise Refusal(
                 f"steps are appended in FINAL_REVIEW, when none is left; the task is {task.state}",
                 hint="make a follow-up task",
@@ -199,7 +199,7 @@ class Tasks:
         self._add(run, names, op.steps, None, op.reason)
         return {"steps": list(names)}
 
-    def _add(self, run: Run, names: list[str], steps: Sequence[NewStep], parent: str | None, reason: str) -> None:
+    def _add(self, run: RunState, names: list[str], steps: Sequence[NewStep], parent: str | None, reason: str) -> None:
         self.pending.append(
             events.StepsAdded(
                 run_id=run.id,
@@ -213,7 +213,7 @@ class Tasks:
 
     # Evidence -----------------------------------------------------------------------------------------------------
 
-    def _prove(self, run: Run, step: Step, seen: Seen) -> list[events.Json]:
+    def _prove(self, run: RunState, step: StepState, seen: EngineEvidence) -> list[events.Json]:
         """By the step's own checks, run here and now; a step without any by what this request ran, all of it well."""
         if self.proven and self.proven.tree == seen.tree and self.proven.checks:
             return self.proven.checks
@@ -236,7 +236,7 @@ class Tasks:
             raise Refusal(f"check {number} of the step may not run: {verdict.reason} ({verdict.rule})")
         log = self.folders.scratch / f"check-{clock.run_id(clock.now())}.log"
         try:
-            done = self.box.run(Order(words, self.box.workspace.resolve("."), log, _CHECK_TIMEOUT_S))
+            done = self.box.run(SandboxCommand(words, self.box.workspace.resolve("."), log, _CHECK_TIMEOUT_S))
             seen = evidence.digest_of(log)
             printed = log.read_bytes()[-_SHOWN:].decode("utf-8", "replace")
         finally:
@@ -251,7 +251,14 @@ class Tasks:
         return proof("check", words, output_sha256=seen, duration_ms=done.duration_ms)
 
     def _ended(
-        self, run: Run, step: Step, seen: Seen, *, good: bool, reason: str = "", checks: list[events.Json] | None = None
+        self,
+        run: RunState,
+        step: StepState,
+        seen: EngineEvidence,
+        *,
+        good: bool,
+        reason: str = "",
+        checks: list[events.Json] | None = None,
     ) -> events.StepFinished:
         return events.StepFinished(
             run_id=run.id,

@@ -13,19 +13,19 @@ from reflectloop import config, policy, secrets
 from reflectloop.box import editable, limits, walls
 from reflectloop.box.box import Box
 from reflectloop.box.limits import Limiter
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.errors import NothingToDo, ReflectloopError, SecretLeak
 from reflectloop.fileops import execute, validate
-from reflectloop.fileops.hands import Domain, Hands
+from reflectloop.fileops.hands import Domain, OpsContext
 from reflectloop.fileops.response import Failure, Response, clean
 from reflectloop.fileops.validate import Invalid
 from reflectloop.flow import tasks
 from reflectloop.flow.folders import Folders, folders_at
-from reflectloop.flow.requesting.answers import Answers
-from reflectloop.flow.requesting.domain import Tasks
+from reflectloop.flow.requesting.answers import RequestLog
+from reflectloop.flow.requesting.domain import TaskOps
 from reflectloop.state import events, journal, latch, lock
 from reflectloop.state.fold import Task, fold
-from reflectloop.state.transitions import State
+from reflectloop.state.transitions import TaskState
 from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, ledger, project, snapshot
@@ -39,7 +39,7 @@ EXIT_CODES = {"ok": 0, "validation_error": 12, "fail": 30, "ask": 40, "split": 4
 
 
 @dataclass(frozen=True)
-class Place:
+class FileopsTarget:
     """Where requests are carried out, and for whom."""
 
     start: Path
@@ -49,7 +49,7 @@ class Place:
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
-def answer(place: Place, raw: bytes, *, strict: bool = False) -> Response:
+def answer(place: FileopsTarget, raw: bytes, *, strict: bool = False) -> Response:
     """One request. What is no request is answered without opening anything."""
     try:
         request = validate.parse(raw, strict=strict)
@@ -68,7 +68,7 @@ def id_in(raw: bytes) -> str:
 
 
 @contextlib.contextmanager
-def opened(place: Place, purpose: str = "fileops") -> Iterator[Hands]:
+def opened(place: FileopsTarget, purpose: str = "fileops") -> Iterator[OpsContext]:
     """Hands that stand ready, with the project's lock held; leaks, escapes and faults of the machine end it."""
     folders = folders_at(place.start)
     folders.claim()
@@ -97,16 +97,16 @@ class _Stands(NamedTuple):
 class _Ground:
     """What requests stand on: made like a run's, and cleared away like it."""
 
-    def __init__(self, place: Place, folders: Folders) -> None:
+    def __init__(self, place: FileopsTarget, folders: Folders) -> None:
         self.place, self.folders = place, folders
         self.run_id = clock.run_id(clock.now())
         self.space: Workspace | None = None
-        self.hands: Hands | None = None
+        self.hands: OpsContext | None = None
         self.limiter: Limiter | None = None
         self.leak: SecretLeak | None = None
         self.tree, self.well = "", False
 
-    def open(self) -> Hands:
+    def open(self) -> OpsContext:
         self.config = config.load(self.folders.root)
         secrets.use(secrets.of(self.config.secrets, self.folders.root))
         latch.refuse_if_stopped(self.folders.own)
@@ -116,7 +116,7 @@ class _Ground:
         store = open_for(found, self.config.workspace)
         applying.undo_killed(found, store, self.folders.scratch)
         base = snapshot.take(found, store, self.folders.scratch)
-        answers = Answers(self.folders, store)
+        answers = RequestLog(self.folders, store)
         stands = self._stands(base.tree)
         tree = stands.tree if answers.has(stands.tree) else base.tree
         self.tree = answers.begin(stands.task, stands.base, tree, stands.named)
@@ -126,13 +126,13 @@ class _Ground:
         self.limiter = limits.behind(wall, space.name, self.config.box)
         box = Box.by(self.config, space, self.place.caller, wall, self.limiter)
         rules = policy.of(self.config.policy, self.folders.root).in_workspace
-        domain = self.place.domain or Tasks(self.folders, base.tree, base.commit, wall.stamp(()), box, rules)
-        self.hands = Hands(space, box, domain, answers, answers.logs, policy=rules)
+        domain = self.place.domain or TaskOps(self.folders, base.tree, base.commit, wall.stamp(()), box, rules)
+        self.hands = OpsContext(space, box, domain, answers, answers.logs, policy=rules)
         if answers.anew:
             self.hands.notes.append("the task or the project is another now: this begins where that stands")
         return self.hands
 
-    def _lay_out(self, found: Project, store: Store, base: Snapshot, wall: Wall) -> Workspace:
+    def _lay_out(self, found: Project, store: Store, base: Snapshot, wall: IsolationLevel) -> Workspace:
         space = checkout.create(
             found,
             store,
@@ -153,9 +153,9 @@ class _Ground:
         if name is None or not self.folders.journal(name).is_file():
             return _Stands(None, now, now)
         task = fold(journal.read(self.folders.journal(name)))
-        if task.passed or task.state is State.ABORTED:
+        if task.passed or task.state is TaskState.ABORTED:
             return _Stands(None, now, now)  # what was done for it is nothing that a new task begins with
-        if task.state is State.PAUSED:
+        if task.state is TaskState.PAUSED:
             raise NothingToDo(f"task {task.id} is paused", next_step="reflectloop resume")
         last = list(task.runs.values())[-1] if task.runs else None
         if last and last.mode == events.BY_REQUESTS and last.status == "running":
@@ -166,7 +166,7 @@ class _Ground:
     def stop(self, fault: ReflectloopError) -> None:
         """A leak, an escape or a spent budget holds the project; of the first nothing is left."""
         self.leak = fault if isinstance(fault, SecretLeak) else None
-        tasks.stop_project(self.folders, fault, tasks.Place(self._run() or self.run_id, None, "", self.tree))
+        tasks.stop_project(self.folders, fault, tasks.FailurePlace(self._run() or self.run_id, None, "", self.tree))
 
     def _run(self) -> str | None:
         """That of the task at work: it is what a person's `unlock` is about."""
@@ -191,7 +191,7 @@ class _Ground:
         for old in ledger.stale(self.folders.own, self.config.workspace.keep_failed) if entry else ():
             ledger.remove(old)
 
-    def _destroy(self, entry: ledger.Entry, leak: SecretLeak) -> None:
+    def _destroy(self, entry: ledger.WorkspaceEntry, leak: SecretLeak) -> None:
         left = ledger.destroy(entry)
         if left:
             where = ", ".join(map(os.fspath, left))
@@ -199,7 +199,7 @@ class _Ground:
         for log in self.hands.logs.glob(f"{self.run_id}.*.log") if self.hands else ():
             log.unlink()
 
-    def _keep_warm(self, entry: ledger.Entry, space: Workspace) -> None:
+    def _keep_warm(self, entry: ledger.WorkspaceEntry, space: Workspace) -> None:
         for other in ledger.entries(self.folders.own):
             if other.fate == "warm":
                 ledger.remove(other)

@@ -8,21 +8,21 @@ from typing import NamedTuple
 
 from reflectloop import config
 from reflectloop.box import walls
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.errors import AgentUnavailable, Fault, GateRejected, Latched
-from reflectloop.flow.running.line import Request
-from reflectloop.plan.load import Loaded
+from reflectloop.flow.running.line import RunRequest
+from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan
-from reflectloop.policy import Policy, Verdict
+from reflectloop.policy import CommandPolicy, PolicyVerdict
 from reflectloop.state.fold import Task
 from reflectloop.terms import Isolation, Network, Role, Track
-from reflectloop.workspace.added import Added
+from reflectloop.workspace.added import AddedSecret
 
 _NAMED = 5  # of many findings, in a message
 _SHOWN = 120  # characters of a command, in a message
 
 
-def refuse_agents(loaded: Loaded, settings: config.Config, caller: Mapping[str, str], root: Path) -> None:
+def refuse_agents(loaded: LoadedPlan, settings: config.Config, caller: Mapping[str, str], root: Path) -> None:
     """Before anything runs: steps that need an agent where none is bound to their role, or it cannot be asked."""
     needing = {step.id: Role(step.agent.role) for step in loaded.plan.steps if step.agent}
     unbound = {name: role for name, role in needing.items() if settings.roles.bound_to(role) is None}
@@ -78,7 +78,7 @@ def refuse_causeless(task: Task | None, reason: str | None) -> None:
             )
 
 
-def refuse_commands(loaded: Loaded, rules: Policy, done: Collection[str] = ()) -> None:
+def refuse_commands(loaded: LoadedPlan, rules: CommandPolicy, done: Collection[str] = ()) -> None:
     """Before anything runs: what the policy denies, and what only a person may let run; not of steps that are done."""
     left = tuple(step for step in loaded.plan.steps if step.id not in done)
     refused = refusals(loaded.plan.model_copy(update={"steps": left}), rules)
@@ -92,18 +92,18 @@ def refuse_commands(loaded: Loaded, rules: Policy, done: Collection[str] = ()) -
         )
 
 
-class Refused(NamedTuple):
+class RefusedCommand(NamedTuple):
     place: str
-    verdict: Verdict
+    verdict: PolicyVerdict
 
     @property
     def said(self) -> str:
         return f"{self.verdict.rule}: {self.verdict.reason}: {self.verdict.where[:_SHOWN]}"
 
 
-def refusals(plan: Plan, rules: Policy) -> list[Refused]:
+def refusals(plan: Plan, rules: CommandPolicy) -> list[RefusedCommand]:
     return [
-        Refused(place, verdict)
+        RefusedCommand(place, verdict)
         for place, command in commands(plan)
         if not (verdict := rules.in_workspace.judge(command)).allowed
     ]
@@ -121,7 +121,7 @@ def commands(plan: Plan) -> Iterator[tuple[str, str | tuple[str, ...]]]:
                     yield f"step {step.id}, check {name}", command
 
 
-def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolation:
+def floor(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> Isolation:
     """The least isolation anybody asked for."""
     asked = [settings.box.isolation, request.isolation or Isolation.NONE]
     if loaded.plan.isolation:
@@ -129,7 +129,7 @@ def floor(settings: config.Config, request: Request, loaded: Loaded) -> Isolatio
     return max(asked, key=lambda level: level.rank)
 
 
-def refuse_doubtful(found: list[Added]) -> None:
+def refuse_doubtful(found: list[AddedSecret]) -> None:
     """What may be a secret is not let through unseen, and is no leak either: a person says which."""
     if found:
         named = {f"{one.path}:{one.line} ({one.finding.rule}, fingerprint {one.finding.fingerprint})" for one in found}
@@ -140,7 +140,7 @@ def refuse_doubtful(found: list[Added]) -> None:
         )
 
 
-def reach(settings: config.Config, request: Request, loaded: Loaded) -> Wall:
+def reach(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> IsolationLevel:
     """The wall this run is to have, or why it cannot begin."""
     least = floor(settings, request, loaded)
     wall = walls.reach(least, settings.box.strongest)

@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reflectloop import policy
-from reflectloop.agents.shapes import Outcome
+from reflectloop.agents.shapes import StepClaim
 from reflectloop.box.box import Box
 from reflectloop.errors import AgentFailed, NeedsInput, StepFailed
-from reflectloop.fileops.hands import Hands, NoPlan, Notebook
+from reflectloop.fileops.hands import InMemoryResponses, NoPlanOps, OpsContext
 from reflectloop.flow.failing import failures
 from reflectloop.flow.nine import acting, briefs, context
 from reflectloop.flow.nine.acting import PROTO
-from reflectloop.flow.nine.briefs import Tried, Work
-from reflectloop.flow.nine.crew import Call, Crew, Purse
-from reflectloop.flow.running.line import Line
-from reflectloop.flow.running.steps import CANCELLED, Show, StepResult, Unwell, describe, execute, words
-from reflectloop.flow.showing.costs import Allowance, since
+from reflectloop.flow.nine.briefs import FailedAttempt, StepBrief
+from reflectloop.flow.nine.crew import AgentCall, AgentPool, Budget
+from reflectloop.flow.running.line import RunContext
+from reflectloop.flow.running.steps import CANCELLED, AgentProblem, StepObserver, StepResult, describe, execute, words
+from reflectloop.flow.showing.costs import AgentBudget, since
 from reflectloop.knowledge.advice import Moment
 from reflectloop.plan.model import Plan, Step
 from reflectloop.state.fold import Task
@@ -30,19 +30,19 @@ _FINAL = frozenset((NeedsInput.code, AgentFailed.code, CANCELLED))  # another at
 
 @dataclass
 class AgentSteps:
-    line: Line
+    line: RunContext
     plan: Plan
     journal: Journal
-    show: Show
-    purse: Purse = field(init=False)
+    show: StepObserver
+    purse: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        most = Allowance.of(self.line.config, self.plan.limits)
-        self.purse = Purse(most, since(self.line.task or Task()))
+        most = AgentBudget.of(self.line.config, self.plan.limits)
+        self.purse = Budget(most, since(self.line.task or Task()))
 
     def perform(self, step: Step, box: Box, before: str, earlier: tuple[Path, ...]) -> StepResult:
         """As many attempts as the plan allows, each from the step's own beginning."""
-        tried: tuple[Tried, ...] = ()
+        tried: tuple[FailedAttempt, ...] = ()
         trees: set[str] = set()
         for number in range(1, self.plan.limits.step_attempts + 1):
             self.show.command(step.id, f"agent ({step.agent.role if step.agent else ''}), attempt {number}")
@@ -57,9 +57,9 @@ class AgentSteps:
         return result
 
     def _attempt(
-        self, step: Step, box: Box, number: int, tried: tuple[Tried, ...], earlier: tuple[Path, ...]
+        self, step: Step, box: Box, number: int, tried: tuple[FailedAttempt, ...], earlier: tuple[Path, ...]
     ) -> StepResult:
-        def acting() -> Unwell | None:
+        def acting() -> AgentProblem | None:
             return self._acted(step, box, number, tried)
 
         return execute(self.plan, step, box, self.line.folder.logs, self.show, earlier, acting)
@@ -78,7 +78,7 @@ class AgentSteps:
             return result._replace(error_code=StepFailed.code, exit_code=1, reason=why)
         return result
 
-    def _acted(self, step: Step, box: Box, number: int, tried: tuple[Tried, ...]) -> Unwell | None:
+    def _acted(self, step: Step, box: Box, number: int, tried: tuple[FailedAttempt, ...]) -> AgentProblem | None:
         assert step.agent  # noqa: S101
         role = Role(step.agent.role)
         folder = self.line.folder.path / "agents" / step.id / str(number)
@@ -86,39 +86,39 @@ class AgentSteps:
         crew = self._crew(box)
         prompt = self._prompt(step, tried)
         act = acting.by(self._hands(box, folder), writable=not role.looks_only)
-        reply = crew.ask(Call(role, prompt, Outcome, folder, step.id, number, act))
+        reply = crew.ask(AgentCall(role, prompt, StepClaim, folder, step.id, number, act))
         if not reply.ok:
-            return Unwell(AgentFailed.code, f"{crew.name_of(role)} as {role}: {reply.status}: {reply.reason}")
-        said = Outcome.model_validate(reply.data)
+            return AgentProblem(AgentFailed.code, f"{crew.name_of(role)} as {role}: {reply.status}: {reply.reason}")
+        said = StepClaim.model_validate(reply.data)
         match said.control:
             case "step_done":
                 return None
             case "ask":
-                return Unwell(NeedsInput.code, f"asks: {said.question or said.reason}")
+                return AgentProblem(NeedsInput.code, f"asks: {said.question or said.reason}")
             case _:
-                return Unwell(StepFailed.code, f"{said.control}: {said.reason or said.summary}")
+                return AgentProblem(StepFailed.code, f"{said.control}: {said.reason or said.summary}")
 
-    def _prompt(self, step: Step, tried: tuple[Tried, ...]) -> str:
+    def _prompt(self, step: Step, tried: tuple[FailedAttempt, ...]) -> str:
         assert step.agent  # noqa: S101
         checks = tuple(describe(wanted.check) for wanted in self.plan.checks_of(step) if not wanted.must_fail)
         goal = self.plan.objective.goal or self.plan.title
-        work = Work(goal, step.id, step.title or step.id, step.agent.prompt, (), checks)
+        work = StepBrief(goal, step.id, step.title or step.id, step.agent.prompt, (), checks)
         signature = next((one.failure.signature for one in reversed(tried) if one.failure), "")
         moment: Moment = "failure" if signature else "step"
         advice = context.advice(self.line.folders.root, moment, f"{step.title} {step.agent.prompt}", signature)
         request = {"proto": PROTO, "id": f"{self.line.run_id}.{step.id}", "purpose": "execute_step", "ops": []}
         return briefs.execute(work, "", request, tried, advice)
 
-    def _tried(self, number: int, result: StepResult, box: Box, before: str) -> Tried:
+    def _tried(self, number: int, result: StepResult, box: Box, before: str) -> FailedAttempt:
         failure = failures.of_step(result, self.line.config.reflect, self.line.folders.root)
         diff = box.workspace.git().run("diff-tree", "-r", "-p", before, result.tree) if result.tree != before else b""
         text = diff[:_LARGEST_DIFF].decode("utf-8", "replace")
         why = f"{words(result.command)}: {result.reason}" if result.command else result.reason
-        return Tried(number, "", why, failure, result.tail, text)
+        return FailedAttempt(number, "", why, failure, result.tail, text)
 
-    def _crew(self, box: Box) -> Crew:
+    def _crew(self, box: Box) -> AgentPool:
         line = self.line
-        return Crew(
+        return AgentPool(
             line.config,
             line.folders.root,
             line.request.caller,
@@ -129,6 +129,6 @@ class AgentSteps:
             line.base.tree if line.base else "",
         )
 
-    def _hands(self, box: Box, folder: Path) -> Hands:
+    def _hands(self, box: Box, folder: Path) -> OpsContext:
         rules = policy.of(self.line.config.policy, self.line.folders.root).in_workspace
-        return Hands(box.workspace, box, NoPlan(), Notebook(), folder / "logs", policy=rules)
+        return OpsContext(box.workspace, box, NoPlanOps(), InMemoryResponses(), folder / "logs", policy=rules)

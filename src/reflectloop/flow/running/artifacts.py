@@ -13,7 +13,7 @@ from reflectloop.flow import tasks
 from reflectloop.flow.envelope import Envelope, of_error
 from reflectloop.flow.folders import user_knowledge
 from reflectloop.flow.running import exchange, report
-from reflectloop.flow.running.line import Line
+from reflectloop.flow.running.line import RunContext
 from reflectloop.flow.running.steps import CANCELLED, StepResult
 from reflectloop.flow.showing import costs, publish, standing
 from reflectloop.plan import load as plans
@@ -24,7 +24,7 @@ from reflectloop.verify import evidence
 from reflectloop.world import clock, files
 
 
-def envelope_of(line: Line) -> Envelope:
+def envelope_of(line: RunContext) -> Envelope:
     stamp = clock.stamp(line.started)
     plain = of_error("run", stamp, line.error) if line.error else Envelope(command="run", timestamp=stamp, status="OK")
     written = [line.folder.envelope, line.folder.result, line.folder.summary, line.folder.junit, line.folder.sarif]
@@ -52,7 +52,7 @@ def envelope_of(line: Line) -> Envelope:
     )
 
 
-def _give_receipt(line: Line) -> None:
+def _give_receipt(line: RunContext) -> None:
     """What was decided and what that rests on, for whoever was not here. A leak leaves none."""
     if not (line.begun and line.loaded and line.space) or isinstance(line.error, SecretLeak):
         return
@@ -72,11 +72,11 @@ def _give_receipt(line: Line) -> None:
     evidence.write_receipt(line.folder.path, line.chain(), said, named)
 
 
-def _next(line: Line) -> str:
+def _next(line: RunContext) -> str:
     return f"reflectloop apply {line.run_id}" if line.touched else "reflectloop status"
 
 
-def write(line: Line, envelope: Envelope) -> None:
+def write(line: RunContext, envelope: Envelope) -> None:
     plan = line.loaded.plan if line.loaded else None
     path = _relative(line.loaded.path, line.folders.root) if line.loaded else None
     asked = _asked_agents(line)
@@ -119,7 +119,7 @@ def write(line: Line, envelope: Envelope) -> None:
         line.warnings += publish.attempt(line.folders, line.folder, envelope, body, card)
 
 
-def _asked_agents(line: Line) -> Task | None:
+def _asked_agents(line: RunContext) -> Task | None:
     """The task as its journal says now, where agents were asked for it; most runs need not look."""
     plan = line.loaded.plan if line.loaded else None
     if not (line.begun and line.journal and plan) or not (line.by_requests or any(one.agent for one in plan.steps)):
@@ -128,7 +128,7 @@ def _asked_agents(line: Line) -> Task | None:
     return task if task.spent else None
 
 
-def _asked_key(line: Line) -> str | None:
+def _asked_key(line: RunContext) -> str | None:
     """Where the plan would have been read from, had it been readable."""
     if line.request.plan:
         return tasks.plan_key(line.folders, line.request.plan)
@@ -136,7 +136,7 @@ def _asked_key(line: Line) -> str | None:
     return str(there[0]) if there else None
 
 
-def failure_of(line: Line) -> FailureRecord:
+def failure_of(line: RunContext) -> FailureRecord:
     from reflectloop.flow.failing import failures  # noqa: PLC0415 - a run that goes well needs no diagnosis
 
     assert line.error  # noqa: S101
@@ -145,19 +145,19 @@ def failure_of(line: Line) -> FailureRecord:
     return failures.counted(found, _times_seen(line, found.signature))
 
 
-def _failed(line: Line) -> StepResult | None:
+def _failed(line: RunContext) -> StepResult | None:
     failed = [step for step in line.steps if not step.success]
     return next((step for step in failed if step.error_code != CANCELLED), failed[0] if failed else None)
 
 
-def _times_seen(line: Line, signature: str) -> int:
+def _times_seen(line: RunContext, signature: str) -> int:
     """In this task, with this time."""
     task = line.task
     told = task is not None and task.latch is not None and task.latch.run_id == line.run_id
     return len(task.met.get(signature, ()) if task else ()) + (not told)
 
 
-def _known_fixes(line: Line, record: FailureRecord) -> list[dict[str, object]]:
+def _known_fixes(line: RunContext, record: FailureRecord) -> list[dict[str, object]]:
     if not (line.folders.knowledge.is_dir() or user_knowledge().is_dir()):
         return []
     from reflectloop.flow.running import mending  # noqa: PLC0415
@@ -169,7 +169,7 @@ def _known_fixes(line: Line, record: FailureRecord) -> list[dict[str, object]]:
         return []
 
 
-def _card(line: Line, total: int) -> dict[str, Any]:
+def _card(line: RunContext, total: int) -> dict[str, Any]:
     assert line.error  # noqa: S101
     asked = line.loaded.path if line.loaded else line.request.plan
     history = line.task.failures if line.task else []

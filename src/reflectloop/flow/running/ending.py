@@ -16,7 +16,7 @@ from reflectloop.errors import (
 )
 from reflectloop.flow import tasks
 from reflectloop.flow.running import artifacts
-from reflectloop.flow.running.line import Line, Outcome
+from reflectloop.flow.running.line import RunContext, RunOutcome
 from reflectloop.flow.running.steps import CANCELLED
 from reflectloop.flow.showing import publish, views
 from reflectloop.state import events, journal
@@ -26,7 +26,7 @@ from reflectloop.world import files, process
 from reflectloop.world.git import GitFailed
 
 
-def finish(line: Line) -> Outcome:
+def finish(line: RunContext) -> RunOutcome:
     _keep_change(line)
     try:
         _settle_task(line)
@@ -47,10 +47,10 @@ def finish(line: Line) -> Outcome:
     envelope = artifacts.envelope_of(line).model_copy(update={"limits_by": bound_by})
     artifacts.write(line, envelope)
     envelope = envelope.model_copy(update={"warnings": list(dict.fromkeys(line.warnings))})
-    return Outcome(envelope, line.folder, line.steps, line.touched, line.error, tuple(line.known_fixes))
+    return RunOutcome(envelope, line.folder, line.steps, line.touched, line.error, tuple(line.known_fixes))
 
 
-def _settle_task(line: Line) -> None:
+def _settle_task(line: RunContext) -> None:
     """Tell the journal how the run ended, and what that means for its task."""
     if not (line.begun and line.journal and line.task and line.loaded and line.base):
         _stop_unbegun(line)
@@ -86,7 +86,7 @@ def _settle_task(line: Line) -> None:
         publish.remove_home_latch(line.folders, line.config.publish)
 
 
-def _learn(line: Line) -> None:
+def _learn(line: RunContext) -> None:
     """How fixes did, and what changed where an earlier run had failed; for a run of which neither is true, nothing."""
     mended = any(step.fixes for step in line.steps)
     recovered = not line.error and line.task is not None and line.task.failures
@@ -96,7 +96,7 @@ def _learn(line: Line) -> None:
         line.warnings += harvest.keep(line)
 
 
-def _pause(line: Line) -> None:
+def _pause(line: RunContext) -> None:
     """A run that somebody stopped is not over: its half steps are dropped, and it can be gone on with."""
     assert line.journal and line.error  # noqa: S101, PT018
     run = fold(journal.read(line.journal.path)).runs[line.run_id]
@@ -106,18 +106,18 @@ def _pause(line: Line) -> None:
     line.journal.append(events.RunPaused(run_id=line.run_id, reason=line.error.message))
 
 
-def _place(line: Line, step_id: str | None) -> tasks.Place:
+def _place(line: RunContext, step_id: str | None) -> tasks.FailurePlace:
     assert line.loaded and line.base  # noqa: S101, PT018
-    return tasks.Place(line.run_id, step_id, line.loaded.plan.hash, line.base.tree)
+    return tasks.FailurePlace(line.run_id, step_id, line.loaded.plan.hash, line.base.tree)
 
 
-def _stop_unbegun(line: Line) -> None:
+def _stop_unbegun(line: RunContext) -> None:
     """An escape found in the laid-out workspace stops the project although nothing ran."""
     if isinstance(line.error, SandboxEscape) and line.spaces:
         tasks.stop_project(line.folders, line.error, _place(line, None))
 
 
-def _keep_change(line: Line) -> None:
+def _keep_change(line: RunContext) -> None:
     """What was proven harmless goes into the store; where that fails, the run did not give what it promised."""
     if not (line.store and line.space and line.begun) or isinstance(line.error, SecretLeak) or line.suspect:
         return
@@ -132,7 +132,7 @@ def _keep_change(line: Line) -> None:
         line.error = line.error or NoSpace(f"cannot keep the change of {line.run_id} in {line.store.path}: {fault}")
 
 
-def _clear_away(line: Line) -> None:
+def _clear_away(line: RunContext) -> None:
     """A leak leaves nothing; a failed run's workspace is kept to be looked at; one that served is kept warm."""
     for number, entry in enumerate(_mine(line)):
         with line.tidying(os.fspath(entry.folder)):
@@ -145,13 +145,13 @@ def _clear_away(line: Line) -> None:
             ledger.remove(old)
 
 
-def _save_recorded(line: Line, dead: ledger.Entry) -> None:
+def _save_recorded(line: RunContext, dead: ledger.WorkspaceEntry) -> None:
     """The trees of a run that can be gone on with; its files are of no use."""
     if line.store and dead.fate == "at work" and (dead.desk / "objects").is_dir():
         line.store.take_in(dead.desk / "objects")
 
 
-def _settle_space(line: Line, entry: ledger.Entry, *, first: bool) -> None:
+def _settle_space(line: RunContext, entry: ledger.WorkspaceEntry, *, first: bool) -> None:
     if isinstance(line.error, SecretLeak):
         left = ledger.destroy(entry)
         if left:
@@ -167,7 +167,7 @@ def _settle_space(line: Line, entry: ledger.Entry, *, first: bool) -> None:
         ledger.remove(entry)
 
 
-def _keep_warm(line: Line, entry: ledger.Entry) -> None:
+def _keep_warm(line: RunContext, entry: ledger.WorkspaceEntry) -> None:
     """One is enough: an older warm one makes room."""
     for other in ledger.entries(line.folders.own):
         if other.fate == "warm":
@@ -175,6 +175,6 @@ def _keep_warm(line: Line, entry: ledger.Entry) -> None:
     ledger.set_fate(entry, "warm", line.spaces[0].mark_ns, line.spaces[0].identity)
 
 
-def _mine(line: Line) -> list[ledger.Entry]:
+def _mine(line: RunContext) -> list[ledger.WorkspaceEntry]:
     names = [line.run_id, *(f"{line.run_id}.{number}" for number in range(1, 1 + len(line.spaces)))]
     return [entry for entry in ledger.entries(line.folders.own) if entry.name in names]

@@ -9,15 +9,15 @@ from reflectloop.errors import ReflectloopError
 from reflectloop.flow.folders import RunFolder
 from reflectloop.flow.learning import failedrun, lessons
 from reflectloop.flow.running import recovery
-from reflectloop.flow.running.line import Line
-from reflectloop.flow.running.steps import Tried, words
+from reflectloop.flow.running.line import RunContext
+from reflectloop.flow.running.steps import FixAttempt, words
 from reflectloop.knowledge import library
-from reflectloop.knowledge.lesson import Page, Sighting, What
-from reflectloop.knowledge.library import Draft
+from reflectloop.knowledge.lesson import Occurrence, Page, What
+from reflectloop.knowledge.library import NewLesson
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan, Step
 from reflectloop.reflect.record import FailureRecord
-from reflectloop.state.fold import Run
+from reflectloop.state.fold import RunState
 from reflectloop.workspace import patch
 from reflectloop.world import clock
 from reflectloop.world.git import GitFailed
@@ -27,7 +27,7 @@ _SHOWN = 10  # files, in words
 _LEARNT_FROM = frozenset(("STEP_FAILED", "STEP_TIMEOUT", "VERIFICATION_FAILED", "NEEDS_INPUT", "MAX_RETRIES"))
 
 
-def keep(line: Line) -> list[str]:
+def keep(line: RunContext) -> list[str]:
     """In the run's own file of sightings; what stands in the way is said, and changes nothing of how the run ended."""
     shelves = {"project": lessons.project_shelf(line.folders), "user": lessons.user_shelf()}
     told = []
@@ -45,22 +45,22 @@ def keep(line: Line) -> list[str]:
 # Fixes that were tried --------------------------------------------------------------------------------------------
 
 
-def _tried(line: Line) -> Iterator[Tried]:
+def _tried(line: RunContext) -> Iterator[FixAttempt]:
     yield from (fix for step in line.steps for fix in step.fixes)
 
 
-def _counted(line: Line, fix: Tried) -> Draft:
+def _counted(line: RunContext, fix: FixAttempt) -> NewLesson:
     """By the time it was tried, so that telling it twice, after a crash, counts once."""
     page = Page(kind="failfix", title=fix.title, signature=fix.signature, fix=fix.fix, commands=fix.commands)
     step = next(step.id for step in line.steps if fix in step.fixes)
     what, note = _luck(line, fix)
-    return Draft(
+    return NewLesson(
         page,
-        Sighting(lesson=fix.lesson, what=what, at=fix.tried, run=line.run_id, step=step, level="L2", note=note),
+        Occurrence(lesson=fix.lesson, what=what, at=fix.tried, run=line.run_id, step=step, level="L2", note=note),
     )
 
 
-def _luck(line: Line, fix: Tried) -> tuple[What, str]:
+def _luck(line: RunContext, fix: FixAttempt) -> tuple[What, str]:
     """What gates then refused may be the fix's doing: no success, and no failure either."""
     if fix.outcome == "failed":
         return "failed", fix.reason
@@ -72,7 +72,7 @@ def _luck(line: Line, fix: Tried) -> tuple[What, str]:
 # What changed -----------------------------------------------------------------------------------------------------
 
 
-def _recovered(line: Line) -> list[Draft]:
+def _recovered(line: RunContext) -> list[NewLesson]:
     """A run failed, something was changed, and now the same work passes: what was changed, as advice."""
     failed = [run for run in line.task.runs.values() if run.error_code in _LEARNT_FROM] if line.task else []
     if line.error or not failed or any(fix.outcome == "worked" for fix in _tried(line)):
@@ -90,10 +90,10 @@ def _recovered(line: Line) -> list[Draft]:
         fix=redact(what)[:_LONGEST],
     )
     at = clock.stamp(line.started)
-    return [Draft(page, Sighting(lesson=page.id, at=at, run=line.run_id, level="L2", refs=(failed[-1].id,)))]
+    return [NewLesson(page, Occurrence(lesson=page.id, at=at, run=line.run_id, level="L2", refs=(failed[-1].id,)))]
 
 
-def _record(line: Line, run: Run) -> FailureRecord | None:
+def _record(line: RunContext, run: RunState) -> FailureRecord | None:
     """None where its card is gone or says nothing."""
     try:
         return failedrun.record_of(RunFolder(line.folders.own / "runs" / run.id))
@@ -101,7 +101,7 @@ def _record(line: Line, run: Run) -> FailureRecord | None:
         return None
 
 
-def _change(line: Line, failed: Run) -> str:
+def _change(line: RunContext, failed: RunState) -> str:
     """Empty where it cannot be said what helped."""
     assert line.loaded and line.base and line.store  # noqa: S101, PT018 - a run that began
     if failed.plan_hash != line.loaded.plan.hash:
@@ -112,7 +112,7 @@ def _change(line: Line, failed: Run) -> str:
     return line.request.retry_reason or ""
 
 
-def _plan_then(line: Line, failed: Run) -> Plan | None:
+def _plan_then(line: RunContext, failed: RunState) -> Plan | None:
     try:
         return plans.load(recovery.plan_of(RunFolder(line.folders.own / "runs" / failed.id))).plan
     except ReflectloopError:

@@ -13,50 +13,50 @@ from typing import Any, Literal, NamedTuple, Protocol
 from reflectloop import config
 from reflectloop.box import walls
 from reflectloop.box.limits import Limiter
-from reflectloop.box.walls import Wall
+from reflectloop.box.walls import IsolationLevel
 from reflectloop.errors import (
     ReflectloopError,
 )
 from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.folders import Folders, RunFolder
 from reflectloop.flow.judging import seal
-from reflectloop.flow.running.recovery import Point
+from reflectloop.flow.running.recovery import ResumePoint
 from reflectloop.flow.running.steps import StepResult
-from reflectloop.plan.load import Loaded
+from reflectloop.plan.load import LoadedPlan
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.state.fold import Task
-from reflectloop.state.journal import Entry, Journal
+from reflectloop.state.journal import Journal, JournalEntry
 from reflectloop.terms import Isolation, Role
 from reflectloop.verify import evidence
 from reflectloop.verify.evidence import Chain
 from reflectloop.verify.verdict import Verdict
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.workspace.patch import Touched
+from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store
 from reflectloop.world import clock
 
 
-class Observer(Protocol):
+class RunObserver(Protocol):
     """Who watches a run: a terminal, a log, nobody."""
 
     def waits(self, why: str) -> None: ...
-    def begins(self, loaded: Loaded, run_id: str) -> None: ...
-    def happened(self, entry: Entry) -> None: ...
+    def begins(self, loaded: LoadedPlan, run_id: str) -> None: ...
+    def happened(self, entry: JournalEntry) -> None: ...
     def command(self, step_id: str, words: str) -> None: ...
     def output(self, step_id: str, data: bytes) -> None: ...
     def warning(self, step_id: str, words: str) -> None: ...
 
 
-class Nobody:
+class NullObserver:
     def waits(self, why: str) -> None:
         pass
 
-    def begins(self, loaded: Loaded, run_id: str) -> None:
+    def begins(self, loaded: LoadedPlan, run_id: str) -> None:
         pass
 
-    def happened(self, entry: Entry) -> None:
+    def happened(self, entry: JournalEntry) -> None:
         pass
 
     def command(self, step_id: str, words: str) -> None:
@@ -70,7 +70,7 @@ class Nobody:
 
 
 @dataclass(frozen=True)
-class Request:
+class RunRequest:
     start: Path
     plan: Path | None = None
     isolation: Isolation | None = None
@@ -86,20 +86,25 @@ class Request:
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     envelope: Envelope
     folder: RunFolder
     steps: list[StepResult]
-    touched: tuple[Touched, ...]
+    touched: tuple[TouchedFile, ...]
     error: ReflectloopError | None
     known_fixes: tuple[dict[str, object], ...] = ()  # of that
 
 
-class Line:
+class RunContext:
     """The state of one walk down the line."""
 
     def __init__(
-        self, request: Request, folders: Folders, run_id: str, observer: Observer, point: Point | None = None
+        self,
+        request: RunRequest,
+        folders: Folders,
+        run_id: str,
+        observer: RunObserver,
+        point: ResumePoint | None = None,
     ) -> None:
         self.request, self.folders, self.run_id, self.observer = request, folders, run_id, observer
         self.started, self.clock = clock.now(), clock.monotonic()
@@ -107,7 +112,7 @@ class Line:
         self.folder = point.folder if point else folders.open_run(run_id)
         self.config = config.Config()
         self.suspect = False  # whether the change may hold a secret: then nothing of it is kept
-        self.loaded: Loaded | None = None
+        self.loaded: LoadedPlan | None = None
         self.project: Project | None = None
         self.store: Store | None = None
         self.base: Snapshot | None = None
@@ -115,13 +120,13 @@ class Line:
         self.journal: Journal | None = None
         self.spaces: list[Workspace] = []
         self.steps: list[StepResult] = []
-        self.touched: tuple[Touched, ...] = ()
+        self.touched: tuple[TouchedFile, ...] = ()
         self.warnings: list[str] = []
         self.error: ReflectloopError | None = None
         self.failure: FailureRecord | None = None  # the record of that
         self.known_fixes: list[dict[str, object]] = []  # as the card carries them
         self.begun = False
-        self.wall = Wall(Isolation.NONE, "nothing")
+        self.wall = IsolationLevel(Isolation.NONE, "nothing")
         self.limiters: dict[str, Limiter] = {}
         self.verdict: Verdict | None = None
         self.gates: Any = None  # the report of the gates; their room is not loaded for runs that need none

@@ -10,25 +10,25 @@ from typing import Any, NamedTuple
 from reflectloop import policy
 from reflectloop.config import Config
 from reflectloop.flow.folders import Folders, user_knowledge
-from reflectloop.flow.running.steps import CANCELLED, Broken, Show, StepResult
+from reflectloop.flow.running.steps import CANCELLED, FailedStep, StepObserver, StepResult
 from reflectloop.plan.model import Step
 from reflectloop.reflect.record import FailureRecord
 
 
-class Setting(NamedTuple):
+class RunSettings(NamedTuple):
     """Which run it is."""
 
     folders: Folders
     config: Config
     run_id: str
     logs: Path
-    show: Show
+    show: StepObserver
     attempts: int  # of one step
     met: Mapping[str, list[str]]  # what the task failed of before, by signature: the steps
 
 
-class Loop:
-    def __init__(self, setting: Setting) -> None:
+class LessonHooks:
+    def __init__(self, setting: RunSettings) -> None:
         self._in = setting
         self._warned: dict[str, tuple[Any, ...]] = {}  # their room is not loaded where nothing is known
         self._failures: dict[str, FailureRecord] = {}  # the first of each step that failed
@@ -48,7 +48,7 @@ class Loop:
         for one in warned:
             self._in.show.warning(step.id, f"{one.risk}: {one.mitigation}")
 
-    def mend(self, broken: Broken) -> StepResult:
+    def mend(self, broken: FailedStep) -> StepResult:
         """A step that failed is met with what helped before."""
         if not self.knows or broken.result.error_code == CANCELLED:
             return broken.result
@@ -56,7 +56,7 @@ class Loop:
 
         first = self._failures[broken.step.id] = self._diagnosed(broken.result)
         root = self._in.folders.root
-        means = mending.Means(
+        means = mending.FixTools(
             mending.shelves_of(self._in.folders),
             lambda: policy.of(self._in.config.policy, root),
             self._diagnosed,

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop import secrets
-from reflectloop.box.box import Order
+from reflectloop.box.box import SandboxCommand
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.learning import lessons
-from reflectloop.flow.running.steps import CANCELLED, Broken, Show, StepResult, Tried
+from reflectloop.flow.running.steps import CANCELLED, FailedStep, FixAttempt, StepObserver, StepResult
 from reflectloop.knowledge import advice, library
 from reflectloop.knowledge.lesson import Lesson
-from reflectloop.knowledge.shelf import Shelf
-from reflectloop.policy import Policy
+from reflectloop.knowledge.shelf import LessonDir
+from reflectloop.policy import CommandPolicy
 from reflectloop.reflect.record import FailureRecord
 from reflectloop.workspace import patch
 from reflectloop.workspace.record import Unrecordable
@@ -25,18 +25,18 @@ _SHOWN = 20  # files, in a record
 _LONGEST, _NEAR = 1_000, 3  # characters that are looked up, and how many are found by them
 
 
-class Means(NamedTuple):
+class FixTools(NamedTuple):
     """What a run tries fixes with."""
 
-    shelves: tuple[Shelf, ...]  # the project's first
-    policy: Callable[[], Policy]
+    shelves: tuple[LessonDir, ...]  # the project's first
+    policy: Callable[[], CommandPolicy]
     diagnose: Callable[[StepResult], FailureRecord]
     logs: Path
-    show: Show
+    show: StepObserver
     attempts: int  # of one step, the first among them
 
 
-def shelves_of(folders: Folders) -> tuple[Shelf, ...]:
+def shelves_of(folders: Folders) -> tuple[LessonDir, ...]:
     """Those that there are, the project's first."""
     every = (lessons.project_shelf(folders), lessons.user_shelf())
     return tuple(one for one in every if one.folder.is_dir())
@@ -47,18 +47,18 @@ def executable(lesson: Lesson) -> bool:
     return bool(lesson.commands) and lesson.status == "active"
 
 
-def mend(broken: Broken, means: Means, first: FailureRecord) -> StepResult:
+def mend(broken: FailedStep, means: FixTools, first: FailureRecord) -> StepResult:
     """The step as its last attempt left it, with every fix that was tried."""
     return _Mending(broken, means).run(first)
 
 
-def fixes(shelves: Sequence[Shelf], signature: str) -> list[Lesson]:
+def fixes(shelves: Sequence[LessonDir], signature: str) -> list[Lesson]:
     """Those that may be run against this failure: the project's first, the luckiest of each first."""
     found = [one for shelf in shelves for one in advice.known_fixes([shelf], signature) if executable(one)]
     return [one for one in found if not any(_contradicts(shelf, one) for shelf in shelves if shelf.scope != one.scope)]
 
 
-def _contradicts(shelf: Shelf, lesson: Lesson) -> bool:
+def _contradicts(shelf: LessonDir, lesson: Lesson) -> bool:
     """Within a scope that is a conflict already; a word against it in the other one counts as much."""
     return any(lesson.id in one.contradicts and one.status != "retired" for one in library.read(shelf).lessons)
 
@@ -72,11 +72,11 @@ class _Ran(NamedTuple):
 
 
 class _Mending:
-    def __init__(self, broken: Broken, means: Means) -> None:
+    def __init__(self, broken: FailedStep, means: FixTools) -> None:
         self.broken, self.means = broken, means
         self.result = broken.result
         self.helping: list[Lesson] = []  # their failure went, and another came
-        self.tried: dict[str, Tried] = {}
+        self.tried: dict[str, FixAttempt] = {}
         self.left = means.attempts - 1
         self.spent_ms = 0
         self.commands = 0  # of fixes, so far
@@ -166,12 +166,12 @@ class _Mending:
         changed = [change.path for change in patch.touched(space.git(), before, after)] if after != before else []
         return _Ran(tuple(changed[:_SHOWN]), trouble, stopped)
 
-    def _order(self, command: str) -> Order:
+    def _order(self, command: str) -> SandboxCommand:
         """As if it stood before the step's own commands."""
         step, space = self.broken.step, self.broken.box.workspace
         self.commands += 1
         there = space.resolve(step.cwd)
-        return Order(
+        return SandboxCommand(
             command,
             there if there.is_dir() else space.resolve("."),  # to make the folder may be the fix
             self.means.logs / self._log(),
@@ -194,7 +194,7 @@ class _Mending:
         changed: tuple[str, ...] = (),
     ) -> None:
         redact = secrets.current().redact
-        self.tried[fix.id] = Tried(
+        self.tried[fix.id] = FixAttempt(
             lesson=fix.id,
             outcome=outcome,
             title=redact(fix.title),
@@ -217,7 +217,7 @@ class _Mending:
         doubtful = (*result.doubtful, *self.doubtful)
         return result._replace(fixes=fixes, duration_ms=spent, changed=changed, doubtful=doubtful)
 
-    def _settled(self, result: StepResult) -> Iterator[Tried]:
+    def _settled(self, result: StepResult) -> Iterator[FixAttempt]:
         """What took one failure of several away worked, once the step is done."""
         for one in self.tried.values():
             yield one._replace(outcome="worked") if one.outcome == "other" and result.success else one

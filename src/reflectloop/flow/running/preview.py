@@ -6,17 +6,17 @@ from typing import Any
 
 from reflectloop import config, policy
 from reflectloop.flow.running.admission import networks, reach, refuse_agents, refuse_commands, refuse_untrusted
-from reflectloop.flow.running.line import Outcome, Request
+from reflectloop.flow.running.line import RunOutcome, RunRequest
 from reflectloop.flow.running.steps import describe as describe_check
 from reflectloop.flow.running.steps import words
 from reflectloop.plan import load as plans
-from reflectloop.plan.load import Loaded
+from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan, Step
 from reflectloop.plan.order import batches
 from reflectloop.workspace import project
 
 
-def preview(request: Request) -> dict[str, Any]:
+def preview(request: RunRequest) -> dict[str, Any]:
     """Everything `run` would check before it runs, and the order it would run in."""
     root = project.locate(request.start, request.mode)
     settings = config.load(root)
@@ -29,7 +29,7 @@ def preview(request: Request) -> dict[str, Any]:
     return {**describe(loaded), "isolation": wall.stamp(asked), "network": str(wall.network(None))}
 
 
-def describe(loaded: Loaded) -> dict[str, Any]:
+def describe(loaded: LoadedPlan) -> dict[str, Any]:
     plan = loaded.plan
     by_id = {step.id: step for step in plan.steps}
     order = batches({step.id: step.depends_on for step in plan.steps})
@@ -62,7 +62,7 @@ def _step(plan: Plan, step: Step) -> dict[str, Any]:
     }
 
 
-def outcome_data(outcome: Outcome) -> dict[str, Any]:
+def outcome_data(outcome: RunOutcome) -> dict[str, Any]:
     return {
         "folder": str(outcome.folder.path),
         "steps": [

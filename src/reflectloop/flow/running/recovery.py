@@ -11,14 +11,14 @@ from reflectloop import secrets
 from reflectloop.box import environment, walls
 from reflectloop.errors import MissingPlan, NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
 from reflectloop.flow.folders import Folders, RunFolder
-from reflectloop.flow.running.steps import StepResult, Tried, last_lines
+from reflectloop.flow.running.steps import FixAttempt, StepResult, last_lines
 from reflectloop.plan import load as plans
-from reflectloop.plan.load import Loaded
+from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan
 from reflectloop.state import journal
 from reflectloop.state.events import BY_REQUESTS, IMPORTED, Json, StepFinished
-from reflectloop.state.fold import Run, Task, fold
-from reflectloop.state.transitions import State
+from reflectloop.state.fold import RunState, Task, fold
+from reflectloop.state.transitions import TaskState
 from reflectloop.verify.checks import CheckResult
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import ledger
@@ -28,11 +28,11 @@ from reflectloop.world import files, process
 MOST_INTERRUPTIONS = 5  # in a row, of one step: then it is the step that ends the engine
 
 
-class Point(NamedTuple):
+class ResumePoint(NamedTuple):
     """A run to go on with."""
 
     task: Task
-    run: Run
+    run: RunState
     folder: RunFolder
     plan: Path | None  # as it was when the run began; None: it is in the journal
 
@@ -41,7 +41,7 @@ class Point(NamedTuple):
         return [step.id for step in self.run.steps.values() if step.status == "running"]
 
 
-def find(folders: Folders) -> Point:
+def find(folders: Folders) -> ResumePoint:
     """The current task's last run, if it was not brought to its end."""
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
@@ -56,14 +56,14 @@ def find(folders: Folders) -> Point:
             f"{run.id} came to its end ({run.error_code or 'OK'}); there is nothing to go on with",
             next_step=f"reflectloop show {run.id}",
         )
-    if task.state is State.ABORTED:
+    if task.state is TaskState.ABORTED:
         raise NothingToDo(f"task {task.id} is aborted", next_step="reflectloop run PLAN")
     if run.mode == BY_REQUESTS:
         from reflectloop.flow.requesting import concluding  # noqa: PLC0415 - most runs are no requests
 
         concluding.refuse_open(folders, task, run)
-        return Point(task, run, folder if folder.logs.is_dir() else folders.open_run(run.id), None)
-    return Point(task, run, folder, plan_of(folder))
+        return ResumePoint(task, run, folder if folder.logs.is_dir() else folders.open_run(run.id), None)
+    return ResumePoint(task, run, folder, plan_of(folder))
 
 
 def plan_of(folder: RunFolder) -> Path:
@@ -80,7 +80,7 @@ _MARK = b"[REDACTED"
 _SUFFIXES = (".yaml", ".yml", ".json", ".md", ".txt")
 
 
-def keep_plan(loaded: Loaded, folder: RunFolder) -> None:
+def keep_plan(loaded: LoadedPlan, folder: RunFolder) -> None:
     """Keep the plan as it is now: what is gone on with later is not what a file says by then.
 
     Where it holds what may be a secret, a copy without is kept, and going on needs the file itself.
@@ -95,7 +95,7 @@ def keep_plan(loaded: Loaded, folder: RunFolder) -> None:
             shutil.copyfile(loaded.path, folder.path / f"plan{suffix if suffix in _SUFFIXES else '.yaml'}")
 
 
-def hide_secrets(loaded: Loaded) -> bool:
+def hide_secrets(loaded: LoadedPlan) -> bool:
     """Take what a plan holds that may be a secret out of everything stored from now on; say whether there is any."""
     values = secrets.current().values(loaded.path.read_bytes())
     if values:
@@ -118,7 +118,7 @@ def _redacted_entry(name: str, value: Any) -> Any:  # noqa: ANN401
     return secrets.current().redact(f"{name}={secrets.current().redact(value)}").partition("=")[2]
 
 
-def plan_then(point: Point, folders: Folders) -> Loaded:
+def plan_then(point: ResumePoint, folders: Folders) -> LoadedPlan:
     """Return the plan a run began with: the copy that was kept, or the file where the copy had secrets taken out."""
     assert point.plan  # noqa: S101
     own = folders.root / point.task.plan_path
@@ -160,7 +160,7 @@ def refuse_lower(before: str, now: str) -> None:
         )
 
 
-def refuse_deadly(point: Point) -> None:
+def refuse_deadly(point: ResumePoint) -> None:
     for name in point.half_done:
         if point.run.steps[name].interrupted + 1 >= MOST_INTERRUPTIONS:
             raise StepFailed(
@@ -169,12 +169,12 @@ def refuse_deadly(point: Point) -> None:
             )
 
 
-def starts(run: Run) -> dict[str, str]:
+def starts(run: RunState) -> dict[str, str]:
     """The tree that each step which came to its end began with."""
     return {step.id: step.start for step in run.steps.values() if step.start}
 
 
-def reached(run: Run, store: Store) -> str:
+def reached(run: RunState, store: Store) -> str:
     """What all good steps came to. Those of a batch each left a tree with their own change alone."""
     tree = run.base_tree
     for step in map(run.steps.__getitem__, run.order):
@@ -183,29 +183,29 @@ def reached(run: Run, store: Store) -> str:
     return tree
 
 
-def results(plan: Plan, run: Run, logs: Path) -> list[StepResult]:
+def results(plan: Plan, run: RunState, logs: Path) -> list[StepResult]:
     """The steps that came to their end, as they were told when they did; in the order of the journal."""
     titles = {step.id: step.title for step in plan.steps}
     ended = [step.ended for step in map(run.steps.__getitem__, run.order) if step.ended]
     return [_result(one, titles.get(one.step_id, ""), logs, _fixes(run, one.step_id)) for one in ended]
 
 
-def _fixes(run: Run, step_id: str) -> tuple[Tried, ...]:
+def _fixes(run: RunState, step_id: str) -> tuple[FixAttempt, ...]:
     return tuple(tried(one) for one in run.fixes if one["step_id"] == step_id)
 
 
-def kept(fix: Tried) -> dict[str, Any]:
+def kept(fix: FixAttempt) -> dict[str, Any]:
     """A fix that was tried as the journal keeps it."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
 
 
-def tried(said: Json) -> Tried:
+def tried(said: Json) -> FixAttempt:
     """Back from there."""
     fields = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
-    return Tried(**{name: fields[name] for name in Tried._fields})  # type: ignore[arg-type]
+    return FixAttempt(**{name: fields[name] for name in FixAttempt._fields})  # type: ignore[arg-type]
 
 
-def _result(ended: StepFinished, title: str, logs: Path, fixes: tuple[Tried, ...]) -> StepResult:
+def _result(ended: StepFinished, title: str, logs: Path, fixes: tuple[FixAttempt, ...]) -> StepResult:
     written = tuple(_logs_of(ended.step_id, logs))
     return StepResult(
         id=ended.step_id,

@@ -12,10 +12,10 @@ from reflectloop import secrets
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow.envelope import Envelope
 from reflectloop.flow.folders import RunFolder
-from reflectloop.flow.running.steps import StepResult, Tried
+from reflectloop.flow.running.steps import FixAttempt, StepResult
 from reflectloop.reflect.record import FailureRecord
-from reflectloop.state.fold import COUNTED, Run
-from reflectloop.workspace.patch import Touched
+from reflectloop.state.fold import COUNTED, RunState
+from reflectloop.workspace.patch import TouchedFile
 from reflectloop.world import files
 
 _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -39,7 +39,7 @@ def result_body(
     steps: list[StepResult],
     error: ReflectloopError | None,
     folder: RunFolder,
-    touched: tuple[Touched, ...],
+    touched: tuple[TouchedFile, ...],
     cost: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     failed = next((step for step in steps if not step.success), None)
@@ -78,7 +78,7 @@ def _step(step: StepResult, folder: RunFolder) -> dict[str, Any]:
     }
 
 
-def _fix(fix: Tried) -> dict[str, Any]:
+def _fix(fix: FixAttempt) -> dict[str, Any]:
     """A fix that was tried; what it changed is part of the step's tree."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
 
@@ -103,7 +103,7 @@ def blocker_body(
     plan: str,
     steps: list[StepResult],
     total: int,
-    history: list[Run],
+    history: list[RunState],
     record: FailureRecord,
     times_seen: int,
     known_fixes: list[dict[str, object]],
@@ -161,7 +161,7 @@ def summary(
     title: str,
     steps: list[StepResult],
     total: int,
-    touched: tuple[Touched, ...],
+    touched: tuple[TouchedFile, ...],
     error: Any,  # noqa: ANN401
     cost: Sequence[str] = (),
 ) -> str:

@@ -20,16 +20,16 @@ from reflectloop.flow import steer, tasks
 from reflectloop.flow.folders import folders_at
 from reflectloop.flow.judging import alarm, seal
 from reflectloop.flow.running import admission, ending, recovery
-from reflectloop.flow.running.line import Line, Nobody, Observer, Outcome, Request
-from reflectloop.flow.running.loop import Loop, Setting
-from reflectloop.flow.running.recovery import Point
-from reflectloop.flow.running.steps import CANCELLED, Show, StepResult
-from reflectloop.flow.running.work import Work
+from reflectloop.flow.running.line import NullObserver, RunContext, RunObserver, RunOutcome, RunRequest
+from reflectloop.flow.running.loop import LessonHooks, RunSettings
+from reflectloop.flow.running.recovery import ResumePoint
+from reflectloop.flow.running.steps import CANCELLED, StepObserver, StepResult
+from reflectloop.flow.running.work import Scheduler
 from reflectloop.flow.showing import publish
 from reflectloop.plan import load as plans
-from reflectloop.plan.load import Loaded
+from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Step
-from reflectloop.policy import Added
+from reflectloop.policy import AddedLineRules
 from reflectloop.state import events, latch, lock
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, leaks, patch, project, snapshot
@@ -45,11 +45,11 @@ _REFUSED = "{} has a name that git keeps for itself, and is left out of the patc
 _SHOWN = 60  # of a command, in a message
 
 
-def run(request: Request, observer: Observer | None = None) -> Outcome:
+def run(request: RunRequest, observer: RunObserver | None = None) -> RunOutcome:
     """Every fault once the project is known ends in artifacts and an outcome; faults before that are raised."""
     folders = folders_at(request.start, request.mode)
     folders.claim()
-    watching = observer or Nobody()
+    watching = observer or NullObserver()
     with lock.hold(folders.own, "run", wait=watching.waits if request.wait else None):
         point = recovery.find(folders) if request.resume else None
         line = _Walk(request, folders, point.run.id if point else clock.run_id(clock.now()), watching, point)
@@ -66,7 +66,7 @@ def run(request: Request, observer: Observer | None = None) -> Outcome:
         return ending.finish(line)
 
 
-class _Walk(Line):
+class _Walk(RunContext):
     """Each method is one station."""
 
     def walk(self) -> None:
@@ -79,7 +79,7 @@ class _Walk(Line):
         self._patch_out()
         self._seal(loaded)
 
-    def _begin(self) -> Loaded:
+    def _begin(self) -> LoadedPlan:
         leaks.refuse_words(self.request.retry_reason or "", "the reason")
         foreign = publish.foreign_latch(self.folders)
         self.warnings += [foreign] if foreign else []
@@ -106,7 +106,7 @@ class _Walk(Line):
         self._open_journal(loaded, self.base, self.stamp(), cleared)
         return loaded
 
-    def _go_on(self, point: Point) -> Loaded:
+    def _go_on(self, point: ResumePoint) -> LoadedPlan:
         """Everything as the dead engine had it: the plan as it was, the tree that the last whole step left."""
         latch.refuse_if_stopped(self.folders.own)
         self.loaded = loaded = self._plan_then(point)
@@ -127,21 +127,21 @@ class _Walk(Line):
         self._reopen_journal(point)
         return loaded
 
-    def _plan_then(self, point: Point) -> Loaded:
+    def _plan_then(self, point: ResumePoint) -> LoadedPlan:
         if point.plan is None:
             from reflectloop.flow.requesting import concluding  # noqa: PLC0415 - what requests need is of no use to other runs
 
             return concluding.plan_of(self.folders, point.task, point.run)
         return recovery.plan_then(point, self.folders)
 
-    def _reached(self, point: Point, store: Store) -> str:
+    def _reached(self, point: ResumePoint, store: Store) -> str:
         if point.plan is None:
             from reflectloop.flow.requesting import concluding  # noqa: PLC0415
 
             return concluding.tree_of(self.folders, store, point.task, point.run)
         return recovery.reached(point.run, store)
 
-    def _reopen_journal(self, point: Point) -> None:
+    def _reopen_journal(self, point: ResumePoint) -> None:
         self.journal = self.folders.open_journal(point.task.id, self.observer.happened)
         self.begun = True
         if self.over:
@@ -157,7 +157,7 @@ class _Walk(Line):
             return self.request.plan
         return self.folders.root / tasks.latched_task(self.folders).plan_path
 
-    def _admit(self, loaded: Loaded, base: Snapshot) -> events.LatchCleared | None:
+    def _admit(self, loaded: LoadedPlan, base: Snapshot) -> events.LatchCleared | None:
         key = tasks.plan_key(self.folders, loaded.path)
         self.task = None if self.request.new_task else tasks.find_open(self.folders, key)
         admission.refuse_causeless(self.task, self.request.retry_reason)
@@ -165,7 +165,7 @@ class _Walk(Line):
             return events.LatchCleared(how="retry", reason=self.request.retry_reason)
         return tasks.admit(self.task, loaded, base.tree)
 
-    def _lay_out(self, loaded: Loaded) -> None:
+    def _lay_out(self, loaded: LoadedPlan) -> None:
         assert self.project  # noqa: S101
         self.root = checkout.sandbox_root(self.project, self.request.sandbox_root or self.config.workspace.root)
         space = self._open_space(0)
@@ -194,7 +194,9 @@ class _Walk(Line):
         self.spaces.append(space)
         return space
 
-    def _open_journal(self, loaded: Loaded, base: Snapshot, level: str, cleared: events.LatchCleared | None) -> None:
+    def _open_journal(
+        self, loaded: LoadedPlan, base: Snapshot, level: str, cleared: events.LatchCleared | None
+    ) -> None:
         key = tasks.plan_key(self.folders, loaded.path)
         self.journal, self.task = tasks.open_journal(
             self.folders, self.task, key, loaded.plan.title, self.started, self.observer.happened
@@ -214,9 +216,9 @@ class _Walk(Line):
         )
         self.begun = True
 
-    def _work(self, loaded: Loaded) -> None:
+    def _work(self, loaded: LoadedPlan) -> None:
         assert self.space and self.journal  # noqa: S101, PT018
-        work = Work(
+        work = Scheduler(
             self.run_id,
             loaded.plan,
             self.journal,
@@ -225,7 +227,7 @@ class _Walk(Line):
             self.space,
             self._box,
             self._open_space,
-            Loop(self._setting(loaded)),
+            LessonHooks(self._setting(loaded)),
             self._agents(loaded),
             keep_going=self.request.keep_going,
             results=self.steps,
@@ -240,7 +242,7 @@ class _Walk(Line):
             self.warnings += [_REFUSED.format(name) for name in result.refused]
             self.warnings += [f"step {result.id}: redacted what may be a secret: {one}" for one in result.doubtful]
 
-    def _agents(self, loaded: Loaded) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
+    def _agents(self, loaded: LoadedPlan) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
         if not any(step.agent for step in loaded.plan.steps):
             return None
         from reflectloop.flow.running.agentsteps import AgentSteps  # noqa: PLC0415 - most plans need no agent
@@ -248,13 +250,13 @@ class _Walk(Line):
         assert self.journal  # noqa: S101
         return AgentSteps(self, loaded.plan, self.journal, self._show()).perform
 
-    def _show(self) -> Show:
-        return Show(self.observer.command, self.observer.output, self.observer.warning)
+    def _show(self) -> StepObserver:
+        return StepObserver(self.observer.command, self.observer.output, self.observer.warning)
 
-    def _setting(self, loaded: Loaded) -> Setting:
+    def _setting(self, loaded: LoadedPlan) -> RunSettings:
         met = self.task.met if self.task else {}
         attempts = loaded.plan.limits.step_attempts
-        return Setting(self.folders, self.config, self.run_id, self.folder.logs, self._show(), attempts, met)
+        return RunSettings(self.folders, self.config, self.run_id, self.folder.logs, self._show(), attempts, met)
 
     def _between(self, steps: list[str], before: str, after: str) -> None:
         from reflectloop.flow.judging import gated  # noqa: PLC0415 - only batches need it
@@ -307,7 +309,7 @@ class _Walk(Line):
 
     def _is_dangerous(self) -> bool:
         rules = policy.of(self.config.policy, self.folders.root)
-        return alarm.raised(self.folder.patch, self.touched, Added(rules.rules, rules.allowed))
+        return alarm.raised(self.folder.patch, self.touched, AddedLineRules(rules.rules, rules.allowed))
 
     def _touches_judges(self) -> bool:
         """Whether what judges later changes is among what was changed."""
@@ -317,7 +319,7 @@ class _Walk(Line):
 
         return any(protected.guard(change.path) for change in self.touched)
 
-    def _seal(self, loaded: Loaded) -> None:
+    def _seal(self, loaded: LoadedPlan) -> None:
         """The last word: the gates, with base and patch judged in workspaces that no step ever touched."""
         asked = self.by_requests or seal.is_judged(loaded.plan) or self._touches_judges() or self._is_dangerous()
         if not asked or (self.over and self.point and not self.point.run.decision):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, VerificationFailed
 from reflectloop.plan.model import Check, Command, Plan, Step
 from reflectloop.verify import checks
@@ -18,7 +18,7 @@ _TAIL_LINES = 12
 CANCELLED = "CANCELLED"  # of a step, never of a run
 
 
-class Tried(NamedTuple):
+class FixAttempt(NamedTuple):
     """A fix that lessons held for how a step failed, tried before the step was done again."""
 
     lesson: str  # its id
@@ -63,14 +63,14 @@ class StepResult(NamedTuple):
     nested: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()  # names that git takes for its own, and no patch can hold
     doubtful: tuple[str, ...] = ()  # redacted from its output
-    fixes: tuple[Tried, ...] = ()
+    fixes: tuple[FixAttempt, ...] = ()
 
     @property
     def success(self) -> bool:
         return self.error_code is None
 
 
-class Broken(NamedTuple):
+class FailedStep(NamedTuple):
     """A step that failed, where it did, and how it is done again."""
 
     step: Step
@@ -88,7 +88,7 @@ class _Failure(NamedTuple):
     log: Path | None
 
 
-class Show(NamedTuple):
+class StepObserver(NamedTuple):
     """Who is told while a step runs: which command begins, and what it prints."""
 
     command: Callable[[str, str], None]
@@ -111,7 +111,7 @@ def describe(check: Check) -> str:
     return "; ".join(said)
 
 
-class Unwell(NamedTuple):
+class AgentProblem(NamedTuple):
     """Why an agent's work on a step is not worth checking."""
 
     code: str
@@ -123,9 +123,9 @@ def execute(
     step: Step,
     box: Box,
     logs: Path,
-    show: Show,
+    show: StepObserver,
     earlier: tuple[Path, ...] = (),
-    acting: Callable[[], Unwell | None] = lambda: None,
+    acting: Callable[[], AgentProblem | None] = lambda: None,
 ) -> StepResult:
     """Never raises for what a command did; that is a value. Escapes and leaks are raised.
 
@@ -162,7 +162,7 @@ def execute(
 
 
 class _Work:
-    def __init__(self, plan: Plan, step: Step, box: Box, logs: Path, show: Show) -> None:
+    def __init__(self, plan: Plan, step: Step, box: Box, logs: Path, show: StepObserver) -> None:
         self.plan, self.step, self.box, self.folder, self.show = plan, step, box, logs, show
         self.cwd = box.workspace.resolve(step.cwd)
         self.written: list[Path] = []
@@ -192,7 +192,7 @@ class _Work:
         for number, command in enumerate(self.step.commands, 1):
             self.show.command(self.step.id, words(command))
             log = self._log()
-            order = Order(
+            order = SandboxCommand(
                 command,
                 self.cwd,
                 log,

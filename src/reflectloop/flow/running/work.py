@@ -13,8 +13,8 @@ from reflectloop import secrets
 from reflectloop.box.box import Box
 from reflectloop.errors import ApplyConflict, Interrupted, StepFailed
 from reflectloop.flow.running import recovery
-from reflectloop.flow.running.loop import Loop
-from reflectloop.flow.running.steps import Broken, Show, StepResult, execute
+from reflectloop.flow.running.loop import LessonHooks
+from reflectloop.flow.running.steps import FailedStep, StepObserver, StepResult, execute
 from reflectloop.plan.model import Plan, Step
 from reflectloop.plan.order import batches, sequence
 from reflectloop.state import events
@@ -29,18 +29,18 @@ _SHOWN = 5  # files, in a message
 
 
 @dataclass
-class Work:
+class Scheduler:
     """What all steps of a run share. `open_space` lays out another workspace beside the first."""
 
     run_id: str
     plan: Plan
     journal: Journal
     logs: Path
-    show: Show
+    show: StepObserver
     main: Workspace
     make_box: Callable[[Workspace, Cancel], Box]
     open_space: Callable[[int], Workspace]
-    loop: Loop
+    loop: LessonHooks
     agents: Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None = None  # does the steps that need one
     keep_going: bool = False
     results: list[StepResult] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Work:
         result = attempt(())
         if result.success or step.agent:  # an agent was told what is known, and has had its attempts
             return result
-        return self.loop.mend(Broken(step, box, before, result, attempt))
+        return self.loop.mend(FailedStep(step, box, before, result, attempt))
 
     def _attempt(self, step: Step, box: Box, before: str, earlier: tuple[Path, ...]) -> StepResult:
         if step.agent and self.agents:
@@ -152,7 +152,7 @@ def _cancelling() -> Iterator[Cancel]:
 class _Batches:
     """Every step of a batch begins at one tree, in a workspace of its own; changes are merged in plan order."""
 
-    def __init__(self, work: Work, jobs: int, cancel: Cancel) -> None:
+    def __init__(self, work: Scheduler, jobs: int, cancel: Cancel) -> None:
         self.work, self.jobs, self.cancel = work, jobs, cancel
         # What all finished batches came to; those of an earlier engine are merged again.
         self.tree = work.main.base_tree

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from reflectloop.config import Config
-from reflectloop.plan.model import Budget
-from reflectloop.state.fold import Run, Spent, Task
+from reflectloop.plan.model import PlanBudget
+from reflectloop.state.fold import AgentUsage, RunState, Task
 
 _WHOLE = "(task)"  # planning and the final review; no step can be called so
 _HEAD = ["| step | role | calls | turns | tokens | USD | seconds |", "|---|---|---|---|---|---|---|"]
 
 
-class Allowance(NamedTuple):
+class AgentBudget(NamedTuple):
     """What all agents of a task may use together; None: no limit."""
 
     tokens: int | None = None
@@ -21,9 +21,9 @@ class Allowance(NamedTuple):
     wall_s: float | None = None
 
     @classmethod
-    def of(cls, settings: Config, limits: Budget | None = None) -> Allowance:
+    def of(cls, settings: Config, limits: PlanBudget | None = None) -> AgentBudget:
         """The narrower of what the project and the plan say."""
-        said = (settings.cost, limits or Budget())
+        said = (settings.cost, limits or PlanBudget())
         return cls(*(_least(getattr(one, name) for one in said) for name in cls._fields))
 
 
@@ -31,32 +31,32 @@ def _least(values: Iterable[Any]) -> Any:  # noqa: ANN401 - numbers of either ki
     return min((one for one in values if one is not None), default=None)
 
 
-def budget_of(run: Run) -> Budget:
+def budget_of(run: RunState) -> PlanBudget:
     """What the contract of a task worked on by requests says that agents may use."""
     contract = run.objective.get("contract")
     said = contract.get("limits") if isinstance(contract, dict) else None
-    return Budget.model_validate(said) if isinstance(said, dict) else Budget()
+    return PlanBudget.model_validate(said) if isinstance(said, dict) else PlanBudget()
 
 
-def since(task: Task) -> Spent:
+def since(task: Task) -> AgentUsage:
     """What was used since a person last gave leave: this is what counts against an allowance."""
     total, granted = task.spent_in_all, task.granted
-    return Spent(*(getattr(total, name) - getattr(granted, name) for name in Spent.__dataclass_fields__))
+    return AgentUsage(*(getattr(total, name) - getattr(granted, name) for name in AgentUsage.__dataclass_fields__))
 
 
-def by_role(task: Task) -> dict[str, Spent]:
+def by_role(task: Task) -> dict[str, AgentUsage]:
     """Over all steps."""
-    found: dict[str, Spent] = {}
+    found: dict[str, AgentUsage] = {}
     for roles in task.spent.values():
         for role, one in roles.items():
-            found[role] = found.get(role, Spent()).plus(one)
+            found[role] = found.get(role, AgentUsage()).plus(one)
     return found
 
 
 # As words ---------------------------------------------------------------------------------------------------------
 
 
-def line(one: Spent, most: Allowance | None = None) -> str:
+def line(one: AgentUsage, most: AgentBudget | None = None) -> str:
     """What was used; with an allowance, only what it limits, and of how much."""
     if most is None:
         tokens, seconds = f"{one.tokens:,} tokens", f"{one.wall_ms / 1000:.1f} s"
@@ -69,7 +69,7 @@ def line(one: Spent, most: Allowance | None = None) -> str:
     return ", ".join(filter(None, found))
 
 
-def money(one: Spent) -> str:
+def money(one: AgentUsage) -> str:
     """What is not known is said to be so, and is never nothing."""
     if not one.unpriced:
         return f"{one.usd:.4f} USD"
@@ -83,13 +83,13 @@ def words(said: Mapping[str, Any], step: str = "") -> Iterator[str]:
     yield f"agents: {line(_spent(said['in_all']))}"
     yield from (f"  {role}: {line(_spent(one))}" for role, one in said["by_role"].items())
     yield from (f"  step {step}, {role}: {line(_spent(one))}" for role, one in said["by_step"].get(step, {}).items())
-    most = Allowance(**said.get("allowed", {}))
-    if most != Allowance():
+    most = AgentBudget(**said.get("allowed", {}))
+    if most != AgentBudget():
         yield f"  budget: {line(_spent(said['counted']), most)}"
 
 
-def _spent(said: Mapping[str, Any]) -> Spent:
-    return Spent(**{**said, "usd": said["usd"] or 0.0})
+def _spent(said: Mapping[str, Any]) -> AgentUsage:
+    return AgentUsage(**{**said, "usd": said["usd"] or 0.0})
 
 
 def table(task: Task) -> list[str]:
@@ -100,7 +100,7 @@ def table(task: Task) -> list[str]:
     return [*_HEAD, *(_row(*row) for row in [*rows, ("all", "", task.spent_in_all)])]
 
 
-def _row(step: str, role: str, one: Spent) -> str:
+def _row(step: str, role: str, one: AgentUsage) -> str:
     known = "" if one.unpriced == one.calls else f"{one.usd:.4f}"
     usd = " + ".join(filter(None, (known, f"{one.unpriced} unknown" if one.unpriced else "")))
     return f"| {step} | {role} | {one.calls} | {one.turns} | {one.tokens} | {usd} | {one.wall_ms / 1000:.1f} |"
@@ -109,7 +109,7 @@ def _row(step: str, role: str, one: Spent) -> str:
 # As data ----------------------------------------------------------------------------------------------------------
 
 
-def data(task: Task, most: Allowance | None = None) -> dict[str, Any]:
+def data(task: Task, most: AgentBudget | None = None) -> dict[str, Any]:
     """`usd` is the part that is known, and null where none of it is; `unpriced` counts the calls it leaves out."""
     steps = {step or _WHOLE: {role: _plain(one) for role, one in roles.items()} for step, roles in task.spent.items()}
     said = {
@@ -120,6 +120,6 @@ def data(task: Task, most: Allowance | None = None) -> dict[str, Any]:
     return said | ({"counted": _plain(since(task)), "allowed": most._asdict()} if most is not None else {})
 
 
-def _plain(one: Spent) -> dict[str, Any]:
-    found = {name: getattr(one, name) for name in Spent.__dataclass_fields__}
+def _plain(one: AgentUsage) -> dict[str, Any]:
+    found = {name: getattr(one, name) for name in AgentUsage.__dataclass_fields__}
     return found | {"usd": None if one.unpriced and one.unpriced == one.calls else round(one.usd, 6)}

@@ -13,7 +13,7 @@ from reflectloop.workspace import leaks
 from reflectloop.world import clock
 
 
-class Imported(NamedTuple):
+class StateImport(NamedTuple):
     task_id: str
     run_id: str
     title: str
@@ -22,7 +22,7 @@ class Imported(NamedTuple):
     warnings: list[str]
 
 
-def import_state(start: Path, path: Path) -> Imported:
+def import_state(start: Path, path: Path) -> StateImport:
     """Open a task with the steps of a TriFlow state. Nothing runs, and nothing that it claims is proven by that."""
     state = triflow.read(path)
     leaks.refuse_words(state.model_dump_json(), str(path))
@@ -32,7 +32,7 @@ def import_state(start: Path, path: Path) -> Imported:
         return _opened(folders, state, tasks.plan_key(folders, path))
 
 
-def _opened(folders: Folders, state: triflow.State, key: str) -> Imported:
+def _opened(folders: Folders, state: triflow.TriflowState, key: str) -> StateImport:
     at = clock.now()
     task_id, run_id = clock.task_id(at), clock.run_id(at)
     steps = state.all_steps()
@@ -58,4 +58,4 @@ def _opened(folders: Folders, state: triflow.State, key: str) -> Imported:
     folders.set_current_task(task_id)
     claimed = sum(step.status == "done" for step in steps.values())
     warnings = views.refresh(book.path.parent)
-    return Imported(task_id, run_id, state.taskName, claimed, len(steps), warnings)
+    return StateImport(task_id, run_id, state.taskName, claimed, len(steps), warnings)

@@ -11,11 +11,11 @@ from reflectloop.flow import onward
 from reflectloop.flow.folders import Folders, RunFolder, folders_at
 from reflectloop.flow.showing import standing, views
 from reflectloop.state import events, latch, snapshot
-from reflectloop.state.fold import Run, Task
-from reflectloop.state.transitions import State
+from reflectloop.state.fold import RunState, Task
+from reflectloop.state.transitions import TaskState
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import ledger, patch
-from reflectloop.workspace.patch import Touched
+from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.store import Store
 from reflectloop.world import clock, files
 from reflectloop.world.git import Git, GitFailed
@@ -58,7 +58,7 @@ def _told(task: Task, current: str | None) -> dict[str, Any]:
     }
 
 
-def find_run(folders: Folders, folder: RunFolder) -> tuple[Task, Run] | None:
+def find_run(folders: Folders, folder: RunFolder) -> tuple[Task, RunState] | None:
     for task in reversed(tasks(folders)):
         if folder.run_id in task.runs:
             return task, task.runs[folder.run_id]
@@ -102,7 +102,7 @@ def _known_fixes(folders: Folders, runs: list[dict[str, Any]]) -> list[dict[str,
     return [one for one in found or () if isinstance(one, dict) and "id" in one]
 
 
-def _run(folders: Folders, task: Task, run: Run) -> dict[str, Any]:
+def _run(folders: Folders, task: Task, run: RunState) -> dict[str, Any]:
     return {
         "run_id": run.id,
         "status": run.status,
@@ -116,14 +116,14 @@ def _run(folders: Folders, task: Task, run: Run) -> dict[str, Any]:
     }
 
 
-def _note(folders: Folders, task: Task, run: Run) -> str:
+def _note(folders: Folders, task: Task, run: RunState) -> str:
     if run.mode == events.IMPORTED:
         return events.IMPORTED
     if run.status != "running":
         return "applied" if run.applied else ""
-    if task.state is State.ABORTED:
+    if task.state is TaskState.ABORTED:
         return _ABORTED
-    if task.state is State.PAUSED:
+    if task.state is TaskState.PAUSED:
         return _PAUSED
     if run.mode == events.BY_REQUESTS:
         return _note_by_requests(folders, run)
@@ -131,7 +131,7 @@ def _note(folders: Folders, task: Task, run: Run) -> str:
     return f"running in {place}" if place else _GONE
 
 
-def _note_by_requests(folders: Folders, run: Run) -> str:
+def _note_by_requests(folders: Folders, run: RunState) -> str:
     if any(entry.fate == "at work" and entry.alive for entry in ledger.entries(folders.own)):
         return _AT_WORK
     if onward.by_agents(run):
@@ -140,7 +140,7 @@ def _note_by_requests(folders: Folders, run: Run) -> str:
     return _BY_REQUESTS if left else _LAST_WORD
 
 
-def _touched(folders: Folders, run: Run) -> int | None:
+def _touched(folders: Folders, run: RunState) -> int | None:
     """How many files a run touched; unknown where the user's repository no longer holds its base."""
     try:
         return len(patch.touched(Store(folders.own / "git", "").git(), run.base_tree, run.end_tree or run.base_tree))
@@ -267,21 +267,21 @@ def base_is_gone(run_id: str) -> InvalidInput:
     )
 
 
-class Changed(NamedTuple):
+class DiffView(NamedTuple):
     run_id: str
     base: str
     end: str
-    touched: tuple[Touched, ...]
+    touched: tuple[TouchedFile, ...]
     git: Git
 
     def stream(self, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
         """The patch, redacted: this is a view, the exact one lies in the run's folder."""
-        cleaned = patch.Cleaned(on_chunk)
+        cleaned = patch.RedactedPatch(on_chunk)
         patch.stream(self.git, self.base, self.end, cleaned.feed, exact=exact)
         cleaned.finish()
 
 
-def change(start: Path, name: str | None) -> Changed:
+def change(start: Path, name: str | None) -> DiffView:
     """What a run changed so far."""
     folders = folders_at(start)
     folder = folders.find_run(name)
@@ -304,4 +304,4 @@ def change(start: Path, name: str | None) -> Changed:
         touched = patch.touched(git, run.base_tree, end)
     except GitFailed as fault:
         raise base_is_gone(folder.run_id) from fault
-    return Changed(folder.run_id, run.base_tree, end, touched, git)
+    return DiffView(folder.run_id, run.base_tree, end, touched, git)

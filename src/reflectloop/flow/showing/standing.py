@@ -8,10 +8,10 @@ from reflectloop import config
 from reflectloop.errors import ReflectloopError
 from reflectloop.flow.folders import Folders
 from reflectloop.flow.showing import costs, views
-from reflectloop.flow.showing.costs import Allowance
-from reflectloop.plan.model import Budget
+from reflectloop.flow.showing.costs import AgentBudget
+from reflectloop.plan.model import PlanBudget
 from reflectloop.state import events
-from reflectloop.state.fold import Run, Task
+from reflectloop.state.fold import RunState, Task
 
 
 def step_of(task: Task) -> dict[str, Any] | None:
@@ -35,18 +35,18 @@ def step_of(task: Task) -> dict[str, Any] | None:
 def cost(folders: Folders, task: Task) -> dict[str, Any]:
     """What agents used, and of what; where the settings cannot be read, no limit is told."""
     try:
-        return costs.data(task, Allowance.of(config.load(folders.root), _limits(folders, task)))
+        return costs.data(task, AgentBudget.of(config.load(folders.root), _limits(folders, task)))
     except ReflectloopError:
         return costs.data(task)
 
 
-def _limits(folders: Folders, task: Task) -> Budget:
+def _limits(folders: Folders, task: Task) -> PlanBudget:
     run = _last(task)
     if run and run.mode == events.BY_REQUESTS:
         return costs.budget_of(run)
     plan = views.plan_of(folders, task)
-    return plan.limits if plan else Budget()
+    return plan.limits if plan else PlanBudget()
 
 
-def _last(task: Task) -> Run | None:
+def _last(task: Task) -> RunState | None:
     return list(task.runs.values())[-1] if task.runs else None

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
-from reflectloop.state.fold import Run, Step, Task
+from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.terms import wrong_shape
 from reflectloop.workspace.published import GENERATED_BY
 
@@ -36,19 +36,19 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Objective(_Strict):
+class TriflowObjective(_Strict):
     goal: StrictStr
     nonGoals: Words = ()  # noqa: N815 - their names
     doneWhen: Words = ()  # noqa: N815
 
 
-class Context(_Strict):
+class TriflowContext(_Strict):
     repoType: StrictStr = ""  # noqa: N815
     keyFiles: tuple[StrictStr, ...] = ()  # noqa: N815
     background: Words = ""
 
 
-class Current(_Strict):
+class TriflowPointer(_Strict):
     type: Literal["step", "substep", "none"]
     stepIndex: Index | None = None  # noqa: N815
     subIndex: Index | None = None  # noqa: N815
@@ -65,13 +65,13 @@ class TopStep(Substep):
     substeps: tuple[Substep, ...] = ()
 
 
-class State(_Strict):
+class TriflowState(_Strict):
     generatedBy: StrictStr = ""  # noqa: N815
     taskName: Annotated[StrictStr, Field(min_length=1)]  # noqa: N815
-    objective: Objective
-    context: Context = Context()
+    objective: TriflowObjective
+    context: TriflowContext = TriflowContext()
     constraints: tuple[StrictStr, ...] = ()
-    current: Current
+    current: TriflowPointer
     steps: Annotated[tuple[TopStep, ...], Field(min_length=1)]
     finalDone: tuple[StrictStr, ...] = ()  # noqa: N815
 
@@ -112,7 +112,7 @@ def text(state: dict[str, Any]) -> str:
     return json.dumps(state, indent=2, ensure_ascii=False) + "\n"
 
 
-def _frame(task: Task, run: Run | None, plan: Plan | None) -> dict[str, Any]:
+def _frame(task: Task, run: RunState | None, plan: Plan | None) -> dict[str, Any]:
     asked = plan.objective if plan else None
     constraints = [f"may change only: {', '.join(plan.may_change)}"] if plan and plan.may_change else []
     constraints += [f"must not change: {', '.join(plan.must_not_change)}"] if plan and plan.must_not_change else []
@@ -128,12 +128,12 @@ def _frame(task: Task, run: Run | None, plan: Plan | None) -> dict[str, Any]:
     }
 
 
-def titles(run: Run, plan: Plan | None) -> dict[str, str]:
+def titles(run: RunState, plan: Plan | None) -> dict[str, str]:
     """What each step is called, where it is called anything."""
     return run.titles | ({step.id: step.title for step in plan.steps if step.title} if plan else {})
 
 
-def _steps(run: Run, plan: Plan | None) -> list[dict[str, Any]]:
+def _steps(run: RunState, plan: Plan | None) -> list[dict[str, Any]]:
     named = titles(run, plan)
     if run.mode != events.IMPORTED:
         return [
@@ -151,7 +151,7 @@ def _steps(run: Run, plan: Plan | None) -> list[dict[str, Any]]:
     return found
 
 
-def _step(index: int, step: Step, title: str) -> dict[str, Any]:
+def _step(index: int, step: StepState, title: str) -> dict[str, Any]:
     """They know no skipped step: it is done, and its title says how."""
     told = f"{title} (skipped: {step.reason})" if step.status == "skipped" else title
     return {"index": index, "title": told, "status": _STATUS[step.status], "attempts": step.attempts}
@@ -170,7 +170,7 @@ def _current(steps: list[dict[str, Any]]) -> dict[str, Any]:
 # Reading --------------------------------------------------------------------------------------------------------
 
 
-def read(path: Path) -> State:
+def read(path: Path) -> TriflowState:
     """A file of theirs, strictly; every fault at once, each with the place it stands at."""
     try:
         with path.open("rb") as file:
@@ -184,7 +184,7 @@ def read(path: Path) -> State:
     except (ValueError, RecursionError) as fault:
         raise InvalidInput(f"{path} is not JSON: {fault}", next_step=f"correct {path}") from fault
     try:
-        state = State.model_validate(value)
+        state = TriflowState.model_validate(value)
     except ValidationError as fault:
         raise _refused(path, map(_in_words, fault.errors(include_url=False))) from fault
     found = list(_meaning(state))
@@ -228,7 +228,7 @@ def _no_number(word: str) -> None:
     raise ValueError(f"{word} is no number")
 
 
-def _meaning(state: State) -> Iterator[tuple[str, str]]:
+def _meaning(state: TriflowState) -> Iterator[tuple[str, str]]:
     yield from _doubled("steps", state.steps)
     for number, step in enumerate(state.steps):
         yield from _doubled(f"steps[{number}].substeps", step.substeps)

@@ -15,14 +15,14 @@ from reflectloop.flow.running import recovery
 from reflectloop.flow.showing import triflow
 from reflectloop.plan.model import Plan
 from reflectloop.state import events, snapshot
-from reflectloop.state.fold import Run, Step, Task
-from reflectloop.state.transitions import State
+from reflectloop.state.fold import RunState, StepState, Task
+from reflectloop.state.transitions import TaskState
 from reflectloop.workspace import published
 from reflectloop.workspace.published import HEAD, LOG, TODO
 from reflectloop.world import files
 
 _LONGEST = 200  # of a title or a reason, in a view
-_ENDED = (State.DONE, State.ABORTED)
+_ENDED = (TaskState.DONE, TaskState.ABORTED)
 _MARKS = {"done": "[x]", "skipped": "[-]"}
 
 
@@ -50,23 +50,23 @@ def plan_log(task: Task, titles: Mapping[str, str]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _last(task: Task) -> Run | None:
+def _last(task: Task) -> RunState | None:
     return list(task.runs.values())[-1] if task.runs else None
 
 
-def _current(run: Run) -> tuple[str, ...]:
+def _current(run: RunState) -> tuple[str, ...]:
     """What runs now; where nothing does, the first that is open."""
     running = tuple(step.id for step in run.steps.values() if step.status == "running")
     waiting = (step.id for step in run.steps.values() if step.status in ("pending", "failed", "blocked"))
     return running or tuple(name for name in (next(waiting, None),) if name)
 
 
-def _item(step: Step, title: str, *, current: bool) -> str:
+def _item(step: StepState, title: str, *, current: bool) -> str:
     mark = "[>]" if current else _MARKS.get(step.status, "[ ]")
     return f"- {mark} {_name(step, title)}{_why(step)}"
 
 
-def _why(step: Step) -> str:
+def _why(step: StepState) -> str:
     reason = _line("; ".join(filter(None, (step.reason, step.unblock))))
     if step.status in ("failed", "blocked"):
         return f" (BLOCKED: {reason or 'no reason was given'})"
@@ -75,7 +75,7 @@ def _why(step: Step) -> str:
     return f" ({reason})" if reason else ""
 
 
-def _entry(step: Step, title: str) -> str:
+def _entry(step: StepState, title: str) -> str:
     facts = [step.status, f"attempt {step.attempts}" if step.attempts else ""]
     facts += [f"exit {step.exit_code}" if step.exit_code is not None else ""]
     facts += [f"{step.duration_ms / 1000:.1f} s" if step.duration_ms is not None else ""]
@@ -83,7 +83,7 @@ def _entry(step: Step, title: str) -> str:
     return f"- {_name(step, title)}: {', '.join(filter(None, facts))}{_why(step)}"
 
 
-def _told(run: Run) -> Iterator[Step]:
+def _told(run: RunState) -> Iterator[StepState]:
     """Those of which there is something to tell; each once, at its last end."""
     ended = list(dict.fromkeys(reversed(run.order)))[::-1]
     yield from (run.steps[name] for name in ended)
@@ -95,7 +95,7 @@ def _held(task: Task) -> str:
     return f"; held by {task.latch.error_code}: {_line(task.latch.reason)}" if task.latch else ""
 
 
-def _name(step: Step, title: str) -> str:
+def _name(step: StepState, title: str) -> str:
     return f"{step.id} {_line(title)}".rstrip()
 
 

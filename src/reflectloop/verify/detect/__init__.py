@@ -3,6 +3,6 @@
 from reflectloop.verify.detect.configured import configured
 from reflectloop.verify.detect.project import checks
 from reflectloop.verify.detect.resolve import beside, resolve
-from reflectloop.verify.detect.tree import Tree
+from reflectloop.verify.detect.tree import ProjectFiles
 
-__all__ = ["Tree", "beside", "checks", "configured", "resolve"]
+__all__ = ["ProjectFiles", "beside", "checks", "configured", "resolve"]

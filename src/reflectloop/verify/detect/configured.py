@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reflectloop.verify.detect.part import Part, at
-from reflectloop.verify.detect.tree import Tree
-from reflectloop.verify.result import Detected, Kind
+from reflectloop.verify.detect.part import ProjectPart, at
+from reflectloop.verify.detect.tree import ProjectFiles
+from reflectloop.verify.result import DetectedCheck, Kind
 from reflectloop.verify.runners import TOOLS, recognise
 
 
-def configured(tree: Tree, name: str, run: Sequence[str], kind: Kind | None = None, cwd: str = ".") -> Detected:
+def configured(
+    tree: ProjectFiles, name: str, run: Sequence[str], kind: Kind | None = None, cwd: str = "."
+) -> DetectedCheck:
     """Return the check, with the tool recognised from the command or its package.json script; otherwise "custom"."""
-    scripts = at(Part(tree, cwd).json("package.json"), "scripts")
+    scripts = at(ProjectPart(tree, cwd).json("package.json"), "scripts")
     tool = recognise(tuple(run), scripts if isinstance(scripts, dict) else {}) or "custom"
     known = TOOLS.get(tool)
-    return Detected(
+    return DetectedCheck(
         name, kind or (known.kind if known else "custom"), tool, tuple(run), cwd, "configured in reflectloop.toml"
     )

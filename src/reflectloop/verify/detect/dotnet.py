@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reflectloop.verify.detect.part import Part
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart
+from reflectloop.verify.result import DetectedCheck
 
 MANIFESTS = (r"\.slnx?$", r"\.(cs|fs|vb)proj$")
 _TEST_PROJECT = re.compile(r"Microsoft\.NET\.Test\.Sdk|\b(xunit|NUnit|MSTest)\b|<IsTestProject>\s*true", re.IGNORECASE)
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     project_file = next(part.matching(r"^[^/]+\.slnx?$"), None) or next(part.matching(r"^[^/]+\.(cs|fs|vb)proj$"), None)
     if project_file is None:
         return
@@ -23,5 +23,5 @@ def found(part: Part) -> Iterator[Detected]:
         yield part.check("dotnet-test", "test", "dotnet-test", ("dotnet", "test"), f"{test_project} is a test project")
 
 
-def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+def covers(part: ProjectPart, folder: str) -> bool:  # noqa: ARG001
     return True

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reflectloop.verify.detect.part import Part
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart
+from reflectloop.verify.result import DetectedCheck
 
 MANIFESTS = (r"^go\.mod$",)
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     if not part.first(["go.mod"]):
         return
     yield part.check("go-build", "build", "go-build", ("go", "build", "./..."), "go.mod exists")
@@ -20,6 +20,6 @@ def found(part: Part) -> Iterator[Detected]:
         yield part.check("go-test", "test", "go-test", ("go", "test", "./..."), f"{tested} has tests")
 
 
-def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+def covers(part: ProjectPart, folder: str) -> bool:  # noqa: ARG001
     """Return False: a Go module ends where another begins."""
     return False

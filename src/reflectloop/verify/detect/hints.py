@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from reflectloop.verify.detect.part import Part, at, listed, table
-from reflectloop.verify.runners.words import Call, call
+from reflectloop.verify.detect.part import ProjectPart, at, listed, table
+from reflectloop.verify.runners.words import RunnerCall, call
 
 _CI = r"^(\.github/workflows/[^/]+\.ya?ml|\.gitlab-ci\.yml|\.travis\.yml|\.circleci/config\.yml|azure-pipelines\.yml)$"
 _MAKE = ("Makefile", "makefile", "GNUmakefile", "justfile", "Justfile", "Taskfile.yml")
@@ -25,10 +25,10 @@ class Hint(NamedTuple):
     """A tool call, and the file it was found in."""
 
     source: str
-    call: Call
+    call: RunnerCall
 
 
-def hints(part: Part) -> list[Hint]:
+def hints(part: ProjectPart) -> list[Hint]:
     """Return the commands in order of trust: test environments, then task tables, then recipes and CI."""
     sources = (_tox(part), _nox(part), _tasks(part), _make(part), _ci(part))
     return [hint for source in sources for hint in source]
@@ -38,7 +38,7 @@ def of_tool(project_hints: Iterable[Hint], tool: str) -> Hint | None:
     return next((hint for hint in project_hints if hint.call.tool == tool), None)
 
 
-def hook(part: Part, *names: str) -> str | None:
+def hook(part: ProjectPart, *names: str) -> str | None:
     """Return the pre-commit hook with one of these names, or None."""
     hooks = _HOOK.findall(part.text(".pre-commit-config.yaml"))
     return next((name for name in hooks if name in names), None)
@@ -51,7 +51,7 @@ def _lines(source: str, lines: Iterable[str]) -> Iterator[Hint]:
             yield Hint(source, tool_call)
 
 
-def _tox(part: Part) -> Iterator[Hint]:
+def _tox(part: ProjectPart) -> Iterator[Hint]:
     for source, text in (("tox.ini", part.ini("tox.ini")), ("setup.cfg", part.ini("setup.cfg"))):
         for section in text:
             if section.startswith(("testenv", "tox:testenv")):
@@ -75,7 +75,7 @@ def _tox_commands(text: str) -> Iterator[str]:
         yield _TOX_OTHER.sub("", re.sub(r"^[\w,.-]+:\s+", "", plain.strip()))
 
 
-def _nox(part: Part) -> Iterator[Hint]:
+def _nox(part: ProjectPart) -> Iterator[Hint]:
     try:
         tree = ast.parse(part.text("noxfile.py"))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -92,7 +92,7 @@ def _nox(part: Part) -> Iterator[Hint]:
                 yield Hint("noxfile.py", tool_call)
 
 
-def _tasks(part: Part) -> Iterator[Hint]:
+def _tasks(part: ProjectPart) -> Iterator[Hint]:
     tool = part.toml("pyproject.toml").get("tool")
     tables = [
         at(tool, "poe", "tasks"),
@@ -116,13 +116,13 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(item)
 
 
-def _make(part: Part) -> Iterator[Hint]:
+def _make(part: ProjectPart) -> Iterator[Hint]:
     name = part.first(_MAKE)
     if name:
         recipes = (line for line in part.text(name).splitlines() if line[:1] in (" ", "\t"))
         yield from _lines(name, (_MAKE_VARIABLE.sub("", line) for line in recipes))
 
 
-def _ci(part: Part) -> Iterator[Hint]:
+def _ci(part: ProjectPart) -> Iterator[Hint]:
     for name in part.matching(_CI):
         yield from _lines(name, part.text(name).splitlines())

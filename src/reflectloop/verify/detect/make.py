@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reflectloop.verify.detect.part import Part
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart
+from reflectloop.verify.result import DetectedCheck
 
 _FILES = ("GNUmakefile", "makefile", "Makefile")
 _SOURCES = r"\.(c|cc|cpp|cxx|h|hpp|f90|s|S)$"
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     name = part.first(_FILES)
     if name is None:
         return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reflectloop.verify.detect.part import Part
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart
+from reflectloop.verify.result import DetectedCheck
 
 MANIFESTS = (r"^CMakeLists\.txt$", r"^configure\.ac$")
 _TESTS = re.compile(
@@ -19,7 +19,7 @@ _CMAKE = 'cmake -S . -B "$0" "$@" && cmake --build "$0" --parallel 2'
 _CONFIGURE = "{ [ -x configure ] || autoreconf -i; } && ./configure && make"
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     if part.first(["CMakeLists.txt"]):
         yield from _cmake(part)
     elif part.first(["configure.ac"]):
@@ -28,16 +28,16 @@ def found(part: Part) -> Iterator[Detected]:
             yield part.check("make-check", "test", "make", ("make", "check"), "Makefile.am creates a check target")
 
 
-def covers(part: Part, folder: str) -> bool:
+def covers(part: ProjectPart, folder: str) -> bool:
     """Return True for folders below a CMake or autotools project, which it includes."""
     return folder.startswith("" if part.folder == "." else part.folder)
 
 
-def _free(part: Part, name: str) -> bool:
+def _free(part: ProjectPart, name: str) -> bool:
     return bool(part.first([f"{name}/CMakeCache.txt"])) or not part.has_folder(name)
 
 
-def _cmake(part: Part) -> Iterator[Detected]:
+def _cmake(part: ProjectPart) -> Iterator[DetectedCheck]:
     testing = next((path for path in part.matching(r"(^|/)CMakeLists\.txt$") if _TESTS.search(part.text(path))), None)
     if testing is None and _PYTHON_BUILD.search(part.text("pyproject.toml")):
         return  # the build of a Python package configures it, with its own options

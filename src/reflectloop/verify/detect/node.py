@@ -8,9 +8,9 @@ from fnmatch import fnmatch
 from itertools import islice
 from pathlib import PurePosixPath
 
-from reflectloop.verify.detect.node_scripts import Packed, scripted
-from reflectloop.verify.detect.part import Part, at, listed, table
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.node_scripts import PackageScripts, scripted
+from reflectloop.verify.detect.part import ProjectPart, at, listed, table
+from reflectloop.verify.result import DetectedCheck
 
 MANIFESTS = (r"^package\.json$",)
 _LOCKS = {
@@ -37,7 +37,7 @@ _REACHES = re.compile(
 )
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     packed = _packed(part)
     checks = list(scripted(part, packed))
     kinds = {check.kind for check in checks}
@@ -51,7 +51,7 @@ def found(part: Part) -> Iterator[Detected]:
     yield from checks
 
 
-def covers(part: Part, folder: str) -> bool:
+def covers(part: ProjectPart, folder: str) -> bool:
     """Return True if the top-level tests run those of a workspace member."""
     below = str(PurePosixPath(folder).relative_to(part.folder))
     if not any(fnmatch(below, pattern) for pattern in _members(part)):
@@ -61,24 +61,26 @@ def covers(part: Part, folder: str) -> bool:
     return any(check.tool in ("jest", "vitest") for check in tests) or bool(tests and _REACHES.search(line))
 
 
-def _packed(part: Part) -> Packed:
+def _packed(part: ProjectPart) -> PackageScripts:
     manifest, top_manifest = part.json("package.json"), part.top.json("package.json")
     manager = at(manifest, "packageManager") or at(top_manifest, "packageManager") or ""
     locked = part.first(_LOCKS) or part.top.first(_LOCKS)
     program = str(manager).split("@")[0] or (_LOCKS[locked] if locked else "npm")
     needs = [table(package, key) for package in (manifest, top_manifest) for key in ("devDependencies", "dependencies")]
     scripts = {name: line for name, line in table(manifest, "scripts").items() if isinstance(line, str)}
-    return Packed(manifest, scripts, program, frozenset(name for dependencies in needs for name in dependencies))
+    return PackageScripts(
+        manifest, scripts, program, frozenset(name for dependencies in needs for name in dependencies)
+    )
 
 
-def _members(part: Part) -> list[str]:
+def _members(part: ProjectPart) -> list[str]:
     manifest = part.json("package.json")
     members = listed(manifest, "workspaces") or listed(manifest, "workspaces", "packages")
     members = members or _LISTED.findall(part.text("pnpm-workspace.yaml"))
     return [str(member).removeprefix("./").rstrip("/") for member in members]
 
 
-def _runner(part: Part, packed: Packed) -> Iterator[Detected]:
+def _runner(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
     tests = list(part.matching(_TEST_FILE))
     for tool, pattern, command in _RUNNERS:
         name = next(part.matching(pattern), None)
@@ -91,14 +93,14 @@ def _runner(part: Part, packed: Packed) -> Iterator[Detected]:
             return
 
 
-def _eslint(part: Part, packed: Packed) -> Iterator[Detected]:
+def _eslint(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
     name = next(part.matching(_ESLINT), None)
     if name or "eslintConfig" in packed.manifest:
         reason = f"{name} exists" if name else "package.json has eslintConfig"
         yield part.check("eslint", "lint", "eslint", ("eslint", "."), reason)
 
 
-def _types(part: Part, packed: Packed) -> Iterator[Detected]:
+def _types(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
     config = part.json("tsconfig.json")
     only_references = config.get("references") and config.get("files") == []
     if part.first(["tsconfig.json"]) and "typescript" in packed.needs and not only_references:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from reflectloop.verify.detect.part import Part, at
-from reflectloop.verify.result import Detected, Kind
+from reflectloop.verify.detect.part import ProjectPart, at
+from reflectloop.verify.result import DetectedCheck, Kind
 from reflectloop.verify.runners import TOOLS
 from reflectloop.verify.runners.scripts import named
-from reflectloop.verify.runners.words import Call, call, split
+from reflectloop.verify.runners.words import RunnerCall, call, split
 
 _SCRIPTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
     ("build", ("build",)),
@@ -29,7 +29,7 @@ _NEEDS_SHELL = ("node-test", "tsc")  # do not expand `*` themselves
 _DEPTH = 4
 
 
-class Packed(NamedTuple):
+class PackageScripts(NamedTuple):
     """A package.json with its scripts, package manager and dependencies."""
 
     manifest: Mapping[str, Any]
@@ -38,7 +38,7 @@ class Packed(NamedTuple):
     needs: frozenset[str]
 
 
-def scripted(part: Part, packed: Packed) -> Iterator[Detected]:
+def scripted(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
     commands: set[tuple[str, ...]] = set()
     for kind, names in _SCRIPTS:
         name = next((name for name in names if _usable(packed.scripts.get(name, ""))), None)
@@ -52,12 +52,12 @@ def _usable(line: str) -> bool:
     return not _EMPTY.search(line) and not _WATCHES.search(line)
 
 
-def _of_script(part: Part, packed: Packed, name: str, kind: Kind) -> list[Detected]:
+def _of_script(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind) -> list[DetectedCheck]:
     row = _row(part, packed, name, kind, _DEPTH)
     return row or [_opaque(part, packed, name, kind)]
 
 
-def _row(part: Part, packed: Packed, name: str, kind: Kind | None, depth: int) -> list[Detected]:
+def _row(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind | None, depth: int) -> list[DetectedCheck]:
     """Return the checks a script consists of, with its hooks, or none if a part is not understood."""
     before, after = (packed.scripts.get(f"{when}{name}", "") for when in ("pre", "post"))
     plain = call(packed.scripts.get(name, ""))
@@ -71,12 +71,16 @@ def _row(part: Part, packed: Packed, name: str, kind: Kind | None, depth: int) -
     return [*first, *main, *_pieces(part, packed, after, f"the script post{name}", None, depth)]
 
 
-def _pieces(part: Part, packed: Packed, line: str, source: str, kind: Kind | None, depth: int) -> list[Detected]:
+def _pieces(
+    part: ProjectPart, packed: PackageScripts, line: str, source: str, kind: Kind | None, depth: int
+) -> list[DetectedCheck]:
     groups = [_piece(part, packed, piece.strip(), source, kind, depth) for piece in line.split("&&")] if depth else [[]]
     return [check for checks in groups for check in checks] if all(groups) else []
 
 
-def _piece(part: Part, packed: Packed, line: str, source: str, kind: Kind | None, depth: int) -> list[Detected]:
+def _piece(
+    part: ProjectPart, packed: PackageScripts, line: str, source: str, kind: Kind | None, depth: int
+) -> list[DetectedCheck]:
     argv = split(line) or ()
     script = named(argv)
     if script:
@@ -103,7 +107,7 @@ def _other(argv: tuple[str, ...]) -> Kind | None:
     return "lint" if program in _LINTERS else "type" if program in _TYPE_CHECKERS else None
 
 
-def _kind(part: Part, tool_call: Call, asked: Kind | None) -> Kind:
+def _kind(part: ProjectPart, tool_call: RunnerCall, asked: Kind | None) -> Kind:
     """Return the kind of a call; a tsc that writes its output is a build."""
     if tool_call.tool != "tsc" or asked == "type" or "--noEmit" in tool_call.arguments:
         return TOOLS[tool_call.tool].kind
@@ -112,16 +116,18 @@ def _kind(part: Part, tool_call: Call, asked: Kind | None) -> Kind:
     return "type" if at(part.json(project), "compilerOptions", "noEmit") else "build"
 
 
-def _plain(part: Part, packed: Packed, name: str, tool_call: Call, asked: Kind | None) -> Detected:
+def _plain(
+    part: ProjectPart, packed: PackageScripts, name: str, tool_call: RunnerCall, asked: Kind | None
+) -> DetectedCheck:
     reason = f"package.json: the script {name} is {packed.scripts[name]}"
     return part.check(tool_call.tool, _kind(part, tool_call, asked), tool_call.tool, _run(packed, name), reason)
 
 
-def _opaque(part: Part, packed: Packed, name: str, kind: Kind) -> Detected:
+def _opaque(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind) -> DetectedCheck:
     argv = split(packed.scripts[name]) or ()
     known = argv[0] if _other(argv) else f"{packed.manager}-{name}"
     return part.check(known, kind, "npm", _run(packed, name), f"package.json has the script {name}")
 
 
-def _run(packed: Packed, name: str) -> tuple[str, ...]:
+def _run(packed: PackageScripts, name: str) -> tuple[str, ...]:
     return ("npm", "test") if (packed.manager, name) == ("npm", "test") else (packed.manager, "run", name)

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from reflectloop.verify.detect.tree import Tree
-from reflectloop.verify.result import Detected, Kind
+from reflectloop.verify.detect.tree import ProjectFiles
+from reflectloop.verify.result import DetectedCheck, Kind
 
 _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
-class Part:
+class ProjectPart:
     """A folder of a project, read leniently."""
 
-    def __init__(self, tree: Tree, folder: str = ".", top: Part | None = None) -> None:
+    def __init__(self, tree: ProjectFiles, folder: str = ".", top: ProjectPart | None = None) -> None:
         self._tree, self.folder, self.top = tree, folder, top or self
         self._prefix = "" if folder == "." else f"{folder}/"
 
@@ -67,9 +67,9 @@ class Part:
             return {}
         return {name: dict(parser[name]) for name in parser}
 
-    def check(self, name: str, kind: Kind, tool: str, command: Iterable[str], reason: str) -> Detected:
+    def check(self, name: str, kind: Kind, tool: str, command: Iterable[str], reason: str) -> DetectedCheck:
         named = name if self.folder == "." else f"{self.folder}:{name}"
-        return Detected(named, kind, tool, tuple(command), self.folder, reason)
+        return DetectedCheck(named, kind, tool, tuple(command), self.folder, reason)
 
 
 def at(value: Any, *keys: str) -> Any:  # noqa: ANN401 - any value of a manifest

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from reflectloop.verify.detect.part import Part, at
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart, at
+from reflectloop.verify.result import DetectedCheck
 
 MANIFESTS = (r"^composer\.json$", r"^phpunit\.xml(\.dist)?$")
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     name = part.first(["phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"])
     if name:
         yield part.check("phpunit", "test", "phpunit", ("phpunit",), f"{name} exists")
@@ -18,5 +18,5 @@ def found(part: Part) -> Iterator[Detected]:
         yield part.check("phpunit", "test", "phpunit", ("phpunit", "tests"), "composer.json requires phpunit")
 
 
-def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+def covers(part: ProjectPart, folder: str) -> bool:  # noqa: ARG001
     return False

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import NamedTuple
 
 from reflectloop.verify.detect import dotnet, go, jvm, make, native, node, php, python, ruby, rust, shell
-from reflectloop.verify.detect.part import Part
-from reflectloop.verify.detect.tree import Tree
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart
+from reflectloop.verify.detect.tree import ProjectFiles
+from reflectloop.verify.result import DetectedCheck
 
 _ORDER = ("build", "lint", "type", "test", "custom")
 _DEEPEST = 4
@@ -49,8 +49,8 @@ _MATERIAL = frozenset(
 
 class _Ecosystem(NamedTuple):
     manifests: tuple[str, ...]
-    found: Callable[[Part], Iterable[Detected]]
-    covers: Callable[[Part, str], bool]
+    found: Callable[[ProjectPart], Iterable[DetectedCheck]]
+    covers: Callable[[ProjectPart, str], bool]
 
 
 def _ecosystem(module: ModuleType) -> _Ecosystem:
@@ -60,28 +60,28 @@ def _ecosystem(module: ModuleType) -> _Ecosystem:
 _ECOSYSTEMS = tuple(_ecosystem(module) for module in (python, node, go, rust, jvm, native, dotnet, ruby, php, shell))
 
 
-def checks(tree: Tree) -> list[Detected]:
+def checks(tree: ProjectFiles) -> list[DetectedCheck]:
     """Return every check with its reason, builds first and tests last; an empty list if nothing is detected."""
-    top = Part(tree)
+    top = ProjectPart(tree)
     detected = [check for ecosystem in _ECOSYSTEMS for check in _checks_of(ecosystem, tree, top)]
     if not any(check.kind == "test" for check in detected):
         detected += make.found(top)
     return list(_with_unique_names(sorted(detected, key=lambda check: _ORDER.index(check.kind))))
 
 
-def _checks_of(ecosystem: _Ecosystem, tree: Tree, top: Part) -> Iterator[Detected]:
-    parts: list[Part] = []
+def _checks_of(ecosystem: _Ecosystem, tree: ProjectFiles, top: ProjectPart) -> Iterator[DetectedCheck]:
+    parts: list[ProjectPart] = []
     for folder in _folders(ecosystem, tree):
         if any(_below(folder, part.folder) and ecosystem.covers(part, folder) for part in parts):
             continue
-        part = top if folder == "." else Part(tree, folder, top)
+        part = top if folder == "." else ProjectPart(tree, folder, top)
         detected = list(ecosystem.found(part))
         if detected:
             parts.append(part)
             yield from detected
 
 
-def _folders(ecosystem: _Ecosystem, tree: Tree) -> list[str]:
+def _folders(ecosystem: _Ecosystem, tree: ProjectFiles) -> list[str]:
     """Return the top folder and every folder with a manifest, shallow ones first."""
     out = {"."}
     if ecosystem.manifests:
@@ -100,7 +100,7 @@ def _below(folder: str, above: str) -> bool:
     return folder != above and (above == "." or folder.startswith(f"{above}/"))
 
 
-def _with_unique_names(detected: Iterable[Detected]) -> Iterator[Detected]:
+def _with_unique_names(detected: Iterable[DetectedCheck]) -> Iterator[DetectedCheck]:
     """Yield the checks with unique names: the second tsc of a folder is `tsc-2`."""
     taken: dict[str, int] = {}
     for check in detected:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from reflectloop.verify.detect import python_lint
 from reflectloop.verify.detect.hints import Hint, hints, of_tool
-from reflectloop.verify.detect.part import Part, at
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart, at
+from reflectloop.verify.result import DetectedCheck
 
 MANIFESTS = (r"^(pyproject\.toml|setup\.py|setup\.cfg|tox\.ini|pytest\.ini|noxfile\.py)$",)
 _TEST_FILE = r"(^|/)(test_[^/]*|[^/]*_tests?|tests?)\.py$"
@@ -53,7 +53,7 @@ class _Choice(NamedTuple):
     named: tuple[str, ...]  # files and folders
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     project_hints = hints(part)
     yield from _build(part)
     yield from python_lint.found(part, project_hints)
@@ -62,7 +62,7 @@ def found(part: Part) -> Iterator[Detected]:
         yield tests
 
 
-def covers(part: Part, folder: str) -> bool:
+def covers(part: ProjectPart, folder: str) -> bool:
     """Return True if this part's tests include those of a folder below it."""
     sign = _configured(part)
     if sign is None or next(part.matching(_TEST_FILE), None) is None:
@@ -76,7 +76,7 @@ def _reaches(testpath: str, below: PurePosixPath) -> bool:
     return all(fnmatch(name, pattern) for name, pattern in zip(below.parts, parts, strict=False))
 
 
-def _build(part: Part) -> Iterator[Detected]:
+def _build(part: ProjectPart) -> Iterator[DetectedCheck]:
     script = part.text("setup.py")
     table = at(part.toml("pyproject.toml"), "tool", "setuptools", "ext-modules")
     if _EXTENSION.search(script) or (table and script):
@@ -84,7 +84,7 @@ def _build(part: Part) -> Iterator[Detected]:
         yield part.check("build-ext", "build", "setuptools", command, "setup.py builds extension modules")
 
 
-def _pytest(part: Part, project_hints: list[Hint]) -> Detected | None:
+def _pytest(part: ProjectPart, project_hints: list[Hint]) -> DetectedCheck | None:
     tests = list(part.matching(_TEST_FILE))
     runs = next(
         (hint for hint in project_hints if hint.call.tool == "pytest" and not _is_minor(part, hint, tests)), None
@@ -96,7 +96,7 @@ def _pytest(part: Part, project_hints: list[Hint]) -> Detected | None:
     return part.check("pytest", "test", "pytest", (*_called(project_hints), *arguments), sign.reason)
 
 
-def _configured(part: Part) -> _Sign | None:
+def _configured(part: ProjectPart) -> _Sign | None:
     options = at(part.toml("pyproject.toml"), "tool", "pytest", "ini_options")
     native = at(part.toml("pyproject.toml"), "tool", "pytest")
     if native is not None:
@@ -127,7 +127,7 @@ def _ran(runs: Hint | None) -> _Sign | None:
     return _Sign(f"{runs.source} runs pytest") if runs else None
 
 
-def _needed(part: Part, tests: list[str]) -> _Sign | None:
+def _needed(part: ProjectPart, tests: list[str]) -> _Sign | None:
     """Return a sign if pytest is a dependency and there are tests; a pytest plugin without tests needs it too."""
     if not tests:
         return None
@@ -135,7 +135,7 @@ def _needed(part: Part, tests: list[str]) -> _Sign | None:
     return _Sign(f"{name} requires pytest") if name else None
 
 
-def _written(part: Part, tests: list[str]) -> _Sign | None:
+def _written(part: ProjectPart, tests: list[str]) -> _Sign | None:
     """Return a sign if most test files look like pytest; suites of test cases may have some plain functions."""
     texts = {path: part.text(path) for path in islice(tests, _LOOKED_AT)}
     cases = [path for path, text in texts.items() if "TestCase" in text]
@@ -150,14 +150,14 @@ def _called(project_hints: list[Hint]) -> tuple[str, ...]:
     return ("python", "-m", "pytest") if leads and all(by_module) else ("pytest",)
 
 
-def _is_minor(part: Part, runs: Hint, tests: list[str]) -> bool:
+def _is_minor(part: ProjectPart, runs: Hint, tests: list[str]) -> bool:
     """Return True if a command runs fewer than half of the tests, such as benchmarks or a plugin."""
     named = _selection(part, runs).named
     reached = [test for test in tests if any(test == path or test.startswith(f"{path}/") for path in named)]
     return bool(named) and 2 * len(reached) < len(tests)
 
 
-def _selection(part: Part, runs: Hint) -> _Choice:
+def _selection(part: ProjectPart, runs: Hint) -> _Choice:
     selected: list[str] = []
     named: list[str] = []
     arguments = list(runs.call.arguments)
@@ -176,14 +176,14 @@ def _selection(part: Part, runs: Hint) -> _Choice:
     return _Choice(tuple(selected), tuple(named))
 
 
-def _django(part: Part) -> Detected | None:
+def _django(part: ProjectPart) -> DetectedCheck | None:
     tests = list(part.matching(_TEST_FILE))
     if tests and "django" in part.text("manage.py"):
         return part.check("django", "test", "django", ("python", "manage.py", "test"), "manage.py belongs to Django")
     return None
 
 
-def _unittest(part: Part, project_hints: list[Hint]) -> Detected | None:
+def _unittest(part: ProjectPart, project_hints: list[Hint]) -> DetectedCheck | None:
     runs = of_tool(project_hints, "unittest")
     if runs:
         command = ("python", "-m", "unittest", *runs.call.arguments)
@@ -199,7 +199,7 @@ def _is_case(text: str) -> bool:
     return "unittest" in text and "TestCase" in text
 
 
-def _discovery(part: Part, tests: list[str]) -> tuple[str, ...]:
+def _discovery(part: ProjectPart, tests: list[str]) -> tuple[str, ...]:
     """Return the discovery command for the folder with most tests, starting above it if it is a package."""
     start, count = Counter(_start(path) for path in tests).most_common(1)[0]
     named = [path.rpartition("/")[2] for path in tests if _start(path) == start]
@@ -215,7 +215,7 @@ def _start(path: str) -> str:
     return "/".join(folders[: 2 if folders[:1] == ("src",) else 1]) or "."
 
 
-def _environment(part: Part) -> Detected | None:
+def _environment(part: ProjectPart) -> DetectedCheck | None:
     for tool, name in (("tox", "tox.ini"), ("tox", "tox.toml"), ("nox", "noxfile.py")):
         if part.first([name]):
             return part.check(tool, "test", tool, (tool,), f"{name} exists, and nothing simpler")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reflectloop.verify.detect.hints import Hint, hook, of_tool
-from reflectloop.verify.detect.part import Part, at, table
-from reflectloop.verify.result import Detected, Kind
+from reflectloop.verify.detect.part import ProjectPart, at, table
+from reflectloop.verify.result import DetectedCheck, Kind
 
 _FILES = {
     "ruff": ("ruff.toml", ".ruff.toml"),
@@ -24,14 +24,14 @@ _HOOKS = {
 _KINDS: dict[str, Kind] = {"ruff": "lint", "flake8": "lint", "mypy": "type", "pyright": "type"}
 
 
-def found(part: Part, project_hints: Sequence[Hint]) -> Iterator[Detected]:
+def found(part: ProjectPart, project_hints: Sequence[Hint]) -> Iterator[DetectedCheck]:
     for tool, kind in _KINDS.items():
         reason = _reason(part, tool, project_hints)
         if reason:
             yield part.check(tool, kind, tool, _command(part, tool, project_hints), reason)
 
 
-def _reason(part: Part, tool: str, project_hints: Sequence[Hint]) -> str | None:
+def _reason(part: ProjectPart, tool: str, project_hints: Sequence[Hint]) -> str | None:
     name = part.first(_FILES[tool])
     if name:
         return f"{name} exists"
@@ -48,7 +48,7 @@ def _reason(part: Part, tool: str, project_hints: Sequence[Hint]) -> str | None:
     return f"{runs.source} runs {tool}" if runs else None
 
 
-def _command(part: Part, tool: str, project_hints: Sequence[Hint]) -> tuple[str, ...]:
+def _command(part: ProjectPart, tool: str, project_hints: Sequence[Hint]) -> tuple[str, ...]:
     if tool == "ruff":
         return ("ruff", "check")
     if tool == "pyright" or (tool == "mypy" and _names_its_files(part)):
@@ -56,18 +56,18 @@ def _command(part: Part, tool: str, project_hints: Sequence[Hint]) -> tuple[str,
     return (tool, *(_named(part, of_tool(project_hints, tool)) or _sources(part)))
 
 
-def _names_its_files(part: Part) -> bool:
+def _names_its_files(part: ProjectPart) -> bool:
     tables = [table(part.toml("pyproject.toml"), "tool", "mypy")]
     tables += [table(part.ini(name), "mypy") for name in ("mypy.ini", ".mypy.ini", "setup.cfg")]
     return any(key in settings for settings in tables for key in ("files", "packages", "modules"))
 
 
-def _named(part: Part, runs: Hint | None) -> tuple[str, ...]:
+def _named(part: ProjectPart, runs: Hint | None) -> tuple[str, ...]:
     arguments = runs.call.arguments if runs else ()
     return tuple(argument for argument in arguments if part.first([argument]) or part.has_folder(argument.rstrip("/")))
 
 
-def _sources(part: Part) -> tuple[str, ...]:
+def _sources(part: ProjectPart) -> tuple[str, ...]:
     """Return the project's own sources; `.` would include a `.venv` folder."""
     tops = {path.split("/")[0] for path in part.matching(r"^[^./][^/]*/(?:.*/)?[^/]+\.pyi?$")}
     if "src" in tops:

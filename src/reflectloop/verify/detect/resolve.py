@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from reflectloop.verify.detect import vite
-from reflectloop.verify.result import Detected
+from reflectloop.verify.result import DetectedCheck
 
 _ENVIRONMENTS = (".venv", "venv")
 _MODULES = "node_modules"
@@ -19,8 +19,8 @@ _BY_MODULE = _PYTHON_TOOLS - {"pyright"}
 
 
 def resolve(
-    check: Detected, root: Path, env: Mapping[str, str], carried: Sequence[str | Path] | None = None
-) -> Detected:
+    check: DetectedCheck, root: Path, env: Mapping[str, str], carried: Sequence[str | Path] | None = None
+) -> DetectedCheck:
     """Return the check with the command that really starts it, or unchanged if no executable is found.
 
     `carried` are the project's paths that the command will see; by default all that `beside` returns.
@@ -49,7 +49,7 @@ def _program(name: str, places: _Places) -> tuple[str, ...]:
     return (name if "/" in name else places.carried_tool(name) or name,)
 
 
-def beside(checks: Iterable[Detected], root: Path) -> tuple[str, ...]:
+def beside(checks: Iterable[DetectedCheck], root: Path) -> tuple[str, ...]:
     """Return the folders of installed tools and dependencies that these checks use, relative to the project."""
     folders = dict.fromkeys(folder for check in checks for folder in _upwards(root, check.cwd))
     names = [folder / name for folder in folders for name in (*_ENVIRONMENTS, _MODULES)]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reflectloop.verify.detect.part import Part
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart
+from reflectloop.verify.result import DetectedCheck
 
 MANIFESTS = (r"^(Gemfile|Rakefile)$", r"\.gemspec$")
 _TASK = re.compile(r"Rake::TestTask|Minitest::TestTask|\btask\s+:?[\"']?test\b")
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     lead = ("bundle", "exec") if part.first(["Gemfile"]) else ()
     if part.first([".rubocop.yml"]):
         yield part.check("rubocop", "lint", "rubocop", (*lead, "rubocop"), ".rubocop.yml exists")
@@ -24,5 +24,5 @@ def found(part: Part) -> Iterator[Detected]:
         yield part.check("rake", "test", "rake", (*lead, "rake", "test"), f"{rakefile} has a task for tests")
 
 
-def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+def covers(part: ProjectPart, folder: str) -> bool:  # noqa: ARG001
     return False

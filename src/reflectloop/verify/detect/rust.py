@@ -9,14 +9,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from reflectloop.verify.detect.hints import hints, of_tool
-from reflectloop.verify.detect.part import Part, at, listed, table
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart, at, listed, table
+from reflectloop.verify.result import DetectedCheck
 
 _TESTED = re.compile(r"#\[(\w+::)*(test|rstest|test_case|quickcheck)\b|\bproptest!|^\s*//[/!] ```\w*$", re.MULTILINE)
 MANIFESTS = (r"^Cargo\.toml$",)
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     manifest = part.toml("Cargo.toml")
     if not manifest:
         return
@@ -35,7 +35,7 @@ def found(part: Part) -> Iterator[Detected]:
         yield part.check("cargo-build", "build", "cargo-build", ("cargo", "build", *scope), "Cargo.toml exists")
 
 
-def covers(part: Part, folder: str) -> bool:
+def covers(part: ProjectPart, folder: str) -> bool:
     """Return True for workspace members and path dependencies below the workspace."""
     workspace = at(part.toml("Cargo.toml"), "workspace")
     if workspace is None:
@@ -54,7 +54,7 @@ def _paths(manifest: dict[str, Any]) -> Iterator[str]:
                 yield str(PurePosixPath(dependency["path"]))
 
 
-def _clippy(part: Part, manifest: dict[str, Any]) -> str | None:
+def _clippy(part: ProjectPart, manifest: dict[str, Any]) -> str | None:
     name = part.first(("clippy.toml", ".clippy.toml"))
     if name:
         return f"{name} exists"
@@ -64,7 +64,7 @@ def _clippy(part: Part, manifest: dict[str, Any]) -> str | None:
     return f"{runs.source} runs clippy" if runs else None
 
 
-def _nextest(part: Part) -> str | None:
+def _nextest(part: ProjectPart) -> str | None:
     name = part.first((".config/nextest.toml",))
     if name:
         return f"{name} exists"

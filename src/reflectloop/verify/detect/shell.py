@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from reflectloop.verify.detect.part import Part
-from reflectloop.verify.result import Detected
+from reflectloop.verify.detect.part import ProjectPart
+from reflectloop.verify.result import DetectedCheck
 
 MANIFESTS = ()
 
 
-def found(part: Part) -> Iterator[Detected]:
+def found(part: ProjectPart) -> Iterator[DetectedCheck]:
     tests = list(part.matching(r"\.bats$"))
     if tests:
         tops = dict.fromkeys(PurePosixPath(path).parts[0] for path in tests)
         yield part.check("bats", "test", "bats", ("bats", "--recursive", *tops), f"{tests[0]} exists")
 
 
-def covers(part: Part, folder: str) -> bool:  # noqa: ARG001
+def covers(part: ProjectPart, folder: str) -> bool:  # noqa: ARG001
     return True

@@ -36,7 +36,7 @@ _LAST = "\U0010ffff"
 _LARGEST = 1 << 20  # bytes; a larger file is not a manifest
 
 
-class Tree:
+class ProjectFiles:
     """Paths relative to the top of the project, and a reader for their content."""
 
     def __init__(self, paths: Iterable[str], read: Callable[[str], bytes | None]) -> None:
@@ -54,7 +54,7 @@ class Tree:
         return self.paths[start:end]
 
     @classmethod
-    def of_folder(cls, top: Path) -> Tree:
+    def of_folder(cls, top: Path) -> ProjectFiles:
         return cls(_files(top), lambda path: _content(top, path))
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from reflectloop.verify.protected.fixtures import beyond_fixtures
 from reflectloop.verify.protected.parts import part
 from reflectloop.verify.protected.paths import guard, on_path, shadowed
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 
 _RUNS = ("100755", "120000")
 
 
-def restored(change: Change) -> bool:
+def restored(change: ChangedFile) -> bool:
     """Return True if the sealed tree takes this file from base."""
     protection = guard(change.path)
     if protection is None:
@@ -20,20 +20,20 @@ def restored(change: Change) -> bool:
     return steering_differs(change) if protection.mixed else True
 
 
-def shades(change: Change) -> bool:
+def shades(change: ChangedFile) -> bool:
     """Return True if the file hides a module or a tool: a module must be new, a tool executable or on PATH."""
     if shadowed(change.path):
         return change.before is None
     return on_path(change.path) or change.mode_after in _RUNS or change.mode_before in _RUNS
 
 
-def steering_differs(change: Change) -> bool:
+def steering_differs(change: ChangedFile) -> bool:
     """Return True if the part of a mixed file that controls checks changed or cannot be read."""
     before, after = part(change.path, change.before), part(change.path, change.after)
     return before is None or after is None or before != after
 
 
-def serves_tests(change: Change) -> bool:
+def serves_tests(change: ChangedFile) -> bool:
     """Return True if the new version is used when only the patch's tests run."""
     protection = guard(change.path)
     if protection is None or change.after is None or (change.before is None and shadowed(change.path)):

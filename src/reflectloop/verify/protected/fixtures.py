@@ -9,7 +9,7 @@ from typing import NamedTuple
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-class Beyond(NamedTuple):
+class NonFixtureCode(NamedTuple):
     """A new statement that does more than define a fixture."""
 
     line: int
@@ -35,18 +35,18 @@ def _by_value(module: ast.Module) -> ast.Module:
     return module
 
 
-def beyond_fixtures(before: bytes | None, after: bytes | None) -> list[Beyond]:
+def beyond_fixtures(before: bytes | None, after: bytes | None) -> list[NonFixtureCode]:
     """Return new top-level statements other than fixtures, imports and plain values."""
     old, new = parsed(before), parsed(after)
     if new is None or old is None:
-        return [Beyond(1, "cannot be read as Python")]
+        return [NonFixtureCode(1, "cannot be read as Python")]
     try:
         return _compared(old, new)
     except RecursionError:
-        return [Beyond(1, "is nested too deeply to be read")]
+        return [NonFixtureCode(1, "is nested too deeply to be read")]
 
 
-def _compared(old: ast.Module, new: ast.Module) -> list[Beyond]:
+def _compared(old: ast.Module, new: ast.Module) -> list[NonFixtureCode]:
     known = {_source(statement) for statement in _top(old.body)}
     current = {_source(statement) for statement in _top(new.body)}
     added = [statement for statement in _top(new.body) if _source(statement) not in known]
@@ -66,11 +66,11 @@ def _source(statement: ast.stmt) -> str:
     return ast.unparse(statement)
 
 
-def _beyond(added: Iterable[ast.stmt]) -> Iterator[Beyond]:
+def _beyond(added: Iterable[ast.stmt]) -> Iterator[NonFixtureCode]:
     for statement in added:
         what = _reach(statement)
         if what:
-            yield Beyond(statement.lineno, what)
+            yield NonFixtureCode(statement.lineno, what)
 
 
 def _reach(statement: ast.stmt) -> str | None:
@@ -183,16 +183,18 @@ def _assignment(statement: ast.Assign | ast.AnnAssign) -> str | None:
     return None
 
 
-def _lost(removed: Iterable[ast.stmt], new: ast.Module) -> Iterator[Beyond]:
+def _lost(removed: Iterable[ast.stmt], new: ast.Module) -> Iterator[NonFixtureCode]:
     """Yield removed or changed fixtures and values, since they affect the tests that did not change."""
     names = {node.name: node.lineno for node in new.body if isinstance(node, Function | ast.ClassDef)}
     for statement in removed:
         if isinstance(statement, Function | ast.ClassDef) and statement.name in names:
-            yield Beyond(names[statement.name], f"changes {statement.name}", grave=statement.name.startswith("pytest_"))
+            yield NonFixtureCode(
+                names[statement.name], f"changes {statement.name}", grave=statement.name.startswith("pytest_")
+            )
         elif isinstance(statement, Function | ast.ClassDef):
-            yield Beyond(statement.lineno, f"drops {statement.name}", grave=False)
+            yield NonFixtureCode(statement.lineno, f"drops {statement.name}", grave=False)
         elif not isinstance(statement, ast.Import | ast.ImportFrom):
-            yield Beyond(statement.lineno, f"drops `{_short(statement)}`", grave=False)
+            yield NonFixtureCode(statement.lineno, f"drops `{_short(statement)}`", grave=False)
 
 
 def _short(statement: ast.stmt) -> str:

@@ -15,17 +15,17 @@ _GLOBAL = re.compile(r"^(?:SHELL|\.SHELLFLAGS|MAKEFLAGS|PATH|\.DEFAULT_GOAL|BASH
 _GLOBAL_LINE = re.compile(r"^-?(?:s?include|export|unexport|import|set|mod)\b|^\.(?:IGNORE|ONESHELL|POSIX|SILENT)\b")
 
 
-class Rule(NamedTuple):
+class MakeRule(NamedTuple):
     """The prerequisites and the recipe of one target."""
 
     needs: tuple[str, ...]
     recipe: tuple[str, ...]
 
 
-class Book(NamedTuple):
+class Makefile(NamedTuple):
     """The rules and variables of a makefile, and the lines that affect every recipe."""
 
-    rules: dict[str, Rule]
+    rules: dict[str, MakeRule]
     variables: dict[str, str]
     everywhere: list[str]
 
@@ -41,20 +41,20 @@ def steering(text: str) -> dict[str, object]:
     return parts
 
 
-def _read(text: str) -> Book:
-    book = Book({}, {}, [])
+def _read(text: str) -> Makefile:
+    book = Makefile({}, {}, [])
     current: list[str] = []
     for line in text.replace("\\\n", " ").splitlines():
         if line[:1] in {"\t", " "} and current and line.strip():
             for name in current:
                 rule = book.rules[name]
-                book.rules[name] = Rule(rule.needs, (*rule.recipe, " ".join(line.split())))
+                book.rules[name] = MakeRule(rule.needs, (*rule.recipe, " ".join(line.split())))
         elif line.strip() and not line.startswith("#"):
             current = _take(line, book)
     return book
 
 
-def _take(line: str, book: Book) -> list[str]:
+def _take(line: str, book: Makefile) -> list[str]:
     bare = line.partition(" #")[0].rstrip()
     if _GLOBAL_LINE.match(bare):
         book.everywhere.append(bare)
@@ -67,17 +67,17 @@ def _take(line: str, book: Book) -> list[str]:
     needs, _, inline = match[2].partition(";")
     targets = match[1].split()
     for name in targets:
-        old = book.rules.get(name, Rule((), ()))
+        old = book.rules.get(name, MakeRule((), ()))
         recipe = (*old.recipe, inline.strip()) if inline.strip() else old.recipe
-        book.rules[name] = Rule((*old.needs, *needs.split()), recipe)
+        book.rules[name] = MakeRule((*old.needs, *needs.split()), recipe)
     return targets
 
 
-def _judges(name: str, rule: Rule) -> bool:
+def _judges(name: str, rule: MakeRule) -> bool:
     return bool(JUDGING_NAME.search(name) or any(RUNS_CHECKS.search(line) for line in rule.recipe))
 
 
-def _with_prerequisites(book: Book, wanted: set[str]) -> set[str]:
+def _with_prerequisites(book: Makefile, wanted: set[str]) -> set[str]:
     """Add to the wanted targets all that they depend on."""
     waiting = list(wanted)
     while waiting:
@@ -88,12 +88,12 @@ def _with_prerequisites(book: Book, wanted: set[str]) -> set[str]:
     return wanted
 
 
-def _comparable(rule: Rule) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _comparable(rule: MakeRule) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the rule without plain `@echo` lines, which change nothing."""
     return tuple(sorted(rule.needs)), tuple(line for line in rule.recipe if not re.match(r"@?echo\b[^;&|]*$", line))
 
 
-def _used(book: Book, wanted: set[str]) -> set[str]:
+def _used(book: Makefile, wanted: set[str]) -> set[str]:
     """Return the variables that the wanted targets use, directly or through other variables."""
     waiting = [line for name in wanted for line in (*book.rules[name].recipe, *book.rules[name].needs)]
     used = {name for name in book.variables if _GLOBAL.match(name)}

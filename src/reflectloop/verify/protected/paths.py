@@ -13,7 +13,7 @@ from reflectloop.verify.protected import names
 Kind = Literal["test", "fixture", "hook", "runner", "lint", "ci", "script", "snapshot", "shadow", "artefact", "own"]
 
 
-class Guard(NamedTuple):
+class Protection(NamedTuple):
     """The reason a file is protected; `mixed` if only a part of it is."""
 
     kind: Kind
@@ -34,25 +34,25 @@ _BUILT = re.compile(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-i
 _TOOL_FOLDER = re.compile("|".join(rf"(?:^|/){re.escape(folder)}/" for folder in names.TOOL_FOLDERS))
 
 # Matched in this order against the file's name in lower case.
-_BY_NAME: tuple[tuple[re.Pattern[str], Guard], ...] = (
-    (_any_of(names.OWN_FILES), Guard("own", "the engine's own settings")),
-    (_any_of(names.ARTEFACT_FILES), Guard("artefact", "built from sources, and could replace them")),
-    (_any_of(names.HOOK_FILES), Guard("hook", "run automatically by git, the interpreter or the runner")),
-    (_any_of(names.CI_FILES), Guard("ci", "defines what continuous integration checks")),
-    (_any_of(names.SNAPSHOT_FILES), Guard("snapshot", "expected output of a test")),
-    (_any_of(names.RUNNER_FILES), Guard("runner", "configures a test runner")),
-    (_any_of(names.LINT_FILES), Guard("lint", "configures a linter or a type checker")),
-    (_any_of(names.MIXED_RUNNER_FILES), Guard("runner", "has a part that controls checks", mixed=True)),
-    (_any_of(names.MIXED_LINT_FILES), Guard("lint", "has a part that controls the type checker", mixed=True)),
-    (_any_of(names.SCRIPT_FILES), Guard("script", "runs checks")),
+_BY_NAME: tuple[tuple[re.Pattern[str], Protection], ...] = (
+    (_any_of(names.OWN_FILES), Protection("own", "the engine's own settings")),
+    (_any_of(names.ARTEFACT_FILES), Protection("artefact", "built from sources, and could replace them")),
+    (_any_of(names.HOOK_FILES), Protection("hook", "run automatically by git, the interpreter or the runner")),
+    (_any_of(names.CI_FILES), Protection("ci", "defines what continuous integration checks")),
+    (_any_of(names.SNAPSHOT_FILES), Protection("snapshot", "expected output of a test")),
+    (_any_of(names.RUNNER_FILES), Protection("runner", "configures a test runner")),
+    (_any_of(names.LINT_FILES), Protection("lint", "configures a linter or a type checker")),
+    (_any_of(names.MIXED_RUNNER_FILES), Protection("runner", "has a part that controls checks", mixed=True)),
+    (_any_of(names.MIXED_LINT_FILES), Protection("lint", "has a part that controls the type checker", mixed=True)),
+    (_any_of(names.SCRIPT_FILES), Protection("script", "runs checks")),
 )
-_TEST_FILE = Guard("test", "a test file")
-_FIXTURE = Guard("fixture", "data or code that tests depend on")
-_SNAPSHOT = Guard("snapshot", "expected output of a test")
+_TEST_FILE = Protection("test", "a test file")
+_FIXTURE = Protection("fixture", "data or code that tests depend on")
+_SNAPSHOT = Protection("snapshot", "expected output of a test")
 
 
 @lru_cache(maxsize=4096)
-def guard(path: str) -> Guard | None:
+def guard(path: str) -> Protection | None:
     """Return why this path is protected, or None.
 
     Shadows count only if the file is new or executable, which the caller checks.
@@ -81,15 +81,17 @@ def dependencies(path: str) -> bool:
     return named or (len(parts) > 1 and parts[-2] == "requirements" and parts[-1].endswith((".txt", ".in")))
 
 
-def _by_folder(path: str, folders: tuple[str, ...]) -> Guard | None:
+def _by_folder(path: str, folders: tuple[str, ...]) -> Protection | None:
     folder_names = set(folders)
     if folder_names & names.OWN_FOLDERS:
-        return Guard("own", "the engine's or the agent's own settings")
+        return Protection("own", "the engine's or the agent's own settings")
     if on_path(path):
-        return Guard("shadow", "would be found on PATH before the real tool")
+        return Protection("shadow", "would be found on PATH before the real tool")
     if folder_names & names.ARTEFACT_FOLDERS or _BUILT.search(path):
-        return Guard("artefact", "built from sources, and could replace them")
-    return Guard("hook", "run automatically by git") if folder_names & names.HOOK_FOLDERS else _by_run(path, folders)
+        return Protection("artefact", "built from sources, and could replace them")
+    return (
+        Protection("hook", "run automatically by git") if folder_names & names.HOOK_FOLDERS else _by_run(path, folders)
+    )
 
 
 def on_path(path: str) -> bool:
@@ -97,11 +99,11 @@ def on_path(path: str) -> bool:
     return _TOOL_FOLDER.search(path) is not None
 
 
-def _by_run(path: str, folders: tuple[str, ...]) -> Guard | None:
+def _by_run(path: str, folders: tuple[str, ...]) -> Protection | None:
     if any(_contains_run(folders, run) for run in names.CI_FOLDERS):
-        return Guard("ci", "defines what continuous integration checks")
+        return Protection("ci", "defines what continuous integration checks")
     if ".cargo" in folders or ".mvn" in folders or ".config/nextest" in path:
-        return Guard("runner", "configures the build tool that runs tests")
+        return Protection("runner", "configures the build tool that runs tests")
     return None
 
 
@@ -109,7 +111,7 @@ def _contains_run(folders: tuple[str, ...], run: tuple[str, ...]) -> bool:
     return any(folders[at : at + len(run)] == run for at in range(len(folders)))
 
 
-def _test_or_fixture(path: str, parts: tuple[str, ...]) -> Guard | None:
+def _test_or_fixture(path: str, parts: tuple[str, ...]) -> Protection | None:
     folder_names = {folder.lower() for folder in parts[:-1]}
     ending = parts[-1].rpartition(".")[2].lower()
     in_tests = bool(folder_names & _test_folders(ending)) or _GRADLE_TESTS.search(path) is not None or _dotnet(parts)
@@ -149,22 +151,22 @@ def _dotnet(parts: tuple[str, ...]) -> bool:
     return code and any(_DOTNET_TESTS.match(folder) for folder in parts[:-1])
 
 
-def _script(parts: tuple[str, ...]) -> Guard | None:
+def _script(parts: tuple[str, ...]) -> Protection | None:
     if len(parts) < 2 or parts[-2] not in names.SCRIPT_FOLDERS:  # noqa: PLR2004 - a folder and a name
         return None
     name_parts = re.split(r"[._-]", parts[-1].lower())
     return (
-        Guard("script", "runs checks")
+        Protection("script", "runs checks")
         if name_parts[0] in names.SCRIPT_WORDS or name_parts[-1] in names.SCRIPT_WORDS
         else None
     )
 
 
-def _shadow(path: str, parts: tuple[str, ...]) -> Guard | None:
+def _shadow(path: str, parts: tuple[str, ...]) -> Protection | None:
     if parts[-1] in names.TOOLS:
-        return Guard("shadow", "an executable here could run instead of the tool of that name")
+        return Protection("shadow", "an executable here could run instead of the tool of that name")
     module = shadowed(path)
-    return Guard("shadow", f"a new module here would be imported instead of {module}") if module else None
+    return Protection("shadow", f"a new module here would be imported instead of {module}") if module else None
 
 
 def shadowed(path: str) -> str | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from reflectloop.verify.reports import failure, identity, markup
-from reflectloop.verify.reports.markup import Node
-from reflectloop.verify.reports.tally import Tally
-from reflectloop.verify.result import Detail, Outcome, Reading
+from reflectloop.verify.reports.markup import XmlNode
+from reflectloop.verify.reports.tally import ReportBuilder
+from reflectloop.verify.result import Detail, Outcome, ReportReading
 
 _OUTCOMES: dict[str, Outcome] = {
     **dict.fromkeys(
@@ -50,9 +50,9 @@ DIALECTS = {
 class _Reader:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
-        self.report = Tally(dialect.tool)
+        self.report = ReportBuilder(dialect.tool)
 
-    def visit(self, node: Node, path: list[Node]) -> None:
+    def visit(self, node: XmlNode, path: list[XmlNode]) -> None:
         if any(parent.tag == "TestList" for parent in path) or (node.tag == "Test" and not node.attributes):
             return  # CTest lists the test names before it reports their outcomes
         if any(parent.tag == node.tag for parent in path):
@@ -63,7 +63,7 @@ class _Reader:
         name = self._name(node, path)
         self.report.test(name, outcome, _problem(name, node) if outcome in {"failed", "error"} else None)
 
-    def _outcome(self, node: Node) -> Outcome:
+    def _outcome(self, node: XmlNode) -> Outcome:
         """Return the test's outcome; an unknown word counts as an error, never as a pass."""
         if self._dialect.tool in {"qtest", "boost"}:
             return _outcome_of_parts(node)
@@ -76,7 +76,7 @@ class _Reader:
             return "error"
         return _OUTCOMES.get(word, "error")
 
-    def _name(self, node: Node, path: list[Node]) -> str:
+    def _name(self, node: XmlNode, path: list[XmlNode]) -> str:
         name = node.get(*self._dialect.name)
         inner = node.find(*self._dialect.name)
         if not name and inner is not None:
@@ -86,7 +86,7 @@ class _Reader:
         return identity.plain(node.get(*self._dialect.scope) if self._dialect.scope else "", name)
 
 
-def _outcome_of_parts(node: Node) -> Outcome:
+def _outcome_of_parts(node: XmlNode) -> Outcome:
     """Return the worst outcome among the elements inside a test."""
     kinds = {child.get("type").lower() for child in node.children if child.tag == "Incident"}
     tags = {child.tag for child in node.children}
@@ -101,7 +101,7 @@ _MESSAGES = ("message", "Message", "reason", "Error", "FatalError", "Exception",
 _STACKS = ("stack-trace", "StackTrace", "full-stacktrace")
 
 
-def _problem(name: str, node: Node) -> Detail:
+def _problem(name: str, node: XmlNode) -> Detail:
     message_node = node.deep(*_MESSAGES)
     stack_node = node.deep(*_STACKS)
     message = _all_text(message_node) if message_node is not None else ""
@@ -117,7 +117,7 @@ def _problem(name: str, node: Node) -> Detail:
     )
 
 
-def _all_text(node: Node) -> str:
+def _all_text(node: XmlNode) -> str:
     """Return the text of an element and of every element inside it."""
     pieces, waiting = [], [node]
     while waiting:
@@ -127,7 +127,7 @@ def _all_text(node: Node) -> str:
     return "".join(pieces).strip()
 
 
-def read(text: str, root: str) -> Reading:
+def read(text: str, root: str) -> ReportReading:
     reader = _Reader(DIALECTS[root])
     broken = markup.walk(text, {DIALECTS[root].item}, reader.visit)
     if broken:

@@ -7,8 +7,8 @@ from typing import Any
 
 from reflectloop.verify.reports import failure, identity, tally
 from reflectloop.verify.reports.objects import number_of, text_of
-from reflectloop.verify.reports.tally import COLLECTION, Tally
-from reflectloop.verify.result import Outcome, Reading
+from reflectloop.verify.reports.tally import COLLECTION, ReportBuilder
+from reflectloop.verify.result import Outcome, ReportReading
 
 _Events = list[dict[str, Any]]
 _GO: dict[str, Outcome] = {"pass": "passed", "fail": "failed", "skip": "skipped"}
@@ -16,7 +16,7 @@ _LIBTEST: dict[str, Outcome] = {"ok": "passed", "failed": "failed", "ignored": "
 _MOST_OUTPUT = 400  # lines stored per test
 
 
-def read(events: _Events, *, cut: bool) -> Reading | None:
+def read(events: _Events, *, cut: bool) -> ReportReading | None:
     for fits, reader in _READERS:
         if any(fits(event) for event in events[:400]):
             report = reader(events)
@@ -26,8 +26,8 @@ def read(events: _Events, *, cut: bool) -> Reading | None:
     return None
 
 
-def _go(events: _Events) -> Tally:
-    report = Tally("go")
+def _go(events: _Events) -> ReportBuilder:
+    report = ReportBuilder("go")
     output: dict[str, list[str]] = {}
     begun: dict[str, str] = {}
     broken: set[str] = set()  # packages with a failed test
@@ -60,7 +60,7 @@ def _go_text(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if not line.lstrip().startswith(("=== ", "--- ")))
 
 
-def _go_package(report: Tally, package: str, event: dict[str, Any], output: dict[str, list[str]]) -> None:
+def _go_package(report: ReportBuilder, package: str, event: dict[str, Any], output: dict[str, list[str]]) -> None:
     """Record a package that failed although none of its tests did: the build failed or the test program crashed."""
     built = event.get("FailedBuild") or event.get("ImportPath")
     text = "".join(output.get(text_of(built), []) + output.get(package, []))
@@ -71,14 +71,14 @@ def _go_package(report: Tally, package: str, event: dict[str, Any], output: dict
         report.test(package, "error", failure.detail(package, "", text, rule=None if report.collected else COLLECTION))
 
 
-def _without_parents(report: Tally) -> None:
+def _without_parents(report: ReportBuilder) -> None:
     """Drop the details of tests that failed only because a subtest did."""
     parents = identity.parents(name for name, outcome in report.tests.items() if outcome == "failed")
     report.details = [item for item in report.details if item.test not in parents or item.line]
 
 
-def _libtest(events: _Events) -> Tally:
-    report = Tally("cargo")
+def _libtest(events: _Events) -> ReportBuilder:
+    report = ReportBuilder("cargo")
     for event in events:
         outcome = _LIBTEST.get(text_of(event.get("event")))
         if event.get("type") != "test" or outcome is None:
@@ -92,8 +92,8 @@ def _libtest(events: _Events) -> Tally:
     return report
 
 
-def _cargo(events: _Events) -> Tally:
-    report = Tally("cargo", "build")
+def _cargo(events: _Events) -> ReportBuilder:
+    report = ReportBuilder("cargo", "build")
     for event in events:
         message = event.get("message")
         if event.get("reason") == "compiler-message" and isinstance(message, dict):
@@ -103,7 +103,7 @@ def _cargo(events: _Events) -> Tally:
     return report
 
 
-def _rustc(report: Tally, message: dict[str, Any]) -> None:
+def _rustc(report: ReportBuilder, message: dict[str, Any]) -> None:
     spans = [item for item in message.get("spans") or [] if isinstance(item, dict)]
     span = next((item for item in spans if item.get("is_primary")), spans[0] if spans else None)
     code = message.get("code")
@@ -122,8 +122,8 @@ def _rustc(report: Tally, message: dict[str, Any]) -> None:
     )
 
 
-def _dart(events: _Events) -> Tally:
-    report, names, errors, suites = Tally("dart"), {}, {}, {}  # type: ignore[var-annotated]
+def _dart(events: _Events) -> ReportBuilder:
+    report, names, errors, suites = ReportBuilder("dart"), {}, {}, {}  # type: ignore[var-annotated]
     done = False
     for event in events:
         kind = event.get("type")
@@ -143,7 +143,7 @@ def _dart(events: _Events) -> Tally:
 
 
 def _dart_test(
-    report: Tally,
+    report: ReportBuilder,
     event: dict[str, Any],
     test: dict[str, Any],
     errors: dict[Any, tuple[str, str]],
@@ -160,8 +160,8 @@ def _dart_test(
     report.test(name, result, problem)
 
 
-def _pytest_log(events: _Events) -> Tally:
-    report = Tally("pytest")
+def _pytest_log(events: _Events) -> ReportBuilder:
+    report = ReportBuilder("pytest")
     for event in events:
         outcome, when = text_of(event.get("outcome")), event.get("when")
         name = text_of(event.get("nodeid"))
@@ -176,7 +176,7 @@ def _pytest_log(events: _Events) -> Tally:
     return report
 
 
-_READERS: tuple[tuple[Callable[[dict[str, Any]], bool], Callable[[_Events], Tally]], ...] = (
+_READERS: tuple[tuple[Callable[[dict[str, Any]], bool], Callable[[_Events], ReportBuilder]], ...] = (
     (lambda event: "Action" in event and ("Package" in event or "ImportPath" in event), _go),
     (lambda event: event.get("type") in {"suite", "test"} and "event" in event, _libtest),
     (lambda event: event.get("type") in {"testStart", "testDone", "suite", "start"} and "time" in event, _dart),

@@ -7,8 +7,8 @@ from typing import Any
 
 from reflectloop.verify.reports import places, tally, tools
 from reflectloop.verify.reports.objects import number_of, text_of
-from reflectloop.verify.reports.tally import Severity, Tally
-from reflectloop.verify.result import Reading
+from reflectloop.verify.reports.tally import ReportBuilder, Severity
+from reflectloop.verify.result import ReportReading
 
 _DEEPEST = 60
 _WHERE = 4  # levels of nested location objects
@@ -59,7 +59,7 @@ def _plain(key: str) -> str:
     return re.sub(r"[_\-. ]", "", key).lower()
 
 
-class Where:
+class FindingLocation:
     """The file, line and column of a finding, as far as its object gives them."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ def _severity(keys: dict[str, Any]) -> Severity | None:
 
 class _Reader:
     def __init__(self) -> None:
-        self.report = Tally("json", "lint")
+        self.report = ReportBuilder("json", "lint")
 
     def walk(self, root: object) -> None:
         waiting: list[tuple[object, str | None, int]] = [(root, None, 0)]
@@ -157,7 +157,7 @@ class _Reader:
             if isinstance(keys.get(name), dict):
                 keys = {**{_plain(key): value for key, value in keys[name].items()}, **keys}
         message, rule, grade = _first_text(keys, _MESSAGE), _first_text(keys, _RULE), _severity(keys)
-        where = Where()
+        where = FindingLocation()
         where.look(thing)
         if keys.get("kind") == "pass" or keys.get("suppressions"):
             return True  # the report marks it as passed or suppressed
@@ -190,7 +190,7 @@ def _are_issues(things: list[Any]) -> bool:
     return bool(keys & set(_MESSAGE)) and bool(keys & {*_LINE, *_RULE[:-1], "range", "location", "pos"})
 
 
-def read(root: object) -> Reading | None:
+def read(root: object) -> ReportReading | None:
     reader = _Reader()
     reader.walk(root)
     reader.report.tool = _tool(root)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reflectloop.verify.reports import markup, places, tally
-from reflectloop.verify.reports.markup import Node
-from reflectloop.verify.reports.tally import Severity, Tally
-from reflectloop.verify.result import Reading
+from reflectloop.verify.reports.markup import XmlNode
+from reflectloop.verify.reports.tally import ReportBuilder, Severity
+from reflectloop.verify.result import ReportReading
 
 
 def _name_set(text: str) -> frozenset[str]:
@@ -73,10 +73,10 @@ _TOOLS = {
 
 class _Reader:
     def __init__(self, tool: str) -> None:
-        self.report = Tally(tool, "lint")
+        self.report = ReportBuilder(tool, "lint")
         self._reported_ids: set[int] = set()
 
-    def visit(self, node: Node, path: list[Node]) -> None:
+    def visit(self, node: XmlNode, path: list[XmlNode]) -> None:
         if id(node) in self._reported_ids:  # an element inside it was reported already
             self._reported_ids.discard(id(node))
             self._mark_parents(path)
@@ -99,7 +99,7 @@ class _Reader:
             )
         )
 
-    def _mark_parents(self, path: list[Node]) -> None:
+    def _mark_parents(self, path: list[XmlNode]) -> None:
         self._reported_ids.update(id(node) for node in path if node.tag in _ITEMS)
 
 
@@ -108,7 +108,7 @@ def _grade(word: str | None) -> Severity:
     return numbers.get(word or "", tally.severity(word, "warning") if word else "error")
 
 
-def _fields(node: Node) -> dict[str, str]:
+def _fields(node: XmlNode) -> dict[str, str]:
     """Return the fields of the element, taking missing ones from the elements inside it."""
     fields: dict[str, str] = {}
     waiting = [node]
@@ -129,7 +129,7 @@ def _fields(node: Node) -> dict[str, str]:
     return fields
 
 
-def _from_children(node: Node) -> dict[str, str]:
+def _from_children(node: XmlNode) -> dict[str, str]:
     """Return child elements that stand for attributes, such as `<line>3</line>`."""
     return {
         child.tag.lower().replace("_", ""): child.text().strip()
@@ -152,7 +152,7 @@ def _take(fields: dict[str, str], field: str, names: tuple[str, ...], keys: dict
             return
 
 
-def _enclosing_file(path: list[Node]) -> str | None:
+def _enclosing_file(path: list[XmlNode]) -> str | None:
     for node in reversed(path):
         keys = {key.lower(): value for key, value in node.attributes.items()}
         fields: dict[str, str] = {}
@@ -162,7 +162,7 @@ def _enclosing_file(path: list[Node]) -> str | None:
     return None
 
 
-def read(text: str, root: Node) -> Reading | None:
+def read(text: str, root: XmlNode) -> ReportReading | None:
     reader = _Reader(_TOOLS.get(root.tag, root.tag.lower()))
     broken = markup.walk(text, _ITEMS, reader.visit)
     known = root.tag in _TOOLS or bool(reader.report.details)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from reflectloop.verify.reports import failure, identity, issues
-from reflectloop.verify.reports.runner import Said
-from reflectloop.verify.reports.tally import COLLECTION, Tally
+from reflectloop.verify.reports.runner import RunnerReading
+from reflectloop.verify.reports.tally import COLLECTION, ReportBuilder
 from reflectloop.verify.result import Outcome
 
 _TEST = re.compile(r"^\s*--- (?P<word>PASS|FAIL|SKIP|BENCH): (?P<name>\S+)")
@@ -21,7 +21,7 @@ _BUILD = ("[build failed]", "[setup failed]")
 
 class _Reader:
     def __init__(self) -> None:
-        self.report = Tally("go")
+        self.report = ReportBuilder("go")
         self.waiting: list[tuple[str, Outcome, int]] = []  # tests whose package line has not been read yet
         self.begun = 0  # index of the package's first output line
 
@@ -73,10 +73,10 @@ class _Reader:
         return "\n".join(line for line in before[starts[0] if starts else 0 :] if not line.lstrip().startswith(_FRAME))
 
 
-def read(text: str, lines: list[str]) -> Said | None:
+def read(text: str, lines: list[str]) -> RunnerReading | None:
     match = _LOOKS.search(text)
     if not match:
         return None
     reader = _Reader()
     reader.go(lines)
-    return Said(reader.report.reading(reader.report.counts()), match.end())
+    return RunnerReading(reader.report.reading(reader.report.counts()), match.end())

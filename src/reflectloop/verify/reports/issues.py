@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from reflectloop.verify.reports import places, tally
-from reflectloop.verify.reports.places import Place
+from reflectloop.verify.reports.places import SourceLocation
 from reflectloop.verify.reports.tally import Severity
 from reflectloop.verify.result import Detail
 
@@ -53,14 +53,14 @@ _STACK = re.compile(r"^\s+at .*\(|^\s+at [\w.$<>/]+\(|^\s*from \S+:\d+:in |^\s+F
 _TRACEBACK = "Traceback (most recent call last):"
 
 
-class Reader:
+class IssueReader:
     """A single pass over the lines of a log, collecting locations."""
 
     def __init__(self) -> None:
         self._header: str | None = None
         self._header_at = -_AFTER_HEADER
         self._message = ""  # the last line without a location
-        self.found: list[tuple[int, Place]] = []
+        self.found: list[tuple[int, SourceLocation]] = []
 
     def go(self, lines: list[str]) -> None:
         skipped_to = -1
@@ -86,7 +86,7 @@ class Reader:
         self.found.append((number, place))
         return True
 
-    def _pointed(self, number: int, line: str, place: Place) -> bool:
+    def _pointed(self, number: int, line: str, place: SourceLocation) -> bool:
         if self._message:
             message, grade, rule = places.described(self._message)
             place = place._replace(message=message, grade=grade, rule=rule)
@@ -96,7 +96,7 @@ class Reader:
             self.found.append((number, place))
         return True
 
-    def _full_line(self, line: str) -> Place | None:
+    def _full_line(self, line: str) -> SourceLocation | None:
         level, rest = _without_prefix(line)
         place = _file_only(rest) or places.find(rest)
         if place is None and level:
@@ -105,7 +105,7 @@ class Reader:
             place = place._replace(grade=level)
         return place
 
-    def _row(self, number: int, line: str) -> Place | None:
+    def _row(self, number: int, line: str) -> SourceLocation | None:
         """Return the location in a row under a file name, or None."""
         if self._header is None or number - self._header_at > _AFTER_HEADER or _CODE_ROW.match(line):
             return None
@@ -115,7 +115,7 @@ class Reader:
         self._header_at = number
         message, grade, rule = places.described(match["message"].lstrip("|│ "))
         column = int(match["column"]) if match["column"] else None
-        return Place(self._header, int(match["line"]), column, message, grade, rule)
+        return SourceLocation(self._header, int(match["line"]), column, message, grade, rule)
 
     def _look_for_header(self, number: int, line: str) -> bool:
         text = line.strip()
@@ -154,7 +154,7 @@ def _without_prefix(line: str) -> tuple[Severity | None, str]:
     return tally.severity(word), rest[match.end() :].strip()
 
 
-def _file_only(line: str) -> Place | None:
+def _file_only(line: str) -> SourceLocation | None:
     """Return the location of a message about a file as a whole, or None."""
     match = _FILE_ONLY.match(line)
     if not match or not places.is_path(match["file"]):
@@ -163,7 +163,7 @@ def _file_only(line: str) -> Place | None:
     within = _WITHIN.search(message)
     if match["file"].rpartition(":")[2].isdecimal():
         return None
-    return Place(
+    return SourceLocation(
         places.clean(match["file"]),
         int(within["line"]) if within else None,
         int(within["column"]) if within else None,
@@ -176,7 +176,7 @@ _MOST_UNREADABLE = 4  # letters that were no text in a line that is still read
 
 def details(lines: list[str], default: Severity = "error") -> list[Detail]:
     """Return the errors and warnings that name a location."""
-    reader = Reader()
+    reader = IssueReader()
     reader.go(lines)
     return list(_details_of(reader.found[: tally.MOST_DETAILS], lines, default))
 
@@ -201,7 +201,7 @@ def without_place(lines: list[str]) -> list[Detail]:
     ]
 
 
-def _details_of(located: list[tuple[int, Place]], lines: list[str], default: Severity) -> Iterator[Detail]:
+def _details_of(located: list[tuple[int, SourceLocation]], lines: list[str], default: Severity) -> Iterator[Detail]:
     ends = [number for number, _ in located[1:]] + [len(lines)]
     for (number, place), end in zip(located, ends, strict=False):
         after = lines[number + 1 : min(end, number + 1 + _CONTEXT)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reflectloop.verify.reports import failure, identity, markup
-from reflectloop.verify.reports.markup import Node
-from reflectloop.verify.reports.tally import COLLECTION, Tally
-from reflectloop.verify.result import Outcome, Reading
+from reflectloop.verify.reports.markup import XmlNode
+from reflectloop.verify.reports.tally import COLLECTION, ReportBuilder
+from reflectloop.verify.result import Outcome, ReportReading
 
 ROOTS = frozenset({"testsuites", "testsuite", "testcase"})
 _ITEMS = frozenset({"testcase", "error", "failure"})
@@ -26,10 +26,10 @@ _MARKS = (
 
 class _Dialect:
     def __init__(self) -> None:
-        self.report = Tally("junit")
+        self.report = ReportBuilder("junit")
         self.expected = 0
 
-    def visit(self, node: Node, path: list[Node]) -> None:
+    def visit(self, node: XmlNode, path: list[XmlNode]) -> None:
         if node.tag != "testcase":
             self._outside_tests(node, path)
             return
@@ -52,21 +52,21 @@ class _Dialect:
             self.expected += 1
         self.report.test(name, outcome, problem)
 
-    def _outside_tests(self, node: Node, path: list[Node]) -> None:
+    def _outside_tests(self, node: XmlNode, path: list[XmlNode]) -> None:
         """Record a failure outside any test: a fixture, or a file that did not load."""
         if path and path[-1].tag in {"testsuite", "testsuites"}:
             name = path[-1].get("name") or "suite"
             self.report.test(name, "error", failure.detail(name, node.get("message", "type"), node.text()))
 
 
-def _tool(path: list[Node]) -> str:
+def _tool(path: list[XmlNode]) -> str:
     names = " ".join(node.get("name") + " " + node.get("package") for node in path).lower()
     if "pytest" in names:
         return "pytest"
     return next((tool for mark, tool in _MARKS if mark in names), "junit")
 
 
-def _outcome(node: Node) -> tuple[Outcome, Node | None]:
+def _outcome(node: XmlNode) -> tuple[Outcome, XmlNode | None]:
     marks = {child.tag: child for child in reversed(node.children)}
     if "error" in marks:
         return "error", marks["error"]
@@ -81,7 +81,7 @@ def _outcome(node: Node) -> tuple[Outcome, Node | None]:
     return ("failed", None) if states & _FAILED else ("passed", None)
 
 
-def _left_out(mark: Node) -> Outcome:
+def _left_out(mark: XmlNode) -> Outcome:
     if mark.get("message").startswith(
         "Unable to find executable"
     ):  # CTest reports a test it could not start as skipped
@@ -89,7 +89,7 @@ def _left_out(mark: Node) -> Outcome:
     return "xfailed" if mark.get("type") in {"pytest.xfail", "xfail"} else "skipped"
 
 
-def _name(node: Node, path: list[Node], *, pytest: bool) -> str:
+def _name(node: XmlNode, path: list[XmlNode], *, pytest: bool) -> str:
     classname, name, file = node.get("classname", "class"), node.get("name"), node.get("file", "filepath")
     if pytest:
         return identity.pytest(classname, name, file)
@@ -103,7 +103,7 @@ def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 8 else None  # noqa: PLR2004 - no file is that long
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> ReportReading:
     dialect = _Dialect()
     broken = markup.walk(text, _ITEMS, dialect.visit)
     if broken:

@@ -14,11 +14,11 @@ _NO_CHARACTER = re.compile(r"&#(?:[xX]0*(?:[0-8bcBCeEfF]|1[0-9a-fA-F])|0*(?:[0-8
 _STRAY = re.compile(r"&(?!(?:amp|lt|gt|quot|apos|#\d{1,7}|#[xX][0-9a-fA-F]{1,6});)")
 
 
-class Refused(Exception):
+class UnreadableXml(Exception):
     """Raised for a document that must not or cannot be read."""
 
 
-class Node:
+class XmlNode:
     """One XML element with its attributes, children and text."""
 
     __slots__ = ("attributes", "children", "pieces", "size", "tag")
@@ -26,7 +26,7 @@ class Node:
     def __init__(self, tag: str, attributes: dict[str, str]) -> None:
         self.tag = tag
         self.attributes = attributes
-        self.children: list[Node] = []
+        self.children: list[XmlNode] = []
         self.pieces: list[str] = []
         self.size = 0
 
@@ -34,10 +34,10 @@ class Node:
         """Return the first non-empty value among these attributes, or an empty string."""
         return next((self.attributes[name] for name in names if self.attributes.get(name)), "")
 
-    def find(self, *tags: str) -> Node | None:
+    def find(self, *tags: str) -> XmlNode | None:
         return next((child for child in self.children if child.tag in tags), None)
 
-    def deep(self, *tags: str) -> Node | None:
+    def deep(self, *tags: str) -> XmlNode | None:
         """Return the first descendant with one of these tags, or None."""
         waiting = [*reversed(self.children)]
         while waiting:
@@ -56,25 +56,25 @@ class Node:
             self.size += len(text)
 
 
-Visit = Callable[[Node, list[Node]], None]
+Visit = Callable[[XmlNode, list[XmlNode]], None]
 
 
 class _Walk:
     def __init__(self, items: Collection[str], visit: Visit) -> None:
         self._items = items
         self._visit = visit
-        self.path: list[Node] = []
+        self.path: list[XmlNode] = []
         self._depth_inside = 0  # nesting depth inside a visited element
         self._inside = 0
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self.path) >= _DEEPEST:
-            raise Refused(f"elements are nested more than {_DEEPEST} deep")
-        node = Node(_local(tag), {_local(name): value for name, value in attributes.items()})
+            raise UnreadableXml(f"elements are nested more than {_DEEPEST} deep")
+        node = XmlNode(_local(tag), {_local(name): value for name, value in attributes.items()})
         if self._depth_inside:
             self._inside += 1
             if self._inside > _MOST_INSIDE:  # an omitted element could be a failure
-                raise Refused(f"one element contains more than {_MOST_INSIDE} others")
+                raise UnreadableXml(f"one element contains more than {_MOST_INSIDE} others")
             self.path[-1].children.append(node)
         if self._depth_inside or node.tag in self._items:
             self._depth_inside += 1
@@ -99,7 +99,7 @@ def _local(name: str) -> str:
 
 
 def _refuse_entity(*_: object) -> int:
-    raise Refused("it declares entities")
+    raise UnreadableXml("it declares entities")
 
 
 def _parser() -> expat.XMLParserType:
@@ -125,7 +125,7 @@ def walk(document: str, items: Collection[str], visit: Visit) -> str | None:
         _feed(parser, document)
     except expat.ExpatError as fault:
         return f"{expat.ErrorString(fault.code)}, line {fault.lineno}"
-    except Refused as fault:
+    except UnreadableXml as fault:
         return str(fault)
     return None
 
@@ -138,20 +138,20 @@ def _feed(parser: expat.XMLParserType, document: str) -> None:
     parser.Parse(b"", True)
 
 
-def root(document: str) -> Node | None:
+def root(document: str) -> XmlNode | None:
     """Return the outermost element without its content, or None."""
-    roots: list[Node] = []
+    roots: list[XmlNode] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if not roots:
-            roots.append(Node(_local(tag), {_local(name): value for name, value in attributes.items()}))
+            roots.append(XmlNode(_local(tag), {_local(name): value for name, value in attributes.items()}))
 
     parser = _parser()
     parser.StartElementHandler = start
     for begin in range(0, min(len(document), 16 * _PIECE), 4096):
         try:
             parser.Parse(document[begin : begin + 4096].encode("utf-8", "replace"), False)
-        except (expat.ExpatError, Refused):
+        except (expat.ExpatError, UnreadableXml):
             break
         if roots:
             break

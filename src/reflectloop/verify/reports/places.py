@@ -10,7 +10,7 @@ from reflectloop.verify.reports.shapes import DRIVE, SHAPES
 from reflectloop.verify.reports.tally import Severity
 
 
-class Place(NamedTuple):
+class SourceLocation(NamedTuple):
     """A file, line and column with the message reported there."""
 
     file: str
@@ -102,7 +102,7 @@ def described(message: str, default: Severity | None = None) -> tuple[str, Sever
     return text.strip(), grade, rule
 
 
-def find(line: str) -> Place | None:
+def find(line: str) -> SourceLocation | None:
     """Return the location a whole line reports, or None."""
     for needle, shape in SHAPES:
         match = shape.match(line) if needle in line else None
@@ -111,11 +111,11 @@ def find(line: str) -> Place | None:
     return None
 
 
-def _place(match: re.Match[str]) -> Place:
+def _place(match: re.Match[str]) -> SourceLocation:
     parts = match.groupdict()
     line_grade = tally.severity(parts["grade"]) if parts.get("grade") else None
     message, grade, rule = described(parts.get("message") or "", line_grade)
-    return Place(
+    return SourceLocation(
         clean(parts["file"]),
         int(parts["line"]) if parts.get("line") else None,
         int(parts["column"]) if parts.get("column") else None,
@@ -129,7 +129,7 @@ def clean(file: str) -> str:
     return file.strip().rstrip(",").strip("\"'`").removeprefix("file://")
 
 
-def embedded(line: str) -> Place | None:
+def embedded(line: str) -> SourceLocation | None:
     """Return the location inside a line, if the words before it report a problem."""
     if ":" not in line or _LED_OUT.match(line):
         return None
@@ -139,15 +139,15 @@ def embedded(line: str) -> Place | None:
     rest = line[match.end() :].lstrip(" :,)]")
     before = line[: match.start("file")].strip(" [(-")
     message, grade, rule = described(rest or before)
-    return Place(clean(match["file"]), int(match["line"]), _column(match), message, grade, rule)
+    return SourceLocation(clean(match["file"]), int(match["line"]), _column(match), message, grade, rule)
 
 
-def pointer(line: str) -> Place | None:
+def pointer(line: str) -> SourceLocation | None:
     """Return a location that belongs to the message on the line above, or None."""
     match = _ARROW.match(line)
     if not match or not is_path(match["file"]):
         return None
-    return Place(clean(match["file"]), int(match["line"]), _column(match), line[match.end() :].strip(" ]:,"))
+    return SourceLocation(clean(match["file"]), int(match["line"]), _column(match), line[match.end() :].strip(" ]:,"))
 
 
 def _column(match: re.Match[str]) -> int | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from reflectloop.verify.reports import failure, numbers, tally
-from reflectloop.verify.reports.runner import Said
-from reflectloop.verify.reports.tally import COLLECTION, Tally
+from reflectloop.verify.reports.runner import RunnerReading
+from reflectloop.verify.reports.tally import COLLECTION, ReportBuilder
 from reflectloop.verify.result import Counts, Outcome
 
 _COUNTED = r"\d+ (?:failed|passed|skipped|deselected|xfailed|xpassed|warnings?|errors?|rerun)"
@@ -55,14 +55,14 @@ _MORE_MARKS = (
 )
 
 
-def read(text: str, lines: list[str]) -> Said | None:
+def read(text: str, lines: list[str]) -> RunnerReading | None:
     if not any(mark in text for mark in (*_MARKS, *_MORE_MARKS)):
         return None
     sums = list(_SUM.finditer(text))
     usage = _USAGE.search(text)
     if not sums and not usage and "test session starts" not in text:
         return None
-    report = Tally("pytest")
+    report = ReportBuilder("pytest")
     names = _outcomes(lines, report)
     _failures(lines, report, names)
     if usage or _STOPPED.search(text) or any(item.rule == COLLECTION for item in report.details):
@@ -72,7 +72,7 @@ def read(text: str, lines: list[str]) -> Said | None:
     if not sums and report.collected:
         report.cut("pytest started but wrote no summary")
     at = sums[-1].end() if sums else len(text)
-    return Said(report.reading(_counts([item[1] for item in sums])), at)
+    return RunnerReading(report.reading(_counts([item[1] for item in sums])), at)
 
 
 def _counts(sums: list[str]) -> Counts:
@@ -84,7 +84,7 @@ def _counts(sums: list[str]) -> Counts:
     return total
 
 
-def _outcomes(lines: list[str], report: Tally) -> dict[str, str]:
+def _outcomes(lines: list[str], report: ReportBuilder) -> dict[str, str]:
     """Record every outcome given by test name, and return the messages of the failed tests."""
     messages: dict[str, str] = {}
     for line in lines:
@@ -111,7 +111,7 @@ def _split(text: str) -> tuple[str, str]:
     return (text[:dash], text[dash + 3 :]) if dash >= 0 else (text, "")
 
 
-def _failures(lines: list[str], report: Tally, messages: dict[str, str]) -> None:
+def _failures(lines: list[str], report: ReportBuilder, messages: dict[str, str]) -> None:
     texts = _texts(lines)
     for name, message in messages.items():
         short = re.sub(r"^[^\[]*?\.py::", "", name).replace("::", ".")

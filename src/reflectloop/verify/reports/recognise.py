@@ -19,15 +19,15 @@ from reflectloop.verify.reports import (
     tools,
 )
 from reflectloop.verify.reports import events as stream
-from reflectloop.verify.reports.runner import Said
+from reflectloop.verify.reports.runner import RunnerReading
 from reflectloop.verify.reports.runners import RUNNERS
-from reflectloop.verify.reports.tally import Tally
-from reflectloop.verify.result import Reading
+from reflectloop.verify.reports.tally import ReportBuilder
+from reflectloop.verify.result import ReportReading
 
 _OPENINGS = {'{"', "{\n", '["', "[{", "[\n", "{ "}
 
 
-def read(data: bytes | str, *, tool: str | None = None) -> Reading | None:
+def read(data: bytes | str, *, tool: str | None = None) -> ReportReading | None:
     """Read a report file or a log; return None if no format matches. Never raises."""
     start = data[:4096].lstrip()
     if start[:1] in {b"<", "<"} and len(data) > plain.MOST:
@@ -41,13 +41,13 @@ def read(data: bytes | str, *, tool: str | None = None) -> Reading | None:
     return _structured(text, tool, is_json=head in {"{", "["}) or _log(text, tool)
 
 
-def _refused(tool: str, why: str) -> Reading:
-    report = Tally(tool)
+def _refused(tool: str, why: str) -> ReportReading:
+    report = ReportBuilder(tool)
     report.cut(why)
     return report.reading()
 
 
-def _markup(text: str, tool: str | None) -> Reading | None:
+def _markup(text: str, tool: str | None) -> ReportReading | None:
     root = markup.root(text)
     if root is None:
         return _refused(tool or "xml", "it is not readable XML") if text.lstrip().startswith("<?xml") else None
@@ -58,7 +58,7 @@ def _markup(text: str, tool: str | None) -> Reading | None:
     return findings_xml.read(text, root)
 
 
-def _structured(text: str, tool: str | None, *, is_json: bool) -> Reading | None:
+def _structured(text: str, tool: str | None, *, is_json: bool) -> ReportReading | None:
     """Read JSON, as one document or one object per line."""
     if not is_json and "\n{" not in text and "\n[" not in text:
         return None
@@ -72,7 +72,7 @@ def _structured(text: str, tool: str | None, *, is_json: bool) -> Reading | None
     return _refused(tool or "json", "it is not readable JSON") if is_json and text.lstrip()[:2] in _OPENINGS else None
 
 
-def _log(text: str, tool: str | None) -> Reading | None:
+def _log(text: str, tool: str | None) -> ReportReading | None:
     lines = plain.lines(text)
     if tap.looks(text):
         return tap.read(text, lines)
@@ -87,10 +87,10 @@ def _log(text: str, tool: str | None) -> Reading | None:
     return _complaints(lines, tool)
 
 
-def _chosen(readings: list[Said], tool: str | None) -> Said:
+def _chosen(readings: list[RunnerReading], tool: str | None) -> RunnerReading:
     """Choose the requested runner's result, else a failed one, else the one with the last summary."""
 
-    def weight(candidate: Said) -> tuple[bool, bool, int]:
+    def weight(candidate: RunnerReading) -> tuple[bool, bool, int]:
         counts = candidate.reading.counts
         bad = not candidate.reading.collected or bool(counts and (counts.failed or counts.errors))
         return candidate.reading.tool == tool, bad, candidate.at
@@ -98,7 +98,7 @@ def _chosen(readings: list[Said], tool: str | None) -> Said:
     return max(readings, key=weight)
 
 
-def _complaints(lines: list[str], tool: str | None) -> Reading | None:
+def _complaints(lines: list[str], tool: str | None) -> ReportReading | None:
     some = tools.sample(lines)
     name = tool or tools.recognise(some)
     kind = tools.kind_of(name) if name else "lint"
@@ -106,5 +106,5 @@ def _complaints(lines: list[str], tool: str | None) -> Reading | None:
     if not details:
         details = issues.without_place(lines)
     if details or (name and tools.says_clean(some)):
-        return Reading(name or "log", kind, tuple(details))
+        return ReportReading(name or "log", kind, tuple(details))
     return None

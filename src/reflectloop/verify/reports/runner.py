@@ -7,15 +7,15 @@ from functools import cache
 from typing import Literal, NamedTuple
 
 from reflectloop.verify.reports import failure, identity, issues, numbers, tally
-from reflectloop.verify.reports.tally import COLLECTION, Tally
-from reflectloop.verify.result import Counts, Detail, Outcome, Reading
+from reflectloop.verify.reports.tally import COLLECTION, ReportBuilder
+from reflectloop.verify.result import Counts, Detail, Outcome, ReportReading
 
 _LONGEST_BLOCK = 120  # lines
 _LONGEST_NAME = 8  # lines
 _JOINTS = re.compile(r"::| > | › ")
 
 
-class Runner(NamedTuple):
+class RunnerFormat(NamedTuple):
     """The patterns that describe one runner's output.
 
     `sums`, `unloaded` and `empty` are searched in the whole text, so none may begin with white space that crosses
@@ -43,14 +43,14 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE)
 
 
-class Said(NamedTuple):
+class RunnerReading(NamedTuple):
     """A reading, and the position in the text at which its totals end."""
 
-    reading: Reading
+    reading: ReportReading
     at: int
 
 
-def read(runner: Runner, output: str, lines: list[str]) -> Said | None:
+def read(runner: RunnerFormat, output: str, lines: list[str]) -> RunnerReading | None:
     """Read the output of this runner, or return None if the text is not its output."""
     if not any(mark in output for mark in runner.marks):
         return None
@@ -59,7 +59,7 @@ def read(runner: Runner, output: str, lines: list[str]) -> Said | None:
     unloaded = _compiled(runner.unloaded).search(output) if runner.unloaded else None
     if not sums and not empty and not unloaded:
         return None
-    report = Tally(runner.name)
+    report = ReportBuilder(runner.name)
     if runner.folded[0]:
         lines = _compiled(runner.folded[0]).sub(runner.folded[1], output).splitlines()
     _cases(runner, lines, report)
@@ -69,10 +69,10 @@ def read(runner: Runner, output: str, lines: list[str]) -> Said | None:
         _not_loaded(report, unloaded, lines)
     _without_text(report)
     at = max([place for place, _ in sums] + [match.end() for match in (empty, unloaded) if match])
-    return Said(report.reading(_counts(runner, [text for _, text in sums])), at)
+    return RunnerReading(report.reading(_counts(runner, [text for _, text in sums])), at)
 
 
-def _counts(runner: Runner, sums: list[str]) -> Counts:
+def _counts(runner: RunnerFormat, sums: list[str]) -> Counts:
     if not sums:
         return Counts()
     if runner.way == "joined":
@@ -88,7 +88,7 @@ def _counts(runner: Runner, sums: list[str]) -> Counts:
     return each[-1]
 
 
-def _cases(runner: Runner, lines: list[str], report: Tally) -> None:
+def _cases(runner: RunnerFormat, lines: list[str], report: ReportBuilder) -> None:
     within: list[tuple[int, str]] = []  # the enclosing scopes, by indentation
     cases = [(_compiled(pattern), outcome) for pattern, outcome in runner.cases]
     for line in lines:
@@ -110,7 +110,7 @@ def _cases(runner: Runner, lines: list[str], report: Tally) -> None:
             report.test(identity.plain(scope, hit[0]["test"].strip()), hit[1])
 
 
-def _blocks(runner: Runner, lines: list[str]) -> list[Detail]:
+def _blocks(runner: RunnerFormat, lines: list[str]) -> list[Detail]:
     if not runner.block:
         return []
     begins, ends = _compiled(runner.block), _compiled(runner.ends) if runner.ends else None
@@ -141,7 +141,7 @@ def _stacked(name: str, lines: list[str], start: int) -> tuple[str, int]:
     return name, start
 
 
-def _named(problems: list[Detail], report: Tally) -> list[Detail]:
+def _named(problems: list[Detail], report: ReportBuilder) -> list[Detail]:
     """Give each detail the full name of its test, and drop duplicates."""
     known: dict[str, str] = {}
     for name in (name for name, outcome in report.tests.items() if outcome in {"failed", "error"}):
@@ -154,7 +154,7 @@ def _named(problems: list[Detail], report: Tally) -> list[Detail]:
     return list({(item.test, item.file, item.line, item.error): item for item in named}.values())
 
 
-def _not_loaded(report: Tally, unloaded: re.Match[str], lines: list[str]) -> None:
+def _not_loaded(report: ReportBuilder, unloaded: re.Match[str], lines: list[str]) -> None:
     report.collected = False
     report.details = [
         item.model_copy(update={"rule": COLLECTION}) if _is_file(item.test or "", unloaded[0]) else item
@@ -172,7 +172,7 @@ def _is_file(name: str, unloaded: str) -> bool:
     return bool(name) and (name in unloaded or "_FailedTest" in name or name.endswith(" ]"))
 
 
-def _without_text(report: Tally) -> None:
+def _without_text(report: ReportBuilder) -> None:
     """Add a detail for each failed test that has none."""
     detailed = " ".join(item.test or "" for item in report.details)
     for name, outcome in report.tests.items():

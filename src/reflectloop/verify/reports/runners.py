@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reflectloop.verify.reports.runner import Runner
+from reflectloop.verify.reports.runner import RunnerFormat
 
 _TIME = r"(?: \(?[\d.]+ ?m?s\)?)?"
 
 RUNNERS = (
-    Runner(
+    RunnerFormat(
         "unittest",
         ("Ran ",),
         r"^Ran \d+ tests? in [\d.]+s\n+(?:OK|FAILED|NO TESTS RAN)(?: \(.*\))?$",
@@ -23,7 +23,7 @@ RUNNERS = (
         ends=r"^={20,}$|^Ran \d+ tests?",
         unloaded=r"unittest\.loader\._FailedTest|^ImportError: Failed to import test module: .*$",
     ),
-    Runner(
+    RunnerFormat(
         "cargo",
         ("test result: ",),
         r"^test result: \w+\. .*$",
@@ -38,7 +38,7 @@ RUNNERS = (
         block=r"^---- (?P<test>.+?)(?: - should panic)? stdout ----$",
         ends=r"^failures:$|^test result:",
     ),
-    Runner(
+    RunnerFormat(
         "nextest",
         ("Nextest run", "Summary ["),
         r"^ +Summary \[.*\] .*$",
@@ -49,7 +49,7 @@ RUNNERS = (
         block=r"^--- STDERR:\s+(?P<test>.+?) ---$",
         ends=r"^\s+(?:PASS|FAIL|Summary) ",
     ),
-    Runner(
+    RunnerFormat(
         "jest",
         ("Tests: ", "Test Suites: ", "No tests found"),
         r"^Tests: +\d.*total$",
@@ -64,7 +64,7 @@ RUNNERS = (
         unloaded=r"^ {2}● Test suite failed to run$",
         empty=r"^No tests found, exiting with code \d$",
     ),
-    Runner(
+    RunnerFormat(
         "vitest",
         ("Test Files ", "No test files found"),
         r"^ +Tests +(?:\d.*|no tests)$",
@@ -78,7 +78,7 @@ RUNNERS = (
         unloaded=r"^⎯+ Failed Suites \d+ ⎯+$",
         empty=r"^No test files found, exiting with code \d",
     ),
-    Runner(
+    RunnerFormat(
         "mocha",
         (" passing (", " failing"),
         r"^ +\d+ passing \(.*\)$|^ +\d+ (?:pending|failing)$",
@@ -93,7 +93,7 @@ RUNNERS = (
         stacked=True,
         block=r"^\s{2}\d+\) (?P<test>.+)$",
     ),
-    Runner(
+    RunnerFormat(
         "node",
         ("ℹ tests ",),
         r"^ℹ (?:pass|fail|cancelled|skipped|todo) \d+$",
@@ -109,7 +109,7 @@ RUNNERS = (
         ends=r"^ℹ tests |^\s*[▶✔﹣] ",
         closing=r"^✖ failing tests:$",
     ),
-    Runner(
+    RunnerFormat(
         "phpunit",
         ("PHPUnit", "OK (", "Assertions: "),
         r"^OK \(\d+ tests?, \d+ assertions?\)$|^Tests: \d+, Assertions: \d+.*$",
@@ -117,7 +117,7 @@ RUNNERS = (
         ends=r"^(?:FAILURES|ERRORS)!$|^--$",
         empty=r"^No tests executed!$",
     ),
-    Runner(
+    RunnerFormat(
         "rspec",
         (" examples, ", " example, ", "0 examples"),
         r"^\d+ examples?, \d+ failures?.*$",
@@ -126,14 +126,14 @@ RUNNERS = (
         ends=r"^Finished in |^Failed examples:$",
         unloaded=r"^An error occurred while loading .*$",
     ),
-    Runner(
+    RunnerFormat(
         "minitest",
         (" runs, ", " tests, "),
         r"^\d+ (?:runs|tests), \d+ assertions, .*$",
         block=r"^(?:\s+\d+\) )?(?:Failure|Error):\s*(?P<test>.*)$",
         ends=r"^bin/rails|^rake test|^\d+ runs,",
     ),
-    Runner(
+    RunnerFormat(
         "ctest",
         ("% tests passed", "No tests were found"),
         r"^\d+% tests passed, .*$",
@@ -144,7 +144,7 @@ RUNNERS = (
         ),
         empty=r"^No tests were found!!!$",
     ),
-    Runner(
+    RunnerFormat(
         "surefire",
         ("Tests run: ", "No tests to run."),
         r"^(?:\[\w+\] )? *Tests run: \d+, Failures: \d+, Errors: \d+(?:, Skipped: \d+)? *$",
@@ -156,7 +156,7 @@ RUNNERS = (
         ends=r"^\[INFO\]|^\[ERROR\] Tests run",
         empty=r"^\[INFO\] No tests to run\.$",
     ),
-    Runner(
+    RunnerFormat(
         "gradle",
         (" tests completed", " test completed"),
         r"^\d+ tests? completed.*$",
@@ -168,7 +168,7 @@ RUNNERS = (
         block=r"^(?P<test>\w[\w.$]* > .+) FAILED$",
         ends=r"^$",
     ),
-    Runner(
+    RunnerFormat(
         "gtest",
         ("[==========]",),
         r"^\[  (?:PASSED|SKIPPED|FAILED)  ?\] \d+(?= tests?\b)",
@@ -179,7 +179,7 @@ RUNNERS = (
             (r"^\[  SKIPPED \] (?P<test>[^\s,(]+) \(", "skipped"),
         ),
     ),
-    Runner(
+    RunnerFormat(
         "dotnet",
         ("Total tests: ", "Passed!  - ", "Failed!  - ", "No test is available"),
         r"^(?:Passed|Failed|Skipped)! +- .*$|^Total tests: \d+\n(?: +\w+: \d+\n?)+",
@@ -193,7 +193,7 @@ RUNNERS = (
         ends=r"^\s+(?:Passed|Skipped) \S",
         empty=r"^No test is available in ",
     ),
-    Runner(
+    RunnerFormat(
         "xctest",
         ("Executed ", "Test Suite "),
         r"^[ \t]*Executed \d+ tests?, with .*$",
@@ -203,7 +203,7 @@ RUNNERS = (
             (r"^Test Case '(?P<test>[^']+)' skipped", "skipped"),
         ),
     ),
-    Runner(
+    RunnerFormat(
         "deno",
         (" passed | ",),
         r"^(?:ok|FAILED) \| \d+ passed.*$",
@@ -214,7 +214,7 @@ RUNNERS = (
         ),
         block=r"^(?P<test>\S.*?) => \S+:\d+:\d+$",
     ),
-    Runner(
+    RunnerFormat(
         "bun",
         ("bun test",),
         r"^ *\d+ (?:pass|fail|skip|todo)$",
@@ -224,13 +224,13 @@ RUNNERS = (
             (r"^\(fail\) (?P<test>.+?)(?: \[.*\])?$", "failed"),
         ),
     ),
-    Runner(
+    RunnerFormat(
         "jasmine",
         (" specs, ", " spec, "),
         r"^\d+ specs?, \d+ failures?.*$",
         block=r"^\d+\) (?P<test>.+)$",
     ),
-    Runner(
+    RunnerFormat(
         "exunit",
         ("Finished in ",),
         r"^(?:\d+ doctests?, )?(?:\d+ propert\w+, )?\d+ tests?, \d+ failures?.*$",
@@ -238,7 +238,7 @@ RUNNERS = (
         ends=r"^Finished in |^\s*\.+$",
         unloaded=r"^\*\* \((?:\w+Error)\) .*$",
     ),
-    Runner(
+    RunnerFormat(
         "bats",
         (" tests, ", " test, "),
         r"^\d+ tests?, \d+ failures?(?:, \d+ skipped)?(?: in .*)?$",
@@ -250,14 +250,14 @@ RUNNERS = (
         block=r"^ ✗ (?P<test>.+)$",
         ends=r"^ [✓✗-] |^\d+ tests?,",
     ),
-    Runner(
+    RunnerFormat(
         "doctest",
         ("***Test Failed***", "Failed example:", "Test passed."),
         r"^\*\*\*Test Failed\*\*\* \d+ failures?.*$|^\d+ passed(?: and \d+ failed)?\.$|^\d+ passed\.$",
         block=r'^File "[^"]+", line \d+, in (?P<test>.+)$',
         ends=r"^\*{20,}$",
     ),
-    Runner(
+    RunnerFormat(
         "playwright",
         (" tests using ",),
         r"^ +\d+ (?:passed|failed|skipped|flaky|did not run)\b.*$",
@@ -268,12 +268,12 @@ RUNNERS = (
         ),
         block=r"^\s{2}\d+\) (?P<test>.+?) ─*$",
     ),
-    Runner(
+    RunnerFormat(
         "karma",
         ("Executed ",),
         r"Executed \d+ of \d+[^\n]{0,80}",
     ),
-    Runner(
+    RunnerFormat(
         "tasty",
         (" tests passed (", " tests failed ("),
         r"^(?:All )?\d+ (?:out of \d+ )?tests (?:passed|failed) \(.*\)$",

@@ -7,8 +7,8 @@ from typing import Any
 
 from reflectloop.verify.reports import failure, identity
 from reflectloop.verify.reports.objects import number_of, text_of
-from reflectloop.verify.reports.tally import COLLECTION, Tally
-from reflectloop.verify.result import Outcome, Reading
+from reflectloop.verify.reports.tally import COLLECTION, ReportBuilder
+from reflectloop.verify.result import Outcome, ReportReading
 
 _OUTCOMES: dict[str, Outcome] = {
     **dict.fromkeys(("passed", "pass", "ok", "expected", "success", "completed", "flaky"), "passed"),
@@ -30,8 +30,8 @@ def _outcome(word: object) -> Outcome:
     return _OUTCOMES.get(text_of(word).lower(), "error")
 
 
-def _jest(root: dict[str, Any]) -> Tally:
-    report = Tally(
+def _jest(root: dict[str, Any]) -> ReportBuilder:
+    report = ReportBuilder(
         "vitest" if "numTotalTestSuites" in root and "startTime" in root and "wasInterrupted" not in root else "jest"
     )
     for suite in _dicts(root.get("testResults")):
@@ -46,7 +46,7 @@ def _jest(root: dict[str, Any]) -> Tally:
     return report
 
 
-def _jest_test(report: Tally, file: str, test: dict[str, Any]) -> None:
+def _jest_test(report: ReportBuilder, file: str, test: dict[str, Any]) -> None:
     scope = " > ".join(title for title in test.get("ancestorTitles") or [] if isinstance(title, str))
     name = identity.plain(scope, text_of(test.get("title")) or text_of(test.get("fullName")), file)
     outcome = _outcome(test.get("status"))
@@ -58,8 +58,8 @@ def _jest_test(report: Tally, file: str, test: dict[str, Any]) -> None:
     report.test(name, outcome, problem)
 
 
-def _mocha(root: dict[str, Any]) -> Tally:
-    report = Tally("mocha")
+def _mocha(root: dict[str, Any]) -> ReportBuilder:
+    report = ReportBuilder("mocha")
     lists: tuple[tuple[str, Outcome], ...] = (("passes", "passed"), ("failures", "failed"), ("pending", "skipped"))
     for key, outcome in lists:
         for test in _dicts(root.get(key)):
@@ -72,8 +72,8 @@ def _mocha(root: dict[str, Any]) -> Tally:
     return report
 
 
-def _mochawesome(root: dict[str, Any]) -> Tally:
-    report = Tally("mocha")
+def _mochawesome(root: dict[str, Any]) -> ReportBuilder:
+    report = ReportBuilder("mocha")
     waiting = list(_dicts(root.get("results")))
     while waiting:
         suite = waiting.pop()
@@ -87,8 +87,8 @@ def _mochawesome(root: dict[str, Any]) -> Tally:
     return report
 
 
-def _rspec(root: dict[str, Any]) -> Tally:
-    report = Tally("rspec")
+def _rspec(root: dict[str, Any]) -> ReportBuilder:
+    report = ReportBuilder("rspec")
     for example in _dicts(root.get("examples")):
         file = text_of(example.get("file_path"))
         name = identity.plain("", text_of(example.get("full_description")), file)
@@ -104,8 +104,8 @@ def _rspec(root: dict[str, Any]) -> Tally:
     return report
 
 
-def _pytest(root: dict[str, Any]) -> Tally:
-    report = Tally("pytest")
+def _pytest(root: dict[str, Any]) -> ReportBuilder:
+    report = ReportBuilder("pytest")
     for collector in _dicts(root.get("collectors")):
         if collector.get("outcome") == "failed":
             name = text_of(collector.get("nodeid"))
@@ -125,8 +125,8 @@ def _broke(part: object) -> bool:
     return isinstance(part, dict) and part.get("outcome") == "failed"
 
 
-def _playwright(root: dict[str, Any]) -> Tally:
-    report = Tally("playwright")
+def _playwright(root: dict[str, Any]) -> ReportBuilder:
+    report = ReportBuilder("playwright")
     waiting = [(suite, "") for suite in _dicts(root.get("suites"))]
     while waiting:
         suite, scope = waiting.pop()
@@ -147,8 +147,8 @@ def _playwright(root: dict[str, Any]) -> Tally:
     return report
 
 
-def _cucumber(features: list[Any]) -> Tally:
-    report = Tally("cucumber")
+def _cucumber(features: list[Any]) -> ReportBuilder:
+    report = ReportBuilder("cucumber")
     for feature in _dicts(features):
         for scenario in _dicts(feature.get("elements")):
             if scenario.get("type") == "background":
@@ -167,8 +167,8 @@ def _cucumber(features: list[Any]) -> Tally:
     return report
 
 
-def _gtest(root: dict[str, Any]) -> Tally:
-    report = Tally("gtest")
+def _gtest(root: dict[str, Any]) -> ReportBuilder:
+    report = ReportBuilder("gtest")
     for suite in _dicts(root.get("testsuites")):
         for test in _dicts(suite.get("testsuite")):
             name = identity.plain(
@@ -182,7 +182,7 @@ def _gtest(root: dict[str, Any]) -> Tally:
     return report
 
 
-_READERS: tuple[tuple[frozenset[str], Callable[[dict[str, Any]], Tally]], ...] = (
+_READERS: tuple[tuple[frozenset[str], Callable[[dict[str, Any]], ReportBuilder]], ...] = (
     (frozenset({"testResults", "numTotalTests"}), _jest),
     (frozenset({"stats", "passes", "failures"}), _mocha),
     (frozenset({"stats", "results"}), _mochawesome),
@@ -193,7 +193,7 @@ _READERS: tuple[tuple[frozenset[str], Callable[[dict[str, Any]], Tally]], ...] =
 )
 
 
-def read(root: object) -> Reading | None:
+def read(root: object) -> ReportReading | None:
     if isinstance(root, dict):
         for keys, reader in _READERS:
             if keys <= set(root):

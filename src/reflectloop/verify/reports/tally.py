@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from reflectloop.verify.result import Counts, Detail, Kind, Outcome, Reading
+from reflectloop.verify.result import Counts, Detail, Kind, Outcome, ReportReading
 
 Severity = Literal["error", "warning", "info"]
 
@@ -66,7 +66,7 @@ def detail(
     )
 
 
-class Tally:
+class ReportBuilder:
     """A builder that collects outcomes and details into one Reading."""
 
     def __init__(self, tool: str, kind: Kind = "test") -> None:
@@ -97,6 +97,6 @@ class Tally:
     def counts(self) -> Counts:
         return Counts(**self._counted)
 
-    def reading(self, counts: Counts | None = None) -> Reading:
+    def reading(self, counts: Counts | None = None) -> ReportReading:
         totals = counts if counts is not None else (self.counts() if self.kind == "test" else None)
-        return Reading(self.tool, self.kind, tuple(self.details), totals, self.tests, self.collected)
+        return ReportReading(self.tool, self.kind, tuple(self.details), totals, self.tests, self.collected)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from reflectloop.verify.reports import failure
-from reflectloop.verify.reports.tally import Tally
-from reflectloop.verify.result import Counts, Outcome, Reading
+from reflectloop.verify.reports.tally import ReportBuilder
+from reflectloop.verify.result import Counts, Outcome, ReportReading
 
 _POINT = re.compile(
     r"^(?P<indent> *)(?P<not>not )?ok\b(?: +(?P<number>\d+))?(?: *-)? *(?P<name>(?:[^#\\]|\\.)*)"
@@ -30,7 +30,7 @@ def looks(text: str) -> bool:
 
 class _Reader:
     def __init__(self) -> None:
-        self.report = Tally("tap")
+        self.report = ReportBuilder("tap")
         self.names: list[tuple[int, str]] = []  # the enclosing subtests, by indentation
         self.had_children: set[int] = set()
         self.planned: dict[int, int] = {}
@@ -112,7 +112,7 @@ def _diagnostic(lines: list[str], number: int, indent: int) -> tuple[dict[str, s
     return fields, "\n".join(block)
 
 
-def read(text: str, lines: list[str]) -> Reading:
+def read(text: str, lines: list[str]) -> ReportReading:
     reader = _Reader()
     reader.go(lines)
     report = reader.report

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from reflectloop.verify.reports import missing, recognise, words
 from reflectloop.verify.reports.tally import CUT
-from reflectloop.verify.reports.words import Verdict
-from reflectloop.verify.result import Counts, Detail, Kind, Reading, Type, VerificationResult
+from reflectloop.verify.reports.words import ResultVerdict
+from reflectloop.verify.result import Counts, Detail, Kind, ReportReading, Type, VerificationResult
 
 _NONE_COLLECTED = 5  # exit code of pytest, and of unittest since 3.12
 _NOT_RUNNABLE = 126  # from here on, exit codes have a special meaning in shells
@@ -19,10 +19,10 @@ _TYPE: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build
 _NONE_RUN_TOOLS = {"pytest", "unittest"}
 
 
-class Case(NamedTuple):
+class JudgeInput(NamedTuple):
     """All the evidence about one run of a check."""
 
-    reading: Reading | None
+    reading: ReportReading | None
     exit_code: int | None
     timed_out: bool
     kind: Kind
@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
 
 def judge(
-    reading: Reading | None,
+    reading: ReportReading | None,
     *,
     exit_code: int | None,
     timed_out: bool = False,
@@ -57,7 +57,7 @@ def judge(
 ) -> VerificationResult:
     """Judge a check by its report, or by its log without one; a failing exit code is never a pass."""
     known = reading or (recognise.read(log, tool=tool) if log else None)
-    case = Case(
+    case = JudgeInput(
         known,
         exit_code,
         timed_out,
@@ -84,7 +84,7 @@ def judge(
     )
 
 
-def _verdict(case: Case) -> Verdict:
+def _verdict(case: JudgeInput) -> ResultVerdict:
     """Return the verdict of the first rule that applies."""
     for rule in (
         _late,
@@ -102,11 +102,11 @@ def _verdict(case: Case) -> Verdict:
     return words.passed(case.tool, case.counts, case.details)
 
 
-def _late(case: Case) -> Verdict | None:
+def _late(case: JudgeInput) -> ResultVerdict | None:
     return words.late(case.tool) if case.timed_out else None
 
 
-def _counted_in_exit_code(case: Case) -> Verdict | None:
+def _counted_in_exit_code(case: JudgeInput) -> ResultVerdict | None:
     """Recognise runners that exit with the number of failures, which may look like a signal or a missing command."""
     collected = case.reading is not None and case.reading.collected
     if collected and (case.exit_code or 0) >= _NOT_RUNNABLE and case.exit_code == min(case.failures, 255):
@@ -114,7 +114,7 @@ def _counted_in_exit_code(case: Case) -> Verdict | None:
     return None
 
 
-def _signalled(case: Case) -> Verdict | None:
+def _signalled(case: JudgeInput) -> ResultVerdict | None:
     code = case.exit_code or 0
     number = -code if code < 0 else code - _SIGNALLED
     if code >= 0 and not 0 < number <= _LAST_SIGNAL:
@@ -126,14 +126,14 @@ def _signalled(case: Case) -> Verdict | None:
     return words.killed(case.tool, name, case.counts)
 
 
-def _absent(case: Case) -> Verdict | None:
+def _absent(case: JudgeInput) -> ResultVerdict | None:
     if case.reading and (case.reading.tests or case.failures or case.counts.passed):
         return None  # it ran, so "not found" in its output is about something else
     name = missing.tool(case.exit_code, case.log, case.command, case.tool)
     return words.absent(name) if name else None
 
 
-def _unread(case: Case) -> Verdict | None:
+def _unread(case: JudgeInput) -> ResultVerdict | None:
     if case.reading:
         return None
     if case.kind == "test" and case.exit_code == _NONE_COLLECTED and case.tool in _NONE_RUN_TOOLS:
@@ -147,7 +147,7 @@ def _unread(case: Case) -> Verdict | None:
     return words.failed_unread(case.tool, case.exit_code, case.kind, case.log)
 
 
-def _untested(case: Case) -> Verdict | None:
+def _untested(case: JudgeInput) -> ResultVerdict | None:
     """Reject a test run whose report contains no test results; a warning in a log is not a result."""
     if case.kind != "test" or case.reading is None or case.reading.counts is not None:
         return None
@@ -156,11 +156,11 @@ def _untested(case: Case) -> Verdict | None:
     return words.without_result(case.tool, case.exit_code)
 
 
-def _is_complete(case: Case) -> bool:
+def _is_complete(case: JudgeInput) -> bool:
     return not any(item.rule == CUT for item in case.details)
 
 
-def _incomplete(case: Case) -> Verdict | None:
+def _incomplete(case: JudgeInput) -> ResultVerdict | None:
     if case.reading is None or case.reading.collected:
         return None
     if not _is_complete(case):
@@ -170,7 +170,7 @@ def _incomplete(case: Case) -> Verdict | None:
     return words.not_collected(case.counts, case.details)
 
 
-def _tested(case: Case) -> Verdict | None:
+def _tested(case: JudgeInput) -> ResultVerdict | None:
     if case.reading is None or case.reading.counts is None:
         return None
     if case.failures:
@@ -185,7 +185,7 @@ def _tested(case: Case) -> Verdict | None:
     return words.contradicted(case.tool, case.counts, case.exit_code) if case.exit_code else None
 
 
-def _complained(case: Case) -> Verdict | None:
+def _complained(case: JudgeInput) -> ResultVerdict | None:
     if case.reading is None or case.reading.counts is not None:
         return None
     if case.exit_code == 0 and case.kind in ("build", "custom"):

@@ -11,7 +11,7 @@ from reflectloop.verify.result import Counts, Detail, Kind, Type
 _OUT_OF_MEMORY = "SIGKILL"
 
 
-class Verdict(NamedTuple):
+class ResultVerdict(NamedTuple):
     """The type of a result, a summary line and the next step."""
 
     type: Type
@@ -46,63 +46,69 @@ def _plural(word: str, number: int) -> str:
     return word if number == 1 else f"{word}s"
 
 
-def passed(tool: str, counts: Counts, details: Sequence[Detail]) -> Verdict:
+def passed(tool: str, counts: Counts, details: Sequence[Detail]) -> ResultVerdict:
     summary = numbers(counts) or (f"{tool}: passed, with {_issues(details)}" if details else f"{tool}: passed")
-    return Verdict("passed", summary, "")
+    return ResultVerdict("passed", summary, "")
 
 
-def tests_failed(counts: Counts, details: Sequence[Detail]) -> Verdict:
+def tests_failed(counts: Counts, details: Sequence[Detail]) -> ResultVerdict:
     first = next((item.test for item in details if item.test), None)
     place = _at(details)
     begin = f"begin with {first}" if first else "read the failures"
-    return Verdict("test_failure", numbers(counts), f"{begin}{f' ({place})' if place else ''} and fix what it checks")
+    return ResultVerdict(
+        "test_failure", numbers(counts), f"{begin}{f' ({place})' if place else ''} and fix what it checks"
+    )
 
 
-def complained(type_: Type, tool: str, details: Sequence[Detail]) -> Verdict:
+def complained(type_: Type, tool: str, details: Sequence[Detail]) -> ResultVerdict:
     place = _at(details)
-    return Verdict(type_, f"{tool}: {_issues(details)}", f"fix {place or 'the listed issues'} first, then run it again")
+    return ResultVerdict(
+        type_, f"{tool}: {_issues(details)}", f"fix {place or 'the listed issues'} first, then run it again"
+    )
 
 
-def not_built(tool: str, details: Sequence[Detail]) -> Verdict:
+def not_built(tool: str, details: Sequence[Detail]) -> ResultVerdict:
     cause = f": {details[0].error}" if details else ""
-    return Verdict(
+    return ResultVerdict(
         "build_failure", f"{tool}: the build failed{cause}"[:240], f"fix {_at(details) or 'the build'} first"
     )
 
 
-def not_collected(counts: Counts, details: Sequence[Detail]) -> Verdict:
+def not_collected(counts: Counts, details: Sequence[Detail]) -> ResultVerdict:
     details = [item for item in details if item.rule == COLLECTION] or details
     cause = f": {details[0].error}" if details else ""
     place = _at(details) or (details[0].file if details else None)
     also = f" ({numbers(counts)})" if numbers(counts) else ""
-    return Verdict(
+    return ResultVerdict(
         "collection_error",
         f"tests could not be collected{also}{cause}"[:240],
         f"fix what prevents {place or 'the test files'} from loading: an import, a name or the syntax",
     )
 
 
-def no_tests(tool: str) -> Verdict:
-    return Verdict(
+def no_tests(tool: str) -> ResultVerdict:
+    return ResultVerdict(
         "no_tests", f"{tool}: no tests were run", "check the path, the pattern and the selection given to the runner"
     )
 
 
-def all_skipped(counts: Counts) -> Verdict:
-    return Verdict("no_tests", f"nothing ran: {counts.skipped} skipped", "find out why every test is skipped")
+def all_skipped(counts: Counts) -> ResultVerdict:
+    return ResultVerdict("no_tests", f"nothing ran: {counts.skipped} skipped", "find out why every test is skipped")
 
 
-def absent(tool: str) -> Verdict:
-    return Verdict(
+def absent(tool: str) -> ResultVerdict:
+    return ResultVerdict(
         "tool_missing", f"{tool} is not there", f"install {tool} where the check runs, or correct the command"
     )
 
 
-def late(tool: str) -> Verdict:
-    return Verdict("timeout", f"{tool}: ran past its time limit", "look for what hangs, or raise the check's timeout_s")
+def late(tool: str) -> ResultVerdict:
+    return ResultVerdict(
+        "timeout", f"{tool}: ran past its time limit", "look for what hangs, or raise the check's timeout_s"
+    )
 
 
-def killed(tool: str, signal: str, counts: Counts) -> Verdict:
+def killed(tool: str, signal: str, counts: Counts) -> ResultVerdict:
     so_far = f", after {numbers(counts)}" if numbers(counts) else ""
     if signal == _OUT_OF_MEMORY:
         summary, next_step = (
@@ -114,39 +120,39 @@ def killed(tool: str, signal: str, counts: Counts) -> Verdict:
             f"ended by {signal}",
             "run it alone and look at the last lines of the log: a native crash or an abort",
         )
-    return Verdict("crashed", f"{tool}: {summary}{so_far}", next_step)
+    return ResultVerdict("crashed", f"{tool}: {summary}{so_far}", next_step)
 
 
-def cut(tool: str, details: Sequence[Detail]) -> Verdict:
-    return Verdict(
+def cut(tool: str, details: Sequence[Detail]) -> ResultVerdict:
+    return ResultVerdict(
         "crashed", f"{tool}: {details[0].error}"[:240], "run it again and make sure the report is written completely"
     )
 
 
-def contradicted(tool: str, counts: Counts, exit_code: int) -> Verdict:
-    return Verdict(
+def contradicted(tool: str, counts: Counts, exit_code: int) -> ResultVerdict:
+    return ResultVerdict(
         "crashed",
         f"{tool}: exit code {exit_code}, though the report says {numbers(counts)}",
         "read the end of the log: something other than the tests failed (a threshold, a hook, the tear-down)",
     )
 
 
-def without_result(tool: str, exit_code: int | None) -> Verdict:
+def without_result(tool: str, exit_code: int | None) -> ResultVerdict:
     code = "" if exit_code is None else f"exit code {exit_code}, and "
-    return Verdict(
+    return ResultVerdict(
         "crashed",
         f"{tool}: {code}no test result was reported",
         "read the log: the runner ended before it reported a result, or writes its report elsewhere",
     )
 
 
-def failed_unread(tool: str, exit_code: int, kind: Kind, log: str) -> Verdict:
+def failed_unread(tool: str, exit_code: int, kind: Kind, log: str) -> ResultVerdict:
     last = next((line.strip() for line in reversed(log[-4000:].split("\n")) if line.strip()), "")
     summary = f"{tool}: exit code {exit_code}{f': {last}' if last else ''}"[:240]
-    return Verdict("build_failure" if kind == "build" else "crashed", summary, "read the end of the log")
+    return ResultVerdict("build_failure" if kind == "build" else "crashed", summary, "read the end of the log")
 
 
-def unknown() -> Verdict:
-    return Verdict(
+def unknown() -> ResultVerdict:
+    return ResultVerdict(
         "unknown_project", "no known test result format was recognised", "pass --exit-code, or the tool's report file"
     )

@@ -1,7 +1,7 @@
 """Recognise the tools that check projects, ask them for a report, and make them run only some tests."""
 
-from reflectloop.verify.runners.prepare import Prepared, prepare, selection
+from reflectloop.verify.runners.prepare import PreparedCommand, prepare, selection
 from reflectloop.verify.runners.scripts import recognise
-from reflectloop.verify.runners.tools import TOOLS, Tool
+from reflectloop.verify.runners.tools import TOOLS, RunnerTool
 
-__all__ = ["TOOLS", "Prepared", "Tool", "prepare", "recognise", "selection"]
+__all__ = ["TOOLS", "PreparedCommand", "RunnerTool", "prepare", "recognise", "selection"]

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from reflectloop.verify.result import Detected
+from reflectloop.verify.result import DetectedCheck
 from reflectloop.verify.runners.select import SELECTORS
-from reflectloop.verify.runners.tools import TOOLS, Tool
-from reflectloop.verify.runners.words import Call, call
+from reflectloop.verify.runners.tools import TOOLS, RunnerTool
+from reflectloop.verify.runners.words import RunnerCall, call
 
 # A patch can forge the ids in a report, so none may be read as an option or a file of options.
 _NOT_A_NAME = ("-", "@")
 SCRIPT_RUNNERS = ("npm", "pnpm", "yarn", "bun")
 
 
-class Prepared(NamedTuple):
+class PreparedCommand(NamedTuple):
     """A command to run, and where its report will be."""
 
     argv: tuple[str, ...]
@@ -28,7 +28,7 @@ class Prepared(NamedTuple):
     stand_in: Path | None = None  # a file of the engine that must be in the report's folder
 
 
-def selection(check: Detected, tests: Sequence[str]) -> tuple[str, ...] | None:
+def selection(check: DetectedCheck, tests: Sequence[str]) -> tuple[str, ...] | None:
     """Return the arguments that make the check's tool run only these tests, or None if it has no such option."""
     selector = SELECTORS.get(check.tool)
     if selector is None or not tests or any(test.startswith(_NOT_A_NAME) for test in tests):
@@ -36,25 +36,25 @@ def selection(check: Detected, tests: Sequence[str]) -> tuple[str, ...] | None:
     return selector.words(tests)
 
 
-def prepare(check: Detected, *, report: Path, only: Sequence[str] = ()) -> Prepared:
+def prepare(check: DetectedCheck, *, report: Path, only: Sequence[str] = ()) -> PreparedCommand:
     """Return the command to run.
 
     The folder of `report` must exist and be used by this check only.
     """
     tool = TOOLS.get(check.tool)
     if tool is None:
-        return Prepared(check.command)
+        return PreparedCommand(check.command)
     report_arguments = tuple(_filled(argument, report) for argument in tool.arguments)
     chosen = selection(check, only) or ()
     if is_script(check.command):
         return _through_script(check, tool, report_arguments, chosen, report)
     parsed = call(check.command)
     if parsed is None or parsed.tool != check.tool:
-        return Prepared(check.command, tool.env)
+        return PreparedCommand(check.command, tool.env)
     if tool.stand_in:
         return _with_stand_in(parsed, tool, report_arguments, chosen, report)
     argv = _joined(parsed, tool, report_arguments, chosen, replaces=bool(chosen) and SELECTORS[check.tool].replaces)
-    return Prepared(argv, tool.env, _place(tool, report), tool.format, restricted=bool(chosen))
+    return PreparedCommand(argv, tool.env, _place(tool, report), tool.format, restricted=bool(chosen))
 
 
 def is_script(command: Sequence[str]) -> bool:
@@ -68,26 +68,26 @@ def _filled(argument: str, report: Path) -> str:
     return argument
 
 
-def _place(tool: Tool, report: Path) -> Path | None:
+def _place(tool: RunnerTool, report: Path) -> Path | None:
     places = {"file": report, "folder": report, "beside": report.parent / tool.own, "own": Path(tool.own)}
     return places.get(tool.place)
 
 
 def _through_script(
-    check: Detected, tool: Tool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], report: Path
-) -> Prepared:
+    check: DetectedCheck, tool: RunnerTool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], report: Path
+) -> PreparedCommand:
     place = _place(tool, report)
     if check.tool == "node-test":  # node would take added arguments for test files
         env = {**tool.env, "NODE_OPTIONS": " ".join(report_arguments)}
-        return Prepared(check.command, env, place, tool.format)
+        return PreparedCommand(check.command, env, place, tool.format)
     extra = (*report_arguments, *chosen)
     # pnpm, yarn and bun pass on all that follows, including `--`.
     joint = ("--",) if extra and PurePosixPath(check.command[0]).name == "npm" and "--" not in check.command else ()
-    return Prepared((*check.command, *joint, *extra), tool.env, place, tool.format, restricted=bool(chosen))
+    return PreparedCommand((*check.command, *joint, *extra), tool.env, place, tool.format, restricted=bool(chosen))
 
 
 def _joined(
-    parsed: Call, tool: Tool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], *, replaces: bool
+    parsed: RunnerCall, tool: RunnerTool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], *, replaces: bool
 ) -> tuple[str, ...]:
     before, after = _at_dashes(parsed.arguments)
     project_options = _options(before, tool.valued) if replaces else before
@@ -98,15 +98,15 @@ def _joined(
 
 
 def _with_stand_in(
-    parsed: Call, tool: Tool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], report: Path
-) -> Prepared:
+    parsed: RunnerCall, tool: RunnerTool, report_arguments: tuple[str, ...], chosen: tuple[str, ...], report: Path
+) -> PreparedCommand:
     """Run the stand-in instead of `-m MODULE`; if another module runs it, rely on its text output."""
     argv = _joined(parsed, tool, report_arguments, chosen, replaces=False)
     at = len(parsed.lead) - 2
     if "-m" in parsed.lead[:at]:
-        return Prepared(argv, tool.env, restricted=bool(chosen))
+        return PreparedCommand(argv, tool.env, restricted=bool(chosen))
     ours = (f"{report.parent / tool.stand_in}", f"{report}")
-    return Prepared(
+    return PreparedCommand(
         (*argv[:at], *ours, *argv[at + 2 :]),
         tool.env,
         report,

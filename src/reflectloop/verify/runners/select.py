@@ -11,7 +11,7 @@ _SPECIAL = re.compile(r"([\\.^$*+?()\[\]{}|])")
 _FILE = re.compile(r"\.(py|[cm]?[jt]sx?|vue|svelte|go|rb|php|bats|rs|java|kt|cs)$")
 
 
-class Wanted(NamedTuple):
+class TestSelection(NamedTuple):
     """A test file, a test, or a test in a file."""
 
     file: str | None
@@ -25,11 +25,11 @@ class Selector(NamedTuple):
     replaces: bool = True  # the selection replaces what the command names
 
 
-def wanted(test: str) -> Wanted:
+def wanted(test: str) -> TestSelection:
     file, joined, name = test.partition("::")
     if joined:
-        return Wanted(file, name)
-    return Wanted(test, None) if _FILE.search(test) else Wanted(None, test)
+        return TestSelection(file, name)
+    return TestSelection(test, None) if _FILE.search(test) else TestSelection(None, test)
 
 
 def _unchanged(tests: Sequence[str]) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def _files_alone(tests: Sequence[str]) -> tuple[str, ...] | None:
     return _files(parts) if all(part.file for part in parts) else None
 
 
-def _files(parts: Iterable[Wanted]) -> tuple[str, ...]:
+def _files(parts: Iterable[TestSelection]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.file for part in parts if part.file))
 
 

@@ -12,7 +12,7 @@ from reflectloop.verify.result import Kind
 Place = Literal["file", "folder", "beside", "own", "output"]
 
 
-class Tool(NamedTuple):
+class RunnerTool(NamedTuple):
     """One tool: its kind of check, and how to get a report from it."""
 
     kind: Kind
@@ -36,8 +36,8 @@ def _option_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-TOOLS: dict[str, Tool] = {
-    "pytest": Tool(
+TOOLS: dict[str, RunnerTool] = {
+    "pytest": RunnerTool(
         "test",
         "junit",
         "file",
@@ -54,7 +54,7 @@ TOOLS: dict[str, Tool] = {
         ),
         valued=_option_set("-k -m -c -p -o -n -W -r --rootdir --confcutdir --ignore --deselect --cov --maxfail --tb"),
     ),
-    "unittest": Tool(
+    "unittest": RunnerTool(
         "test",
         "junit",
         "file",
@@ -62,14 +62,14 @@ TOOLS: dict[str, Tool] = {
         stand_in="unittest_report.py",
         valued=_option_set("-s -t -p -k --start-directory --pattern"),
     ),
-    "django": Tool(
+    "django": RunnerTool(
         "test", arguments=("--verbosity=2", "--noinput"), valued=_option_set("-v -k -p -t --settings --tag")
     ),
-    "tox": Tool("test", valued=_option_set("-e -c")),
-    "nox": Tool("test", valued=_option_set("-s -f")),
-    "ruff": Tool("lint", "ruff-json", "file", ("--output-format=json", "--output-file={report}", "--no-cache")),
-    "flake8": Tool("lint", arguments=("--format=default",)),
-    "mypy": Tool(
+    "tox": RunnerTool("test", valued=_option_set("-e -c")),
+    "nox": RunnerTool("test", valued=_option_set("-s -f")),
+    "ruff": RunnerTool("lint", "ruff-json", "file", ("--output-format=json", "--output-file={report}", "--no-cache")),
+    "flake8": RunnerTool("lint", arguments=("--format=default",)),
+    "mypy": RunnerTool(
         "type",
         arguments=(
             "--show-column-numbers",
@@ -80,17 +80,17 @@ TOOLS: dict[str, Tool] = {
             "--cache-dir={kept}",
         ),
     ),
-    "pyright": Tool("type", "pyright-json", arguments=("--outputjson",)),
-    "setuptools": Tool("build"),
-    "npm": Tool("custom", env=_CI),
-    "jest": Tool(
+    "pyright": RunnerTool("type", "pyright-json", arguments=("--outputjson",)),
+    "setuptools": RunnerTool("build"),
+    "npm": RunnerTool("custom", env=_CI),
+    "jest": RunnerTool(
         "test",
         "jest-json",
         "file",
         ("--json", "--outputFile={report}", "--testLocationInResults", "--bail=0", "--ci"),
         valued=_option_set("-t -c --config --selectProjects"),
     ),
-    "vitest": Tool(
+    "vitest": RunnerTool(
         "test",
         "vitest-json",
         "file",
@@ -98,14 +98,14 @@ TOOLS: dict[str, Tool] = {
         env=_CI,
         valued=_option_set("-t -c --config --project --dir"),
     ),
-    "mocha": Tool(
+    "mocha": RunnerTool(
         "test",
         "mocha-json",
         "file",
         ("--reporter=json", "--reporter-option=output={report}", "--no-bail"),
         valued=_option_set("-r --require -g --grep -f -t --timeout --config --ui --import"),
     ),
-    "node-test": Tool(
+    "node-test": RunnerTool(
         "test",
         "junit",
         "file",
@@ -118,38 +118,46 @@ TOOLS: dict[str, Tool] = {
         leading=True,
         valued=_option_set("-r --require --import --loader --experimental-loader"),
     ),
-    "bun-test": Tool("test", "junit", "file", ("--reporter=junit", "--reporter-outfile={report}")),
-    "ava": Tool("test", "tap", arguments=("--tap",)),
-    "tap": Tool("test", "tap", arguments=("--reporter=tap",)),
-    "tape": Tool("test", "tap"),
-    "eslint": Tool("lint", "eslint-json", "file", ("--format=json", "--output-file={report}")),
-    "tsc": Tool("type", arguments=("--pretty", "false")),
-    "go-build": Tool("build"),
-    "go-vet": Tool("lint"),
-    "go-test": Tool("test", "go-json", arguments=("-json",), leading=True, valued=_option_set("-run -tags -timeout")),
-    "cargo-build": Tool("build", "cargo-json", arguments=("--message-format=json",), env=_CARGO, leading=True),
-    "cargo-test": Tool("test", arguments=("--no-fail-fast",), env=_CARGO, leading=True),
-    "nextest": Tool("test", arguments=("--no-fail-fast",), env=_CARGO, leading=True),
-    "clippy": Tool("lint", "cargo-json", arguments=("--message-format=json",), env=_CARGO, leading=True),
-    "maven": Tool(
+    "bun-test": RunnerTool("test", "junit", "file", ("--reporter=junit", "--reporter-outfile={report}")),
+    "ava": RunnerTool("test", "tap", arguments=("--tap",)),
+    "tap": RunnerTool("test", "tap", arguments=("--reporter=tap",)),
+    "tape": RunnerTool("test", "tap"),
+    "eslint": RunnerTool("lint", "eslint-json", "file", ("--format=json", "--output-file={report}")),
+    "tsc": RunnerTool("type", arguments=("--pretty", "false")),
+    "go-build": RunnerTool("build"),
+    "go-vet": RunnerTool("lint"),
+    "go-test": RunnerTool(
+        "test", "go-json", arguments=("-json",), leading=True, valued=_option_set("-run -tags -timeout")
+    ),
+    "cargo-build": RunnerTool("build", "cargo-json", arguments=("--message-format=json",), env=_CARGO, leading=True),
+    "cargo-test": RunnerTool("test", arguments=("--no-fail-fast",), env=_CARGO, leading=True),
+    "nextest": RunnerTool("test", arguments=("--no-fail-fast",), env=_CARGO, leading=True),
+    "clippy": RunnerTool("lint", "cargo-json", arguments=("--message-format=json",), env=_CARGO, leading=True),
+    "maven": RunnerTool(
         "test",
         "junit",
         "own",
         ("--batch-mode", "--no-transfer-progress", "--fail-at-end"),
         "**/target/surefire-reports/TEST-*.xml",
     ),
-    "gradle": Tool("test", "junit", "own", ("--no-daemon", "--continue"), "**/build/test-results/*/TEST-*.xml"),
-    "cmake": Tool("build"),
-    "ctest": Tool("test", "junit", "file", ("--output-junit", "{report}", "--output-on-failure", "--no-tests=error")),
-    "autotools": Tool("build"),
-    "make": Tool("test"),
-    "dotnet-build": Tool("build", arguments=("--nologo",), env=_OFFLINE_DOTNET),
-    "dotnet-test": Tool(
+    "gradle": RunnerTool("test", "junit", "own", ("--no-daemon", "--continue"), "**/build/test-results/*/TEST-*.xml"),
+    "cmake": RunnerTool("build"),
+    "ctest": RunnerTool(
+        "test", "junit", "file", ("--output-junit", "{report}", "--output-on-failure", "--no-tests=error")
+    ),
+    "autotools": RunnerTool("build"),
+    "make": RunnerTool("test"),
+    "dotnet-build": RunnerTool("build", arguments=("--nologo",), env=_OFFLINE_DOTNET),
+    "dotnet-test": RunnerTool(
         "test", "trx", "folder", ("--logger", "trx", "--results-directory", "{report}"), env=_OFFLINE_DOTNET
     ),
-    "rspec": Tool("test", "rspec-json", "file", ("--format", "progress", "--format", "json", "--out", "{report}")),
-    "rake": Tool("test"),
-    "rubocop": Tool("lint", "rubocop-json", "file", ("--format", "json", "--out", "{report}")),
-    "phpunit": Tool("test", "junit", "file", ("--log-junit", "{report}")),
-    "bats": Tool("test", "junit", "beside", ("--report-formatter", "junit", "--output", "{beside}"), "report.xml"),
+    "rspec": RunnerTool(
+        "test", "rspec-json", "file", ("--format", "progress", "--format", "json", "--out", "{report}")
+    ),
+    "rake": RunnerTool("test"),
+    "rubocop": RunnerTool("lint", "rubocop-json", "file", ("--format", "json", "--out", "{report}")),
+    "phpunit": RunnerTool("test", "junit", "file", ("--log-junit", "{report}")),
+    "bats": RunnerTool(
+        "test", "junit", "beside", ("--report-formatter", "junit", "--output", "{beside}"), "report.xml"
+    ),
 }

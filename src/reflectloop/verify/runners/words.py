@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 
-class Call(NamedTuple):
+class RunnerCall(NamedTuple):
     """A plain call of one tool: wrappers before it, its arguments after it, and nothing else."""
 
     tool: str
@@ -124,7 +124,7 @@ def split(line: str) -> tuple[str, ...] | None:
         return None
 
 
-def call(command: Sequence[str] | str) -> Call | None:
+def call(command: Sequence[str] | str) -> RunnerCall | None:
     """Return the tool call of a command, or None if it is not a plain call of a known tool."""
     argv = split(command) if isinstance(command, str) else tuple(command)
     if argv and PurePosixPath(argv[0]).name in ("sh", "bash") and len(argv) == 3 and argv[1] == "-c":  # noqa: PLR2004
@@ -132,7 +132,7 @@ def call(command: Sequence[str] | str) -> Call | None:
     return _call(argv, 0) if argv else None
 
 
-def _call(argv: tuple[str, ...], at: int) -> Call | None:
+def _call(argv: tuple[str, ...], at: int) -> RunnerCall | None:
     while at < len(argv) and _ASSIGNED.match(argv[at]):
         at += 1
     if at >= len(argv):
@@ -161,7 +161,7 @@ def _skip_options(argv: tuple[str, ...], at: int, valued: frozenset[str]) -> int
     return at
 
 
-def _program_call(argv: tuple[str, ...], at: int, named: tuple[str, ...]) -> Call | None:
+def _program_call(argv: tuple[str, ...], at: int, named: tuple[str, ...]) -> RunnerCall | None:
     if named[0] == "cargo" and named[1:2] and named[1].startswith("+"):
         named = (named[0], *named[2:])
         shift = 1
@@ -170,34 +170,34 @@ def _program_call(argv: tuple[str, ...], at: int, named: tuple[str, ...]) -> Cal
     for program, tool in _PROGRAMS.items():
         if named[: len(program)] == program:
             end = at + shift + len(program)
-            return Call(tool, argv[:end], argv[end:], at)
+            return RunnerCall(tool, argv[:end], argv[end:], at)
     return None
 
 
-def _python_call(argv: tuple[str, ...], at: int) -> Call | None:
+def _python_call(argv: tuple[str, ...], at: int) -> RunnerCall | None:
     begins, at = at, _skip_options(argv, at + 1, _PYTHON_VALUED)
     if at < len(argv) and argv[at] == "-m":
         if argv[at + 1 : at + 2] == ("coverage",):
             return _module_call(argv, argv.index("-m", at + 2), begins) if "-m" in argv[at + 2 :] else None
         return _module_call(argv, at, begins)
     if argv[at : at + 2] == ("manage.py", "test"):
-        return Call("django", argv[: at + 2], argv[at + 2 :], begins)
+        return RunnerCall("django", argv[: at + 2], argv[at + 2 :], begins)
     return None
 
 
-def _module_call(argv: tuple[str, ...], at: int, begins: int) -> Call | None:
+def _module_call(argv: tuple[str, ...], at: int, begins: int) -> RunnerCall | None:
     name = argv[at + 1] if at + 1 < len(argv) else ""
     if name not in _MODULES:
         return None
     end = at + (3 if argv[at + 1 : at + 3] == ("ruff", "check") else 2)
-    return Call(_MODULES[name], argv[:end], argv[end:], begins)
+    return RunnerCall(_MODULES[name], argv[:end], argv[end:], begins)
 
 
-def _node_call(argv: tuple[str, ...], at: int) -> Call | None:
+def _node_call(argv: tuple[str, ...], at: int) -> RunnerCall | None:
     end = _skip_options(argv, at + 1, _NODE_VALUED)
     if any(word == "--test" for word in argv[at:end]):
-        return Call("node-test", argv[: at + 1], argv[at + 1 :], at)
+        return RunnerCall("node-test", argv[: at + 1], argv[at + 1 :], at)
     script = PurePosixPath(argv[end]).name if end < len(argv) else ""
     # `node --inspect node_modules/.bin/jest` and the like.
     known = _PROGRAMS.get((script.removesuffix(".js"),))
-    return Call(known, argv[: end + 1], argv[end + 1 :], at) if known else None
+    return RunnerCall(known, argv[: end + 1], argv[end + 1 :], at) if known else None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from reflectloop.verify.protected.fixtures import parsed
-from reflectloop.verify.result import Change
+from reflectloop.verify.result import ChangedFile
 
 _HASH = frozenset("rb sh bash bats ex exs pl pm r jl t yml yaml toml".split())  # noqa: SIM905 - reads better as text
 # String literals come first, so that a comment sign inside one does not start a comment.
@@ -23,7 +23,7 @@ _SLASHES_OR_REGEX = re.compile(_SLASHES.pattern.replace("(", f"({REGEX}|", 1), r
 _HASHES = re.compile(r'("(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\')|(?<!\S)#[^\n]*', re.DOTALL)
 
 
-class Line(NamedTuple):
+class AddedLine(NamedTuple):
     """A line of a file with its number."""
 
     number: int
@@ -82,7 +82,7 @@ def _docstrings(text: str) -> Iterator[tuple[int, int, int, int]]:
             yield node.lineno, 0, node.end_lineno or node.lineno, 1 << 30
 
 
-def added(change: Change, *, comments: bool = False) -> Iterator[Line]:
+def added(change: ChangedFile, *, comments: bool = False) -> Iterator[AddedLine]:
     """Yield the lines of the new version that the old one lacks, ignoring indentation."""
     before, after = (
         (data or b"").decode(errors="replace") if comments else code(change.path, data)
@@ -95,7 +95,7 @@ def added(change: Change, *, comments: bool = False) -> Iterator[Line]:
         if known[text] > 0:
             known[text] -= 1
         elif text and number not in reformatted:
-            yield Line(number, line.strip())
+            yield AddedLine(number, line.strip())
 
 
 def _normalized(line: str) -> str:
@@ -103,7 +103,7 @@ def _normalized(line: str) -> str:
     return re.sub(r"\s+", "", line).replace('"', "'").rstrip(";,")
 
 
-def _reformatted_lines(change: Change) -> frozenset[int]:
+def _reformatted_lines(change: ChangedFile) -> frozenset[int]:
     """Return the lines of Python statements that existed before, whatever their line breaks and quotes."""
     old, new = parsed(change.before), parsed(change.after)
     if old is None or new is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from reflectloop.verify.protected import guard, is_test
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening.added import added, code, ending
 from reflectloop.verify.weakening.text.languages import BY_ENDING
 
@@ -22,7 +22,7 @@ _NEAR = 2  # lines between a comparison and its result
 _ROW = 3  # lines that an assertion may span
 
 
-def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
     sources = [
         change for change in changes if ending(change.path) in BY_ENDING and guard(change.path) is None and change.after
     ]
@@ -41,10 +41,10 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Fi
     for change, line, code_text, pair in answers:
         if any(pair <= row for row in rows):
             message = f"answers a test's own input: `{code_text[:80]}`"
-            yield Finding("test-input-special-cased", change.path, line, message, "suspect")
+            yield TamperFinding("test-input-special-cased", change.path, line, message, "suspect")
 
 
-def _answers(change: Change) -> Iterator[tuple[int, str, frozenset[str]]]:
+def _answers(change: ChangedFile) -> Iterator[tuple[int, str, frozenset[str]]]:
     """Yield added lines that return one literal for another: line, code, both values."""
     lines = list(added(change))
     for at, line in enumerate(lines):

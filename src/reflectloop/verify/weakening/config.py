@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from reflectloop.verify.protected import guard
 from reflectloop.verify.protected.parts import Part, part
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening import settings
 from reflectloop.verify.weakening.added import stood
 
@@ -22,7 +22,7 @@ Setting = tuple[str, settings.Words]
 _NAMES = {"runner": "runner-narrowed", "lint": "lint-loosened"}
 
 
-def look(changes: Sequence[Change]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     relevant = [change for change in changes if _concerns(change.path)]
     parts = {change.path: (part(change.path, change.before), part(change.path, change.after)) for change in relevant}
     moved = _moved(parts)
@@ -48,17 +48,19 @@ def _only(part: Part | None, other: Part | None) -> Iterator[Setting]:
             yield key, settings.entries(value)
 
 
-def _file(change: Change, before: Part | None, after: Part | None, moved: set[Setting]) -> Iterator[Finding]:
+def _file(change: ChangedFile, before: Part | None, after: Part | None, moved: set[Setting]) -> Iterator[TamperFinding]:
     protection = guard(change.path)
     rule = _NAMES[protection.kind] if protection else "runner-narrowed"
     if after is None:
         if change.before is None or before is not None:
-            yield Finding("config-unreadable", change.path, 1, "the part that controls checks can no longer be read")
+            yield TamperFinding(
+                "config-unreadable", change.path, 1, "the part that controls checks can no longer be read"
+            )
         return
     reported = False
     for key, line, why in _settings(change, before or {}, after, moved):
         reported = True
-        yield Finding(
+        yield TamperFinding(
             rule, change.path, line, f"{key} {why}", "note" if _FORMATTING.search(change.path) else "weakening"
         )
     if (
@@ -68,10 +70,12 @@ def _file(change: Change, before: Part | None, after: Part | None, moved: set[Se
         and not protection.mixed
         and not _FORMATTING.search(change.path)
     ):
-        yield Finding("config-added", change.path, 1, "the new configuration may replace the existing one", "suspect")
+        yield TamperFinding(
+            "config-added", change.path, 1, "the new configuration may replace the existing one", "suspect"
+        )
 
 
-def _settings(change: Change, before: Part, after: Part, moved: set[Setting]) -> Iterator[tuple[str, int, str]]:
+def _settings(change: ChangedFile, before: Part, after: Part, moved: set[Setting]) -> Iterator[tuple[str, int, str]]:
     before, after = _by_key(before), _by_key(after)
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
@@ -106,7 +110,7 @@ def _by_key(settings_part: Part) -> Part:
     return settings_by_key
 
 
-def _line(change: Change, key: str) -> int:
+def _line(change: ChangedFile, key: str) -> int:
     """Return the line of the new version that most likely has the setting, or its former position."""
     for spelled in _spellings(key):
         pattern = re.compile(spelled, re.IGNORECASE)

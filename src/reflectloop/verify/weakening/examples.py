@@ -8,14 +8,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from reflectloop.verify.protected.fixtures import parsed
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 
 _PARSER = doctest.DocTestParser()
 _DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 Example = tuple[str, str]
 
 
-def look(changes: Sequence[Change]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     for change in changes:
         if (
             change.before is None
@@ -32,7 +32,7 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
 
 def _lost(
     path: str, name: str, now: tuple[int, list[Example]], old: Sequence[Example], everywhere: Counter[Example]
-) -> Iterator[Finding]:
+) -> Iterator[TamperFinding]:
     line, new = now
     for source, want in old:
         if everywhere[source, want] or not want:
@@ -40,9 +40,9 @@ def _lost(
         changed = next((example for example in new if example[0] == source), None)
         if changed:
             message = f"the example `{source[:60]}` of {name} now expects `{changed[1][:40]}` instead of `{want[:40]}`"
-            yield Finding("doctest-changed", path, line, message, "suspect")
+            yield TamperFinding("doctest-changed", path, line, message, "suspect")
         else:
-            yield Finding(
+            yield TamperFinding(
                 "doctest-removed", path, line, f"the example `{source[:60]}` of {name} was removed", "suspect"
             )
 

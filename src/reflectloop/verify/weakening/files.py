@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 
 from reflectloop.verify.protected import guard
 from reflectloop.verify.protected.names import CODE_ENDINGS
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening.added import ending
 
 _PROSE_ENDINGS = frozenset({"md", "rst", "gitignore", "gitkeep", "typed"})
 
 
-def look(changes: Sequence[Change]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     new_contents = {change.after for change in changes if change.before is None}
     for change in changes:
         protection = guard(change.path)
@@ -24,7 +24,7 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
             yield _data(change, protection.kind, moved=change.before in new_contents)
 
 
-def _same_document(change: Change) -> bool:
+def _same_document(change: ChangedFile) -> bool:
     """Return True if only the layout of a JSON file changed; the order of keys counts."""
     if ending(change.path) != "json" or change.before is None or change.after is None:
         return False
@@ -34,24 +34,24 @@ def _same_document(change: Change) -> bool:
         return False
 
 
-def _data(change: Change, kind: str, *, moved: bool) -> Finding:
+def _data(change: ChangedFile, kind: str, *, moved: bool) -> TamperFinding:
     rule = "snapshot-rewritten" if kind == "snapshot" else "data-rewritten"
     if change.after is None:
         message = "moved" if moved else "data that tests read or compare with was removed"
-        return Finding(rule, change.path, None, message, "note" if moved else "weakening")
+        return TamperFinding(rule, change.path, None, message, "note" if moved else "weakening")
     before, after = _lines(change.before), _lines(change.after)
     lost = [line for line in before if line not in set(after)]
     if not lost and len(after) >= len(before):
-        return Finding("data-extended", change.path, None, "only entries were added", "note")
+        return TamperFinding("data-extended", change.path, None, "only entries were added", "note")
     number = before.index(lost[0]) + 1 if lost else 1
     if not after or (len(after) < len(before) and not set(after) - set(before)):
-        return Finding(
+        return TamperFinding(
             rule,
             change.path,
             number,
             f"{len(before) - len(after)} line(s) were removed from data that tests compare with",
         )
-    return Finding(
+    return TamperFinding(
         rule, change.path, number, f"{len(lost)} line(s) of data that tests compare with were rewritten", "suspect"
     )
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 
 from reflectloop.verify.protected import guard
 from reflectloop.verify.protected.packages import RUNS_CHECKS
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening import commands
-from reflectloop.verify.weakening.added import Line, stood
+from reflectloop.verify.weakening.added import AddedLine, stood
 
 _RULES = {"ci": "ci-loosened", "script": "script-changed", "hook": "hook-changed"}
 _COMMENT = re.compile(r"(?:^|\s)#.*$|^\s*//.*$|^\s*dnl\b.*$")
@@ -38,7 +38,7 @@ _LETS_PASS = re.compile(r"(?:continue-on-error|allow_failure):\s*(?:\$\{\{\s*)?[
 _PYTHON_HOOKS = ("conftest.py", "sitecustomize.py", "usercustomize.py")
 
 
-def look(changes: Sequence[Change]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     for change in changes:
         protection = guard(change.path)
         if protection is None or protection.kind not in _RULES:
@@ -49,42 +49,44 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
             yield from _file(change, _RULES[protection.kind])
 
 
-def _fresh(change: Change, rule: str) -> Iterator[Finding]:
+def _fresh(change: ChangedFile, rule: str) -> Iterator[TamperFinding]:
     """Find checks in a new file whose failure the file ignores; a new file removes nothing."""
     for line in _read(change.after):
         if _checks(line.text) and commands.LOOSENS.search(line.text):
-            yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass")
+            yield TamperFinding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass")
         elif rule == "ci-loosened" and _LETS_PASS.search(line.text):
-            yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass", "suspect")
+            yield TamperFinding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass", "suspect")
 
 
 def _checks(text: str) -> bool:
     return bool(RUNS_CHECKS.search(text) or _TESTS.search(text)) and not _NO_CHECK.search(text)
 
 
-def _file(change: Change, rule: str) -> Iterator[Finding]:
+def _file(change: ChangedFile, rule: str) -> Iterator[TamperFinding]:
     if change.after is None:
-        yield Finding(rule, change.path, None, "the file was removed, with everything it checked")
+        yield TamperFinding(rule, change.path, None, "the file was removed, with everything it checked")
         return
     before, after = _read(change.before), _read(change.after)
     new_lines, removed = _without(after, before), _without(before, after)
     for line in new_lines:
         if commands.LOOSENS.search(line.text):
-            yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass")
+            yield TamperFinding(rule, change.path, line.number, f"`{line.text[:80]}` lets a failure pass")
         elif _LEAVES_OUT.match(line.text):
-            yield Finding(rule, change.path, line.number, f"`{line.text[:80]}` may leave something out", "suspect")
+            yield TamperFinding(
+                rule, change.path, line.number, f"`{line.text[:80]}` may leave something out", "suspect"
+            )
     yield from _removed_lines(change, rule, removed, new_lines)
 
 
-def _read(data: bytes | None) -> list[Line]:
+def _read(data: bytes | None) -> list[AddedLine]:
     rows = (data or b"").decode(errors="replace").splitlines()
     stripped = (
-        Line(number, _VERSION.sub(r"\1\2", _COMMENT.sub("", row)).strip()) for number, row in enumerate(rows, 1)
+        AddedLine(number, _VERSION.sub(r"\1\2", _COMMENT.sub("", row)).strip()) for number, row in enumerate(rows, 1)
     )
     return [line for line in stripped if line.text and not _HARMLESS.match(line.text)]
 
 
-def _without(lines: Sequence[Line], others: Sequence[Line]) -> list[Line]:
+def _without(lines: Sequence[AddedLine], others: Sequence[AddedLine]) -> list[AddedLine]:
     """Return the lines that the other version lacks, counting repetitions."""
     known = Counter(line.text for line in others)
     left = []
@@ -96,20 +98,22 @@ def _without(lines: Sequence[Line], others: Sequence[Line]) -> list[Line]:
     return left
 
 
-def _removed_lines(change: Change, rule: str, removed: Sequence[Line], new_lines: Sequence[Line]) -> Iterator[Finding]:
+def _removed_lines(
+    change: ChangedFile, rule: str, removed: Sequence[AddedLine], new_lines: Sequence[AddedLine]
+) -> Iterator[TamperFinding]:
     others = []
     for line in removed:
         if not _checks(line.text):
             others.append(line)
         elif not any(_checks_as_much(line.text, candidate.text) for candidate in new_lines):
             message = f"removed or changed: `{line.text[:80]}` (line {line.number} before)"
-            yield Finding(rule, change.path, stood(change.before, change.after, line.number), message)
+            yield TamperFinding(rule, change.path, stood(change.before, change.after, line.number), message)
     if others:
         first = others[0]
         message = (
             f"{len(others)} line(s) were removed or changed, first `{first.text[:80]}` (line {first.number} before)"
         )
-        yield Finding(rule, change.path, stood(change.before, change.after, first.number), message, "suspect")
+        yield TamperFinding(rule, change.path, stood(change.before, change.after, first.number), message, "suspect")
 
 
 def _checks_as_much(old: str, new: str) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening import answers, config, examples, files, hooks, lines, numbers, source, special
 from reflectloop.verify.weakening.python import tests as python
 from reflectloop.verify.weakening.text import listed
 from reflectloop.verify.weakening.text import tests as text
 
 
-def look(changes: Sequence[Change], context: Mapping[str, bytes] | None = None) -> list[Finding]:
+def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes] | None = None) -> list[TamperFinding]:
     """Return all findings by path and line; `context` has the test files of base that the patch does not change."""
     changed = [item for item in changes if item.before != item.after or item.mode_before != item.mode_after]
     looks = (python.look, text.look, config.look, lines.look, hooks.look, files.look, source.look, examples.look)
@@ -26,17 +26,19 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes] | None = None) 
     return sorted(once.values(), key=lambda item: (item.path, item.line or 0, item.rule, item.what))
 
 
-def _run(inspect: Callable[[Sequence[Change]], Iterable[Finding]], changes: Sequence[Change]) -> list[Finding]:
+def _run(
+    inspect: Callable[[Sequence[ChangedFile]], Iterable[TamperFinding]], changes: Sequence[ChangedFile]
+) -> list[TamperFinding]:
     """Run one inspection on all changes; if code is nested too deeply, run it per file and report that file."""
     try:
         return list(inspect(changes))
     except RecursionError:
         if len(changes) == 1:
             message = "nested too deeply to be read"
-            return [Finding("too-deep", changes[0].path, 1, message, "suspect")]
+            return [TamperFinding("too-deep", changes[0].path, 1, message, "suspect")]
         return [finding for change in changes for finding in _run(inspect, [change])]
 
 
-def _identity(finding: Finding) -> tuple[object, ...]:
+def _identity(finding: TamperFinding) -> tuple[object, ...]:
     """Return the key that makes a finding unique; a skip mark on a class, which skips all its tests, counts once."""
     return finding[:3] if finding.rule.startswith("skip") else finding

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from reflectloop.verify.protected import guard, is_test
 from reflectloop.verify.protected.fixtures import parsed
 from reflectloop.verify.protected.names import CODE_ENDINGS
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening.added import code, ending
 
 Number = int | float
@@ -24,7 +24,7 @@ _TEXT_LISTED = re.compile(r"\[([-\d\s.,_eE]{4,400})\]\s*\.\s*(?:includes|contain
 _EXPECTS = re.compile(r"assert|expect|approx|isclose|should|verify|raises")
 
 
-def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
     sources = [change for change in changes if change.after and guard(change.path) is None and _is_code(change.path)]
     tests = {path: data for path, data in context.items() if is_test(path)}
     tests |= {change.path: change.before for change in changes if change.before and is_test(change.path)}
@@ -36,7 +36,7 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Fi
         for line, number in _compared(change.path, change.after):
             if number in test_numbers and number not in known:
                 message = f"compares with {number}, which a test passes to it"
-                yield Finding("test-input-special-cased", change.path, line, message, "suspect")
+                yield TamperFinding("test-input-special-cased", change.path, line, message, "suspect")
 
 
 def _is_code(path: str) -> bool:

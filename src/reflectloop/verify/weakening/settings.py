@@ -12,7 +12,7 @@ Words = tuple[str, ...]
 Judge = Callable[[object, object], str | None]  # why the setting checks less, or None
 
 
-class Rule(NamedTuple):
+class SettingRule(NamedTuple):
     """The judge for all keys that match a pattern."""
 
     keys: re.Pattern[str]
@@ -273,7 +273,7 @@ _TABLE: tuple[tuple[str, Judge], ...] = (
     (r"importlinter\.(?!.*ignore_imports).*", _selecting),
     (r"compilerOptions\.(?:types|typeRoots|plugins|jsx)", _harmless),
 )
-RULES = tuple(Rule(re.compile(keys), judge) for keys, judge in _TABLE)
+RULES = tuple(SettingRule(re.compile(keys), judge) for keys, judge in _TABLE)
 
 
 def judge(key: str, old: object, new: object) -> str | None:

@@ -9,8 +9,8 @@ from typing import TypeGuard
 
 from reflectloop.verify.protected import guard
 from reflectloop.verify.protected.names import CODE_ENDINGS
-from reflectloop.verify.result import Change, Finding
-from reflectloop.verify.weakening.added import Line, added, ending
+from reflectloop.verify.result import ChangedFile, TamperFinding
+from reflectloop.verify.weakening.added import AddedLine, added, ending
 from reflectloop.verify.weakening.tells import (
     CALLERS_NAME,
     JAVASCRIPT,
@@ -29,7 +29,7 @@ _FORBIDDEN_IN_TESTS = frozenset({"patches-the-runner"})
 _EQUALITY = {"__eq__": True, "__ne__": False}  # the constant with which each method always reports equality
 
 
-def look(changes: Sequence[Change]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     for change in changes:
         if change.after is None or ending(change.path) not in CODE_ENDINGS:
             continue
@@ -44,7 +44,7 @@ def look(changes: Sequence[Change]) -> Iterator[Finding]:
             yield from _suppressed(change)
 
 
-def _under_test(change: Change) -> Iterator[Finding]:
+def _under_test(change: ChangedFile) -> Iterator[TamperFinding]:
     testing = re.search(
         r"(?:^|/)_?testing(?:/|\.py$)|(?:^|/)(?:pytest_plugin|plugin)\.py$|(?:^|/)(?:docs?|examples?|benchmarks?|bench)/",
         change.path,
@@ -56,13 +56,13 @@ def _under_test(change: Change) -> Iterator[Finding]:
             if (sign.endings is None or ending(change.path) in sign.endings) and sign.pattern.search(line.text):
                 harmless = (testing and sign.rule == "imports-the-runner") or (sign.why == WHO_CALLS and not by_name)
                 grade = "note" if harmless else sign.grade
-                yield Finding(sign.rule, change.path, line.number, f"{sign.why}: `{line.text[:80]}`", grade)
+                yield TamperFinding(sign.rule, change.path, line.number, f"{sign.why}: `{line.text[:80]}`", grade)
                 break
         else:
             yield from _in_two_lines(change.path, line, lines)
 
 
-def _always_equal(change: Change, grade: Grade) -> Iterator[Finding]:
+def _always_equal(change: ChangedFile, grade: Grade) -> Iterator[TamperFinding]:
     """Report a value that equals everything, which passes every comparison."""
     if ending(change.path) != "py" or not any(name.encode() in (change.after or b"") for name in _EQUALITY):
         return
@@ -73,7 +73,7 @@ def _always_equal(change: Change, grade: Grade) -> Iterator[Finding]:
     new = {line.number for line in added(change)}
     for node in ast.walk(tree):
         if _answers_always(node) and not new.isdisjoint(range(node.lineno, (node.end_lineno or node.lineno) + 1)):
-            yield Finding("always-equal", change.path, node.lineno, "is equal to everything", grade)
+            yield TamperFinding("always-equal", change.path, node.lineno, "is equal to everything", grade)
 
 
 def _answers_always(node: ast.AST) -> TypeGuard[ast.FunctionDef | ast.Assign]:
@@ -96,23 +96,23 @@ def _is(node: ast.expr | None, value: bool) -> bool:
     return isinstance(node, ast.Constant) and node.value is value
 
 
-def _in_two_lines(path: str, line: Line, lines: Sequence[Line]) -> Iterator[Finding]:
+def _in_two_lines(path: str, line: AddedLine, lines: Sequence[AddedLine]) -> Iterator[TamperFinding]:
     """Recognise `const stack = new Error().stack` followed within a few lines by `/test/.test(stack)`."""
     if ending(path) not in JAVASCRIPT or not LOOKS_AROUND.search(line.text):
         return
     near = [other for other in lines if 0 < abs(other.number - line.number) <= _NEAR]
     if any(NAMES_A_TEST.search(other.text) for other in near):
         message = f"may look for a test among its callers: `{line.text[:80]}`"
-        yield Finding("knows-the-test", path, line.number, message, "suspect")
+        yield TamperFinding("knows-the-test", path, line.number, message, "suspect")
 
 
-def _in_tests(change: Change) -> Iterator[Finding]:
+def _in_tests(change: ChangedFile) -> Iterator[TamperFinding]:
     """Report test code that changes or leaves the runner; tests may know that they are tests."""
     rows = (change.after or b"").splitlines()
     for line in added(change):
         if not rows[line.number - 1][:1].isspace() and (match := LEAVES.search(line.text)):
             message = f"exits before its tests run, or selects them: `{line.text[:80]}`"
-            yield Finding(
+            yield TamperFinding(
                 "left-early", change.path, line.number, message, "suspect" if match["chooses"] else "weakening"
             )
         for sign in TELLS:
@@ -121,13 +121,13 @@ def _in_tests(change: Change) -> Iterator[Finding]:
                 and ending(change.path) in (sign.endings or ())
                 and sign.pattern.search(line.text)
             ):
-                yield Finding(sign.rule, change.path, line.number, f"{sign.why}: `{line.text[:80]}`", "suspect")
+                yield TamperFinding(sign.rule, change.path, line.number, f"{sign.why}: `{line.text[:80]}`", "suspect")
 
 
-def _suppressed(change: Change) -> Iterator[Finding]:
+def _suppressed(change: ChangedFile) -> Iterator[TamperFinding]:
     for line in added(change, comments=True):
         if WHOLE_FILE.search(line.text):
-            yield Finding(
+            yield TamperFinding(
                 "lint-off-for-file",
                 change.path,
                 line.number,
@@ -137,5 +137,5 @@ def _suppressed(change: Change) -> Iterator[Finding]:
             yield _silenced(change.path, line)
 
 
-def _silenced(path: str, line: Line) -> Finding:
-    return Finding("lint-off", path, line.number, f"a linter is silenced: `{line.text[-80:]}`", "note")
+def _silenced(path: str, line: AddedLine) -> TamperFinding:
+    return TamperFinding("lint-off", path, line.number, f"a linter is silenced: `{line.text[-80:]}`", "note")

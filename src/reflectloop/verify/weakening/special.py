@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reflectloop.verify.protected import guard, is_test
 from reflectloop.verify.protected.fixtures import parsed
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening.examples import all_examples
 
 _PLAIN = ("None", "True", "False", "0", "1", "-1", "2", "''", "b''", "[]", "()", "{}")
@@ -15,7 +15,7 @@ _LEAST = 2
 Pairs = frozenset[tuple[str, str]]
 
 
-def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
     tests = [data for path, data in context.items() if is_test(path) and path.endswith(".py")]
     tests += [data for change in changes if is_test(change.path) for data in (change.before, change.after) if data]
     sources = [
@@ -29,7 +29,7 @@ def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Fi
         old = {code_text for _, code_text, _ in _answers(change.before)}
         for line, code_text, pairs in _answers(change.after):
             if code_text not in old and pairs and all(_tested(pair, rows) for pair in pairs):
-                yield Finding(
+                yield TamperFinding(
                     "test-input-special-cased",
                     change.path,
                     line,

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 Grade = Literal["weakening", "suspect", "note"]
 
 
-class Tell(NamedTuple):
+class DetectionPattern(NamedTuple):
     """A pattern that reveals behaviour specific to tests."""
 
     rule: str
@@ -280,7 +280,9 @@ _TABLE: tuple[tuple[str, str, str, Grade, frozenset[str] | None], ...] = (
         _PY,
     ),
 )
-TELLS = tuple(Tell(rule, re.compile(pattern), why, grade, endings) for rule, pattern, why, grade, endings in _TABLE)
+TELLS = tuple(
+    DetectionPattern(rule, re.compile(pattern), why, grade, endings) for rule, pattern, why, grade, endings in _TABLE
+)
 
 # At the top of a test file, outside any test.
 LEAVES = re.compile(

@@ -44,7 +44,7 @@ _FAILS = re.compile(r"(?:^|\.)(?:fail|assert[A-Z_]\w*|assert_\w+|expect\w*|shoul
 _MESSAGE_KEYWORDS = frozenset({"msg", "message", "err_msg"})
 
 
-class Check(NamedTuple):
+class Assertion(NamedTuple):
     """One assertion of a test, its conditions, and whether its failure is swallowed."""
 
     kind: Kind

@@ -9,14 +9,14 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from typing import NamedTuple
 
-from reflectloop.verify.weakening.python.checks import Check, last_name
+from reflectloop.verify.weakening.python.checks import Assertion, last_name
 from reflectloop.verify.weakening.python.flow import Skip
-from reflectloop.verify.weakening.python.rows import Table, losses
+from reflectloop.verify.weakening.python.rows import ParameterTable, losses
 from reflectloop.verify.weakening.python.strength import Claim, claim, compare
-from reflectloop.verify.weakening.python.suite import Case
+from reflectloop.verify.weakening.python.suite import SuiteFunction
 from reflectloop.verify.weakening.python.tricks import in_test
 from reflectloop.verify.weakening.python.values import is_literal, tautology
-from reflectloop.verify.weakening.python.verdict import Grade, Said, Verdict
+from reflectloop.verify.weakening.python.verdict import Grade, LocatedVerdict, TamperVerdict
 
 _ENVIRONMENT = re.compile(
     r"\b(?:version_info|platform|PYPY|IS_|HAS_|PY3|WINDOWS|os\.name|implementation)\b|is called$|sys\.|_?is_pypy"
@@ -25,36 +25,38 @@ _SIMILAR = 0.6
 _MANY = 40
 
 
-class Surroundings(NamedTuple):
+class NewFileContext(NamedTuple):
     """The assertions and tables that the new file offers a test beyond its own lines."""
 
     skeletons: Callable[[], frozenset[str]]  # of new assertions in functions the test calls
-    tables: Sequence[Table]
+    tables: Sequence[ParameterTable]
 
 
-def compared(old: Case, new: Case, around: Surroundings, old_tables: Sequence[Table]) -> Iterator[Said]:
+def compared(
+    old: SuiteFunction, new: SuiteFunction, around: NewFileContext, old_tables: Sequence[ParameterTable]
+) -> Iterator[LocatedVerdict]:
     """Yield everything the new version of a test checks less or differently."""
     yield from marks_added(old.marks, new.marks, new.name)
     for line, verdict in losses(old_tables, around.tables):
-        yield Said(line, verdict)
+        yield LocatedVerdict(line, verdict)
     yield from _decorators(old, new)
     yield from _mocks(old, new)
     if _emptied(old, new):
-        yield Said(new.line, Verdict("test-emptied", f"{new.name} no longer does anything"))
+        yield LocatedVerdict(new.line, TamperVerdict("test-emptied", f"{new.name} no longer does anything"))
         return
     yield from in_test(old, new)
     if old.body == new.body and old.conditions == new.conditions:
         return
     if added := [condition for condition in new.conditions if condition not in old.conditions]:
-        yield Said(
+        yield LocatedVerdict(
             new.line,
-            Verdict("assert-conditional", f"{new.name} is now defined only if `{added[0][:80]}`", _grade(added)),
+            TamperVerdict("assert-conditional", f"{new.name} is now defined only if `{added[0][:80]}`", _grade(added)),
         )
     yield from _demands(old, new, around)
     yield from _values(old, new)
 
 
-def marks_added(old: Sequence[Skip], new: Sequence[Skip], name: str) -> Iterator[Said]:
+def marks_added(old: Sequence[Skip], new: Sequence[Skip], name: str) -> Iterator[LocatedVerdict]:
     """Yield skips that are new or of another kind; the same kind under another condition is for a person to judge."""
     known = [_plain(mark.what) for mark in old]
     for mark in new:
@@ -62,9 +64,9 @@ def marks_added(old: Sequence[Skip], new: Sequence[Skip], name: str) -> Iterator
         if plain in known:
             known.remove(plain)
         elif len(new) > len(old) or not _same_kind(mark.what, known):
-            yield Said(mark.line, Verdict("skip-added", f"{name}: {mark.what}"))
+            yield LocatedVerdict(mark.line, TamperVerdict("skip-added", f"{name}: {mark.what}"))
         else:
-            yield Said(mark.line, Verdict("skip-changed", f"{name}: {mark.what}", "suspect"))
+            yield LocatedVerdict(mark.line, TamperVerdict("skip-changed", f"{name}: {mark.what}", "suspect"))
 
 
 _KNOWN_DECORATORS = re.compile(
@@ -74,13 +76,15 @@ _KNOWN_DECORATORS = re.compile(
 )
 
 
-def _decorators(old: Case, new: Case) -> Iterator[Said]:
+def _decorators(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
     """Yield new unknown decorators, which may retry, skip or swallow failures."""
     known = {ast.unparse(decorator).partition("(")[0] for decorator in old.node.decorator_list}
     for decorator in new.node.decorator_list:
         name = ast.unparse(decorator).partition("(")[0]
         if name not in known and not _KNOWN_DECORATORS.fullmatch(name):
-            yield Said(decorator.lineno, Verdict("decorator-added", f"{new.name} is now under `@{name}`", "suspect"))
+            yield LocatedVerdict(
+                decorator.lineno, TamperVerdict("decorator-added", f"{new.name} is now under `@{name}`", "suspect")
+            )
 
 
 def _plain(mark: str) -> str:
@@ -91,7 +95,7 @@ def _same_kind(mark: str, known: list[str]) -> bool:
     return any(mark.partition("(")[0] == known_mark.partition("(")[0] for known_mark in known)
 
 
-def _emptied(old: Case, new: Case) -> bool:
+def _emptied(old: SuiteFunction, new: SuiteFunction) -> bool:
     return not _does_nothing(old.body) and _does_nothing(new.body)
 
 
@@ -101,7 +105,7 @@ def _does_nothing(body: str) -> bool:
     )
 
 
-def _demands(old: Case, new: Case, around: Surroundings) -> Iterator[Said]:
+def _demands(old: SuiteFunction, new: SuiteFunction, around: NewFileContext) -> Iterator[LocatedVerdict]:
     removed, new_checks = list(old.checks), list(new.checks)
     for check in old.checks:
         same = next((candidate for candidate in new_checks if candidate.text == check.text), None)
@@ -112,20 +116,22 @@ def _demands(old: Case, new: Case, around: Surroundings) -> Iterator[Said]:
     yield from _rewritten(removed, new_checks, around, new)
 
 
-def _hindered(old: Check, new: Check) -> Iterator[Said]:
+def _hindered(old: Assertion, new: Assertion) -> Iterator[LocatedVerdict]:
     """Yield new obstacles between an unchanged assertion and its failure."""
     if new.swallowed and not old.swallowed:
         message = f"a failure of `{new.text[:60]}` is swallowed by `except {new.swallowed}`"
-        yield Said(new.line, Verdict("failure-swallowed", message))
+        yield LocatedVerdict(new.line, TamperVerdict("failure-swallowed", message))
     new_conditions = [condition for condition in new.conditions if condition not in old.conditions]
     if new_conditions and len(new.conditions) > len(old.conditions):
         message = f"`{new.text[:60]}` is now checked only if `{new_conditions[0][:60]}`"
-        yield Said(new.line, Verdict("assert-conditional", message, _grade(new_conditions)))
+        yield LocatedVerdict(new.line, TamperVerdict("assert-conditional", message, _grade(new_conditions)))
     if len(new.loops) > len(old.loops):
         message = f"`{new.text[:60]}` is now checked only in a loop over `{new.loops[-1][:40]}`"
-        yield Said(new.line, Verdict("assert-conditional", message, "suspect"))
+        yield LocatedVerdict(new.line, TamperVerdict("assert-conditional", message, "suspect"))
     elif new.loops != old.loops:
-        yield from (Said(new.line, Verdict("loop-cut", message)) for message in _cut_loops(old.loops, new.loops))
+        yield from (
+            LocatedVerdict(new.line, TamperVerdict("loop-cut", message)) for message in _cut_loops(old.loops, new.loops)
+        )
 
 
 def _cut_loops(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
@@ -146,8 +152,10 @@ def _grade(conditions: Sequence[str]) -> Grade:
     return "suspect" if all(_ENVIRONMENT.search(condition) for condition in conditions) else "weakening"
 
 
-def _rewritten(removed: list[Check], new_checks: list[Check], around: Surroundings, new: Case) -> Iterator[Said]:
-    lost: list[Check] = []
+def _rewritten(
+    removed: list[Assertion], new_checks: list[Assertion], around: NewFileContext, new: SuiteFunction
+) -> Iterator[LocatedVerdict]:
+    lost: list[Assertion] = []
     waiting = list(new_checks)
     for check in [candidate for candidate in removed if not _elsewhere(candidate, around, new)][:_MANY]:
         partner = _partner(check, waiting)
@@ -158,31 +166,35 @@ def _rewritten(removed: list[Check], new_checks: list[Check], around: Surroundin
         verdict = compare(check, partner)
         yield from _hindered(check, partner)
         if verdict:
-            yield Said(partner.line, verdict)
+            yield LocatedVerdict(partner.line, verdict)
     yield from _lost(lost, waiting, new)
 
 
-def _lost(lost: list[Check], waiting: list[Check], new: Case) -> Iterator[Said]:
+def _lost(lost: list[Assertion], waiting: list[Assertion], new: SuiteFunction) -> Iterator[LocatedVerdict]:
     for check in waiting:
         if tautology(check.node) and lost:
-            yield Said(check.line, Verdict("assert-always-true", f"`assert {check.text[:60]}` always passes"))
+            yield LocatedVerdict(
+                check.line, TamperVerdict("assert-always-true", f"`assert {check.text[:60]}` always passes")
+            )
     honest = [check for check in waiting if not tautology(check.node)]
     if lost and len(honest) >= len(lost):
         message = f"{len(lost)} assertion(s) replaced, first `{lost[0].text[:80]}`"
-        yield Said(honest[0].line, Verdict("assert-replaced", message, "suspect"))
+        yield LocatedVerdict(honest[0].line, TamperVerdict("assert-replaced", message, "suspect"))
     else:
         for check in lost:
-            yield Said(new.line, Verdict("assert-removed", f"{new.name} no longer checks `{check.text[:80]}`"))
+            yield LocatedVerdict(
+                new.line, TamperVerdict("assert-removed", f"{new.name} no longer checks `{check.text[:80]}`")
+            )
 
 
-def _partner(check: Check, waiting: Sequence[Check]) -> Check | None:
+def _partner(check: Assertion, waiting: Sequence[Assertion]) -> Assertion | None:
     """Return the new assertion that most likely replaced the old one, or None."""
     scored = [(_score(check, candidate), -at, candidate) for at, candidate in enumerate(waiting[:_MANY])]
     best = max(scored, key=lambda candidate: candidate[:2], default=None)
     return best[2] if best is not None and best[0] >= _SIMILAR else None
 
 
-def _score(old: Check, new: Check) -> float:
+def _score(old: Assertion, new: Assertion) -> float:
     similarity = SequenceMatcher(None, old.text, new.text, autojunk=False).ratio()
     if old.kind == new.kind == "raises":
         return 1.0 + similarity
@@ -203,7 +215,7 @@ def skeleton(text: str) -> str:
     )
 
 
-def _elsewhere(check: Check, around: Surroundings, new: Case) -> bool:
+def _elsewhere(check: Assertion, around: NewFileContext, new: SuiteFunction) -> bool:
     """Return True if the assertion moved to a function the test calls, or to a row of its cases."""
     if _handed_on(check, new) and skeleton(check.text) in around.skeletons():
         return True
@@ -213,14 +225,14 @@ def _elsewhere(check: Check, around: Surroundings, new: Case) -> bool:
     return bool(values) and skeleton(check.text) in known and any(all(value in row for value in values) for row in rows)
 
 
-def _handed_on(check: Check, new: Case) -> bool:
+def _handed_on(check: Assertion, new: SuiteFunction) -> bool:
     """Return True if one line of the test still names everything the assertion was about."""
     parts = [node for node in ast.walk(check.node) if isinstance(node, ast.Name | ast.Constant)]
     names = {ast.unparse(node) for node in parts}
     return any(all(name in line for name in names) for line in new.body.splitlines() if "(" in line)
 
 
-def _values(old: Case, new: Case) -> Iterator[Said]:
+def _values(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
     """Yield values under test that used to be computed and are now literals."""
     before, after = _assigned(old.node), _assigned(new.node)
     claims = [claim(check.node) for check in new.checks if check.kind == "claim"]
@@ -230,11 +242,11 @@ def _values(old: Case, new: Case) -> Iterator[Said]:
             name not in before or not is_literal(before[name])
         ):
             message = f"`{name}` is no longer computed but set to `{ast.unparse(after[name])[:40]}`"
-            yield Said(after[name].lineno, Verdict("value-written-down", message))
+            yield LocatedVerdict(after[name].lineno, TamperVerdict("value-written-down", message))
     yield from expected_names(claims, before, after)
     if not new.collected and _gives_value(new.node) and not _gives_value(old.node):
         message = f"{new.name} no longer computes its result but returns a literal"
-        yield Said(new.line, Verdict("value-written-down", message, "suspect"))
+        yield LocatedVerdict(new.line, TamperVerdict("value-written-down", message, "suspect"))
 
 
 def _gives_value(node: ast.AST) -> bool:
@@ -244,7 +256,7 @@ def _gives_value(node: ast.AST) -> bool:
 
 def expected_names(
     claims: Sequence[Claim], before: Mapping[str, ast.expr], after: Mapping[str, ast.expr]
-) -> Iterator[Said]:
+) -> Iterator[LocatedVerdict]:
     """Yield names of expected values whose literal changed."""
     names = {ast.unparse(item.expected) for item in claims if item.expected is not None}
     names |= {item.subject for item in claims if item.expected is not None}
@@ -252,7 +264,7 @@ def expected_names(
         old, new = before[name], after[name]
         if is_literal(old) and is_literal(new) and ast.unparse(old) != ast.unparse(new):
             message = f"the expected value `{name}` changed from `{ast.unparse(old)[:40]}` to `{ast.unparse(new)[:40]}`"
-            yield Said(new.lineno, Verdict("expected-changed", message, "suspect"))
+            yield LocatedVerdict(new.lineno, TamperVerdict("expected-changed", message, "suspect"))
 
 
 def _written(expected: ast.expr | None, assigned: Mapping[str, ast.expr]) -> bool:
@@ -268,13 +280,15 @@ def _assigned(node: ast.AST) -> Mapping[str, ast.expr]:
     return values
 
 
-def _mocks(old: Case, new: Case) -> Iterator[Said]:
+def _mocks(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
     """Yield new mocks of what the test itself calls."""
     known = {target for target, _ in _patched(old.node)}
     calls = {last_name(part.func) for part in ast.walk(new.node) if isinstance(part, ast.Call)}
     for target, line in _patched(new.node):
         if target not in known and target.rpartition(".")[2] in calls:
-            yield Said(line, Verdict("code-mocked", f"{new.name} replaces `{target}`, which it calls, by a mock"))
+            yield LocatedVerdict(
+                line, TamperVerdict("code-mocked", f"{new.name} replaces `{target}`, which it calls, by a mock")
+            )
 
 
 def _patched(node: ast.AST) -> Iterator[tuple[str, int]]:

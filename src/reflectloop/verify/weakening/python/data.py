@@ -6,18 +6,18 @@ import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from reflectloop.verify.weakening.python.verdict import Said, Verdict
+from reflectloop.verify.weakening.python.verdict import LocatedVerdict, TamperVerdict
 
 _LEAST = 2
 
 
-def cut(old: ast.Module, new: ast.Module) -> Iterator[Said]:
+def cut(old: ast.Module, new: ast.Module) -> Iterator[LocatedVerdict]:
     """Yield top-level lists and tables that lost entries, except those used by parametrisations."""
     before, after = _written(old), _written(new)
     changed = {name for name in before.keys() & after.keys() if _entries(before[name]) != _entries(after[name])}
     for name in sorted(before.keys() & top_values(new).keys() - after.keys()):
         message = f"`{name}` was a literal and is now computed: `{ast.unparse(top_values(new)[name])[:60]}`"
-        yield Said(top_values(new)[name].lineno, Verdict("data-cut", message, "suspect"))
+        yield LocatedVerdict(top_values(new)[name].lineno, TamperVerdict("data-cut", message, "suspect"))
     used = {ast.unparse(table) for table in (*_parametrised(old), *_parametrised(new))} if changed else set()
     for name in changed - used:
         removed = Counter(_entries(before[name])) - Counter(_entries(after[name]))
@@ -25,7 +25,7 @@ def cut(old: ast.Module, new: ast.Module) -> Iterator[Said]:
         missing = removed.total() - new_entries.total()
         if missing > 0 and len(_entries(before[name])) >= _LEAST:
             message = f"`{name}` lost {missing} entries, for example `{next(iter(removed))[:60]}`"
-            yield Said(after[name].lineno, Verdict("data-cut", message))
+            yield LocatedVerdict(after[name].lineno, TamperVerdict("data-cut", message))
 
 
 def top_values(module: ast.Module) -> Mapping[str, ast.expr]:
@@ -38,7 +38,7 @@ def top_values(module: ast.Module) -> Mapping[str, ast.expr]:
     return values
 
 
-def replaced(old: ast.Module, new: ast.Module) -> Iterator[Said]:
+def replaced(old: ast.Module, new: ast.Module) -> Iterator[LocatedVerdict]:
     """Yield attributes of imported modules that the test file now sets when it is loaded."""
     imported = {
         (name.asname or name.name).partition(".")[0]
@@ -49,7 +49,9 @@ def replaced(old: ast.Module, new: ast.Module) -> Iterator[Said]:
     known = top_values(old)
     for target, value in top_values(new).items():
         if target not in known and "." in target and target.partition(".")[0] in imported:
-            yield Said(value.lineno, Verdict("code-mocked", f"the file sets `{target}` when it is loaded"))
+            yield LocatedVerdict(
+                value.lineno, TamperVerdict("code-mocked", f"the file sets `{target}` when it is loaded")
+            )
 
 
 def _written(module: ast.Module) -> Mapping[str, ast.expr]:

@@ -6,21 +6,21 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from reflectloop.verify.weakening.python.checks import Check, Demand, called, demands, expects_raise, last_name
+from reflectloop.verify.weakening.python.checks import Assertion, Demand, called, demands, expects_raise, last_name
 
 _BROAD = frozenset({"Exception", "BaseException", "AssertionError"})
 _SKIPS = frozenset({"skip", "skipTest", "xfail", "importorskip", "exit"})
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 
 
-class Place(NamedTuple):
+class StatementContext(NamedTuple):
     """The conditions, loops and handlers around a statement."""
 
     conditions: tuple[str, ...] = ()
     loops: tuple[str, ...] = ()
     swallowed: str | None = None
 
-    def under(self, condition: str) -> Place:
+    def under(self, condition: str) -> StatementContext:
         return self._replace(conditions=(*self.conditions, condition))
 
 
@@ -32,21 +32,21 @@ class Skip(NamedTuple):
     conditions: tuple[str, ...] = ()
 
 
-class Walked(NamedTuple):
+class FunctionFlow(NamedTuple):
     """The assertions and skips of a function."""
 
-    checks: list[Check]
+    checks: list[Assertion]
     skips: list[Skip]
 
 
-def walked(body: Iterable[ast.stmt]) -> Walked:
+def walked(body: Iterable[ast.stmt]) -> FunctionFlow:
     """Return the assertions and skips in these statements."""
-    collected = Walked([], [])
-    _block(body, Place(), collected)
+    collected = FunctionFlow([], [])
+    _block(body, StatementContext(), collected)
     return collected
 
 
-def _block(body: Iterable[ast.stmt], place: Place, collected: Walked) -> None:
+def _block(body: Iterable[ast.stmt], place: StatementContext, collected: FunctionFlow) -> None:
     """Walk the statements, stopping after one that always leaves the block."""
     for statement in body:
         _statement(statement, place, collected)
@@ -86,7 +86,7 @@ def constant(test: ast.expr) -> bool | None:
     return None
 
 
-def _statement(statement: ast.stmt, place: Place, collected: Walked) -> None:
+def _statement(statement: ast.stmt, place: StatementContext, collected: FunctionFlow) -> None:
     match statement:
         case ast.Assert(test=test):
             _record(demands(test), statement.lineno, place, collected)
@@ -108,7 +108,7 @@ def _statement(statement: ast.stmt, place: Place, collected: Walked) -> None:
             _nested(statement, place, collected)
 
 
-def _nested(statement: ast.stmt, place: Place, collected: Walked) -> None:
+def _nested(statement: ast.stmt, place: StatementContext, collected: FunctionFlow) -> None:
     """Walk loops, match statements and functions defined inside a test, as far as they can be judged."""
     if isinstance(statement, ast.Match):
         for case in statement.cases:
@@ -119,7 +119,7 @@ def _nested(statement: ast.stmt, place: Place, collected: Walked) -> None:
         _block(statement.body, place.under(f"{statement.name} is called"), collected)
 
 
-def _branches(statement: ast.If, place: Place, collected: Walked) -> None:
+def _branches(statement: ast.If, place: StatementContext, collected: FunctionFlow) -> None:
     known = constant(statement.test)
     condition = ast.unparse(statement.test)
     if known is not False:
@@ -128,7 +128,7 @@ def _branches(statement: ast.If, place: Place, collected: Walked) -> None:
         _block(statement.orelse, place if known is False else place.under(f"not ({condition})"), collected)
 
 
-def _try(statement: ast.Try | ast.TryStar, place: Place, collected: Walked) -> None:
+def _try(statement: ast.Try | ast.TryStar, place: StatementContext, collected: FunctionFlow) -> None:
     swallows = next(
         (
             ast.unparse(handler.type) if handler.type else "everything"
@@ -157,7 +157,7 @@ def _types(node: ast.expr) -> list[ast.expr]:
     return node.elts if isinstance(node, ast.Tuple) else [node]
 
 
-def _with(statement: ast.With | ast.AsyncWith, place: Place, collected: Walked) -> None:
+def _with(statement: ast.With | ast.AsyncWith, place: StatementContext, collected: FunctionFlow) -> None:
     inner = place
     for item in statement.items:
         call = item.context_expr
@@ -170,7 +170,7 @@ def _with(statement: ast.With | ast.AsyncWith, place: Place, collected: Walked) 
     _block(statement.body, inner, collected)
 
 
-def _expression(node: object, line: int, place: Place, collected: Walked) -> None:
+def _expression(node: object, line: int, place: StatementContext, collected: FunctionFlow) -> None:
     """Record calls that assert or skip at any depth: `excinfo = pytest.raises(...)`, `a.assert_called() or b`."""
     if not isinstance(node, ast.AST):
         return
@@ -180,7 +180,7 @@ def _expression(node: object, line: int, place: Place, collected: Walked) -> Non
             _record(called(inner), getattr(inner, "lineno", line), place, collected)
 
 
-def _skipping(call: ast.Call, place: Place, collected: Walked) -> None:
+def _skipping(call: ast.Call, place: StatementContext, collected: FunctionFlow) -> None:
     name = last_name(call.func)
     spelled = ast.unparse(call.func)
     if (
@@ -191,10 +191,10 @@ def _skipping(call: ast.Call, place: Place, collected: Walked) -> None:
         collected.skips.append(Skip(call.lineno, f"{spelled}()", place.conditions))
 
 
-def _record(made: Iterator[Demand], line: int, place: Place, collected: Walked) -> None:
+def _record(made: Iterator[Demand], line: int, place: StatementContext, collected: FunctionFlow) -> None:
     for kind, node in made:
         text = ast.unparse(ast.fix_missing_locations(node))
-        collected.checks.append(Check(kind, text, node, line, place.conditions, place.loops, place.swallowed))
+        collected.checks.append(Assertion(kind, text, node, line, place.conditions, place.loops, place.swallowed))
 
 
-__all__ = ["Place", "Skip", "Walked", "constant", "expects_raise", "walked"]
+__all__ = ["FunctionFlow", "Skip", "StatementContext", "constant", "expects_raise", "walked"]

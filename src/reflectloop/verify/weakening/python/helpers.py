@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from reflectloop.verify.weakening.python.compare import skeleton
-from reflectloop.verify.weakening.python.suite import Case, Suite
+from reflectloop.verify.weakening.python.suite import Suite, SuiteFunction
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 _DEEP = 3
@@ -16,15 +16,15 @@ class Helpers:
     """All functions of the files that are not tests, by their last name."""
 
     def __init__(self, suites: Iterable[Suite]) -> None:
-        self._known: dict[str, Case] = {}
+        self._known: dict[str, SuiteFunction] = {}
         for suite in suites:
             for case in suite.cases:
                 if not case.collected:
                     self._known[case.name.rpartition(".")[2]] = case
 
-    def demands(self, case: Case) -> frozenset[str]:
+    def demands(self, case: SuiteFunction) -> frozenset[str]:
         """Return the blanked assertions of every function this test reaches."""
-        reached: dict[str, Case] = {}
+        reached: dict[str, SuiteFunction] = {}
         names = set(_WORD.findall(case.body)) | {helper.arg for helper in case.node.args.args}
         for _ in range(_DEEP):
             fresh = {name: self._known[name] for name in names if name in self._known and name not in reached}

@@ -5,29 +5,29 @@ from __future__ import annotations
 import ast
 import builtins
 
-from reflectloop.verify.weakening.python.verdict import Verdict, short
+from reflectloop.verify.weakening.python.verdict import TamperVerdict, short
 
 
-def raises(old: ast.expr, new: ast.expr) -> Verdict | None:
+def raises(old: ast.expr, new: ast.expr) -> TamperVerdict | None:
     """Return what an expected exception lost, or None."""
     if not (isinstance(old, ast.Call) and isinstance(new, ast.Call)):
         return None
     message = f"`{short(ast.unparse(old))}` became `{short(ast.unparse(new))}`"
     before, after = _kinds(old), _kinds(new)
     if wider := [name for name in after if name not in before and _wider(name, before)]:
-        return Verdict("raises-wider", f"{message}: {wider[0]} is wider")
+        return TamperVerdict("raises-wider", f"{message}: {wider[0]} is wider")
     if (old_match := _match(old)) is not None and old_match != _match(new):
         return _message(old_match, _match(new), message)
     other = before and before != after and not set(after) < set(before)
-    return Verdict("raises-changed", message, "suspect") if other else None
+    return TamperVerdict("raises-changed", message, "suspect") if other else None
 
 
-def _message(old: str, new: str | None, message: str) -> Verdict:
+def _message(old: str, new: str | None, message: str) -> TamperVerdict:
     if new is None or new in {"'.*'", "''"}:
-        return Verdict("raises-wider", f"{message}: any message is accepted")
+        return TamperVerdict("raises-wider", f"{message}: any message is accepted")
     if new.strip("'") in old:
-        return Verdict("raises-wider", f"{message}: a shorter message is accepted")
-    return Verdict("expected-changed", message, "suspect")
+        return TamperVerdict("raises-wider", f"{message}: a shorter message is accepted")
+    return TamperVerdict("expected-changed", message, "suspect")
 
 
 def _kinds(call: ast.Call) -> tuple[str, ...]:

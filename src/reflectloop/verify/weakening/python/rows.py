@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from reflectloop.verify.protected.fixtures import Function
 from reflectloop.verify.weakening.python.checks import last_name
-from reflectloop.verify.weakening.python.verdict import Verdict
+from reflectloop.verify.weakening.python.verdict import TamperVerdict
 
 _LISTS = ast.List | ast.Tuple | ast.Set
 _MARKS = ("skip", "xfail")
 
 
-class Row(NamedTuple):
+class ParameterRow(NamedTuple):
     """One row of test data."""
 
     text: str
@@ -25,11 +25,11 @@ class Row(NamedTuple):
     values: tuple[ast.expr, ...]
 
 
-class Table(NamedTuple):
+class ParameterTable(NamedTuple):
     """One parametrisation: its names, its rows if they are literals, and its source text."""
 
     names: str
-    rows: tuple[Row, ...] | None
+    rows: tuple[ParameterRow, ...] | None
     spelled: str
     line: int
 
@@ -46,7 +46,7 @@ def constants(module: ast.Module) -> dict[str, ast.expr]:
     return values
 
 
-def tables(node: Function, known: Mapping[str, ast.expr]) -> list[Table]:
+def tables(node: Function, known: Mapping[str, ast.expr]) -> list[ParameterTable]:
     """Return the parametrisations of a test."""
     results = []
     for decorator in node.decorator_list:
@@ -64,7 +64,7 @@ def tables(node: Function, known: Mapping[str, ast.expr]) -> list[Table]:
     ]
     if examples:
         results.append(
-            Table("example", tuple(_row(decorator) for decorator in examples), "example", examples[0].lineno)
+            ParameterTable("example", tuple(_row(decorator) for decorator in examples), "example", examples[0].lineno)
         )
     return results
 
@@ -78,10 +78,12 @@ def _names(node: ast.expr) -> str:
     return ", ".join(name.strip() for name in names)
 
 
-def _table(names: str, rows: ast.expr, known: Mapping[str, ast.expr]) -> Table:
+def _table(names: str, rows: ast.expr, known: Mapping[str, ast.expr]) -> ParameterTable:
     written = written_out(rows, known)
     line = getattr(rows, "lineno", 1)
-    return Table(names, None if written is None else tuple(_row(row) for row in written), ast.unparse(rows), line)
+    return ParameterTable(
+        names, None if written is None else tuple(_row(row) for row in written), ast.unparse(rows), line
+    )
 
 
 def written_out(node: ast.expr, known: Mapping[str, ast.expr], depth: int = 4) -> list[ast.expr] | None:
@@ -104,7 +106,7 @@ def written_out(node: ast.expr, known: Mapping[str, ast.expr], depth: int = 4) -
     return None
 
 
-def _row(node: ast.expr) -> Row:
+def _row(node: ast.expr) -> ParameterRow:
     values, skipped = [node], False
     if isinstance(node, ast.Call) and last_name(node.func) in {"param", "example"}:
         values = [*node.args, *(part.value for part in node.keywords if part.arg not in {"id", "marks", "reason"})]
@@ -112,49 +114,55 @@ def _row(node: ast.expr) -> Row:
         skipped = any(mark in marks for mark in _MARKS)
     elif isinstance(node, ast.Tuple | ast.List):
         values = node.elts
-    return Row(", ".join(ast.unparse(part) for part in values), getattr(node, "lineno", 1), skipped, tuple(values))
+    return ParameterRow(
+        ", ".join(ast.unparse(part) for part in values), getattr(node, "lineno", 1), skipped, tuple(values)
+    )
 
 
 class Loss(NamedTuple):
     """Something a test no longer checks, and its line."""
 
     line: int
-    verdict: Verdict
+    verdict: TamperVerdict
 
 
-def losses(old: Sequence[Table], new: Sequence[Table]) -> Iterator[Loss]:
+def losses(old: Sequence[ParameterTable], new: Sequence[ParameterTable]) -> Iterator[Loss]:
     """Yield the rows a test no longer runs over."""
     after = {table.names: table for table in new}
     for table in old:
         if (now := after.get(table.names)) is not None:
             yield from _lost(table, now)
         elif table.rows and len(table.rows) > sum(len(other.rows or ()) for other in new) and not _computed(new):
-            yield Loss(table.line, Verdict("cases-removed", f"the test no longer runs over {len(table.rows)} cases"))
+            yield Loss(
+                table.line, TamperVerdict("cases-removed", f"the test no longer runs over {len(table.rows)} cases")
+            )
 
 
-def _computed(tables_: Sequence[Table]) -> bool:
+def _computed(tables_: Sequence[ParameterTable]) -> bool:
     return any(table.rows is None for table in tables_)
 
 
-def _lost(old: Table, new: Table) -> Iterator[Loss]:
+def _lost(old: ParameterTable, new: ParameterTable) -> Iterator[Loss]:
     if old.rows is None or new.rows is None:
         if old.spelled != new.spelled and ("[" in new.spelled or new.rows is not None):
             message = f"cases `{old.spelled[:60]}` became `{new.spelled[:60]}`"
-            yield Loss(new.line, Verdict("cases-changed", message, "suspect"))
+            yield Loss(new.line, TamperVerdict("cases-changed", message, "suspect"))
         return
     before, now = Counter(row.text for row in old.rows), Counter(row.text for row in new.rows)
     removed, new_rows = before - now, now - before
     missing = sum(removed.values()) - sum(new_rows.values())
     if missing > 0:
         first = next(iter(removed))
-        yield Loss(new.line, Verdict("cases-removed", f"{missing} case(s) removed, for example `{first[:60]}`"))
+        yield Loss(new.line, TamperVerdict("cases-removed", f"{missing} case(s) removed, for example `{first[:60]}`"))
     elif removed:
         first = next(iter(removed))
         yield Loss(
             new.line,
-            Verdict("cases-changed", f"{sum(removed.values())} case(s) changed, first `{first[:60]}`", "suspect"),
+            TamperVerdict("cases-changed", f"{sum(removed.values())} case(s) changed, first `{first[:60]}`", "suspect"),
         )
     skipped = {row.text for row in old.rows if row.skipped}
     for row in new.rows:
         if row.skipped and row.text not in skipped and row.text in before:
-            yield Loss(row.line, Verdict("skip-added", f"the case `{row.text[:60]}` is skipped or expected to fail"))
+            yield Loss(
+                row.line, TamperVerdict("skip-added", f"the case `{row.text[:60]}` is skipped or expected to fail")
+            )

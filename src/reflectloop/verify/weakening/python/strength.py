@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 from typing import NamedTuple
 
-from reflectloop.verify.weakening.python.checks import Check, last_name
+from reflectloop.verify.weakening.python.checks import Assertion, last_name
 from reflectloop.verify.weakening.python.raising import raises
 from reflectloop.verify.weakening.python.values import blanked, is_literal, number, tautology, tolerance
-from reflectloop.verify.weakening.python.verdict import Grade, Verdict, short
+from reflectloop.verify.weakening.python.verdict import Grade, TamperVerdict, short
 
 _RANKS: dict[type[ast.cmpop], int] = {
     ast.Eq: 9,
@@ -72,38 +72,42 @@ def _comparison(left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Claim:
     return Claim(ast.unparse(left), rank, right, type(sign))
 
 
-def compare(old: Check, new: Check) -> Verdict | None:
+def compare(old: Assertion, new: Assertion) -> TamperVerdict | None:
     """Return what the new assertion checks less or differently than the old one, or None."""
     if old.text == new.text:
         return None
     if old.kind == "raises" and new.kind == "raises":
         return raises(old.node, new.node)
     if tautology(new.node) and not tautology(old.node):
-        return Verdict("assert-always-true", f"`assert {short(new.text)}` always passes; it was `{short(old.text)}`")
+        return TamperVerdict(
+            "assert-always-true", f"`assert {short(new.text)}` always passes; it was `{short(old.text)}`"
+        )
     if old.kind == "call" and new.kind == "call":
         return _calls(old, new)
     if old.kind == new.kind == "claim":
         return _claims(old, new)
-    return Verdict("assert-replaced", f"`{short(old.text)}` became `{short(new.text)}`", "suspect")
+    return TamperVerdict("assert-replaced", f"`{short(old.text)}` became `{short(new.text)}`", "suspect")
 
 
-def _claims(old: Check, new: Check) -> Verdict | None:
+def _claims(old: Assertion, new: Assertion) -> TamperVerdict | None:
     before = claim(old.node)
     after = _facing(before, claim(new.node))
     message = f"`{short(old.text)}` became `{short(new.text)}`"
     if _alternative(old, new):
-        return Verdict("assert-weaker", f"{message}: another outcome is allowed too")
+        return TamperVerdict("assert-weaker", f"{message}: another outcome is allowed too")
     if _same_sides(old.node, new.node) or _respelled(old.text, new.text) or _same_type(before, after):
         return None
     if after.rank < before.rank and _about(before.subject, after.subject):
         grade: Grade = "suspect" if before.rank - after.rank <= 2 else "weakening"  # noqa: PLR2004 - close relatives
-        return None if _same_truth(before, after) else Verdict("assert-weaker", f"{message}: it checks less", grade)
+        return (
+            None if _same_truth(before, after) else TamperVerdict("assert-weaker", f"{message}: it checks less", grade)
+        )
     if before.subject == after.subject and before.expected is not None and after.expected is not None:
         return _expectation(before, after, message)
     stricter = after.rank > before.rank and _about(before.subject, after.subject)
     if stricter or (after.rank == before.rank and _same(before, after)) or before.subject == f"len({after.subject})":
         return None
-    return Verdict("assert-replaced", message, "suspect")
+    return TamperVerdict("assert-replaced", message, "suspect")
 
 
 def _facing(before: Claim, after: Claim) -> Claim:
@@ -138,7 +142,7 @@ def _sides(node: ast.expr) -> frozenset[str] | None:
     return frozenset({ast.unparse(node.left), ast.unparse(node.comparators[0])})
 
 
-def _alternative(old: Check, new: Check) -> bool:
+def _alternative(old: Assertion, new: Assertion) -> bool:
     node = new.node
     return (
         isinstance(node, ast.BoolOp)
@@ -166,39 +170,41 @@ def _same_truth(before: Claim, after: Claim) -> bool:
     )
 
 
-def _expectation(before: Claim, after: Claim, message: str) -> Verdict | None:
+def _expectation(before: Claim, after: Claim, message: str) -> TamperVerdict | None:
     old, new = before.expected, after.expected
     if old is None or new is None or _text(old) == _text(new):
         return None
     if before.sign in {ast.Lt, ast.LtE, ast.Gt, ast.GtE} and before.sign is after.sign:
         return _bound(before, after, message)
     if last_name(new) == "ANY" or (before.sign is ast.In and after.sign is ast.In and _shorter(old, new)):
-        return Verdict("assert-weaker", f"{message}: more values are accepted")
+        return TamperVerdict("assert-weaker", f"{message}: more values are accepted")
     if isinstance(old, ast.Call) and isinstance(new, ast.Call) and (widened := _widened(old, new)):
-        return Verdict("tolerance-widened", f"{message}: {widened}")
+        return TamperVerdict("tolerance-widened", f"{message}: {widened}")
     if is_literal(old) and is_literal(new):
-        return Verdict("expected-changed", f"the expected value changed: {message}", "suspect")
+        return TamperVerdict("expected-changed", f"the expected value changed: {message}", "suspect")
     return _computed(old, new, after.subject, message)
 
 
-def _computed(old: ast.expr, new: ast.expr, subject: str, message: str) -> Verdict | None:
+def _computed(old: ast.expr, new: ast.expr, subject: str, message: str) -> TamperVerdict | None:
     """Report an expected value that the code under test now computes itself, which proves nothing."""
     makers = {last_name(node.func) for node in ast.walk(new) if isinstance(node, ast.Call)} - {""}
     known = {last_name(node.func) for node in ast.walk(old) if isinstance(node, ast.Call)}
     echoed = subject in ast.unparse(new) and subject not in ast.unparse(old)
     if echoed or any(f"{maker}(" in subject for maker in makers - known):
-        return Verdict("expected-computed", f"{message}: the code under test now computes the expected value")
+        return TamperVerdict("expected-computed", f"{message}: the code under test now computes the expected value")
     return (
-        None if not is_literal(old) else Verdict("expected-changed", f"the expected value changed: {message}", "note")
+        None
+        if not is_literal(old)
+        else TamperVerdict("expected-changed", f"the expected value changed: {message}", "note")
     )
 
 
-def _bound(before: Claim, after: Claim, message: str) -> Verdict | None:
+def _bound(before: Claim, after: Claim, message: str) -> TamperVerdict | None:
     old, new = number(before.expected), number(after.expected)
     if old is None or new is None:
         return None
     wider = new > old if before.sign in {ast.Lt, ast.LtE} else new < old
-    return Verdict("tolerance-widened", f"{message}: the bound is wider") if wider else None
+    return TamperVerdict("tolerance-widened", f"{message}: the bound is wider") if wider else None
 
 
 def _shorter(old: ast.expr, new: ast.expr) -> bool:
@@ -234,25 +240,25 @@ def _widened(old: ast.Call, new: ast.Call) -> str | None:
     return None
 
 
-def _calls(old: Check, new: Check) -> Verdict | None:
+def _calls(old: Assertion, new: Assertion) -> TamperVerdict | None:
     before, after = old.node, new.node
     if not (isinstance(before, ast.Call) and isinstance(after, ast.Call)):
         return None
     message = f"`{short(old.text)}` became `{short(new.text)}`"
     was, now = last_name(before.func), last_name(after.func)
     if _MOCKS.get(now, 9) < _MOCKS.get(was, 0):
-        return Verdict("assert-weaker", f"{message}: it checks less")
+        return TamperVerdict("assert-weaker", f"{message}: it checks less")
     if was != now:
-        return Verdict("assert-replaced", message, "suspect")
+        return TamperVerdict("assert-replaced", message, "suspect")
     if widened := _widened(before, after):
-        return Verdict("tolerance-widened", f"{message}: {widened}")
+        return TamperVerdict("tolerance-widened", f"{message}: {widened}")
     changed = [
         (old_argument, new_argument)
         for old_argument, new_argument in zip(before.args, after.args, strict=False)
         if _text(old_argument) != _text(new_argument)
     ]
     if any(is_literal(old_argument) and is_literal(new_argument) for old_argument, new_argument in changed):
-        return Verdict("expected-changed", f"the expected value changed: {message}", "suspect")
+        return TamperVerdict("expected-changed", f"the expected value changed: {message}", "suspect")
     return None
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from reflectloop.verify.protected.fixtures import Function, is_fixture, parsed
-from reflectloop.verify.weakening.python.checks import Check
+from reflectloop.verify.weakening.python.checks import Assertion
 from reflectloop.verify.weakening.python.flow import Skip, constant, walked
 
 _LIFECYCLE = frozenset(
@@ -26,7 +26,7 @@ _LIFECYCLE = frozenset(
 _SKIP_MARKS = frozenset(("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "skip_if", "xfailif"))
 
 
-class Case(NamedTuple):
+class SuiteFunction(NamedTuple):
     """A function in a test file: a test if `collected`, otherwise support code."""
 
     path: str
@@ -35,7 +35,7 @@ class Case(NamedTuple):
     node: Function
     collected: bool
     marks: tuple[Skip, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[Assertion, ...]
     body: str  # without docstring, annotations and decorators
     conditions: tuple[str, ...] = ()
 
@@ -45,11 +45,11 @@ class Suite(NamedTuple):
 
     path: str
     module: ast.Module
-    cases: tuple[Case, ...]
+    cases: tuple[SuiteFunction, ...]
     marks: tuple[Skip, ...]  # on the file as a whole
 
     @property
-    def tests(self) -> list[Case]:
+    def tests(self) -> list[SuiteFunction]:
         return [case for case in self.cases if case.collected]
 
 
@@ -78,7 +78,7 @@ def read(path: str, data: bytes | None) -> Suite | None:
         return None
 
 
-def _last_of_each(cases: Sequence[Case]) -> Iterator[Case]:
+def _last_of_each(cases: Sequence[SuiteFunction]) -> Iterator[SuiteFunction]:
     """Yield the last definition of each name, which replaces earlier ones."""
     last = {case.name: case for case in cases}
     yield from (case for case in cases if last[case.name] is case)
@@ -100,7 +100,7 @@ def _bases(module: ast.Module) -> frozenset[str]:
     return frozenset(ast.unparse(base).rpartition(".")[2] for class_node in classes for base in class_node.bases)
 
 
-def _defined(body: Sequence[ast.stmt], around: _Around, bases: frozenset[str]) -> Iterator[Case]:
+def _defined(body: Sequence[ast.stmt], around: _Around, bases: frozenset[str]) -> Iterator[SuiteFunction]:
     for statement in body:
         if isinstance(statement, Function):
             yield _case(statement, around)
@@ -135,12 +135,12 @@ def _not_a_test(body: Sequence[ast.stmt]) -> bool:
     )
 
 
-def _case(node: Function, around: _Around) -> Case:
+def _case(node: Function, around: _Around) -> SuiteFunction:
     collected = walked(node.body)
     fixture = any(
         is_fixture(decorator) or decorator == "property" for decorator in map(ast.unparse, node.decorator_list)
     )
-    return Case(
+    return SuiteFunction(
         path=around.path,
         name=".".join((*around.names, node.name)),
         line=node.lineno,

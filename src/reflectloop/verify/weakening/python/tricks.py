@@ -6,38 +6,42 @@ import ast
 from collections.abc import Iterator
 
 from reflectloop.verify.weakening.python.checks import expects_raise, last_name
-from reflectloop.verify.weakening.python.suite import Case
-from reflectloop.verify.weakening.python.verdict import Said, Verdict
+from reflectloop.verify.weakening.python.suite import SuiteFunction
+from reflectloop.verify.weakening.python.verdict import LocatedVerdict, TamperVerdict
 
 _MOCKS = frozenset({"unittest", "mock", "pytest_mock"})
 _REGISTRIES = ("globals()", "sys.modules", "builtins.", "vars()")
 
 
-def in_test(old: Case, new: Case) -> Iterator[Said]:
+def in_test(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
     """Yield the tricks in one test."""
     called = _called(old.node) & _called(new.node)
     for name, line in sorted(_bound(new.node).items() - _bound(old.node).items()):
         if name in called and name not in _bound(old.node):
-            yield Said(line, Verdict("code-mocked", f"{new.name} calls `{name}` but sets that name itself"))
+            yield LocatedVerdict(
+                line, TamperVerdict("code-mocked", f"{new.name} calls `{name}` but sets that name itself")
+            )
     arguments = {argument.arg for argument in old.node.args.args}
     for name in sorted(arguments & _assigned(new.node) - _assigned(old.node)):
         message = f"{new.name} sets `{name}`, which is an argument"
-        yield Said(new.line, Verdict("expected-computed", message, "suspect"))
+        yield LocatedVerdict(new.line, TamperVerdict("expected-computed", message, "suspect"))
     if _raises_itself(new.node) > _raises_itself(old.node):
         message = f"{new.name} itself raises the exception the code under test should raise"
-        yield Said(new.line, Verdict("raises-itself", message))
+        yield LocatedVerdict(new.line, TamperVerdict("raises-itself", message))
     yield from _kind(old, new)
 
 
-def _kind(old: Case, new: Case) -> Iterator[Said]:
+def _kind(old: SuiteFunction, new: SuiteFunction) -> Iterator[LocatedVerdict]:
     """Yield a plain test turned into something a runner may not run."""
     if not new.collected:
         return
     if isinstance(new.node, ast.AsyncFunctionDef) and isinstance(old.node, ast.FunctionDef):
         message = f"{new.name} is now async; without a plugin it does not run"
-        yield Said(new.line, Verdict("test-uncollected", message, "suspect"))
+        yield LocatedVerdict(new.line, TamperVerdict("test-uncollected", message, "suspect"))
     if _yields(new.node) and not _yields(old.node):
-        yield Said(new.line, Verdict("test-uncollected", f"{new.name} is now a generator, and does not run as a test"))
+        yield LocatedVerdict(
+            new.line, TamperVerdict("test-uncollected", f"{new.name} is now a generator, and does not run as a test")
+        )
 
 
 def _yields(node: ast.AST) -> bool:
@@ -71,7 +75,7 @@ def _raises_itself(node: ast.AST) -> int:
     return sum(isinstance(part, ast.Raise) for block in expecting for part in block.body)
 
 
-def in_file(old: ast.Module, new: ast.Module) -> Iterator[Said]:
+def in_file(old: ast.Module, new: ast.Module) -> Iterator[LocatedVerdict]:
     """Yield the tricks at file level."""
     before, after = _imported(old), _imported(new)
     defined = {
@@ -87,15 +91,16 @@ def in_file(old: ast.Module, new: ast.Module) -> Iterator[Said]:
     }
     for name in sorted(before.keys() - after.keys() & defined.keys()):
         if name in defined:
-            yield Said(
-                defined[name], Verdict("code-mocked", f"`{name}` was imported and is now defined by the test file")
+            yield LocatedVerdict(
+                defined[name],
+                TamperVerdict("code-mocked", f"`{name}` was imported and is now defined by the test file"),
             )
     for name in sorted(before.keys() & after.keys()):
         if after[name].partition(".")[0] in _MOCKS and before[name].partition(".")[0] not in _MOCKS:
-            yield Said(1, Verdict("code-mocked", f"`{name}` now comes from {after[name]}"))
+            yield LocatedVerdict(1, TamperVerdict("code-mocked", f"`{name}` now comes from {after[name]}"))
     if "*" in after and after["*"] != before.get("*"):
         message = f"everything is imported from {after['*']}, which may replace any name"
-        yield Said(1, Verdict("code-mocked", message, "suspect"))
+        yield LocatedVerdict(1, TamperVerdict("code-mocked", message, "suspect"))
     yield from _loaded(old, new)
 
 
@@ -108,7 +113,7 @@ def _imported(module: ast.Module) -> dict[str, str]:
     return names
 
 
-def _loaded(old: ast.Module, new: ast.Module) -> Iterator[Said]:
+def _loaded(old: ast.Module, new: ast.Module) -> Iterator[LocatedVerdict]:
     """Yield statements that change the file's data or the interpreter when the file is loaded."""
     known = {ast.unparse(node) for node in old.body}
     data = {ast.unparse(node.targets[0]) for node in new.body if isinstance(node, ast.Assign)}
@@ -118,9 +123,10 @@ def _loaded(old: ast.Module, new: ast.Module) -> Iterator[Said]:
             continue
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and last_name(call.func.value) in data:
-            yield Said(
-                statement.lineno, Verdict("data-cut", f"`{text[:60]}` changes the data that tests run over", "suspect")
+            yield LocatedVerdict(
+                statement.lineno,
+                TamperVerdict("data-cut", f"`{text[:60]}` changes the data that tests run over", "suspect"),
             )
         elif text.startswith((*_REGISTRIES, "setattr(", "del ")):
             message = f"`{text[:60]}` changes names when the file is loaded"
-            yield Said(statement.lineno, Verdict("code-mocked", message, "suspect"))
+            yield LocatedVerdict(statement.lineno, TamperVerdict("code-mocked", message, "suspect"))

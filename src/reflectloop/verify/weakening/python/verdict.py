@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 Grade = Literal["weakening", "suspect", "note"]
 
 
-class Verdict(NamedTuple):
+class TamperVerdict(NamedTuple):
     """The rule, the description and the grade of one finding."""
 
     rule: str
@@ -15,11 +15,11 @@ class Verdict(NamedTuple):
     grade: Grade = "weakening"
 
 
-class Said(NamedTuple):
+class LocatedVerdict(NamedTuple):
     """A verdict with its line."""
 
     line: int
-    verdict: Verdict
+    verdict: TamperVerdict
 
 
 def short(text: str) -> str:

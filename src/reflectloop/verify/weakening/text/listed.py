@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening.added import code, stood
 
 _ENDINGS = (".c", ".cc", ".cpp", ".cxx")
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
 
 
-def look(changes: Sequence[Change], context: Mapping[str, bytes]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
     for change in changes:
         folder, _, name = change.path.rpartition("/")
         if name.lower() == "cmakelists.txt" and change.before is not None and change.after is not None:
             yield from _unlisted(change, {path for path in context if path.rpartition("/")[0] == folder})
 
 
-def _unlisted(change: Change, siblings: set[str]) -> Iterator[Finding]:
+def _unlisted(change: ChangedFile, siblings: set[str]) -> Iterator[TamperFinding]:
     """Report each removed word that was the name of a test program."""
     listed = set(_WORD.findall(code(change.path, change.after)))
     programs = {path.rpartition("/")[2].rpartition(".")[0] for path in siblings if path.endswith(_ENDINGS)}
@@ -28,4 +28,4 @@ def _unlisted(change: Change, siblings: set[str]) -> Iterator[Finding]:
             if word.removesuffix(".c") in programs and word not in listed:
                 listed.add(word)
                 at = stood(change.before, change.after, number)
-                yield Finding("test-uncollected", change.path, at, f"{word} is no longer listed as a test")
+                yield TamperFinding("test-uncollected", change.path, at, f"{word} is no longer listed as a test")

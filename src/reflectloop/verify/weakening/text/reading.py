@@ -17,21 +17,21 @@ _ATTRIBUTE = re.compile(r"^\s*(?:@\w|#\[|\[\w).*$")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
 
 
-class Check(NamedTuple):
+class TextAssertion(NamedTuple):
     """An assertion or skip, and its line."""
 
     text: str  # without white space, with uniform quotes
     line: int
 
 
-class Block(NamedTuple):
+class TestBlock(NamedTuple):
     """One test, or in C any function."""
 
     path: str
     name: str
     line: int
-    checks: tuple[Check, ...]
-    skips: tuple[Check, ...]
+    checks: tuple[TextAssertion, ...]
+    skips: tuple[TextAssertion, ...]
     body: str
     returns: bool  # returns before its first assertion
     branches: int
@@ -39,11 +39,11 @@ class Block(NamedTuple):
     rows: int  # lines that look like an entry of a table
 
 
-class Read(NamedTuple):
+class TestFileReading(NamedTuple):
     """The tests of one file."""
 
-    blocks: dict[str, Block]
-    skips: tuple[Check, ...]  # outside every block
+    blocks: dict[str, TestBlock]
+    skips: tuple[TextAssertion, ...]  # outside every block
 
 
 def known(path: str) -> bool:
@@ -51,17 +51,19 @@ def known(path: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def read(path: str, data: bytes | None) -> Read:
+def read(path: str, data: bytes | None) -> TestFileReading:
     language = BY_ENDING[ending(path)]
     text = code(path, data)
     plain = (_LITERAL_OR_REGEX if ending(path) in JAVASCRIPT else _LITERAL).sub(_blanked, text)
-    blocks: dict[str, Block] = {}
+    blocks: dict[str, TestBlock] = {}
     covered: list[tuple[int, int]] = []
     for start, end, head, name in _spans(text, plain, language):
         blocks[_unique(name, blocks)] = _block(path, name, text, plain, (start, end, head), language)
         covered.append((start, end))
     outside = [skip for skip in language.skip.finditer(plain) if not any(a <= skip.start() < b for a, b in covered)]
-    return Read(blocks, tuple(Check(_squeezed(skip[0]), _line(plain, skip.start())) for skip in outside))
+    return TestFileReading(
+        blocks, tuple(TextAssertion(_squeezed(skip[0]), _line(plain, skip.start())) for skip in outside)
+    )
 
 
 def _blanked(literal: re.Match[str]) -> str:
@@ -69,7 +71,7 @@ def _blanked(literal: re.Match[str]) -> str:
     return "'" + re.sub(r"[^\n]", " ", literal[0][1:-1]) + "'"
 
 
-def _unique(name: str, blocks: dict[str, Block]) -> str:
+def _unique(name: str, blocks: dict[str, TestBlock]) -> str:
     if name not in blocks:
         return name
     number = sum(1 for key in blocks if key.partition("\0")[0] == name)
@@ -145,20 +147,21 @@ def _dedent(text: str, start: int) -> int:
     return len(text)
 
 
-def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, int], language: Language) -> Block:
+def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, int], language: Language) -> TestBlock:
     start, end, head = span
     inner, source = plain[start:end], text[start:end]
     checks = tuple(_checks(source, inner, _line(plain, start), language))
     skips = tuple(
-        Check(_squeezed(match[0]), _line(plain, start + match.start())) for match in language.skip.finditer(inner)
+        TextAssertion(_squeezed(match[0]), _line(plain, start + match.start()))
+        for match in language.skip.finditer(inner)
     )
     tags = tuple(
-        Check(_squeezed(match[0]), _line(plain, start + match.start()))
+        TextAssertion(_squeezed(match[0]), _line(plain, start + match.start()))
         for match in language.tags.finditer(source[: head - start])
     )
     first = language.check.search(inner)
     early = re.search(r"^\s*return\b[^\n]*$", inner[: first.start()] if first else "", re.MULTILINE)
-    return Block(
+    return TestBlock(
         path=path,
         name=name,
         line=_line(plain, start),
@@ -182,7 +185,7 @@ def _top_level(inner: str, at: int) -> bool:
     return inner[:at].count("{") - inner[:at].count("}") <= 1
 
 
-def _checks(source: str, inner: str, line: int, language: Language) -> Iterator[Check]:
+def _checks(source: str, inner: str, line: int, language: Language) -> Iterator[TextAssertion]:
     last = 0
     for match in language.check.finditer(inner):
         if match.start() < last:
@@ -190,7 +193,7 @@ def _checks(source: str, inner: str, line: int, language: Language) -> Iterator[
         last = match.end()
         if match[0].rstrip().endswith("("):
             last = _chain(inner, match.end() - 1)
-        yield Check(_squeezed(source[match.start() : last]), line + inner[: match.start()].count("\n"))
+        yield TextAssertion(_squeezed(source[match.start() : last]), line + inner[: match.start()].count("\n"))
 
 
 def _chain(inner: str, opening: int) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening.added import code, ending, stood
-from reflectloop.verify.weakening.text.reading import Read
+from reflectloop.verify.weakening.text.reading import TestFileReading
 
 C = frozenset({"c", "cc", "cpp", "cxx"})
 _REGISTERS = re.compile(
@@ -18,7 +18,9 @@ _CALL = re.compile(r"^[ \t]*(\w+)\s*\(\s*\)\s*;", re.MULTILINE)
 _NAME = re.compile(r"(?<![\"\w])[A-Za-z_]\w*(?![\"\w])")
 
 
-def look(changes: Sequence[Change], read: Mapping[str, tuple[Read, Read]]) -> Iterator[Finding]:
+def look(
+    changes: Sequence[ChangedFile], read: Mapping[str, tuple[TestFileReading, TestFileReading]]
+) -> Iterator[TamperFinding]:
     relevant = [c_change for c_change in changes if ending(c_change.path) in C]
     before = {block.name for c_change in relevant for block in read[c_change.path][0].blocks.values()}
     after = {block.name for c_change in relevant for block in read[c_change.path][1].blocks.values()}
@@ -31,7 +33,7 @@ def look(changes: Sequence[Change], read: Mapping[str, tuple[Read, Read]]) -> It
             if name not in run and (name in after or name not in before):
                 run.add(name)
                 message = f"{name} is no longer run"
-                yield Finding("test-uncollected", change.path, stood(change.before, change.after, line), message)
+                yield TamperFinding("test-uncollected", change.path, stood(change.before, change.after, line), message)
 
 
 def _run(path: str, data: bytes | None, known: set[str]) -> Iterator[tuple[str, int]]:

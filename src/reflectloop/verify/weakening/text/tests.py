@@ -8,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from reflectloop.verify.protected import guard, is_test
-from reflectloop.verify.result import Change, Finding
+from reflectloop.verify.result import ChangedFile, TamperFinding
 from reflectloop.verify.weakening.added import added, ending
 from reflectloop.verify.weakening.text import registered
 from reflectloop.verify.weakening.text.languages import BY_ENDING, TAUTOLOGY
-from reflectloop.verify.weakening.text.reading import Block, Check, Read, known, read
+from reflectloop.verify.weakening.text.reading import TestBlock, TestFileReading, TextAssertion, known, read
 
 _NUMBER = re.compile(r"(toBeCloseTo|_NEAR|InDelta|be_within|within)\((.*?)(-?[\d.]+(?:e-?\d+)?)\)*$")
 
 
-def look(changes: Sequence[Change]) -> Iterator[Finding]:
+def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     relevant = [candidate for candidate in changes if known(candidate.path) and _concerns(candidate.path)]
     parsed = {
         candidate.path: (read(candidate.path, candidate.before), read(candidate.path, candidate.after))
@@ -43,19 +43,21 @@ def _is_c(path: str) -> bool:
     return ending(path) in registered.C
 
 
-def _file(change: Change, old: Read, new: Read, fresh: Sequence[Block]) -> Iterator[Finding]:
+def _file(
+    change: ChangedFile, old: TestFileReading, new: TestFileReading, fresh: Sequence[TestBlock]
+) -> Iterator[TamperFinding]:
     removed = []
     for name, old_block in old.blocks.items():
         new_block = new.blocks.get(name)
         if new_block is not None:
             yield from _pair(old_block, new_block)
         elif same := next((block for block in fresh if _same_test(old_block, block)), None):
-            yield Finding("test-renamed", same.path, same.line, f"{old_block.name} is now {same.name}", "note")
+            yield TamperFinding("test-renamed", same.path, same.line, f"{old_block.name} is now {same.name}", "note")
             yield from _skips(old_block, same)
         elif _judges(old_block):
             removed.append(old_block)
     if removed and change.after is None:
-        yield Finding(
+        yield TamperFinding(
             "file-deleted",
             change.path,
             None,
@@ -63,7 +65,7 @@ def _file(change: Change, old: Read, new: Read, fresh: Sequence[Block]) -> Itera
         )
     else:
         yield from (
-            Finding("test-deleted", old_block.path, old_block.line, f"{old_block.name} was removed")
+            TamperFinding("test-deleted", old_block.path, old_block.line, f"{old_block.name} was removed")
             for old_block in removed
         )
     if change.before is not None:
@@ -79,17 +81,17 @@ _NOTHING = re.compile(r"[^{}]*\{(?:return(?:0|null|nil)?;?|;|\(void\)0;|pass)*\}
 _TAGGED = re.compile(r"^//\s*(?:go:build|\+build)\b")
 
 
-def _lines(change: Change) -> Iterator[Finding]:
+def _lines(change: ChangedFile) -> Iterator[TamperFinding]:
     """Report lines that affect the whole file: a replaced module, a build tag that excludes the file."""
     for line in added(change, comments=True):
         if _TAGGED.match(line.text):
-            yield Finding("skip-added", change.path, line.number, f"the file: `{line.text[:60]}`")
+            yield TamperFinding("skip-added", change.path, line.number, f"the file: `{line.text[:60]}`")
         elif _is_c(change.path) and (macro := _DEFINED.match(line.text)) and _used(change.before, macro[1]):
             message = f"an assertion is redefined: `{line.text[:60]}`"
-            yield Finding("patches-the-runner", change.path, line.number, message)
+            yield TamperFinding("patches-the-runner", change.path, line.number, message)
         elif _MOCKED.search(line.text) and is_test(change.path):
             message = f"a mock may replace the code under test: `{line.text[:60]}`"
-            yield Finding("code-mocked", change.path, line.number, message, "suspect")
+            yield TamperFinding("code-mocked", change.path, line.number, message, "suspect")
 
 
 def _used(data: bytes | None, macro: str) -> bool:
@@ -97,44 +99,46 @@ def _used(data: bytes | None, macro: str) -> bool:
     return "assert(" in text if macro == "NDEBUG" else f"{macro}(" in text.replace(" (", "(")
 
 
-def _judges(block: Block) -> bool:
+def _judges(block: TestBlock) -> bool:
     """Return True if the block is a test; in C, where every function is read, it must assert or be named like one."""
     return not (_is_c(block.path) and block.name.isidentifier()) or bool(block.checks) or "test" in block.name.lower()
 
 
-def _same_test(was: Block, other: Block) -> bool:
+def _same_test(was: TestBlock, other: TestBlock) -> bool:
     wanted = {check.text for check in was.checks}
     return was.body == other.body or bool(wanted and wanted <= {check.text for check in other.checks})
 
 
-def _skips(was: Block, now: Block) -> Iterator[Finding]:
+def _skips(was: TestBlock, now: TestBlock) -> Iterator[TamperFinding]:
     yield from _new_skips(was.skips, now.skips, now.path, now.name)
 
 
-def _new_skips(old: Sequence[Check], new: Sequence[Check], path: str, name: str) -> Iterator[Finding]:
+def _new_skips(
+    old: Sequence[TextAssertion], new: Sequence[TextAssertion], path: str, name: str
+) -> Iterator[TamperFinding]:
     left = Counter(known_skip.text for known_skip in old)
     for skip in new:
         if left[skip.text] > 0:
             left[skip.text] -= 1
         else:
             rule = "focus-added" if re.search(r"only|^f(?:it|describe)|focus", skip.text) else "skip-added"
-            yield Finding(rule, path, skip.line, f"{name}: `{skip.text}`")
+            yield TamperFinding(rule, path, skip.line, f"{name}: `{skip.text}`")
 
 
-def _pair(was: Block, now: Block) -> Iterator[Finding]:
+def _pair(was: TestBlock, now: TestBlock) -> Iterator[TamperFinding]:
     yield from _skips(was, now)
     if was.body == now.body:
         return
     if _judges(was) and _NOTHING.fullmatch(now.body) and not _NOTHING.fullmatch(was.body):
-        yield Finding("test-emptied", now.path, now.line, f"{now.name} no longer does anything")
+        yield TamperFinding("test-emptied", now.path, now.line, f"{now.name} no longer does anything")
         return
     if now.returns and not was.returns:
-        yield Finding("early-return", now.path, now.line, f"{now.name} returns before its first assertion")
+        yield TamperFinding("early-return", now.path, now.line, f"{now.name} returns before its first assertion")
     if now.rows < was.rows:
         message = f"{now.name} has {was.rows - now.rows} fewer row(s) of cases"
-        yield Finding("cases-removed", now.path, now.line, message, "suspect")
+        yield TamperFinding("cases-removed", now.path, now.line, message, "suspect")
     if now.catches > was.catches and now.checks:
-        yield Finding(
+        yield TamperFinding(
             "failure-swallowed", now.path, now.line, f"{now.name} now catches what its code throws", "suspect"
         )
     left = Counter(check.text for check in now.checks)
@@ -146,11 +150,15 @@ def _pair(was: Block, now: Block) -> Iterator[Finding]:
             removed.append(check)
     new_checks = [check for check in now.checks if left[check.text] > 0]
     if now.branches > was.branches and not new_checks and not removed:
-        yield Finding("assert-conditional", now.path, now.line, f"{now.name} has a new condition around it", "suspect")
+        yield TamperFinding(
+            "assert-conditional", now.path, now.line, f"{now.name} has a new condition around it", "suspect"
+        )
     yield from _rewritten(now, removed, new_checks)
 
 
-def _rewritten(now: Block, removed: Sequence[Check], new_checks: Sequence[Check]) -> Iterator[Finding]:
+def _rewritten(
+    now: TestBlock, removed: Sequence[TextAssertion], new_checks: Sequence[TextAssertion]
+) -> Iterator[TamperFinding]:
     waiting = list(new_checks)
     for check in removed:
         partner = max(
@@ -158,22 +166,22 @@ def _rewritten(now: Block, removed: Sequence[Check], new_checks: Sequence[Check]
         )
         if partner is None:
             message = f"{now.name} no longer checks `{check.text[:80]}`"
-            yield Finding("assert-removed", now.path, now.line, message)
+            yield TamperFinding("assert-removed", now.path, now.line, message)
             continue
         waiting.remove(partner)
         yield _compared(now, check, partner)
 
 
-def _compared(now: Block, old: Check, new: Check) -> Finding:
+def _compared(now: TestBlock, old: TextAssertion, new: TextAssertion) -> TamperFinding:
     language = BY_ENDING[ending(now.path)]
     message = f"`{old.text[:80]}` became `{new.text[:80]}`"
     if TAUTOLOGY.search(new.text) and not TAUTOLOGY.search(old.text):
-        return Finding("assert-always-true", now.path, new.line, f"{message}: it always passes")
+        return TamperFinding("assert-always-true", now.path, new.line, f"{message}: it always passes")
     if language.weak.search(new.text) and language.strong.search(old.text) and not language.strong.search(new.text):
-        return Finding("assert-weaker", now.path, new.line, f"{message}: it checks less")
+        return TamperFinding("assert-weaker", now.path, new.line, f"{message}: it checks less")
     if language.strong.search(new.text) and not language.strong.search(old.text):
-        return Finding("assert-stricter", now.path, new.line, message, "note")
+        return TamperFinding("assert-stricter", now.path, new.line, message, "note")
     was, is_ = _NUMBER.search(old.text), _NUMBER.search(new.text)
     if was and is_ and was[2] == is_[2] and was[3] != is_[3]:
-        return Finding("tolerance-widened", now.path, new.line, f"{message}: the tolerance changed")
-    return Finding("expected-changed", now.path, new.line, message, "suspect")
+        return TamperFinding("tolerance-widened", now.path, new.line, f"{message}: the tolerance changed")
+    return TamperFinding("expected-changed", now.path, new.line, message, "suspect")
