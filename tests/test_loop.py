@@ -445,7 +445,7 @@ def test_a_project_without_lessons_pays_nothing_for_them(repo: Repo) -> None:
     path = plan(repo, "plain", "echo x > x.txt")
     code = (
         "import sys; from pathlib import Path; from reflectloop.flow.running.run import run; from reflectloop.flow.running.line import "
-        f"Request; done = run(Request(Path({str(repo.path)!r}), Path({str(path)!r}))); assert not done.error; "
+        f"RunRequest; done = run(RunRequest(Path({str(repo.path)!r}), Path({str(path)!r}))); assert not done.error; "
         "print([name for name in sys.modules if name.startswith(('reflectloop.knowledge', 'reflectloop.reflect.diag', "
         "'reflectloop.reflect.fore', "
         "'reflectloop.flow.running.mending', 'reflectloop.flow.learning.foresight', 'sqlite3'))])"

@@ -166,11 +166,11 @@ DYING = """
 import os, signal, sys
 from pathlib import Path
 from reflectloop.box import walls
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.terms import Network
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
-from reflectloop.box.box import Box, Order
+from reflectloop.box.box import Box, SandboxCommand
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 folder = Path(sys.argv[1])
@@ -181,7 +181,7 @@ for path in (space.folder, space.repo, space.home, space.tmp, space.root):
 wall = walls.possible()[int(sys.argv[2])]
 die = lambda door: os.kill(os.getpid(), signal.SIGKILL)
 box = Box(space, dict(os.environ), wall, let_in=die if sys.argv[3] == 'die' else lambda door: door.open())
-box.run(Order(f'touch begun {sys.argv[1]}', space.repo, folder / 'log', 30))
+box.run(SandboxCommand(f'touch begun {sys.argv[1]}', space.repo, folder / 'log', 30))
 """
 
 

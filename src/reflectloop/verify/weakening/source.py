@@ -108,7 +108,7 @@ def _in_two_lines(path: str, line: AddedLine, lines: Sequence[AddedLine]) -> Ite
 
 def _in_tests(change: ChangedFile) -> Iterator[TamperFinding]:
     """Report test code that changes or leaves the runner; tests may know that they are tests."""
-    rows = (change.after or b"").splitlines()
+    rows = (change.after or b"").decode(errors="replace").splitlines()
     for line in added(change):
         if not rows[line.number - 1][:1].isspace() and (match := LEAVES.search(line.text)):
             message = f"exits before its tests run, or selects them: `{line.text[:80]}`"
