@@ -84,7 +84,7 @@ def main() -> int:
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(text)
     if stale and "--check" in sys.argv:
-        print(f"out of date, run `make docs`: {', '.join(stale)}", file=sys.stderr)  # noqa: T201
+        print(f"out of date, run `make docs`: {', '.join(stale)}", file=sys.stderr)
         return 1
     return 0
 
