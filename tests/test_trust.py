@@ -594,6 +594,7 @@ def test_a_commit_starts_no_filter_that_the_repositorys_config_names(repo: Repo,
     repo.git("config", "filter.x.required", "true")
     assert repo.run("apply", "--commit", "--yes").code == 0
     assert not (tmp_path / "tripped").exists()
+    os.utime(repo.path / "a.txt", (1, 1))  # so that git looks into the file again
     assert repo.git("status", "--porcelain") == ""
     assert (tmp_path / "tripped").exists(), "the trap works"
 
