@@ -17,7 +17,7 @@ from reflectloop.world.git import Git
 
 _NAME = ".git"
 _FOLDERS = ("objects", "refs", "info")  # of the repository itself; a link could be to another project's
-_ANSWER_S = 60.0  # that git may take for an answer of a few lines
+_ANSWER_S = 20.0  # that git may take for an answer of a few lines
 _LARGEST_POINTER = 1 << 16  # bytes of a `.git` file and of what points back to it
 # What git opens as soon as it looks at a repository: opening a pipe waits for ever.
 _OPENED = (
