@@ -97,14 +97,14 @@ def _install(home: Path) -> dict[str, str]:
     start = f"import site\nsite.addsitedir({str(mine.parent)!r})\nimport mine\n"
     put(home / ".local/bin/said", f"#!{sys.base_prefix}/bin/python3\n{start}", 0o755)
     put(home / ".local/share/app/token")
-    for place in (".local/share/uv/tools/demo", ".virtualenvs/work"):
+    for place in (".local/share/uv/tools/demo", ".virtualenvs/mine"):
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home / place)], check=True)
         (site,) = (home / place).glob("lib/python3*/site-packages")
         put(site / "demo.py", f"print('by {place}')\n", 0o644)
     script = put(home / ".local/share/uv/tools/demo/bin/demo", "", 0o755)
     script.write_text(f"#!{home}/.local/share/uv/tools/demo/bin/python\nimport demo\n")
     (home / ".local/bin/demo").symlink_to(script)
-    return {"VIRTUAL_ENV": str(home / ".virtualenvs/work")}
+    return {"VIRTUAL_ENV": str(home / ".virtualenvs/mine")}
 
 
 @pytest.mark.parametrize("by", [pytest.param("bubblewrap", marks=full), pytest.param("landlock", marks=needs_landlock)])
@@ -112,13 +112,13 @@ def test_real_toolchains_under_home_work_in_the_box(by: str, repo: Repo, tmp_pat
     home = Path(os.environ["HOME"])
     env = _install(home)
     base = without_bubblewrap(tmp_path)["PATH"] if by == "landlock" else os.environ["PATH"]
-    env["PATH"] = f"{home}/.virtualenvs/work/bin:{home}/.local/bin:{base}"
+    env["PATH"] = f"{home}/.virtualenvs/mine/bin:{home}/.local/bin:{base}"
     command = f"said; demo; python -c 'import demo'; cat {home}/.local/share/app/token || echo refused"
     answer = repo.run("run", "--json", repo.steps(command), env=env)
     assert answer.code == 0, answer.stdout
     assert answer.envelope["isolation_by"] == by
     said = [line for line in log(repo).splitlines() if not line.startswith("cat:")]
-    assert said == ["by the user site", "by .local/share/uv/tools/demo", "by .virtualenvs/work", "refused"]
+    assert said == ["by the user site", "by .local/share/uv/tools/demo", "by .virtualenvs/mine", "refused"]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root could read them")

@@ -163,7 +163,7 @@ def amend(shelf: LessonDir, name: str, field: str, value: str) -> None:
 
 
 def note(shelf: LessonDir, sitting: str, sightings: Sequence[Occurrence]) -> None:
-    """Append sightings to this session's file; no other branch has that file, so git merges never conflict."""
+    """Append sightings to this process's own file; no other branch has that file, so git merges never conflict."""
     if not sightings:
         return
     lines = "".join(sighting.model_dump_json(exclude_defaults=True) + "\n" for sighting in sightings)
