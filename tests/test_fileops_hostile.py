@@ -14,10 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from place import BAD_PATHS, Place, digest, fields
 from reflectloop.fileops import execute as executing
 from reflectloop.fileops.reach import AccessBarred, opened
 from reflectloop.fileops.request import LARGEST_CONTENT
+from reflectloop.fileops.shelf import IgnoredBackup
 from support import Repo
 
 
@@ -189,6 +192,25 @@ METACHARACTERS = [
     "../../x",
 ]
 WRONG: list[Any] = [None, True, 7, -1, 1.5, [], {}, [[]], "", "x", {"op": "run"}, ["a", 1]]
+
+
+def test_a_link_replaced_while_it_is_copied_is_named_and_not_restored(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link = place.repo / "build/link"
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to("elsewhere")
+    readlink = os.readlink
+
+    def replaced(path: str, *, dir_fd: int) -> str:
+        link.unlink()
+        link.write_text("a file now")
+        return readlink(path, dir_fd=dir_fd)
+
+    backup = IgnoredBackup(place.hands.workspace)
+    monkeypatch.setattr(os, "readlink", replaced)
+    backup.put_aside()
+    assert backup.left_out == ("build/link",)
 
 
 class Hostile:

@@ -7,6 +7,7 @@ change time moved, which no command can put back.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -20,6 +21,7 @@ from reflectloop.world import beneath, files, git, trees
 
 _MOST = 4 << 30  # bytes put aside
 _PASSING = (PermissionError, FileNotFoundError, NotADirectoryError)
+_REPLACED = {errno.EINVAL, errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.ENXIO}  # another kind of file than listed
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -36,7 +38,7 @@ class IgnoredBackup:
         self._kept: dict[str, _Kept] = {}
         self._folders: tuple[str, ...] = ()
         self._count = 0
-        self.left_out: tuple[str, ...] = ()  # too much to be kept
+        self.left_out: tuple[str, ...] = ()  # too large, or replaced while it was copied
 
     def put_aside(self) -> None:
         """Copy what has changed since the last time. The tree must have been recorded before."""
@@ -51,15 +53,25 @@ class IgnoredBackup:
                 for entry in folder.entries:
                     path = folder.within(entry.name)
                     if not _is_folder(entry) and os.fsencode(path) not in recorded:
-                        with contextlib.suppress(FileNotFoundError):  # it went while we looked
-                            room -= self._keep(path, entry, folder.fd, known.pop(path, None), room)
+                        room -= self._keep(path, entry, folder.fd, known.pop(path, None), room)
         self._folders = tuple(folders)
         for gone in known.values():
             if gone.copy:
                 gone.copy.unlink(missing_ok=True)
 
     def _keep(self, path: str, entry: os.DirEntry[str], fd: int, before: _Kept | None, room: int) -> int:
-        """Keep one file; how many bytes that takes."""
+        """Copy one file, or leave it out if it is replaced meanwhile. Return how many bytes the copy takes."""
+        try:
+            return self._copy(path, entry, fd, before, room)
+        except FileNotFoundError:
+            return 0
+        except OSError as fault:
+            if fault.errno not in _REPLACED:
+                raise
+            self.left_out = (*self.left_out, files.display(path))
+            return 0
+
+    def _copy(self, path: str, entry: os.DirEntry[str], fd: int, before: _Kept | None, room: int) -> int:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             self._kept[path] = _Kept((), os.readlink(entry.name, dir_fd=fd), None)

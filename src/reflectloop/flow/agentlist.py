@@ -9,7 +9,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -31,6 +31,7 @@ _PROMPT = "This is a test of the connection. Use no tools. Answer with the one w
 _CHECK = AgentLimits(turns=3, timeout_s=90.0, usd=0.25)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _VERSION_S = 30.0
+_TURN_S = 0.2
 _LONGEST_VERSION = 4096
 _PROGRAMS = ("claude", "codex")  # found on PATH, whether the settings name them or not
 _NEEDS = {"script": "file", "command": "run", "acp": "run", "http": "model"}
@@ -98,9 +99,11 @@ def _all_tried(rows: list[AgentRow], settings: Config, root: Path, caller: Mappi
     cancel = process.Cancel()
     try:
         with ThreadPoolExecutor() as pool:
-            waiting = [pool.submit(_tried, row, settings, root, caller, cancel) for row in rows]
-            try:
-                return [one.result() for one in waiting]
+            try:  # an interrupt may come while the last is being submitted and the first already runs
+                waiting = [pool.submit(_tried, row, settings, root, caller, cancel) for row in rows]
+                while wait(waiting, timeout=_TURN_S).not_done:  # by turns: a signal may be delivered to another thread
+                    pass
+                return [future.result() for future in waiting]
             except BaseException:
                 cancel.set()
                 raise
