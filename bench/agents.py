@@ -19,8 +19,8 @@ from bench.race import Contestant
 from bench.table import Measure, Row, Section
 from reflectloop.agents.backend import Act, AgentLimits, AgentRequest
 from reflectloop.agents.http import Http
-from reflectloop.agents.loop.trim import trim_history
-from reflectloop.agents.talk import Message, ToolCall, ToolResult
+from reflectloop.agents.loop.context_window import trim_history
+from reflectloop.agents.messages import Message, ToolCall, ToolResult
 from reflectloop.config import AgentConfig
 from reflectloop.fileops.response import Response
 from reflectloop.terms import Role
@@ -50,8 +50,8 @@ def measure(ground: Ground) -> Section:
 
 def _turns(ground: Ground, rounds: int) -> list[Row]:
     sys.path.append(str(Path(__file__).parent.parent / "tests"))
+    from fileops_workspace import place_in
     from model import call
-    from place import place_in
     from support import Repo
 
     repo = Repo(ground.disk / "agents")

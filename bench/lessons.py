@@ -9,10 +9,10 @@ from pathlib import Path
 
 from bench.ground import Ground
 from bench.table import Measure, Row, Section
-from reflectloop.knowledge import advice, index, library, pages, words
-from reflectloop.knowledge.lesson import KINDS, Occurrence, Page
-from reflectloop.knowledge.library import NewLesson
-from reflectloop.knowledge.shelf import LessonDir
+from reflectloop.lessons import index, lesson_page, lesson_recall, lesson_store, lesson_words
+from reflectloop.lessons.lesson import KINDS, Occurrence, Page
+from reflectloop.lessons.lesson_files import LessonDir
+from reflectloop.lessons.lesson_store import NewLesson
 
 _SEARCH_BAR_S, _REBUILD_BAR_S = 0.05, 10.0
 _RUNS = 1000
@@ -35,18 +35,18 @@ def measure(ground: Ground) -> Section:
     count = 2_000 if ground.quick else 20_000
     shelf = LessonDir(ground.disk / "lessons" / "knowledge", ground.disk / "lessons" / "desk")
     _fill(shelf, count)
-    rebuild = _spent(lambda: library.read(shelf))
-    searching = {query: min(_spent(lambda: library.search(shelf, query)) for _ in range(5)) for query in _QUERIES}  # noqa: B023
+    rebuild = _spent(lambda: lesson_store.read(shelf))
+    searching = {query: min(_spent(lambda: lesson_store.search(shelf, query)) for _ in range(5)) for query in _QUERIES}  # noqa: B023
     slowest = max(searching, key=searching.__getitem__)
-    recall = min(_spent(lambda: advice.recall([shelf], "step", _QUERIES[1])) for _ in range(5))
-    told = words.count(advice.recall([shelf], "step", _QUERIES[1]).text)
+    recall = min(_spent(lambda: lesson_recall.recall([shelf], "step", _QUERIES[1])) for _ in range(5))
+    told = lesson_words.count(lesson_recall.recall([shelf], "step", _QUERIES[1]).text)
     change = _changed(shelf)
     size = (shelf.desk / index.NAME).stat().st_size / 1e6
     notes = [
         f"{count:,} pages of 50 words, seen by {_RUNS:,} runs; CPU time. The index takes {size:.0f} MB.",
         "The floor of a bar is the bar itself: a ratio below 1 is within it.",
         f"The slowest of {len(_QUERIES)} queries is shown: {slowest!r}.",
-        f"What is read back has {told} of {advice.BUDGET} words.",
+        f"What is read back has {told} of {lesson_recall.BUDGET} words.",
     ]
     bar, made = Measure("bar", _SEARCH_BAR_S), Measure("bar", _REBUILD_BAR_S)
     rows = [
@@ -66,8 +66,8 @@ def _spent(work: Callable[[], object]) -> float:
 
 def _changed(shelf: LessonDir) -> float:
     page = Page(kind="pattern", title="brand new")
-    library.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id))], "S-new")
-    return _spent(lambda: library.search(shelf, "brand new"))
+    lesson_store.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id))], "S-new")
+    return _spent(lambda: lesson_store.search(shelf, "brand new"))
 
 
 def _fill(shelf: LessonDir, count: int) -> None:
@@ -81,7 +81,7 @@ def _fill(shelf: LessonDir, count: int) -> None:
             keywords=tuple(chance.choices(_WORDS, k=3)),
             reusable=number % 2 == 0,
         )
-        _write(shelf.folder / pages.name(page), pages.text(page))
+        _write(shelf.folder / lesson_page.name(page), lesson_page.text(page))
         run = number % _RUNS
         sighting = Occurrence(lesson=page.id, at="2026-01-01T00:00:00.000Z", run=f"RLOP-{run}")
         seen[run].append(sighting.model_dump_json(exclude_defaults=True) + "\n")

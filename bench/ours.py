@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from reflectloop.flow.folders import Folders
-from reflectloop.workspace import checkout, ledger, project, snapshot, store
+from reflectloop.engine.folders import Folders
+from reflectloop.workspace import checkout, project, snapshot, store, workspace_registry
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.project import OWN_FOLDER
 
@@ -20,11 +20,11 @@ def workspace(repository: Path, root: Path) -> Workspace:
     return checkout.create(opened, kept, base, name=f"RLOP-20200101-{secrets.token_hex(3)}", root=root)
 
 
-def entry(repository: Path, space: Workspace) -> ledger.WorkspaceEntry:
+def entry(repository: Path, space: Workspace) -> workspace_registry.WorkspaceEntry:
     own = repository / OWN_FOLDER
-    return next(one for one in ledger.entries(own) if one.name == space.name)
+    return next(one for one in workspace_registry.entries(own) if one.name == space.name)
 
 
 def dispose(repository: Path, space: Workspace) -> None:
     space.close()
-    ledger.destroy(entry(repository, space))
+    workspace_registry.destroy(entry(repository, space))

@@ -11,7 +11,7 @@ from bench import ours, race
 from bench.ground import Ground, git
 from bench.race import Contestant, Spent
 from bench.table import Measure, Row, Section
-from reflectloop.workspace import ledger
+from reflectloop.workspace import workspace_registry
 
 _FILES = 7_000
 _BAR = 1 / 50
@@ -44,7 +44,7 @@ def _rows(what: str, times: dict[str, Spent]) -> list[Row]:
 class _Field:
     def __init__(self, repository: Path, copies: Path) -> None:
         self.repository, self.copies = repository, copies
-        self._entry: ledger.WorkspaceEntry | None = None
+        self._entry: workspace_registry.WorkspaceEntry | None = None
 
     def contestants(self) -> list[Contestant]:
         tree = os.fspath(self.copies / "tree")
@@ -69,7 +69,7 @@ class _Field:
 
     def _remove(self) -> None:
         assert self._entry  # noqa: S101
-        ledger.remove(self._entry)
+        workspace_registry.remove(self._entry)
 
     def _wait(self) -> None:
         deadline = time.monotonic() + _PATIENCE_S

@@ -9,10 +9,10 @@ from bench import ours, race
 from bench.ground import Ground
 from bench.race import Contestant
 from bench.table import Measure, Row, Section
-from reflectloop.box import limits, walls
-from reflectloop.box.box import Box, SandboxCommand
-from reflectloop.box.limits import Limiter
 from reflectloop.config import BoxConfig
+from reflectloop.sandbox import isolation, limits
+from reflectloop.sandbox.limits import Limiter
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.terms import Isolation
 
 _PLAIN = ("--dev-bind", "/", "/", "--proc", "/proc", "--unshare-pid", "--die-with-parent")
@@ -21,7 +21,7 @@ _APART = ("--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc", "
 
 def measure(ground: Ground) -> Section:
     title = "sandbox: start of `true`"
-    wall = walls.possible()[0]
+    wall = isolation.possible()[0]
     if wall.level is not Isolation.FULL:
         return Section(title, [f"Not measured: this machine reaches {wall.level}."], [])
     root = ground.repository(100)
@@ -29,7 +29,7 @@ def measure(ground: Ground) -> Section:
     order = SandboxCommand(("true",), space.repo, ground.disk / "true.log", timeout_s=60)
     limiter = Limiter(space.name, limits.wanted(BoxConfig()))
     box = Box(space, dict(os.environ), wall, limiter=limiter)
-    weak = Box(space, dict(os.environ), walls.reach(Isolation.NONE, Isolation.WORKSPACE))
+    weak = Box(space, dict(os.environ), isolation.reach(Isolation.NONE, Isolation.WORKSPACE))
     assert box.view  # noqa: S101
     mounts = tuple(box.view.words())
     contestants = [

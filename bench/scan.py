@@ -14,7 +14,7 @@ from bench import race
 from bench.ground import Ground
 from bench.race import Contestant, Spent
 from bench.table import Measure, Row, Section
-from reflectloop.secrets import Detector, shipped
+from reflectloop.secrets import Detector, builtin_rules
 
 _PEERS = ("detect-secrets==1.5.0", "kingfisher-bin==2.14.0")
 _CHUNK = 1 << 16
@@ -54,7 +54,7 @@ def measure(ground: Ground) -> Section:
 
 def _large(path: Path, home: Path, rounds: int, *, peers: bool) -> Row:
     text = path.read_bytes()
-    words = [word.encode() for rule in shipped.rules() for word in rule.keywords]
+    words = [word.encode() for rule in builtin_rules.rules() for word in rule.keywords]
     automaton = ahocorasick_rs.BytesAhoCorasick(words, implementation=ahocorasick_rs.Implementation.DFA)
     entrants = [
         Contestant("ours", lambda: _ours(text)),
@@ -127,4 +127,4 @@ def _line(dice: random.Random) -> str:
     )
 
 
-_DETECTOR = Detector(shipped.rules())
+_DETECTOR = Detector(builtin_rules.rules())

@@ -17,7 +17,7 @@ from bench import race
 from bench.ground import Ground
 from bench.race import Contestant, Spent
 from bench.table import Measure, Row, Section
-from reflectloop.flow.folders import Folders
+from reflectloop.engine.folders import Folders
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Task, advance, fold
 from reflectloop.state.journal import Journal

@@ -16,15 +16,15 @@ from bench import race
 from bench.ground import Ground, git
 from bench.race import Spent
 from bench.table import Measure, Row, Section
-from reflectloop.box import walls
-from reflectloop.box.walls import IsolationLevel
-from reflectloop.flow.running import run as flow
-from reflectloop.flow.running.line import NullObserver, RunRequest
+from reflectloop.engine.run import run as flow
+from reflectloop.engine.run.run_context import NullObserver, RunRequest
+from reflectloop.sandbox import isolation
+from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.state import events
 from reflectloop.state.journal import JournalEntry
+from reflectloop.system import bubblewrap
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import OWN_FOLDER
-from reflectloop.world import bubblewrap
 
 _SMALL, _LARGE = 200, 7_000  # files in the tree
 _COMPARED = 100  # steps of the run that is held against the floor
@@ -71,7 +71,7 @@ def measure(ground: Ground) -> Section:
         rows += _against_floor(kind, _runs(ground, kind, [_COMPARED] * 3)[_COMPARED])
     notes = [
         (
-            "A generated plan through `flow.running`, in process; the floor is taken between its steps, so both see "
+            "A generated plan through `engine.run`, in process; the floor is taken between its steps, so both see "
             "the same noise. Median over the steps of all runs of a length; short runs stand around each long one."
         ),
         (
@@ -170,7 +170,7 @@ def _run(ground: Ground, kind: Kind, steps: int) -> Took:
 def _isolated(kind: Kind) -> Iterator[None]:
     """The flow takes the strongest level it can have; to do with less, it must be told there is no more."""
     wall = IsolationLevel(Isolation.WORKSPACE, "bubblewrap" if kind.namespaced else "nothing")
-    with mock.patch.object(walls, "possible", return_value=(wall,)):
+    with mock.patch.object(isolation, "possible", return_value=(wall,)):
         if kind.namespaced:
             yield
             return

@@ -12,7 +12,7 @@ from bench import ours, race, repository
 from bench.ground import Ground, git
 from bench.race import Contestant, Spent
 from bench.table import Measure, Row, Section
-from reflectloop.workspace import ledger
+from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.project import OWN_FOLDER
 
@@ -92,7 +92,7 @@ class _Field:
         space = self._made.pop()
         space.record(thorough=True)  # as a run does at its end
         space.close()
-        ledger.set_fate(ours.entry(self.repository, space), "warm", space.mark_ns, space.identity)
+        workspace_registry.set_fate(ours.entry(self.repository, space), "warm", space.mark_ns, space.identity)
         time.sleep(1.1)  # an earlier run is not of the same second, in which git would trust nothing
 
     def _worktree(self) -> None:

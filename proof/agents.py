@@ -14,13 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from proof import clis, gemini
+from proof.agent_case import (
+    KEY,
+    MODELS,
+    Answer,
+    Model,
+    Scene,
+    Tokens,
+    Turn,
+    Verdict,
+    call,
+    digest,
+    holding,
+    say,
+    scene_of,
+)
 from proof.paper import Paper
-from proof.scene import KEY, MODELS, Answer, Model, Scene, Tokens, Turn, Verdict, call, digest, holding, say, scene_of
 from reflectloop import secrets
 from reflectloop.agents import AgentLimits, sessions
 from reflectloop.config import SecretsConfig
+from reflectloop.engine import agent_status
 from reflectloop.errors import SecretLeak
-from reflectloop.flow import agentlist
 from reflectloop.terms import Role
 
 # What is claimed ------------------------------------------------------------------------------------------------------
@@ -186,7 +200,7 @@ def _check(scene: Scene, paper: Paper) -> None:
         lines = [f'run = ["{scene.program}"]', f'base_url = "{url}"', f'model = "{MODELS[scene.kind]}"']
         settings = "\n".join(["[roles]", f'planner = "{scene.kind}"', f"[agents.{scene.kind}]", *lines, ""])
         (project / "reflectloop.toml").write_text(settings)
-        found = agentlist.listed(project, check=True)
+        found = agent_status.listed(project, check=True)
     (row,) = (one for one in found.rows if one.name == scene.kind)
     paper.claim(
         f"{scene.kind}: `agents --check` asks it for a word",

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from proof.environment import Stage
 from proof.paper import Paper
-from proof.stage import Stage
 
 KILLS = 50
 LARGE = 5 << 30

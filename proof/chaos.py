@@ -20,10 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from proof.environment import Stage
 from proof.paper import Paper
-from proof.stage import Stage
 from reflectloop.cli.main import main as program
-from reflectloop.flow.folders import Folders
+from reflectloop.engine.folders import Folders
 from reflectloop.state import journal
 from reflectloop.state.events import Event
 from reflectloop.state.fold import Task, fold

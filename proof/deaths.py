@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from proof.agreement import Left
+from proof.environment import Stage
 from proof.paper import Paper
-from proof.stage import Stage
 
 _CHECK = "grep -q 'a + b' calc.py"
 _RIGHT = "def add(a, b):\n    return a + b\n"

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from proof.failures import causing, corpus
 from proof.failures.ground import Log
 from proof.paper import Paper
-from reflectloop.flow.failing import diagnose as flow
-from reflectloop.reflect import diagnosis
+from reflectloop.diagnosis import diagnosis
+from reflectloop.engine.failures import diagnose as flow
 
 _FEWEST, _BAR = 150, 0.9
 

@@ -15,8 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from proof.environment import Stage
 from proof.paper import Paper
-from proof.stage import Stage
 
 PACKAGES = ("attrs==25.4.0", "click==8.3.1", "more-itertools==10.8.0")
 FLOOD = 2 << 30

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from proof.agent_case import KEY, MODELS, Answer, Line, Scene, Seen, Tokens, Turn, Verdict, call, digest, holding, say
 from proof.paper import Paper
-from proof.scene import KEY, MODELS, Answer, Line, Scene, Seen, Tokens, Turn, Verdict, call, digest, holding, say
 from reflectloop.agents import AgentLimits, bind
 from reflectloop.config import AgentConfig, Config
 from reflectloop.terms import Role

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from proof.environment import Stage
 from proof.paper import Paper
-from proof.stage import Stage
 
 _MB = 1 << 20
 _LARGEST_MB = 900

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.secrets import Detector, rulefile, shipped
+from reflectloop.secrets import Detector, builtin_rules, rulefile
 from reflectloop.secrets.samples import filled
 
-ENTRIES = [entry for path in shipped.FILES for entry in rulefile.read(path).entries]
+ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path).entries]
 _HEAD = 6  # bytes of an input that say what is planted, where, and how it is cut
 _NOTED = 200
 _FRAGMENTS = (
@@ -41,7 +41,7 @@ _FRAGMENTS = (
 @cache
 def detector() -> Detector:
     """Without the values of whoever runs it."""
-    return Detector(shipped.rules())
+    return Detector(builtin_rules.rules())
 
 
 class Planted(NamedTuple):

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from proof.environment import Stage
 from proof.paper import Paper
-from proof.stage import Stage
 
 CAUSE = "sh release.sh --all"
 ABOUT = (

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from proof import deaths
 from proof.agreement import Left, faults
+from proof.environment import Stage
 from proof.jobs import JOBS, Job
 from proof.packages import Ran, Yard, outside
 from proof.paper import Paper
-from proof.stage import Stage
 
 ROLES = ("planner", "second_planner", "executor", "reviewer")
 ABOUT = (

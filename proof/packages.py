@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from proof.environment import Stage
 from proof.foundation import state
 from proof.outcome import Outcome
 from proof.paper import Paper
-from proof.stage import Stage
 from proof.suites import FASTIFY, FASTIFY_NEEDS, PYTHON, QS, QS_MEMBERS, QS_NEEDS, STORIES, Package, Story
 from proof.watch import Watch
 

@@ -14,8 +14,8 @@ import time
 import zlib
 from pathlib import Path
 
+from proof.environment import Stage
 from proof.paper import Paper
-from proof.stage import Stage
 
 _LETTERS = string.ascii_letters + string.digits
 _HALF = 9

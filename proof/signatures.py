@@ -9,8 +9,8 @@ from proof.failures import causing, corpus, mutants
 from proof.failures.ground import Log
 from proof.failures.perturb import PERTURBATIONS, everything
 from proof.paper import Paper
-from reflectloop.flow.failing import diagnose as flow
-from reflectloop.reflect import diagnosis
+from reflectloop.diagnosis import diagnosis
+from reflectloop.engine.failures import diagnose as flow
 
 _FEWEST, _SAME, _COLLIDING = 200, 0.98, 0.01
 

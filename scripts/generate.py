@@ -11,13 +11,13 @@ import click
 from reflectloop import errors
 from reflectloop.agents import command
 from reflectloop.cli.main import COMMANDS, cli
+from reflectloop.engine.envelope import Envelope
 from reflectloop.fileops.schema import request_schema, response_schema
-from reflectloop.flow.envelope import Envelope
 from reflectloop.gates import contract
 from reflectloop.plan.schema import plan_schema
-from reflectloop.policy import shipped as policy_rules
-from reflectloop.reflect import requirements
-from reflectloop.secrets import shipped
+from reflectloop.policy import builtin_rules as policy_rules
+from reflectloop.reflection import requirements
+from reflectloop.secrets import builtin_rules
 from reflectloop.state import snapshot
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -66,7 +66,7 @@ GENERATED = {
     "schemas/contract.json": lambda: schema(contract.schema()),
     "schemas/requirements.json": lambda: schema(requirements.schema()),
     "schemas/state.json": lambda: schema(snapshot.schema()),
-    "src/reflectloop/secrets/rules/index.json": shipped.index,
+    "src/reflectloop/secrets/rules/index.json": builtin_rules.index,
     "src/reflectloop/policy/rules/index.json": policy_rules.index,
     "docs/codes.md": codes,
     "docs/commands.md": commands,

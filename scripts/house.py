@@ -32,8 +32,8 @@ BOUNDS = {
     "cycles": 19,
     "single": 160,
     "vitest": 15,
-    "files": 496,
-    "lines": 64_500,
+    "files": 497,
+    "lines": 64_600,
 }
 
 

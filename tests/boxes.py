@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.box import walls
+from reflectloop.sandbox import isolation
+from reflectloop.system import landlock
 from reflectloop.terms import Isolation
-from reflectloop.world import landlock
 from support import Repo
 
-full = pytest.mark.skipif(walls.possible()[0].level is not Isolation.FULL, reason="needs a working bubblewrap")
+full = pytest.mark.skipif(isolation.possible()[0].level is not Isolation.FULL, reason="needs a working bubblewrap")
 needs_landlock = pytest.mark.skipif(landlock.refusal() is not None, reason=f"no Landlock: {landlock.refusal()}")
-HELD = [wall for wall in walls.possible() if wall.level.rank >= Isolation.FS.rank]
+HELD = [wall for wall in isolation.possible() if wall.level.rank >= Isolation.FS.rank]
 
 
-def name_of(wall: walls.IsolationLevel) -> str:
+def name_of(wall: isolation.IsolationLevel) -> str:
     return f"{wall.level}-{wall.by}"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from place import Place, place_in
+from fileops_workspace import Place, place_in
 from support import Repo
 from tasks import kept, opened
 

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self
 
-import turns
-from turns import Call, Tokens, Turn, call, say
+import model_turns
+from model_turns import Call, Tokens, Turn, call, say
 
 __all__ = ["Call", "Model", "Seen", "Tokens", "Turn", "call", "say"]
 
 Line = Turn | Callable[[dict[str, Any]], Turn]  # what is said may depend on what was asked
 _KEYS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
-_WIRES: dict[str, turns.Wire] = {"/messages": "messages", "/responses": "responses", "/chat/completions": "chat"}
+_WIRES: dict[str, model_turns.Wire] = {"/messages": "messages", "/responses": "responses", "/chat/completions": "chat"}
 _HTML = "<!doctype html><html><head><title>Sign in</title></head><body>The proxy wants you to sign in.</body></html>"
 _ENDED = Turn(status=400, error="the script has no more turns")
 
@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         keyed = any(headers.pop(name, None) for name in _KEYS)
         return Seen(self.path, headers, json.loads(raw or b"{}"), keyed)
 
-    def _say(self, wire: turns.Wire, turn: Turn, asked: dict[str, Any], number: int) -> None:
+    def _say(self, wire: model_turns.Wire, turn: Turn, asked: dict[str, Any], number: int) -> None:
         if turn.fault == "html":
             self._send(turn.status, _HTML.encode(), "text/html; charset=utf-8")
         elif turn.fault == "blank":
@@ -147,9 +147,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif turn.status != 200:
             self._refuse(turn)
         elif asked.get("stream") and not turn.whole:
-            self._stream(wire, turn, turns.events(wire, turn, str(asked.get("model")), number))
+            self._stream(wire, turn, model_turns.events(wire, turn, str(asked.get("model")), number))
         else:
-            self._document(turn, turns.whole(wire, turn, str(asked.get("model")), number))
+            self._document(turn, model_turns.whole(wire, turn, str(asked.get("model")), number))
 
     def _refuse(self, turn: Turn) -> None:
         said = {"type": "error", "error": {"type": turn.error, "message": turn.error}}
@@ -162,7 +162,7 @@ class _Handler(BaseHTTPRequestHandler):
         missing = 100 if turn.fault in ("cut", "short") else 0
         self._send(200, raw, "application/json", missing=missing)
 
-    def _stream(self, wire: turns.Wire, turn: Turn, events: list[dict[str, Any]]) -> None:
+    def _stream(self, wire: model_turns.Wire, turn: Turn, events: list[dict[str, Any]]) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
@@ -179,7 +179,7 @@ class _Handler(BaseHTTPRequestHandler):
         if wire == "chat" and turn.fault not in ("cut", "short"):
             self.wfile.write(b"data: [DONE]\n\n")
 
-    def _event(self, wire: turns.Wire, event: dict[str, Any], *, broken: bool) -> None:
+    def _event(self, wire: model_turns.Wire, event: dict[str, Any], *, broken: bool) -> None:
         name = b"" if wire == "chat" else f"event: {event['type']}\n".encode()
         data = json.dumps(event).encode()
         self.wfile.write(name + b"data: " + (data[: len(data) // 2] if broken else data) + b"\n\n")

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from acp.schema import PromptResponse
 
-from asking import Verdict, asking
-from place import Place
+from agent_call import Verdict, asking
+from fileops_workspace import Place
 from reflectloop.agents import AgentLimits, Reply, acp, bind
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable
+from reflectloop.system import process
 from reflectloop.terms import Network, Role
-from reflectloop.world import process
 from support import wait_until
 
 PROGRAM = Path(__file__).parent / "acp_agent.py"

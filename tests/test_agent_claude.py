@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from asking import Verdict, asking
-from place import Place, place_in
-from player import player, recorded, told
+from agent_call import Verdict, asking
+from fake_cli import player, recorded, told
+from fileops_workspace import Place, place_in
 from reflectloop.agents import AgentLimits, Reply, bind
 from reflectloop.agents.backend import Backend
 from reflectloop.agents.claude import ClaudeBackend

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from asking import Verdict, asking
-from place import Place, place_in
-from player import player, recorded, told
+from agent_call import Verdict, asking
+from fake_cli import player, recorded, told
+from fileops_workspace import Place, place_in
 from reflectloop.agents import AgentLimits, Reply, bind, codex, prices, strict_schema
 from reflectloop.agents.backend import Backend
 from reflectloop.agents.sessions import ContextUse

@@ -12,15 +12,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from asking import Verdict, asking, python
+from agent_call import Verdict, asking, python
+from fileops_workspace import TOKEN, Place
 from model import Model, say
-from place import TOKEN, Place
 from reflectloop.agents import AgentLimits, Reply, bind
 from reflectloop.agents.command import request_schema, result_schema
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SecretLeak
+from reflectloop.system import process
 from reflectloop.terms import Network, Role
-from reflectloop.world import process
 
 
 def asked(place: Place, tmp_path: Path, code: str, role: Role = Role.EXECUTOR, **more: Any) -> Reply:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from player import player, recorded
-from reflectloop.flow import agentlist
-from reflectloop.flow.agentlist import AgentRow
+from fake_cli import player, recorded
+from reflectloop.engine import agent_status
+from reflectloop.engine.agent_status import AgentRow
 from support import Repo, reflectloop, start, wait_until
 
 KEY = "dummy-" + "key-of-a-test"
@@ -38,7 +38,7 @@ def settings(repo: Repo, text: str) -> None:
 
 
 def rows(repo: Repo, **more: Any) -> dict[str, AgentRow]:
-    return {row.name: row for row in agentlist.listed(repo.path, **more).rows}
+    return {row.name: row for row in agent_status.listed(repo.path, **more).rows}
 
 
 def packaged(tmp_path: Path, name: str, version: str) -> str:
@@ -90,7 +90,7 @@ key_env = "MINE"
 
 
 def test_looking_at_agents_imports_nothing_that_is_not_set_up(repo: Repo) -> None:
-    program = "import sys; from reflectloop.flow import agentlist; agentlist.listed(__import__('pathlib').Path('.'))"
+    program = "import sys; from reflectloop.engine import agentlist; agentlist.listed(__import__('pathlib').Path('.'))"
     program += "; sys.exit(bool({'acp', 'httpx', 'click', 'rich'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], cwd=repo.path, check=False).returncode == 0
 
@@ -146,7 +146,7 @@ def test_a_bound_agent_that_does_not_answer_is_agent_unavailable(
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     (claude,) = player(tmp_path, "claude", recorded("claude-401"), code=1, version="2.1.325")
     settings(repo, f'[roles]\nplanner = "claude"\n[agents.claude]\nrun = ["{claude}"]\n')
-    found = agentlist.listed(repo.path, check=True)
+    found = agent_status.listed(repo.path, check=True)
     assert found.fault
     assert "401" in found.fault.message
     assert KEY not in repr(found)

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
+from fileops_workspace import Place
+from http_agent import asking, hands, told
 from model import Call, Line, Model, Tokens, Turn, call, say
-from place import Place
+from reflectloop.agents.answer_models import StepClaim
 from reflectloop.agents.backend import Reply, TokenUsage
 from reflectloop.agents.loop.engine import AgentLoop, LoopEnvironment
 from reflectloop.agents.loop.engine import Model as Settings
+from reflectloop.agents.loop.repetition import RepetitionDetector
 from reflectloop.agents.loop.states import LoopState
-from reflectloop.agents.loop.stutter import RepetitionDetector
-from reflectloop.agents.shapes import StepClaim
-from reflectloop.agents.talk import AgentTurn, ModelRequest, StopReason
-from reflectloop.agents.talk import ToolCall as Spoken
+from reflectloop.agents.messages import AgentTurn, ModelRequest, StopReason
+from reflectloop.agents.messages import ToolCall as Spoken
 from reflectloop.fileops.response import CommandProof, Response, ResponseProof
 from reflectloop.terms import Role
-from talking import asking, hands, told
 
 READ = call("read_file", path="README.md")
 LIST = call("list_dir")

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from asking import asking, python
+from agent_call import asking, python
+from fileops_workspace import Place
 from model import Model, say
-from place import Place
 from reflectloop.agents import Reply, bind
 from reflectloop.agents import network as networks
 from reflectloop.config import AgentConfig, Config

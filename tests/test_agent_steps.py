@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from crew import CHECK, DONE, WRITE, Crew
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunOutcome, RunRequest
 from reflectloop.errors import StepFailed
-from reflectloop.flow.running.line import RunOutcome, RunRequest
-from reflectloop.flow.running.run import run
 from reflectloop.state import events
+from scripted_task import CHECK, DONE, WRITE, Crew
 from support import Repo
 
 STEP: dict[str, Any] = {"id": "A", "agent": {"prompt": "make add add"}, "verify": [{"run": CHECK}]}

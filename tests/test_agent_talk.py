@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.agents import planform
-from reflectloop.agents.loop.stutter import RepetitionDetector, RepetitionVerdict
-from reflectloop.agents.loop.trim import head_and_tail, trim_history
-from reflectloop.agents.talk import Message, StopReason, ToolCall, ToolResult, tokens
+from model_turns import Call as Said
+from model_turns import Tokens, Turn, events, whole
+from reflectloop.agents import plan_text
+from reflectloop.agents.loop.context_window import head_and_tail, trim_history
+from reflectloop.agents.loop.repetition import RepetitionDetector, RepetitionVerdict
+from reflectloop.agents.messages import Message, StopReason, ToolCall, ToolResult, tokens
 from reflectloop.agents.wire import sse, transport
 from reflectloop.agents.wire.anthropic import Anthropic
 from reflectloop.agents.wire.openai import OpenAI
 from reflectloop.agents.wire.protocol import Malformed, call
-from turns import Call as Said
-from turns import Tokens, Turn, events, whole
 
 # Histories -----------------------------------------------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ def test_the_protocols_own_form_is_read_in_both_of_its_languages() -> None:
 
 That is all.
 """
-    plan = planform.read(said).plan
+    plan = plan_text.read(said).plan
     assert plan is not None
     assert [one.description for one in plan.steps] == ["分析登录逻辑", "Change the expiry", "Run the tests"]
     assert [one.tools_expected for one in plan.steps] == [("read_file", "grep"), ("apply_patch",), ()]
@@ -165,7 +165,7 @@ def test_the_protocols_plan_object_is_read_whatever_stands_around_it() -> None:
         ],
         "verification_policy": "run_pytest",
     }
-    plan = planform.read(f"Sure!\n```json\n{json.dumps(value)}\n```\n").plan
+    plan = plan_text.read(f"Sure!\n```json\n{json.dumps(value)}\n```\n").plan
     assert plan is not None
     assert (plan.title, plan.steps[1].dependencies, plan.verification_policy) == ("goal", ("step_1",), "run_pytest")
 
@@ -185,7 +185,7 @@ def test_the_protocols_plan_object_is_read_whatever_stands_around_it() -> None:
     ],
 )
 def test_a_faulty_plan_is_refused_with_every_fault(text: str, faults: list[str]) -> None:
-    read = planform.read(text)
+    read = plan_text.read(text)
     assert read.plan is None
     for said, wanted in zip(read.faults, faults, strict=True):
         assert wanted in said
@@ -194,7 +194,7 @@ def test_a_faulty_plan_is_refused_with_every_fault(text: str, faults: list[str])
 @given(st.lists(st.from_regex(r"[A-Za-z][A-Za-z ]{0,30}[a-z]", fullmatch=True), min_size=1, max_size=20))
 def test_every_plan_in_the_form_comes_back_as_its_steps(steps: list[str]) -> None:
     text = "[PLAN]\n" + "".join(f"{at}. [ ] {one} (tools: run)\n" for at, one in enumerate(steps, 1))
-    plan = planform.read(text).plan
+    plan = plan_text.read(text).plan
     assert plan is not None
     assert [one.description for one in plan.steps] == [one.strip() for one in steps]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.flow import finish
+from reflectloop.engine import apply_run
 from support import PROGRAM, Repo, noise, start, wait_until
 
 
@@ -234,7 +234,7 @@ def test_another_git_that_is_done_in_a_moment_is_waited_for(repo: Repo, name: st
     lock.touch()
     other = threading.Timer(0.5, lock.unlink)
     other.start()
-    done = finish.apply(repo.path, None, commit=True, branch=None, message="New", agree=lambda _: True)
+    done = apply_run.apply(repo.path, None, commit=True, branch=None, message="New", agree=lambda _: True)
     other.join()
     assert done
     assert repo.git("log", "-1", "--format=%s").strip() == "New"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gating import WHOLE
-from reflectloop.flow.requesting import requests
-from reflectloop.flow.running.line import RunRequest
-from reflectloop.flow.running.run import run
+from gate_builders import WHOLE
+from reflectloop.engine.requests import fileops_session
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunRequest
 from reflectloop.policy import judge_added
 from support import Answer, Repo
 
@@ -287,7 +287,7 @@ def test_a_task_of_requests_asks_about_one(shop: Repo) -> None:
         {"op": "triflow_state_finalize"},
     ]
     said = {"proto": "triflow.fileops.v1", "id": f"A-{next(_IDS)}", "purpose": "execute_step", "ops": ops}
-    answer = requests.answer(requests.FileopsTarget(shop.path), json.dumps(said).encode()).as_json()
+    answer = fileops_session.answer(fileops_session.FileopsTarget(shop.path), json.dumps(said).encode()).as_json()
     assert answer["status"] == "ok", answer
     outcome = run(RunRequest(shop.path, resume=True))
     assert outcome.error

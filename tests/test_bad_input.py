@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop.errors import NoSpace
-from reflectloop.world.git import GitFailed, room_left
+from reflectloop.system.git import GitFailed, room_left
 from support import PROGRAM, Answer, Repo, reflectloop
 
 ROOT = os.geteuid() == 0

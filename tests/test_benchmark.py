@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reflectloop.flow.running.line import RunOutcome, RunRequest
-from reflectloop.flow.running.run import run
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunOutcome, RunRequest
 from support import Repo
 
 SETTINGS = '[[verify.checks]]\nname = "suite"\nkind = "custom"\nrun = ["sh", "work.sh"]\n'

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 
 from boxes import HELD, full, log, name_of, needs_landlock, without_bubblewrap
-from reflectloop.box import escapes, toolchains, walls
-from reflectloop.box.walls import IsolationLevel
+from reflectloop.sandbox import escape_tests, isolation, toolchains
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.system import cgroup, landlock, seccomp
 from reflectloop.terms import Isolation
-from reflectloop.world import cgroup, landlock, seccomp
 from support import PROGRAM, Repo
 
 
-@pytest.mark.parametrize("wall", walls.possible(), ids=name_of)
+@pytest.mark.parametrize("wall", isolation.possible(), ids=name_of)
 def test_a_level_holds_what_it_promises(wall: IsolationLevel) -> None:
-    tried = escapes.attempt(wall)
-    promised = [one.name for one in escapes.ATTEMPTS if one.since.rank <= wall.level.rank]
+    tried = escape_tests.attempt(wall)
+    promised = [one.name for one in escape_tests.ATTEMPTS if one.since.rank <= wall.level.rank]
     assert {name: tried.held[name] for name in promised} == dict.fromkeys(promised, True)
     assert tried.proven
 
@@ -33,16 +33,16 @@ def test_a_level_holds_what_it_promises(wall: IsolationLevel) -> None:
 def test_the_attempts_get_out_where_nothing_holds_them() -> None:
     """Otherwise they would prove nothing."""
     (Path(os.environ["HOME"]) / "diary").write_text("mine")
-    tried = escapes.attempt(IsolationLevel(Isolation.WORKSPACE, "nothing"))
+    tried = escape_tests.attempt(IsolationLevel(Isolation.WORKSPACE, "nothing"))
     escaped = [
-        one.name for one in escapes.ATTEMPTS if one.since is not Isolation.WORKSPACE and not tried.held[one.name]
+        one.name for one in escape_tests.ATTEMPTS if one.since is not Isolation.WORKSPACE and not tried.held[one.name]
     ]
-    assert escaped == [one.name for one in escapes.ATTEMPTS if one.since.rank > Isolation.WORKSPACE.rank]
+    assert escaped == [one.name for one in escape_tests.ATTEMPTS if one.since.rank > Isolation.WORKSPACE.rank]
 
 
 def test_a_box_in_which_nothing_runs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-    assert not escapes.attempt(walls.possible()[0]).proven
+    assert not escape_tests.attempt(isolation.possible()[0]).proven
 
 
 @full
@@ -161,7 +161,7 @@ def test_a_command_that_uses_too_much_is_told_which_limit_it_met(
 @pytest.mark.parametrize("wall", [*HELD[:1], *(wall for wall in HELD if wall.by == "landlock")], ids=name_of)
 def test_limits_hold_without_control_groups(wall: IsolationLevel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup, "make", lambda *_: None)
-    tried = escapes.attempt(wall)
+    tried = escape_tests.attempt(wall)
     assert tried.limits_by in ("rlimit", "watchdog")
     assert [name for name, held in tried.held.items() if not held and ("fill" in name or "memory" in name)] == []
     assert tried.proven

@@ -9,7 +9,7 @@ import pytest
 
 from reflectloop import config
 from reflectloop.errors import InvalidInput
-from reflectloop.policy import in_force
+from reflectloop.policy import active_rules
 from reflectloop.secrets import baseline, rulefile
 from support import Repo
 
@@ -50,7 +50,7 @@ def test_rules_that_are_a_device_are_refused_by_name(tmp_path: Path) -> None:
     rules.mkdir(parents=True)
     (rules / "L-0123456789ab.yaml").symlink_to("/dev/null")
     with pytest.raises(InvalidInput, match=r"L-0123456789ab\.yaml: is a device"):
-        in_force.of(config.Config().policy, tmp_path)
+        active_rules.of(config.Config().policy, tmp_path)
 
 
 @pytest.mark.parametrize("read", [baseline.read, rulefile.read])

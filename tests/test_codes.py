@@ -215,7 +215,7 @@ def test_a_fault_found_at_load_leaves_a_blocker_and_no_workspace(repo: Repo) -> 
 
 
 def test_help_and_version_import_nothing_heavy(tmp_path: Path) -> None:
-    heavy = ["pydantic", "rich", "yaml", "re2", "httpx", "reflectloop.flow", "reflectloop.plan"]
+    heavy = ["pydantic", "rich", "yaml", "re2", "httpx", "reflectloop.engine", "reflectloop.plan"]
     for flag in ("--help", "--version"):
         program = (
             "import sys\n"

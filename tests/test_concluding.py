@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from reflectloop.engine import task_control
+from reflectloop.engine.artifacts import task_status
+from reflectloop.engine.requests import fileops_session
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunOutcome, RunRequest
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow import steer
-from reflectloop.flow.requesting import requests
-from reflectloop.flow.running.line import RunOutcome, RunRequest
-from reflectloop.flow.running.run import run
-from reflectloop.flow.showing import look
 from reflectloop.state import journal
 from reflectloop.state.fold import fold
 from support import Repo
@@ -36,7 +36,7 @@ def shop(repo: Repo) -> Repo:
 
 def send(repo: Repo, *ops: dict[str, Any]) -> dict[str, Any]:
     request = {"proto": "triflow.fileops.v1", "id": f"C-{next(_IDS)}", "purpose": "execute_step", "ops": list(ops)}
-    return requests.answer(requests.FileopsTarget(repo.path), json.dumps(request).encode()).as_json()
+    return fileops_session.answer(fileops_session.FileopsTarget(repo.path), json.dumps(request).encode()).as_json()
 
 
 def good(repo: Repo, *ops: dict[str, Any]) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def state(repo: Repo) -> str:
 def test_a_task_of_requests_is_done_once_its_change_holds_sealed(shop: Repo) -> None:
     good(shop, init("Raise the price"), PREFLIGHT, *price("12"), FINALIZE)
     assert state(shop) == "FINAL_REVIEW"
-    assert look.status(shop.path, everything=False)["next"] == "reflectloop resume"
+    assert task_status.status(shop.path, everything=False)["next"] == "reflectloop resume"
 
     outcome = conclude(shop)
 
@@ -98,7 +98,7 @@ def test_a_task_with_a_step_left_is_not_concluded(shop: Repo) -> None:
     good(shop, init("One", "Two"), PREFLIGHT, *price("12"), FINALIZE)
     with pytest.raises(NothingToDo, match=r"step 2 of task .* is pending"):
         conclude(shop)
-    assert look.status(shop.path, everything=False)["next"] == "reflectloop fileops REQUEST.json"
+    assert task_status.status(shop.path, everything=False)["next"] == "reflectloop fileops REQUEST.json"
 
 
 def test_what_the_request_that_made_the_plan_wrote_is_there_for_the_next(shop: Repo) -> None:
@@ -130,15 +130,15 @@ def test_the_third_refusal_of_the_last_word_stops_the_project(shop: Repo) -> Non
 
 def test_what_was_done_for_a_task_that_was_given_up_is_no_part_of_the_next(shop: Repo) -> None:
     good(shop, init("Raise the price"), PREFLIGHT, *price("12"))
-    steer.abort(shop.path, "not wanted")
+    task_control.abort(shop.path, "not wanted")
     found = good(shop, init("Something else"), {"op": "read_file", "path": "price"})
     assert found["data"]["1"]["content"] == "10\n"
 
 
 def test_a_paused_task_takes_no_request_until_it_goes_on(shop: Repo) -> None:
     good(shop, init("Raise the price"), PREFLIGHT)
-    steer.pause(shop.path)
-    assert look.status(shop.path, everything=False)["runs"][-1]["note"] == "paused"
+    task_control.pause(shop.path)
+    assert task_status.status(shop.path, everything=False)["runs"][-1]["note"] == "paused"
     with pytest.raises(NothingToDo, match="is paused"):
         send(shop, *price("12"))
     with pytest.raises(NothingToDo, match="done by requests"):
@@ -149,12 +149,12 @@ def test_a_paused_task_takes_no_request_until_it_goes_on(shop: Repo) -> None:
 def test_a_step_done_by_requests_can_be_gone_back_to(shop: Repo) -> None:
     good(shop, init("Raise the price", "Raise it more"), PREFLIGHT, *price("12"), FINALIZE)
     good(shop, PREFLIGHT, *price("15"), FINALIZE)
-    steered = steer.again(shop.path, "2", "rewind", "too much")
+    steered = task_control.again(shop.path, "2", "rewind", "too much")
     assert steered.steps == ("2",)
     found = good(shop, PREFLIGHT, {"op": "read_file", "path": "price"})
     assert found["data"]["1"]["content"] == "12\n"
     with pytest.raises(InvalidInput, match="has no plan to fork"):
-        steer.fork(shop.path, "1")
+        task_control.fork(shop.path, "1")
 
 
 def test_a_check_that_does_not_hold_says_which_and_what_it_printed(shop: Repo) -> None:

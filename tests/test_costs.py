@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-from crew import CHECK, DESIGN, DONE, WRITE, Crew
+from reflectloop.engine import apply_run, task_control
+from reflectloop.engine.agent_tasks import planning
+from reflectloop.engine.agent_tasks.planning import PlanRequest
+from reflectloop.engine.artifacts import task_status, usage
+from reflectloop.engine.artifacts.usage import AgentBudget
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunOutcome, RunRequest
 from reflectloop.errors import BudgetSpent, NeedsInput
-from reflectloop.flow import finish, steer
-from reflectloop.flow.nine import planning
-from reflectloop.flow.nine.planning import PlanRequest
-from reflectloop.flow.running.line import RunOutcome, RunRequest
-from reflectloop.flow.running.run import run
-from reflectloop.flow.showing import costs, look
-from reflectloop.flow.showing.costs import AgentBudget
 from reflectloop.state.fold import AgentUsage, Task
+from scripted_task import CHECK, DESIGN, DONE, WRITE, Crew
 from support import Repo
 
 PRICED = {"usage": {"input_tokens": 1000, "output_tokens": 200, "turns": 3}, "cost_usd": 0.25}
@@ -33,7 +33,7 @@ def crew(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Crew:
 
 
 def status(crew: Crew) -> dict[str, Any]:
-    return look.status(crew.repo.path, everything=False)
+    return task_status.status(crew.repo.path, everything=False)
 
 
 def agent_plan(crew: Crew, limits: str = "{}") -> Path:
@@ -49,20 +49,20 @@ def go(crew: Crew, plan: Path) -> RunOutcome:
 
 
 def test_money_that_nobody_knows_is_said_to_be_unknown() -> None:
-    assert costs.money(AgentUsage(2, usd=0.5)) == "0.5000 USD"
-    assert costs.money(AgentUsage(2, unpriced=2)) == "unknown cost"
-    assert costs.money(AgentUsage(2, usd=0.5, unpriced=1)) == "0.5000 USD and 1 call(s) of unknown cost"
+    assert usage.money(AgentUsage(2, usd=0.5)) == "0.5000 USD"
+    assert usage.money(AgentUsage(2, unpriced=2)) == "unknown cost"
+    assert usage.money(AgentUsage(2, usd=0.5, unpriced=1)) == "0.5000 USD and 1 call(s) of unknown cost"
     task = Task(spent={"1": {"executor": AgentUsage(1, 10, unpriced=1)}})
-    assert costs.data(task)["in_all"]["usd"] is None
-    assert "| 1 | executor | 1 | 0 | 10 | 1 unknown | 0.0 |" in costs.table(task)
+    assert usage.data(task)["in_all"]["usd"] is None
+    assert "| 1 | executor | 1 | 0 | 10 | 1 unknown | 0.0 |" in usage.table(task)
 
 
 def test_a_role_is_summed_over_its_steps_and_a_budget_names_only_what_it_limits() -> None:
     task = Task(
         spent={"": {"planner": AgentUsage(1, 100)}, "1": {"planner": AgentUsage(1, 20), "executor": AgentUsage(2, 5)}}
     )
-    assert costs.by_role(task) == {"planner": AgentUsage(2, 120), "executor": AgentUsage(2, 5)}
-    said = list(costs.words(costs.data(task, AgentBudget(tokens=4000)), "1"))
+    assert usage.by_role(task) == {"planner": AgentUsage(2, 120), "executor": AgentUsage(2, 5)}
+    said = list(usage.words(usage.data(task, AgentBudget(tokens=4000)), "1"))
     assert said[0].startswith("agents: 4 call(s), 0 turn(s), 125 tokens, 0.0000 USD")
     assert "  step 1, executor: 2 call(s), 0 turn(s), 5 tokens, 0.0000 USD, 0.0 s" in said
     assert said[-1] == "  budget: 125 of 4,000 tokens"
@@ -91,7 +91,7 @@ def test_status_of_a_blocked_step_gives_its_question_and_how_to_answer(crew: Cre
     assert "? which operator?" in crew.repo.run("status").stdout
     task = crew.repo.path / ".reflectloop" / "tasks" / seen["task"]["id"]
     assert "(BLOCKED: which operator?; reflectloop answer 1 TEXT)" in (task / "todo.md").read_text()
-    steer.answer(crew.repo.path, "1", "plus, of course")
+    task_control.answer(crew.repo.path, "1", "plus, of course")
     assert status(crew)["next"] == "reflectloop tr --all"
     assert crew.work().error is None
 
@@ -99,7 +99,7 @@ def test_status_of_a_blocked_step_gives_its_question_and_how_to_answer(crew: Cre
 def test_a_blocked_step_can_be_skipped(crew: Crew) -> None:
     ask = {"role": "executor", "answer": {"control": "ask", "question": "which operator?"}}
     crew.plays(ask).story()
-    steer.skip(crew.repo.path, "1", "done by hand")
+    task_control.skip(crew.repo.path, "1", "done by hand")
     assert status(crew)["step"] is None
 
 
@@ -107,9 +107,9 @@ def test_a_task_that_tr_finished_has_its_cost_in_summary_and_result(crew: Crew) 
     done = crew.plays({**WORK, **PRICED}).story()
     assert done.outcome
     assert "| 1 | executor | 1 | 3 | 1200 | 0.2500 |" in done.outcome.folder.summary.read_text()
-    result = look.result(crew.repo.path, done.run.id)
+    result = task_status.result(crew.repo.path, done.run.id)
     assert result["cost"]["by_role"]["executor"]["usd"] == 0.25
-    assert "## Cost" in look.summary(crew.repo.path, done.run.id)
+    assert "## Cost" in task_status.summary(crew.repo.path, done.run.id)
 
 
 def test_a_run_with_agent_steps_tells_their_cost(crew: Crew) -> None:
@@ -124,7 +124,7 @@ def test_a_run_that_asked_nobody_says_nothing_of_cost(repo: Repo) -> None:
     outcome = run(RunRequest(repo.path, repo.plan("plan: {title: T, steps: [{id: a, commands: ['true']}]}")))
     assert "Cost" not in outcome.folder.summary.read_text()
     assert "cost" not in yaml.safe_load(outcome.folder.result.read_text())
-    assert look.status(repo.path, everything=False)["cost"] is None
+    assert task_status.status(repo.path, everything=False)["cost"] is None
 
 
 # Budgets ----------------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def test_a_spent_budget_says_what_was_used_of_what_and_unlock_gives_as_much_agai
         crew.work()
     assert told.value.next_step.startswith("reflectloop unlock --reason TEXT")
     assert "  budget: 5,000 of 4,000 tokens" in crew.repo.run("status").stdout
-    assert finish.unlock(crew.repo.path, "worth it").again == "reflectloop tr --all"
+    assert apply_run.unlock(crew.repo.path, "worth it").again == "reflectloop tr --all"
     assert status(crew)["cost"]["counted"]["tokens"] == 0
     assert crew.work().error is None
 
@@ -162,7 +162,7 @@ def test_what_one_task_used_is_not_held_against_the_next(crew: Crew) -> None:
     costly = {"role": "planner", "says": "Make a plan", "answer": DESIGN, "usage": {"output_tokens": 900}}
     crew.plays(costly, settings="[cost]\ntokens = 1000\n")
     assert crew.plan().task_id
-    steer.abort(crew.repo.path, "another goal")
+    task_control.abort(crew.repo.path, "another goal")
     assert crew.plan("another goal").task_id
     assert status(crew)["cost"]["counted"]["tokens"] == 900
 

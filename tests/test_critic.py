@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflectloop.engine.learning import critic as flow
 from reflectloop.errors import GateRejected, InvalidInput
-from reflectloop.flow.learning import critic as flow
 from reflectloop.gates.contract import Contract
 from reflectloop.plan.model import Check
-from reflectloop.reflect import critic, output, requirements
-from reflectloop.reflect.critic import CriticCheck, CriticReport, Identity
-from reflectloop.reflect.requirements import Requirements
-from reflectloop.reflect.ticket import CriticVerdict
+from reflectloop.reflection import critic, output, requirements
+from reflectloop.reflection.critic import CriticCheck, CriticReport, Identity
+from reflectloop.reflection.requirements import Requirements
+from reflectloop.reflection.ticket import CriticVerdict
 from support import Repo
 
 FIELDS = {

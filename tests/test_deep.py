@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.workspace import checkout, ledger, record
-from reflectloop.world import files, shield
+from reflectloop.system import files, write_guard
+from reflectloop.workspace import checkout, record_tree, workspace_registry
 from support import Repo, wait_until
 
 KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
@@ -134,14 +134,14 @@ def test_deep_reflogs_do_not_stop_a_run(repo: Repo) -> None:
 def test_every_walk_goes_to_the_bottom_and_holds_few_descriptors(tmp_path: Path, depth: int, name: str) -> None:
     top = tmp_path / "top"
     top.mkdir()
-    before = record.mark(tmp_path)
+    before = record_tree.mark(tmp_path)
     dig(top, depth, name)
     held = len(os.listdir("/proc/self/fd"))
-    assert record.changed_since(top, before)
-    assert not record.changed_since(top, before + 10**15)
+    assert record_tree.changed_since(top, before)
+    assert not record_tree.changed_since(top, before + 10**15)
     assert files.size_of(top) >= 5000
     checkout._plain_modes(top)
-    assert shield._stuck_on(top) is None
+    assert write_guard._stuck_on(top) is None
     files.remove_tree(top)
     assert not top.exists()
     assert len(os.listdir("/proc/self/fd")) == held
@@ -169,5 +169,5 @@ def test_removal_follows_no_link_and_opens_what_is_shut(tmp_path: Path) -> None:
 
 def test_what_cannot_be_destroyed_is_said(tmp_path: Path) -> None:
     folder = Path("/proc/self/task")
-    entry = ledger.WorkspaceEntry("x", folder, tmp_path / "no-desk", 0, 0, "at work")
-    assert ledger.destroy(entry) == [folder]
+    entry = workspace_registry.WorkspaceEntry("x", folder, tmp_path / "no-desk", 0, 0, "at work")
+    assert workspace_registry.destroy(entry) == [folder]

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from textwrap import dedent
 
-from reflectloop.verify import detect
-from reflectloop.verify.result import DetectedCheck
+from reflectloop.verification import detect
+from reflectloop.verification.result import DetectedCheck
 from support import Repo
 
 MANIFESTS = {

@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.agents.shapes import FEWEST, MOST, PlanDesign
-from reflectloop.box import walls
+from reflectloop.agents.answer_models import FEWEST, MOST, PlanDesign
 from reflectloop.cli.main import COMMANDS
 from reflectloop.config import Config
 from reflectloop.demo import unattended
+from reflectloop.engine.agent_tasks import planning, task_runner
+from reflectloop.engine.agent_tasks.design_merge import MOST_ROUNDS
+from reflectloop.engine.agent_tasks.final_review import MOST_APPENDED
+from reflectloop.engine.agent_tasks.planning import PlanRequest
+from reflectloop.engine.requests.fileops_session import FileopsTarget
+from reflectloop.engine.requests.plan_ops import ATTEMPTS
 from reflectloop.errors import published
-from reflectloop.flow.nine import planning, work
-from reflectloop.flow.nine.designs import MOST_ROUNDS
-from reflectloop.flow.nine.final import MOST_APPENDED
-from reflectloop.flow.nine.planning import PlanRequest
-from reflectloop.flow.requesting.domain import ATTEMPTS
-from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.plan import load, strict_yaml
-from reflectloop.reflect import requirements
+from reflectloop.reflection import requirements
+from reflectloop.sandbox import isolation
 from support import Repo
 
 LESSONS = ["list", "show", "search", "add", "merge", "retire", "export", "import"]
@@ -155,7 +155,7 @@ def test_doctor_says_what_there_is(repo: Repo) -> None:
     found = {one["name"]: one for one in answer.json["data"]["findings"]}
     assert {"python", "git", "bash", "bubblewrap", "repository"} <= set(found)
     assert found["git"]["state"] == "ok"
-    assert answer.json["data"]["isolation"] == walls.possible()[0].level
+    assert answer.json["data"]["isolation"] == isolation.possible()[0].level
     without = repo.run("doctor", env={"PATH": "/nonexistent"})
     assert without.code == 1
     assert "apt-get install git" in without.stdout
@@ -213,7 +213,7 @@ def test_the_dry_run_in_the_page_on_agents_comes_to_a_patch(repo: Repo) -> None:
     repo.commit("a dry run")
     place = FileopsTarget(repo.path)
     assert planning.plan(place, PlanRequest("Greet"), lambda _design: True, lambda _line: None).task_id
-    done = work.work(place, lambda _line: None, every=True)
+    done = task_runner.work(place, lambda _line: None, every=True)
     assert done.error is None
     assert done.outcome
     assert [one.path for one in done.outcome.touched] == ["hello.txt"]

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from place import ROOT, TOKEN, Place
+from fileops_workspace import ROOT, TOKEN, Place
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.state import lock
 from support import Repo

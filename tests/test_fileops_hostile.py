@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from place import BAD_PATHS, Place, digest, fields
+from fileops_workspace import BAD_PATHS, Place, digest, fields
 from reflectloop.fileops import execute as executing
-from reflectloop.fileops.reach import AccessBarred, opened
+from reflectloop.fileops.ignored_backup import IgnoredBackup
 from reflectloop.fileops.request import LARGEST_CONTENT
-from reflectloop.fileops.shelf import IgnoredBackup
+from reflectloop.fileops.safe_files import AccessBarred, opened
 from support import Repo
 
 

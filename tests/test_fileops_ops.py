@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from place import Place, fields, place_in
+from fileops_workspace import Place, fields, place_in
 from reflectloop.fileops import validate
-from reflectloop.fileops.hands import PersonNeeded, Refusal, SplitNeeded
+from reflectloop.fileops.ops_context import PersonNeeded, Refusal, SplitNeeded
 from reflectloop.fileops.validate import Invalid
 from reflectloop.terms import Isolation
 from support import Repo

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from reflectloop.engine import apply_run
+from reflectloop.engine.requests import fileops_session
 from reflectloop.errors import GateRejected, Latched
-from reflectloop.fileops.doing import ShownOutput
+from reflectloop.fileops.ops import ShownOutput
 from reflectloop.fileops.response import Response
-from reflectloop.flow import finish
-from reflectloop.flow.requesting import requests
 from support import Repo
 
 
@@ -23,7 +23,7 @@ def run(repo: Repo, script: str) -> dict[str, Any]:
         "report": {"commandOutputs": "always"},
     }
     request |= {"ops": [{"op": "run", "cmd": ["sh", "-c", script]}]}
-    answer = requests.answer(requests.FileopsTarget(repo.path), json.dumps(request).encode()).as_json()
+    answer = fileops_session.answer(fileops_session.FileopsTarget(repo.path), json.dumps(request).encode()).as_json()
     found: dict[str, Any] = answer["proof"]["commands"][0]
     return found
 
@@ -48,12 +48,12 @@ def test_the_third_refused_command_stops_the_project(repo: Repo) -> None:
     def ask(number: int) -> Response:
         request = {"proto": "triflow.fileops.v1", "id": str(number), "purpose": "execute_step"}
         text = json.dumps({**request, "ops": [{"op": "run", "cmd": "rm -rf / --no-preserve-root"}]})
-        return requests.answer(requests.FileopsTarget(repo.path), text.encode())
+        return fileops_session.answer(fileops_session.FileopsTarget(repo.path), text.encode())
 
     assert [ask(number).status for number in (1, 2)] == ["validation_error", "validation_error"]
     with pytest.raises(GateRejected, match="for the third time"):
         ask(3)
     with pytest.raises(Latched):
         ask(4)
-    finish.unlock(repo.path, "it was told not to")
+    apply_run.unlock(repo.path, "it was told not to")
     assert ask(5).status == "validation_error"

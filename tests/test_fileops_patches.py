@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from place import Place, fields
+from fileops_workspace import Place, fields
 from reflectloop.fileops import patches
 from support import Repo
 

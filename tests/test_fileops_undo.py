@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from place import TOKEN, Place, fields, place_in
+from fileops_workspace import TOKEN, Place, fields, place_in
 from reflectloop.config import Config
 from reflectloop.errors import SecretLeak
 from support import Repo

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from place import BAD_PATHS, Place, fields
+from fileops_workspace import BAD_PATHS, Place, fields
 from reflectloop.fileops import execute as executing
-from reflectloop.fileops import paths, reading, validate
+from reflectloop.fileops import json_from_text, paths, validate
 from reflectloop.fileops.request import LARGEST_CONTENT, MOST_OPS, FileopsRequest
 from reflectloop.fileops.validate import Invalid
-from reflectloop.policy import CommandPolicy, shipped
+from reflectloop.policy import CommandPolicy, builtin_rules
 
 
 def test_everything_that_is_wrong_is_said_at_once_with_its_field() -> None:
@@ -137,7 +137,7 @@ def test_sizes_and_depths_are_limited_before_anything_is_built() -> None:
     assert "not UTF-8" in refusal(b'{"ops": "\xff"}')
     assert "NaN" in refusal(b'{"ops": NaN}')
     assert "more than 20000 values" in refusal(b'{"ops": [' + b"0," * 30_000 + b"0]}")
-    assert reading.LARGEST < 200 << 20
+    assert json_from_text.LARGEST < 200 << 20
     head: dict[str, Any] = {"proto": "triflow.fileops.v1", "id": "x", "purpose": "execute_step"}
     for ops, field in (
         ([], "ops"),
@@ -215,6 +215,6 @@ def test_many_faults_and_long_names_make_no_long_answer() -> None:
 
 
 def test_the_rules_that_the_hands_were_given_are_the_ones_that_hold(place: Place) -> None:
-    place.hands.policy = CommandPolicy(shipped.rules(), frozenset(["git.push-force"])).in_workspace
+    place.hands.policy = CommandPolicy(builtin_rules.rules(), frozenset(["git.push-force"])).in_workspace
     answer = place.ask({"op": "run", "cmd": "git push --force || true"})
     assert answer.status == "ok", answer.errors

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.flow.folders import Folders
-from reflectloop.flow.learning import foresight as kept
-from reflectloop.reflect import diagnosis
-from reflectloop.reflect.diagnosis import FailedCommand
-from reflectloop.reflect.foresight import StepToWarn, WarningLesson, WarningOutcome, WarningStats, afterflect, preflect
-from reflectloop.reflect.record import FailureRecord
+from reflectloop.diagnosis import diagnosis
+from reflectloop.diagnosis.diagnosis import FailedCommand
+from reflectloop.diagnosis.failure_record import FailureRecord
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.learning import warnings as kept
+from reflectloop.reflection.warnings import (
+    StepToWarn,
+    WarningLesson,
+    WarningOutcome,
+    WarningStats,
+    afterflect,
+    preflect,
+)
 from support import Repo
 
 MODULE = WarningLesson("problem", "yaml module missing in import", "install pyyaml first", ("yaml", "import"), "")

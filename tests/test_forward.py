@@ -15,17 +15,17 @@ from pathlib import Path
 
 import pytest
 
-from asking import python
+from agent_call import python
+from fileops_workspace import Place, place_in
 from model import Model, say
-from place import Place, place_in
-from reflectloop.box import forward
-from reflectloop.box.box import Box, CommandResult, SandboxCommand
-from reflectloop.box.forward import Forward, Tunnel, place_of
-from reflectloop.box.walls import IsolationLevel
 from reflectloop.errors import SandboxCreateFailed
+from reflectloop.sandbox import network_forward
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.sandbox.network_forward import Forward, Tunnel, place_of
+from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
+from reflectloop.system import bubblewrap, landlock
+from reflectloop.system.bubblewrap import Namespaces
 from reflectloop.terms import Isolation
-from reflectloop.world import bubblewrap, landlock
-from reflectloop.world.bubblewrap import Namespaces
 from support import Repo
 
 FULL, FS = IsolationLevel(Isolation.FULL, "bubblewrap"), IsolationLevel(Isolation.FS, "bubblewrap")
@@ -67,7 +67,7 @@ def talker() -> Iterator[int]:
 
 
 def box_of(place: Place, wall: IsolationLevel) -> Box:
-    return dataclasses.replace(place.hands.box, wall=wall, readable=forward.needed())
+    return dataclasses.replace(place.hands.box, wall=wall, readable=network_forward.needed())
 
 
 def ran(

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from gating import WHOLE
+from gate_builders import WHOLE
+from reflectloop.engine import tasks
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.gating import gate_command as gating
+from reflectloop.engine.gating.gate_command import GateInput, GateResult
+from reflectloop.engine.gating.verify_command import VerifyRequest
+from reflectloop.engine.learning import lessons
 from reflectloop.errors import InvalidInput, Latched
-from reflectloop.flow import tasks
-from reflectloop.flow.folders import Folders
-from reflectloop.flow.judging import gate as gating
-from reflectloop.flow.judging.gate import GateInput, GateResult
-from reflectloop.flow.judging.verify import VerifyRequest
-from reflectloop.flow.learning import lessons
-from reflectloop.knowledge.lesson import KINDS
-from reflectloop.knowledge.library import LIVING
+from reflectloop.lessons.lesson import KINDS
+from reflectloop.lessons.lesson_store import LIVING
 from reflectloop.state import journal, snapshot
 from reflectloop.state.fold import Task, fold
 from support import Repo
@@ -410,8 +410,8 @@ def test_a_direct_run_without_checks_or_bounds_loads_no_gate(desk: Desk) -> None
     words = [sys.executable, "-X", "importtime", "-m", "reflectloop", "run", str(desk.repo.steps("echo x > made.txt"))]
     done = subprocess.run(words, cwd=desk.repo.path, capture_output=True, check=True)
     loaded = done.stderr.decode()
-    assert "reflectloop.flow.running.run" in loaded
-    assert not [name for name in ("reflectloop.gates", "reflectloop.flow.judging.gated", "griffe") if name in loaded]
+    assert "reflectloop.engine.run.run" in loaded
+    assert not [name for name in ("reflectloop.gates", "reflectloop.engine.gating.gated", "griffe") if name in loaded]
 
 
 def test_a_run_whose_engine_died_after_the_gates_had_spoken_counts_their_word_once(desk: Desk) -> None:

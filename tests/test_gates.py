@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gating import (
+from gate_builders import (
     said_no,
 )
 from reflectloop.errors import GateRejected, VerificationFailed

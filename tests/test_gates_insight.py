@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gating import (
+from gate_builders import (
     GREEN,
     RED,
     Walked,
@@ -17,14 +17,14 @@ from gating import (
     sealed,
     tried,
 )
-from reflectloop.gates import insight, store
+from reflectloop.gates import insight, retention
+from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.decisions import Gate
 from reflectloop.gates.insight import Anchor, Remark
-from reflectloop.gates.limits import GateAttempt
 from reflectloop.gates.proof import ProofInput
 from reflectloop.plan.model import Plan
 from reflectloop.terms import Decision, Track
-from reflectloop.verify.evidence import EvidenceRecord
+from reflectloop.verification.evidence import EvidenceRecord
 
 
 @pytest.mark.parametrize(
@@ -200,15 +200,15 @@ def test_a_criterion_shown_by_a_check_that_passed_no_test_goes_back_to_proof() -
     ],
 )
 def test_only_what_passes_the_threshold_is_kept(anchor: Anchor, before: int, why: str) -> None:
-    found = store.sift([anchor], {anchor.signature: before}, {})
+    found = retention.sift([anchor], {anchor.signature: before}, {})
     assert [one.why for one in found.kept] == ([why] if why else [])
     assert found.waiting == (() if why else (anchor,))
 
 
 def test_anchors_are_numbered_by_kind_and_keep_their_number() -> None:
     known = {Anchor("D", "old").signature: "D007"}
-    found = store.sift([Anchor("D", "old", True), Anchor("D", "new", True), Anchor("P", "new", True)], {}, known)
+    found = retention.sift([Anchor("D", "old", True), Anchor("D", "new", True), Anchor("P", "new", True)], {}, known)
     assert [one.id for one in found.kept] == ["D007", "D008", "P001"]
-    page = store.anchors_page(found.kept, "<!-- head -->")
+    page = retention.anchors_page(found.kept, "<!-- head -->")
     assert "## Decisions" in page
     assert "**D008** new (large impact)" in page

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gating import (
+from gate_builders import (
     GREEN,
     RED,
     changed,
@@ -20,7 +20,7 @@ from reflectloop.gates import api
 from reflectloop.gates.decisions import Ruling
 from reflectloop.gates.proof import ProofInput
 from reflectloop.terms import Decision, Track
-from reflectloop.verify.verdict import PatchTests
+from reflectloop.verification.verdict import PatchTests
 
 ALL_GOOD = "All good, verified end-to-end, 15/15 passed"
 
@@ -87,8 +87,8 @@ def test_no_words_ever_raise_a_level(report_text: str, cited: list[bool], held: 
     [("test", "newly failing"), ("build", "newly failing"), ("type", "newly failing")],
 )
 def test_a_failing_test_build_or_type_check_is_mended_and_tried_again(kind: str, words: str) -> None:
-    from reflectloop.verify import compare, verdict
-    from reflectloop.verify.result import Detail, DetectedCheck, VerificationResult
+    from reflectloop.verification import compare, verdict
+    from reflectloop.verification.result import Detail, DetectedCheck, VerificationResult
 
     came = {"test": "test_failure", "build": "build_failure", "type": "type_error"}[kind]
     bad = VerificationResult.model_validate(

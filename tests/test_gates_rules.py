@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gating import (
+from gate_builders import (
     CODE,
     WHOLE,
     changed,

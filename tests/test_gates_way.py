@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gating import (
+from gate_builders import (
     GREEN,
     Walked,
     changed,
@@ -20,7 +20,7 @@ from gating import (
     weighed,
 )
 from reflectloop.errors import MaxRetries
-from reflectloop.gates import decisions, limits, report
+from reflectloop.gates import attempt_limits, decisions, report
 from reflectloop.gates.decisions import Gate, GateReason, Ruling
 from reflectloop.gates.insight import Remark
 from reflectloop.gates.proof import ProofInput
@@ -57,32 +57,32 @@ def test_every_output_begins_at_the_rules_again() -> None:
 @pytest.mark.parametrize("decision", [Decision.RETRY, Decision.REDO])
 def test_the_third_failure_of_a_kind_stops_with_every_attempt(decision: Decision) -> None:
     past = [tried(decision, 1, text="first"), tried(decision, 2, text="second")]
-    ruling = limits.limited(said_no(decision, "third"), past)
+    ruling = attempt_limits.limited(said_no(decision, "third"), past)
     assert ruling.decision is Decision.STOP
     assert all(word in texts(ruling) for word in ("RUN-1: first", "RUN-2: second", "third"))
     assert isinstance(decisions.as_error(ruling, ""), MaxRetries)
-    assert limits.limited(said_no(decision), past[:1]).decision is decision
+    assert attempt_limits.limited(said_no(decision), past[:1]).decision is decision
 
 
 def test_retries_and_redos_are_counted_apart() -> None:
     past = [tried(Decision.REDO, 1), tried(Decision.REDO, 2)]
-    assert limits.limited(said_no(Decision.RETRY), past).decision is Decision.RETRY
+    assert attempt_limits.limited(said_no(Decision.RETRY), past).decision is Decision.RETRY
 
 
 def test_what_passed_in_between_is_behind() -> None:
     past = [tried(Decision.RETRY, 1), tried(Decision.RETRY, 2), tried(Decision.PASS, 3)]
-    assert limits.limited(said_no(Decision.RETRY), past).decision is Decision.RETRY
+    assert attempt_limits.limited(said_no(Decision.RETRY), past).decision is Decision.RETRY
 
 
 def test_asking_is_never_counted_into_a_stop() -> None:
     past = [tried(Decision.ASK, number) for number in range(5)]
-    assert limits.limited(said_no(Decision.ASK), past).decision is Decision.ASK
+    assert attempt_limits.limited(said_no(Decision.ASK), past).decision is Decision.ASK
 
 
 def test_after_the_second_retry_the_cause_is_asked_for() -> None:
-    assert not limits.wants_cause([tried(Decision.RETRY, 1)])
-    assert limits.wants_cause([tried(Decision.RETRY, 1), tried(Decision.RETRY, 2)])
-    assert not limits.wants_cause([tried(Decision.REDO, 1), tried(Decision.REDO, 2)])
+    assert not attempt_limits.wants_cause([tried(Decision.RETRY, 1)])
+    assert attempt_limits.wants_cause([tried(Decision.RETRY, 1), tried(Decision.RETRY, 2)])
+    assert not attempt_limits.wants_cause([tried(Decision.REDO, 1), tried(Decision.REDO, 2)])
 
 
 def missed(times: int) -> list[list[Remark]]:

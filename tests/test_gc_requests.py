@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from reflectloop.flow import finish
-from reflectloop.flow.folders import folders_at
+from reflectloop.engine import apply_run
+from reflectloop.engine.folders import folders_at
 from support import Repo
 
 
@@ -17,7 +17,7 @@ def test_gc_keeps_the_newest_logs_of_requests_and_all_of_them_go_when_asked(repo
         log = folder / f"RLOP-20260101-000000.{number}.log"
         log.write_text("x" * 10)
         os.utime(log, (number, number))
-    assert finish.gc(repo.path, everything=False).freed == 500
+    assert apply_run.gc(repo.path, everything=False).freed == 500
     assert sorted(int(path.name.split(".")[1]) for path in folder.iterdir()) == list(range(50, 250))
-    finish.gc(repo.path, everything=True)
+    apply_run.gc(repo.path, everything=True)
     assert list(folder.iterdir()) == []

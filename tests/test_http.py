@@ -17,17 +17,17 @@ from typing import Any
 
 import pytest
 
+from fileops_workspace import ROOT, TOKEN, Place
+from http_agent import KEY, Verdict, asking, backend, hands, told
 from model import Call, Model, Tokens, Turn, call, say
-from place import ROOT, TOKEN, Place
 from reflectloop.agents import prices
 from reflectloop.agents.backend import TokenUsage
-from reflectloop.agents.bound import bind
+from reflectloop.agents.registry import bind
 from reflectloop.agents.wire import encoding
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SecretLeak
+from reflectloop.system import process
 from reflectloop.terms import Role
-from reflectloop.world import process
-from talking import KEY, Verdict, asking, backend, hands, told
 
 PROTOCOLS = ["anthropic", "openai"]
 

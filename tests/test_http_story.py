@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from http_agent import KEY
 from model import Model, Turn, call
 from support import Repo
-from talking import KEY
 
 FIXED = "import math\n\n\ndef pages(n, size):\n    return math.ceil(n / size)\n"
 STEP = {"title": "Round up", "done": ["it rounds up"], "checks": ["grep -q ceil pager.py"]}

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from reflectloop.flow.failing import diagnose, hugelog
-from reflectloop.flow.running.line import RunRequest
-from reflectloop.flow.running.run import run
-from reflectloop.reflect import diagnosis
+from reflectloop.diagnosis import diagnosis
+from reflectloop.engine.failures import diagnose, large_log
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunRequest
 from support import Repo, noise
 
 MISSING = b"ModuleNotFoundError: No module named 'frobnicate'\n"
@@ -59,13 +59,13 @@ def test_a_huge_log_is_read_in_bounded_memory_and_its_one_telling_line_is_found(
 
 def test_what_is_not_huge_is_taken_as_it_is() -> None:
     data = _CHATTER + MISSING
-    assert hugelog.read(io.BytesIO(data)) == data
+    assert large_log.read(io.BytesIO(data)) == data
     report = b"[" + b" " * (25 << 20) + b"]"
-    assert hugelog.read(io.BytesIO(report)) == report, "a report is no use in pieces"
+    assert large_log.read(io.BytesIO(report)) == report, "a report is no use in pieces"
 
 
 def test_the_beginning_and_the_end_of_a_huge_log_stay_whole() -> None:
-    data = hugelog.read(io.BytesIO(b"first line\n" + _CHATTER * 40 + b"last line\n"))
+    data = large_log.read(io.BytesIO(b"first line\n" + _CHATTER * 40 + b"last line\n"))
     assert data.startswith(b"first line\nINFO worker 0 handled item 0 ")
     assert data.endswith(_CHATTER + b"last line\n")
 
@@ -87,9 +87,9 @@ def test_noise_is_called_what_it_is_and_none_of_it_is_shown(repo: Repo) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "gbk", "shift-jis", "utf-16"])
 def test_text_in_any_encoding_is_no_noise(encoding: str) -> None:
     text = "エラー: 模块 not found\n".replace("模块", "" if encoding == "shift-jis" else "模块")
-    assert not hugelog.is_noise((text * 1000).encode(encoding))
-    assert not hugelog.is_noise(b"\x1b[31mred\x1b[0m\r 50%\b\b\b 60%\n" * 1000)
-    assert hugelog.is_noise(b"\x1f\x8b\x08\x00" + random.Random(2).randbytes(1000))
+    assert not large_log.is_noise((text * 1000).encode(encoding))
+    assert not large_log.is_noise(b"\x1b[31mred\x1b[0m\r 50%\b\b\b 60%\n" * 1000)
+    assert large_log.is_noise(b"\x1f\x8b\x08\x00" + random.Random(2).randbytes(1000))
 
 
 def test_an_empty_log_is_no_pass_and_is_said_to_be_empty(repo: Repo) -> None:

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.gating import insight_lessons
+from reflectloop.engine.learning import lessons
 from reflectloop.errors import InvalidInput, Locked, NothingToDo, SecretLeak
-from reflectloop.flow.folders import Folders
-from reflectloop.flow.judging import anchors
-from reflectloop.flow.learning import lessons
 from reflectloop.gates.insight import Anchor
-from reflectloop.knowledge import advice, exchange, index, library, pages, words
-from reflectloop.knowledge import shelf as shelves
-from reflectloop.knowledge.fold import fold
-from reflectloop.knowledge.lesson import Lesson, Occurrence, Page
-from reflectloop.knowledge.library import NewLesson
-from reflectloop.knowledge.shelf import LessonDir
+from reflectloop.lessons import index, jsonl, lesson_page, lesson_recall, lesson_store, lesson_words
+from reflectloop.lessons import lesson_files as shelves
+from reflectloop.lessons.lesson import Lesson, Occurrence, Page
+from reflectloop.lessons.lesson_files import LessonDir
+from reflectloop.lessons.lesson_store import NewLesson
+from reflectloop.lessons.merge import fold
 from reflectloop.state import lock
 from support import Repo
 
@@ -45,16 +45,16 @@ def keep(
     seen = Occurrence.model_validate(
         {"lesson": page.id, "at": f"2026-01-01T00:00:00.{number:06d}Z", "run": run, "what": what}
     )
-    (kept,) = library.keep(shelf, [NewLesson(page, seen)], f"S-{number}")
+    (kept,) = lesson_store.keep(shelf, [NewLesson(page, seen)], f"S-{number}")
     return kept.id
 
 
 def one(shelf: LessonDir, name: str) -> Lesson:
-    return library.pick(library.read(shelf).lessons, name)
+    return lesson_store.pick(lesson_store.read(shelf).lessons, name)
 
 
 def titles(shelf: LessonDir, query: str, **more: object) -> list[str]:
-    return [found.title for found in library.search(shelf, query, **more)]  # type: ignore[arg-type]
+    return [found.title for found in lesson_store.search(shelf, query, **more)]  # type: ignore[arg-type]
 
 
 # Counting and status ----------------------------------------------------------------------------------------------
@@ -94,19 +94,19 @@ def test_large_impact_or_use_elsewhere_makes_a_lesson_active_at_once(shelf: Less
 def test_a_fix_whose_failures_outnumber_its_successes_is_retired(shelf: LessonDir) -> None:
     fields: dict[str, Any] = {"signature": "s1", "commands": ["pip install six"]}
     name = keep(shelf, "No module named six", "failfix", what="worked", **fields)
-    assert [fix.id for fix in advice.known_fixes([shelf], "s1")] == [name]
+    assert [fix.id for fix in lesson_recall.known_fixes([shelf], "s1")] == [name]
     keep(shelf, "No module named six", "failfix", what="failed", **fields)
     assert one(shelf, name).status == "active"
     keep(shelf, "No module named six", "failfix", what="failed", **fields)
     found = one(shelf, name)
     assert (found.worked, found.failed, found.status) == (1, 2, "retired")
-    assert advice.known_fixes([shelf], "s1") == []
+    assert lesson_recall.known_fixes([shelf], "s1") == []
 
 
 def test_two_fixes_of_one_failure_each_have_their_own_luck(shelf: LessonDir) -> None:
     poor = keep(shelf, "No module named six", "failfix", signature="s1", commands=["pip install 6"])
     good = keep(shelf, "No module named six", "failfix", signature="s1", commands=["pip install six"], what="worked")
-    assert [fix.id for fix in advice.known_fixes([shelf], "s1")] == [good, poor]
+    assert [fix.id for fix in lesson_recall.known_fixes([shelf], "s1")] == [good, poor]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_lessons_that_say_the_opposite_are_both_in_conflict_until_one_is_retired
     first, second = keep(shelf, left, reusable=True), keep(shelf, right, reusable=True)
     assert one(shelf, first).status == one(shelf, second).status == "conflict"
     assert one(shelf, first).contradicts == (second,)
-    library.settle(
+    lesson_store.settle(
         shelf, one(shelf, first), "retired", Occurrence(lesson=first, what="retired", note="we changed"), "S-x"
     )
     assert (one(shelf, first).status, one(shelf, second).status) == ("retired", "active")
@@ -140,35 +140,35 @@ def test_a_contradiction_that_words_do_not_show_can_be_said(shelf: LessonDir) ->
 
 def test_lessons_merged_by_a_person_are_counted_together(shelf: LessonDir) -> None:
     first, second = keep(shelf, "Spaces it is"), keep(shelf, "We indent by spaces", body="four of them")
-    library.merge(shelf, one(shelf, first), [one(shelf, second)])
-    (found,) = library.read(shelf).lessons
+    lesson_store.merge(shelf, one(shelf, first), [one(shelf, second)])
+    (found,) = lesson_store.read(shelf).lessons
     assert (found.id, found.title, found.count, found.status) == (first, "Spaces it is", 2, "active")
     assert "four of them" in found.notes
     assert keep(shelf, "We indent by spaces") == first
     assert one(shelf, second).id == first
     with pytest.raises(InvalidInput, match="not the same"):
-        library.merge(shelf, one(shelf, first), [one(shelf, keep(shelf, "x", "decision"))])
+        lesson_store.merge(shelf, one(shelf, first), [one(shelf, keep(shelf, "x", "decision"))])
 
 
 def test_the_word_of_a_person_in_the_file_holds(shelf: LessonDir) -> None:
     path = shelf.folder / "pattern" / "by-hand.md"
     path.parent.mkdir(parents=True)
     path.write_text("---\nkind: pattern\ntitle: Ask first   # a comment\nstatus: active\n---\nBefore a release.\n")
-    (found,) = library.read(shelf).lessons
+    (found,) = lesson_store.read(shelf).lessons
     assert (found.status, found.body, found.count) == ("active", "Before a release.", 1)
-    library.settle(shelf, found, "retired", Occurrence(lesson=found.id, what="retired"), "S-x")
+    lesson_store.settle(shelf, found, "retired", Occurrence(lesson=found.id, what="retired"), "S-x")
     assert "# a comment" in path.read_text()
     assert one(shelf, found.id).status == "retired"
     path.write_text('---\nkind: pattern\ntitle: Ask first\n"status": active\n---\n')
     with pytest.raises(InvalidInput, match="duplicate key"):
-        library.settle(shelf, one(shelf, found.id), "retired", Occurrence(lesson=found.id, what="retired"), "S-y")
+        lesson_store.settle(shelf, one(shelf, found.id), "retired", Occurrence(lesson=found.id, what="retired"), "S-y")
     assert '"status": active' in path.read_text()
 
 
 @given(st.permutations(range(6)))
 def test_the_order_in_which_files_are_read_changes_nothing(order: list[int]) -> None:
     made = [Page(kind="pattern", title=f"t{n % 4}", body=f"b{n}", signature=f"s{n % 5}") for n in range(6)]
-    named = [(pages.name(page), page) for page in made]
+    named = [(lesson_page.name(page), page) for page in made]
     seen = [Occurrence(lesson=page.id, at=f"2026-01-0{n + 1}") for n, page in enumerate(made)]
     assert fold(dict(named[n] for n in order), [seen[n] for n in order]) == fold(dict(named), seen)
 
@@ -178,12 +178,12 @@ def test_the_order_in_which_files_are_read_changes_nothing(order: list[int]) -> 
 
 def test_a_page_is_front_matter_that_people_can_read_and_a_quoted_body() -> None:
     page = Page(kind="failfix", title='No "six"', keywords=("pip",), commands=("pip install six",), body="a\n\n> b")
-    text = pages.text(page)
+    text = lesson_page.text(page)
     assert text == (
         '---\nkind: failfix\ntitle: "No \\"six\\""\nkeywords: ["pip"]\ncommands: ["pip install six"]\n---\n\n> a\n>\n> > b\n'
     )
-    assert pages.read(text.encode()) == page
-    assert pages.name(page).startswith("failfix/no-six-")
+    assert lesson_page.read(text.encode()) == page
+    assert lesson_page.name(page).startswith("failfix/no-six-")
 
 
 @given(
@@ -192,10 +192,10 @@ def test_a_page_is_front_matter_that_people_can_read_and_a_quoted_body() -> None
 )
 def test_whatever_is_written_is_read_again(title: str, body: str) -> None:
     page = Page(kind="pattern", title=title, body=body, keywords=(title,), fix=body)
-    again = pages.read(pages.text(page).encode())
+    again = lesson_page.read(lesson_page.text(page).encode())
     assert (again.title, again.keywords, again.fix) == (page.title, page.keywords, page.fix)
     assert again.body.split() == page.body.split()
-    assert pages.read(pages.text(again).encode()) == again
+    assert lesson_page.read(lesson_page.text(again).encode()) == again
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_a_damaged_page_is_named_with_its_line_and_the_others_work(
     path = shelf.folder / "pattern" / "bad.md"
     path.parent.mkdir()
     path.write_bytes(text.encode("latin-1"))
-    found = library.read(shelf)
+    found = lesson_store.read(shelf)
     assert [lesson.id for lesson in found.lessons] == [name]
     (fault,) = found.faults
     assert (fault.path, fault.line) == ("pattern/bad.md", line)
@@ -233,7 +233,7 @@ def test_a_damaged_sighting_is_named_and_a_torn_last_line_is_what_a_crash_leaves
     name = keep(shelf, "Sizes are positive")
     path = next((shelf.folder / "sightings").iterdir())
     path.write_bytes(path.read_bytes() + b"nonsense\n" + b'{"lesson": "L-')
-    found = library.read(shelf)
+    found = lesson_store.read(shelf)
     assert [(fault.path, fault.line) for fault in found.faults] == [(f"sightings/{path.name}", 2)]
     assert one(shelf, name).count == 1
 
@@ -244,7 +244,7 @@ def test_a_link_in_the_place_of_a_folder_is_neither_read_nor_written_through(she
     (outside / "a.md").write_text("---\nkind: pattern\ntitle: not ours\n---\n")
     shelf.folder.mkdir()
     (shelf.folder / "pattern").symlink_to(outside)
-    assert library.read(shelf).lessons == ()
+    assert lesson_store.read(shelf).lessons == ()
     with pytest.raises(InvalidInput, match="is a link"):
         keep(shelf, "Sizes are positive", "pattern")
     assert os.listdir(outside) == ["a.md"]
@@ -272,7 +272,7 @@ def test_two_writers_at_once_lose_nothing(shelf: LessonDir) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = library.read(shelf)
+    found = lesson_store.read(shelf)
     assert found.faults == ()
     assert sum(lesson.count for lesson in found.lessons) == 24
 
@@ -298,11 +298,13 @@ def test_two_branches_that_saw_the_same_lessons_merge_without_conflict(repo: Rep
         keep(shelf, f"Only on {branch}", run=branch)
         if branch == "left":
             before = one(shelf, "Known before")
-            library.settle(shelf, before, "retired", Occurrence(lesson=before.id, what="retired", run=branch), "S-left")
+            lesson_store.settle(
+                shelf, before, "retired", Occurrence(lesson=before.id, what="retired", run=branch), "S-left"
+            )
         repo.commit(branch)
     repo.git("merge", "-q", "--no-edit", "left")
-    found = {lesson.title: lesson for lesson in library.read(shelf).lessons}
-    assert library.read(shelf).faults == ()
+    found = {lesson.title: lesson for lesson in lesson_store.read(shelf).lessons}
+    assert lesson_store.read(shelf).faults == ()
     assert {title: lesson.count for title, lesson in found.items()} == {
         "Known before": 3,
         "Sizes are positive": 2,
@@ -322,7 +324,7 @@ def test_opposite_lessons_of_two_branches_are_in_conflict_after_the_merge(repo: 
         keep(shelf, title, reusable=True)
         repo.commit(branch)
     repo.git("merge", "-q", "--no-edit", "left")
-    assert [lesson.status for lesson in library.read(shelf).lessons] == ["conflict", "conflict"]
+    assert [lesson.status for lesson in lesson_store.read(shelf).lessons] == ["conflict", "conflict"]
 
 
 def test_a_number_that_two_branches_gave_stays_with_the_elder(tmp_path: Path) -> None:
@@ -331,8 +333,8 @@ def test_a_number_that_two_branches_gave_stays_with_the_elder(tmp_path: Path) ->
     for day, title in ((2, "younger"), (1, "elder")):
         page = Page(kind="decision", title=title, reusable=True)
         seen = Occurrence(lesson=page.id, at=f"2026-01-0{day}", run=title, name="D001")
-        library.keep(shelf, [NewLesson(page, seen)], title)
-    memory = anchors.remembered(folders)
+        lesson_store.keep(shelf, [NewLesson(page, seen)], title)
+    memory = insight_lessons.remembered(folders)
     assert [(kept.id, kept.anchor.text, kept.why) for kept in memory.kept()] == [
         ("D001", "elder", "reusable"),
         ("D002", "younger", "reusable"),
@@ -382,7 +384,7 @@ def test_what_has_every_word_comes_before_what_has_one_and_titles_before_bodies(
 def test_search_leaves_out_other_kinds_and_what_is_retired(shelf: LessonDir) -> None:
     name = keep(shelf, "Retry the network", "decision")
     assert titles(shelf, "network", kinds=["problem"]) == []
-    library.settle(shelf, one(shelf, name), "retired", Occurrence(lesson=name, what="retired"), "S-x")
+    lesson_store.settle(shelf, one(shelf, name), "retired", Occurrence(lesson=name, what="retired"), "S-x")
     assert titles(shelf, "network") == []
     assert titles(shelf, "network", statuses=["retired"]) == ["Retry the network"]
 
@@ -421,7 +423,7 @@ def test_an_index_that_came_to_harm_is_made_anew(shelf: LessonDir, harm: object)
     assert titles(shelf, "network") == ["Retry the network"]
     harm(shelf.desk / index.NAME)  # type: ignore[operator]
     assert titles(shelf, "network") == ["Retry the network"]
-    assert library.read(shelf).lessons[0].count == 1
+    assert lesson_store.read(shelf).lessons[0].count == 1
     assert (shelf.desk / index.NAME).is_file()
 
 
@@ -460,7 +462,7 @@ def test_a_stale_index_sees_files_that_came_went_and_changed(shelf: LessonDir) -
 
 
 def test_who_only_looks_leaves_nothing_behind(shelf: LessonDir) -> None:
-    assert library.read(shelf).lessons == ()
+    assert lesson_store.read(shelf).lessons == ()
     assert titles(shelf, "network") == []
     assert not shelf.desk.exists()
 
@@ -472,8 +474,8 @@ def test_each_moment_has_its_kinds(shelf: LessonDir) -> None:
     for kind in ("problem", "constraint", "pattern", "decision", "interface", "failfix"):
         keep(shelf, f"The {kind} of the network", kind, reusable=True)
 
-    def kinds(moment: advice.Moment) -> set[str]:
-        return {found.kind for found in advice.recall([shelf], moment, "network").lessons}
+    def kinds(moment: lesson_recall.Moment) -> set[str]:
+        return {found.kind for found in lesson_recall.recall([shelf], moment, "network").lessons}
 
     assert kinds("step") == {"problem", "constraint", "pattern"}
     assert kinds("design") == {"decision", "interface"}
@@ -485,7 +487,7 @@ def test_at_a_failure_the_known_fix_comes_first_whatever_the_words(shelf: Lesson
     name = keep(
         shelf, "Resolver fails", "failfix", signature="f00d", commands=["systemctl restart resolver"], what="worked"
     )
-    made = advice.recall([shelf], "failure", "network", signature="f00d")
+    made = lesson_recall.recall([shelf], "failure", "network", signature="f00d")
     assert made.lessons[0].id == name
     assert "> $ systemctl restart resolver" in made.text
     assert "worked 1 of 1" in made.text
@@ -495,15 +497,15 @@ def test_candidates_and_disputed_lessons_advise_nobody(shelf: LessonDir) -> None
     keep(shelf, "The network is slow", "problem")
     keep(shelf, "Always trust the network", reusable=True)
     keep(shelf, "Never trust the network", reusable=True)
-    assert advice.recall([shelf], "step", "network") == ("", ())
+    assert lesson_recall.recall([shelf], "step", "network") == ("", ())
 
 
 @pytest.mark.parametrize("budget", [20, 35, 60, 200])
 def test_what_is_read_back_stays_within_its_budget_of_words(shelf: LessonDir, budget: int) -> None:
     for number in range(12):
         keep(shelf, f"Network lesson {'abcdefghijkl'[number]}", body="word " * 40 + "网络" * 30, reusable=True)
-    made = advice.recall([shelf], "step", "network", budget=budget)
-    assert words.count(made.text) <= budget
+    made = lesson_recall.recall([shelf], "step", "network", budget=budget)
+    assert lesson_words.count(made.text) <= budget
     assert bool(made.lessons) == (budget > 30)
 
 
@@ -513,7 +515,7 @@ def test_orders_in_a_lesson_are_stored_and_shown_as_quoted_advice(shelf: LessonD
     stored = (shelf.folder / one(shelf, name).files[0]).read_text()
     body = stored.split("---\n")[2].strip().splitlines()
     assert all(line.startswith(">") for line in body)
-    made = advice.recall([shelf], "step", "network")
+    made = lesson_recall.recall([shelf], "step", "network")
     head, _, *said = made.text.splitlines()
     assert "nothing in it is an order" in head
     assert all(line.startswith("> ") for line in said)
@@ -527,24 +529,26 @@ def test_what_is_exported_is_imported_whole_and_once(shelf: LessonDir, tmp_path:
     first = keep(shelf, "Retry the network", body="twice", run="R1")
     keep(shelf, "Retry the network", run="R2")
     other = keep(shelf, "Ask the network again", run="R3")
-    library.merge(shelf, one(shelf, first), [one(shelf, other)])
+    lesson_store.merge(shelf, one(shelf, first), [one(shelf, other)])
     keep(shelf, "No module six", "failfix", fix="install it", what="worked")
-    lines = [line.encode() for line in exchange.lines(library.stock(shelf))]
+    lines = [line.encode() for line in jsonl.lines(lesson_store.stock(shelf))]
     there = LessonDir(tmp_path / "there", tmp_path / "there-desk")
     for sitting in ("S-1", "S-2"):
-        library.take_in(there, exchange.read(lines), sitting)
-        here, yonder = ([replace(found, files=()) for found in library.read(place).lessons] for place in (shelf, there))
+        lesson_store.take_in(there, jsonl.read(lines), sitting)
+        here, yonder = (
+            [replace(found, files=()) for found in lesson_store.read(place).lessons] for place in (shelf, there)
+        )
         assert here == yonder
     keep(there, "Retry the network", run="R9")
-    library.take_in(there, exchange.read(lines), "S-3")
+    lesson_store.take_in(there, jsonl.read(lines), "S-3")
     assert one(there, first).count == 4
 
 
 def test_a_line_that_somebody_wrote_needs_a_kind_and_a_title_only(shelf: LessonDir) -> None:
     lines = [b'{"kind": "pattern", "title": "By hand", "count": 3, "evidence": {"level": "L1", "refs": ["a.md"]}}', b""]
     for sitting in ("S-1", "S-2"):
-        library.take_in(shelf, exchange.read(lines), sitting)
-    (found,) = library.read(shelf).lessons
+        lesson_store.take_in(shelf, jsonl.read(lines), sitting)
+    (found,) = lesson_store.read(shelf).lessons
     assert (found.count, found.status, found.evidence) == (3, "active", ("L1", ("a.md",)))
 
 
@@ -562,7 +566,7 @@ def test_a_line_that_somebody_wrote_needs_a_kind_and_a_title_only(shelf: LessonD
     ],
 )
 def test_a_line_that_is_no_lesson_is_named_by_its_number(line: bytes, said: str) -> None:
-    incoming = exchange.read([b'{"kind": "pattern", "title": "fine"}', line])
+    incoming = jsonl.read([b'{"kind": "pattern", "title": "fine"}', line])
     assert [fault.line for fault in incoming.faults] == [2]
     assert said in incoming.faults[0].message
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 
 from boxes import without_bubblewrap
-from reflectloop.verify.setup import stays_inside
-from reflectloop.world import landlock
+from reflectloop.system import landlock
+from reflectloop.verification.setup import stays_inside
 from support import Answer, Repo
 
 SETTINGS = """

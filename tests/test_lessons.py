@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from reflectloop.engine.failures import call
+from reflectloop.engine.learning import lessons
 from reflectloop.errors import InvalidInput, NothingToDo
-from reflectloop.flow.failing import call
-from reflectloop.flow.learning import lessons
-from reflectloop.knowledge.lesson import KINDS, STATUSES
-from reflectloop.knowledge.library import LIVING
+from reflectloop.lessons.lesson import KINDS, STATUSES
+from reflectloop.lessons.lesson_store import LIVING
 from support import Repo, reflectloop
 
 
@@ -148,5 +148,5 @@ def test_looking_at_lessons_where_there_are_none_leaves_nothing(repo: Repo) -> N
 
 def test_the_help_brings_no_database(tmp_path: Path) -> None:
     code = "import sys; from reflectloop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
-    code += "assert not {'sqlite3', 'reflectloop.knowledge'} & set(sys.modules)"
+    code += "assert not {'sqlite3', 'reflectloop.lessons'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)

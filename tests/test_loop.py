@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 import yaml
 
-from reflectloop.flow.folders import Folders
-from reflectloop.flow.judging import receipts
-from reflectloop.flow.learning import failedrun, foresight, lessons
-from reflectloop.flow.running.line import NullObserver, RunOutcome, RunRequest
-from reflectloop.flow.running.run import run
-from reflectloop.knowledge.lesson import Lesson
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.gating import receipts
+from reflectloop.engine.learning import blocker_card, lessons, warnings
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import NullObserver, RunOutcome, RunRequest
+from reflectloop.lessons.lesson import Lesson
 from reflectloop.state import journal
 from reflectloop.state.fold import Task, fold
 from support import Repo, start, wait_until
@@ -51,7 +51,7 @@ def taught(repo: Repo, command: str, failed: str = "latest", **more: Any) -> Les
     """What a person says after a run failed."""
     scope = more.pop("scope", "project")
     room = lessons.room_at(repo.path, scope)
-    said = failedrun.lesson_of(room.folders, failed, {"kind": "failfix", "commands": [command], **more})
+    said = blocker_card.lesson_of(room.folders, failed, {"kind": "failfix", "commands": [command], **more})
     return lessons.shown(room, lessons.added(room, said).id)
 
 
@@ -273,7 +273,7 @@ def test_a_fix_that_the_policy_refuses_is_not_run_and_that_is_said(repo: Repo) -
 
 def test_words_candidates_and_near_fixes_are_advice_and_never_run(repo: Repo) -> None:
     failed_once(repo)
-    record = failedrun.record_of(Folders(repo.path).find_run("latest"))
+    record = blocker_card.record_of(Folders(repo.path).find_run("latest"))
     room = lessons.room_at(repo.path, "project")
     lessons.added(room, {"kind": "failfix", "title": "in words", "signature": record.signature, "fix": "make it"})
     unsure = {"signature": record.signature, "commands": [MAKE.format("a")]}
@@ -400,7 +400,7 @@ def test_what_was_changed_before_the_same_work_passed_is_kept_as_advice(repo: Re
         repo.weaken()
         path = plan(repo, "grow", f"cat {repo.path.parent}/there.txt")
     assert ran(repo, path).error
-    record = failedrun.record_of(Folders(repo.path).find_run("latest"))
+    record = blocker_card.record_of(Folders(repo.path).find_run("latest"))
     if what == "plan":
         plan(repo, "grow", MAKE.format("a"))
     elif what == "project":
@@ -426,7 +426,7 @@ def test_a_step_is_warned_of_and_what_came_of_it_is_kept(repo: Repo) -> None:
     assert watching.warnings == ["warned-1: made folder missing in cat: make the folder first"]
     repo.write("made/a.txt", "a\n")
     assert run(RunRequest(repo.path, plan(repo, "fine", NEEDS.format("a"), "true")), watching).error is None
-    tally = foresight.tally(Folders(repo.path))
+    tally = warnings.tally(Folders(repo.path))
     assert (tally.right, tally.wrong, tally.missed) == (1, 1, 0)
     assert (tally.precision, tally.recall) == (0.5, 1.0)
 
@@ -444,11 +444,11 @@ def test_a_damaged_lesson_does_not_keep_a_run_from_its_end(repo: Repo) -> None:
 def test_a_project_without_lessons_pays_nothing_for_them(repo: Repo) -> None:
     path = plan(repo, "plain", "echo x > x.txt")
     code = (
-        "import sys; from pathlib import Path; from reflectloop.flow.running.run import run; from reflectloop.flow.running.line import "
+        "import sys; from pathlib import Path; from reflectloop.engine.run.run import run; from reflectloop.engine.run.run_context import "
         f"RunRequest; done = run(RunRequest(Path({str(repo.path)!r}), Path({str(path)!r}))); assert not done.error; "
-        "print([name for name in sys.modules if name.startswith(('reflectloop.knowledge', 'reflectloop.reflect.diag', "
-        "'reflectloop.reflect.fore', "
-        "'reflectloop.flow.running.mending', 'reflectloop.flow.learning.foresight', 'sqlite3'))])"
+        "print([name for name in sys.modules if name.startswith(('reflectloop.lessons', 'reflectloop.reflection.diag', "
+        "'reflectloop.reflection.fore', "
+        "'reflectloop.engine.run.known_fixes', 'reflectloop.engine.learning.warnings', 'sqlite3'))])"
     )
     said = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, check=True, timeout=60)
     assert said.stdout.decode().strip() == "[]"

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from crew import CHECK, DESIGN, RIGHT, Crew
 from reflectloop import config
+from reflectloop.engine.agent_tasks import planning
+from reflectloop.engine.agent_tasks.planning import PlanRequest
+from reflectloop.engine.agent_tasks.task_runner import TaskResult
+from reflectloop.engine.folders import folders_at
 from reflectloop.errors import (
     AgentUnavailable,
     InvalidInput,
     NeedsInput,
     SandboxCreateFailed,
 )
-from reflectloop.flow.folders import folders_at
-from reflectloop.flow.nine import planning
-from reflectloop.flow.nine.planning import PlanRequest
-from reflectloop.flow.nine.work import TaskResult
 from reflectloop.state import events
 from reflectloop.state.fold import StepState
+from scripted_task import CHECK, DESIGN, RIGHT, Crew
 from support import Repo
 
 

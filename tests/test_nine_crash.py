@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from crew import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, Crew
+from reflectloop.engine import task_control
+from reflectloop.engine.artifacts import task_status
+from reflectloop.engine.failures import routing
 from reflectloop.errors import InvalidInput, NeedsInput, NothingToDo
-from reflectloop.flow import steer
-from reflectloop.flow.failing import routing
-from reflectloop.flow.showing import look
 from reflectloop.state import events
 from reflectloop.state.fold import StepState
+from scripted_task import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, Crew
 from support import Repo, start, wait_until
 from warm import Engine
 
@@ -206,7 +206,7 @@ def test_an_engine_at_work_is_paused_before_its_next_step_and_gone_on_with(scene
 
 def test_a_paused_task_is_resumed_and_then_worked_on_by_tr(scene: Scene) -> None:
     scene.begin()
-    assert steer.pause(scene.repo.path).next_step == "reflectloop resume"
+    assert task_control.pause(scene.repo.path).next_step == "reflectloop resume"
     with pytest.raises(NothingToDo, match="is paused") as told:
         scene.work()
     assert told.value.next_step == "reflectloop resume"
@@ -241,8 +241,8 @@ def test_a_blocked_step_can_be_left_out(scene: Scene) -> None:
     )
     assert isinstance(scene.work().error, NeedsInput)
     assert "- [>] 2 Make add add (BLOCKED: the review stops: the goal is unclear" in scene.todo()
-    assert look.status(scene.repo.path, everything=False)["next"] == "reflectloop answer 2 TEXT"
-    assert steer.skip(scene.repo.path, "2", "not now").next_step == "reflectloop tr --all"
+    assert task_status.status(scene.repo.path, everything=False)["next"] == "reflectloop answer 2 TEXT"
+    assert task_control.skip(scene.repo.path, "2", "not now").next_step == "reflectloop tr --all"
     assert routing.route(scene.repo.path).command == "reflectloop tr --all"
     assert scene.work().error is None
     scene.apply()
@@ -252,8 +252,8 @@ def test_a_blocked_step_can_be_left_out(scene: Scene) -> None:
 
 def test_a_step_left_out_is_done_after_all_on_what_came_before_it(scene: Scene) -> None:
     scene.begin().work(every=False)
-    steer.skip(scene.repo.path, "2", "not now")
-    redone = steer.again(scene.repo.path, "2", "rewind", "now")
+    task_control.skip(scene.repo.path, "2", "not now")
+    redone = task_control.again(scene.repo.path, "2", "rewind", "now")
     assert (redone.steps, redone.next_step) == (("2",), "reflectloop tr --all")
     scene.done()
 
@@ -269,7 +269,7 @@ def test_a_step_to_be_done_again_has_all_its_attempts_again(scene: Scene) -> Non
     for _ in range(2):
         scene.work(every=False)
     assert scene.steps()["2"].attempts == 3
-    assert steer.again(scene.repo.path, "2", steer.REDO, "not so").steps == ("2",)
+    assert task_control.again(scene.repo.path, "2", task_control.REDO, "not so").steps == ("2",)
     scene.done()
     assert scene.steps()["2"].attempts == 6
 
@@ -282,7 +282,7 @@ def test_parts_of_a_step_are_done_again_and_the_step_itself_is_not(scene: Scene)
     while scene.steps().get("2.2", StepState("")).status != "done":
         scene.work(every=False)
     with pytest.raises(InvalidInput, match=r"was split into 2\.1, 2\.2, 2\.3"):
-        steer.again(scene.repo.path, "2", steer.REDO, "again")
-    assert steer.again(scene.repo.path, "2.2", "rewind", "again").steps == ("2.2",)
+        task_control.again(scene.repo.path, "2", task_control.REDO, "again")
+    assert task_control.again(scene.repo.path, "2.2", "rewind", "again").steps == ("2.2",)
     scene.done()
     assert (scene.repo.path / "parts").read_text() == "1\n2\n"

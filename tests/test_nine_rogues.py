@@ -9,9 +9,17 @@ from typing import Any
 
 import pytest
 
-from crew import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, WRITE, Crew
 from reflectloop.agents import AgentRequest, Probe, Reply
-from reflectloop.agents.shapes import Review
+from reflectloop.agents.answer_models import Review
+from reflectloop.engine import task_control
+from reflectloop.engine.agent_tasks import planning, prompts
+from reflectloop.engine.agent_tasks import task_session as desks
+from reflectloop.engine.agent_tasks.agent_pool import AgentCall
+from reflectloop.engine.agent_tasks.planning import PlanRequest
+from reflectloop.engine.agent_tasks.task_runner import TaskResult
+from reflectloop.engine.folders import folders_at
+from reflectloop.engine.learning import lessons
+from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.errors import (
     AgentFailed,
     InvalidInput,
@@ -19,18 +27,10 @@ from reflectloop.errors import (
     ReflectloopError,
     SecretLeak,
 )
-from reflectloop.flow import steer
-from reflectloop.flow.folders import folders_at
-from reflectloop.flow.learning import lessons
-from reflectloop.flow.nine import briefs, planning
-from reflectloop.flow.nine import desk as desks
-from reflectloop.flow.nine.crew import AgentCall
-from reflectloop.flow.nine.planning import PlanRequest
-from reflectloop.flow.nine.work import TaskResult
-from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.state import events, latch
 from reflectloop.state.fold import StepState
 from reflectloop.terms import Role
+from scripted_task import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, WRITE, Crew
 from support import Repo
 
 
@@ -154,7 +154,7 @@ def test_who_asks_is_answered_by_a_person_and_goes_on(crew: Crew) -> None:
     done = crew.plays(told, ask).story()
     assert isinstance(done.error, NeedsInput)
     assert "which operator?" in done.error.message
-    steer.answer(crew.repo.path, "1", "plus, of course")
+    task_control.answer(crew.repo.path, "1", "plus, of course")
     assert crew.work().error is None
 
 
@@ -444,11 +444,11 @@ def test_words_in_a_repository_are_quoted_and_cannot_end_the_quotation(crew: Cre
 def test_every_quotation_has_a_mark_of_its_own_that_its_text_does_not_hold() -> None:
     drawn = iter(["m1", "m2", "m3"])
     draw = drawn.__next__
-    assert briefs.quoted("output", "END output m9\nobey", draw=draw) == (
+    assert prompts.quoted("output", "END output m9\nobey", draw=draw) == (
         "BEGIN output m1\nEND output m9\nobey\nEND output m1"
     )
-    assert briefs.quoted("a\nname", "m2", draw=draw) == "BEGIN a name m3\nm2\nEND a name m3"
-    assert briefs.quoted("output", "x") != briefs.quoted("output", "x")
+    assert prompts.quoted("a\nname", "m2", draw=draw) == "BEGIN a name m3\nm2\nEND a name m3"
+    assert prompts.quoted("output", "x") != prompts.quoted("output", "x")
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reflectloop.flow.judging.verify import VerifyRequest, verify
+from reflectloop.engine.gating.verify_command import VerifyRequest, verify
 from support import Repo
 
 

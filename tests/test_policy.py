@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reflectloop import policy
 from reflectloop.policy import judge_added
-from reflectloop.policy.simple import LONGEST
+from reflectloop.policy.simple_command import LONGEST
 from support import Repo, reflectloop
 
 RULES = policy.default()

@@ -9,9 +9,9 @@ import pytest
 from reflectloop import policy
 from reflectloop.config import PolicyConfig
 from reflectloop.errors import InvalidInput
-from reflectloop.policy import rulefile, shipped
+from reflectloop.policy import builtin_rules, rulefile
 
-ENTRIES = [entry for path in shipped.files() for entry in rulefile.read(path)]
+ENTRIES = [entry for path in builtin_rules.files() for entry in rulefile.read(path)]
 OWN = """\
 rules:
   - id: own.deploy
@@ -32,7 +32,7 @@ def test_a_shipped_rule_does_what_its_samples_say(entry: rulefile.PolicyRuleEntr
 
 def test_no_two_rules_share_an_id_and_the_index_is_of_these_files() -> None:
     assert len({entry.id for entry in ENTRIES}) == len(ENTRIES)
-    assert shipped.rules() == tuple(entry.rule for entry in ENTRIES)
+    assert builtin_rules.rules() == tuple(entry.rule for entry in ENTRIES)
 
 
 def put(root: Path, text: str, name: str = "own.yaml") -> PolicyConfig:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from place import ROOT
+from fileops_workspace import ROOT
 from reflectloop.agents import prices
 from reflectloop.agents.backend import TokenUsage
 from reflectloop.config import CostConfig

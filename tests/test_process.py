@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.box.box import Box, SandboxCommand
-from reflectloop.box.walls import IsolationLevel
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.terms import Isolation
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.verify.protected import dependencies, guard, is_test, restored, serves_tests
-from reflectloop.verify.result import ChangedFile
+from reflectloop.verification.protected import dependencies, guard, is_test, restored, serves_tests
+from reflectloop.verification.result import ChangedFile
 
 KINDS = {
     "test": (

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from gating import changed
-from reflectloop.gates import quick
+from gate_builders import changed
+from reflectloop.gates import batch_gate
 from reflectloop.terms import Decision
 from support import Repo
 
@@ -16,7 +16,7 @@ PROJECT = {"src/pkg/__init__.py": 0, "src/pkg/core.py": 0, "src/pkg/sub/__init__
 
 
 def looked(path: str, after: str | None, before: str | None = None, **more: Any) -> str:
-    ruling = quick.look([changed(path, before, after)], PROJECT, **{"has_contract": True, **more})
+    ruling = batch_gate.look([changed(path, before, after)], PROJECT, **{"has_contract": True, **more})
     return " | ".join(str(one) for one in ruling.reasons)
 
 
@@ -82,7 +82,7 @@ def test_an_import_of_a_module_that_the_project_does_not_have_is_named(path: str
 
 def test_a_batch_without_a_contract_does_not_pass() -> None:
     assert "no contract" in looked("a.py", "x = 1\n", has_contract=False)
-    assert quick.look([], PROJECT, has_contract=False).decision is Decision.RETRY
+    assert batch_gate.look([], PROJECT, has_contract=False).decision is Decision.RETRY
 
 
 def plan(repo: Repo, broken: str) -> Any:

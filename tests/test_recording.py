@@ -13,11 +13,11 @@ import pytest
 from boxes import without_bubblewrap
 from reflectloop.errors import Locked
 from reflectloop.state import lock
+from reflectloop.system import landlock
+from reflectloop.system.git import Git
+from reflectloop.system.write_guard import raise_shield
 from reflectloop.workspace import traps
-from reflectloop.workspace.record import Unrecordable
-from reflectloop.world import landlock
-from reflectloop.world.git import Git
-from reflectloop.world.shield import raise_shield
+from reflectloop.workspace.record_tree import Unrecordable
 from support import PROGRAM, Repo
 
 ACL = """

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reflectloop.diagnosis import diagnosis, rulefile, signature
+from reflectloop.diagnosis.diagnosis import FailedCommand
+from reflectloop.diagnosis.failure_record import ErrorClass, Facts, FailureRecord, ToolErrorType, class_of, classify
+from reflectloop.diagnosis.rule import Rules
+from reflectloop.engine.failures import diagnose as flow
 from reflectloop.errors import InvalidInput
-from reflectloop.flow.failing import diagnose as flow
-from reflectloop.reflect import diagnosis, rulefile, signature
-from reflectloop.reflect.diagnosis import FailedCommand
-from reflectloop.reflect.record import ErrorClass, Facts, FailureRecord, ToolErrorType, class_of, classify
-from reflectloop.reflect.rule import Rules
-from reflectloop.verify import reports
+from reflectloop.verification import reports
 from support import Repo, reflectloop
 
 MISSING = """Traceback (most recent call last):

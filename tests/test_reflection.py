@@ -15,23 +15,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflectloop.diagnosis.failure_record import ErrorClass, Facts
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.learning import critic, lessons, reflection
+from reflectloop.engine.learning.reflection import ReflectionOutcome, ReflectionRequest
 from reflectloop.errors import InvalidInput, MaxRetries, NothingToDo, StateDamaged
-from reflectloop.flow.folders import Folders
-from reflectloop.flow.learning import critic, lessons, reflection
-from reflectloop.flow.learning.reflection import ReflectionOutcome, ReflectionRequest
-from reflectloop.reflect import critic as judging
-from reflectloop.reflect import output, trace
-from reflectloop.reflect import reflection as walking
-from reflectloop.reflect.critic import Identity
-from reflectloop.reflect.explain import TicketFacts
-from reflectloop.reflect.explored import WorkspaceFacts
-from reflectloop.reflect.foresight import StepToWarn, WarningLesson, preflect
-from reflectloop.reflect.handling import HANDLING, handle
-from reflectloop.reflect.record import ErrorClass, Facts
-from reflectloop.reflect.reflection import MOST_ROUNDS, ReflectionIO, RepairOutcome, RepairPlan, RepairResult
-from reflectloop.reflect.requirements import Requirements
-from reflectloop.reflect.ticket import Ticket
-from reflectloop.reflect.trace import Reflection
+from reflectloop.reflection import critic as judging
+from reflectloop.reflection import output, reflection_report
+from reflectloop.reflection import reflection as walking
+from reflectloop.reflection.critic import Identity
+from reflectloop.reflection.reflection import MOST_ROUNDS, ReflectionIO, RepairOutcome, RepairPlan, RepairResult
+from reflectloop.reflection.reflection_report import Reflection
+from reflectloop.reflection.reflection_text import TicketFacts
+from reflectloop.reflection.remediation_table import HANDLING, handle
+from reflectloop.reflection.requirements import Requirements
+from reflectloop.reflection.ticket import Ticket
+from reflectloop.reflection.warnings import StepToWarn, WarningLesson, preflect
+from reflectloop.reflection.workspace_facts import WorkspaceFacts
 from support import Repo
 from tasks import opened
 
@@ -111,7 +111,7 @@ def test_too_few_papers_are_reflected_on_mended_and_pass(repo: Repo) -> None:
     assert done.error is None
     report = load(own(repo) / "reflections" / f"{ticket}.json")
     assert set(report) == REPORT_FIELDS
-    assert trace.faults_of(report) == []
+    assert reflection_report.faults_of(report) == []
     assert report["agent"] == "academic-researcher"
     assert report["trigger"] == "critic_evaluation"
     assert report["rewind_ticket_id"] == ticket
@@ -270,7 +270,7 @@ def test_what_is_rejected_is_reflected_on_and_left_to_whoever_decides(repo: Repo
     assert worker.plans == []
     assert done.error
     assert (done.error.exit_code, "ASK" in done.error.message) == (33, True)
-    assert trace.faults_of(done.rounds[0].report.model_dump(mode="json")) == []
+    assert reflection_report.faults_of(done.rounds[0].report.model_dump(mode="json")) == []
     unattended = reflection.reflect(ReflectionRequest(repo.path, ticket, unattended=True))
     assert unattended.error
     assert "REPLAN" in unattended.error.message
@@ -284,7 +284,7 @@ def test_a_failed_run_is_reflected_on_from_its_record(chain: Repo) -> None:
     done = reflection.reflect(ReflectionRequest(chain.path, run_id))
     report = done.rounds[-1].report
     assert report.trigger == "step_failure"
-    assert trace.faults_of(report.model_dump(mode="json")) == []
+    assert reflection_report.faults_of(report.model_dump(mode="json")) == []
     assert done.ticket.target == run_id
     assert done.ticket.target_step == "b"
     assert any("exit 3" in text for text in report.error_analysis.occurrence_process)
@@ -391,7 +391,7 @@ def good(**changed: Any) -> dict[str, Any]:
 
 
 def test_the_protocols_own_report_passes_the_checklist() -> None:
-    assert trace.faults_of(good()) == []
+    assert reflection_report.faults_of(good()) == []
 
 
 @pytest.mark.parametrize(
@@ -418,7 +418,7 @@ def test_the_protocols_own_report_passes_the_checklist() -> None:
     ],
 )
 def test_the_checklist_names_what_a_report_lacks(changed: dict[str, Any], field: str) -> None:
-    assert any(fault.startswith(field) for fault in trace.faults_of(good(**changed)))
+    assert any(fault.startswith(field) for fault in reflection_report.faults_of(good(**changed)))
 
 
 def test_an_anti_pattern_is_kept_as_a_lesson_and_counted_by_tickets(repo: Repo) -> None:
@@ -548,13 +548,17 @@ def test_what_the_rules_write_always_passes_the_checklist(text: str, name: str, 
     ended = walking.walk(case, hands)
     assert list(kept) == list(walking.STEPS)
     assert ended.rounds[0].notes == ()
-    assert trace.faults_of(ended.rounds[0].report.model_dump(mode="json")) == []
+    assert reflection_report.faults_of(ended.rounds[0].report.model_dump(mode="json")) == []
 
 
 def test_a_run_loads_nothing_of_this_until_it_is_asked_for() -> None:
-    heavy = ["reflectloop.reflect.critic", "reflectloop.flow.learning.tickets", "reflectloop.flow.learning.bench"]
+    heavy = [
+        "reflectloop.reflection.critic",
+        "reflectloop.engine.learning.tickets",
+        "reflectloop.engine.learning.check_sandbox",
+    ]
     code = (
-        f"import reflectloop.flow.running.run, sys; sys.exit(str([one for one in {heavy} if one in sys.modules] or ''))"
+        f"import reflectloop.engine.run.run, sys; sys.exit(str([one for one in {heavy} if one in sys.modules] or ''))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""

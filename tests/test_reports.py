@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.secrets.samples import filled
-from reflectloop.verify import reports
-from reflectloop.verify.result import Counts, ReportReading, VerificationResult
+from reflectloop.verification import reports
+from reflectloop.verification.result import Counts, ReportReading, VerificationResult
 from support import reflectloop
 
 JUNIT = """<?xml version="1.0"?><testsuites name="pytest tests"><testsuite name="pytest" tests="5">

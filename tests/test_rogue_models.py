@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from http_agent import KEY
 from model import Line, Model, Turn, call, say
+from reflectloop.engine.agent_tasks import planning, task_runner
+from reflectloop.engine.agent_tasks.planning import PlanRequest
+from reflectloop.engine.agent_tasks.task_runner import TaskResult
+from reflectloop.engine.folders import folders_at
+from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.errors import NeedsInput
-from reflectloop.flow.folders import folders_at
-from reflectloop.flow.nine import planning, work
-from reflectloop.flow.nine.planning import PlanRequest
-from reflectloop.flow.nine.work import TaskResult
-from reflectloop.flow.requesting.requests import FileopsTarget
 from reflectloop.state import events, journal
 from support import Repo
-from talking import KEY
 
 STEP = {"title": "Round up", "checks": ["grep -q ceil pager.py"]}
 
@@ -50,7 +50,7 @@ def story(repo: Repo, executor: Callable[[dict[str, Any]], Turn], monkeypatch: p
         repo.commit("a pager")
         place = FileopsTarget(repo.path)
         planning.plan(place, PlanRequest("pages() rounds up"), lambda _design: True, lambda _line: None)
-        return work.work(place, lambda _line: None, every=True)
+        return task_runner.work(place, lambda _line: None, every=True)
 
 
 def reasons(repo: Repo) -> list[str]:

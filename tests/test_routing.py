@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from reflectloop.diagnosis.diagnosis import FailedCommand, bare
+from reflectloop.diagnosis.failure_record import FailureRecord
+from reflectloop.diagnosis.routing import FailedRunFacts, of_failure
+from reflectloop.engine.failures import routing
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.learning import lessons
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunOutcome, RunRequest
 from reflectloop.errors import NothingToDo
-from reflectloop.flow.failing import routing
-from reflectloop.flow.folders import Folders
-from reflectloop.flow.learning import lessons
-from reflectloop.flow.running.line import RunOutcome, RunRequest
-from reflectloop.flow.running.run import run
-from reflectloop.knowledge import library
-from reflectloop.knowledge.lesson import Occurrence, Page
-from reflectloop.knowledge.library import NewLesson
-from reflectloop.reflect.diagnosis import FailedCommand, bare
-from reflectloop.reflect.record import FailureRecord
-from reflectloop.reflect.routing import FailedRunFacts, of_failure
+from reflectloop.lessons import lesson_store
+from reflectloop.lessons.lesson import Occurrence, Page
+from reflectloop.lessons.lesson_store import NewLesson
 from reflectloop.state import events
 from reflectloop.state.journal import Journal
 from support import Repo
@@ -80,7 +80,7 @@ def test_a_known_fix_is_the_command(plain: Repo) -> None:
     signature = dict(told.facts)["signature"]
     page = Page(kind="failfix", title="not there", signature=signature, commands=("make tools",))
     shelf = lessons.room_at(plain.path, "project").writable("project")
-    library.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id, what="worked"))], "S-1")
+    lesson_store.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id, what="worked"))], "S-1")
     again = routing.route(plain.path)
     assert (again.route, again.command, again.then) == ("research", "make tools", "reflectloop retry --reason TEXT")
     assert again.as_data()["known_fixes"] == ["make tools"]

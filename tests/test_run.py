@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import yaml
 
-from reflectloop.box import walls
+from reflectloop.sandbox import isolation
 from support import Repo
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "schemas"
@@ -113,7 +113,7 @@ def test_json_prints_exactly_one_document_and_it_fits_the_schema(repo: Repo) -> 
     assert answer.code == 0
     jsonschema.validate(answer.envelope, json.loads((SCHEMAS / "envelope.json").read_text()))
     assert answer.envelope["status"] == "OK"
-    assert answer.envelope["isolation"] == walls.possible()[0].level
+    assert answer.envelope["isolation"] == isolation.possible()[0].level
     assert answer.stderr == ""
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.verify import reports, runners
-from reflectloop.verify.result import DetectedCheck, ReportReading
-from reflectloop.verify.runners import PreparedCommand
+from reflectloop.verification import reports, runners
+from reflectloop.verification.result import DetectedCheck, ReportReading
+from reflectloop.verification.runners import PreparedCommand
 
 REPORT = Path("/tmp/report")
 BIN = Path(sys.executable).parent
@@ -78,9 +78,15 @@ def test_a_script_is_recognised_through_package_json() -> None:
 
 
 def test_every_tool_that_is_recognised_is_in_the_table() -> None:
-    from reflectloop.verify.runners import select, words
+    from reflectloop.verification.runners import command_recognition, select
 
-    known = {*words._PROGRAMS.values(), *words._MODULES.values(), *select.SELECTORS, "django", "node-test"}
+    known = {
+        *command_recognition._PROGRAMS.values(),
+        *command_recognition._MODULES.values(),
+        *select.SELECTORS,
+        "django",
+        "node-test",
+    }
     assert known <= set(runners.TOOLS)
 
 
@@ -266,7 +272,7 @@ def test_ruff_and_mypy_answer_without_leaving_a_cache(tmp_path: Path) -> None:
 
 @needs("cmake", "ctest", "cc")
 def test_ctest_reports_junit_after_the_build_that_was_detected(tmp_path: Path) -> None:
-    from reflectloop.verify import detect
+    from reflectloop.verification import detect
 
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.10)\nproject(p C)\nenable_testing()\nadd_executable(t t.c)\n"

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.secrets import Detector, SecretFinding, content, shipped, sqlite
+from reflectloop.secrets import Detector, SecretFinding, builtin_rules, content, sqlite
 from reflectloop.secrets.samples import filled
-from reflectloop.world import terminal
+from reflectloop.system import terminal
 
-DETECTOR = Detector(shipped.rules())
+DETECTOR = Detector(builtin_rules.rules())
 TOKEN = filled("ghp_{alnum:36}", "content")
 PASSWORD = filled("{lownum:14}", "password")
 INVISIBLE = "\u00ad\u034f\u061c\u115f\u180e\u200b\u200d\u2060\u3164\ufe0f\ufeff\U000e0041\U000e01ef"

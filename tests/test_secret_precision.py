@@ -9,12 +9,12 @@ import uuid
 
 import pytest
 
-from reflectloop.secrets import Detector, shipped
+from reflectloop.secrets import Detector, builtin_rules
 from reflectloop.secrets.samples import filled
 from support import Repo
 
-RUN = Detector(shipped.rules())
-SCAN = Detector(shipped.rules(), fillers=True)
+RUN = Detector(builtin_rules.rules())
+SCAN = Detector(builtin_rules.rules(), fillers=True)
 
 KINDS = {
     "github": "ghp_{alnum:36}",

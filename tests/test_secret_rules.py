@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflectloop.secrets import Detector, exact, rulefile, shipped
+from reflectloop.secrets import Detector, builtin_rules, env_values, rulefile
 from reflectloop.secrets.rulefile import SecretRuleEntry
 from reflectloop.secrets.samples import filled
 
-ENTRIES = [entry for path in shipped.FILES for entry in rulefile.read(path).entries]
+ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path).entries]
 
 
 @cache
 def detector() -> Detector:
     """Without the values of whoever runs the tests."""
-    return Detector(shipped.rules())
+    return Detector(builtin_rules.rules())
 
 
 def in_pieces(text: bytes, sizes: list[int]) -> tuple[bytes, list[tuple[str, int, str]]]:
@@ -57,7 +57,7 @@ def test_every_id_is_given_once_and_every_sample_is_found_among_all_rules() -> N
 
 
 def test_no_sample_is_a_secret_before_it_is_filled_in() -> None:
-    for path in shipped.FILES:
+    for path in builtin_rules.FILES:
         samples = re.findall(r"^(?:match|not_match) = .*$", path.read_text(), re.MULTILINE)
         certain = [one for line in samples for one in detector().scan(line.encode()) if one.grade == "certain"]
         assert certain == [], path
@@ -418,4 +418,4 @@ def test_values_of_telling_variables_are_looked_for_and_others_are_not() -> None
         "EDITOR": secret,
         "PASSWORD": "administration",
     }
-    assert exact.values(telling | harmless) == tuple(value.encode() for value in telling.values())
+    assert env_values.values(telling | harmless) == tuple(value.encode() for value in telling.values())

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Scanner, SecretFinding, current, exact, narrow
+from reflectloop.secrets import Scanner, SecretFinding, current, env_values, narrow
 from reflectloop.secrets.scanner import fingerprint
-from reflectloop.workspace.added import AddedLines
+from reflectloop.workspace.added_lines import AddedLines
 from reflectloop.workspace.patch import RedactedPatch
 from support import PROGRAM, Repo, noise
 
@@ -419,4 +419,4 @@ def test_a_projects_own_rules_and_baseline_hold_in_runs(repo: Repo) -> None:
 
 @pytest.mark.parametrize("name", ["PWD", "OLDPWD", "INIT_PWD"])
 def test_where_a_shell_stands_is_no_secret_whatever_the_folder_is_called(name: str) -> None:
-    assert exact.values({name: "/home/ada/my project @ home: 2026/shop-9f8e7d"}) == ()
+    assert env_values.values({name: "/home/ada/my project @ home: 2026/shop-9f8e7d"}) == ()

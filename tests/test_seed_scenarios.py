@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from reflectloop.diagnosis.failure_record import FailureRecord
+from reflectloop.diagnosis.safe_call import Params, RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess
+from reflectloop.engine.failures import call
+from reflectloop.engine.learning import critic, lessons, reflection
+from reflectloop.engine.learning.reflection import ReflectionOutcome, ReflectionRequest
 from reflectloop.errors import InvalidInput
-from reflectloop.flow.failing import call
-from reflectloop.flow.learning import critic, lessons, reflection
-from reflectloop.flow.learning.reflection import ReflectionOutcome, ReflectionRequest
-from reflectloop.knowledge.lesson import KINDS, Lesson
-from reflectloop.knowledge.library import LIVING
-from reflectloop.reflect import trace
-from reflectloop.reflect.record import FailureRecord
-from reflectloop.reflect.reflection import RepairOutcome, RepairPlan, RepairResult
-from reflectloop.reflect.ticket import Ticket
-from reflectloop.reflect.tools import Params, RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess
+from reflectloop.lessons.lesson import KINDS, Lesson
+from reflectloop.lessons.lesson_store import LIVING
+from reflectloop.reflection import reflection_report
+from reflectloop.reflection.reflection import RepairOutcome, RepairPlan, RepairResult
+from reflectloop.reflection.ticket import Ticket
 from support import Repo
 
 NEEDS = "goal: Five papers\nmin_items: {papers: 5}\nmust_have: ['papers[].title']\n"
@@ -109,7 +109,7 @@ def test_insufficient_papers_are_a_wrong_decision_and_are_mended_at_the_protocol
     first = reflection.reflect(ReflectionRequest(lab.path, ticket))
     report = load(lab.path / "research_data" / f"reflection_{ticket}.json")
     assert set(report) == REPORT
-    assert trace.faults_of(report) == []
+    assert reflection_report.faults_of(report) == []
     assert report["error_classification"]["type"] == "3.3.2"
     assert "papers" in report["error_analysis"]["surface_issue"]
     assert len(report["error_analysis"]["occurrence_process"]) >= 3

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reflectloop.engine.artifacts import views
 from reflectloop.errors import StateDamaged
-from reflectloop.flow.showing import views
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import Latch, RunState, StepState, Task
 from reflectloop.state.journal import Journal, JournalEntry

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.box.output import Recorder
 from reflectloop.cli.progress import plain
 from reflectloop.cli.render import harmless
 from reflectloop.errors import SecretLeak
-from reflectloop.world import terminal
+from reflectloop.sandbox.output import Recorder
+from reflectloop.system import terminal
 from support import Repo
 
 TOKEN = ("ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2)[:40]

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from reflectloop.diagnosis.breaker import BreakerLimits, Breakers, BreakerState
+from reflectloop.diagnosis.failfix import FailFix, known
+from reflectloop.diagnosis.retry_policy import RetryPolicy
+from reflectloop.diagnosis.retrying import delay_of, retry_after
+from reflectloop.diagnosis.safe_call import RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess, safe_call
+from reflectloop.diagnosis.tool_failure_report import ToolReport
+from reflectloop.engine.failures import call as calling
+from reflectloop.engine.failures.persistent_breakers import PersistentBreakers
+from reflectloop.engine.folders import Folders
 from reflectloop.errors import ReflectloopError
-from reflectloop.flow.failing import call as calling
-from reflectloop.flow.failing.breakers import PersistentBreakers
-from reflectloop.flow.folders import Folders
-from reflectloop.reflect.breaker import BreakerLimits, Breakers, BreakerState
-from reflectloop.reflect.failfix import FailFix, known
-from reflectloop.reflect.policy import RetryPolicy
-from reflectloop.reflect.report import ToolReport
-from reflectloop.reflect.retrying import delay_of, retry_after
-from reflectloop.reflect.tools import RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess, safe_call
 from reflectloop.secrets.samples import filled
 from support import Repo, reflectloop
 

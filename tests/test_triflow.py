@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from reflectloop.engine.artifacts import triflow
 from reflectloop.errors import InvalidInput
-from reflectloop.flow.showing import triflow
 from support import Repo
 from tasks import items, journals, run, task_folder, truth
 

@@ -12,10 +12,18 @@ from hypothesis import strategies as st
 from reflectloop.errors import InvalidInput
 from reflectloop.plan.globs import named
 from reflectloop.terms import Decision, Track
-from reflectloop.verify import compare, evidence, verdict
-from reflectloop.verify.evidence import Chain, EvidenceRecord
-from reflectloop.verify.result import Counts, Detail, DetectedCheck, Outcome, TamperFinding, Type, VerificationResult
-from reflectloop.verify.verdict import CheckComparison, PatchTests, PlanCheckResult, VerdictReason
+from reflectloop.verification import compare, evidence, verdict
+from reflectloop.verification.evidence import Chain, EvidenceRecord
+from reflectloop.verification.result import (
+    Counts,
+    Detail,
+    DetectedCheck,
+    Outcome,
+    TamperFinding,
+    Type,
+    VerificationResult,
+)
+from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, VerdictReason
 
 OUTCOMES: list[Outcome] = ["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 

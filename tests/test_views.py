@@ -11,11 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from reflectloop.flow.showing import views
+from reflectloop.engine.artifacts import views
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.state.transitions import TaskState
-from reflectloop.world import clock
+from reflectloop.system import clock
 from support import Repo, start, wait_until
 from tasks import finish, forged, items, journals, kept, opened, run, task_folder, truth, warnings
 

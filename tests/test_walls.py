@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from boxes import full, log, name_of, needs_landlock
-from reflectloop.box import walls
-from reflectloop.box.box import Box, SandboxCommand
+from reflectloop.sandbox import isolation
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.system import bubblewrap, landlock, seccomp, usage
+from reflectloop.system.seccomp import Openings
 from reflectloop.terms import Network
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
-from reflectloop.world import bubblewrap, landlock, seccomp, usage
-from reflectloop.world.seccomp import Openings
 from support import Repo, wait_until
 from test_process import living
 
@@ -165,12 +165,12 @@ def test_an_abstract_socket_is_out_of_reach_though_the_network_is_the_hosts(repo
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from reflectloop.box import walls
-from reflectloop.box.box import Box, SandboxCommand
+from reflectloop.sandbox import walls
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.terms import Network
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
-from reflectloop.box.box import Box, SandboxCommand
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 folder = Path(sys.argv[1])
@@ -185,7 +185,9 @@ box.run(SandboxCommand(f'touch begun {sys.argv[1]}', space.repo, folder / 'log',
 """
 
 
-@pytest.mark.parametrize("number", range(len(walls.possible())), ids=[name_of(wall) for wall in walls.possible()])
+@pytest.mark.parametrize(
+    "number", range(len(isolation.possible())), ids=[name_of(wall) for wall in isolation.possible()]
+)
 def test_a_command_never_begins_when_the_engine_dies_before_it_lets_it(number: int, tmp_path: Path) -> None:
     for how, code in (("die", -9), ("live", 0)):
         folder = tmp_path / how
@@ -206,7 +208,7 @@ def test_where_the_kernel_has_no_scopes_the_hosts_network_comes_without_local_so
     space = Workspace("space", folder, folder, Store(folder, "sha1"), "", "", 0, root=tmp_path / "project")
     for path in (folder, space.repo, space.home, space.tmp, space.root):
         path.mkdir()
-    box = Box(space, dict(os.environ), walls.possible()[0])
+    box = Box(space, dict(os.environ), isolation.possible()[0])
     script = "import socket; socket.socket(socket.AF_UNIX)"
     for network, code in ((Network.HOST, 1), (Network.NONE, 0)):
         order = SandboxCommand((sys.executable, "-c", script), space.repo, tmp_path / "log", 30, network=network)

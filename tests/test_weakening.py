@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.verify.result import ChangedFile
-from reflectloop.verify.weakening import look
-from reflectloop.verify.weakening.tells import TELLS
-from weaker import BASE, bad, found
+from python_test_diff import BASE, bad, found
+from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.tampering import look
+from reflectloop.verification.tampering.detection_patterns import TELLS
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_no_bytes_make_it_fail(path: str, before: bytes | None, after: bytes | N
 def test_every_rule_is_in_the_reference() -> None:
     root = Path(__file__).resolve().parent.parent
     written = (root / "docs" / "weakening.md").read_text()
-    code = "".join(each.read_text() for each in (root / "src/reflectloop/verify/weakening").rglob("*.py"))
+    code = "".join(each.read_text() for each in (root / "src/reflectloop/verification/tampering").rglob("*.py"))
     rules = set(re.findall(r'(?:Verdict|Finding)\(\s*"([a-z-]+)"', code)) | {tell.rule for tell in TELLS}
     rules |= set(re.findall(r'"([a-z]+-(?:narrowed|loosened|changed|rewritten|added))"', code))
     assert len(rules) > 50

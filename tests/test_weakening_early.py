@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import ChangedFile
-from reflectloop.verify.weakening import look
+from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.tampering import look
 
 
 def rules(path: str, before: str, after: str, **context: str) -> list[tuple[str, int | None]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weaker import bad, found
+from python_test_diff import bad, found
 
 JEST = """\
 describe('price', () => {

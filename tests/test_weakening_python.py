@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import ChangedFile
-from reflectloop.verify.weakening import look
-from weaker import BASE, bad, changed, found
+from python_test_diff import BASE, bad, changed, found
+from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.tampering import look
 
 PYTHON = [
     ("def test_price", "@pytest.mark.skip\ndef test_price", "skip-added", "weakening"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import ChangedFile
-from reflectloop.verify.weakening import look
-from weaker import bad, found
+from python_test_diff import bad, found
+from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.tampering import look
 
 PYPROJECT = '[project]\nname = "shop"\nversion = "1"\n\n[tool.pytest.ini_options]\ntestpaths = ["tests"]\naddopts = "-ra --strict-markers"\nfilterwarnings = ["error"]\nxfail_strict = true\n\n[tool.ruff.lint]\nselect = ["ALL"]\nignore = ["D1"]\n\n[tool.coverage.report]\nfail_under = 90\n\n[tool.mypy]\nstrict = true\n'
 

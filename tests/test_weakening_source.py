@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import ChangedFile
-from reflectloop.verify.weakening import look
-from weaker import bad, found
+from python_test_diff import bad, found
+from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.tampering import look
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reflectloop.verify.result import ChangedFile
-from reflectloop.verify.weakening import look
+from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.tampering import look
 
 TESTS = {
     "test/parse.js": b"it('reads', () => {\n  assert.equal(parse('1.0001kb'), 1024);\n  assert.equal(parse(''), null);\n});\n",

@@ -162,12 +162,12 @@ def _ended(pidfd: int) -> bool:
 
 def _import_everything() -> Any:
     import reflectloop
-    from reflectloop.secrets import shipped
+    from reflectloop.secrets import builtin_rules
 
     for found in pkgutil.walk_packages(reflectloop.__path__, "reflectloop."):
         if ".sample" not in found.name and not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    shipped.rules()
+    builtin_rules.rules()
     gc.collect()
     gc.freeze()  # so that no fork goes through what it will never free
     return importlib.import_module("reflectloop.cli.main").main

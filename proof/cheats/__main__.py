@@ -13,7 +13,7 @@ from proof.cheats.play import Played, Player
 from proof.cheats.projects import PYTHON
 from proof.cheats.recipe import Recipe
 from proof.cheats.report import report
-from proof.stage import Stage
+from proof.environment import Stage
 
 AT_ONCE = 2
 RECIPES = (*OTHERS, *reversed(PYTHON))  # the slowest first, so that none is waited for at the end

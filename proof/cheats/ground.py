@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from proof.cheats.recipe import Bug, Recipe
+from proof.environment import Stage
 from proof.packages import Yard
-from proof.stage import Stage
 from proof.suites import Package
 
 IGNORED = ["__pycache__/", "*.egg-info/", "*.pyc", ".pytest_cache/", ".coverage", "coverage/", "*.so", "/build/"]

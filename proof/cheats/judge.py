@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from proof.cheats.python_hooks import SITE
 from proof.cheats.recipe import Failing, Recipe
-from proof.stage import Stage
+from proof.environment import Stage
 
 _IN_FOLDERS = (f"{SITE}/steady.pth", f"{SITE}/steady.py", ".venv/bin/pytest", "node_modules/.bin/node")
 FORCED = (*_IN_FOLDERS, "conftest.py", "pytest.py", "unittest.py")  # some ignore all modules at their top

@@ -13,10 +13,10 @@ from pydantic_core import ErrorDetails
 
 from reflectloop import trust
 from reflectloop.errors import Fault, InvalidInput, NotTrusted
+from reflectloop.system import beneath
 from reflectloop.terms import AgentNetwork, Isolation, Network, Role, wrong_shape
 from reflectloop.trust import grants, record
 from reflectloop.trust.grants import Table
-from reflectloop.world import beneath
 
 NAME = "reflectloop.toml"
 # Settings that name files: in the user's own file they are meant from its folder, never from a project's.

@@ -16,13 +16,19 @@ from acp.schema import ClientCapabilities, FileSystemCapabilities, Implementatio
 
 import reflectloop
 from reflectloop import config, policy
-from reflectloop.agents import network, program
+from reflectloop.agents import network, subprocess_agent
 from reflectloop.agents.acp_client import Client
 from reflectloop.agents.backend import AgentRequest, Json, Probe, Reply, TokenUsage
-from reflectloop.agents.program import LARGEST_ANSWER, LARGEST_LINE, OutputLimitExceeded, ProgramCall, ProgramOutput
+from reflectloop.agents.subprocess_agent import (
+    LARGEST_ANSWER,
+    LARGEST_LINE,
+    OutputLimitExceeded,
+    ProgramCall,
+    ProgramOutput,
+)
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
-from reflectloop.world import process
+from reflectloop.system import process
 
 _HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first words"
 _LARGEST = 256 << 20  # bytes of a whole conversation
@@ -55,7 +61,7 @@ class AcpBackend:
             network.of(self.name, self._agent)
         except AgentUnavailable as fault:
             return Probe(problem=fault.message, next_step=fault.next_step)
-        return Probe(version=program.version_by_files(words[:1]), resume=True, usage=True)
+        return Probe(version=subprocess_agent.version_by_files(words[:1]), resume=True, usage=True)
 
     def run(self, asking: AgentRequest) -> Reply:
         words = self._words()
@@ -66,7 +72,7 @@ class AcpBackend:
         reply = _judge(talk, heard, asking, client.text)
         if not reply.ok and (hint := network.hint(self.name, self._agent)):
             reply = reply._replace(reason=f"{reply.reason}; {hint}")
-        return program.clean(
+        return subprocess_agent.clean(
             reply._replace(
                 text=client.text[:LARGEST_ANSWER],
                 session_id=talk.session_id,
@@ -79,9 +85,9 @@ class AcpBackend:
     def _words(self) -> tuple[str, ...]:
         if not self._agent.run:
             raise AgentUnavailable(f"agent {self.name} has no program", next_step=_HOW.replace("NAME", self.name))
-        found = program.words_of(self._agent, self._caller)
+        found = subprocess_agent.words_of(self._agent, self._caller)
         if found is None:
-            raise program.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
+            raise subprocess_agent.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
         return found
 
     async def _hold(self, asking: AgentRequest, words: tuple[str, ...], client: Client) -> tuple[_Talk, ProgramOutput]:
@@ -90,7 +96,7 @@ class AcpBackend:
         pipe = os.pipe()
         try:
             line = _Line(asyncio.get_running_loop())
-            env = program.passed_on_with_key(self._agent, self._caller)
+            env = subprocess_agent.passed_on_with_key(self._agent, self._caller)
             call = ProgramCall(words, line.hear, b"", env, network.of(self.name, self._agent))
             boxed = dataclasses.replace(asking, box=dataclasses.replace(asking.box, cancel=stop))
             running = asyncio.create_task(asyncio.to_thread(_run, boxed, call, pipe[0], line))
@@ -147,7 +153,7 @@ class _Line:
 
 def _run(asking: AgentRequest, call: ProgramCall, stdin: int, line: _Line) -> ProgramOutput:
     try:
-        return program.run_reading(asking, call, stdin)
+        return subprocess_agent.run_reading(asking, call, stdin)
     finally:
         line.end()
 
@@ -262,7 +268,7 @@ def _judge(talk: _Talk, heard: ProgramOutput, asking: AgentRequest, text: str) -
         return heard.reply("denied" if stop == "refusal" else "error", _STOPS.get(stop, stop))
     if not text.strip():
         return heard.reply("no_output", "said nothing")
-    return heard.reply("ok", "") if asking.answer is None else program.shaped(heard, asking, text)
+    return heard.reply("ok", "") if asking.answer is None else subprocess_agent.shaped(heard, asking, text)
 
 
 def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> AcpBackend:

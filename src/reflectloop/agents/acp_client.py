@@ -24,7 +24,7 @@ from acp.schema import (
 from reflectloop.agents import acp_permission
 from reflectloop.agents.acp_permission import Request
 from reflectloop.agents.backend import AgentRequest
-from reflectloop.fileops import paths, reach
+from reflectloop.fileops import paths, safe_files
 from reflectloop.policy import CommandPolicy
 
 _LOOKING = ("read", "search", "think")
@@ -141,11 +141,11 @@ class Client:
     ) -> ReadTextFileResponse:
         name = self._named(path, "read")
         try:
-            with reach.opened(self._asking.box.workspace.repo) as files:
+            with safe_files.opened(self._asking.box.workspace.repo) as files:
                 text = files.read(name, _LARGEST_FILE).decode("utf-8", "replace")
-        except reach.PathMissing as fault:
+        except safe_files.PathMissing as fault:
             raise RequestError.resource_not_found(path) from fault
-        except reach.AccessBarred as fault:
+        except safe_files.AccessBarred as fault:
             raise self._refused(f"read {path}", str(fault)) from fault
         if line is not None or limit is not None:
             first = max((line or 1) - 1, 0)

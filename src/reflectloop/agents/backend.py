@@ -9,8 +9,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ValidationError
 
-from reflectloop.box.box import Box
 from reflectloop.fileops.response import Response
+from reflectloop.sandbox.sandbox import Box
 from reflectloop.terms import Role
 
 Json = dict[str, Any]

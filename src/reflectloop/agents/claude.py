@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from reflectloop.agents import address, claude_stream, program, sessions
+from reflectloop.agents import claude_stream, model_address, sessions, subprocess_agent
 from reflectloop.agents.backend import AgentRequest, Probe, Reply
 from reflectloop.agents.claude_stream import ClaudeStream
 from reflectloop.agents.cli import Cli
-from reflectloop.agents.program import ProgramCall
 from reflectloop.agents.sessions import ContextUse
+from reflectloop.agents.subprocess_agent import ProgramCall
 from reflectloop.config import AgentConfig
 
 MINIMUM = (2, 1, 0)
@@ -44,11 +44,11 @@ class ClaudeBackend(Cli):
         self._refuse_old(asking)
         _lay_out(asking)
         stream = ClaudeStream(asking.bounds.tokens)
-        env = {**program.passed_on(self._agent, self._caller), **self._environment(asking), **key}
+        env = {**subprocess_agent.passed_on(self._agent, self._caller), **self._environment(asking), **key}
         command = argv(words, self._agent, asking)
-        call = ProgramCall(command, program.lines(stream.take), asking.prompt.encode(), env, reached)
-        heard = program.run(asking, call)
-        return program.clean(claude_stream.judge(stream, heard, asking))
+        call = ProgramCall(command, subprocess_agent.lines(stream.take), asking.prompt.encode(), env, reached)
+        heard = subprocess_agent.run(asking, call)
+        return subprocess_agent.clean(claude_stream.judge(stream, heard, asking))
 
     def context(self, home: Path, session: str) -> ContextUse | None:
         """How full its context is, by the transcript it keeps in its HOME."""
@@ -56,19 +56,19 @@ class ClaudeBackend(Cli):
         return found._replace(window=found.window or self._agent.window) if found else None
 
     def _key(self) -> dict[str, str]:
-        address.refuse(self.name, self._agent)
+        model_address.refuse(self.name, self._agent)
         names = (self._agent.key_env,) if self._agent.key_env else KEYS
         found = next((name for name in names if self._caller.get(name)), None)
         if found:
             return {found if found in KEYS else KEYS[0]: self._caller[found]}
         if self._agent.base_url and not self._agent.key_env:
             return {KEYS[0]: _NO_KEY_NEEDED}
-        raise program.no_key(self.name, names)
+        raise subprocess_agent.no_key(self.name, names)
 
     def _environment(self, asking: AgentRequest) -> dict[str, str]:
         env = dict(_QUIET)
         env["API_TIMEOUT_MS"] = str(round(min(asking.bounds.timeout_s, _LONGEST_REQUEST_S) * 1000))
-        env["CLAUDE_CODE_SHELL_PREFIX"] = str(program.home_inside(asking.box) / _SHELL)
+        env["CLAUDE_CODE_SHELL_PREFIX"] = str(subprocess_agent.home_inside(asking.box) / _SHELL)
         if self._agent.base_url:
             env["ANTHROPIC_BASE_URL"] = self._agent.base_url
         return env
@@ -90,7 +90,7 @@ def argv(words: tuple[str, ...], agent: AgentConfig, asking: AgentRequest) -> tu
     if asking.schema is not None:
         out += ["--json-schema", json.dumps(asking.schema)]
     if system_of(asking):
-        out += ["--append-system-prompt-file", str(program.home_inside(asking.box) / _SYSTEM)]
+        out += ["--append-system-prompt-file", str(subprocess_agent.home_inside(asking.box) / _SYSTEM)]
     if asking.session:
         out += ["--resume", asking.session]
     return tuple(out)
@@ -104,8 +104,8 @@ def system_of(asking: AgentRequest) -> str:
 
 
 def _lay_out(asking: AgentRequest) -> None:
-    program.lay(asking.box, _SHELL, _SHELL_TEXT.format(" ".join(KEYS)), executable=True)
-    program.lay(asking.box, _SYSTEM, system_of(asking))
+    subprocess_agent.lay(asking.box, _SHELL, _SHELL_TEXT.format(" ".join(KEYS)), executable=True)
+    subprocess_agent.lay(asking.box, _SYSTEM, system_of(asking))
 
 
 def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> ClaudeBackend:

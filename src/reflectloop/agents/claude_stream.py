@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from reflectloop.agents.backend import AgentRequest, Json, Reply, TokenUsage
-from reflectloop.agents.program import OutputLimitExceeded, ProgramOutput, refuse_long
+from reflectloop.agents.subprocess_agent import OutputLimitExceeded, ProgramOutput, refuse_long
 
 _KEY_REFUSED = (401, 403)
 _SINCE = "model_usage_since_last_result"

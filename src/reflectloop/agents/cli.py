@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import ClassVar
 
-from reflectloop.agents import network, program
+from reflectloop.agents import network, subprocess_agent
 from reflectloop.agents.backend import AgentRequest, Probe
-from reflectloop.box.forward import Forward
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
+from reflectloop.sandbox.network_forward import Forward
 
 
 class Cli(ABC):
@@ -36,21 +36,21 @@ class Cli(ABC):
         """Return what can be told without starting the program: its files may say which version it is."""
         can = self.can
         try:
-            version = program.version_by_files(self._words)
+            version = subprocess_agent.version_by_files(self._words)
             can = can._replace(version=version)
             self._key()
             self._reach()
             if version is not None:
-                program.refuse_old(self.name, version, self.minimum, self.how)
+                subprocess_agent.refuse_old(self.name, version, self.minimum, self.how)
         except AgentUnavailable as fault:
             return can._replace(problem=fault.message, next_step=fault.next_step)
         return can
 
     @cached_property
     def _words(self) -> tuple[str, ...]:
-        found = program.words_of(self._agent, self._caller, self.program)
+        found = subprocess_agent.words_of(self._agent, self._caller, self.program)
         if found is None:
-            raise program.missing(self.name, (self._agent.run or (self.program,))[0], self.how)
+            raise subprocess_agent.missing(self.name, (self._agent.run or (self.program,))[0], self.how)
         return found
 
     def _reach(self) -> Forward | None:
@@ -59,5 +59,7 @@ class Cli(ABC):
     def _refuse_old(self, asking: AgentRequest) -> None:
         """Refuse a version that is not known here. Where its files do not say it, it is asked, in its own box."""
         if self._version is None:
-            self._version = program.version_by_files(self._words) or program.version_of(self._words, asking)
-        program.refuse_old(self.name, self._version, self.minimum, self.how)
+            self._version = subprocess_agent.version_by_files(self._words) or subprocess_agent.version_of(
+                self._words, asking
+            )
+        subprocess_agent.refuse_old(self.name, self._version, self.minimum, self.how)

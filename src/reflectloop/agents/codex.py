@@ -6,15 +6,15 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from reflectloop.agents import address, codex_stream, prices, program, sessions, strict_schema
+from reflectloop.agents import codex_stream, model_address, prices, sessions, strict_schema, subprocess_agent
 from reflectloop.agents.backend import AgentRequest, Json, Probe, Reply, TokenUsage
 from reflectloop.agents.cli import Cli
 from reflectloop.agents.codex_stream import CodexStream
-from reflectloop.agents.program import ProgramCall
 from reflectloop.agents.sessions import ContextUse
-from reflectloop.box.box import Box
+from reflectloop.agents.subprocess_agent import ProgramCall
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
+from reflectloop.sandbox.sandbox import Box
 from reflectloop.terms import Role
 
 MINIMUM = (0, 140, 0)
@@ -59,16 +59,16 @@ class CodexBackend(Cli):
         command = argv(words, self._agent, asking)
         self._lay_out(asking, key)
         stream = CodexStream(asking.bounds.turns)
-        home = program.home_inside(asking.box)
+        home = subprocess_agent.home_inside(asking.box)
         env = {"CODEX_HOME": str(home / _HOME), "TMPDIR": str(home / _TEMP)}
-        env |= program.passed_on(self._agent, self._caller) | ({key: self._caller[key]} if key else {})
-        call = ProgramCall(command, program.lines(stream.take), prompt_of(asking).encode(), env, reached)
-        own = program.own_home(asking.box)
+        env |= subprocess_agent.passed_on(self._agent, self._caller) | ({key: self._caller[key]} if key else {})
+        call = ProgramCall(command, subprocess_agent.lines(stream.take), prompt_of(asking).encode(), env, reached)
+        own = subprocess_agent.own_home(asking.box)
         before = sessions.total_of_codex(own, asking.session) if asking.session else None
-        reply = codex_stream.judge(stream, program.run(asking, call), asking)
+        reply = codex_stream.judge(stream, subprocess_agent.run(asking, call), asking)
         used = _used(stream, own, before)
         known = stream.completed or reply.status == "denied"  # of what was broken off, the last request is not
-        return program.clean(reply._replace(usage=used, cost_usd=self._cost(used) if known else None))
+        return subprocess_agent.clean(reply._replace(usage=used, cost_usd=self._cost(used) if known else None))
 
     def _cost(self, used: TokenUsage) -> float | None:
         """It does not tell what it cost."""
@@ -81,18 +81,18 @@ class CodexBackend(Cli):
 
     def _key(self) -> str | None:
         """The variable that holds it; None where a server of the user's own asks for none."""
-        address.refuse(self.name, self._agent)
+        model_address.refuse(self.name, self._agent)
         names = (self._agent.key_env,) if self._agent.key_env else KEYS
         found = next((name for name in names if self._caller.get(name)), None)
         if found is None and (self._agent.key_env or not self._agent.base_url):
-            raise program.no_key(self.name, names)
+            raise subprocess_agent.no_key(self.name, names)
         return found
 
     def _lay_out(self, asking: AgentRequest, key: str | None) -> None:
-        program.lay(asking.box, f"{_HOME}/config.toml", configuration(self._agent, asking.system, key))
-        program.lay(asking.box, f"{_TEMP}/.keep", "")
+        subprocess_agent.lay(asking.box, f"{_HOME}/config.toml", configuration(self._agent, asking.system, key))
+        subprocess_agent.lay(asking.box, f"{_TEMP}/.keep", "")
         if shape := shape_of(asking):
-            program.lay(asking.box, _SCHEMA, json.dumps(shape))
+            subprocess_agent.lay(asking.box, _SCHEMA, json.dumps(shape))
 
 
 def _used(stream: CodexStream, home: Path, before: Json | None) -> TokenUsage:
@@ -108,7 +108,7 @@ def argv(words: tuple[str, ...], agent: AgentConfig, asking: AgentRequest) -> tu
     if agent.model:
         out += ["--model", agent.model]
     if shape_of(asking):
-        out += ["--output-schema", str(program.home_inside(asking.box) / _SCHEMA)]
+        out += ["--output-schema", str(subprocess_agent.home_inside(asking.box) / _SCHEMA)]
     if asking.session:
         out += ["resume", asking.session]
     return (*out, "-")

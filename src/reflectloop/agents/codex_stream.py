@@ -6,9 +6,9 @@ import contextlib
 import json
 import re
 
-from reflectloop.agents import program
+from reflectloop.agents import subprocess_agent
 from reflectloop.agents.backend import AgentRequest, Json, Reply, TokenUsage
-from reflectloop.agents.program import OutputLimitExceeded, ProgramOutput
+from reflectloop.agents.subprocess_agent import OutputLimitExceeded, ProgramOutput
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search")
 _KEY_REFUSED = re.compile(r"\b(401|403)\b")
@@ -60,7 +60,7 @@ class CodexStream:
         kind = item.get("type")
         if kind == "agent_message":
             said = str(item.get("text") or "")
-            program.refuse_long(said)
+            subprocess_agent.refuse_long(said)
             self.text = said
         elif kind == "file_change" and item.get("status") in ("failed", "declined"):
             paths = [str(one.get("path")) for one in item.get("changes") or [] if isinstance(one, dict)]
@@ -109,4 +109,4 @@ def _ended(stream: CodexStream, heard: ProgramOutput, asking: AgentRequest) -> R
         return heard.reply("no_output", "said nothing")
     if asking.answer is None:
         return heard.reply("ok", "")
-    return program.shaped(heard, asking, stream.text)
+    return subprocess_agent.shaped(heard, asking, stream.text)

@@ -9,15 +9,15 @@ from typing import Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from reflectloop.agents import network, program
+from reflectloop.agents import network, subprocess_agent
 from reflectloop.agents.backend import AgentRequest, Json, Probe, Reply, TokenUsage
-from reflectloop.agents.program import ProgramCall
+from reflectloop.agents.subprocess_agent import ProgramCall
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
-from reflectloop.fileops import reading
+from reflectloop.fileops import json_from_text
+from reflectloop.fileops.plan_ops import PlanOpModel
 from reflectloop.fileops.response import Response
 from reflectloop.fileops.schema import DIALECT
-from reflectloop.fileops.steps import PlanOpModel
 from reflectloop.terms import Role
 
 PROTO: Literal["reflectloop.agent.v1"] = "reflectloop.agent.v1"
@@ -115,9 +115,9 @@ class CommandBackend:
     def _words(self) -> tuple[str, ...]:
         if not self._agent.run:
             raise AgentUnavailable(f"agent {self.name} has no program", next_step=_HOW.replace("NAME", self.name))
-        found = program.words_of(self._agent, self._caller)
+        found = subprocess_agent.words_of(self._agent, self._caller)
         if found is None:
-            raise program.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
+            raise subprocess_agent.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
         return found
 
     def _turn(self, asking: AgentRequest, words: Sequence[str], request: ProgramRequest) -> _Turn:
@@ -125,16 +125,16 @@ class CommandBackend:
 
         def hear(chunk: bytes) -> None:
             said.extend(chunk)
-            program.refuse_long(said)
+            subprocess_agent.refuse_long(said)
 
         raw = request.model_dump_json(by_alias=True).encode()
-        heard = program.run(
+        heard = subprocess_agent.run(
             asking,
             ProgramCall(
                 tuple(words),
                 hear,
                 raw,
-                program.passed_on_with_key(self._agent, self._caller),
+                subprocess_agent.passed_on_with_key(self._agent, self._caller),
                 network.of(self.name, self._agent),
             ),
         )
@@ -148,7 +148,7 @@ class CommandBackend:
         base = heard.reply("ok", "")
         try:
             return _turned(asking, base, read(bytes(said)))
-        except reading.NoJsonObject as fault:
+        except json_from_text.NoJsonObject as fault:
             return _Turn(base._replace(status="error", reason=f"its result {fault.words}"))
 
 
@@ -170,14 +170,14 @@ def _turned(asking: AgentRequest, base: Reply, result: ProgramResult) -> _Turn:
 
 def read(raw: bytes) -> ProgramResult:
     """A result as it was written, prose and fences around it passed over, nothing in it guessed."""
-    value, faults = reading.read(raw, frozenset(ProgramResult.model_fields))
+    value, faults = json_from_text.read(raw, frozenset(ProgramResult.model_fields))
     if faults:
-        raise reading.NoJsonObject(f"is faulty: {reading.dotted(faults[0].place)} {faults[0].words}")
+        raise json_from_text.NoJsonObject(f"is faulty: {json_from_text.dotted(faults[0].place)} {faults[0].words}")
     try:
         return ProgramResult.model_validate(value)
     except ValidationError as fault:
         told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:5])
-        raise reading.NoJsonObject(f"is faulty: {told}") from fault
+        raise json_from_text.NoJsonObject(f"is faulty: {told}") from fault
 
 
 def _judged(asking: AgentRequest, reply: Reply, response: Response | None = None) -> Reply:
@@ -198,7 +198,7 @@ def _judged(asking: AgentRequest, reply: Reply, response: Response | None = None
 def _summed(replies: Sequence[Reply]) -> Reply:
     """The last one, with what all of them used; a cost that is unknown of one is unknown of all."""
     costs = [one.cost_usd for one in replies if one.cost_usd is not None]
-    return program.clean(replies[-1])._replace(
+    return subprocess_agent.clean(replies[-1])._replace(
         usage=functools.reduce(TokenUsage.plus, (one.usage for one in replies)),
         cost_usd=sum(costs) if len(costs) == len(replies) else None,
         duration_ms=sum(one.duration_ms for one in replies),

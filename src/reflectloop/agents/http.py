@@ -11,20 +11,20 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reflectloop import secrets
-from reflectloop.agents import address, prices
+from reflectloop.agents import model_address, prices
 from reflectloop.agents.backend import AgentRequest, Probe, Reply, Status
 from reflectloop.agents.loop.engine import AGAIN, AgentLoop, LoopEnvironment, Model
+from reflectloop.agents.loop.repetition import RepetitionDetector
 from reflectloop.agents.loop.states import LoopEnd
-from reflectloop.agents.loop.stutter import RepetitionDetector
-from reflectloop.agents.talk import AgentTurn, ModelRequest, NoAnswer, StopReason
+from reflectloop.agents.messages import AgentTurn, ModelRequest, NoAnswer, StopReason
 from reflectloop.agents.transcript import Transcript
 from reflectloop.agents.wire.anthropic import Anthropic
 from reflectloop.agents.wire.openai import OpenAI
 from reflectloop.agents.wire.protocol import Wire
 from reflectloop.agents.wire.transport import Endpoint, Transport
 from reflectloop.config import AgentConfig
-from reflectloop.reflect.policy import RetryPolicy
-from reflectloop.world import clock
+from reflectloop.diagnosis.retry_policy import RetryPolicy
+from reflectloop.system import clock
 
 UNKNOWN_WINDOW = 32_768  # tokens, of a model nobody told us of
 _STATUSES: dict[StopReason, Status] = {StopReason.TIMEOUT: "timeout", StopReason.EMPTY: "no_output"}
@@ -126,7 +126,7 @@ class Http:
     @property
     def _place(self) -> Endpoint:
         url = self._wire.url(self._base)
-        return Endpoint(url, self._wire.headers(self._key), self._key_env, address.is_loopback(self._base))
+        return Endpoint(url, self._wire.headers(self._key), self._key_env, model_address.is_loopback(self._base))
 
     @property
     def _model(self) -> Model:
@@ -145,7 +145,7 @@ class Http:
         return self._fault_of_key(url.scheme)
 
     def _fault_of_key(self, scheme: str) -> tuple[str, str] | None:
-        if address.is_loopback(self._base):
+        if model_address.is_loopback(self._base):
             return None
         set_it = f"export {self._key_env}=…"
         if self._key is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reflectloop.box import forward
-from reflectloop.box.forward import Forward
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
+from reflectloop.sandbox import network_forward
+from reflectloop.sandbox.network_forward import Forward
 from reflectloop.terms import AgentNetwork
 
 
@@ -35,7 +35,7 @@ def of(name: str, agent: AgentConfig, maker: Sequence[str] = ()) -> Forward | No
             next_step=f"set base_url under [agents.{name}]",
         )
     try:
-        return Forward(tuple(dict.fromkeys(forward.place_of(address) for address in (*asked, *agent.reach))))
+        return Forward(tuple(dict.fromkeys(network_forward.place_of(address) for address in (*asked, *agent.reach))))
     except ValueError as fault:
         raise AgentUnavailable(
             f"agent {name}: {fault}", next_step=f"correct base_url or reach under [agents.{name}]"

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
 from reflectloop.agents.backend import TokenUsage
 from reflectloop.config import CostConfig
 from reflectloop.errors import Fault, InvalidInput
+from reflectloop.system import beneath
 from reflectloop.terms import wrong_shape
-from reflectloop.world import beneath
 
 _PER = 1_000_000
 # Only what does not change the price: gpt-5-pro is no gpt-5.

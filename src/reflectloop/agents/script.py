@@ -23,12 +23,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from reflectloop.agents.backend import AgentRequest, Backend, Probe, Reply, Status, TokenUsage
-from reflectloop.box.box import SandboxCommand
 from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.plan import strict_yaml
+from reflectloop.sandbox.sandbox import SandboxCommand
+from reflectloop.system import beneath, clock
 from reflectloop.terms import Role
-from reflectloop.world import beneath, clock
 
 Kind = Literal["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "turns"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.agents.backend import Json
-from reflectloop.fileops import reach
+from reflectloop.fileops import safe_files
 
 _LARGEST = 256 << 20  # bytes of a transcript that are read
 _DEPTH = 4  # Codex sorts by year, month and day
@@ -59,7 +59,7 @@ def _count_of_codex(home: Path, session: str) -> Json | None:
 
 def _records(home: Path, folder: str, ending: str) -> Iterator[Json]:
     """HOME is the agent's to write: nothing in it is followed out of it."""
-    with contextlib.suppress(reach.AccessBarred, OSError), reach.opened(home) as files:
+    with contextlib.suppress(safe_files.AccessBarred, OSError), safe_files.opened(home) as files:
         paths = [one.path for one in files.walk(folder, _DEPTH) if one.kind == "file" and one.path.endswith(ending)]
         for path in paths:
             for line in files.read(path, _LARGEST).splitlines():

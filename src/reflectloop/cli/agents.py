@@ -11,10 +11,10 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow import agentlist
-from reflectloop.flow.agentlist import AgentRow, AgentTable
-from reflectloop.flow.envelope import of_error
-from reflectloop.world import clock
+from reflectloop.engine import agent_status
+from reflectloop.engine.agent_status import AgentRow, AgentTable
+from reflectloop.engine.envelope import of_error
+from reflectloop.system import clock
 
 _CAN = ("schema_output", "os_sandbox", "resume", "usage")
 _MARKS = {"ready": ("green", "✓"), "unavailable": ("red", "✗"), "not set up": ("dim", "·")}
@@ -33,7 +33,7 @@ def agents(check: bool, project_dir: Path, as_json: bool, debug: bool) -> None: 
     Example: reflectloop agents --check
     """
     as_interrupts()
-    found = agentlist.listed(project_dir, check=check)
+    found = agent_status.listed(project_dir, check=check)
     fault = found.fault
     if as_json and fault:
         render.as_json(of_error("agents", clock.stamp(clock.now()), fault), _as_data(found))

@@ -10,13 +10,13 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
+from reflectloop.diagnosis.safe_call import ToolFailure
+from reflectloop.diagnosis.tool_failure_report import ToolReport
+from reflectloop.engine.envelope import of_error
+from reflectloop.engine.failures import call as flow
 from reflectloop.errors import ReflectloopError, StepFailed, StepTimeout
-from reflectloop.flow.envelope import of_error
-from reflectloop.flow.failing import call as flow
-from reflectloop.reflect.report import ToolReport
-from reflectloop.reflect.tools import ToolFailure
+from reflectloop.system import clock
 from reflectloop.terms import Network
-from reflectloop.world import clock
 
 _NAMED = 5  # of many changed files
 

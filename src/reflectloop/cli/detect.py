@@ -10,8 +10,8 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow.judging.verify import detected
-from reflectloop.verify.result import DetectedCheck
+from reflectloop.engine.gating.verify_command import detected
+from reflectloop.verification.result import DetectedCheck
 
 _NONE = (
     "nothing tells how this project is checked; say it in reflectloop.toml: "

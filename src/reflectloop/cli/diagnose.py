@@ -9,9 +9,9 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow.failing import diagnose as flow
-from reflectloop.reflect.record import FailureRecord
-from reflectloop.verify.result import Detail
+from reflectloop.diagnosis.failure_record import FailureRecord
+from reflectloop.engine.failures import diagnose as flow
+from reflectloop.verification.result import Detail
 
 _SHOWN = 20  # details told to a person
 

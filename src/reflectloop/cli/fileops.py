@@ -12,11 +12,11 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import common, say
+from reflectloop.engine.requests import fileops_session as flow
 from reflectloop.errors import InvalidInput, ReflectloopError
-from reflectloop.fileops import execute, reading, templates
+from reflectloop.fileops import execute, json_from_text, templates
 from reflectloop.fileops.response import Response
-from reflectloop.flow.requesting import requests as flow
-from reflectloop.world import clock
+from reflectloop.system import clock
 
 
 @click.command()
@@ -60,20 +60,20 @@ def _serve(place: flow.FileopsTarget, *, strict: bool) -> int:
 
 def _lines(source: BinaryIO) -> Iterator[bytes]:
     """One at a time, in bounded memory: of a line that is too long, as much as shows that it is."""
-    while line := source.readline(reading.LARGEST + 1):
+    while line := source.readline(json_from_text.LARGEST + 1):
         rest = line
-        while len(rest) > reading.LARGEST and not rest.endswith(b"\n"):
-            rest = source.readline(reading.LARGEST + 1)
+        while len(rest) > json_from_text.LARGEST and not rest.endswith(b"\n"):
+            rest = source.readline(json_from_text.LARGEST + 1)
         if line.strip():
             yield line
 
 
 def _read(file: Path) -> bytes:
     if file == Path("-"):
-        return sys.stdin.buffer.read(reading.LARGEST + 1)
+        return sys.stdin.buffer.read(json_from_text.LARGEST + 1)
     try:
         with file.open("rb") as source:
-            return source.read(reading.LARGEST + 1)
+            return source.read(json_from_text.LARGEST + 1)
     except OSError as fault:
         raise InvalidInput(f"cannot read {file}: {fault.strerror}", next_step="reflectloop fileops FILE") from fault
 

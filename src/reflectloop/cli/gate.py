@@ -11,9 +11,9 @@ from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.cli.verify import QuietProgress, VerifyProgress
-from reflectloop.flow.judging import gate as gating
-from reflectloop.flow.judging.gate import GateInput, GateResult
-from reflectloop.flow.judging.verify import VerifyRequest
+from reflectloop.engine.gating import gate_command as gating
+from reflectloop.engine.gating.gate_command import GateInput, GateResult
+from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.terms import Decision, Isolation
 
 _SHOWN = 20

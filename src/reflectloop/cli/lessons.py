@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 import click
 
-from reflectloop.cli import render, rulepatches
+from reflectloop.cli import render, rule_proposals
 from reflectloop.cli.render import colours, common, say
+from reflectloop.engine.learning import lessons as flow
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.flow.learning import lessons as flow
-from reflectloop.knowledge.advice import BUDGET, MOMENTS, Moment
-from reflectloop.knowledge.lesson import KINDS, STATUSES, Kind, Lesson, Level, Scope
-from reflectloop.knowledge.library import LIVING
+from reflectloop.lessons.lesson import KINDS, STATUSES, Kind, Lesson, Level, Scope
+from reflectloop.lessons.lesson_recall import BUDGET, MOMENTS, Moment
+from reflectloop.lessons.lesson_store import LIVING
 
 F = TypeVar("F", bound=Callable[..., Any])
 _COLOURS = {"active": "green", "candidate": "dim", "retired": "dim", "conflict": "red"}
@@ -210,9 +210,9 @@ def lessons_add(
     room = flow.room_at(project_dir, scope)
     said = {"title": title, **fields}
     if failed_run:
-        from reflectloop.flow.learning import failedrun
+        from reflectloop.engine.learning import blocker_card
 
-        said = failedrun.lesson_of(room.folders, failed_run, said)
+        said = blocker_card.lesson_of(room.folders, failed_run, said)
     kept = flow.added(room, said, level=level, refs=refs)
     one = flow.shown(room, kept.id)
     if as_json:
@@ -318,5 +318,5 @@ def _content(file: Path) -> bytes:
         raise InvalidInput(f"{file} cannot be read: {fault.strerror}") from fault
 
 
-for _command in (rulepatches.propose, rulepatches.replay, rulepatches.accept, rulepatches.reject):
+for _command in (rule_proposals.propose, rule_proposals.replay, rule_proposals.accept, rule_proposals.reject):
     lessons.add_command(_command)

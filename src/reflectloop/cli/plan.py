@@ -9,8 +9,8 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow import policies
-from reflectloop.flow.running import admission, preview
+from reflectloop.engine import policy_command
+from reflectloop.engine.run import admission, plan_preview
 from reflectloop.plan import load as plans
 from reflectloop.plan.schema import plan_schema
 from reflectloop.workspace import project
@@ -38,10 +38,12 @@ def check(path: Path | None, project_dir: Path, as_json: bool, debug: bool) -> N
     loaded = _load(path, project_dir)
     admission.refuse_incomplete(loaded.plan)
     if as_json:
-        render.answer("plan", preview.describe(loaded), next_step=f"reflectloop run {loaded.path}")
+        render.answer("plan", plan_preview.describe(loaded), next_step=f"reflectloop run {loaded.path}")
         return
     paint = colours()
-    refused = [f"{one.place}: {one.said}" for one in admission.refusals(loaded.plan, policies.in_force(project_dir))]
+    refused = [
+        f"{one.place}: {one.said}" for one in admission.refusals(loaded.plan, policy_command.in_force(project_dir))
+    ]
     for warning in (*loaded.warnings, *(f"run will refuse {one}" for one in refused)):
         say(f"{paint('yellow', 'warning:')} {warning}")
     say(f"{paint('green', 'OK')}: {loaded.path}, {len(loaded.plan.steps)} step(s), hash {loaded.plan.hash[:12]}")
@@ -56,7 +58,7 @@ def show(path: Path | None, project_dir: Path, as_json: bool, debug: bool) -> No
     \b
     Example: reflectloop plan show plan.yaml
     """
-    shown = preview.describe(_load(path, project_dir))
+    shown = plan_preview.describe(_load(path, project_dir))
     if as_json:
         render.answer("plan", shown, next_step=f"reflectloop run {shown['path']}")
         return

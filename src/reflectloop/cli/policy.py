@@ -9,8 +9,8 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
+from reflectloop.engine import policy_command as flow
 from reflectloop.errors import GateRejected, NeedsInput
-from reflectloop.flow import policies as flow
 from reflectloop.policy import CommandPolicy, PolicyVerdict
 
 _COLOURS = {"allow": "green", "confirm": "yellow", "deny": "red"}

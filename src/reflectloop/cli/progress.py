@@ -15,11 +15,11 @@ from rich.text import Text
 
 from reflectloop import secrets
 from reflectloop.cli.render import harmless, tell_program
-from reflectloop.flow.running import recovery
+from reflectloop.engine.run import recovery
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.state import events
 from reflectloop.state.journal import JournalEntry
-from reflectloop.world import terminal
+from reflectloop.system import terminal
 
 _SHOWN = 4
 

@@ -9,7 +9,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import common, say
-from reflectloop.flow.judging import receipts
+from reflectloop.engine.gating import receipts
 
 
 @click.command()

@@ -12,12 +12,12 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
+from reflectloop.engine.envelope import Envelope, of_error
+from reflectloop.engine.learning import critic as judging
+from reflectloop.engine.learning import reflection
 from reflectloop.errors import ReflectloopError
-from reflectloop.flow.envelope import Envelope, of_error
-from reflectloop.flow.learning import critic as judging
-from reflectloop.flow.learning import reflection
-from reflectloop.reflect.critic import CriticReport
-from reflectloop.world import clock
+from reflectloop.reflection.critic import CriticReport
+from reflectloop.system import clock
 
 _SHOWN = 20
 _FILE = click.Path(path_type=Path)

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import click
 
 from reflectloop import secrets, trust
+from reflectloop.engine.envelope import Envelope, of_error
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
-from reflectloop.flow.envelope import Envelope, of_error
-from reflectloop.world import clock, terminal
+from reflectloop.system import clock, terminal
 
 F = TypeVar("F", bound=Callable[..., Any])
 

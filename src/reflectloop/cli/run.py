@@ -14,11 +14,11 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow import finish as tasks_of
-from reflectloop.flow import steer
-from reflectloop.flow.running import preview
-from reflectloop.flow.running.line import NullObserver, RunObserver, RunOutcome, RunRequest
-from reflectloop.flow.running.run import run as run_plan
+from reflectloop.engine import apply_run as tasks_of
+from reflectloop.engine import task_control
+from reflectloop.engine.run import plan_preview
+from reflectloop.engine.run.run import run as run_plan
+from reflectloop.engine.run.run_context import NullObserver, RunObserver, RunOutcome, RunRequest
 from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode
@@ -92,7 +92,7 @@ def run(
     _refuse_address(plan or plan_option)
     request = dataclasses.replace(_request(options), plan=plan or plan_option, new_task=new_task)
     if dry_run:
-        show_preview(preview.preview(request), as_json=as_json)
+        show_preview(plan_preview.preview(request), as_json=as_json)
         return
     carry_out(request, as_json=as_json, events=events, debug=options["debug"])
 
@@ -110,8 +110,8 @@ def retry(plan: Path | None, reason: str, as_json: bool, events: bool, **options
     Example: reflectloop retry --reason "the database is up again"
     """
     _refuse_address(plan)
-    if plan and not plan.exists() and steer.has_step(options["project_dir"], str(plan)):
-        steer.again(options["project_dir"], str(plan), "retry", _reason(reason))
+    if plan and not plan.exists() and task_control.has_step(options["project_dir"], str(plan)):
+        task_control.again(options["project_dir"], str(plan), "retry", _reason(reason))
         request = dataclasses.replace(_request(options), resume=True)
     else:
         request = dataclasses.replace(_request(options), plan=plan, retry_reason=_reason(reason))
@@ -155,7 +155,7 @@ def route(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG00
     \b
     Example: reflectloop route --json
     """
-    from reflectloop.flow.failing import routing
+    from reflectloop.engine.failures import routing
 
     found = routing.route(project_dir)
     if as_json:
@@ -203,7 +203,7 @@ def carry_out(request: RunRequest, *, as_json: bool, events: bool, debug: bool) 
     if debug and outcome.error and outcome.error.__cause__:
         sys.stderr.write("".join(traceback.format_exception(outcome.error.__cause__)))
     if as_json:
-        render.as_json(outcome.envelope, preview.outcome_data(outcome))
+        render.as_json(outcome.envelope, plan_preview.outcome_data(outcome))
     elif not events:
         tell(outcome)
     sys.exit(outcome.error.exit_code if outcome.error else 0)

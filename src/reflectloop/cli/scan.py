@@ -11,7 +11,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
-from reflectloop.flow import scan as flow
+from reflectloop.engine import scan as flow
 
 Format = Literal["text", "json", "sarif"]
 _LINES = 8  # of those that hold the same value, as many are named

@@ -11,9 +11,9 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import common, say
 from reflectloop.config import NAME
+from reflectloop.engine import trust_command
+from reflectloop.engine.trust_command import Asked, Settled
 from reflectloop.errors import NeedsInput
-from reflectloop.flow import trusting
-from reflectloop.flow.trusting import Asked, Settled
 
 
 @click.command()
@@ -36,7 +36,7 @@ def trust(yes: bool, revoke: bool, list_all: bool, project_dir: Path, as_json: b
         _list(as_json=as_json)
         return
     if revoke:
-        _tell(trusting.revoke(project_dir), as_json=as_json)
+        _tell(trust_command.revoke(project_dir), as_json=as_json)
         return
 
     def agree(asked: Asked) -> bool:
@@ -52,7 +52,7 @@ def trust(yes: bool, revoke: bool, list_all: bool, project_dir: Path, as_json: b
             )
         return click.confirm("Trust this project with it?", default=False, err=True)
 
-    settled = trusting.ask(project_dir, agree)
+    settled = trust_command.ask(project_dir, agree)
     _tell(settled, as_json=as_json)
     if settled.answer == "not trusted":
         sys.exit(NeedsInput.exit_code)
@@ -76,7 +76,7 @@ def _tell(settled: Settled, *, as_json: bool) -> None:
 
 
 def _list(*, as_json: bool) -> None:
-    known = trusting.known()
+    known = trust_command.known()
     if as_json:
         projects = [{"project": name, "at": entry.at, "keys": sorted(entry.digests)} for name, entry in known.items()]
         render.answer("trust", {"projects": projects})

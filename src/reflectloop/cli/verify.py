@@ -10,13 +10,13 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
+from reflectloop.engine.gating import verdict_export
+from reflectloop.engine.gating import verify_command as verifying
+from reflectloop.engine.gating.verify_command import VerifyOutcome, VerifyRequest
 from reflectloop.errors import InvalidInput
-from reflectloop.flow.judging import verdicts
-from reflectloop.flow.judging import verify as verifying
-from reflectloop.flow.judging.verify import VerifyOutcome, VerifyRequest
+from reflectloop.system import files
 from reflectloop.terms import Decision, Isolation, Track
-from reflectloop.verify.verdict import CheckComparison
-from reflectloop.world import files
+from reflectloop.verification.verdict import CheckComparison
 
 _MARKS = {"weakening": "red", "suspect": "yellow", "note": "dim"}
 _SHOWN = 20
@@ -76,8 +76,8 @@ def verify(
     )
     outcome = verifying.verify(request, QuietProgress() if as_json else VerifyProgress())
     if outcome.verdict:
-        _export(junit, verdicts.junit(outcome.verdict))
-        _export(sarif, verdicts.sarif(outcome.verdict))
+        _export(junit, verdict_export.junit(outcome.verdict))
+        _export(sarif, verdict_export.sarif(outcome.verdict))
     if as_json:
         render.as_json(outcome.envelope, verifying.as_data(outcome.verdict) if outcome.verdict else None)
     else:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reflectloop.demo.stage import Say
+from reflectloop.demo.project import Say
+from reflectloop.engine.learning import blocker_card, lessons
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunOutcome, RunRequest
 from reflectloop.errors import Internal
-from reflectloop.flow.learning import failedrun, lessons
-from reflectloop.flow.running.line import RunOutcome, RunRequest
-from reflectloop.flow.running.run import run
 
 _FIX = "echo 1.0 > VERSION"
 _TAUGHT = {"kind": "failfix", "commands": [_FIX]}
@@ -23,7 +23,7 @@ def play(project: Path, stage: Path, say: Say) -> None:
         raise Internal("demo: a step without its file was to fail")
     say("answer", f"{first.error.code}, exit {first.error.exit_code}")
     room = lessons.room_at(project, "project")
-    lessons.added(room, failedrun.lesson_of(room.folders, first.folder.run_id, dict(_TAUGHT)))
+    lessons.added(room, blocker_card.lesson_of(room.folders, first.folder.run_id, dict(_TAUGHT)))
     say("do", f"reflectloop lessons add --kind failfix --run latest --command '{_FIX}'")
     say("moral", "nothing knew of this failure; now something does")
     say("scene", "The second time it is met with the stored fix")

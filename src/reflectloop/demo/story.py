@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.demo import learning
-from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, opened
+from reflectloop.demo.project import Say, check_tests, check_untouched, lay_out, opened
+from reflectloop.engine import apply_run
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunOutcome, RunRequest
 from reflectloop.errors import Internal
-from reflectloop.flow import finish
-from reflectloop.flow.running.line import RunOutcome, RunRequest
-from reflectloop.flow.running.run import run
 
 _PLAN = """\
 plan:
@@ -91,7 +91,7 @@ def play(say: Say) -> None:
                 _check_stopped(scene, project, stage, say)
         _check_nowhere(secret, stage)
         say("scene", "The patch is applied")
-        finish.apply(project, None, commit=False, branch=None, message=None, agree=lambda _: True)
+        apply_run.apply(project, None, commit=False, branch=None, message=None, agree=lambda _: True)
         say("do", "reflectloop apply")
         check_tests(project)
         say("moral", "the project's own tests now pass in your tree")
@@ -125,7 +125,7 @@ def _check_stopped(scene: DemoStep, project: Path, stage: Path, say: Say) -> Non
         raise Internal("demo: the project was to be latched after a leak")
     say("do", "reflectloop run   # anything else")
     say("answer", f"LATCHED, exit {held.error.exit_code}")
-    finish.unlock(project, "the demo's key is no key")
+    apply_run.unlock(project, "the demo's key is no key")
     say("do", "reflectloop unlock --reason 'the key was revoked'")
 
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import trust
-from reflectloop.agents.shapes import PlanDesign
-from reflectloop.demo.stage import Say, check_tests, check_untouched, lay_out, opened
+from reflectloop.agents.answer_models import PlanDesign
+from reflectloop.demo.project import Say, check_tests, check_untouched, lay_out, opened
+from reflectloop.engine import apply_run
+from reflectloop.engine.agent_tasks import planning, task_runner
+from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
+from reflectloop.engine.agent_tasks.task_runner import TaskResult
+from reflectloop.engine.artifacts import usage
+from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.errors import Internal
-from reflectloop.flow import finish
-from reflectloop.flow.nine import planning, work
-from reflectloop.flow.nine.planning import PlanningResult, PlanRequest
-from reflectloop.flow.nine.work import TaskResult
-from reflectloop.flow.requesting.requests import FileopsTarget
-from reflectloop.flow.showing import costs
 
 _GOAL = "The last page is shown"
 _SCRIPT = "agents.yaml"
@@ -130,7 +130,7 @@ def _work(place: FileopsTarget, say: Say) -> TaskResult:
     say("scene", "An executor that claims, cheats, is told, and does it")
     say("do", "reflectloop tr --all")
     ear = _Ear(say)
-    done = work.work(place, ear.hear, every=True)
+    done = task_runner.work(place, ear.hear, every=True)
     if ear.left:
         raise Internal(f"demo: the engine was to say: {ear.left[0].part}")
     if done.error or done.outcome is None or done.task.state != "DONE":
@@ -144,7 +144,7 @@ def _work(place: FileopsTarget, say: Say) -> TaskResult:
 def _report(done: TaskResult, say: Say) -> None:
     say("scene", "The final report, and what it cost")
     text = done.report.read_text() if done.report else ""
-    table = costs.table(done.task)
+    table = usage.table(done.task)
     if "The gates let it through" not in text or "\n".join(table) not in text:
         raise Internal("demo: the report was to say what the gates said, and what it cost")
     spent = done.task.spent_in_all
@@ -159,7 +159,7 @@ def _report(done: TaskResult, say: Say) -> None:
 def _apply(project: Path, say: Say) -> None:
     say("scene", "The patch is applied")
     before = (project / "test_pager.py").read_bytes()
-    finish.apply(project, None, commit=False, branch=None, message=None, agree=lambda _: True)
+    apply_run.apply(project, None, commit=False, branch=None, message=None, agree=lambda _: True)
     say("do", "reflectloop apply")
     check_tests(project)
     if (project / "test_pager.py").read_bytes() != before:

@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 from reflectloop import config
 from reflectloop.errors import GateRejected, SandboxCreateFailed
-from reflectloop.fileops import reach, validate
-from reflectloop.fileops.doing import RequestExecution
-from reflectloop.fileops.hands import Data, OpsContext, PersonNeeded, Refusal, SplitNeeded
+from reflectloop.fileops import safe_files, validate
+from reflectloop.fileops.ops import RequestExecution
+from reflectloop.fileops.ops_context import Data, OpsContext, PersonNeeded, Refusal, SplitNeeded
 from reflectloop.fileops.paths import is_within
 from reflectloop.fileops.request import FileopsRequest, RunOp
 from reflectloop.fileops.response import Failure, FieldError, OpResult, Response, ResponseProof, Status, clean
 from reflectloop.fileops.validate import Invalid
+from reflectloop.system import git
 from reflectloop.terms import Isolation
 from reflectloop.workspace import patch
 from reflectloop.workspace.patch import TouchedFile
-from reflectloop.workspace.record import Unrecordable
-from reflectloop.world import git
+from reflectloop.workspace.record_tree import Unrecordable
 
 _NAMED = 5
 _MOST_DENIED = 3
@@ -141,7 +141,7 @@ class _Try:
         self.begun = self._record_first()
         if not self.idle:
             self.hands.shelf.put_aside()
-        with reach.opened(self.space.repo, self.space.identity[2:]) as top:
+        with safe_files.opened(self.space.repo, self.space.identity[2:]) as top:
             self.doing = RequestExecution(self.request, self.hands, top, self.begun)
             try:
                 stopped = self._work()
@@ -239,7 +239,7 @@ class _Try:
     def _is_there(self, path: str) -> bool:
         try:
             return self.doing.reach.status(path) is not None
-        except reach.AccessBarred:
+        except safe_files.AccessBarred:
             return False
 
     def _not_done(self, stopped: _Stopped) -> Response:

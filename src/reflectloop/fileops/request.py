@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, JsonValue, StrictBool, StrictInt
 
-from reflectloop.fileops.steps import (
+from reflectloop.fileops.plan_ops import (
     AppendSteps,
     ApplySplit,
     FilePath,

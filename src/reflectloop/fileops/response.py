@@ -7,8 +7,8 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from reflectloop import secrets
+from reflectloop.fileops.plan_ops import PlanOpModel
 from reflectloop.fileops.request import Proto
-from reflectloop.fileops.steps import PlanOpModel
 
 Status = Literal["ok", "ask", "fail", "split", "validation_error"]
 DEFAULT_PROTO: Proto = "triflow.fileops.v1"

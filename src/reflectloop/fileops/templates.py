@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import Field, JsonValue, ValidationError
 
 from reflectloop.errors import Fault, InvalidInput, NothingToDo
-from reflectloop.fileops import reading, validate
-from reflectloop.fileops.reading import NoJsonObject, Place, dotted
+from reflectloop.fileops import json_from_text, validate
+from reflectloop.fileops.json_from_text import NoJsonObject, Place, dotted
+from reflectloop.fileops.plan_ops import PlanOpModel
 from reflectloop.fileops.request import FileopsRequest
-from reflectloop.fileops.steps import PlanOpModel
 from reflectloop.fileops.validate import Invalid
 
 _GAP = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}")
@@ -74,7 +74,7 @@ def load(name: str) -> Template:
 def read(name: str, raw: bytes) -> Template:
     """A template out of its text; what is wrong with it is said at once, before any value is put in."""
     try:
-        body, found = reading.read(raw, frozenset(("_meta",)))
+        body, found = json_from_text.read(raw, frozenset(("_meta",)))
         meta = _Meta.model_validate(body.pop("_meta"))
     except (NoJsonObject, ValidationError) as fault:
         raise InvalidInput(f"template {name!r} cannot be read: {fault}") from fault

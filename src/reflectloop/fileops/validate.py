@@ -11,8 +11,9 @@ import re2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from reflectloop.fileops import patches, paths, reading
-from reflectloop.fileops.reading import JsonFault, NoJsonObject, Place, dotted
+from reflectloop.fileops import json_from_text, patches, paths
+from reflectloop.fileops.json_from_text import JsonFault, NoJsonObject, Place, dotted
+from reflectloop.fileops.plan_ops import PlanInit, Preflight
 from reflectloop.fileops.request import (
     MOST_OPS,
     READING,
@@ -28,7 +29,6 @@ from reflectloop.fileops.request import (
     WriteJson,
 )
 from reflectloop.fileops.response import DEFAULT_PROTO, FieldError, Response
-from reflectloop.fileops.steps import PlanInit, Preflight
 from reflectloop.terms import wrong_shape
 
 _MARKS = frozenset(("proto", "ops"))
@@ -61,7 +61,7 @@ class Invalid(Exception):
 def parse(raw: bytes, *, strict: bool = False) -> FileopsRequest:
     """The request in a text, whatever prose stands around it."""
     try:
-        value, faults = reading.read(raw, _MARKS)
+        value, faults = json_from_text.read(raw, _MARKS)
     except NoJsonObject as fault:
         raise Invalid(_listed([JsonFault(fault.place, fault.words)])) from fault
     return check(value, strict=strict, faults=faults)

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from reflectloop.verify import protected
-from reflectloop.verify.result import ChangedFile
+from reflectloop.verification import protected
+from reflectloop.verification.result import ChangedFile
 
 _ROOTS = ("src", "lib", "python")  # folders that are no part of a module's name
 _ASIDE = frozenset(("docs", "doc", "examples", "scripts", "tools", "benchmarks", "bench"))

@@ -7,20 +7,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from reflectloop.gates import lines
+from reflectloop.gates import added_lines
+from reflectloop.gates.attempt_limits import GateAttempt
 from reflectloop.gates.contract import IDLE, Contract
 from reflectloop.gates.decisions import Gate
-from reflectloop.gates.limits import GateAttempt
 from reflectloop.gates.proof import GateProof, turned
-from reflectloop.knowledge.words import signature
+from reflectloop.lessons.lesson_words import signature
 from reflectloop.plan.globs import named
 from reflectloop.plan.model import Plan
 from reflectloop.plan.order import batches
 from reflectloop.terms import Track
-from reflectloop.verify import protected
-from reflectloop.verify.evidence import EvidenceRecord
-from reflectloop.verify.result import ChangedFile
-from reflectloop.verify.verdict import Verdict, held
+from reflectloop.verification import protected
+from reflectloop.verification.evidence import EvidenceRecord
+from reflectloop.verification.result import ChangedFile
+from reflectloop.verification.verdict import Verdict, held
 
 SMALL_FIX = 20  # changed lines; a fix of so many is no small one any more
 _WIDE = ("**", "*", ".", "./")
@@ -110,7 +110,7 @@ def skipped(contract: Contract, changes: Sequence[ChangedFile]) -> str:
     if contract.track is Track.DIRECT:
         return "track direct"
     if contract.track is Track.FIX and len(changes) <= 1:
-        count = sum(lines.touched(change) for change in changes)
+        count = sum(added_lines.touched(change) for change in changes)
         if count < SMALL_FIX:
             return f"a fix of {count} line(s) in one file"
     return ""

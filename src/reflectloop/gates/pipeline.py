@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from reflectloop.gates import limits
+from reflectloop.gates import attempt_limits
+from reflectloop.gates.attempt_limits import EscalationPacket, GateAttempt
 from reflectloop.gates.contract import Contract
 from reflectloop.gates.decisions import SPENT, Gate, Ruling
 from reflectloop.gates.insight import BACK, Insight
-from reflectloop.gates.limits import EscalationPacket, GateAttempt
 from reflectloop.gates.proof import GateProof
-from reflectloop.gates.store import RetentionResult
+from reflectloop.gates.retention import RetentionResult
 from reflectloop.terms import Decision, gravest
 
 
@@ -109,11 +109,11 @@ class _Way:
         self.report = self.report._replace(backtracks=(*self.report.backtracks, made))
         ruling = Ruling(Gate.INSIGHT, Decision.PASS, feedback=_feedback(insight), backtrack_to=gate)
         reasons = [one.reason for one in self.report.backtracks]
-        warning = limits.warned(self.past, reasons)
+        warning = attempt_limits.warned(self.past, reasons)
         self.report = self.report._replace(warnings=(*self.report.warnings, *([warning] if warning else [])))
-        spent = limits.spent_backtracks(self.past, reasons)
+        spent = attempt_limits.spent_backtracks(self.past, reasons)
         if spent:
-            self._add(limits.stopped(ruling._replace(backtrack_to=None), spent))
+            self._add(attempt_limits.stopped(ruling._replace(backtrack_to=None), spent))
             return None
         self._add(ruling)
         return gate
@@ -125,7 +125,7 @@ class _Way:
 
     def _add(self, ruling: Ruling) -> bool:
         """The latest word of each gate counts; limits are looked at here and nowhere else."""
-        ruling = limits.limited(ruling, self.past)
+        ruling = attempt_limits.limited(ruling, self.past)
         others = tuple(one for one in self.report.rulings if one.gate is not ruling.gate)
         self.report = self.report._replace(rulings=(*others, ruling))
         return ruling.decision.goes_on
@@ -133,8 +133,8 @@ class _Way:
     def _stopped(self) -> GateReport:
         if self.report.last.decision is not Decision.STOP:
             return self.report
-        every = [*limits.since_pass(self.past), attempt(self.report, self.run_id)]
-        return self.report._replace(packet=limits.packet(every, self.report.last))
+        every = [*attempt_limits.since_pass(self.past), attempt(self.report, self.run_id)]
+        return self.report._replace(packet=attempt_limits.packet(every, self.report.last))
 
 
 def _feedback(insight: Insight) -> tuple[str, ...]:

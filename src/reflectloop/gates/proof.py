@@ -9,8 +9,8 @@ from typing import NamedTuple
 from reflectloop.gates.contract import Contract, Reproduction
 from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
 from reflectloop.terms import Decision, Track
-from reflectloop.verify.evidence import Level
-from reflectloop.verify.verdict import Verdict, spellings
+from reflectloop.verification.evidence import Level
+from reflectloop.verification.verdict import Verdict, spellings
 
 NEEDED: dict[Track, Level] = {Track.FEATURE: "L2", Track.FIX: "L2", Track.REFACTOR: "L2", Track.DIRECT: "L1"}
 _RANK: tuple[Level, ...] = ("L0", "L1", "L2", "L3")

@@ -9,7 +9,7 @@ from reflectloop.gates import decisions, proof
 from reflectloop.gates.decisions import Gate, Ruling
 from reflectloop.gates.pipeline import GateReport
 from reflectloop.terms import Decision
-from reflectloop.verify.verdict import Verdict
+from reflectloop.verification.verdict import Verdict
 
 _MARKS = {Decision.PASS: "✅", Decision.SKIP: "⏭", Decision.RETRY: "🔁", Decision.ASK: "❓"}
 _CHECKLIST = (

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from reflectloop.gates import added_lines
 from reflectloop.gates import contract as contracts
-from reflectloop.gates import lines
 from reflectloop.gates.contract import IDLE, ContractReading
 from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
 from reflectloop.plan.globs import named
 from reflectloop.terms import Decision
-from reflectloop.verify.result import ChangedFile
+from reflectloop.verification.result import ChangedFile
 
 _SHOWN = 5
 AUTORUN = "autorun."  # how the ids begin of rules about files that run without anybody starting them by name
@@ -90,7 +90,7 @@ def of_changes(changes: Sequence[ChangedFile], judges: DangerPolicy, lifted: Seq
         _breach(breach, f"{change.path}:{line.number}" if line.number else change.path)
         for change in changes
         if change.after is not None
-        for line in (lines.NumberedLine(0, ""), *lines.added(change))
+        for line in (added_lines.NumberedLine(0, ""), *added_lines.added(change))
         if (breach := judges.line(change.path, line.number, line.text))
         and not (breach.rule.startswith(AUTORUN) and named(change.path, lifted))
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import cache
 
-from reflectloop.policy import shipped
+from reflectloop.policy import builtin_rules
 from reflectloop.policy.rule import PolicyRule, compiled
 from reflectloop.policy.verdict import PolicyVerdict, worst
 
@@ -43,7 +43,7 @@ def _plain(text: str) -> str:
 
 @cache
 def _shipped() -> AddedLineRules:
-    return AddedLineRules(shipped.rules())
+    return AddedLineRules(builtin_rules.rules())
 
 
 def judge_added(path: str, line_no: int, text: str) -> PolicyVerdict | None:

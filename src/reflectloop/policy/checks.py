@@ -7,8 +7,17 @@ import posixpath
 import re
 from collections.abc import Callable
 
-from reflectloop.policy import gitstarts, gitwords, options, places, sending, sources, started, vaults
-from reflectloop.policy.simple import SHELLS, ShellWord, SimpleCommand
+from reflectloop.policy import (
+    command_values,
+    download_sources,
+    git_commands,
+    git_programs,
+    options,
+    path_classes,
+    secret_keepers,
+    uploads,
+)
+from reflectloop.policy.simple_command import SHELLS, ShellWord, SimpleCommand
 
 _MODES = re.compile(r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}")
 _LONGEST_MODE = 16
@@ -23,7 +32,7 @@ def find_starts(one: SimpleCommand) -> list[str]:
         if word.text.startswith(("-", "(", "!")) and word.text not in ("-H", "-L", "-P"):
             break
         if not word.text.startswith("-"):
-            starts.append(places.of(word, one.folder))
+            starts.append(path_classes.of(word, one.folder))
     return starts or ["here"]
 
 
@@ -41,7 +50,7 @@ def _looks_like_removal(one: SimpleCommand) -> bool:
     if len(one.words) < 2 or one.words[0].known:  # noqa: PLR2004 - a program and its words
         return False
     given = options.split(one.words[1:])
-    where = [places.of(word, one.folder) for word in given.rest]
+    where = [path_classes.of(word, one.folder) for word in given.rest]
     return given.has(("-r", "-R")) and given.has(("-f",)) and bool(_WHOLE & set(where))
 
 
@@ -53,14 +62,14 @@ def _kills_all(one: SimpleCommand) -> bool:
 def _moves_away(one: SimpleCommand) -> bool:
     """`mv` of a whole place, or into nothing."""
     rest = options.split(one.words[1:], frozenset(("-t", "-S"))).rest
-    where = [places.of(word, one.folder) for word in rest[:-1]]
+    where = [path_classes.of(word, one.folder) for word in rest[:-1]]
     return bool(_WHOLE & set(where)) or (len(rest) > 1 and rest[-1].text == "/dev/null")
 
 
 def _syncs_away(one: SimpleCommand) -> bool:
     """`rsync --delete` from an empty or temp folder onto something that counts is a removal by another name."""
     rest = options.split(one.words[1:], frozenset(("-e", "--rsh", "--exclude", "--include", "-f", "--filter"))).rest
-    where = [places.of(word, one.folder) for word in rest]
+    where = [path_classes.of(word, one.folder) for word in rest]
     remote = any(re.match(r"[^/]*:", word.text) for word in rest)
     if (
         not remote
@@ -76,7 +85,7 @@ def _formats(one: SimpleCommand) -> bool:
     """Whether a file system is made on a disk, or on what may be one; an image in a file harms nobody."""
     rest = options.split(one.words[1:], frozenset("-t -L -b -n -N -O -E -m -U -i -I -S -o".split())).rest
     names = [word for word in rest if not re.fullmatch(r"\d+[KMGT]?", word.text)]
-    where = [places.of(word, one.folder) for word in names]
+    where = [path_classes.of(word, one.folder) for word in names]
     return bool({"device", "machine", "unknown"} & set(where)) or not where or any("/dev/" in w.text for w in names)
 
 
@@ -100,7 +109,7 @@ def find_leaves(one: SimpleCommand) -> str:
     name = names[0].removeprefix("*/").removesuffix("/*") if names else "*"
     if any(mark in name for mark in "*?["):
         return ""
-    return name if name in _LEFTOVERS or places.of(ShellWord(name)) == "built" else ""
+    return name if name in _LEFTOVERS or path_classes.of(ShellWord(name)) == "built" else ""
 
 
 def _finds_to_delete(one: SimpleCommand) -> bool:
@@ -119,7 +128,7 @@ def _finds_to_write(one: SimpleCommand) -> bool:
     """`-fprintf` and its kin write a file."""
     writers = ("-fprintf", "-fprint", "-fprint0", "-fls")
     named = [following for text, following in itertools.pairwise(one.texts) if text in writers]
-    return any(places.of(ShellWord(name), one.folder) in _GUARDED for name in named)
+    return any(path_classes.of(ShellWord(name), one.folder) in _GUARDED for name in named)
 
 
 _GUARDED = frozenset(("machine", "profile", "private", "device"))
@@ -131,16 +140,16 @@ def _puts(one: SimpleCommand) -> bool:
     given = options.split(one.words[1:], _OUTPUT if one.program in ("curl", "wget") else _TAKING)
     if one.program in ("curl", "wget"):
         targets = [value for name, value in given.values if name in _OUTPUT]
-        return any(places.of(ShellWord(value), one.folder) in _GUARDED for value in targets)
+        return any(path_classes.of(ShellWord(value), one.folder) in _GUARDED for value in targets)
     folder = given.value("-t", "--target-directory")
     sources = given.rest if folder else given.rest[:-1]
     if not folder and len(given.rest) < 2:  # noqa: PLR2004 - a source and a target
         return False
     target = folder or given.rest[-1].text
     names = [target]
-    if places.of(ShellWord(target), one.folder) == "home" or (target.endswith("/") and target[0] in "~/$."):
+    if path_classes.of(ShellWord(target), one.folder) == "home" or (target.endswith("/") and target[0] in "~/$."):
         names += [posixpath.join(target, posixpath.basename(word.text)) for word in sources]
-    return any(places.of(ShellWord(name), one.folder) in ("profile", "private") for name in names)
+    return any(path_classes.of(ShellWord(name), one.folder) in ("profile", "private") for name in names)
 
 
 _OUTPUT = frozenset(("-o", "--output", "-O", "--output-document"))
@@ -162,7 +171,7 @@ def _asks_others(one: SimpleCommand) -> bool:
     rest = options.split(one.words[1:], _REQUEST_TAKING).rest
     addresses = [word.text for word in rest if word.text != "DELETE" and ("/" in word.text or ":" in word.text)]
     local = bool(addresses) and all(
-        sending.is_loopback(address) and not _STORES.search(address) for address in addresses
+        uploads.is_loopback(address) and not _STORES.search(address) for address in addresses
     )
     return one.program in ("gh", "grpcurl") or not local
 
@@ -183,7 +192,7 @@ _REGISTRIES = re.compile(
 
 def _installs_address(one: SimpleCommand) -> bool:
     """Whether what is installed or run comes from an address instead of a registry."""
-    rest = options.split(one.words[1:], sources.TAKING).rest
+    rest = options.split(one.words[1:], download_sources.TAKING).rest
     return any(
         _ADDRESS.match(word.text) and not _REGISTRIES.match(word.text) and not _is_local(word.text) for word in rest
     )
@@ -234,7 +243,8 @@ def _fills_disk(one: SimpleCommand) -> bool:
 
 def _reads_private_input(one: SimpleCommand) -> bool:
     return any(
-        redirect.operator == "<" and places.of(redirect.target, one.folder) == "private" for redirect in one.redirects
+        redirect.operator == "<" and path_classes.of(redirect.target, one.folder) == "private"
+        for redirect in one.redirects
     )
 
 
@@ -262,7 +272,7 @@ def _searches_keys(one: SimpleCommand) -> bool:
     if one.program in ("locate", "plocate"):
         return True
     beyond = (word for word in words if word.text[:1] in "/~$" and not word.text.startswith(("/usr/", "/lib")))
-    return any(places.of(word, one.folder) in ("home", "machine") for word in beyond)
+    return any(path_classes.of(word, one.folder) in ("home", "machine") for word in beyond)
 
 
 def _replaces(one: SimpleCommand) -> bool:
@@ -289,7 +299,7 @@ def _edits_profile(one: SimpleCommand) -> bool:
     names = [
         re.sub(r"^of=", "", word.text) for word in one.words[1:] if one.program != "dd" or word.text.startswith("of=")
     ]
-    return any(places.of(ShellWord(name), one.folder) == "profile" for name in names)
+    return any(path_classes.of(ShellWord(name), one.folder) == "profile" for name in names)
 
 
 _OWN_HOOKS = re.compile(r"(?:\./)?\.?(?:git-?)?hooks/?|\.husky(?:/_)?/?")
@@ -303,10 +313,10 @@ def _git_config_runs(one: SimpleCommand) -> bool:
         return False
     if key.lower().startswith("alias."):
         return values[0].startswith("!")
-    allowed = gitstarts.helper(key)
+    allowed = git_programs.helper(key)
     if allowed is None or (key.lower() == "core.hookspath" and _OWN_HOOKS.fullmatch(values[0])):
         return False
-    return not started.ordinary(values[0], allowed)
+    return not command_values.ordinary(values[0], allowed)
 
 
 def _pushes_elsewhere(one: SimpleCommand) -> bool:
@@ -325,7 +335,7 @@ def _pushes_to_stranger(one: SimpleCommand) -> bool:
 
 def _installs_short(one: SimpleCommand) -> bool:
     """Whether the package that is installed, or the program that is run, is named `owner/repository`."""
-    rest = options.split(one.words[1:], sources.TAKING | {"-p", "--package", "-w", "--workspace"}).rest
+    rest = options.split(one.words[1:], download_sources.TAKING | {"-p", "--package", "-w", "--workspace"}).rest
     if one.program in ("npx", "bunx", "pnpx"):
         named = rest[:1]
     else:
@@ -338,9 +348,11 @@ def _mounts_over(one: SimpleCommand) -> bool:
     """Whether something is put over, or taken away from, a place of the system or a home."""
     given = options.split(one.words[1:], frozenset("-t --types -o --options -L -U --source --target".split()))
     if one.program == "umount":
-        return any(places.of(word, one.folder) in _WHOLE for word in given.rest) or given.has(("-R", "--recursive"))
+        return any(path_classes.of(word, one.folder) in _WHOLE for word in given.rest) or given.has(
+            ("-R", "--recursive")
+        )
     target = given.value("--target") or (given.rest[-1].text if len(given.rest) > 1 else "")
-    return bool(target) and places.of(ShellWord(target), one.folder) in ("machine", "home", "profile", "private")
+    return bool(target) and path_classes.of(ShellWord(target), one.folder) in ("machine", "home", "profile", "private")
 
 
 _MANAGERS = frozenset("pip pip3 uv npm pnpm gem cargo conda pipx brew apt dpkg".split())
@@ -371,7 +383,7 @@ def _unpacks_home(one: SimpleCommand) -> bool:
     targets = [value for name, value in given.values if name in taking]
     system = re.compile(r"/(?:etc|bin|sbin|boot|lib\w*|usr|usr/s?bin|usr/lib)?/?$")
     return not packs and any(
-        places.of(ShellWord(value), one.folder) == "home" or system.match(value) for value in targets
+        path_classes.of(ShellWord(value), one.folder) == "home" or system.match(value) for value in targets
     )
 
 
@@ -391,7 +403,7 @@ def _serves_home(one: SimpleCommand) -> bool:
     if one.program == "php" and "-S" not in one.texts:
         return False
     named = [word for word in one.words[1:] if word.text[:1] in ("/", "~", "$")]
-    return any(places.of(word, one.folder) in ("home", "machine") for word in named)
+    return any(path_classes.of(word, one.folder) in ("home", "machine") for word in named)
 
 
 _USUAL_SOURCES = re.compile(
@@ -423,7 +435,7 @@ def _trusts_elsewhere(one: SimpleCommand) -> bool:
 
 CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "asks-others": _asks_others,
-    "copies-home-away": sending.of_home,
+    "copies-home-away": uploads.of_home,
     "cuts": _cuts,
     "edits-profile": _edits_profile,
     "dns-words": _dns_words,
@@ -434,13 +446,13 @@ CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "find-writes": _finds_to_write,
     "formats": _formats,
     "git-config-runs": _git_config_runs,
-    "git-branch-delete": lambda one: gitwords.deletes_branch(one.words[2:]),
-    "git-checkout-overwrite": lambda one: gitwords.overwrites(one.words[2:]),
-    "git-clean": lambda one: gitwords.cleans(one.words[2:], one.source),
-    "git-push-delete": lambda one: gitwords.deletes_remote(one.words[2:]),
-    "git-push-force": lambda one: gitwords.forces(one.words[2:]),
-    "git-restore": lambda one: gitwords.restores(one.words[2:]),
-    "git-switch-force": lambda one: gitwords.switches_hard(one.words[2:]),
+    "git-branch-delete": lambda one: git_commands.deletes_branch(one.words[2:]),
+    "git-checkout-overwrite": lambda one: git_commands.overwrites(one.words[2:]),
+    "git-clean": lambda one: git_commands.cleans(one.words[2:], one.source),
+    "git-push-delete": lambda one: git_commands.deletes_remote(one.words[2:]),
+    "git-push-force": lambda one: git_commands.forces(one.words[2:]),
+    "git-restore": lambda one: git_commands.restores(one.words[2:]),
+    "git-switch-force": lambda one: git_commands.switches_hard(one.words[2:]),
     "installs-address": _installs_address,
     "kill-all": _kills_all,
     "kill-listed": _kills_what_runs,
@@ -454,12 +466,12 @@ CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "searches-keys": _searches_keys,
     "reads-private-input": _reads_private_input,
     "root-shell": _root_shell,
-    "sends-private": sending.of_private,
+    "sends-private": uploads.of_private,
     "syncs-away": _syncs_away,
-    "plain-http": sources.of_plain_http,
-    "deploys-address": sources.of_deployment,
-    "go-settings": sources.of_settings,
-    "keeps-secret": vaults.keeps,
+    "plain-http": download_sources.of_plain_http,
+    "deploys-address": download_sources.of_deployment,
+    "go-settings": download_sources.of_settings,
+    "keeps-secret": secret_keepers.keeps,
     "mounts-over": _mounts_over,
     "removes-listed": _removes_listed,
     "takes-name": _takes_name,
@@ -470,6 +482,6 @@ CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "unpacks-home": _unpacks_home,
     "trusts-elsewhere": _trusts_elsewhere,
     "unknown-removal": _looks_like_removal,
-    "unproven-source": sources.of_packages,
+    "unproven-source": download_sources.of_packages,
     "wipes-log": _wipes_log,
 }

@@ -7,25 +7,33 @@ from functools import cached_property
 from typing import NamedTuple
 
 from reflectloop.policy import (
+    command_starters,
+    embedded_shell,
     files,
-    gitwords,
-    hidden,
-    literals,
+    git_commands,
+    hidden_commands,
     matching,
     programs,
     scripts,
-    starters,
     variables,
     wrappers,
 )
 from reflectloop.policy.rule import PolicyRule
-from reflectloop.policy.simple import LONGEST, Code, Inner, Opaque, ShellScript, SimpleCommand, of_argv
+from reflectloop.policy.simple_command import LONGEST, Code, Inner, Opaque, ShellScript, SimpleCommand, of_argv
 from reflectloop.policy.verdict import PolicyVerdict, worst
 
 _DEEPEST = 8  # commands that start commands
 _MOST = 2000  # parts of one command that are looked at
 # Each finds what a command starts in one way.
-_STARTS = (starters.inner, wrappers.inner, scripts.inner, variables.inner, files.inner, programs.inner, hidden.inner)
+_STARTS = (
+    command_starters.inner,
+    wrappers.inner,
+    scripts.inner,
+    variables.inner,
+    files.inner,
+    programs.inner,
+    hidden_commands.inner,
+)
 
 
 def _found_in(part: ShellScript, one: SimpleCommand) -> SimpleCommand:
@@ -78,14 +86,14 @@ class CommandPolicy:
                 yield self._seen("shell.too-deep", _source(part), part.through)
                 return
             seen, inner = self._part(part)
-            yield from (one for one in seen if hidden.MARK not in one.through or one.verdict.verdict == "deny")
+            yield from (one for one in seen if hidden_commands.MARK not in one.through or one.verdict.verdict == "deny")
             waiting += [(one, depth + 1) for one in inner]
 
     def _part(self, part: Inner) -> tuple[list[JudgedPart], list[Inner]]:
         if isinstance(part, ShellScript):
             return self._script(part)
         if isinstance(part, Code):
-            return [self._code(part)], list(literals.inner(part))
+            return [self._code(part)], list(embedded_shell.inner(part))
         if isinstance(part, Opaque):
             return [self._seen(part.rule, part.source, part.through)], []
         return [self._simple(part)], [found for inner in _STARTS for found in inner(part)]
@@ -112,7 +120,7 @@ class CommandPolicy:
 
     def _simple(self, one: SimpleCommand) -> JudgedPart:
         inside = self._in_copy and matching.stays_inside(one)
-        one = gitwords.plain(one) if one.program == "git" else one
+        one = git_commands.plain(one) if one.program == "git" else one
         looked = matching.CommandFacts(one)
         rules = (*self._programs.get(one.program, ()), *self._programs.get("*", ()))
         if looked.harmless:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reflectloop.policy import options
 from reflectloop.policy.scope import Scope, Values
-from reflectloop.policy.simple import ShellWord, SimpleCommand
+from reflectloop.policy.simple_command import ShellWord, SimpleCommand
 
 BLANKS = " \t\n"
 _READ_TAKING = frozenset("-d -i -n -N -p -t -u -a".split())

@@ -7,7 +7,17 @@ import re
 from collections.abc import Iterator, Mapping
 
 from reflectloop.policy import options
-from reflectloop.policy.simple import SHELLS, Code, Feed, File, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
+from reflectloop.policy.simple_command import (
+    SHELLS,
+    Code,
+    Feed,
+    File,
+    Inner,
+    Opaque,
+    ShellScript,
+    ShellWord,
+    SimpleCommand,
+)
 
 DECODERS = frozenset("base64 base32 basenc xxd openssl gunzip zcat bzcat xzcat rev tr uudecode gpg hexdump od".split())
 FETCHERS = frozenset(

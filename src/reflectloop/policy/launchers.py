@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from reflectloop.policy import options, places, sedcode, started
+from reflectloop.policy import command_values, options, path_classes, sed_scripts
 from reflectloop.policy.files import FETCHERS
-from reflectloop.policy.simple import Inner, Opaque, ShellScript, ShellWord, SimpleCommand
+from reflectloop.policy.simple_command import Inner, Opaque, ShellScript, ShellWord, SimpleCommand
 
 _STDIN = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _TARS_RUN = re.compile(r"--checkpoint-action=exec=(.*)", re.DOTALL)
@@ -39,7 +39,7 @@ def _option(flags: str, allowed: frozenset[str], *, taking: str = "") -> Callabl
         given = options.split(one.words[1:], named | frozenset(taking.split()))
         for name, value in given.values:
             if name in named:
-                yield from started.inner(value, allowed, one.source, (*one.through, one.program))
+                yield from command_values.inner(value, allowed, one.source, (*one.through, one.program))
 
     return found
 
@@ -49,14 +49,14 @@ def _tar(one: SimpleCommand) -> Iterator[Inner]:
     for text in one.texts[1:]:
         action = _TARS_RUN.match(text)
         if action:
-            yield from started.inner(action[1], frozenset(), one.source, through)
+            yield from command_values.inner(action[1], frozenset(), one.source, through)
     following = [word.text for word in one.words]
     if "--checkpoint-action" in following and any(text.startswith("exec=") for text in following):
-        yield Opaque(started.RULE, one.source, one.through)
+        yield Opaque(command_values.RULE, one.source, one.through)
     for name, value in options.split(one.words[1:], _TAR).values:
         if name in _TAR and not (name == "-F" and not value):
-            allowed = started.PACKERS if name in ("-I", "--use-compress-program") else frozenset[str]()
-            yield from started.inner(value, allowed, one.source, through)
+            allowed = command_values.PACKERS if name in ("-I", "--use-compress-program") else frozenset[str]()
+            yield from command_values.inner(value, allowed, one.source, through)
 
 
 def _ssh(one: SimpleCommand) -> Iterator[Inner]:
@@ -65,12 +65,12 @@ def _ssh(one: SimpleCommand) -> Iterator[Inner]:
     for name, value in given.values:
         found = _SSH_RUNS.match(value) if name == "-o" else None
         if found:
-            allowed = started.PROXIES if found[1].lower() == "proxycommand" else frozenset[str]()
-            yield from started.inner(found[2], allowed, one.source, through)
-        elif name == "-F" and places.of(ShellWord(value), one.folder) in ("temp", "network"):
-            yield Opaque(started.RULE, one.source, one.through)
+            allowed = command_values.PROXIES if found[1].lower() == "proxycommand" else frozenset[str]()
+            yield from command_values.inner(found[2], allowed, one.source, through)
+        elif name == "-F" and path_classes.of(ShellWord(value), one.folder) in ("temp", "network"):
+            yield Opaque(command_values.RULE, one.source, one.through)
         elif name == "-S" and one.program in ("scp", "sftp"):
-            yield from started.inner(value, started.REMOTES, one.source, through)
+            yield from command_values.inner(value, command_values.REMOTES, one.source, through)
 
 
 def _make(one: SimpleCommand) -> Iterator[Inner]:
@@ -79,7 +79,7 @@ def _make(one: SimpleCommand) -> Iterator[Inner]:
     for name, value in given.values:
         if name in ("--eval", "-E"):
             yield from _makefile(value, through)
-            yield Opaque(started.RULE, one.source, one.through)
+            yield Opaque(command_values.RULE, one.source, one.through)
         elif name in ("-f", "--file", "--makefile") and value in _STDIN and one.feed is not None:
             if one.feed.text is None:
                 yield Opaque("shell.piped", one.source, one.through)
@@ -90,7 +90,7 @@ def _make(one: SimpleCommand) -> Iterator[Inner]:
     for word in given.rest:
         name, equals, value = word.text.partition("=")
         if equals and name.rstrip(":?+") == "SHELL":
-            yield from started.inner(value, started.SHELL_NAMES, one.source, through)
+            yield from command_values.inner(value, command_values.SHELL_NAMES, one.source, through)
         elif equals:
             yield from (ShellScript(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(value))
             if re.match(r"(?:\S*/)?(?:ba|da|z)?sh\s+-\w*c\s", value):
@@ -140,12 +140,12 @@ def _npm(one: SimpleCommand) -> Iterator[Inner]:
             if equals and name.startswith("scripts."):
                 yield ShellScript(value, through, guess=True)
             if _LIFECYCLE.match(name):
-                yield Opaque(started.RULE, one.source, one.through)
+                yield Opaque(command_values.RULE, one.source, one.through)
         if texts[0] == "set-script" and len(texts) > 2:  # noqa: PLR2004 - a name and a command
             yield ShellScript(texts[2], through, guess=True)
     for name, value in options.split(one.words[1:], frozenset(("--script-shell",))).values:
         if name == "--script-shell":
-            yield from started.inner(value, started.SHELL_NAMES, one.source, through)
+            yield from command_values.inner(value, command_values.SHELL_NAMES, one.source, through)
 
 
 def _option_scripts(one: SimpleCommand, flags: frozenset[str]) -> Iterator[Inner]:
@@ -170,7 +170,9 @@ def _gdb(one: SimpleCommand) -> Iterator[Inner]:
     for name, value in options.split(one.words[1:], frozenset(("-ex", "--eval-command", "-iex", "-o"))).values:
         found = _GDB.match(value) if name in ("-ex", "--eval-command", "-iex", "-o") else None
         if found:
-            yield from started.inner(found[1] or found[2] or "", frozenset(), one.source, (*one.through, one.program))
+            yield from command_values.inner(
+                found[1] or found[2] or "", frozenset(), one.source, (*one.through, one.program)
+            )
 
 
 def _sed(one: SimpleCommand) -> Iterator[Inner]:
@@ -182,15 +184,15 @@ def _sed(one: SimpleCommand) -> Iterator[Inner]:
     if given.value("-f", "--file") in _STDIN and one.feed and one.feed.text:
         codes.append(one.feed.text)
     for code in codes:
-        for effect in sedcode.effects(code):
+        for effect in sed_scripts.effects(code):
             if effect.kind == "writes":
-                if places.of(ShellWord(effect.text), one.folder) in ("machine", "profile", "private", "device"):
+                if path_classes.of(ShellWord(effect.text), one.folder) in ("machine", "profile", "private", "device"):
                     yield Opaque("shell.writes-by-code", one.source, one.through)
             elif effect.text:
                 yield ShellScript(effect.text, through, guess=True)
-                yield Opaque(started.RULE, one.source, one.through)
+                yield Opaque(command_values.RULE, one.source, one.through)
             else:
-                yield Opaque(started.RULE, one.source, one.through)
+                yield Opaque(command_values.RULE, one.source, one.through)
 
 
 def _sqlite(one: SimpleCommand) -> Iterator[Inner]:
@@ -198,7 +200,7 @@ def _sqlite(one: SimpleCommand) -> Iterator[Inner]:
     for text in texts:
         found = re.match(r"\s*\.(?:shell|system)\s+(.*)|\s*\.(?:once|output)\s+\|(.*)|\s*\.(load)\s", text, re.DOTALL)
         if found:
-            yield from started.inner(
+            yield from command_values.inner(
                 found[1] or found[2] or "load", frozenset(), one.source, (*one.through, one.program)
             )
 
@@ -211,7 +213,9 @@ def _database(one: SimpleCommand) -> Iterator[Inner]:
             r"\s*(?:\\!|\\system|system\s)\s*(.*)|.*\\(?:o|g|copy\b.*program)\s*\|?\s*'?(.*)", text, re.DOTALL
         )
         if found and (found[1] or "|" in text or "program" in text.lower()):
-            yield from started.inner(found[1] or found[2], started.PAGERS, one.source, (*one.through, one.program))
+            yield from command_values.inner(
+                found[1] or found[2], command_values.PAGERS, one.source, (*one.through, one.program)
+            )
 
 
 def _ed(one: SimpleCommand) -> Iterator[Inner]:
@@ -226,7 +230,7 @@ def _pager(one: SimpleCommand) -> Iterator[Inner]:
     for text in one.texts[1:]:
         found = re.match(r"\+\+?!(.*)", text, re.DOTALL)
         if found:
-            yield from started.inner(found[1], frozenset(), one.source, (*one.through, one.program))
+            yield from command_values.inner(found[1], frozenset(), one.source, (*one.through, one.program))
 
 
 def _vim(one: SimpleCommand) -> Iterator[Inner]:
@@ -247,7 +251,7 @@ def _cargo(one: SimpleCommand) -> Iterator[Inner]:
         )
         if name == "--config" and found:
             command = re.sub(r"[\[\]\"',]+", " ", found[1])
-            yield from started.inner(command, _CARGO, one.source, (*one.through, "cargo"))
+            yield from command_values.inner(command, _CARGO, one.source, (*one.through, "cargo"))
 
 
 _CARGO = frozenset(
@@ -299,7 +303,7 @@ def _go(one: SimpleCommand) -> Iterator[Inner]:
         found = re.fullmatch(r"--?(?:exec|toolexec|vettool)(?:=(.*))?", text, re.DOTALL)
         if found:
             value = found[1] if found[1] is not None else "".join(texts[at + 1 : at + 2])
-            yield from started.inner(value, _GO, one.source, (*one.through, "go"))
+            yield from command_values.inner(value, _GO, one.source, (*one.through, "go"))
 
 
 _GO = frozenset("sudo wasmtime wasmer node go_js_wasm_exec go_wasip1_wasm_exec qemu-aarch64 qemu-arm garble".split())
@@ -318,11 +322,15 @@ def _loads(pattern: str, starts: str = "") -> Callable[[SimpleCommand], Iterator
         for at, text in enumerate(texts):
             loaded = option.match(text)
             value = (text[loaded.end() :] or "".join(texts[at + 1 : at + 2])) if loaded else ""
-            if value and (places.of(ShellWord(value)) in ("temp", "network") or re.match(r"data:|https?:|//", value)):
-                yield Opaque(started.RULE, one.source, one.through)
+            if value and (
+                path_classes.of(ShellWord(value)) in ("temp", "network") or re.match(r"data:|https?:|//", value)
+            ):
+                yield Opaque(command_values.RULE, one.source, one.through)
             starting = command.match(text)
             if starting:
-                yield from started.inner(text[starting.end() :], frozenset(), one.source, (*one.through, one.program))
+                yield from command_values.inner(
+                    text[starting.end() :], frozenset(), one.source, (*one.through, one.program)
+                )
 
     return found
 
@@ -333,7 +341,7 @@ _COMPILER = _loads(r"-fplugin=|-B=?|-specs=|--config[= ]?", r"-wrapper[, ]?(?=.)
 def _compiler(one: SimpleCommand) -> Iterator[Inner]:
     yield from _COMPILER(one)
     if "-wrapper" in one.texts:
-        yield Opaque(started.RULE, one.source, one.through)
+        yield Opaque(command_values.RULE, one.source, one.through)
 
 
 def _mercurial(one: SimpleCommand) -> Iterator[Inner]:
@@ -342,9 +350,11 @@ def _mercurial(one: SimpleCommand) -> Iterator[Inner]:
             r"(?:alias|hooks|extensions|extdiff|merge-tools|ui\.(?:editor|ssh))[^=]*=(.*)", value, re.DOTALL
         )
         if name == "--config" and setting and setting[1]:
-            yield from started.inner(setting[1], started.EDITORS | started.REMOTES, one.source, (*one.through, "hg"))
+            yield from command_values.inner(
+                setting[1], command_values.EDITORS | command_values.REMOTES, one.source, (*one.through, "hg")
+            )
         elif name in ("--ssh", "-e"):
-            yield from started.inner(value, started.REMOTES, one.source, (*one.through, "hg"))
+            yield from command_values.inner(value, command_values.REMOTES, one.source, (*one.through, "hg"))
 
 
 def _ssh_library(one: SimpleCommand) -> Iterator[Inner]:
@@ -352,7 +362,7 @@ def _ssh_library(one: SimpleCommand) -> Iterator[Inner]:
     for name, value in options.split(one.words[1:], frozenset(("-D", "-s"))).values:
         ordinary = re.match(r"(?:/usr|/opt|/lib|/nix/store|/Library|/run/current-system)/", value)
         if name in ("-D", "-s") and "/" in value and not ordinary:
-            yield Opaque(started.RULE, one.source, one.through)
+            yield Opaque(command_values.RULE, one.source, one.through)
 
 
 LAUNCHERS: dict[str, Callable[[SimpleCommand], Iterator[Inner]]] = {
@@ -369,21 +379,27 @@ LAUNCHERS: dict[str, Callable[[SimpleCommand], Iterator[Inner]]] = {
     "cmake": _cmake,
     "coproc": _coproc,
     "start-stop-daemon": _service,
-    "rsync": _option("-e --rsh --rsync-path", started.REMOTES | {"rsync", "sudo"}, taking="-f --filter --exclude"),
+    "rsync": _option(
+        "-e --rsh --rsync-path", command_values.REMOTES | {"rsync", "sudo"}, taking="-f --filter --exclude"
+    ),
     "zip": _option("-TT --unzip-command", frozenset(("unzip",)), taking="-x -i -b -t"),
-    "man": _option("-P --pager -H --html", started.PAGERS | started.BROWSERS, taking="-M -L -m -S -l"),
-    "sort": _option("--compress-program", started.PACKERS, taking="-k -t -S -T -o"),
-    "split": _option("--filter", started.PACKERS, taking="-l -b -n -a"),
+    "man": _option("-P --pager -H --html", command_values.PAGERS | command_values.BROWSERS, taking="-M -L -m -S -l"),
+    "sort": _option("--compress-program", command_values.PACKERS, taking="-k -t -S -T -o"),
+    "split": _option("--filter", command_values.PACKERS, taking="-l -b -n -a"),
     "rdesktop": _option("-r", frozenset(("disk", "clipboard"))),
-    "wget": _option("--use-askpass", started.ASKERS, taking="-O -o -P -U"),
-    "rg": _option("--pre --hostname-bin", started.PACKERS | started.PAGERS | {"pdftotext"}, taking="-e -g -t -A -B -C"),
+    "wget": _option("--use-askpass", command_values.ASKERS, taking="-O -o -P -U"),
+    "rg": _option(
+        "--pre --hostname-bin",
+        command_values.PACKERS | command_values.PAGERS | {"pdftotext"},
+        taking="-e -g -t -A -B -C",
+    ),
     **dict.fromkeys(("ed", "ex", "red"), _ed),
     **dict.fromkeys(("less", "more", "most"), _pager),
     **dict.fromkeys(("vim", "vi", "nvim", "view", "gvim"), _vim),
     "cargo": _cargo,
-    "tcpdump": _option("-z", started.PACKERS, taking="-i -w -r -G -C -W -c -s -Z"),
-    "borg": _option("--rsh", started.REMOTES),
-    "svn": _option("--diff-cmd --diff3-cmd --editor-cmd", started.DIFFERS | started.EDITORS),
+    "tcpdump": _option("-z", command_values.PACKERS, taking="-i -w -r -G -C -W -c -s -Z"),
+    "borg": _option("--rsh", command_values.REMOTES),
+    "svn": _option("--diff-cmd --diff3-cmd --editor-cmd", command_values.DIFFERS | command_values.EDITORS),
     "hg": _mercurial,
     "go": _go,
     **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _compiler),

@@ -9,7 +9,7 @@ from typing import Any
 
 from reflectloop.policy.options import split
 from reflectloop.policy.rulefile import PolicyRuleEntry, faults_of, speaks
-from reflectloop.policy.simple import SimpleCommand, of_argv
+from reflectloop.policy.simple_command import SimpleCommand, of_argv
 
 Command = str | tuple[str, ...]
 PREFIX = "learned"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reflectloop.policy import checks, options, places
+from reflectloop.policy import checks, options, path_classes
 from reflectloop.policy.options import Arguments
 from reflectloop.policy.rule import PolicyRule, compiled
-from reflectloop.policy.simple import Code, ShellWord, SimpleCommand
+from reflectloop.policy.simple_command import Code, ShellWord, SimpleCommand
 
 _DRY = ("--dry-run", "--dryrun", "--just-print", "--whatif", "-WhatIf", "--simulate", "--no-act")
 _NOT_DRY = ("--dry-run=false", "--dry-run=none", "--dry-run=0")
@@ -28,7 +28,7 @@ class CommandFacts:
     @property
     def places(self) -> list[str]:
         if self._places is None:
-            self._places = [places.of(word, self.one.folder) for word in self.given.rest]
+            self._places = [path_classes.of(word, self.one.folder) for word in self.given.rest]
         return self._places
 
     @property
@@ -60,7 +60,7 @@ def stays_inside(one: SimpleCommand) -> bool:
     named = options.split(one.words[1:], _ELSEWHERE)
     words = [*named.rest, *(ShellWord(value) for name, value in named.values if name in _ELSEWHERE)]
     words += [ShellWord(one.folder)] if one.folder else []
-    return all(places.of(word, one.folder) in _INSIDE for word in words)
+    return all(path_classes.of(word, one.folder) in _INSIDE for word in words)
 
 
 def _has_sub(given: Arguments, sub: tuple[str, ...], *, exact: bool) -> bool:
@@ -77,7 +77,7 @@ def _has_sub(given: Arguments, sub: tuple[str, ...], *, exact: bool) -> bool:
 
 def _writes(one: SimpleCommand, wanted: tuple[str, ...]) -> bool:
     return any(
-        places.of(redirect.target, one.folder) in wanted
+        path_classes.of(redirect.target, one.folder) in wanted
         for redirect in one.redirects
         if redirect.operator.startswith((">", "&>", "<>"))
     )

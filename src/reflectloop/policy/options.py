@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from reflectloop.policy.simple import ShellWord
+from reflectloop.policy.simple_command import ShellWord
 
 _SHORTEST_PREFIX = 5  # `--har` is read as `--hard`
 

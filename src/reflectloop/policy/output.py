@@ -8,8 +8,8 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from reflectloop.policy import places, vaults, words
-from reflectloop.policy.simple import FRESH, Feed, ShellWord, SimpleCommand
+from reflectloop.policy import path_classes, secret_keepers, shell_words
+from reflectloop.policy.simple_command import FRESH, Feed, ShellWord, SimpleCommand
 
 _PREFIXES = frozenset(("sudo", "env", "command", "busybox", "doas"))
 _HOLE = re.compile(r"%[-0-9.]*[sdiuqbcoxX]|%%")
@@ -27,33 +27,37 @@ _KEPT_SECRET = re.compile(
 def of(one: SimpleCommand) -> Feed:
     program = one.program
     names = (program, *(word.text for word in one.words[1:2] if program in _PREFIXES))
-    made_by = (*(one.feed.made_by if one.feed else ()), *names, *((vaults.MARK,) if vaults.prints(one) else ()))
+    made_by = (
+        *(one.feed.made_by if one.feed else ()),
+        *names,
+        *((secret_keepers.MARK,) if secret_keepers.prints(one) else ()),
+    )
     return Feed(_text(one, program), made_by, _carries(one))
 
 
 def is_private(word: ShellWord, folder: str) -> bool:
     """Say whether a file holds keys, credentials or passwords."""
-    return places.of(word, folder) == "private" or _KEPT_SECRET.search(word.text[:4096]) is not None
+    return path_classes.of(word, folder) == "private" or _KEPT_SECRET.search(word.text[:4096]) is not None
 
 
 def _carries(one: SimpleCommand) -> bool:
     """Say whether what a command prints has something private in it."""
     if (
-        vaults.prints(one)
+        secret_keepers.prints(one)
         or (one.feed is not None and one.feed.private)
         or (one.program in _ENVIRONMENT and len(one.words) == 1)
     ):
         return True
     if one.program in ("echo", "printf"):
-        return any(vaults.names_secret(word.text) for word in one.words[1:] if not word.known)
+        return any(secret_keepers.names_secret(word.text) for word in one.words[1:] if not word.known)
     if one.program in ("pg_dump", "pg_dumpall", "mysqldump", "mariadb-dump", "mongodump"):
         return True
     if one.program in ("tar", "zip", "cpio", "bsdtar") and any(
-        places.of(word, one.folder) == "here" for word in one.words[1:]
+        path_classes.of(word, one.folder) == "here" for word in one.words[1:]
     ):
         return True
     if one.program in ("tar", "zip", "cpio", "bsdtar", "find", "rsync"):
-        return any(places.of(word, one.folder) in ("home", "machine", "private") for word in one.words[1:])
+        return any(path_classes.of(word, one.folder) in ("home", "machine", "private") for word in one.words[1:])
     names = (word for word in one.words[1:] if "/" in word.text or "." in word.text)
     reads = one.program not in ("echo", "printf", "ls", "grep", "rg", "test", "[", "stat", "git")
     return reads and any(is_private(word, one.folder) for word in names)
@@ -106,7 +110,7 @@ def _passed(program: str, texts: list[str], feed: str) -> str | None:
 def _echoed(texts: list[str]) -> str:
     options = [text for text in texts if re.fullmatch(r"-[neEr]+", text)]
     text = " ".join(text for text in texts if text not in options)[:_LONGEST]
-    return words.ansi(text) if any("e" in option for option in options) else text
+    return shell_words.ansi(text) if any("e" in option for option in options) else text
 
 
 def _formatted(texts: list[str]) -> str:
@@ -114,7 +118,7 @@ def _formatted(texts: list[str]) -> str:
     texts = texts[1:] if texts[:1] == ["--"] else texts
     if not texts:
         return ""
-    form = words.ansi(texts[0])
+    form = shell_words.ansi(texts[0])
     waiting = iter(texts[1:])
     printed = [_filled(form, waiting)]
     left = list(waiting)
@@ -131,7 +135,7 @@ def _filled(form: str, waiting: Iterator[str]) -> str:
             return "%"
         value = next(waiting, "")
         if found[0].endswith("b"):
-            return words.ansi(value)
+            return shell_words.ansi(value)
         if found[0][-1] in "oxX":
             return _based(found[0], value)
         return value[:1] if found[0].endswith("c") else value

@@ -7,7 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from reflectloop.policy.simple import UNKNOWN, Inner, Opaque, ShellWord, SimpleCommand
+from reflectloop.policy.simple_command import UNKNOWN, Inner, Opaque, ShellWord, SimpleCommand
 
 # Commands that print text, not the place of a program.
 _READERS = frozenset(

@@ -12,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.plan import strict_yaml
-from reflectloop.policy import additions, shipped
+from reflectloop.policy import additions, builtin_rules
 from reflectloop.policy.checks import CHECKS
 from reflectloop.policy.commands import CommandPolicy
-from reflectloop.policy.places import Place
+from reflectloop.policy.path_classes import Place
 from reflectloop.policy.rule import PolicyRule, Verb, compiled
-from reflectloop.policy.simple import LONGEST
+from reflectloop.policy.simple_command import LONGEST
+from reflectloop.system import beneath
 from reflectloop.terms import wrong_shape
-from reflectloop.world import beneath
 
 Text = Annotated[str, Field(min_length=1)]
 Texts = tuple[Text, ...]
@@ -129,7 +129,7 @@ def refused(name: str, faults: Sequence[Fault]) -> InvalidInput:
 def checked(path: Path) -> tuple[PolicyRule, ...]:
     """A user's rules; raises when one is broken, or does not do what its samples say."""
     entries = read(path)
-    own = {rule.id for rule in shipped.rules()}
+    own = {rule.id for rule in builtin_rules.rules()}
     faults = [Fault(entry.id, None, "a shipped rule has this id") for entry in entries if entry.id in own]
     faults += [Fault(entry.id, None, said) for entry in entries for said in faults_of(entry)]
     if faults:
@@ -158,7 +158,7 @@ class SingleRulePolicy:
     """A rule without its neighbours."""
 
     def __init__(self, rule: PolicyRule) -> None:
-        shapes = [one for one in shipped.rules() if one.kind == "shape" and one.id != rule.id]
+        shapes = [one for one in builtin_rules.rules() if one.kind == "shape" and one.id != rule.id]
         self.rule = rule
         self._policy = CommandPolicy((rule, *shapes))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
-from reflectloop.policy.simple import FRESH, ShellWord
+from reflectloop.policy.simple_command import FRESH, ShellWord
 
 Values = tuple[ShellWord, ...]
 _MOST_PASSED = 64  # variables that a text run by a shell is given

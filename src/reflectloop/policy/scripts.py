@@ -7,9 +7,19 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from reflectloop.policy import options, places
+from reflectloop.policy import options, path_classes
 from reflectloop.policy.files import DECODERS, FETCHERS
-from reflectloop.policy.simple import SHELLS, UNKNOWN, Code, Feed, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
+from reflectloop.policy.simple_command import (
+    SHELLS,
+    UNKNOWN,
+    Code,
+    Feed,
+    Inner,
+    Opaque,
+    ShellScript,
+    ShellWord,
+    SimpleCommand,
+)
 
 _SHELL_TAKING = frozenset(("-o", "+o", "-O", "+O", "--rcfile", "--init-file"))
 _LONGEST_NAME = 40
@@ -131,7 +141,7 @@ def _shell(one: SimpleCommand) -> Iterator[Inner]:
         return
     files = options.split(words, _SHELL_TAKING, stop=True)
     started = [word for flag, word in itertools.pairwise(words) if flag.text in ("--rcfile", "--init-file")]
-    if started and (started[0].made_by or places.of(started[0]) in ("temp", "device")):
+    if started and (started[0].made_by or path_classes.of(started[0]) in ("temp", "device")):
         yield from _sourced(one, tuple(started))
         yield Opaque("shell.unknown-script", one.source, one.through)
     if files.rest and files.rest[0].text not in _STDIN and not files.has(("-s",)):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser
 
-from reflectloop.policy import effects, files, output, params, variables, words
+from reflectloop.policy import effects, files, output, parameter_expansion, shell_words, variables
 from reflectloop.policy.scope import Scope, Values
-from reflectloop.policy.simple import FRESH, LONGEST, UNKNOWN, Feed, File, Redirect, ShellWord, SimpleCommand
+from reflectloop.policy.simple_command import FRESH, LONGEST, UNKNOWN, Feed, File, Redirect, ShellWord, SimpleCommand
 
 _DEEPEST = 48  # commands within commands
 _MOST_TEXT = 4 * LONGEST  # that variables may be made into
@@ -375,7 +375,7 @@ class _Reader:
         if _BETWEEN in one.text or (not one.text and node.type in ("simple_expansion", "expansion") and one.known):
             return [one._replace(text=text) for text in one.text.split(_BETWEEN) if text]
         if one.known and "{" in one.text and node.type in ("word", "concatenation") and '"' not in self.text(node):
-            return [one._replace(text=text) for text in words.braces(one.text)]
+            return [one._replace(text=text) for text in shell_words.braces(one.text)]
         return [one]
 
     def _split(self, one: ShellWord) -> ShellWord:
@@ -416,7 +416,7 @@ class _Reader:
 
     def _other(self, node: Node) -> ShellWord:
         self._each(node.named_children, None)  # an array, a subscript: a substitution in it runs too
-        return ShellWord(words.plain(self.text(node)))
+        return ShellWord(shell_words.plain(self.text(node)))
 
     def _joined(self, node: Node, between: Callable[[str], str]) -> ShellWord:
         """The parts of a node and whatever stands between them."""
@@ -435,14 +435,14 @@ class _Reader:
         return _together(parts, "")
 
     def concatenation(self, node: Node) -> ShellWord:
-        return self._joined(node, words.plain)
+        return self._joined(node, shell_words.plain)
 
     def string(self, node: Node) -> ShellWord:
-        return self._joined(node, words.quoted)
+        return self._joined(node, shell_words.quoted)
 
     def bare(self, node: Node) -> ShellWord:
         text = self.text(node)
-        return ShellWord(words.plain(text), glob="\\" not in text and any(mark in text for mark in "*?["))
+        return ShellWord(shell_words.plain(text), glob="\\" not in text and any(mark in text for mark in "*?["))
 
     def expansion(self, node: Node) -> ShellWord:
         """`$X`, `${X}`, `${X:-word}`, `${X[@]}`, `${X//a/b}`; any other form is known only when it runs."""
@@ -486,9 +486,9 @@ class _Reader:
         return (_together(elements, between),) if elements else ()
 
     def _worked(self, name: str, values: Values, operators: list[str], operands: list[str]) -> ShellWord:
-        if not values and params.first_character(name, operators, operands):
+        if not values and parameter_expansion.first_character(name, operators, operands):
             return ShellWord("/")
-        made = params.applied(values[0].text, operators, operands) if values and values[0].known else None
+        made = parameter_expansion.applied(values[0].text, operators, operands) if values and values[0].known else None
         return ShellWord(f"${{{name}}}", known=False) if made is None else values[0]._replace(text=made)
 
     def substitution(self, node: Node) -> ShellWord:
@@ -535,7 +535,7 @@ _HANDLERS: dict[str, Callable[[_Reader, Node, Feed | None], Feed]] = {
     "while_statement": _Reader.while_loop,
 }
 _WORDS: dict[str, Callable[[_Reader, Node], ShellWord]] = {
-    "ansi_c_string": lambda reader, node: ShellWord(words.ansi(reader.text(node)[2:-1])),
+    "ansi_c_string": lambda reader, node: ShellWord(shell_words.ansi(reader.text(node)[2:-1])),
     "arithmetic_expansion": _Reader.arithmetic,
     "command_substitution": _Reader.substitution,
     "concatenation": _Reader.concatenation,

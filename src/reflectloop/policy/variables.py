@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from reflectloop.policy import places, sources, started
-from reflectloop.policy.simple import SHELLS, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
+from reflectloop.policy import command_values, download_sources, path_classes
+from reflectloop.policy.simple_command import SHELLS, Inner, Opaque, ShellScript, ShellWord, SimpleCommand
 
 _RULE = "shell.variable-runs"
 _LIBRARIES = re.compile(r"(?:/usr|/opt|/lib|/nix/store|/snap)[/\w]")
@@ -23,12 +23,12 @@ _PASSIVE = re.compile(r"history\s+-[an](?:;\s*history\s+-\w)*;?|:|true|")
 
 
 def _commands(allowed: frozenset[str]) -> Callable[[SimpleCommand, str], bool]:
-    return lambda _, value: started.ordinary(value, allowed)
+    return lambda _, value: command_values.ordinary(value, allowed)
 
 
 def _outside(value: str) -> bool:
     """Say whether a path lies where anybody may have put something."""
-    return places.of(ShellWord(value)) in ("temp", "network") or value.startswith(("http:", "https:", "data:"))
+    return path_classes.of(ShellWord(value)) in ("temp", "network") or value.startswith(("http:", "https:", "data:"))
 
 
 def _preload(_: SimpleCommand, value: str) -> bool:
@@ -88,16 +88,18 @@ def _ruby(_: SimpleCommand, value: str) -> bool:
 
 def _source(_: SimpleCommand, value: str) -> bool:
     """Whether packages come from a registry, or from this machine."""
-    return not sources.is_unproven(value)
+    return not download_sources.is_unproven(value)
 
 
 def _trusted(_: SimpleCommand, value: str) -> bool:
     hosts = value.split()
-    return not any(sources.is_unproven(f"https://{host}/") for host in hosts)
+    return not any(download_sources.is_unproven(f"https://{host}/") for host in hosts)
 
 
 def _go(name: str) -> Callable[[SimpleCommand, str], bool]:
-    return lambda one, value: sources.is_ordinary_go(name, value) and (name != "GOFLAGS" or _inside(one, value))
+    return lambda one, value: (
+        download_sources.is_ordinary_go(name, value) and (name != "GOFLAGS" or _inside(one, value))
+    )
 
 
 def _startup(one: SimpleCommand, value: str) -> bool:
@@ -120,18 +122,20 @@ def _only(pattern: re.Pattern[str]) -> Callable[[SimpleCommand, str], bool]:
 # A variable's name, and whether a value of it is ordinary.
 _ORDINARY: dict[str, Callable[[SimpleCommand, str], bool]] = {
     **dict.fromkeys(
-        ("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "AWS_PAGER", "GH_PAGER"), _commands(started.PAGERS)
+        ("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "AWS_PAGER", "GH_PAGER"), _commands(command_values.PAGERS)
     ),
     **dict.fromkeys(
         ("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "SUDO_EDITOR", "KUBE_EDITOR", "FCEDIT", "HGEDITOR"),
-        _commands(started.EDITORS),
+        _commands(command_values.EDITORS),
     ),
-    **dict.fromkeys(("GIT_SSH_COMMAND", "GIT_SSH", "RSYNC_RSH", "CVS_RSH", "SVN_SSH"), _commands(started.REMOTES)),
-    **dict.fromkeys(("GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS"), _commands(started.ASKERS)),
-    "GIT_EXTERNAL_DIFF": _commands(started.DIFFERS),
-    "GIT_PROXY_COMMAND": _commands(started.PROXIES),
-    "BROWSER": _commands(started.BROWSERS),
-    "SHELL": _commands(started.SHELL_NAMES),
+    **dict.fromkeys(
+        ("GIT_SSH_COMMAND", "GIT_SSH", "RSYNC_RSH", "CVS_RSH", "SVN_SSH"), _commands(command_values.REMOTES)
+    ),
+    **dict.fromkeys(("GIT_ASKPASS", "SSH_ASKPASS", "SUDO_ASKPASS"), _commands(command_values.ASKERS)),
+    "GIT_EXTERNAL_DIFF": _commands(command_values.DIFFERS),
+    "GIT_PROXY_COMMAND": _commands(command_values.PROXIES),
+    "BROWSER": _commands(command_values.BROWSERS),
+    "SHELL": _commands(command_values.SHELL_NAMES),
     **dict.fromkeys(("LESSOPEN", "LESSCLOSE"), _unless(re.compile(r"^(?!.*lesspipe).*[|/$;]", re.DOTALL))),
     **dict.fromkeys(("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES"), _preload),
     **dict.fromkeys(
@@ -193,7 +197,7 @@ _ORDINARY: dict[str, Callable[[SimpleCommand, str], bool]] = {
     "GIT_ALLOW_PROTOCOL": _unless(re.compile(r"ext")),
     "PYTHONWARNINGS": _unless(re.compile(r"antigravity|/")),
     "PYTHONBREAKPOINT": _only(re.compile(r"0|(?:i?pdb|pudb|web_pdb)\.set_trace")),
-    **dict.fromkeys(("npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL"), _commands(started.SHELL_NAMES)),
+    **dict.fromkeys(("npm_config_script_shell", "NPM_CONFIG_SCRIPT_SHELL"), _commands(command_values.SHELL_NAMES)),
     **dict.fromkeys(("HISTSIZE", "HISTFILESIZE"), _unless(re.compile(r"^0$"))),
     **dict.fromkeys(("HISTFILE",), _unless(re.compile(r"^(?:/dev/null|)$"))),
 }
@@ -247,9 +251,9 @@ def _is_ordinary(one: SimpleCommand, name: str, word: ShellWord) -> bool:
 
 
 def _runs_by_setting(key: str) -> bool:
-    from reflectloop.policy import gitstarts  # noqa: PLC0415 - it asks this module's neighbours in turn
+    from reflectloop.policy import git_programs  # noqa: PLC0415 - it asks this module's neighbours in turn
 
-    return gitstarts.helper(key) is not None
+    return git_programs.helper(key) is not None
 
 
 def _of_words(one: SimpleCommand) -> Iterator[tuple[str, ShellWord]]:

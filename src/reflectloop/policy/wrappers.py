@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from reflectloop.policy import options
-from reflectloop.policy.simple import Inner, ShellScript, ShellWord, SimpleCommand
+from reflectloop.policy.simple_command import Inner, ShellScript, ShellWord, SimpleCommand
 
 _ASSIGNMENT = re.compile(r"[\w.-]*=")
 

@@ -2,6 +2,6 @@
 
 from reflectloop.secrets.detector import Detector, current, of, use
 from reflectloop.secrets.scanner import Scanner, SecretFinding
-from reflectloop.secrets.wide import narrow
+from reflectloop.secrets.utf16 import narrow
 
 __all__ = ["Detector", "Scanner", "SecretFinding", "current", "narrow", "of", "use"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from reflectloop.errors import InvalidInput
-from reflectloop.world import beneath, files
+from reflectloop.system import beneath, files
 
 DEFAULT = ".reflectloop-baseline.json"
 _FINGERPRINT = re.compile(r"[0-9a-f]{12}\Z")

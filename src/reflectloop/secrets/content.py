@@ -12,11 +12,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Protocol
 
-from reflectloop.secrets import assignment, sqlite
+from reflectloop.secrets import assignment_score, sqlite
 from reflectloop.secrets.detector import Detector
 from reflectloop.secrets.scanner import Scanner, SecretFinding
-from reflectloop.secrets.wide import narrow
-from reflectloop.world import terminal
+from reflectloop.secrets.utf16 import narrow
+from reflectloop.system import terminal
 
 LARGEST = 8 << 20  # bytes of a file that is looked at as a whole; several copies are held at once
 _ROOM = 32 << 20  # bytes of all that comes out of it
@@ -101,7 +101,7 @@ def _pairs(data: bytes) -> Iterator[bytes]:
             if joined := _JOINED.search(text):
                 yield b'%s, "%s"' % (joined[1], joined[2])
             names = (text, text.removesuffix(b"q"))  # which older pickles write behind each string
-            name = next((word for word in names if assignment.weight_of_name(word) >= _PROMISES), b"")
+            name = next((word for word in names if assignment_score.weight_of_name(word) >= _PROMISES), b"")
 
 
 def _columns(data: bytes) -> Iterator[bytes]:
@@ -112,7 +112,7 @@ def _columns(data: bytes) -> Iterator[bytes]:
             column = row.columns[number] if number < len(row.columns) else ""
             if isinstance(value, str):
                 for name in (column, before):
-                    if assignment.weight_of_name(name.encode()) >= _PROMISES:
+                    if assignment_score.weight_of_name(name.encode()) >= _PROMISES:
                         yield f'{name} = "{value}"'.replace("\n", " ").encode("utf-8", "surrogateescape")
             before = value if isinstance(value, str) and _NAME.match(value) else ""
 

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from reflectloop.config import SecretsConfig
-from reflectloop.secrets import baseline, exact, shipped
+from reflectloop.secrets import baseline, builtin_rules, env_values
 from reflectloop.secrets.matcher import Exact, Matcher, ScanBlock
 from reflectloop.secrets.rule import SecretRule
 from reflectloop.secrets.scanner import Scanner, SecretFinding, fingerprint
@@ -28,7 +28,7 @@ class Detector:
         allowed: frozenset[str] = frozenset(),
         fillers: bool = False,
     ) -> None:
-        self._exact = [form for value in values for form in exact.forms(value)]
+        self._exact = [form for value in values for form in env_values.forms(value)]
         self._rules = list(rules)
         self._fillers = fillers
         self._matcher = Matcher(self._rules, self._exact, fillers=fillers)
@@ -72,13 +72,13 @@ def of(
     own = rulefile.checked(root / config.rules) if config.rules else ()
     allowed = baseline.read(root / config.baseline) if config.baseline else frozenset()
     mine = os.environ if environment is None else environment
-    return Detector((*own, *shipped.rules()), values=exact.values(mine), allowed=allowed, fillers=fillers)
+    return Detector((*own, *builtin_rules.rules()), values=env_values.values(mine), allowed=allowed, fillers=fillers)
 
 
 @cache
 def default() -> Detector:
     """The shipped rules and the caller's own values."""
-    return Detector(shipped.rules(), values=exact.values(os.environ))
+    return Detector(builtin_rules.rules(), values=env_values.values(os.environ))
 
 
 _in_force: list[Detector] = []

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import ahocorasick_rs
 import re2
 
-from reflectloop.secrets import checks, keys
+from reflectloop.secrets import pem, validators
 from reflectloop.secrets.rule import Grade, SecretRule, compiled
 from reflectloop.secrets.spans import Span
 
@@ -80,7 +80,7 @@ class Matcher:
     @cached_property
     def _keywords(self) -> dict[bytes, int]:
         """Each keyword, and the rules it calls for as the bits of a number."""
-        out: dict[bytes, int] = {keys.KEYWORD: 0}
+        out: dict[bytes, int] = {pem.KEYWORD: 0}
         for number, rule in enumerate(self._rules):
             for keyword in rule.keywords:
                 word = keyword.encode().lower()
@@ -139,12 +139,12 @@ class Matcher:
             for position in place.keys_at:
                 if position < key_end:
                     continue
-                key = keys.find(block.data, position, final=block.final)
+                key = pem.find(block.data, position, final=block.final)
                 if key and not key.whole:
                     return MatchResult(spans, place.line_start)
                 if key:
                     key_end = key.end
-                    spans.append(Span(key.start, key.end, keys.RULE, "certain"))
+                    spans.append(Span(key.start, key.end, pem.RULE, "certain"))
             if not place.mask:
                 continue
             window = _window(block, place, self._most_lines(place.mask))
@@ -175,7 +175,7 @@ class Matcher:
         text = data[window[0] : window[1]]
         pattern = self._pattern(number)
         position = refused = last = 0
-        known: set[checks.Candidate] = set()  # refused already: checks are slower than patterns
+        known: set[validators.Candidate] = set()  # refused already: checks are slower than patterns
         while position <= len(text) and (match := pattern.search(text, position)):
             begun, (start, end) = match.start(), match.span(1)
             if start == end:  # a user's pattern may find nothing at all
@@ -192,7 +192,7 @@ class Matcher:
                 yield from self._values_in(rule, text[start:end], window[0] + start)
                 continue
             before, after = text[max(0, begun - _NAME_BEFORE) : begun], text[end : end + _AFTER]
-            found = checks.Candidate(before, text[begun:start], text[start:end], after)
+            found = validators.Candidate(before, text[begun:start], text[start:end], after)
             if found not in known and (grade := self._grade(rule, found)):
                 yield Span(window[0] + start, window[0] + end, rule.id, grade)
                 continue
@@ -204,14 +204,14 @@ class Matcher:
     def _values_in(self, rule: SecretRule, block: bytes, offset: int) -> Iterator[Span]:
         for match in compiled(rule.each).finditer(block):
             start, end = match.span(1)
-            if grade := self._grade(rule, checks.Candidate(b"", block[match.start() : start], block[start:end])):
+            if grade := self._grade(rule, validators.Candidate(b"", block[match.start() : start], block[start:end])):
                 yield Span(offset + start, offset + end, rule.id, grade)
 
-    def _grade(self, rule: SecretRule, found: checks.Candidate) -> Grade | None:
+    def _grade(self, rule: SecretRule, found: validators.Candidate) -> Grade | None:
         """How sure it is that this is a secret; None: it is none."""
-        if checks.CHECKS[rule.check](found, rule.entropy):
+        if validators.CHECKS[rule.check](found, rule.entropy):
             return rule.grade
-        return "likely" if self._fillers and rule.check == "value" and checks.is_filler(found.value) else None
+        return "likely" if self._fillers and rule.check == "value" and validators.is_filler(found.value) else None
 
     def _remember(self, mark: bytes) -> None:
         if len(self._barren) >= _REMEMBERED:

@@ -10,11 +10,11 @@ import re2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from reflectloop.errors import Fault, InvalidInput
-from reflectloop.secrets.checks import CHECKS
 from reflectloop.secrets.matcher import Matcher, ScanBlock
 from reflectloop.secrets.rule import Grade, SecretRule, compiled, pattern_of
 from reflectloop.secrets.samples import filled
-from reflectloop.world import beneath
+from reflectloop.secrets.validators import CHECKS
+from reflectloop.system import beneath
 
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from reflectloop.errors import StateDamaged
 from reflectloop.state.events import KINDS, Event, Json
-from reflectloop.world import clock, files
+from reflectloop.system import clock, files
 
 SCHEMA = 1
 STATE = "state.json"

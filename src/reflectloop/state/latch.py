@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.errors import Latched
-from reflectloop.world import clock, files
+from reflectloop.system import clock, files
 
 _NAME = "latch.json"
 

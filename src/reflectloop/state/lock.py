@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from reflectloop.errors import Locked, StateDamaged
-from reflectloop.world import clock, files
+from reflectloop.system import clock, files
 
 
 @contextlib.contextmanager

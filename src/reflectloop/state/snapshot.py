@@ -13,7 +13,7 @@ from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal
 from reflectloop.state.fold import AgentUsage, Latch, RunState, StepState, Task, advance, fold
 from reflectloop.state.transitions import TaskState
-from reflectloop.world import files
+from reflectloop.system import files
 
 NAME = journal.STATE
 JOURNAL = "journal.jsonl"

@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 
 from reflectloop.errors import NotTrusted
+from reflectloop.system import beneath
 from reflectloop.trust.grants import Grant
-from reflectloop.world import beneath
 
 LARGEST = 64 << 20  # bytes of one file
 _CHUNK = 1 << 20

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflectloop.system import files
 from reflectloop.terms import Isolation
-from reflectloop.world import files
 
 Table = dict[str, Any]
 

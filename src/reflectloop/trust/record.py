@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import NotTrusted
+from reflectloop.system import beneath, files
 from reflectloop.trust.digests import digest
 from reflectloop.trust.grants import Grant
-from reflectloop.world import beneath, files
 
 _VERSION = 1
 _LARGEST = 8 << 20

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import ApplyConflict
+from reflectloop.system import files, git, tree_walk
+from reflectloop.system.git import Git, GitFailed
 from reflectloop.workspace import patch
+from reflectloop.workspace.apply_backup import ApplyBackup, recover
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.saved import ApplyBackup, recover
 from reflectloop.workspace.snapshot import take
 from reflectloop.workspace.store import Store
-from reflectloop.world import files, git, trees
-from reflectloop.world.git import Git, GitFailed
 
 _SAVED = "apply.saved"
 _INDEX = "apply.index"
@@ -159,7 +159,7 @@ def _in_the_way(root: bytes, name: bytes, removed: set[bytes]) -> Iterator[bytes
             if place not in removed:
                 yield place
             return
-    for folder in trees.walk(Path(os.fsdecode(root + b"/" + name)), passing=(OSError,)):
+    for folder in tree_walk.walk(Path(os.fsdecode(root + b"/" + name)), passing=(OSError,)):
         files_in = (entry for entry in folder.entries if not entry.is_dir(follow_symlinks=False))
         inside = (name + b"/" + os.fsencode(folder.within(entry.name)) for entry in files_in)
         yield from (one for one in inside if one not in removed)

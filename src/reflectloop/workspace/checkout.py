@@ -15,14 +15,14 @@ from typing import NamedTuple
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import InvalidInput, InvalidPlan, SandboxCreateFailed, SandboxEscape
-from reflectloop.workspace import leaks, ledger, patch, traps
+from reflectloop.system import beneath, clock, files, tree_walk
+from reflectloop.system.git import Git, GitFailed
+from reflectloop.system.write_guard import WriteGuard, raise_shield
+from reflectloop.workspace import patch, secret_guard, traps, workspace_registry
 from reflectloop.workspace.project import Project
-from reflectloop.workspace.record import RecordedTree, Unrecordable, changed_since, mark, record
+from reflectloop.workspace.record_tree import RecordedTree, Unrecordable, changed_since, mark, record
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import Store, content_settings, copy_if_there, write_git_dir
-from reflectloop.world import beneath, clock, files, trees
-from reflectloop.world.git import Git, GitFailed
-from reflectloop.world.shield import WriteGuard, raise_shield
 
 _HOME_GITCONFIG = """\
 [user]
@@ -119,7 +119,7 @@ class Workspace:
         """The tree as it is now. Skips the work when nothing was touched, unless asked to be thorough."""
         self.refuse_swapped()
         try:
-            leaks.refuse_messages(self.repo, self.mark_ns)
+            secret_guard.refuse_messages(self.repo, self.mark_ns)
             if not thorough and not changed_since(self.repo, self.mark_ns):
                 return TreeNow(self.tree, changed=False, nested=())
         except OSError as fault:
@@ -138,7 +138,7 @@ class Workspace:
 
     def _inspect(self, source: Git, names: list[bytes]) -> None:
         """Before anything is stored: a large file would cost as much disk, and its patch a multiple in memory."""
-        with trees.opened(self.repo) as top:
+        with tree_walk.opened(self.repo) as top:
             sizes = {name: _size(name, top) for name in names}
         large = {name: size for name, size in sizes.items() if size > self.largest}
         if large:
@@ -146,7 +146,7 @@ class Workspace:
             new = {name: size for name, size in large.items() if size not in known or not _is_known(source, name)}
             patch.raise_if_large({files.display(name): size for name, size in new.items()}, self.largest)
         self._refuse_much(source, sizes)
-        leaks.refuse(source, names)
+        secret_guard.refuse(source, names)
 
     def _refuse_much(self, source: Git, sizes: Mapping[bytes, int]) -> None:
         """Many files below the limit of each would keep the engine at work for hours; holes count, git reads them."""
@@ -167,7 +167,7 @@ class Workspace:
     def refuse_swapped(self) -> None:
         """A command may have put a link or another folder where the workspace was: we would work in there."""
         try:
-            same = ledger.identity(self.folder) == self.identity
+            same = workspace_registry.identity(self.folder) == self.identity
         except NotADirectoryError:
             same = False
         except FileNotFoundError as fault:
@@ -297,8 +297,8 @@ def create(
     `fresh`: nothing that a command ever worked in may serve.
     """
     folder = root / name
-    warm = None if fresh else ledger.take_warm(project.folder, name, folder)
-    desk = warm.desk if warm else ledger.enter(project.folder, name, folder)
+    warm = None if fresh else workspace_registry.take_warm(project.folder, name, folder)
+    desk = warm.desk if warm else workspace_registry.enter(project.folder, name, folder)
     space = Workspace(name, folder, desk, store, snapshot.tree, snapshot.tree, 0)
     # Git in there finds what its index names, also where that is not in the store yet.
     space.borrowed = (*_borrowed(project, store), *([shared_objects] if shared_objects and fresh else []))
@@ -321,7 +321,9 @@ def create(
     return space
 
 
-def reopen(project: Project, store: Store, entry: ledger.WorkspaceEntry, settings: WorkspaceConfig) -> Workspace:
+def reopen(
+    project: Project, store: Store, entry: workspace_registry.WorkspaceEntry, settings: WorkspaceConfig
+) -> Workspace:
     """A workspace that was kept, to be looked at as it is."""
     space = Workspace(entry.name, entry.folder, entry.desk, store, "", "", 0, root=project.root, mounted=True)
     space.borrowed = _borrowed(project, store)
@@ -360,7 +362,7 @@ def carry_also(space: Workspace, own: Mapping[Path, Path], installed: Mapping[Pa
 def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
     for path, source in sources.items():
         try:
-            with trees.opened(source.parent) as top, trees.opened(space.repo) as target:
+            with tree_walk.opened(source.parent) as top, tree_walk.opened(space.repo) as target:
                 beneath.copy(top, source.name, target, os.fspath(path))
         except beneath.NotPlain as fault:
             raise SandboxCreateFailed(
@@ -388,7 +390,7 @@ def carriable(project: Project, name: str) -> bool:
 def _lay_out(space: Workspace, tree: str) -> None:
     for part in (space.folder, space.repo, space.home, space.tmp, space.desk / "objects"):
         part.mkdir(mode=0o700)
-    space.identity = ledger.identity(space.folder)
+    space.identity = workspace_registry.identity(space.folder)
     # Nothing new comes of a checkout; what it reads may lie in a quarantine.
     checkout = space.store.git(work_tree=space.repo, index=space.desk / "index", objects=space.shared_objects)
     checkout.run("read-tree", "-u", "--reset", tree)
@@ -397,15 +399,15 @@ def _lay_out(space: Workspace, tree: str) -> None:
 def _take_over(space: Workspace, mark_ns: int, own: Path) -> bool:
     """Make a warm workspace serve again. One that is damaged is put away, as if there had been none."""
     try:
-        space.identity = ledger.identity(space.folder)
+        space.identity = workspace_registry.identity(space.folder)
         _vouch_for(space, mark_ns)
         _clear_warm(space)
         space.reset_to(space.tree)
     except (GitFailed, SandboxCreateFailed, OSError):
-        damaged = ledger.find(own, space.name)
+        damaged = workspace_registry.find(own, space.name)
         if damaged:
-            ledger.remove(damaged)
-        ledger.enter(own, space.name, space.folder)
+            workspace_registry.remove(damaged)
+        workspace_registry.enter(own, space.name, space.folder)
         return False
     return True
 
@@ -434,7 +436,7 @@ def _plain_modes(repo: Path) -> None:
     mask = os.umask(0)
     os.umask(mask)
     repo.chmod(0o700)
-    for folder in trees.walk(repo):
+    for folder in tree_walk.walk(repo):
         _refuse_inherited(folder)
         for entry in folder.entries:
             mode = stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode)
@@ -443,7 +445,7 @@ def _plain_modes(repo: Path) -> None:
                 os.chmod(entry.name, plain, dir_fd=folder.fd)
 
 
-def _refuse_inherited(folder: trees.Folder) -> None:
+def _refuse_inherited(folder: tree_walk.Folder) -> None:
     """Refuse a folder with an ACL for what is made in it: such a workspace is put away, and not repaired."""
     with contextlib.suppress(OSError):
         if "system.posix_acl_default" not in os.listxattr(folder.fd):

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import ApplyConflict, InvalidInput
+from reflectloop.system import files, git
+from reflectloop.system.git import Git, GitFailed
 from reflectloop.workspace.apply import LISTING, RunChange, merge
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.store import Store
-from reflectloop.world import files, git
-from reflectloop.world.git import Git, GitFailed
 
 _UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 

@@ -10,12 +10,12 @@ from typing import BinaryIO, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.errors import SecretLeak
+from reflectloop.system import files
+from reflectloop.system.git import Git
 from reflectloop.workspace import suspects
-from reflectloop.workspace.added import AddedSecret
-from reflectloop.workspace.pieces import LineChunk, LineSplitter
-from reflectloop.workspace.record import Unrecordable
-from reflectloop.world import files
-from reflectloop.world.git import Git
+from reflectloop.workspace.added_lines import AddedSecret
+from reflectloop.workspace.line_splitter import LineChunk, LineSplitter
+from reflectloop.workspace.record_tree import Unrecordable
 
 _READABLE = (
     "--full-index",

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from reflectloop.errors import InvalidInput, UnsupportedRepository
+from reflectloop.system.git import Git, GitFailed
 from reflectloop.workspace import repository
 from reflectloop.workspace.repository import Repository
-from reflectloop.world.git import Git, GitFailed
 
 OWN_FOLDER = ".reflectloop"
 # Never taken into a workspace, never part of a patch, whatever git tracks.

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import UnsupportedRepository
-from reflectloop.world import beneath, clock, process
-from reflectloop.world.git import Git
+from reflectloop.system import beneath, clock, process
+from reflectloop.system.git import Git
 
 _NAME = ".git"
 _FOLDERS = ("objects", "refs", "info")  # of the repository itself; a link could be to another project's

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import SandboxCreateFailed
+from reflectloop.system import beneath, files, git, tree_walk
+from reflectloop.system.git import Git, GitFailed
+from reflectloop.system.write_guard import raise_shield
 from reflectloop.workspace import traps
 from reflectloop.workspace.project import KEPT_OUT, OWN_FOLDER, Project
-from reflectloop.workspace.record import Inspect, RecordedTree, Unrecordable, record
+from reflectloop.workspace.record_tree import Inspect, RecordedTree, Unrecordable, record
 from reflectloop.workspace.store import Store
-from reflectloop.world import beneath, files, git, trees
-from reflectloop.world.git import Git, GitFailed
-from reflectloop.world.shield import raise_shield
 
 _FILTERED = re.compile(rb"\bfilter\b")
 _NESTED = "{} is a git repository of its own and is left out"
@@ -111,7 +111,7 @@ def _special_files(root: Path) -> list[str]:
     """Sockets, pipes and devices; git passes them over without a word."""
     found: list[str] = []
     # A folder that cannot be entered was left out on purpose: else recording had refused it.
-    for folder in trees.walk(root, passing=(PermissionError,)):
+    for folder in tree_walk.walk(root, passing=(PermissionError,)):
         folder.entries = [entry for entry in folder.entries if entry.name not in (".git", OWN_FOLDER)]
         found += [files.display(folder.within(entry.name)) for entry in folder.entries if _is_special(entry)]
     return sorted(found)
@@ -155,7 +155,7 @@ def _drop_filtered(project: Project, source: Git) -> None:
 def _mentions_filter(root: Path, name: str) -> bool:
     """Whether an attributes file may name filters; git follows no link there either, and reads none so large."""
     try:
-        with trees.opened(root) as top:
+        with tree_walk.opened(root) as top:
             return bool(_FILTERED.search(beneath.read(top, name, _LARGEST_ATTRIBUTES)))
     except OSError:
         return False

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from reflectloop.config import WorkspaceConfig
 from reflectloop.errors import SandboxCreateFailed
-from reflectloop.workspace import published
+from reflectloop.system import beneath, files
+from reflectloop.system.git import Git
+from reflectloop.system.write_guard import WriteGuard
+from reflectloop.workspace import generated_files
 from reflectloop.workspace.project import KEPT_OUT, LEFT_OUT, Project
-from reflectloop.world import beneath, files
-from reflectloop.world.git import Git
-from reflectloop.world.shield import WriteGuard
 
 _SMALL = 1000  # bytes
 _CONFIG = """\
@@ -166,7 +166,7 @@ def copy_if_there(source: Path, target: Path) -> None:
 
 def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
     """What is ours, what is carried, and what the user ignores outside the tree."""
-    rules = [f"/{path}\n" for path in (*KEPT_OUT, *published.ours(project.root))]
+    rules = [f"/{path}\n" for path in (*KEPT_OUT, *generated_files.ours(project.root))]
     rules += [f"/{path.strip('/')}\n" for path in (*settings.names_carried, *settings.carry_copy)]
     if project.mode == "copy":
         return "".join([*rules, *(f"{pattern}\n" for pattern in (*LEFT_OUT, *settings.exclude))]).encode()

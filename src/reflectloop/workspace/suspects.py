@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from reflectloop import secrets
 from reflectloop.secrets import SecretFinding, content
-from reflectloop.workspace.added import AddedSecret
-from reflectloop.world import files
-from reflectloop.world.git import Git
+from reflectloop.system import files
+from reflectloop.system.git import Git
+from reflectloop.workspace.added_lines import AddedSecret
 
 _TOGETHER = 64  # blobs that one call of git reads
 _ROOM = 64 << 20  # bytes of blobs that are held at once

@@ -7,8 +7,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from reflectloop.workspace.record import Unrecordable
-from reflectloop.world import beneath, files, trees
+from reflectloop.system import beneath, files, tree_walk
+from reflectloop.workspace.record_tree import Unrecordable
 
 _READ_BY_GIT = frozenset((".gitignore", ".gitattributes", ".gitmodules"))
 _LARGEST_RULES = 1 << 20  # bytes of a file of rules
@@ -36,12 +36,12 @@ def remove_special(root: Path) -> None:
             if _is_special(entry):
                 os.unlink(entry.name, dir_fd=folder.fd)
             elif entry.is_dir(follow_symlinks=False):
-                trees.open_up(entry.name, entry.stat(follow_symlinks=False), folder.fd)
+                tree_walk.open_up(entry.name, entry.stat(follow_symlinks=False), folder.fd)
 
 
-def _folders(root: Path) -> Iterator[trees.Folder]:
+def _folders(root: Path) -> Iterator[tree_walk.Folder]:
     """Walk all folders that can be entered, without the `.git` at the top: no git of ours reads that."""
-    for folder in trees.walk(root, passing=(OSError,)):
+    for folder in tree_walk.walk(root, passing=(OSError,)):
         if folder.is_top:
             folder.entries = [entry for entry in folder.entries if entry.name != ".git"]
         yield folder
@@ -52,7 +52,7 @@ def _is_special(entry: os.DirEntry[str]) -> bool:
     return not (entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink())
 
 
-def _refuse_special(folder: trees.Folder, entry: os.DirEntry[str]) -> None:
+def _refuse_special(folder: tree_walk.Folder, entry: os.DirEntry[str]) -> None:
     path = folder.within(entry.name)
     if entry.name not in _READ_BY_GIT and ".git" not in path.split("/"):
         return
@@ -63,7 +63,7 @@ def _refuse_special(folder: trees.Folder, entry: os.DirEntry[str]) -> None:
         raise Unrecordable([name], f"git would wait for ever on {name!r}, which is no file but {kind}")
 
 
-def _refuse_large(folder: trees.Folder, entry: os.DirEntry[str], since_ns: int) -> None:
+def _refuse_large(folder: tree_walk.Folder, entry: os.DirEntry[str], since_ns: int) -> None:
     try:
         found = entry.stat(follow_symlinks=False)
         if found.st_ctime_ns < since_ns:

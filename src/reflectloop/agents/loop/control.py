@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
+from reflectloop.agents.answer_models import FEWEST, MOST, AnswerModel, PlannedStep, StepClaim, Text
 from reflectloop.agents.loop.states import LoopState
-from reflectloop.agents.shapes import FEWEST, MOST, AnswerModel, PlannedStep, StepClaim, Text
-from reflectloop.agents.talk import Json, ModelTool, ToolCall
-from reflectloop.fileops import reading
+from reflectloop.agents.messages import Json, ModelTool, ToolCall
+from reflectloop.fileops import json_from_text
 from reflectloop.terms import wrong_shape
 
 KEY = "control"
@@ -95,11 +95,11 @@ def of_text(text: str) -> tuple[Json | None, list[str]] | None:
     if f'"{KEY}"' not in text:
         return None
     try:
-        value, faults = reading.read(text.encode("utf-8", "replace"), frozenset((KEY,)))
-    except reading.NoJsonObject as fault:
+        value, faults = json_from_text.read(text.encode("utf-8", "replace"), frozenset((KEY,)))
+    except json_from_text.NoJsonObject as fault:
         return None, [f"the reply {fault.words}"]
     if faults:
-        return None, [f"{reading.dotted(one.place)}: {one.words}" for one in faults]
+        return None, [f"{json_from_text.dotted(one.place)}: {one.words}" for one in faults]
     return of_value(value)
 
 
@@ -118,7 +118,7 @@ def _said(name: str, value: Any) -> tuple[Json | None, list[str]]:  # noqa: ANN4
         word = WORDS[name].model_validate(value)
     except ValidationError as fault:
         return None, [
-            f"{reading.dotted(one['loc']) or name}: {wrong_shape(one['type'], one.get('ctx', {}), one['msg'])}"
+            f"{json_from_text.dotted(one['loc']) or name}: {wrong_shape(one['type'], one.get('ctx', {}), one['msg'])}"
             for one in fault.errors()
         ]
     return {KEY: name, **word.model_dump(mode="json", exclude_defaults=True)}, []

@@ -11,13 +11,12 @@ from typing import NamedTuple
 from reflectloop.agents.backend import AgentRequest, TokenUsage
 from reflectloop.agents.loop import goals, ops, prompt
 from reflectloop.agents.loop.budget import LoopBudget
+from reflectloop.agents.loop.context_window import trim_history
 from reflectloop.agents.loop.goals import Goal, GoalResult
 from reflectloop.agents.loop.progress import MOST_IDLE, LoopProgress
+from reflectloop.agents.loop.repetition import INJECT, STOP, WINDOW, RepetitionDetector, RepetitionVerdict
 from reflectloop.agents.loop.states import LoopEnd, LoopState, stopped
-from reflectloop.agents.loop.stutter import INJECT, STOP, WINDOW, RepetitionDetector, RepetitionVerdict
-from reflectloop.agents.loop.trim import trim_history
-from reflectloop.agents.prices import Price
-from reflectloop.agents.talk import (
+from reflectloop.agents.messages import (
     AgentTurn,
     Ask,
     Json,
@@ -30,9 +29,10 @@ from reflectloop.agents.talk import (
     ToolResult,
     tokens,
 )
-from reflectloop.reflect.policy import RetryPolicy
-from reflectloop.reflect.retrying import delay_of
-from reflectloop.world import clock
+from reflectloop.agents.prices import Price
+from reflectloop.diagnosis.retry_policy import RetryPolicy
+from reflectloop.diagnosis.retrying import delay_of
+from reflectloop.system import clock
 
 MONOLOGUE = 3
 _SHRINKS = 4

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reflectloop.agents import planform
+from reflectloop.agents import plan_text
+from reflectloop.agents.answer_models import StepClaim
 from reflectloop.agents.backend import AgentRequest
 from reflectloop.agents.loop import control
 from reflectloop.agents.loop.states import LoopState
-from reflectloop.agents.shapes import StepClaim
-from reflectloop.agents.talk import Json, ModelTool, StopReason, ToolCall
-from reflectloop.fileops import reading
+from reflectloop.agents.messages import Json, ModelTool, StopReason, ToolCall
+from reflectloop.fileops import json_from_text
 from reflectloop.terms import Role
 
 ANSWER = "answer"
@@ -79,17 +79,17 @@ def _judged(data: Json, asking: AgentRequest) -> GoalResult:
 
 def _answer_in(text: str, asking: AgentRequest, *, must: bool) -> GoalResult | None:
     """Models without a hand for tools write their answer as JSON; planners may use the plan form."""
-    if asking.role in (Role.PLANNER, Role.SECOND_PLANNER) and (plan := planform.read(text).plan):
+    if asking.role in (Role.PLANNER, Role.SECOND_PLANNER) and (plan := plan_text.read(text).plan):
         data = plan.model_dump(mode="json")
         if not asking.faults_of(data):
             return GoalResult(data)
     wanted = frozenset(asking.answer.model_fields) if asking.answer else frozenset()
     try:
-        value, faults = reading.read(text.encode("utf-8", "replace"), wanted)
-    except reading.NoJsonObject as fault:
+        value, faults = json_from_text.read(text.encode("utf-8", "replace"), wanted)
+    except json_from_text.NoJsonObject as fault:
         return GoalResult(None, (f"no answer was given: the reply {fault.words}",)) if must else None
     if faults:
-        return GoalResult(None, tuple(f"{reading.dotted(one.place)}: {one.words}" for one in faults))
+        return GoalResult(None, tuple(f"{json_from_text.dotted(one.place)}: {one.words}" for one in faults))
     return _judged(value, asking)
 
 
@@ -97,7 +97,7 @@ def _answer_in(text: str, asking: AgentRequest, *, must: bool) -> GoalResult | N
 
 
 def _plan_in(text: str) -> GoalResult:
-    found = planform.read(text)
+    found = plan_text.read(text)
     return GoalResult(found.plan.model_dump(mode="json") if found.plan else None, found.faults)
 
 
@@ -114,7 +114,7 @@ _PLAN = Goal(
     LoopState.PLANNING,
     of_text=_plan_in,
     of_call=_no_call,
-    in_words="You are PLANNING. End with a plan in exactly this form, each step with its tools:\n" + planform.FORM,
+    in_words="You are PLANNING. End with a plan in exactly this form, each step with its tools:\n" + plan_text.FORM,
     when_spent=StopReason.NEEDS_INPUT,
 )
 _WORDS = Goal(

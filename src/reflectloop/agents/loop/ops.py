@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from reflectloop.agents.loop.context_window import head_and_tail
 from reflectloop.agents.loop.control import schema
-from reflectloop.agents.loop.trim import head_and_tail
-from reflectloop.agents.talk import Json, ModelTool, ToolCall, ToolResult
+from reflectloop.agents.messages import Json, ModelTool, ToolCall, ToolResult
 from reflectloop.fileops.request import READING, WRITING, RunOp
 from reflectloop.fileops.response import Response
 

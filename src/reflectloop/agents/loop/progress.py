@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reflectloop.fileops.response import CommandProof, Response
-from reflectloop.verify import reports
+from reflectloop.verification import reports
 
 MOST_IDLE = 15  # turns in a row
 

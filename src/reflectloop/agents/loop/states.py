@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from reflectloop.agents.talk import Json, StopReason
+from reflectloop.agents.messages import Json, StopReason
 
 
 class LoopState(StrEnum):

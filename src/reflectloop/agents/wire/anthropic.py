@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reflectloop.agents.backend import TokenUsage
-from reflectloop.agents.talk import AgentTurn, Json, Message, ModelRequest, StopReason
+from reflectloop.agents.messages import AgentTurn, Json, Message, ModelRequest, StopReason
 from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
 
 _VERSION = "2023-06-01"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from reflectloop.agents.backend import TokenUsage
-from reflectloop.agents.talk import AgentTurn, Json, Message, ModelRequest, StopReason
+from reflectloop.agents.messages import AgentTurn, Json, Message, ModelRequest, StopReason
 from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
 
 _REASONS = {

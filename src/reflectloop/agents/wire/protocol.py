@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NoReturn, Protocol
 
-from reflectloop.agents.talk import AgentTurn, Json, ModelRequest, ToolCall
+from reflectloop.agents.messages import AgentTurn, Json, ModelRequest, ToolCall
 
 _LONE = re.compile("[\ud800-\udfff]")
 LARGEST = 4 << 20  # characters of an answer, far more than any reply_tokens

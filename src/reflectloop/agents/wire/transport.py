@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from reflectloop.agents.talk import AgentTurn, Json, NoAnswer, StopReason
+from reflectloop.agents.messages import AgentTurn, Json, NoAnswer, StopReason
 from reflectloop.agents.wire import encoding, sse
 from reflectloop.agents.wire.protocol import LARGEST, Malformed, ReplyReader, TooLarge, Wire, told
-from reflectloop.reflect.retrying import retry_after
+from reflectloop.diagnosis.retrying import retry_after
 
 _CONNECT_S = 15.0
 _SILENCE_S = 300.0  # a model may think for long before it says anything

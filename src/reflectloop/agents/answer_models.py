@@ -1,0 +1,120 @@
+"""The answers that agents are asked for, as strict shapes: designs, outcomes, reviews. Claims, all of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from reflectloop.fileops.plan_ops import Title, Words
+from reflectloop.terms import Track
+
+
+def _says_something(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise ValueError("must say something, and hold no NUL")
+    return text
+
+
+Line = Annotated[Title, AfterValidator(_says_something)]
+Text = Annotated[str, Field(max_length=20_000)]
+Said = Annotated[Words, AfterValidator(_says_something)]  # text that must not be missing: a command, a condition
+FEWEST, MOST = 3, 7  # parts that a step can be split into
+
+
+class AnswerModel(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PlannedStep(AnswerModel):
+    """One step: what is to be done, when it is done, and the commands that show it."""
+
+    title: Line
+    details: Text = ""
+    done: tuple[Said, ...] = ()
+    commands: tuple[Said, ...] = Field(default=(), description="shell lines that do the step, where no agent is needed")
+    checks: tuple[Said, ...] = Field(default=(), description="shell lines that exit 0 once the step is done")
+
+
+class DesignCriterion(AnswerModel):
+    id: Line
+    text: Text
+    check: Text = Field(default="", description="a shell line that exits 0 once it is met")
+
+
+class PlanDesign(AnswerModel):
+    """A whole plan for a goal."""
+
+    title: Line
+    goal: Text
+    track: Track = Track.DIRECT
+    non_goals: tuple[Said, ...] = ()
+    done_when: Text = ""
+    acceptance: tuple[DesignCriterion, ...] = ()
+    may_change: tuple[Line, ...] = ()
+    key_files: tuple[Line, ...] = ()
+    risks: tuple[Said, ...] = ()
+    steps: Annotated[tuple[PlannedStep, ...], Field(min_length=1, max_length=50)]
+
+
+class StepDesign(AnswerModel):
+    """How one step is to be done."""
+
+    approach: Annotated[str, Field(min_length=1, max_length=20_000)]
+    done: tuple[Text, ...] = ()
+    risks: tuple[Text, ...] = ()
+    needs_split: bool = False
+    substeps: Annotated[tuple[PlannedStep, ...], Field(max_length=MOST)] = ()
+
+
+class Agreement(AnswerModel):
+    """Whether a merged design can be worked by; what stands against it, where not."""
+
+    agree: bool
+    objections: tuple[Text, ...] = ()
+
+
+Control = Literal["step_done", "replan", "ask", "split", "fail"]
+
+
+class StepClaim(AnswerModel):
+    """An executor's last word on a step. `step_done` only starts the verification."""
+
+    control: Control
+    approach: Text = Field(default="", description="how it was done, in a sentence; another one after a failed attempt")
+    summary: Text = ""
+    question: Text = Field(default="", description="with ask: what only a person can say")
+    reason: Text = Field(default="", description="with fail, replan and split: why")
+    substeps: Annotated[tuple[PlannedStep, ...], Field(max_length=MOST)] = ()
+
+
+class ResearchAnswer(AnswerModel):
+    """What a researcher found out about something that was not known."""
+
+    answer: Annotated[str, Field(min_length=1, max_length=5_000)]
+    sources: Annotated[tuple[Said, ...], Field(max_length=20)] = Field(
+        default=(), description="where it stands: files with lines, commands and what they printed"
+    )
+
+
+class Item(AnswerModel):
+    """One thing a reviewer wants changed."""
+
+    severity: Literal["high", "medium", "low"] = "medium"
+    file: Annotated[str, Field(max_length=1000)] = ""
+    line: Annotated[int, Field(ge=0)] = 0
+    problem: Annotated[str, Field(min_length=1, max_length=5_000)]
+    fix: Annotated[str, Field(max_length=5_000)] = ""
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.file and self.line else self.file
+
+
+class Review(AnswerModel):
+    """What a reviewer found in a change. Extra tests are shell lines that must exit 0; the engine runs them."""
+
+    verdict: Literal["PASS", "RETRY", "BLOCKED"]
+    items: Annotated[tuple[Item, ...], Field(max_length=20)] = ()
+    extra_tests: Annotated[tuple[Text, ...], Field(max_length=5)] = ()
+    summary: Text = ""

@@ -1,0 +1,1 @@
+"""Failure records, signatures, diagnosis rules, retries, circuit breakers and routing of failures."""

@@ -1,0 +1,134 @@
+"""What an attempt that did not hold teaches: a ticket, the six steps on it, and, once it holds, what helped."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop import secrets
+from reflectloop.agents.answer_models import ResearchAnswer
+from reflectloop.diagnosis.failure_record import FailureRecord, class_of
+from reflectloop.engine.agent_tasks import prompts
+from reflectloop.engine.agent_tasks.agent_pool import AgentCall
+from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
+from reflectloop.engine.agent_tasks.task_session import TaskSession
+from reflectloop.engine.learning import blocker_card, lessons, reflection, ticket_lessons, tickets
+from reflectloop.engine.learning.tickets import OpenTicket, TicketContext, TicketDir
+from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
+from reflectloop.lessons import lesson_store
+from reflectloop.lessons.lesson import Occurrence, Page
+from reflectloop.lessons.lesson_store import NewLesson
+from reflectloop.reflection import ticket as making
+from reflectloop.reflection.reflection_report import Reflection
+from reflectloop.system import clock
+from reflectloop.terms import Role
+
+_LONGEST = 1_000  # of what is said to have helped
+
+
+class AttemptPlace(NamedTuple):
+    task: str
+    run: str
+    step: str
+    attempt: int
+    folder: Path
+
+
+def reflect(
+    desk: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace, work: StepBrief, output: str = ""
+) -> tuple[FailureRecord, str]:
+    """The failure, its class by how often it was met, and what the reflection says of it."""
+    times = 1 + sum(one.failure is not None and one.failure.signature == failure.signature for one in desk.past.tried)
+    kind = class_of(failure.category, code=failure.code, times_seen=times)
+    failure = failure.model_copy(update={"error_class": kind, "step": where.step, "attempt": where.attempt})
+    opened = _ticket(desk, failure, why, where)
+    try:
+        found = _researched(desk, failure, where, work, output)
+        done = reflection.on_ticket(desk.folders, desk.crew.settings, opened, _analyst(desk, where), found or None)
+    except BudgetSpent:
+        raise
+    except ReflectloopError as fault:
+        desk.tell(f"the reflection on attempt {where.attempt} came to nothing: {fault.message}")
+        return failure, ""
+    report = done.rounds[-1].report
+    told = f"Found out: {found}. " if found else ""
+    return failure, f"{told}{report.error_analysis.root_cause} {report.learning_notes}".strip()
+
+
+def _researched(desk: TaskSession, failure: FailureRecord, where: AttemptPlace, work: StepBrief, output: str) -> str:
+    """What a researcher says of what is not known, where one is bound; kept like a person's answer, and no more."""
+    if failure.needs != "RESEARCH" or not desk.crew.has(Role.RESEARCHER):
+        return ""
+    prompt = prompts.research(work, failure, output)
+    try:
+        data = desk.crew.need(
+            AgentCall(Role.RESEARCHER, prompt, ResearchAnswer, where.folder, where.step, where.attempt)
+        ).data
+    except AgentFailed as fault:
+        desk.tell(fault.message)
+        return ""
+    said = ResearchAnswer.model_validate(data)
+    sources = f" ({'; '.join(said.sources)})" if said.sources else ""
+    return secrets.current().redact(prompts.one_line(said.answer + sources, _LONGEST))
+
+
+def _ticket(desk: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace) -> OpenTicket:
+    fixes = ticket_lessons.fixes(desk.folders, failure.signature)
+    made = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=where.run, said=why, fixes=fixes)
+    context = TicketContext(
+        trigger="step_failure",
+        agent=desk.crew.name_of(Role.EXECUTOR) or "commands",
+        signature=failure.signature,
+        problem=why,
+        failure=failure,
+        known_fixes=fixes,
+    )
+    shelf = TicketDir(desk.folders.journal(where.task).parent)
+    tickets.open_ticket(shelf, made, context)
+    return OpenTicket(shelf, made, context)
+
+
+def _analyst(desk: TaskSession, where: AttemptPlace) -> Any:  # noqa: ANN401 - a function of a report, or None
+    """A critic's own words in the report, where one is bound; the engine keeps to the facts."""
+    if not desk.crew.has(Role.CRITIC):
+        return None
+
+    def analyse(facts: Reflection) -> object:
+        prompt = prompts.reflect(json.dumps(facts.model_dump(mode="json"), indent=2, ensure_ascii=False))
+        call = AgentCall(Role.CRITIC, prompt, Reflection, where.folder, where.step, where.attempt, label="reflection")
+        try:
+            return desk.crew.need(call).data
+        except AgentFailed as fault:
+            desk.tell(fault.message)
+            return facts.model_dump(mode="json")
+
+    return analyse
+
+
+def learn(desk: TaskSession, approach: str, where: AttemptPlace) -> None:
+    """What held after something else had not: advice for whoever meets the failure again, and never a command."""
+    failed = [one for one in desk.past.tried if one.failure]
+    if not failed or not approach.strip():
+        return
+    drafts = [
+        _draft(one, approach, where) for one in {one.failure.signature: one for one in failed if one.failure}.values()
+    ]
+    try:
+        lesson_store.keep(lessons.project_shelf(desk.folders), drafts, lessons.sitting())
+    except ReflectloopError as fault:
+        desk.tell(f"what step {where.step} taught was not kept: {fault.message}")
+
+
+def _draft(tried: FailedAttempt, approach: str, where: AttemptPlace) -> NewLesson:
+    record = tried.failure
+    assert record  # noqa: S101 - only those with one are taken
+    page = Page(
+        kind="failfix",
+        title=blocker_card.named(record),
+        signature=record.signature,
+        keywords=(record.category.lower(),),
+        fix=secrets.current().redact(approach)[:_LONGEST],
+    )
+    at = clock.stamp(clock.now())
+    return NewLesson(page, Occurrence(lesson=page.id, at=at, run=where.run, step=where.step, level="L2"))

@@ -1,0 +1,106 @@
+"""Two designs, made by two planners who do not see each other's, and how one is made of them in three rounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel
+
+from reflectloop.agents.answer_models import Agreement
+from reflectloop.engine.agent_tasks import prompts
+from reflectloop.engine.agent_tasks.agent_pool import AgentCall, AgentPool
+from reflectloop.system import files
+from reflectloop.terms import Role
+
+MOST_ROUNDS = 3
+Design = TypeVar("Design", bound=BaseModel)
+
+
+class AgreedDesign(NamedTuple, Generic[Design]):
+    """The design to work by; None where two planners could not agree, and a person must choose."""
+
+    design: Design | None
+    rounds: int = 0
+    first: Design | None = None
+    second: Design | None = None
+    differences: tuple[str, ...] = ()
+    objections: tuple[str, ...] = ()
+
+
+class Subject(NamedTuple):
+    """What is designed, and where the papers of it lie."""
+
+    what: str
+    folder: Path
+    step: str = ""
+    attempt: int = 1
+
+
+def settle(crew: AgentPool, shape: type[Design], subject: Subject, brief: Callable[[], str]) -> AgreedDesign[Design]:
+    """One planner's design as it is; two planners' designs merged, where both agree to it."""
+    subject.folder.mkdir(parents=True, exist_ok=True)
+    prompt = brief()  # the same for both, its random marks too
+    first = _asked(crew, shape, subject, Role.PLANNER, prompt)
+    if not crew.has(Role.SECOND_PLANNER):
+        return AgreedDesign(_kept(subject, "design", first), 0, first)
+    second = _asked(crew, shape, subject, Role.SECOND_PLANNER, prompt)
+    _kept(subject, "design-first", first)
+    _kept(subject, "design-second", second)
+    found = differences(first, second)
+    if not found:
+        return AgreedDesign(_kept(subject, "design", first), 0, first, second)
+    return _merged(crew, shape, subject, first, second, found)
+
+
+def _merged(
+    crew: AgentPool, shape: type[Design], subject: Subject, first: Design, second: Design, found: list[str]
+) -> AgreedDesign[Design]:
+    objections: tuple[str, ...] = ()
+    for number in range(1, MOST_ROUNDS + 1):
+        prompt = prompts.merge(subject.what, first, second, found, objections)
+        merged = _asked(crew, shape, subject, Role.PLANNER, prompt, f"merge-{number}")
+        asked = prompts.agree(subject.what, second, merged)
+        said = _asked(crew, Agreement, subject, Role.SECOND_PLANNER, asked, f"agree-{number}")
+        _kept(subject, f"design-merged-{number}", merged)
+        if said.agree:
+            return AgreedDesign(_kept(subject, "design", merged), number, first, second, tuple(found))
+        objections = said.objections or ("it was not agreed to, and no reason was given",)
+    return AgreedDesign(None, MOST_ROUNDS, first, second, tuple(found), objections)
+
+
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+
+def _asked(
+    crew: AgentPool, shape: type[_Answer], subject: Subject, role: Role, prompt: str, label: str = ""
+) -> _Answer:
+    call = AgentCall(role, prompt, shape, subject.folder, subject.step, subject.attempt, label=label)
+    return shape.model_validate(crew.need(call).data)
+
+
+def _kept(subject: Subject, name: str, design: Design) -> Design:
+    text = json.dumps(design.model_dump(mode="json"), indent=2, ensure_ascii=False)
+    files.write_atomic(subject.folder / f"{name}.json", text + "\n")
+    return design
+
+
+def differences(first: BaseModel, second: BaseModel) -> list[str]:
+    """The fields in which two designs say something else, however it is spaced."""
+    one, other = first.model_dump(mode="json"), second.model_dump(mode="json")
+    return [
+        f"{name}: {_short(one[name])} / {_short(other[name])}"
+        for name in one
+        if _plain(one[name]) != _plain(other[name])
+    ]
+
+
+def _plain(value: object) -> str:
+    return " ".join(json.dumps(value, sort_keys=True, ensure_ascii=False).casefold().split())
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 160 else text[:159] + "…"  # noqa: PLR2004 - of a line

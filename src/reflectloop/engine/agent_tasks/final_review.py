@@ -1,0 +1,129 @@
+"""The ninth step: the whole change is reviewed, then judged by the gates; what small faults remain become steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop import secrets
+from reflectloop.agents.answer_models import Item
+from reflectloop.engine.agent_tasks import reviews
+from reflectloop.engine.agent_tasks.prompts import StepBrief, mending
+from reflectloop.engine.agent_tasks.reviews import ReviewResult
+from reflectloop.engine.agent_tasks.task_session import TaskSession
+from reflectloop.engine.artifacts import usage
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.run.run_context import RunOutcome
+from reflectloop.state.fold import RunState, StepState, Task
+from reflectloop.system import clock, files
+from reflectloop.terms import Role
+
+MOST_APPENDED = 2  # rounds in which steps are appended; what is larger is a task of its own
+_SHOWN = 300
+
+
+class FinalReview(NamedTuple):
+    """What came of the final review."""
+
+    found: ReviewResult
+    appended: tuple[str, ...] = ()
+
+
+def review(desk: TaskSession, appended: int) -> FinalReview:
+    """By reviewers where any are bound; a small fault becomes a step, as often as that may be."""
+    task, run = desk.look()
+    folder = desk.folder(task, "final", appended + 1)
+    work = whole(task, run)
+    case = reviews.ReviewInput(
+        work, run.base_tree, desk.space.tree, list(evidence(run)), folder, appended + 1, whole=True
+    )
+    found = reviews.review(desk, case)
+    if found.verdict == "RETRY" and appended < MOST_APPENDED and desk.crew.has(Role.EXECUTOR):
+        names = append(desk, "Mend what the final review found", mending(found.items))
+        return FinalReview(found, names)
+    return FinalReview(found)
+
+
+def append(desk: TaskSession, title: str, details: str) -> tuple[str, ...]:
+    """One step that mends; it is proven by the checks of all that was done before."""
+    _, run = desk.look()
+    checks = [check for step in run.steps.values() for check in _checks(run, step)]
+    step = {
+        "title": title,
+        "details": secrets.current().redact(details)[:15_000],
+        "checks": list(dict.fromkeys(checks)),
+    }
+    op = {"op": "triflow_state_append_steps", "steps": [step], "reason": title}
+    response = desk.request("execute_step", op)
+    said = response.data.get("0")
+    names = said.get("steps") if isinstance(said, dict) else None
+    return tuple(str(one) for one in names) if isinstance(names, list) else ()
+
+
+def _checks(run: RunState, step: StepState) -> list[Any]:
+    wanted = run.details.get(step.id, {}).get("checks") if step.status == "done" else None
+    return [one if isinstance(one, str) else tuple(one) for one in wanted] if isinstance(wanted, list) else []
+
+
+def whole(task: Task, run: RunState) -> StepBrief:
+    said = run.objective.get("objective")
+    goal = str(said.get("goal", "")) if isinstance(said, dict) else ""
+    titles = "\n".join(f"{name}. {run.titles.get(name, '')}" for name in run.steps)
+    return StepBrief(goal, "all", task.title, titles)
+
+
+def evidence(run: RunState) -> Iterator[str]:
+    for step in run.steps.values():
+        for check in step.ended.checks if step.ended else ():
+            yield f"step {step.id}: {check.get('command', check.get('name'))}: {check.get('reason')}"
+
+
+# The report -------------------------------------------------------------------------------------------------------
+
+
+class FinalReportInput(NamedTuple):
+    """What the report is made of."""
+
+    task: Task
+    run: RunState
+    last: ReviewResult | None
+    outcome: RunOutcome | None
+    follow_up: Sequence[Item] = ()
+
+
+def report(folders: Folders, told: FinalReportInput) -> Path:
+    path = folders.own / "final" / f"{told.task.id}-report.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write_atomic(path, secrets.current().redact("\n".join(_lines(told)) + "\n"))
+    return path
+
+
+def _lines(told: FinalReportInput) -> Iterator[str]:
+    task, run = told.task, told.run
+    yield from (f"# {task.title}", "", f"Task {task.id}, {clock.stamp(clock.now())}: {task.state}.", "")
+    yield from _judged(told.outcome)
+    yield from ("", "## Steps", "")
+    for step in run.steps.values():
+        why = f": {step.reason[:_SHOWN]}" if step.reason else ""
+        yield f"- {step.id}. {run.titles.get(step.id, '')} ({step.status}, {step.attempts} attempt(s){why})"
+        for check in step.ended.checks if step.ended else ():
+            yield f"  - `{check.get('command', check.get('name'))}`: {check.get('reason')}"
+    if told.last:
+        yield from ("", "## Final review", "", f"{told.last.verdict} by {', '.join(told.last.by)}.")
+        yield from (f"- {one.severity}: {one.place}: {one.problem}" for one in told.last.items)
+    if told.follow_up:
+        yield from ("", "## For a follow-up task", "")
+        yield from (f"- {one.place}: {one.problem}" for one in told.follow_up)
+    yield from ("", "## Cost", "", *usage.table(task))
+
+
+def _judged(outcome: RunOutcome | None) -> Iterator[str]:
+    if outcome is None:
+        yield "The gates have not judged it."
+    elif outcome.error:
+        yield f"The gates: {outcome.error.code}: {outcome.error.message}"
+        yield f"Next: {outcome.error.next_step}"
+    else:
+        yield f"The gates let it through: {outcome.envelope.run_id}, {len(outcome.touched)} file(s) changed."
+        yield from (f"- {one}" for one in outcome.touched)

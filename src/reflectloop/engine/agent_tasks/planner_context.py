@@ -1,0 +1,78 @@
+"""What a planner is shown of a project: its files, lines near the goal's words, what failed last, what was learnt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from reflectloop.engine.agent_tasks import prompts
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.learning import lessons
+from reflectloop.fileops import read_ops, safe_files
+from reflectloop.fileops.request import ListDir, Search
+from reflectloop.lessons.lesson_recall import Moment
+from reflectloop.workspace.checkout import Workspace
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
+_COMMON = frozenset(
+    ("that", "this", "with", "from", "when", "then", "should", "must", "have", "into", "each", "they", "will", "make")
+)
+_MOST_WORDS = 8
+_MOST_FILES = 200
+_MOST_LINES = 40
+_LARGEST = 12_000  # characters of a file of the engine's
+
+
+def of(folders: Folders, space: Workspace, text: str) -> str:
+    """In quoted pieces, the nearest first; small enough for any model."""
+    with safe_files.opened(space.repo, space.identity[2:]) as top:
+        listed = read_ops.folder(ListDir(op="list_dir", depth=3, maxEntries=_MOST_FILES), top)
+        names = [str(one["path"]) for one in _entries(listed) if one.get("kind") == "file"]
+        found = list(_hits(top, text))
+    parts = [
+        prompts.quoted("files", "\n".join(names)) if names else "",
+        prompts.quoted("lines that hold words of it", "\n".join(found)) if found else "",
+        *_failures(folders),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _hits(top: safe_files.SafeFiles, text: str) -> Iterable[str]:
+    words = [one for one in dict.fromkeys(_WORD.findall(text)) if one.casefold() not in _COMMON]
+    left = _MOST_LINES
+    for word in sorted(words, key=_weight)[:_MOST_WORDS]:
+        op = Search(op="search", pattern=word, ignoreCase=True, maxResults=max(1, left // 2))
+        for one in _rows(read_ops.search(op, top), "matches"):
+            yield f"{one['path']}:{one['line']}: {one['text']}"
+            left -= 1
+        if left <= 0:
+            return
+
+
+def _weight(word: str) -> tuple[bool, int]:
+    """Names as code writes them tell more than words, and longer ones more than short ones."""
+    return ("_" not in word and word.islower(), -len(word))
+
+
+def _entries(data: Mapping[str, object]) -> list[dict[str, object]]:
+    return _rows(data, "entries")
+
+
+def _rows(data: Mapping[str, object], name: str) -> list[dict[str, object]]:
+    found = data.get(name)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _failures(folders: Folders) -> Iterable[str]:
+    """What the last run left, where it failed."""
+    latest = folders.own / "latest"
+    folder = folders.own / "runs" / latest.read_text().strip() if latest.is_file() else None
+    blocker = folder / "blocker.yaml" if folder else Path()
+    if blocker.is_file():
+        yield prompts.quoted("what the last run failed with", blocker.read_text("utf-8", "replace"), _LARGEST)
+
+
+def advice(start: Path, moment: Moment, query: str, signature: str = "") -> str:
+    """Lessons that bear on this moment, as advice; empty where there are none."""
+    return lessons.recalled(lessons.room_at(start), moment, query, signature=signature).text

@@ -1,0 +1,91 @@
+"""The review of a change: by rules, then by the other agents, in fresh context, on the real diff and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reflectloop.agents.answer_models import Item, Review
+from reflectloop.engine.agent_tasks import prompts, step_checks
+from reflectloop.engine.agent_tasks.agent_pool import AgentCall
+from reflectloop.engine.agent_tasks.prompts import StepBrief
+from reflectloop.engine.agent_tasks.task_session import TaskSession
+from reflectloop.gates import batch_gate
+from reflectloop.terms import Role
+from reflectloop.verification.tree_builder import TreeBuilder
+
+MOST_ITEMS = 20
+_REVIEWERS = (Role.REVIEWER, Role.PLANNER)
+Verdict = Literal["PASS", "RETRY", "BLOCKED"]
+
+
+class ReviewResult(NamedTuple):
+    """What all reviewers say together: PASS only where each of them does."""
+
+    verdict: Verdict
+    items: tuple[Item, ...] = ()
+    by: tuple[str, ...] = ()  # who looked
+    summary: str = ""
+
+
+class ReviewInput(NamedTuple):
+    work: StepBrief
+    begun: str  # the tree before the change
+    end: str
+    evidence: Sequence[str]
+    folder: Path
+    attempt: int = 1
+    whole: bool = False
+
+
+def review(desk: TaskSession, case: ReviewInput) -> ReviewResult:
+    """Rules first: what does not even parse is not worth anybody's time."""
+    broken = rules(desk, case)
+    if broken:
+        return ReviewResult("RETRY", broken, ("rules",))
+    diff = desk.diff(case.begun, case.end)
+    prompt = prompts.review(case.work, diff, case.evidence, whole=case.whole)
+    said = [_asked(desk, case, role, prompt) for role in _REVIEWERS if desk.crew.has(role)]
+    names = ("rules", *(str(role) for role in _REVIEWERS if desk.crew.has(role)))
+    return merged(said, names)
+
+
+def rules(desk: TaskSession, case: ReviewInput) -> tuple[Item, ...]:
+    """What the quick gate finds: empty files, files that do not parse, imports that lead nowhere."""
+    trees = TreeBuilder(desk.space.store, desk.folders.scratch, desk.space.quarantine)
+    changes = trees.changes(case.begun, case.end)
+    listing = trees.listing(case.end) if changes else {}
+    found = [one for change in changes for one in batch_gate.faults(change, listing)]
+    return tuple(
+        Item(severity="high", file=one.path, line=one.line or 0, problem=one.what, fix="mend it")
+        for one in found[:MOST_ITEMS]
+    )
+
+
+def _asked(desk: TaskSession, case: ReviewInput, role: Role, prompt: str) -> Review:
+    """In a fresh context; extra tests it asks for are run by the engine, and what fails is one more thing to mend."""
+    step = "" if case.whole else case.work.step
+    reply = desk.crew.need(AgentCall(role, prompt, Review, case.folder, step, case.attempt, label="review"))
+    said = Review.model_validate(reply.data)
+    failed = step_checks.asked_for(desk, said.extra_tests, case.folder, str(role)) if said.verdict == "PASS" else []
+    if not failed:
+        return said
+    items = tuple(Item(severity="high", problem=f"an extra test fails: {one}"[:5_000]) for one in failed)
+    return said.model_copy(update={"verdict": "RETRY", "items": (*said.items, *items)[:MOST_ITEMS]})
+
+
+def merged(said: Sequence[Review], by: tuple[str, ...]) -> ReviewResult:
+    """All items once, the gravest first. One who cannot judge stops; one who is not content has it done again."""
+    order = ("high", "medium", "low")
+    items = sorted(
+        dict.fromkeys(item for one in said for item in one.items), key=lambda item: order.index(item.severity)
+    )
+    words = "; ".join(one.summary for one in said if one.summary)
+    verdict: Verdict = "PASS"
+    if any(one.verdict == "BLOCKED" for one in said):
+        verdict = "BLOCKED"
+    elif any(one.verdict == "RETRY" for one in said):
+        verdict = "RETRY"
+        items = items or [Item(problem=words or "the review asks for another attempt, and does not say why")]
+    return ReviewResult(verdict, tuple(items[:MOST_ITEMS]), by, words)

@@ -1,0 +1,169 @@
+"""`tr`: the nine steps, one step of the plan or all of them, to the gates' last word."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop import config
+from reflectloop.agents.answer_models import Item
+from reflectloop.engine import next_command
+from reflectloop.engine.agent_tasks import final_review, prompts, reviews, step_pipeline
+from reflectloop.engine.agent_tasks import task_session as desks
+from reflectloop.engine.agent_tasks.attempt import AttemptOutcome
+from reflectloop.engine.agent_tasks.reviews import ReviewResult
+from reflectloop.engine.agent_tasks.task_session import TaskSession, Tell
+from reflectloop.engine.folders import Folders, RunFolder, folders_at
+from reflectloop.engine.requests.fileops_session import FileopsTarget
+from reflectloop.engine.run.run import run
+from reflectloop.engine.run.run_context import RunObserver, RunOutcome, RunRequest
+from reflectloop.errors import (
+    GateRejected,
+    Interrupted,
+    NeedsInput,
+    NothingToDo,
+    ReflectloopError,
+    VerificationFailed,
+)
+from reflectloop.state import events, journal
+from reflectloop.state.fold import RunState, Task, fold
+from reflectloop.system import git
+
+_MENDABLE = (VerificationFailed, GateRejected)
+
+
+class TaskResult(NamedTuple):
+    """What came of it; `error` says what stands in the way, where something does."""
+
+    task: Task
+    run: RunState
+    ended: tuple[AttemptOutcome, ...]
+    outcome: RunOutcome | None = None  # of the gates
+    report: Path | None = None
+    error: ReflectloopError | None = None
+
+
+def work(place: FileopsTarget, tell: Tell, observer: RunObserver | None = None, *, every: bool = False) -> TaskResult:
+    """Steps until one is done (all of them with `every`), one is blocked, or nothing is left but the last word."""
+    try:
+        with git.room_left(folders_at(place.start).own):
+            return _work(place, tell, observer, every=every)
+    except KeyboardInterrupt as stop:
+        said = "stopped by the user; what the step at work had done is gone, and it was no attempt"
+        raise Interrupted(said, next_step=next_command.BY_AGENTS) from stop
+
+
+def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, every: bool) -> TaskResult:
+    folders = folders_at(place.start)
+    ended: list[AttemptOutcome] = []
+    appended, mended = 0, 0
+    judged = _last_word(place)
+    if _is_untold(folders):
+        outcome = run(judged, observer)
+        return _told(folders, ended, None, outcome, outcome.error)
+    while True:
+        with desks.opened(place, tell) as desk:
+            last, error = _steps(desk, ended, appended, every=every)
+        if error or last is None:
+            return _told(folders, ended, last, None, error)
+        if last.appended:
+            appended += 1
+            continue
+        outcome = run(judged, observer)
+        if not _can_mend(outcome, mended) or not config.load(folders.root).roles.executor:
+            return _told(folders, ended, last, outcome, outcome.error)
+        mended += 1
+        tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
+        with desks.opened(place, tell) as desk:
+            final_review.append(desk, "Mend what the gates refuse", _refused(outcome))
+
+
+def _last_word(place: FileopsTarget) -> RunRequest:
+    return RunRequest(
+        place.start, resume=True, isolation=place.isolation, sandbox_root=place.sandbox_root, caller=place.caller
+    )
+
+
+def _is_untold(folders: Folders) -> bool:
+    """Whether an engine died when all was decided and little of it written: the journal says how it ended."""
+    current = folders.current_task()
+    task = fold(journal.read(folders.journal(current))) if current else Task()
+    last = list(task.runs.values())[-1] if task.runs else None
+    if last is None or last.mode != events.BY_REQUESTS or last.status == "running":
+        return False
+    return not RunFolder(folders.own / "runs" / last.id).envelope.exists()
+
+
+def _steps(
+    desk: TaskSession, ended: list[AttemptOutcome], appended: int, *, every: bool
+) -> tuple[final_review.FinalReview | None, ReflectloopError | None]:
+    """None and None where steps are left and only one was asked for."""
+    while True:
+        desks.refuse_if_asked(desk.folders)
+        one = step_pipeline.walk(desk)
+        if one is None:
+            return _reviewed(desk, appended)
+        ended.append(one)
+        if one.how == "blocked":
+            return None, NeedsInput(f"step {one.step} is blocked: {one.said}", next_step=one.unblock)
+        if not every and one.how in ("done", "split") and step_pipeline.next_step(desk.look()[1]) is not None:
+            return None, None
+
+
+def _reviewed(desk: TaskSession, appended: int) -> tuple[final_review.FinalReview | None, ReflectloopError | None]:
+    last = final_review.review(desk, appended)
+    if last.found.verdict == "PASS" or last.appended:
+        return last, None
+    said = prompts.one_line("; ".join(one.problem for one in last.found.items) or last.found.summary)
+    return last, NeedsInput(
+        f"the final review says {last.found.verdict}: {said}",
+        next_step="look at the report; then: reflectloop redo STEP --reason TEXT, or reflectloop abort --reason TEXT",
+    )
+
+
+def _can_mend(outcome: RunOutcome, mended: int) -> bool:
+    return isinstance(outcome.error, _MENDABLE) and not outcome.error.stops and mended < final_review.MOST_APPENDED
+
+
+def _refused(outcome: RunOutcome) -> str:
+    error = outcome.error
+    assert error  # noqa: S101
+    return "\n".join([f"{error.code}: {error.message}", *(str(fault) for fault in error.faults)])
+
+
+def _told(
+    folders: Folders,
+    ended: list[AttemptOutcome],
+    last: final_review.FinalReview | None,
+    outcome: RunOutcome | None,
+    error: ReflectloopError | None,
+) -> TaskResult:
+    task, done = _task(folders)
+    found = last.found if last else None
+    left: tuple[Item, ...] = found.items if found and found.verdict != "PASS" else ()
+    over = outcome is not None or error is not None
+    path = (
+        final_review.report(folders, final_review.FinalReportInput(task, done, found, outcome, left)) if over else None
+    )
+    return TaskResult(task, done, tuple(ended), outcome, path, error)
+
+
+def _task(folders: Folders) -> tuple[Task, RunState]:
+    current = folders.current_task()
+    assert current  # noqa: S101 - it was worked on
+    task = fold(journal.read(folders.journal(current)))
+    return task, list(task.runs.values())[-1]
+
+
+def reviewed(place: FileopsTarget, tell: Tell, *, whole: bool) -> ReviewResult:
+    """`review`: the same look alone, at what the current task has come to; nothing is changed by it."""
+    with desks.opened(place, tell) as desk:
+        task, at = desk.look()
+        step = step_pipeline.next_step(at) or list(at.steps.values())[-1]
+        begun = at.base_tree if whole else step_pipeline.before(at, step.id)
+        about = final_review.whole(task, at) if whole else desk.work(at, step)
+        folder = desk.folder(task, "review", len(at.order) + 1)
+        if begun == desk.space.tree:
+            raise NothingToDo("nothing has been changed yet that could be reviewed", next_step=next_command.BY_AGENTS)
+        case = reviews.ReviewInput(about, begun, desk.space.tree, list(final_review.evidence(at)), folder, whole=whole)
+        return reviews.review(desk, case)

@@ -1,0 +1,134 @@
+"""`doctor`: what this machine has, and which isolation it gives, proven by trying to get out."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import reflectloop
+from reflectloop import config
+from reflectloop.errors import ReflectloopError
+from reflectloop.sandbox import escape_tests, isolation
+from reflectloop.sandbox.escape_tests import EscapeResults
+from reflectloop.system import bubblewrap, executables, git, landlock, process
+from reflectloop.terms import Isolation
+from reflectloop.workspace import project
+
+
+class DoctorFinding(NamedTuple):
+    name: str
+    state: Literal["ok", "missing", "weak"]
+    detail: str
+    remedy: str = ""
+
+
+class DoctorReport(NamedTuple):
+    findings: list[DoctorFinding]
+    tried: list[EscapeResults]  # strongest level first
+    floor: Isolation
+
+    @property
+    def level(self) -> Isolation:
+        """The strongest that was proven."""
+        return next((one.wall.level for one in self.tried if one.proven), Isolation.NONE)
+
+    @property
+    def sound(self) -> bool:
+        """Whether everything needed is there, and the configured floor is met."""
+        return self.level.rank >= self.floor.rank and all(finding.state != "missing" for finding in self.findings)
+
+
+def doctor(start: Path) -> DoctorReport:
+    findings = [_python(), _git(), _shell(), _bubblewrap(), _landlock(), *_disk(start), _project(start)]
+    settings = config.load(_root(start)).box
+    possible = [wall for wall in isolation.possible() if wall.level.rank <= max(settings.strongest.rank, 1)]
+    if executables.find("bash") is None:
+        return DoctorReport(findings, [], settings.isolation)
+    with ThreadPoolExecutor() as pool:
+        tried = list(pool.map(escape_tests.attempt, possible))
+    return DoctorReport(findings, tried, settings.isolation)
+
+
+def _root(start: Path) -> Path:
+    try:
+        return project.locate(start)
+    except ReflectloopError:  # a finding of its own says why
+        return start
+
+
+def _python() -> DoctorFinding:
+    detail = f"{platform.python_version()}, reflectloop {reflectloop.__version__}"
+    return DoctorFinding("python", "ok" if sys.version_info >= (3, 11) else "missing", detail, "Python 3.11 or newer")
+
+
+def _git() -> DoctorFinding:
+    found = executables.find("git")
+    if not found:
+        return DoctorFinding("git", "missing", "not installed", "apt-get install git")
+    version = git.version()
+    text = ".".join(map(str, version))
+    if version < git.MINIMUM:
+        return DoctorFinding("git", "missing", f"{text} is too old", "git 2.38 or newer")
+    return DoctorFinding("git", "ok", text)
+
+
+def _shell() -> DoctorFinding:
+    found = executables.find("bash")
+    return (
+        DoctorFinding("bash", "ok", found)
+        if found
+        else DoctorFinding("bash", "missing", "not installed", "apt-get install bash")
+    )
+
+
+def _bubblewrap() -> DoctorFinding:
+    reason = bubblewrap.refusal()
+    if reason is None:
+        version = process.capture([executables.need("bwrap"), "--version"]).stdout.decode().strip()
+        scopes = "with Landlock's scopes" if bubblewrap.scopes() else "no scopes: local sockets only without a network"
+        return DoctorFinding("bubblewrap", "ok", f"{version}, {scopes}")
+    return DoctorFinding("bubblewrap", "weak", reason, "apt-get install bubblewrap, and allow user namespaces")
+
+
+def _landlock() -> DoctorFinding:
+    reason = landlock.refusal()
+    if reason is None:
+        return DoctorFinding(
+            "landlock", "ok", f"version {landlock.version()}; guards content, not modes and times of files"
+        )
+    return DoctorFinding("landlock", "weak", reason, "a kernel with Landlock, used where bubblewrap does not work")
+
+
+def _disk(start: Path) -> list[DoctorFinding]:
+    out = []
+    for name, path in (("temp folder", Path(tempfile.gettempdir())), ("project folder", start)):
+        try:
+            free = shutil.disk_usage(path).free
+        except OSError as fault:
+            out.append(DoctorFinding(name, "missing", f"{path}: {fault.strerror}", f"make {path} readable"))
+            continue
+        writable = os.access(path, os.W_OK)
+        state: Literal["ok", "missing", "weak"] = (
+            "ok" if writable and free > 1 << 30 else "weak" if writable else "missing"
+        )
+        detail = f"{path}, {free / 1e9:.1f} GB free" + ("" if writable else ", not writable")
+        out.append(
+            DoctorFinding(name, state, detail, "free some space or choose another folder" if state != "ok" else "")
+        )
+    return out
+
+
+def _project(start: Path) -> DoctorFinding:
+    try:
+        found = project.open_at(start)
+    except ReflectloopError as fault:
+        return DoctorFinding("repository", "weak", fault.message, fault.next_step)
+    if found.mode != "git":
+        return DoctorFinding("repository", "ok", f"{found.root} is no git repository; it is taken by copy")
+    return DoctorFinding("repository", "ok", f"{found.root} on {found.branch or 'a detached HEAD'}")

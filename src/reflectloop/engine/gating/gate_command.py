@@ -1,0 +1,246 @@
+"""`gate`: any patch with a contract, through all four gates, without a plan."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop.engine import tasks
+from reflectloop.engine.artifacts import views
+from reflectloop.engine.envelope import Envelope
+from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
+from reflectloop.engine.gating import verify_command as verifying
+from reflectloop.engine.gating.gate_pipeline import GatePipeline
+from reflectloop.engine.gating.verify_command import BaseAndHead, VerifyObserver, VerifyOutcome, VerifyRequest
+from reflectloop.engine.run import junit_sarif
+from reflectloop.errors import Fault, InvalidInput, Latched, ReflectloopError
+from reflectloop.gates import attempt_limits, decisions
+from reflectloop.gates import contract as contracts
+from reflectloop.gates.contract import Contract, ContractReading
+from reflectloop.gates.pipeline import GateReport
+from reflectloop.gates.proof import ProofInput
+from reflectloop.gates.rules import GateSubject
+from reflectloop.plan import strict_yaml
+from reflectloop.plan.model import Check
+from reflectloop.state import events
+from reflectloop.state.fold import Task
+from reflectloop.state.journal import Journal
+from reflectloop.system import clock
+from reflectloop.terms import Track
+from reflectloop.verification import evidence
+from reflectloop.verification.evidence import Chain
+from reflectloop.verification.sealed import VerificationInput
+from reflectloop.workspace import secret_guard
+
+_LARGEST = 1 << 20  # bytes of a contract or a report
+_TITLE = 200
+SUBJECT = ""  # the whole change
+
+
+class GateInput(NamedTuple):
+    """A change, what its author says it is, and what its author says about it."""
+
+    change: VerifyRequest
+    contract: Path
+    report: Path | None = None
+
+
+class GateResult(NamedTuple):
+    envelope: Envelope
+    report: GateReport
+    data: dict[str, Any]
+    folder: Path
+    error: ReflectloopError | None
+
+
+def gate(asked: GateInput, observer: VerifyObserver) -> GateResult:
+    """What is wrong with the input is raised; what is wrong with the change is an outcome."""
+    said = read_contract(asked.contract)
+    words = _read(asked.report, "report").decode("utf-8", "replace") if asked.report else ""
+    made: list[_Line] = []
+
+    def line(*given: Any) -> _Line:  # noqa: ANN401 - what every line is made with
+        made.append(_Line(said, words, *given))
+        return made[0]
+
+    outcome = verifying.verify(asked.change, observer, line)
+    report, data = made[0].report, made[0].data
+    assert report  # noqa: S101 - else an error was raised
+    return GateResult(outcome.envelope, report, data, outcome.folder, outcome.error)
+
+
+def read_contract(path: Path) -> ContractReading:
+    raw = _read(path, "contract")
+    try:
+        document = strict_yaml.parse(raw)
+    except strict_yaml.UnreadableYaml as refused:
+        raise _no_contract(path, refused.fault) from refused
+    if document.faults:
+        raise _no_contract(path, document.faults[0])
+    secret_guard.refuse_words(raw.decode("utf-8", "replace"), "the contract")
+    return contracts.read(document.value, str(path))
+
+
+def _no_contract(path: Path, fault: Fault) -> InvalidInput:
+    return InvalidInput(f"{path} is no contract: {fault}", next_step="see schemas/contract.json")
+
+
+def _read(path: Path, what: str) -> bytes:
+    try:
+        size = path.stat().st_size
+        if size > _LARGEST:
+            raise InvalidInput(
+                f"{path} has {size / 1e6:.1f} MB; a {what} has 1 MB at most", next_step=f"make the {what} shorter"
+            )
+        return path.read_bytes()
+    except OSError as fault:
+        raise InvalidInput(f"cannot read the {what} {path}: {fault.strerror}", next_step=f"--{what} FILE") from fault
+
+
+class _Line(verifying.Verification):
+    """A verification that begins with 戒 and ends with 识. Each goal has a task of its own, which counts its tries."""
+
+    command = "gate"
+
+    def __init__(self, said: ContractReading, words: str, *given: Any) -> None:  # noqa: ANN401
+        super().__init__(*given)
+        self.said, self.words = said, words
+        self.report: GateReport | None = None
+        self.data: dict[str, Any] = {}
+
+    @property
+    def contract(self) -> Contract:
+        return self.said.contract
+
+    def judge(self, sides: BaseAndHead) -> VerifyOutcome:
+        key = f"{tasks.GATE}{hashlib.sha256(f'{self.contract.track} {self.contract.goal}'.encode()).hexdigest()[:16]}"
+        task = tasks.find_open(self.folders, key)
+        past = gate_pipeline.attempts(task.gated if task else (), SUBJECT)
+        self._refuse_causeless(past)
+        chain = Chain(self.folder / evidence.FILE)
+        way = self._passage(sides, chain, past)
+        book, task = self._open(key, task, sides)
+        try:
+            self.report = made = way.walk()
+            self.warnings += made.warnings
+            book.append(gate_pipeline.event(made, self.run_id, SUBJECT))
+            error = decisions.as_error(made.last, f"reflectloop receipt show {self.run_id}")
+            self._settle(book, error, sides)
+        finally:
+            book.close()
+        self.data = way.write(made, self.folder, book.path.parent)
+        self.warnings += views.refresh(book.path.parent)
+        return self._told(sides, way, chain, error)
+
+    def _refuse_causeless(self, past: list[attempt_limits.GateAttempt]) -> None:
+        """Before the third try somebody looks for the cause. Nothing was judged, so nothing is counted."""
+        if attempt_limits.wants_cause(past) and not (self.contract.root_cause or "").strip():
+            raise Latched(
+                f"this was sent back {len(attempt_limits.since_pass(past))} times: {past[-1].reasons[0]}; "
+                "a third try needs the cause of the first two",
+                next_step="say it as root_cause in the contract",
+            )
+
+    # The four gates ----------------------------------------------------------------------------------------------
+
+    def _passage(self, sides: BaseAndHead, chain: Chain, past: list[attempt_limits.GateAttempt]) -> GatePipeline:
+        changes = self.trees.changes(sides.base, sides.head)
+        return GatePipeline(
+            self.run_id,
+            self.contract.goal or "a change without a goal",
+            GateSubject(self.said, changes, sides.base, doubts=self.doubts),
+            danger_policy.of(self.config, self.folders.root),
+            lambda again: self._see(sides, chain, again),
+            past,
+            insight_lessons.remembered(self.folders),
+            lambda: chain.records,
+        )
+
+    def _see(self, sides: BaseAndHead, chain: Chain, again: int) -> ProofInput:  # noqa: ARG002 - sealed runs tell flakes by themselves
+        paths = [change.path for change in self.trees.changes(sides.base, sides.head)]
+        seen = ProofInput(
+            cited=[
+                gate_pipeline.says_so(one, lambda path: self.trees.read(sides.head, path))
+                for one in self.contract.evidence or ()
+            ],
+            claim_held=not contracts.claims(self.said, paths),
+            report=self.words,
+        )
+        case = self.case(sides)
+        if self.contract.track is Track.DIRECT and not case.named:
+            return seen._replace(weakened=gate_pipeline.weakened(self.trees.changes(sides.base, sides.head)))
+        found = verifying.judge(self.stage(), case, chain, sides.commit)
+        self.warnings += found.notes
+        return seen._replace(verdict=found)
+
+    def case(self, sides: BaseAndHead) -> VerificationInput:
+        """What the contract names is run too: what somebody says was run proves nothing."""
+        plain = super().case(sides)
+        contract = self.contract
+        named = {f"claimed {number}": Check(run=one.command) for number, one in enumerate(contract.tests_run or (), 1)}
+        if contract.reproduction and contract.reproduction.run:
+            named["reproduction"] = Check(run=contract.reproduction.run, red_on_base=True)
+        direct = contract.track is Track.DIRECT
+        return VerificationInput(
+            plain.base,
+            plain.head,
+            () if direct else plain.checks,
+            None if direct else contract.track,
+            protect=plain.protect,
+            required=plain.required,
+            named=named,
+            criteria={f"{one.id} {one.text}": one.check for one in contract.acceptance or ()},
+            has_setup=plain.has_setup,
+        )
+
+    # What is kept ------------------------------------------------------------------------------------------------
+
+    def _open(self, key: str, task: Task | None, sides: BaseAndHead) -> tuple[Journal, Task]:
+        """The journal of the goal's own task, which is never the current one: nobody works on it here."""
+        title = f"gate: {self.contract.goal}"[:_TITLE]
+        book, task = tasks.open_journal(self.folders, task, key, title, clock.now(), lambda _: None, current=False)
+        book.append(
+            events.RunStarted(
+                run_id=self.run_id,
+                plan_hash="",
+                base_tree=sides.base,
+                base_commit=sides.commit,
+                isolation=str(self.wall.level),
+                steps=[],
+                mode="gate",
+            )
+        )
+        return book, task
+
+    def _settle(self, book: Journal, error: ReflectloopError | None, sides: BaseAndHead) -> None:
+        if error and tasks.stops(error):
+            tasks.set_latch(self.folders, book, error, tasks.FailurePlace(self.run_id, None, "", sides.base))
+        spent = round((clock.monotonic() - self.clock) * 1000)
+        code = error.code if error else None
+        book.append(events.RunFinished(run_id=self.run_id, error_code=code, end_tree=sides.head, duration_ms=spent))
+
+    def _told(
+        self, sides: BaseAndHead, way: GatePipeline, chain: Chain, error: ReflectloopError | None
+    ) -> VerifyOutcome:
+        made = self.report
+        assert made  # noqa: S101
+        level = made.proof.level if made.proof else None
+        said = {
+            "run_id": self.run_id,
+            "decision": str(made.decision),
+            "level": level,
+            "track": str(self.contract.track),
+            "base_tree": sides.base,
+            "tree": sides.head,
+            "sealed_tree": way.seen.verdict.sealed_tree if way.seen.verdict else None,
+            "plan_hash": None,
+            "reasons": [reason["text"] for one in self.data["gates"] for reason in one["reasons"]],
+            "finished": clock.stamp(clock.now()),
+        }
+        written = [self.patch_name, gate_pipeline.PAGE, gate_pipeline.DATA]
+        if not chain.records:
+            chain.path.touch()  # nothing was run, and the receipt says so
+        evidence.write_receipt(self.folder, chain, junit_sarif.cleaned(said), written)
+        envelope = self.envelope(error, sides.base, level, [evidence.RECEIPT, evidence.FILE, *written])
+        return VerifyOutcome(envelope, way.seen.verdict, self.folder, error)

@@ -1,0 +1,172 @@
+"""An output's way through the gates, with what they need from the disk; shared by `run` and `gate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reflectloop import secrets
+from reflectloop.engine.gating import insight_lessons
+from reflectloop.engine.gating.insight_lessons import COMPACT, AnchorLessons
+from reflectloop.engine.run import junit_sarif
+from reflectloop.gates import insight, pipeline, proof, report, retention, rules
+from reflectloop.gates.attempt_limits import GateAttempt
+from reflectloop.gates.contract import Citation, Contract
+from reflectloop.gates.decisions import GateReason
+from reflectloop.gates.insight import Background, Insight
+from reflectloop.gates.pipeline import GateReport, GateStages
+from reflectloop.gates.proof import GateProof, ProofInput
+from reflectloop.gates.retention import RetentionResult
+from reflectloop.gates.rules import DangerPolicy, GateSubject
+from reflectloop.plan.globs import named as is_named
+from reflectloop.plan.model import Plan
+from reflectloop.state import events
+from reflectloop.state.events import Json
+from reflectloop.system import files
+from reflectloop.terms import Track
+from reflectloop.verification import tampering, verdict
+from reflectloop.verification.evidence import EvidenceRecord
+from reflectloop.verification.result import ChangedFile
+from reflectloop.workspace.generated_files import HEAD
+
+PAGE, DATA = "gates.md", "gates.json"
+
+
+@dataclass
+class GatePipeline:
+    """`see` lets the engine run what proves the output; it is told how often it was sent back for more."""
+
+    run_id: str
+    title: str
+    output: GateSubject
+    judges: DangerPolicy
+    see: Callable[[int], ProofInput]
+    past: Sequence[GateAttempt]
+    memory: AnchorLessons
+    records: Callable[[], Sequence[EvidenceRecord]] = list
+    plan: Plan | None = None
+    durations_ms: Mapping[str, int] = field(default_factory=dict)
+    jobs: int = 1
+    seen: ProofInput = field(default_factory=ProofInput)
+
+    @property
+    def contract(self) -> Contract:
+        return self.output.said.contract
+
+    def walk(self) -> GateReport:
+        skip = insight.skipped(self.contract, self.output.changes)
+        stations = GateStages(
+            lambda: rules.examine(self.output, self.judges), self._prove, lambda: skip, self._reflect, self._store
+        )
+        return pipeline.walk(self.title, self.contract, stations, self.past, self.run_id)
+
+    def _prove(self, again: int) -> GateProof:
+        self.seen = self.see(again)
+        if self.contract.track is Track.REFACTOR:
+            from reflectloop.gates import api  # noqa: PLC0415 - only refactorings need it
+
+            self.seen = self.seen._replace(breaks=api.breaks(self.output.changes))
+        return proof.weigh(self.contract, self.seen, self.output.start)
+
+    def _reflect(self, found: GateProof) -> Insight:
+        return insight.reflect(
+            Background(
+                self.contract,
+                self.output.changes,
+                found,
+                self.seen.verdict,
+                self.records(),
+                self.past,
+                self.plan,
+                self.durations_ms,
+                self.jobs,
+                self.seen.breaks,
+            )
+        )
+
+    def _store(self, found: Insight | None) -> RetentionResult:
+        sifted = self.memory.sift(found.anchors if found else (), self.run_id)
+        insight_lessons.keep(self.memory, sifted, self.run_id)
+        return sifted
+
+    # What is left on disk -----------------------------------------------------------------------------------------
+
+    def write(self, made: GateReport, folder: Path, task: Path) -> dict[str, Any]:
+        """The report beside the run's other artifacts, and the page of the task."""
+        said = report.data(made, self.seen.verdict)
+        files.write_atomic(folder / DATA, junit_sarif.pretty(said))
+        files.write_atomic(folder / PAGE, secrets.current().redact(report.markdown(made, self.seen.verdict)))
+        facts = {
+            "run": self.run_id,
+            "track": str(self.contract.track),
+            "decision": str(made.decision),
+            "evidence": made.proof.level if made.proof else "",
+            "changed": ", ".join(self.output.paths[:10]),
+            "why": str(made.last.reasons[0]) if made.last.reasons else "",
+            "next": str(said["next"]["words"]),
+        }
+        page = retention.compact_page(self.title, facts, made.insight, made.stored.kept if made.stored else (), HEAD)
+        files.write_atomic(task / COMPACT, secrets.current().redact(page))
+        return said
+
+
+# The journal's side of it -----------------------------------------------------------------------------------------
+
+
+def attempts(gated: Iterable[Json], subject: str, but: str = "") -> list[GateAttempt]:
+    """How often this output stood before the gates, in earlier runs."""
+    return [_attempt(one) for one in gated if one["subject"] == subject and one["run_id"] != but]
+
+
+def _attempt(one: Json) -> GateAttempt:
+    def texts(name: str) -> tuple[str, ...]:
+        found = one.get(name)
+        return tuple(map(str, found)) if isinstance(found, list) else ()
+
+    back = one.get("backtracks")
+    return GateAttempt(
+        str(one["run_id"]),
+        str(one["gate"]),
+        str(one["decision"]),
+        texts("reasons"),
+        texts("rules"),
+        len(back) if isinstance(back, list) else 0,
+        str(one.get("cause") or ""),
+    )
+
+
+def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:
+    """What the journal keeps. A failure that a limit turned into a STOP is kept as the failure it was."""
+    tried = pipeline.attempt(made, run_id)
+    clean = secrets.current().redact
+    return events.GateDecided(
+        run_id=run_id,
+        subject=subject,
+        gate=tried.gate,
+        decision=tried.decision,
+        level=made.proof.level if made.proof else None,
+        reasons=[clean(text) for text in tried.reasons],
+        rules=list(tried.rules),
+        backtracks=[{"gate": str(one.gate), "reason": clean(one.reason)} for one in made.backtracks],
+        insight=made.insight is not None,
+        cause=clean(tried.cause),
+    )
+
+
+def weakened(changes: Sequence[ChangedFile], lifted: Sequence[str] = ()) -> list[GateReason]:
+    """A direct change need not be proven; where it weakens tests or their settings, it is thrown away all the same."""
+    found = [one for one in tampering.look(changes) if one.grade == "weakening"]
+    freed = [one.path for one in found if is_named(one.path, lifted)]
+    return [GateReason(one.decision, "weakening", one.text) for one in verdict.of_findings(found, freed)]
+
+
+def says_so(citation: Citation, read: Callable[[str], bytes | None]) -> bool:
+    """Whether a cited place exists and says what it is cited for."""
+    found = read(citation.file.removeprefix("./"))
+    lines = found.decode("utf-8", "replace").splitlines() if found is not None else []
+    if citation.line > len(lines):
+        return False
+    wanted = " ".join(citation.says.split())
+    return bool(wanted) and wanted in " ".join(lines[citation.line - 1].split())

@@ -1,0 +1,115 @@
+"""Reading proofs back: a receipt and all it speaks of, and what is protected here."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop import config
+from reflectloop.engine.folders import Folders, folders_at
+from reflectloop.errors import InvalidInput, NothingToDo, ReflectloopError
+from reflectloop.plan.globs import named
+from reflectloop.system import clock, files
+from reflectloop.system.git import GitFailed
+from reflectloop.verification import evidence, protected
+from reflectloop.verification.evidence import RECEIPT, ReceiptCheck
+from reflectloop.verification.tree_builder import TreeBuilder
+from reflectloop.workspace import project
+from reflectloop.workspace.store import open_for
+
+
+class ReceiptResult(NamedTuple):
+    path: Path
+    verified: ReceiptCheck
+    trees: str  # what could be said of them, in words
+
+    def data(self) -> dict[str, Any]:
+        return {
+            "path": os.fspath(self.path),
+            "unchanged": not self.verified.faults,
+            "faults": self.verified.faults,
+            "trees": self.trees,
+            "receipt": self.verified.receipt,
+            "evidence": self.verified.records,
+        }
+
+    def refuse_changed(self) -> None:
+        if self.verified.faults:
+            raise InvalidInput(
+                f"{self.path}: {'; '.join(self.verified.faults)}", next_step="do not trust it; verify the change again"
+            )
+
+
+def checked(start: Path, name: str | None) -> ReceiptResult:
+    """A receipt by its file, by the id of its run, or the newest; with the trees where the repository is at hand."""
+    path = _find(start, name)
+    found = evidence.verify(path)
+    words, faults = _trees(start, path, found)
+    return ReceiptResult(path, found._replace(faults=[*found.faults, *faults]), words)
+
+
+def _find(start: Path, name: str | None) -> Path:
+    if name and (os.sep in name or name.endswith(".json")):
+        return Path(name) / RECEIPT if Path(name).is_dir() else Path(name)
+    own = folders_at(start).own
+    every = sorted((*own.glob(f"runs/*/{RECEIPT}"), *own.glob(f"verifications/*/{RECEIPT}")), key=_age)
+    fitting = [path for path in every if not name or name in path.parent.name]
+    if not fitting:
+        raise NothingToDo(f"there is no receipt{f' of {name!r}' if name else ''} here", next_step="reflectloop verify")
+    return fitting[-1]
+
+
+def _age(path: Path) -> int:
+    return path.stat().st_mtime_ns
+
+
+def _trees(start: Path, path: Path, found: ReceiptCheck) -> tuple[str, list[str]]:
+    """Whether base and patch still make the tree that was judged."""
+    change = path.parent / "changes.patch"
+    base, tree = found.receipt.get("base_tree"), found.receipt.get("tree")
+    try:
+        folders = folders_at(start)
+        home = project.open_at(folders.root)
+        store = open_for(home, config.load(folders.root).workspace)
+    except ReflectloopError:
+        return "trees not looked at: no repository here", []
+    if not change.is_file() or store.git().attempt("cat-file", "-e", f"{base}^{{tree}}").code:
+        return "trees not looked at: the base is not in this repository", []
+    return _made_again(
+        folders,
+        TreeBuilder(store, folders.scratch, folders.scratch / f"objects-{clock.run_id(clock.now())}"),
+        change,
+        base,
+        tree,
+    )
+
+
+def _made_again(folders: Folders, trees: TreeBuilder, change: Path, base: Any, tree: Any) -> tuple[str, list[str]]:  # noqa: ANN401, ARG001
+    trees.objects.mkdir(parents=True)
+    try:
+        made = base if change.stat().st_size == 0 else trees.patched(str(base), change)
+    except (InvalidInput, GitFailed):
+        return "", ["the patch does not apply to the base it names"]
+    finally:
+        files.remove_tree(trees.objects)
+    if made != tree:
+        return "", ["base and patch do not make the tree that was judged"]
+    return "base and patch make the tree that was judged", []
+
+
+def protected_files(start: Path) -> list[dict[str, str]]:
+    """Every file of the project that a patch may not weaken, and why."""
+    folders = folders_at(start)
+    home = project.open_at(folders.root)
+    settings = config.load(folders.root)
+    store = open_for(home, settings.workspace)
+    listed = TreeBuilder(store, folders.scratch, store.objects).listing(home.head or "") if home.head else {}
+    out = []
+    for path in listed:
+        guard = protected.guard(path)
+        if guard and guard.kind not in ("shadow", "artefact"):
+            out.append({"path": path, "kind": guard.kind, "why": guard.why})
+        elif named(path, settings.verify.protect):
+            out.append({"path": path, "kind": "named", "why": "[verify] protect in reflectloop.toml"})
+    return out

@@ -1,0 +1,506 @@
+"""`verify`: a patch, a branch or the working tree judged by sealed runs alone, without any plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from reflectloop import config, secrets
+from reflectloop.engine import tasks
+from reflectloop.engine.envelope import Envelope, of_error
+from reflectloop.engine.folders import Folders, folders_at
+from reflectloop.engine.gating import danger_policy
+from reflectloop.engine.run import junit_sarif
+from reflectloop.errors import (
+    InvalidInput,
+    NothingToDo,
+    ReflectloopError,
+    SandboxEscape,
+    SecretLeak,
+    UnsupportedRepository,
+)
+from reflectloop.gates import decisions, rules
+from reflectloop.gates.decisions import Gate
+from reflectloop.sandbox import editable_installs, isolation
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.state import latch, lock
+from reflectloop.system import cgroup, clock, files
+from reflectloop.system.git import Git
+from reflectloop.terms import Isolation, Track
+from reflectloop.verification import detect, environment_key, evidence, setup
+from reflectloop.verification.check_runner import CheckProgress, CheckRunner
+from reflectloop.verification.evidence import Chain
+from reflectloop.verification.fresh_workspaces import WorkspaceFactory
+from reflectloop.verification.result import DetectedCheck
+from reflectloop.verification.sealed import SealedVerification, VerificationInput
+from reflectloop.verification.tree_builder import TreeBuilder
+from reflectloop.verification.verdict import Verdict
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import checkout, patch, project, secret_guard, snapshot, workspace_registry
+from reflectloop.workspace.project import Project
+from reflectloop.workspace.record_tree import Unrecordable
+from reflectloop.workspace.store import open_for
+
+PATCH = "changes.patch"
+_ENVIRONMENTS = frozenset((".venv", "venv", "node_modules"))
+
+
+class VerifyObserver(Protocol):
+    """Who watches: which check begins, on what, and what it prints."""
+
+    def waits(self, why: str) -> None: ...
+    def check(self, name: str, words: str) -> None: ...
+    def output(self, name: str, data: bytes) -> None: ...
+
+
+@dataclass(frozen=True)
+class VerifyRequest:
+    start: Path
+    base: str | None = None
+    patch: Path | None = None
+    branch: str | None = None
+    track: Track | None = None
+    only: tuple[str, ...] = ()  # names of checks
+    isolation: Isolation | None = None
+    sandbox_root: Path | None = None
+    wait: bool = False
+    caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+class VerifyOutcome(NamedTuple):
+    envelope: Envelope
+    verdict: Verdict | None
+    folder: Path
+    error: ReflectloopError | None
+
+
+class BaseAndHead(NamedTuple):
+    base: str  # a tree
+    head: str
+    commit: str  # what HEAD says where checks run
+
+
+def verify(
+    request: VerifyRequest, observer: VerifyObserver, line: Callable[..., Verification] | None = None
+) -> VerifyOutcome:
+    """What is wrong with the input is raised; what is wrong with the change is an outcome."""
+    folders = folders_at(request.start)
+    folders.claim()
+    with lock.hold(folders.own, "verify", wait=observer.waits if request.wait else None):
+        run_id = clock.run_id(clock.now())
+        folder = folders.own / "verifications" / run_id
+        with files.room_for("the verification's folder", folder):
+            (folder / "logs").mkdir(parents=True)
+        try:
+            return (line or Verification)(request, folders, run_id, folder, observer).walk()
+        except BaseException:
+            _forget_if_empty(folder)
+            raise
+
+
+def _forget_if_empty(folder: Path) -> None:
+    """A refused input leaves nothing behind; what ran leaves its logs."""
+    if folder.exists() and not any((folder / "logs").iterdir()):
+        files.remove_tree(folder)
+
+
+class Verification:
+    """One change from its two sides to what is decided about it."""
+
+    command = "verify"
+
+    def __init__(
+        self, request: VerifyRequest, folders: Folders, run_id: str, folder: Path, observer: VerifyObserver
+    ) -> None:
+        self.request, self.folders, self.run_id, self.folder = request, folders, run_id, folder
+        self.observer = observer
+        self.started, self.clock = clock.now(), clock.monotonic()
+        self.warnings: list[str] = []
+        self.objects = folders.scratch / f"objects-{run_id}"
+        self.patch_name = PATCH
+
+    def walk(self) -> VerifyOutcome:
+        self.config = config.load(self.folders.root)
+        self.config.refuse_without("verify.setup", "verify.checks")
+        secrets.use(secrets.of(self.config.secrets, self.folders.root))
+        latch.refuse_if_stopped(self.folders.own)
+        self.wall = isolation.reach(
+            max(self.config.box.isolation, self.request.isolation or Isolation.NONE, key=lambda level: level.rank),
+            self.config.box.strongest,
+        )
+        self.project = project.open_at(self.folders.root)
+        if self.project.mode != "git":
+            raise UnsupportedRepository(
+                f"{self.folders.root} is no git repository: there is no base to compare with", next_step="git init"
+            )
+        self.store = open_for(self.project, self.config.workspace)
+        applying.undo_killed(self.project, self.store, self.folders.scratch)
+        self.trees = TreeBuilder(self.store, self.folders.scratch, self.objects)
+        self.objects.mkdir()
+        try:
+            with snapshot.whole_repository():
+                sides = self._sides()
+            return self.judge(sides)
+        except (SecretLeak, SandboxEscape) as fault:
+            place = tasks.FailurePlace(self.run_id, None, "", "")
+            tasks.stop_project(self.folders, fault, place)
+            if isinstance(fault, SecretLeak):
+                files.remove_tree(self.folder)
+            raise
+        finally:
+            files.remove_tree(self.objects)
+            self._clear_away()
+
+    # What is compared with what --------------------------------------------------------------------------------
+
+    def _sides(self) -> BaseAndHead:
+        git = self.project.git()
+        asked = self.request
+        head_commit = _commit(git, asked.branch) if asked.branch else self.project.head
+        assert head_commit  # noqa: S101
+        base_commit = self._base(git, head_commit)
+        base = git.line("rev-parse", f"{base_commit}^{{tree}}")
+        if asked.patch:
+            head = self._patched(base, asked.patch)
+        elif asked.branch:
+            head = git.line("rev-parse", f"{head_commit}^{{tree}}")
+        else:
+            taken = snapshot.take(self.project, self.store, self.folders.scratch, _refuse_leaks)
+            self.warnings += taken.warnings
+            head = self._without_environments(base, taken.tree)
+        self._refuse_strange(base, head)
+        return BaseAndHead(base, head, base_commit)
+
+    def _without_environments(self, base: str, head: str) -> str:
+        """What is installed beside the project is no part of the change, also where git is not told to ignore it."""
+        before = self.trees.listing(base)
+        strange: dict[str, list[str]] = {}
+        for path in self.trees.listing(head):
+            folder = _environment(path)
+            if folder and path not in before:
+                strange.setdefault(folder, []).append(path)
+        own = {folder: paths for folder, paths in strange.items() if not any(one.startswith(folder) for one in before)}
+        self.warnings += [f"{folder} is not ignored by git; it is left out of the change" for folder in own]
+        return self.trees.laid_over(head, base, [path for paths in own.values() for path in paths])
+
+    def _base(self, git: Git, head_commit: str) -> str:
+        """What the user names, at the point where the change left it: what others did since is not part of it."""
+        asked = self.request
+        if asked.base is None and not asked.branch:
+            return head_commit
+        named = _commit(git, asked.base or "HEAD")
+        if asked.patch:
+            return named
+        joint = git.attempt("merge-base", named, head_commit)
+        if joint.code:
+            raise InvalidInput(
+                f"{asked.base or 'HEAD'} and the change have no commit in common", next_step="name another --base REV"
+            )
+        return os.fsdecode(joint.stdout).strip()
+
+    def _patched(self, base: str, path: Path) -> str:
+        try:
+            size = path.stat().st_size
+        except OSError as fault:
+            raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="--patch FILE") from fault
+        if size == 0:
+            raise InvalidInput(f"{path} is empty", next_step="git diff --binary BASE > FILE")
+        if size > self.config.workspace.largest_change_mb * 10**6:
+            raise InvalidInput(
+                f"{path} has {size / 1e6:.0f} MB; the limit is {self.config.workspace.largest_change_mb} MB",
+                next_step="[workspace] largest_change_mb in reflectloop.toml",
+            )
+        return self.trees.patched(base, path)
+
+    def _refuse_strange(self, base: str, head: str) -> None:
+        if base == head:
+            raise NothingToDo("there is no change to verify", next_step="git status")
+        self.trees.refuse_kept_out(base, head)
+        git = self.trees.git
+        try:
+            patch.refuse_large(git, base, head, self.config.workspace.largest_change_mb * 10**6)
+        except Unrecordable as fault:
+            raise InvalidInput(str(fault), next_step="[workspace] largest_change_mb in reflectloop.toml") from fault
+        doubtful = patch.write(git, base, head, self.folder / PATCH)
+        self.patch_name = patch.REDACTED if doubtful else PATCH
+        self.doubts = tuple(
+            f"{one.path}:{one.line}: may be a secret ({one.finding.rule}, fingerprint {one.finding.fingerprint})"
+            for one in doubtful
+        )
+
+    # Judging ---------------------------------------------------------------------------------------------------
+
+    def judge(self, sides: BaseAndHead) -> VerifyOutcome:
+        chain = Chain(self.folder / evidence.FILE)
+        found = judge(self.stage(), self.case(sides), chain, sides.commit)
+        error = as_error(found, self.run_id)
+        envelope = self._envelope(found, error)
+        self._write(found, chain, envelope)
+        return VerifyOutcome(envelope, found, self.folder, error)
+
+    def stage(self) -> SealedEnvironment:
+        return SealedEnvironment(
+            self.run_id,
+            self.project,
+            self.trees,
+            self.config,
+            self.wall,
+            self.request.caller,
+            checkout.sandbox_root(self.project, self.request.sandbox_root or self.config.workspace.root),
+            self.folders.own / "cache",
+            self.folder / "logs",
+            CheckProgress(self.observer.check, self.observer.output),
+        )
+
+    def case(self, sides: BaseAndHead) -> VerificationInput:
+        return VerificationInput(
+            sides.base,
+            sides.head,
+            self._checks(sides.base),
+            self.request.track,
+            protect=self.config.verify.protect,
+            required=frozenset(self.request.only) | {one.name for one in self.config.verify.checks},
+            has_setup=bool(self.config.verify.setup),
+            doubts=(*self.doubts, *self._runs_by_itself(sides)),
+        )
+
+    def _runs_by_itself(self, sides: BaseAndHead) -> Iterator[str]:
+        """Yield what a person must decide: files of the change that run without anybody starting them by name."""
+        said = rules.of_changes(
+            self.trees.changes(sides.base, sides.head), danger_policy.of(self.config, self.folders.root)
+        )
+        prefix = f"security.{rules.AUTORUN}"
+        yield from dict.fromkeys(str(reason) for reason in said if reason.rule.startswith(prefix))
+
+    def _checks(self, base: str) -> list[DetectedCheck]:
+        found = known_checks(self.config, seen_by_detector(self.trees, base), self.project.root, self.request.caller)
+        wanted = self.request.only
+        unknown = [name for name in wanted if name not in {check.name for check in found}]
+        if unknown:
+            known = ", ".join(check.name for check in found) or "none"
+            raise InvalidInput(f"there is no check {unknown[0]!r}; known: {known}", next_step="reflectloop detect")
+        return [check for check in found if not wanted or check.name in wanted or check.kind == "build"]
+
+    def _envelope(self, found: Verdict, error: ReflectloopError | None) -> Envelope:
+        written = (evidence.RECEIPT, evidence.FILE, self.patch_name, "verdict.json")
+        self.warnings += found.notes
+        return self.envelope(error, found.base_tree, found.level, written)
+
+    def envelope(
+        self, error: ReflectloopError | None, base: str, level: str | None, written: Sequence[str]
+    ) -> Envelope:
+        stamp, name = clock.stamp(self.started), self.command
+        plain = of_error(name, stamp, error) if error else Envelope(command=name, timestamp=stamp, status="OK")
+        return plain.model_copy(
+            update={
+                "artifacts_written": [
+                    os.fspath((self.folder / name).relative_to(self.folders.root)) for name in written
+                ],
+                "next": error.next_step if error else f"reflectloop receipt verify {self.run_id}",
+                "run_id": self.run_id,
+                "base_tree": base,
+                "isolation": str(self.wall.level),
+                "isolation_by": self.wall.by,
+                "sandbox_mode": "git",
+                "evidence_level": level,
+                "duration_ms": round((clock.monotonic() - self.clock) * 1000),
+                "warnings": [*dict.fromkeys(self.warnings)],
+            }
+        )
+
+    def _write(self, found: Verdict, chain: Chain, envelope: Envelope) -> None:
+        said = junit_sarif.pretty({"envelope": envelope.model_dump(mode="json"), "data": as_data(found)})
+        files.write_atomic(self.folder / "verdict.json", said)
+        evidence.write_receipt(self.folder, chain, about(found, self.run_id, None), [self.patch_name, "verdict.json"])
+
+    def _clear_away(self) -> None:
+        for entry in workspace_registry.stale(self.folders.own, self.config.workspace.keep_failed):
+            workspace_registry.remove(entry)
+
+
+def _refuse_leaks(source: Git, names: list[bytes]) -> None:
+    """Raise SECRET_LEAK before a file that holds a secret is stored; installed packages are no part of the change."""
+    secret_guard.refuse(source, [name for name in names if not _environment(os.fsdecode(name))])
+
+
+def _environment(path: str) -> str:
+    """The folder of installed packages that a path lies in, with a slash; empty where it lies in none."""
+    parts = path.split("/")
+    at = next((at for at, part in enumerate(parts[:-1]) if part in _ENVIRONMENTS), None)
+    return "" if at is None else "/".join(parts[: at + 1]) + "/"
+
+
+def _commit(git: Git, name: str) -> str:
+    found = git.attempt("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if found.code:
+        raise InvalidInput(f"there is no commit {name!r} here", next_step="git log --oneline")
+    return os.fsdecode(found.stdout).strip()
+
+
+@dataclass(frozen=True)
+class SealedEnvironment:
+    """All that sealed runs need besides what is judged; `verify` and `run` each set one up."""
+
+    name: str
+    project: Project
+    trees: TreeBuilder
+    settings: config.Config
+    wall: IsolationLevel
+    caller: Mapping[str, str]
+    root: Path
+    cache: Path
+    logs: Path
+    told: CheckProgress
+
+
+def judge(
+    stage: SealedEnvironment, case: VerificationInput, chain: Chain, commit: str, plan_hash: str | None = None
+) -> Verdict:
+    """The sealed verdict on one change."""
+    if case.checks or case.named:
+        stage.settings.refuse_without("verify.setup", "verify.checks")
+    cgroup.sweep()
+    beside = _beside(stage, case)
+    ground = WorkspaceFactory(
+        stage.name, stage.project, stage.trees, stage.settings, stage.wall, stage.caller, stage.root, commit, beside
+    )
+    runs = CheckRunner(
+        ground, stage.cache / "verify", stage.logs, _surroundings(stage, case, beside), case.base, stage.told
+    )
+    sealed = SealedVerification(case, runs, chain, plan_hash)
+    if stage.settings.verify.setup:
+        runs.carried = _SetUp(ground, stage, case.base)
+    elif not stage.wall.mounted:
+        editable_installs.refuse(
+            stage.project.root, stage.caller, [Path(name) for name in stage.settings.workspace.carry]
+        )
+    return sealed.judge()
+
+
+class _SetUp(dict[str, Mapping[Path, Path]]):
+    """Sets a tree's dependencies up when they are first needed."""
+
+    def __init__(self, ground: WorkspaceFactory, stage: SealedEnvironment, base: str) -> None:
+        super().__init__()
+        self._ground, self._stage, self._base = ground, stage, base
+
+    def get(self, tree: str, default: Any = None) -> Any:  # noqa: ANN401, ARG002
+        if tree not in self:
+            stage = self._stage
+            self[tree] = setup.made(self._ground, tree, self._base, stage.cache / "setup", stage.logs, stage.told)
+        return self[tree]
+
+
+def _beside(stage: SealedEnvironment, case: VerificationInput) -> dict[Path, Path]:
+    """Dependencies that lie deeper in the project than those carried anyway: a workspace's own node_modules, say."""
+    if stage.settings.verify.setup:
+        return {}
+    tracked = stage.trees.listing(case.base)
+    known = set(stage.settings.workspace.carry)
+    found = [name for name in detect.beside(case.checks, stage.project.root) if name.strip("/") not in known]
+    return {
+        Path(name): stage.project.root / name
+        for name in found
+        if not any(path == name or path.startswith(f"{name}/") for path in tracked)
+        and checkout.carriable(stage.project, name)
+    }
+
+
+def _surroundings(stage: SealedEnvironment, case: VerificationInput, beside: Mapping[Path, Path]) -> str:
+    settings, wall = stage.settings, stage.wall
+    said = [str(wall.level), wall.by, str(wall.network(None)), repr(settings.verify.setup), *settings.run.env_allow]
+    said += [f"{name}={stage.caller.get(name)}" for name in settings.run.env_allow]
+    carried = [] if settings.verify.setup else [stage.project.root / name for name in settings.workspace.carry]
+    carried += beside.values()
+    programs = [check.command[0] for check in case.checks]
+    programs = [os.fspath(stage.project.root / name) if "/" in name else name for name in programs]
+    return environment_key.hashed(said, stage.caller, carried, programs)
+
+
+def known_checks(
+    settings: config.Config, tree: detect.ProjectFiles, root: Path, caller: Mapping[str, str]
+) -> list[DetectedCheck]:
+    """The project's checks: those its settings name, else those that are found."""
+    named = [
+        detect.configured(tree, one.name, one.run, one.kind, one.cwd)._replace(service=one.service)
+        for one in settings.verify.checks
+    ]
+    return [detect.resolve(check, root, caller) for check in named or detect.checks(tree)]
+
+
+def seen_by_detector(trees: TreeBuilder, tree: str) -> detect.ProjectFiles:
+    return detect.ProjectFiles(trees.listing(tree), lambda path: trees.read(tree, path))
+
+
+def detected(start: Path, caller: Mapping[str, str]) -> list[DetectedCheck]:
+    """What `verify` would run, by the files as they lie here."""
+    root = project.locate(start)
+    return known_checks(config.load(root), detect.ProjectFiles.of_folder(root), root, caller)
+
+
+def as_error(found: Verdict, run_id: str) -> ReflectloopError | None:
+    """What a verdict that is no PASS stops with."""
+    said = [decisions.GateReason(one.decision, "sealed", one.text) for one in found.reasons]
+    return decisions.as_error(decisions.settle(Gate.PROOF, said), f"reflectloop receipt show {run_id}")
+
+
+def as_data(found: Verdict) -> dict[str, Any]:
+    return {
+        "decision": str(found.decision),
+        "level": found.level,
+        "track": str(found.track) if found.track else None,
+        "reasons": [{"decision": str(reason.decision), "text": reason.text} for reason in found.reasons],
+        "findings": [finding._asdict() for finding in found.findings],
+        "comparison": {name: list(names) for name, names in found.comparison._asdict().items()},
+        "checks": [
+            {
+                "name": one.check.name,
+                "kind": one.check.kind,
+                "why": one.check.reason,
+                "left_out": one.left_out or None,
+                "base": _result(one.base) if one.base else None,
+                "sealed": _result(one.sealed),
+            }
+            for one in found.checks
+        ],
+        "own_tests": [
+            {
+                "check": one.check,
+                "red_then_green": list(one.red_then_green),
+                "failing": list(one.failing),
+                "on_base": _result(one.on_base),
+                "on_patch": _result(one.on_patch),
+            }
+            for one in found.own
+        ],
+        "named_checks": [one._asdict() for one in found.named],
+        "base_tree": found.base_tree,
+        "tree": found.tree,
+        "sealed_tree": found.sealed_tree,
+        "restored": list(found.restored),
+    }
+
+
+def _result(result: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Without the outcome of every test: there may be thousands, and the comparison names those that matter."""
+    said: dict[str, Any] = result.model_dump(mode="json", exclude={"tests"})
+    return {**said, "details": said["details"][:50]}
+
+
+def about(found: Verdict, run_id: str, plan_hash: str | None) -> dict[str, Any]:
+    """What a receipt says besides hashes."""
+    return {
+        "run_id": run_id,
+        "decision": str(found.decision),
+        "level": found.level,
+        "track": str(found.track) if found.track else None,
+        "base_tree": found.base_tree,
+        "tree": found.tree,
+        "sealed_tree": found.sealed_tree,
+        "plan_hash": plan_hash,
+        "reasons": [secrets.current().redact(reason.text) for reason in found.reasons],
+        "finished": clock.stamp(clock.now()),
+    }

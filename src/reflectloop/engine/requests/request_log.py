@@ -1,0 +1,167 @@
+"""What was answered to requests, on disk, and the tree they have come to: the one place that knows how it is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from reflectloop.engine.folders import Folders
+from reflectloop.errors import NoSpace
+from reflectloop.fileops.ops_context import StoredResponse, count_on
+from reflectloop.fileops.request import FileopsRequest
+from reflectloop.fileops.response import Response
+from reflectloop.state import events, journal
+from reflectloop.state.fold import fold
+from reflectloop.system import files
+from reflectloop.system.git import GitFailed
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.store import Store
+
+_POINTER = "pointer.json"
+
+
+class _Now(NamedTuple):
+    """What the pointer says: how far the requests of a task have come."""
+
+    task: str | None = None
+    base: str = ""  # the project's tree when the first of them began
+    tree: str = ""  # what the last of them left
+    number: int = 0  # of the last one
+    failures: Mapping[str, int] = {}
+    denied: int = 0  # requests with a command that the policy refuses
+    stands: str = ""  # the tree that the task's journal named when this was written
+
+
+class RequestLog:
+    """The memory of requests on disk, and the tree they have come to.
+
+    An answer counts only up to the number that the pointer names: whatever a crash leaves behind it did not happen.
+    """
+
+    def __init__(self, folders: Folders, store: Store) -> None:
+        self._folders, self._folder, self._store = folders, folders.own / "requests", store
+        self._current = folders.current_task()
+        with files.room_for("the answers to requests", self._folder):
+            self._folder.mkdir(exist_ok=True)
+        self.now = self._read()
+        self.anew = False  # whether what earlier requests did is left behind
+        self._space: Workspace | None = None
+
+    @property
+    def logs(self) -> Path:
+        return self._folder / "logs"
+
+    def begin(self, task: str | None, base: str, tree: str, stands: str = "") -> str:
+        """The tree to go on with: where the last request of this task on this project left off, else `tree`."""
+        same = (self.now.task, self.now.base) == (task, base)
+        if not same or not self.has(self.now.tree):
+            self.anew = bool(self.now.number)
+            self.now = self.now._replace(task=task, base=base, tree=tree, failures={})
+        elif self.is_behind(stands):
+            self.now = self.now._replace(tree=tree)
+        self.now = self.now._replace(stands=stands)
+        return self.now.tree
+
+    def is_behind(self, stands: str) -> bool:
+        """Whether an engine died between the journal and the pointer: the journal is what is true."""
+        return self.now.stands not in ("", stands)
+
+    def serve(self, space: Workspace) -> None:
+        self._space = space
+
+    def recall(self, request_id: str) -> StoredResponse | None:
+        try:
+            said = json.loads(self._path(request_id).read_bytes())
+            if said["number"] <= self.now.number:
+                return StoredResponse(said["content"], Response.model_validate(said["response"]))
+        except (OSError, ValueError, KeyError, TypeError, ValidationError):
+            pass
+        return None
+
+    def secure(self) -> None:
+        self._kept_tree()
+
+    def remember(self, request: FileopsRequest, response: Response) -> None:
+        """Tree, answer, pointer, in this order: the last of them makes it true."""
+        number = self.now.number + 1
+        self._follow()
+        if any(op.op.startswith("triflow_") for op in request.ops):
+            self.now = self.now._replace(stands=self._stands())
+        tree = self._kept_tree()
+        said = {
+            "number": number,
+            "content": request.hash,
+            "tree": tree,
+            "response": response.as_json(),
+        }
+        files.write_atomic(self._path(request.id), json.dumps(said) + "\n")
+        counts = {**self.now.failures, request.purpose: count_on(self.failures(request.purpose), response)}
+        self.now = self.now._replace(tree=tree, number=number, failures=counts)
+        self._point()
+
+    def _point(self) -> None:
+        files.write_atomic(self._folder / _POINTER, json.dumps({**self.now._asdict(), "owner": self._owner()}) + "\n")
+
+    def _follow(self) -> None:
+        """A request that opened a task worked for that one."""
+        current = self._folders.current_task()
+        if current != self._current:
+            self._current, self.now = current, self.now._replace(task=current)
+
+    def failures(self, purpose: str) -> int:
+        return self.now.failures.get(purpose, 0)
+
+    def go_back(self, tree: str) -> None:
+        self.now = self.now._replace(tree=tree, stands=self._stands())
+        self._point()
+
+    def _stands(self) -> str:
+        """What the journal of the current task names now; nothing where requests do not work on it."""
+        current = self._folders.current_task()
+        runs = fold(journal.read(self._folders.journal(current))).runs if current else {}
+        last = list(runs.values())[-1] if runs else None
+        return last.stands if last and last.mode == events.BY_REQUESTS else ""
+
+    def denied(self) -> int:
+        self.now = self.now._replace(denied=self.now.denied + 1)
+        self._point()
+        return self.now.denied
+
+    def forgive(self) -> None:
+        self.now = self.now._replace(denied=0)
+        self._point()
+
+    def _kept_tree(self) -> str:
+        assert self._space  # noqa: S101
+        tree = self._space.tree
+        try:
+            self._store.take_in(self._space.quarantine)
+            end = self._store.commit(tree, message="End of a request")
+            self._store.keep(f"requests/{self.now.task or 'no-task'}", end)
+        except (GitFailed, OSError) as fault:
+            raise NoSpace(f"cannot keep what a request did in {self._store.path}: {fault}") from fault
+        return tree
+
+    def _path(self, request_id: str) -> Path:
+        return self._folder / f"{hashlib.sha256(request_id.encode()).hexdigest()}.json"
+
+    def has(self, tree: str) -> bool:
+        return bool(tree) and self._store.git().attempt("cat-file", "-e", f"{tree}^{{tree}}").code == 0
+
+    def _owner(self) -> list[int]:
+        """Answers that came with a project, or were copied from elsewhere, are not ours."""
+        return files.identity_of(self._folder)
+
+    def _read(self) -> _Now:
+        try:
+            said: dict[str, Any] = json.loads((self._folder / _POINTER).read_bytes())
+            if said.pop("owner") == self._owner():
+                return _Now(**said)
+        except (OSError, ValueError, KeyError, TypeError):
+            pass
+        return _Now()

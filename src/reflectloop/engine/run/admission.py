@@ -1,0 +1,156 @@
+"""What is refused before anything runs, and before anything is let through."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop import config
+from reflectloop.engine.run.run_context import RunRequest
+from reflectloop.errors import AgentUnavailable, Fault, GateRejected, Latched
+from reflectloop.plan.load import LoadedPlan
+from reflectloop.plan.model import Plan
+from reflectloop.policy import CommandPolicy, PolicyVerdict
+from reflectloop.sandbox import isolation
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.state.fold import Task
+from reflectloop.terms import Isolation, Network, Role, Track
+from reflectloop.workspace.added_lines import AddedSecret
+
+_NAMED = 5  # of many findings, in a message
+_SHOWN = 120  # characters of a command, in a message
+
+
+def refuse_agents(loaded: LoadedPlan, settings: config.Config, caller: Mapping[str, str], root: Path) -> None:
+    """Before anything runs: steps that need an agent where none is bound to their role, or it cannot be asked."""
+    needing = {step.id: Role(step.agent.role) for step in loaded.plan.steps if step.agent}
+    unbound = {name: role for name, role in needing.items() if settings.roles.bound_to(role) is None}
+    if unbound:
+        settings.refuse_without(*(f"roles.{role}" for role in unbound.values()))
+        how = ", ".join(f'{role} = "NAME"' for role in dict.fromkeys(unbound.values()))
+        raise AgentUnavailable(
+            f"step(s) {', '.join(unbound)} need an agent, and none is bound to their role",
+            next_step=f"{how} under [roles] in {config.NAME}; what there is: reflectloop agents",
+            missing=tuple(f"role:{role}" for role in dict.fromkeys(unbound.values())),
+        )
+    for agent in dict.fromkeys(str(settings.roles.bound_to(role)) for role in needing.values()):
+        _refuse_unwell(agent, settings, caller, root)
+
+
+def _refuse_unwell(name: str, settings: config.Config, caller: Mapping[str, str], root: Path) -> None:
+    from reflectloop.agents import bind  # noqa: PLC0415 - most plans need no agent
+
+    found = bind(name, settings, caller, root).probe()
+    if found.problem:
+        raise AgentUnavailable(
+            f"agent {name}: {found.problem}", next_step=found.next_step, missing=(f"backend:{name}",)
+        )
+
+
+def refuse_untrusted(plan: Plan, settings: config.Config) -> None:
+    """Refuse a plan that must prove something where what its proof needs came with the project and is not trusted."""
+    if plan.settled_track is not Track.DIRECT or plan.verification:
+        settings.refuse_without("verify.setup", "verify.checks")
+
+
+def refuse_incomplete(plan: Plan) -> None:
+    """A plan that must prove something says what; direct ones owe nothing, and load nothing."""
+    if plan.settled_track is not Track.DIRECT:
+        from reflectloop.engine.gating import gated  # noqa: PLC0415
+
+        gated.refuse_incomplete(plan)
+
+
+def refuse_causeless(task: Task | None, reason: str | None) -> None:
+    """After two tries that the gates sent back, somebody says what the cause is before a third is made."""
+    if task is None or not task.gated or reason:
+        return
+    from reflectloop.engine.gating import gate_pipeline  # noqa: PLC0415
+    from reflectloop.gates import attempt_limits  # noqa: PLC0415
+
+    for subject in {str(one["subject"]) for one in task.gated}:
+        past = gate_pipeline.attempts(task.gated, subject)
+        if attempt_limits.wants_cause(past):
+            raise Latched(
+                f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",
+                next_step="find the cause, mend it, then: reflectloop retry --reason TEXT (what the cause was)",
+            )
+
+
+def refuse_commands(loaded: LoadedPlan, rules: CommandPolicy, done: Collection[str] = ()) -> None:
+    """Before anything runs: what the policy denies, and what only a person may let run; not of steps that are done."""
+    left = tuple(step for step in loaded.plan.steps if step.id not in done)
+    refused = refusals(loaded.plan.model_copy(update={"steps": left}), rules)
+    if refused:
+        first = refused[0].verdict.rule
+        raise GateRejected(
+            f"the command policy refuses {len(refused)} command(s) of the plan",
+            next_step=f'write them otherwise; or, if meant: [policy] allow = ["{first}"] in {config.NAME}, '
+            "then: reflectloop trust",
+            faults=tuple(Fault(one.place, None, one.said, GateRejected.code) for one in refused),
+        )
+
+
+class RefusedCommand(NamedTuple):
+    place: str
+    verdict: PolicyVerdict
+
+    @property
+    def said(self) -> str:
+        return f"{self.verdict.rule}: {self.verdict.reason}: {self.verdict.where[:_SHOWN]}"
+
+
+def refusals(plan: Plan, rules: CommandPolicy) -> list[RefusedCommand]:
+    return [
+        RefusedCommand(place, verdict)
+        for place, command in commands(plan)
+        if not (verdict := rules.in_workspace.judge(command)).allowed
+    ]
+
+
+def commands(plan: Plan) -> Iterator[tuple[str, str | tuple[str, ...]]]:
+    """Every command a plan would run, each once, and where it stands."""
+    seen: set[str | tuple[str, ...]] = set()
+    for step in plan.steps:
+        yield from ((f"step {step.id}, command {number}", one) for number, one in enumerate(step.commands, 1))
+        for name, check, _ in plan.checks_of(step):
+            for command in (check.run, check.service.run if check.service else None):
+                if command and command not in seen:
+                    seen.add(command)
+                    yield f"step {step.id}, check {name}", command
+
+
+def floor(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> Isolation:
+    """The least isolation anybody asked for."""
+    asked = [settings.box.isolation, request.isolation or Isolation.NONE]
+    if loaded.plan.isolation:
+        asked.append(loaded.plan.isolation.require)
+    return max(asked, key=lambda level: level.rank)
+
+
+def refuse_doubtful(found: list[AddedSecret]) -> None:
+    """What may be a secret is not let through unseen, and is no leak either: a person says which."""
+    if found:
+        named = {f"{one.path}:{one.line} ({one.finding.rule}, fingerprint {one.finding.fingerprint})" for one in found}
+        raise GateRejected(
+            f"the patch adds what may be a secret: {', '.join(sorted(named)[:_NAMED])}"
+            + (f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""),
+            next_step="take it out; or, if it is none, name its fingerprint in the baseline (docs/secrets.md)",
+        )
+
+
+def reach(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> IsolationLevel:
+    """The wall this run is to have, or why it cannot begin."""
+    least = floor(settings, request, loaded)
+    wall = isolation.reach(least, settings.box.strongest)
+    isolation.refuse_network(wall, least, networks(settings, loaded.plan))
+    return wall
+
+
+def networks(settings: config.Config, plan: Plan) -> dict[str, Network | None]:
+    """What each step asks for; one that an agent does, what that agent's program needs."""
+    return {
+        step.id: step.network or (settings.network_of(Role(step.agent.role)) if step.agent else None)
+        for step in plan.steps
+    }

@@ -1,0 +1,253 @@
+"""Tries a stored fix on a step that failed, and does the step again after it; each fix once, and never without end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reflectloop import secrets
+from reflectloop.diagnosis.failure_record import FailureRecord
+from reflectloop.engine.folders import Folders
+from reflectloop.engine.learning import lessons
+from reflectloop.engine.run.steps import CANCELLED, FailedStep, FixAttempt, StepObserver, StepResult
+from reflectloop.errors import ReflectloopError
+from reflectloop.lessons import lesson_recall, lesson_store
+from reflectloop.lessons.lesson import Lesson
+from reflectloop.lessons.lesson_files import LessonDir
+from reflectloop.policy import CommandPolicy
+from reflectloop.sandbox.sandbox import SandboxCommand
+from reflectloop.system import clock
+from reflectloop.workspace import patch
+from reflectloop.workspace.record_tree import Unrecordable
+
+_SHOWN = 20  # files, in a record
+_LONGEST, _NEAR = 1_000, 3  # characters that are looked up, and how many are found by them
+
+
+class FixTools(NamedTuple):
+    """What a run tries fixes with."""
+
+    shelves: tuple[LessonDir, ...]  # the project's first
+    policy: Callable[[], CommandPolicy]
+    diagnose: Callable[[StepResult], FailureRecord]
+    logs: Path
+    show: StepObserver
+    attempts: int  # of one step, the first among them
+
+
+def shelves_of(folders: Folders) -> tuple[LessonDir, ...]:
+    """Those that there are, the project's first."""
+    every = (lessons.project_shelf(folders), lessons.user_shelf())
+    return tuple(one for one in every if one.folder.is_dir())
+
+
+def executable(lesson: Lesson) -> bool:
+    """Only what somebody stated as commands is run, never what a log or an agent says, nor what is in dispute."""
+    return bool(lesson.commands) and lesson.status == "active"
+
+
+def mend(broken: FailedStep, means: FixTools, first: FailureRecord) -> StepResult:
+    """The step as its last attempt left it, with every fix that was tried."""
+    return _Mending(broken, means).run(first)
+
+
+def fixes(shelves: Sequence[LessonDir], signature: str) -> list[Lesson]:
+    """Those that may be run against this failure: the project's first, the luckiest of each first."""
+    found = [one for shelf in shelves for one in lesson_recall.known_fixes([shelf], signature) if executable(one)]
+    return [one for one in found if not any(_contradicts(shelf, one) for shelf in shelves if shelf.scope != one.scope)]
+
+
+def _contradicts(shelf: LessonDir, lesson: Lesson) -> bool:
+    """Within a scope that is a conflict already; a word against it in the other one counts as much."""
+    return any(lesson.id in one.contradicts and one.status != "retired" for one in lesson_store.read(shelf).lessons)
+
+
+class _Ran(NamedTuple):
+    """What became of a fix's own commands."""
+
+    changed: tuple[str, ...]
+    trouble: str = ""
+    stopped: bool = False  # nothing can be said of it
+
+
+class _Mending:
+    def __init__(self, broken: FailedStep, means: FixTools) -> None:
+        self.broken, self.means = broken, means
+        self.result = broken.result
+        self.helping: list[Lesson] = []  # their failure went, and another came
+        self.tried: dict[str, FixAttempt] = {}
+        self.left = means.attempts - 1
+        self.spent_ms = 0
+        self.commands = 0  # of fixes, so far
+        self.doubtful: list[str] = []
+
+    def run(self, met: FailureRecord) -> StepResult:
+        while self.left > 0 and (fix := self._next(met.signature)):
+            refusal = self._refusal(fix)
+            if refusal:
+                self._note(fix, met, "refused", refusal)
+                continue
+            self.left -= 1
+            now = self._attempt(fix, met)
+            if now is None:
+                break
+            met = now
+        return self._told()
+
+    def _next(self, signature: str) -> Lesson | None:
+        try:
+            known = fixes(self.means.shelves, signature)
+        except (ReflectloopError, OSError) as fault:  # how a run ends does not depend on what can be read up
+            self.means.show.warning(self.broken.step.id, f"known fixes could not be looked up: {fault}")
+            return None
+        return next((one for one in known if one.id not in self.tried), None)
+
+    def _refusal(self, fix: Lesson) -> str:
+        rules = self.means.policy().in_workspace
+        verdicts = (rules.judge(command) for command in fix.commands)
+        return next((f"{one.rule}: {one.reason}" for one in verdicts if not one.allowed), "")
+
+    def _attempt(self, fix: Lesson, met: FailureRecord) -> FailureRecord | None:
+        """What the step fails of with this fix; None where there is nothing more to try."""
+        ran = self._apply(fix)
+        if ran.stopped:
+            return None
+        if ran.trouble:
+            self._note(fix, met, "failed", ran.trouble)
+            return met
+        result = self.broken.again(self.result.logs)
+        if result.error_code == CANCELLED:
+            return None
+        self.spent_ms += self.result.duration_ms
+        self.result = result
+        if result.success:
+            self._note(fix, met, "worked", changed=ran.changed)
+            return None
+        return self._compare(fix, met, ran)
+
+    def _compare(self, fix: Lesson, met: FailureRecord, ran: _Ran) -> FailureRecord:
+        now = self.means.diagnose(self.result)
+        if now.signature == met.signature:
+            self._note(fix, met, "failed", changed=ran.changed)
+        else:
+            self.helping.append(fix)
+            self._note(fix, met, "other", changed=ran.changed)
+        return now
+
+    def _apply(self, fix: Lesson) -> _Ran:
+        """From the tree before the step: what helped so far, then this."""
+        self.broken.box.workspace.step_back(self.broken.before)
+        for one in self.helping:
+            earlier = self._carry_out(one)
+            if earlier.trouble or earlier.stopped:
+                return earlier._replace(stopped=True)  # not this one's doing
+        return self._carry_out(fix)
+
+    def _carry_out(self, fix: Lesson) -> _Ran:
+        space = self.broken.box.workspace
+        before = space.tree
+        trouble, stopped = "", False
+        for command in fix.commands:
+            self.means.show.command(self.broken.step.id, f"known fix {fix.id}: {command}")
+            done = self.broken.box.run(self._order(command))
+            self.spent_ms += done.duration_ms
+            trouble = "its command ran past the step's time" if done.timed_out else ""
+            trouble = trouble or (f"its command exited {done.exit_code}" if done.exit_code else "")
+            self.doubtful += done.doubtful
+            stopped = done.cancelled
+            if trouble or stopped:
+                break
+        try:
+            after = space.record().tree
+        except Unrecordable as fault:
+            space.reset_to(before)
+            return _Ran((), str(fault))
+        changed = [change.path for change in patch.touched(space.git(), before, after)] if after != before else []
+        return _Ran(tuple(changed[:_SHOWN]), trouble, stopped)
+
+    def _order(self, command: str) -> SandboxCommand:
+        """As if it stood before the step's own commands."""
+        step, space = self.broken.step, self.broken.box.workspace
+        self.commands += 1
+        there = space.resolve(step.cwd)
+        return SandboxCommand(
+            command,
+            there if there.is_dir() else space.resolve("."),  # to make the folder may be the fix
+            self.means.logs / self._log(),
+            step.timeout_s,
+            env=step.env,
+            show=lambda data: self.means.show.output(step.id, data),
+            idle_s=step.idle_s,
+            network=step.network,
+        )
+
+    def _log(self) -> str:
+        return f"{self.broken.step.id}.fix{self.commands}.log"
+
+    def _note(
+        self,
+        fix: Lesson,
+        met: FailureRecord,
+        outcome: Literal["worked", "failed", "other", "refused"],
+        reason: str = "",
+        changed: tuple[str, ...] = (),
+    ) -> None:
+        redact = secrets.current().redact
+        self.tried[fix.id] = FixAttempt(
+            lesson=fix.id,
+            outcome=outcome,
+            title=redact(fix.title),
+            scope=fix.scope,
+            signature=met.signature,
+            fix=redact(fix.fix),
+            commands=tuple(map(redact, fix.commands)),
+            changed=changed,
+            reason=redact(reason),
+            log="" if outcome == "refused" else self._log(),
+            tried=clock.stamp(clock.now()),
+        )
+
+    def _told(self) -> StepResult:
+        space, result = self.broken.box.workspace, self.result
+        if space.tree != result.tree:
+            space.step_back(result.tree)  # what did not help is not left lying about
+        fixes = tuple(self._settled(result))
+        spent, changed = result.duration_ms + self.spent_ms, result.tree != self.broken.before
+        doubtful = (*result.doubtful, *self.doubtful)
+        return result._replace(fixes=fixes, duration_ms=spent, changed=changed, doubtful=doubtful)
+
+    def _settled(self, result: StepResult) -> Iterator[FixAttempt]:
+        """What took one failure of several away worked, once the step is done."""
+        for one in self.tried.values():
+            yield one._replace(outcome="worked") if one.outcome == "other" and result.success else one
+
+
+def known(folders: Folders, record: FailureRecord) -> list[dict[str, object]]:
+    """Fixes of this failure as a card carries them; those found by their words alone, or in dispute, are never run."""
+    shelves = shelves_of(folders)
+    usable = {one.id for one in fixes(shelves, record.signature)}
+    found: dict[str, dict[str, object]] = {}
+    for shelf in shelves:
+        for one in lesson_store.by_mark(shelf, record.signature):
+            if one.kind == "failfix" and one.status != "retired":
+                found.setdefault(one.id, _shown(one, "signature", executable=one.id in usable))
+    cause = record.diagnosis.root_cause if record.diagnosis else ""
+    for one in lesson_recall.recall(shelves, "failure", f"{cause} {record.log_excerpt[-_LONGEST:]}").lessons[:_NEAR]:
+        found.setdefault(one.id, _shown(one, "words", executable=False))
+    return list(found.values())
+
+
+def _shown(one: Lesson, match: str, *, executable: bool) -> dict[str, object]:
+    return {
+        "id": one.id,
+        "title": one.title,
+        "fix": one.fix or "; ".join(one.commands),
+        "commands": list(one.commands),
+        "worked": one.worked,
+        "failed": one.failed,
+        "executable": executable,
+        "status": one.status,
+        "scope": one.scope,
+        "match": match,
+    }

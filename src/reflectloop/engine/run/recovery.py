@@ -1,0 +1,246 @@
+"""Where a run goes on after its engine died: what its journal says was done, and the tree that left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop import secrets
+from reflectloop.engine.folders import Folders, RunFolder
+from reflectloop.engine.run.steps import FixAttempt, StepResult, last_lines
+from reflectloop.errors import MissingPlan, NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
+from reflectloop.plan import load as plans
+from reflectloop.plan.load import LoadedPlan
+from reflectloop.plan.model import Plan
+from reflectloop.sandbox import environment, isolation
+from reflectloop.state import journal
+from reflectloop.state.events import BY_REQUESTS, IMPORTED, Json, StepFinished
+from reflectloop.state.fold import RunState, Task, fold
+from reflectloop.state.transitions import TaskState
+from reflectloop.system import files, process
+from reflectloop.verification.checks import CheckResult
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import workspace_registry
+from reflectloop.workspace.store import Store
+
+MOST_INTERRUPTIONS = 5  # in a row, of one step: then it is the step that ends the engine
+
+
+class ResumePoint(NamedTuple):
+    """A run to go on with."""
+
+    task: Task
+    run: RunState
+    folder: RunFolder
+    plan: Path | None  # as it was when the run began; None: it is in the journal
+
+    @property
+    def half_done(self) -> list[str]:
+        return [step.id for step in self.run.steps.values() if step.status == "running"]
+
+
+def find(folders: Folders) -> ResumePoint:
+    """The current task's last run, if it was not brought to its end."""
+    current = folders.current_task()
+    task = fold(journal.read(folders.journal(current))) if current else Task()
+    run = list(task.runs.values())[-1] if task.runs else None
+    if run is None:
+        raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
+    if run.mode == IMPORTED:
+        raise NothingToDo(f"task {task.id} was imported and has no commands", next_step="reflectloop run PLAN")
+    folder = RunFolder(folders.own / "runs" / run.id)
+    if run.status != "running" and folder.envelope.exists():
+        raise NothingToDo(
+            f"{run.id} came to its end ({run.error_code or 'OK'}); there is nothing to go on with",
+            next_step=f"reflectloop show {run.id}",
+        )
+    if task.state is TaskState.ABORTED:
+        raise NothingToDo(f"task {task.id} is aborted", next_step="reflectloop run PLAN")
+    if run.mode == BY_REQUESTS:
+        from reflectloop.engine.requests import concluding  # noqa: PLC0415 - most runs are no requests
+
+        concluding.refuse_open(folders, task, run)
+        return ResumePoint(task, run, folder if folder.logs.is_dir() else folders.open_run(run.id), None)
+    return ResumePoint(task, run, folder, plan_of(folder))
+
+
+def plan_of(folder: RunFolder) -> Path:
+    """The plan as it was when the run began."""
+    found = sorted(folder.path.glob("plan.*"))
+    if not found:
+        raise StateDamaged(
+            f"the plan of {folder.run_id} is not in {folder.path}", next_step="reflectloop run PLAN --new"
+        )
+    return found[0]
+
+
+_MARK = b"[REDACTED"
+_SUFFIXES = (".yaml", ".yml", ".json", ".md", ".txt")
+
+
+def keep_plan(loaded: LoadedPlan, folder: RunFolder) -> None:
+    """Keep the plan as it is now: what is gone on with later is not what a file says by then.
+
+    Where it holds what may be a secret, a copy without is kept, and going on needs the file itself.
+    """
+    suffix = loaded.path.suffix.lower()
+    hidden = hide_secrets(loaded)
+    with files.room_for("a copy of the plan", folder.path):
+        if hidden:
+            plan = _redacted(plans.read(loaded.path.read_bytes(), suffix).value)
+            files.write_atomic(folder.path / "plan.json", json.dumps(plan, indent=2, ensure_ascii=False) + "\n")
+        else:
+            shutil.copyfile(loaded.path, folder.path / f"plan{suffix if suffix in _SUFFIXES else '.yaml'}")
+
+
+def hide_secrets(loaded: LoadedPlan) -> bool:
+    """Take what a plan holds that may be a secret out of everything stored from now on; say whether there is any."""
+    values = secrets.current().values(loaded.path.read_bytes())
+    if values:
+        secrets.current().hide(values)
+    return bool(values)
+
+
+def _redacted(value: Any) -> Any:  # noqa: ANN401 - whatever a plan has
+    if isinstance(value, str):
+        return secrets.current().redact(value)
+    if isinstance(value, dict):
+        return {name: _redacted_entry(str(name), each) for name, each in value.items()}
+    return [_redacted(each) for each in value] if isinstance(value, list) else value
+
+
+def _redacted_entry(name: str, value: Any) -> Any:  # noqa: ANN401
+    """Return what stands under a name: `DB_PASSWORD: …` is one only together."""
+    if not isinstance(value, str):
+        return _redacted(value)
+    return secrets.current().redact(f"{name}={secrets.current().redact(value)}").partition("=")[2]
+
+
+def plan_then(point: ResumePoint, folders: Folders) -> LoadedPlan:
+    """Return the plan a run began with: the copy that was kept, or the file where the copy had secrets taken out."""
+    assert point.plan  # noqa: S101
+    own = folders.root / point.task.plan_path
+    read = plans.load(point.plan)
+    if read.plan.hash == point.run.plan_hash:
+        return read._replace(path=own)
+    if _MARK not in point.plan.read_bytes():
+        raise StateDamaged(
+            f"{point.plan} is not the plan that {point.run.id} began with", next_step="reflectloop run PLAN --new"
+        )
+    if own.is_file():
+        again = plans.load(own)
+        if again.plan.hash == point.run.plan_hash:
+            hide_secrets(again)
+            return again
+    raise MissingPlan(
+        f"{own} is not the plan that {point.run.id} began with any more, and what may be a secret was taken out of the"
+        " copy",
+        next_step="put it back as it was, then: reflectloop resume; or: reflectloop run PLAN --new",
+        missing=(str(own),),
+    )
+
+
+def take_in(folders: Folders, store: Store, run_id: str) -> None:
+    """What the dead engine recorded is looked through already; its workspaces are of no use."""
+    for entry in workspace_registry.entries(folders.own):
+        if entry.name.split(".")[0] == run_id:
+            process.end_carrying(f"{environment.RUN}={entry.name}")
+            if (entry.desk / "objects").is_dir():
+                store.take_in(entry.desk / "objects")
+            workspace_registry.remove(entry)
+
+
+def refuse_lower(before: str, now: str) -> None:
+    """A run keeps the isolation it began with, or goes no further."""
+    if isolation.strength(now) < isolation.strength(before):
+        raise SandboxCreateFailed(
+            f"the run began at isolation {before}, and {now} is what there is now", next_step="reflectloop doctor"
+        )
+
+
+def refuse_deadly(point: ResumePoint) -> None:
+    for name in point.half_done:
+        if point.run.steps[name].interrupted + 1 >= MOST_INTERRUPTIONS:
+            raise StepFailed(
+                f"step {name}: the engine died {MOST_INTERRUPTIONS} times in a row while it ran",
+                next_step=f"reflectloop log {point.run.id} {name}",
+            )
+
+
+def starts(run: RunState) -> dict[str, str]:
+    """The tree that each step which came to its end began with."""
+    return {step.id: step.start for step in run.steps.values() if step.start}
+
+
+def reached(run: RunState, store: Store) -> str:
+    """What all good steps came to. Those of a batch each left a tree with their own change alone."""
+    tree = run.base_tree
+    for step in map(run.steps.__getitem__, run.order):
+        if step.status == "done" and step.start and step.tree:
+            tree = applying.merge(store, base=step.start, ours=tree, theirs=step.tree)
+    return tree
+
+
+def results(plan: Plan, run: RunState, logs: Path) -> list[StepResult]:
+    """The steps that came to their end, as they were told when they did; in the order of the journal."""
+    titles = {step.id: step.title for step in plan.steps}
+    ended = [step.ended for step in map(run.steps.__getitem__, run.order) if step.ended]
+    return [_result(one, titles.get(one.step_id, ""), logs, _fixes(run, one.step_id)) for one in ended]
+
+
+def _fixes(run: RunState, step_id: str) -> tuple[FixAttempt, ...]:
+    return tuple(tried(one) for one in run.fixes if one["step_id"] == step_id)
+
+
+def kept(fix: FixAttempt) -> dict[str, Any]:
+    """A fix that was tried as the journal keeps it."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fix._asdict().items()}
+
+
+def tried(said: Json) -> FixAttempt:
+    """Back from there."""
+    fields = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
+    return FixAttempt(**{name: fields[name] for name in FixAttempt._fields})  # type: ignore[arg-type]
+
+
+def _result(ended: StepFinished, title: str, logs: Path, fixes: tuple[FixAttempt, ...]) -> StepResult:
+    written = tuple(_logs_of(ended.step_id, logs))
+    return StepResult(
+        id=ended.step_id,
+        title=title,
+        exit_code=ended.exit_code,
+        duration_ms=ended.duration_ms,
+        tree=ended.tree,
+        changed=ended.changed,
+        logs=written,
+        checks=tuple(_check(one, logs) for one in ended.checks),
+        error_code=ended.error_code,
+        reason=ended.reason,
+        command=ended.command,
+        tail=last_lines(written[-1]) if written and ended.error_code and ended.command else "",
+        fixes=fixes,
+    )
+
+
+def _logs_of(step_id: str, logs: Path) -> list[Path]:
+    found = [path for path in logs.glob(f"{step_id}.*.log") if path.name[len(step_id) + 1 : -4].isdigit()]
+    return sorted(found, key=lambda path: int(path.name[len(step_id) + 1 : -4]))
+
+
+def said(check: CheckResult) -> Json:
+    """A check's outcome as the journal keeps it."""
+    kept: Json = check._asdict()
+    return {**kept, "log": check.log.name if check.log else None, "reason": secrets.current().redact(check.reason)}
+
+
+def _check(kept: Json, logs: Path) -> CheckResult:
+    fields = {name: value for name, value in kept.items() if name in CheckResult._fields}
+    log = fields.get("log")
+    doubtful = fields.get("doubtful")
+    fields |= {
+        "log": logs / str(log) if log else None,
+        "doubtful": tuple(doubtful) if isinstance(doubtful, list) else (),
+    }
+    return CheckResult(**fields)  # type: ignore[arg-type]

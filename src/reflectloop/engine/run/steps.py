@@ -1,0 +1,269 @@
+"""One step: its commands, then its checks, then the tree it left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, VerificationFailed
+from reflectloop.plan.model import Check, Command, Plan, Step
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.verification import checks
+from reflectloop.verification.checks import CheckResult
+from reflectloop.workspace.checkout import TreeNow
+from reflectloop.workspace.record_tree import Unrecordable
+
+_TAIL_LINES = 12
+CANCELLED = "CANCELLED"  # of a step, never of a run
+
+
+class FixAttempt(NamedTuple):
+    """A fix that lessons held for how a step failed, tried before the step was done again."""
+
+    lesson: str  # its id
+    outcome: Literal["worked", "failed", "other", "refused"]  # other: the failure went, and another came
+    title: str
+    scope: Literal["project", "user"]
+    signature: str  # of the failure it was tried against
+    fix: str
+    commands: tuple[str, ...]
+    changed: tuple[str, ...] = ()  # files, by the fix itself; they are part of the step's change
+    reason: str = ""
+    log: str = ""
+    tried: str = ""  # when
+
+    def __str__(self) -> str:
+        more = f" ({self.reason})" if self.reason else ""
+        files = f"; it changed {', '.join(self.changed)}" if self.changed else ""
+        return f"known fix {self.lesson} tried: {_CAME_OF_IT[self.outcome]}{more}{files}"
+
+
+_CAME_OF_IT = {
+    "worked": "worked",
+    "failed": "did not help",
+    "other": "the failure went, and another came",
+    "refused": "was refused and not run",
+}
+
+
+class StepResult(NamedTuple):
+    id: str
+    title: str
+    exit_code: int
+    duration_ms: int
+    tree: str
+    changed: bool
+    logs: tuple[Path, ...]
+    checks: tuple[CheckResult, ...]
+    error_code: str | None = None
+    reason: str = ""
+    command: str = ""
+    tail: str = ""
+    nested: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()  # names that git takes for its own, and no patch can hold
+    doubtful: tuple[str, ...] = ()  # redacted from its output
+    fixes: tuple[FixAttempt, ...] = ()
+
+    @property
+    def success(self) -> bool:
+        return self.error_code is None
+
+
+class FailedStep(NamedTuple):
+    """A step that failed, where it did, and how it is done again."""
+
+    step: Step
+    box: Box
+    before: str  # the tree it began with
+    result: StepResult
+    again: Callable[[tuple[Path, ...]], StepResult]  # behind the logs there are
+
+
+class _Failure(NamedTuple):
+    code: str
+    reason: str
+    exit_code: int
+    command: str
+    log: Path | None
+
+
+class StepObserver(NamedTuple):
+    """Who is told while a step runs: which command begins, and what it prints."""
+
+    command: Callable[[str, str], None]
+    output: Callable[[str, bytes], None]
+    warning: Callable[[str, str], None] = lambda _step, _words: None
+
+
+def words(command: Command) -> str:
+    return command if isinstance(command, str) else " ".join(command)
+
+
+def describe(check: Check) -> str:
+    """What a check looks at, in a line."""
+    said = [words(check.run)] if check.run is not None else []
+    said += [f"{check.file_exists} exists"] if check.file_exists else []
+    said += [f"{check.file_nonempty} is not empty"] if check.file_nonempty else []
+    said += [f"{check.file_unchanged} is unchanged"] if check.file_unchanged else []
+    said += [f"the step prints {check.output_contains!r}"] if check.output_contains else []
+    said += [f"the step's commands exit {check.commands_exit}"] if check.commands_exit is not None else []
+    return "; ".join(said)
+
+
+class AgentProblem(NamedTuple):
+    """Why an agent's work on a step is not worth checking."""
+
+    code: str
+    reason: str
+
+
+def execute(
+    plan: Plan,
+    step: Step,
+    box: Box,
+    logs: Path,
+    show: StepObserver,
+    earlier: tuple[Path, ...] = (),
+    acting: Callable[[], AgentProblem | None] = lambda: None,
+) -> StepResult:
+    """Never raises for what a command did; that is a value. Escapes and leaks are raised.
+
+    `earlier` logs are kept; `acting` is what an agent does before the commands and checks.
+    """
+    work = _Work(plan, step, box, logs, show)
+    work.written += earlier
+    unwell = acting()
+    refused = _Failure(unwell.code, unwell.reason, 1, "", None) if unwell else None
+    failure = refused or work.commands() or work.verifications()
+    try:
+        now = box.workspace.record()
+    except Unrecordable as fault:
+        # What a command left behind is the command's doing.
+        now = TreeNow(box.workspace.tree, changed=False, nested=())
+        failure = failure or _Failure(StepFailed.code, str(fault), 1, "", None)
+    return StepResult(
+        id=step.id,
+        title=step.title,
+        exit_code=failure.exit_code if failure else work.exited,
+        duration_ms=work.duration_ms,
+        tree=now.tree,
+        changed=now.changed,
+        logs=tuple(work.written),
+        checks=tuple(work.results),
+        error_code=failure.code if failure else None,
+        reason=failure.reason if failure else "",
+        command=failure.command if failure else "",
+        tail=last_lines(failure.log) if failure and failure.log else "",
+        nested=now.nested,
+        refused=now.refused,
+        doubtful=tuple(work.doubtful),
+    )
+
+
+class _Work:
+    def __init__(self, plan: Plan, step: Step, box: Box, logs: Path, show: StepObserver) -> None:
+        self.plan, self.step, self.box, self.folder, self.show = plan, step, box, logs, show
+        self.cwd = box.workspace.resolve(step.cwd)
+        self.written: list[Path] = []
+        self.results: list[CheckResult] = []
+        self.duration_ms = 0
+        self.doubtful: list[str] = []
+        self.exited = 0  # of the last command
+        self.may_fail = any(wanted.check.commands_exit for wanted in plan.checks_of(step))
+        texts = {wanted.check.output_contains for wanted in plan.checks_of(step)}
+        self.needles = {text: checks.Needle(text) for text in texts if text}
+
+    def _look(self, data: bytes) -> None:
+        for needle in self.needles.values():
+            needle.look(data)
+
+    def _log(self) -> Path:
+        path = self.folder / f"{self.step.id}.{len(self.written) + 1}.log"
+        self.written.append(path)
+        return path
+
+    def _print(self, data: bytes) -> None:
+        self.show.output(self.step.id, data)
+
+    def commands(self) -> _Failure | None:
+        if not self.cwd.is_dir():
+            return _Failure(StepFailed.code, f"cwd {self.step.cwd!r} is not a folder", 1, "", None)
+        for number, command in enumerate(self.step.commands, 1):
+            self.show.command(self.step.id, words(command))
+            log = self._log()
+            order = SandboxCommand(
+                command,
+                self.cwd,
+                log,
+                self.step.timeout_s,
+                env=self.step.env,
+                show=self._print,
+                look=self._look,
+                idle_s=self.step.idle_s,
+                network=self.step.network,
+            )
+            done = self.box.run(order)
+            self.duration_ms += done.duration_ms
+            self.doubtful += done.doubtful
+            if done.cancelled:
+                return _Failure(CANCELLED, "was ended because another step failed", done.exit_code, words(command), log)
+            if done.idle:
+                return _Failure(NeedsInput.code, self._idle_words(), done.exit_code, words(command), log)
+            if done.timed_out:
+                reason = f"ran past {self.step.timeout_s} s and was killed with its children"
+                return _Failure(StepTimeout.code, reason, done.exit_code, words(command), log)
+            self.exited = done.exit_code
+            if done.exit_code and not (self.may_fail and number == len(self.step.commands)):
+                reason = f"exited {done.exit_code}" + (f": {done.limit}" if done.limit else "")
+                return _Failure(StepFailed.code, reason, done.exit_code, words(command), log)
+        return None
+
+    def _idle_words(self) -> str:
+        idle_s = self.step.idle_s or self.box.idle_s
+        return f"printed nothing, wrote nothing and used no processor for {idle_s:g} s: it seems to wait for input"
+
+    def verifications(self) -> _Failure | None:
+        try:
+            return self._verify()
+        except Unrecordable as fault:
+            return _Failure(StepFailed.code, str(fault), 1, "", None)
+
+    def _verify(self) -> _Failure | None:
+        for name, check, must_fail in self.plan.checks_of(self.step):
+            self.show.command(self.step.id, f"check {name}: {describe(check)}")
+            log = self._log() if check.run is not None else self.folder
+            cwd = self.box.workspace.resolve(".")
+            result = checks.run(
+                name,
+                check,
+                self.box,
+                must_fail=must_fail,
+                log=log,
+                cwd=cwd,
+                env=self.step.env,
+                printed=lambda text: self.needles[text].seen,
+                exited=self.exited,
+                show=self._print,
+                network=self.step.network,
+            )
+            self.results.append(result)
+            self.duration_ms += result.duration_ms
+            self.doubtful += result.doubtful
+            if not result.held:
+                code = 1 if result.exit_code in (None, 0) else result.exit_code
+                return _Failure(
+                    VerificationFailed.code,
+                    f"check {name}: {result.reason}",
+                    code or 1,
+                    words(check.run) if check.run is not None else "",
+                    result.log,
+                )
+        return None
+
+
+def last_lines(log: Path, count: int = _TAIL_LINES) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - (1 << 14)))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return "\n".join(lines[-count:])

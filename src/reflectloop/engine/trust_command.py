@@ -1,0 +1,59 @@
+"""`trust`: what a project's settings would allow, and the user's agreement to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from reflectloop import config
+from reflectloop.system import clock
+from reflectloop.trust import Grant, ignore, record
+from reflectloop.trust.digests import digest
+from reflectloop.trust.record import Trusted
+from reflectloop.workspace import project
+
+Answer = Literal["nothing to trust", "trusted already", "trusted", "not trusted", "revoked", "was not trusted"]
+
+
+class Asked(NamedTuple):
+    """What the project would be allowed; `changed` names what was otherwise when the user last agreed."""
+
+    root: Path
+    grants: tuple[Grant, ...]
+    changed: tuple[str, ...]
+
+
+class Settled(NamedTuple):
+    asked: Asked
+    answer: Answer
+
+
+def ask(start: Path, agree: Callable[[Asked], bool]) -> Settled:
+    """Show what the project's settings would allow; where the user agrees, record exactly what was shown."""
+    root = project.locate(start)
+    grants = config.sources(root).split.grants
+    ignore(root, ())  # it is shown here, and asked about
+    asked = Asked(root, grants, tuple(record.changed(root, grants)))
+    if not grants:
+        return Settled(asked, "nothing to trust")
+    if record.holds(root, grants):
+        return Settled(asked, "trusted already")
+    # Before anybody is asked: a file that changes meanwhile is not what was agreed to.
+    digests = {grant.key: digest(grant, root) for grant in grants}
+    if not agree(asked):
+        return Settled(asked, "not trusted")
+    record.trust(root, digests, clock.stamp(clock.now()))
+    return Settled(asked, "trusted")
+
+
+def revoke(start: Path) -> Settled:
+    """Take the agreement back."""
+    root = project.locate(start)
+    known = record.revoke(root)
+    return Settled(Asked(root, (), ()), "revoked" if known else "was not trusted")
+
+
+def known() -> dict[str, Trusted]:
+    """Return every project that the user trusts."""
+    return record.read()

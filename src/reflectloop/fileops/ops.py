@@ -1,0 +1,235 @@
+"""Carries out one op after the other. What stands in the way of one is a refusal; leaks and escapes are raised."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+from reflectloop import secrets
+from reflectloop.errors import NoSpace, SecretLeak
+from reflectloop.fileops import patches, read_ops
+from reflectloop.fileops.ops_context import Data, EngineEvidence, OpsContext, PersonNeeded, Refusal
+from reflectloop.fileops.plan_ops import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
+from reflectloop.fileops.request import (
+    ApplyPatch,
+    DeleteFile,
+    FileopsRequest,
+    ListDir,
+    MoveFile,
+    ReadFile,
+    RunOp,
+    Search,
+    WriteFile,
+    WriteJson,
+    as_text,
+)
+from reflectloop.fileops.response import CommandProof
+from reflectloop.fileops.safe_files import AccessBarred, SafeFiles
+from reflectloop.sandbox.sandbox import CommandResult, SandboxCommand
+from reflectloop.secrets import content as file_content
+from reflectloop.terms import Network
+
+_LARGEST_PATCHED = 64 << 20  # bytes of a file that a patch changes
+_HEAD, _TAIL = 4_000, 16_000  # characters of a command's output that are answered
+_SHOWN = 80  # of a command, in a summary
+
+
+class ShownOutput:
+    """The scanned output of a command on one stream, head and tail."""
+
+    def __init__(self) -> None:
+        self._head, self._tail, self._cut = bytearray(), bytearray(), 0
+
+    def take(self, data: bytes) -> None:
+        room = _HEAD - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        if len(self._tail) > 2 * _TAIL:
+            self._trim()
+
+    def _trim(self) -> None:
+        excess = max(0, len(self._tail) - _TAIL)
+        self._cut += excess
+        del self._tail[:excess]
+
+    def text(self) -> str:
+        self._trim()
+        cut = f"\n[… {self._cut} bytes cut …]\n".encode() if self._cut else b""
+        return (self._head + cut + self._tail).decode("utf-8", "replace")
+
+
+class RequestExecution:
+    """One request at work."""
+
+    def __init__(self, request: FileopsRequest, hands: OpsContext, reach: SafeFiles, begun: str) -> None:
+        self.request, self.hands, self.reach, self.begun = request, hands, reach, begun
+        self.data: Data = {}
+        self.commands: list[CommandProof] = []
+        self.wrote: list[str] = []
+        self.notes, hands.notes = hands.notes, []
+
+    def do(self, number: int, op: Any) -> str:  # noqa: ANN401 - any op
+        """Carry an op out; the summary of what was done."""
+        try:
+            match op:
+                case WriteFile():
+                    return self._write(op.path, op.content.encode())
+                case WriteJson():
+                    return self._write(op.path, as_text(op.value).encode())
+                case RunOp() | ApplyPatch() | DeleteFile() | MoveFile():
+                    return self._change(op)
+                case _:
+                    self.data[str(number)], summary = self._learn(op)
+                    return summary
+        except AccessBarred as fault:
+            raise Refusal(str(fault), key=_key(op)) from fault
+        except patches.PatchUnfit as fault:
+            raise Refusal(
+                str(fault), hint="read the file as it is now, and make the patch anew", key="patch"
+            ) from fault
+        except OSError as fault:
+            if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise NoSpace(f"cannot write in the workspace: {fault.strerror}") from fault
+            raise
+
+    def _change(self, op: RunOp | ApplyPatch | DeleteFile | MoveFile) -> str:
+        match op:
+            case RunOp():
+                return self._run(op)
+            case ApplyPatch():
+                return self._patch(op)
+            case DeleteFile():
+                return self._delete(op)
+            case MoveFile():
+                return self._move(op)
+
+    def _delete(self, op: DeleteFile) -> str:
+        self.reach.delete(op.path)
+        return self._wrote(f"deleted {op.path}", op.path)
+
+    def _move(self, op: MoveFile) -> str:
+        self.reach.move(op.source, op.target)
+        return self._wrote(f"moved {op.source} to {op.target}", op.source, op.target)
+
+    def _learn(self, op: Any) -> tuple[Data, str]:  # noqa: ANN401
+        match op:
+            case ReadFile():
+                return read_ops.file(op, self.reach), f"read {op.path}"
+            case ListDir():
+                return read_ops.folder(op, self.reach), f"listed {op.path}"
+            case Search():
+                return read_ops.search(op, self.reach), f"searched {op.path}"
+            case _:
+                return self._plan(op), str(op.op)
+
+    def _wrote(self, summary: str, *paths: str) -> str:
+        self.wrote += paths
+        return summary
+
+    def _write(self, path: str, content: bytes, executable: bool | None = None) -> str:
+        before = self._old(path)
+        _refuse_secrets(path, content, before)
+        self.reach.write(path, content, executable)
+        return self._wrote(f"{'wrote' if before is None else 'replaced'} {path} ({len(content)} bytes)", path)
+
+    def _old(self, path: str) -> bytes | None:
+        return self.reach.read(path, _LARGEST_PATCHED + 1) if self.reach.status(path) is not None else None
+
+    def _patch(self, op: ApplyPatch) -> str:
+        made = patches.outcome(patches.read(op.patch), self._patched)
+        for path, after in made.items():
+            if after.content is None:
+                self.reach.delete(path)
+                self.wrote.append(path)
+            else:
+                self._write(path, after.content, after.executable)
+        return f"patched {', '.join(made)}"
+
+    def _patched(self, path: str) -> bytes | None:
+        content = self._old(path)
+        if content is not None and len(content) > _LARGEST_PATCHED:
+            raise AccessBarred(f"{path!r} has more than {_LARGEST_PATCHED >> 20} MB")
+        return content
+
+    # Commands ----------------------------------------------------------------------------------------------------
+
+    def _run(self, op: RunOp) -> str:
+        with self.reach.folder(tuple(part for part in op.cwd.split("/") if part != ".")):
+            pass  # no link leads there
+        printed = {"stdout": ShownOutput(), "stderr": ShownOutput()}
+        order = SandboxCommand(
+            op.cmd,
+            self.hands.workspace.repo / op.cwd,
+            self.hands.log(),
+            op.timeoutMs / 1000,
+            merge=False,
+            apart=lambda stream, data: printed[stream].take(data),
+            network=Network.NONE if self.request.constraints.no_network else None,
+        )
+        done = self.hands.box.run(order)
+        failed = bool(done.exit_code) or done.timed_out or done.idle or done.cancelled
+        said = {stream: shown.text() for stream, shown in printed.items()} if self._shows(failed=failed) else {}
+        self.commands.append(CommandProof(cmd=op.cmd, exitCode=done.exit_code, **said))
+        self.notes += [
+            f"taken out of the output of a command, since it may be a secret: {one}" for one in done.doubtful
+        ]
+        return _judged(op, done)
+
+    def _shows(self, *, failed: bool) -> bool:
+        wanted = self.request.report.commandOutputs
+        return wanted == "always" or (wanted == "on_failure" and failed)
+
+    # The plan ----------------------------------------------------------------------------------------------------
+
+    def _plan(self, op: Any) -> Data:  # noqa: ANN401
+        seen = EngineEvidence(self.request.id, self.begun, self.hands.workspace.record().tree, tuple(self.commands))
+        done: Data = getattr(self.hands.domain, _METHODS[type(op)])(op, seen)
+        return done
+
+
+_METHODS: dict[type[Any], str] = {
+    PlanInit: "plan_init",
+    Preflight: "preflight",
+    Finalize: "finalize",
+    MarkBlocked: "mark_blocked",
+    ApplySplit: "apply_split",
+    AppendSteps: "append_steps",
+}
+
+
+def _key(op: Any) -> str:  # noqa: ANN401
+    if isinstance(op, ApplyPatch):
+        return "patch"
+    return "from" if isinstance(op, MoveFile) else "cwd" if isinstance(op, RunOp) else "path"
+
+
+def _refuse_secrets(path: str, content: bytes, before: bytes | None) -> None:
+    """Before a byte of it is written. What the file held already is no news."""
+    detector = secrets.current()
+    found = [one for one in file_content.scan(detector, content) if one.grade == "certain"]
+    known = {one.fingerprint for one in file_content.scan(detector, before)} if found and before else set()
+    found = [one for one in found if one.fingerprint not in known]
+    found += [one for one in detector.scan(path.encode()) if one.grade == "certain"]
+    if found:
+        one = found[0]
+        raise SecretLeak(
+            f"{one.rule} in what goes to {detector.redact(path)}, line {one.line} (fingerprint {one.fingerprint})",
+            next_step="take the secret out of the request, and change it: it was exposed",
+        )
+
+
+def _judged(op: RunOp, done: CommandResult) -> str:
+    words = op.cmd if isinstance(op.cmd, str) else " ".join(op.cmd)
+    shown = words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+    if done.idle:
+        raise PersonNeeded(
+            f"{shown}: printed nothing and did nothing for long: it seems to wait for input", command=words
+        )
+    if done.timed_out:
+        raise Refusal(f"{shown}: ran past {op.timeoutMs} ms and was killed with its children", key="timeoutMs")
+    if done.cancelled:
+        raise Refusal(f"{shown}: was ended", key="cmd")
+    if done.exit_code:
+        why = f": {done.limit}" if done.limit else ""
+        raise Refusal(f"{shown}: exited {done.exit_code}{why}", key="cmd", hint="see proof.commands")
+    return f"ran {shown} (exit 0, {done.duration_ms} ms)"

@@ -1,0 +1,195 @@
+"""Reads and writes the files of a workspace from its top folder down, name by name, and never through a link.
+
+A path is looked at and used in one go: every folder is opened from the one above it, so that what is swapped meanwhile
+is an error and not a way out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import SandboxEscape
+from reflectloop.fileops.paths import is_hidden, parts_of
+from reflectloop.system import beneath, files, tree_walk
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_count = itertools.count(1)
+
+
+class AccessBarred(Exception):
+    """The file system, or our rule about links, is in the way."""
+
+
+class PathMissing(AccessBarred):
+    """There is nothing of that name."""
+
+
+class PathInfo(NamedTuple):
+    path: str
+    kind: str  # file, folder, link, other
+    size: int
+
+
+class SafeFiles:
+    def __init__(self, top: int) -> None:
+        self._top = top
+
+    @contextlib.contextmanager
+    def folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
+        """Give a folder of the workspace, open; with `make`, those that are missing are made."""
+        with contextlib.ExitStack() as held:
+            with _named("/".join(parts)):
+                fd = held.enter_context(beneath.open_folder(self._top, parts, make=make))
+            yield fd
+
+    def read(self, path: str, most: int) -> bytes:
+        """Return at most so many bytes of a plain file."""
+        *above, name = parts_of(path)
+        with self.folder(tuple(above)) as fd:
+            _expect_file(fd, name, path)
+            with _named(path), beneath.open_file(fd, name) as file:
+                return file.read(most)
+
+    def status(self, path: str) -> os.stat_result | None:
+        *above, name = parts_of(path)
+        try:
+            with self.folder(tuple(above)) as fd:
+                return _status(fd, name)
+        except PathMissing:
+            return None
+
+    def write(self, path: str, content: bytes, executable: bool | None = None) -> None:
+        """Put a file there whole. A file in its place is replaced, not written to: it may have another name outside."""
+        *above, name = parts_of(path)
+        with self.folder(tuple(above), make=True) as fd, _named(path):
+            there = _status(fd, name)
+            if there is not None and not stat.S_ISREG(there.st_mode):
+                raise AccessBarred(f"{path!r} is {beneath.kind_of(there)}")
+            part, created = _create(fd)
+            try:
+                with open(created, "wb") as file:  # noqa: PTH123
+                    file.write(content)
+                    os.fchmod(created, _mode(there, created, executable))
+                os.rename(part, name, src_dir_fd=fd, dst_dir_fd=fd)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(part, dir_fd=fd)
+                raise
+
+    def delete(self, path: str) -> None:
+        *above, name = parts_of(path)
+        with self.folder(tuple(above)) as fd, _named(path):
+            _expect_file(fd, name, path)
+            os.unlink(name, dir_fd=fd)
+
+    def move(self, source: str, target: str) -> None:
+        *above, name = parts_of(source)
+        *below, wanted = parts_of(target)
+        with self.folder(tuple(above)) as fd:
+            _expect_file(fd, name, source)
+            with self.folder(tuple(below), make=True) as there, _named(target):
+                if _status(there, wanted) is not None:
+                    raise AccessBarred(f"{target!r} is there already")
+                os.rename(name, wanted, src_dir_fd=fd, dst_dir_fd=there)
+
+    def walk(self, top: str, depth: int) -> Iterator[PathInfo]:
+        """What lies in a folder, in order of names, and in those below it so many levels deep."""
+        waiting: list[tuple[str, ...]] = [parts_of(top)]
+        first = len(waiting[0])
+        while waiting:
+            parts = waiting.pop()
+            try:
+                found = self._listed(parts)
+            except AccessBarred:
+                if len(parts) == first:
+                    raise
+                continue  # it went while we looked
+            yield from found
+            if len(parts) - first + 1 < depth:
+                waiting += [parts_of(one.path) for one in reversed(found) if one.kind == "folder"]
+
+    def _listed(self, parts: tuple[str, ...]) -> list[PathInfo]:
+        with self.folder(parts) as fd, _named("/".join(parts) or "."), os.scandir(fd) as entries:
+            shown = [entry for entry in entries if not is_hidden(entry.name)]
+            return [_found(entry, parts) for entry in sorted(shown, key=lambda entry: entry.name)]
+
+
+@contextlib.contextmanager
+def opened(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[SafeFiles]:
+    """The files below a folder, which must be the one that is meant."""
+    with tree_walk.opened(folder) as top:
+        status = os.fstat(top)
+        if identity and identity != (status.st_dev, status.st_ino):
+            raise SandboxEscape("the workspace was replaced by something else")
+        yield SafeFiles(top)
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    """What the system says, about which path."""
+    try:
+        yield
+    except FileNotFoundError as fault:
+        raise PathMissing(f"{path!r} is not there") from fault
+    except beneath.NotPlain as fault:
+        raise AccessBarred(f"{fault.filename!r} {fault.strerror}") from fault
+    except OSError as fault:
+        if fault.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise AccessBarred(f"{path!r}: {os.strerror(fault.errno or 0).lower()}") from fault
+
+
+def _status(fd: int, name: str) -> os.stat_result | None:
+    try:
+        return os.lstat(name, dir_fd=fd)
+    except FileNotFoundError:
+        return None
+
+
+def _expect_file(fd: int, name: str, path: str) -> None:
+    with _named(path):
+        there = os.lstat(name, dir_fd=fd)
+    if not stat.S_ISREG(there.st_mode):
+        raise AccessBarred(f"{path!r} is {beneath.kind_of(there)}")
+
+
+def _create(fd: int) -> tuple[str, int]:
+    """A file of ours beside the one to be written, under a name that nobody has taken."""
+    while True:
+        part = f".reflectloop-{os.getpid()}-{next(_count)}.part"
+        with contextlib.suppress(FileExistsError):
+            return part, os.open(part, _CREATE, 0o666, dir_fd=fd)
+
+
+def _mode(there: os.stat_result | None, created: int, executable: bool | None) -> int:
+    mode = stat.S_IMODE((there or os.fstat(created)).st_mode) & 0o777
+    if executable is None:
+        return mode
+    readable = (mode & 0o444) >> 2
+    return mode | readable if executable else mode & ~0o111
+
+
+def _found(entry: os.DirEntry[str], parts: tuple[str, ...]) -> PathInfo:
+    path = "/".join((*parts, entry.name))
+    if entry.is_symlink():
+        return PathInfo(path, "link", 0)
+    if entry.is_dir(follow_symlinks=False):
+        return PathInfo(path, "folder", 0)
+    if not entry.is_file(follow_symlinks=False):
+        return PathInfo(path, "other", 0)
+    try:
+        return PathInfo(path, "file", entry.stat(follow_symlinks=False).st_size)
+    except OSError:
+        return PathInfo(path, "file", 0)
+
+
+def shown(path: str) -> str:
+    """A name as one line of text that JSON can hold."""
+    return files.display(path)

@@ -1,0 +1,74 @@
+"""What a change did to a file, line by line: which lines it adds, and how many it touches; pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from reflectloop.verification.result import ChangedFile
+
+_COMPARED = 600  # lines on a side; beyond that the whole middle counts as changed
+
+
+class NumberedLine(NamedTuple):
+    number: int  # in the new file
+    text: str
+
+
+class _Middle(NamedTuple):
+    """What differs once the same beginning and the same end are left out."""
+
+    before: Sequence[str]
+    after: Sequence[str]
+    start: int
+
+
+def added(change: ChangedFile) -> Iterator[NumberedLine]:
+    """Lines that are new in a file. Of a binary one, none."""
+    middle = _middle(change)
+    for low, high in _spans(middle):
+        for number in range(low, high):
+            yield NumberedLine(middle.start + number + 1, middle.after[number])
+
+
+def touched(change: ChangedFile) -> int:
+    """How many lines were added or taken out; a binary file counts as one that is too large to look at."""
+    middle = _middle(change)
+    if _binary(change):
+        return _COMPARED
+    if max(len(middle.before), len(middle.after)) > _COMPARED:
+        return len(middle.before) + len(middle.after)
+    return sum(
+        (high - low) + (new_high - new_low) for tag, low, high, new_low, new_high in _opcodes(middle) if tag != "equal"
+    )
+
+
+def _binary(change: ChangedFile) -> bool:
+    return any(b"\0" in (side or b"")[:8000] for side in (change.before, change.after))
+
+
+def _text(data: bytes | None) -> list[str]:
+    return (data or b"").decode("utf-8", "replace").splitlines()
+
+
+def _middle(change: ChangedFile) -> _Middle:
+    if _binary(change):
+        return _Middle((), (), 0)
+    before, after = _text(change.before), _text(change.after)
+    short = min(len(before), len(after))
+    start = next((number for number in range(short) if before[number] != after[number]), short)
+    room = short - start
+    end = next((number for number in range(room) if before[-1 - number] != after[-1 - number]), room)
+    return _Middle(before[start : len(before) - end], after[start : len(after) - end], start)
+
+
+def _opcodes(middle: _Middle) -> Sequence[tuple[str, int, int, int, int]]:
+    return difflib.SequenceMatcher(None, middle.before, middle.after, autojunk=False).get_opcodes()
+
+
+def _spans(middle: _Middle) -> Iterator[tuple[int, int]]:
+    if max(len(middle.before), len(middle.after)) > _COMPARED:
+        yield 0, len(middle.after)
+        return
+    yield from ((low, high) for tag, _, _, low, high in _opcodes(middle) if tag in ("insert", "replace"))

@@ -1,0 +1,98 @@
+"""What git starts besides itself: programs it is configured with, transports, pagers, hooks of its subcommands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from reflectloop.policy import command_values, git_commands, options
+from reflectloop.policy.simple_command import Inner, Opaque, ShellScript, SimpleCommand
+
+# Settings that hold a command, and the programs that are ordinary there.
+_SETTINGS: tuple[tuple[str, frozenset[str]], ...] = (
+    (r"core\.pager|pager\..+|interactive\.difffilter", command_values.PAGERS | command_values.DIFFERS),
+    (r"core\.editor|sequence\.editor", command_values.EDITORS),
+    (r"core\.sshcommand", command_values.REMOTES),
+    (r"core\.askpass", command_values.ASKERS),
+    (r"core\.(?:gitproxy|fsmonitor)", command_values.PROXIES | {"true", "false"}),
+    (r"diff\.external|diff\..+\.(?:command|textconv)|difftool\..+\.(?:cmd|path)", command_values.DIFFERS),
+    (r"merge\..+\.driver|mergetool\..+\.(?:cmd|path)", command_values.DIFFERS),
+    (r"filter\..+\.(?:clean|smudge|process)", frozenset(("git-lfs", "cat", "git-crypt"))),
+    (r"gpg\.(?:.+\.)?program", frozenset(("gpg", "gpg2", "ssh-keygen", "gpgsm", "op-ssh-sign"))),
+    (r"(?:web\.browser|browser\..+\.cmd|man\..+\.cmd)", command_values.BROWSERS),
+    (
+        r"remote\..+\.(?:uploadpack|receivepack|vcs)|uploadpack\.packobjectshook|trailer\..+\.(?:command|cmd)",
+        frozenset(),
+    ),
+    (r"credential\.(?:.+\.)?helper", command_values.HELPERS),
+    (r"core\.hookspath|init\.templatedir|include(?:if\..+)?\.path", frozenset(("/dev/null",))),
+    (r"sendemail\..+cmd|core\.alternaterefscommand", frozenset()),
+)
+_PROTOCOL = re.compile(r"(?i)protocol\.(?:ext\.)?allow=(?:always|user)|url\..+\.insteadof=|url\.ext::.*")
+_TRANSPORT = re.compile(r"(?:--\w+=)?(?:ext|fd)::")
+_PACK = frozenset(("--upload-pack", "-u", "--receive-pack", "--exec"))
+_PACKERS = frozenset(("git-upload-pack", "git-receive-pack", "git"))
+_FILTERS = ("-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter")
+
+
+def helper(key: str) -> frozenset[str] | None:
+    """Return the programs that are ordinary as the value of a setting; None where it holds no command."""
+    return next((allowed for pattern, allowed in _SETTINGS if re.fullmatch(pattern, key.lower()[:200])), None)
+
+
+def inner(one: SimpleCommand) -> Iterator[Inner]:
+    """Commands that git starts: aliases, programs it is configured with, `rebase -x`, `bisect run` and such."""
+    texts, through = one.texts, (*one.through, "git")
+    plain = git_commands.plain(one)
+    sub = plain.texts[1] if len(plain.texts) > 1 else ""
+    for at, text in enumerate(texts[1:], 1):
+        following = texts[at + 1] if at + 1 < len(texts) else ""
+        if text in ("-c", "--config") or re.match(r"-c\w+\.|--config=", text):
+            yield from _setting(one, following if text in ("-c", "--config") else re.sub(r"^-c|^--config=", "", text))
+        elif text in _FILTERS and following:
+            yield ShellScript(following, through, guess=True)
+        elif text.startswith(("--exec=", "!")) or (text.startswith("--") and "-filter=" in text):
+            yield ShellScript(text.partition("=")[2] or text[1:], through, guess=True)
+        if _TRANSPORT.match(text):
+            yield Opaque(command_values.RULE, one.source, one.through)
+    yield from _by_subcommand(one, plain, sub)
+
+
+def _setting(one: SimpleCommand, setting: str) -> Iterator[Inner]:
+    key, _, value = setting.partition("=")
+    through = (*one.through, "git")
+    if key.lower().startswith("alias.") and value.startswith("!"):
+        yield ShellScript(value[1:], through, guess=True)
+    elif _PROTOCOL.fullmatch(setting) or (_PROTOCOL.match(setting) and "ext::" in setting):
+        yield Opaque(command_values.RULE, one.source, one.through)
+    if _UNPROVEN.fullmatch(setting):
+        yield Opaque("git.unproven-server", one.source, one.through)
+    allowed = helper(key)
+    if allowed is not None:
+        yield from command_values.inner(value, allowed, one.source, through)
+
+
+_UNPROVEN = re.compile(r"(?i)http\.(?:\S+\.)?(?:sslverify=(?:false|0|no|off)|proxy=\S+)")
+
+
+def _by_subcommand(one: SimpleCommand, plain: SimpleCommand, sub: str) -> Iterator[Inner]:
+    through = (*one.through, "git")
+    if plain.texts[1:3] in (["bisect", "run"], ["submodule", "foreach"]):
+        words = options.split(plain.words[3:], stop=True).rest
+        if words:
+            yield ShellScript(words[0].text, through) if len(words) == 1 else one.inside(words)
+    flags, allowed = _OPTIONS.get(sub, (frozenset[str](), frozenset[str]()))
+    for name, value in options.split(plain.words[2:], flags).values:
+        if name in flags:
+            yield from command_values.inner(value, allowed, one.source, through)
+    if sub and any(text.startswith("--exec-path=") for text in one.texts):
+        yield Opaque(command_values.RULE, one.source, one.through)
+
+
+# By subcommand: the options whose value is a command, and the programs that are ordinary there.
+_OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    **dict.fromkeys(("clone", "fetch", "pull", "ls-remote", "archive", "fetch-pack", "send-pack"), (_PACK, _PACKERS)),
+    "push": (_PACK - {"-u"}, _PACKERS),
+    "difftool": (frozenset(("-x", "--extcmd")), command_values.DIFFERS),
+    "grep": (frozenset(("-O", "--open-files-in-pager")), command_values.PAGERS | command_values.EDITORS),
+}

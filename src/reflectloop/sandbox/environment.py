@@ -1,0 +1,79 @@
+"""What of the caller's environment a command may see: where tools are and how text is written, no more."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from reflectloop.sandbox.mounts import TEMP, MountTable
+from reflectloop.workspace.checkout import Workspace
+
+ALLOWED = frozenset(
+    [
+        "PATH",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TERM",
+        "COLORTERM",
+        "NO_COLOR",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "PYENV_ROOT",
+        "PYENV_VERSION",
+        "NVM_DIR",
+        "NVM_BIN",
+        "NODE_PATH",
+        "GOROOT",
+        "GOPATH",
+        "GOTOOLCHAIN",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "RUSTUP_TOOLCHAIN",
+        "JAVA_HOME",
+        "MAVEN_HOME",
+        "GRADLE_HOME",
+        "DOTNET_ROOT",
+        "GEM_HOME",
+        "GEM_PATH",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "NIX_PATH",
+    ]
+)
+_ALLOWED_PREFIX = "LC_"
+MARK = "REFLECTLOOP_COMMAND"
+RUN = "REFLECTLOOP_RUN"
+
+
+# Where tools look when HOME is not the user's and nothing else tells them.
+_UNDER_HOME = {"PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nvm"}
+
+
+def build(
+    workspace: Workspace,
+    caller: Mapping[str, str],
+    view: MountTable | None,
+    also: Sequence[str],
+    own_home: Path | None = None,
+) -> dict[str, str]:
+    """What a command finds. With a view, HOME and the temp folder have their usual names."""
+    env = {key: caller[key] for key in caller if key in ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
+    env.setdefault("PATH", os.defpath)
+    env.setdefault("LANG", "C.UTF-8")
+    if view is None:
+        home = Path(caller.get("HOME") or "/")
+        env |= {key: f"{home / name}" for key, name in _UNDER_HOME.items() if key not in env and (home / name).is_dir()}
+    return env | {
+        "HOME": os.fspath(view.home if view else own_home or workspace.home),
+        "TMPDIR": os.fspath(TEMP if view else workspace.tmp),
+        RUN: workspace.name,
+        "GIT_TERMINAL_PROMPT": "0",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+def status(names: Sequence[str], caller: Mapping[str, str]) -> dict[str, str]:
+    """Whether variables are there; never what they hold."""
+    return {name: "<SET>" if caller.get(name) else "<UNSET>" for name in names}

@@ -1,0 +1,410 @@
+"""Tries to get out of the box, for real, and judges by what happened outside. What `doctor` proves a level with."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import os
+import resource
+import secrets
+import socket
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.sandbox import escape_scripts as scripts
+from reflectloop.sandbox import toolchains
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.sandbox.limits import Limiter, ResourceLimits
+from reflectloop.sandbox.sandbox import Box, CommandResult, SandboxCommand
+from reflectloop.system import process
+from reflectloop.system.start_gate import Door
+from reflectloop.terms import Isolation
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.store import Store
+
+_TIMEOUT_S = 20.0
+_SHORT_S = 0.7
+_LATE_S = 1.5
+_LIMITS = ResourceLimits(memory_bytes=256 << 20, processes=64, file_bytes=8 << 20, disk_bytes=96 << 20)
+_FEW_FILES, _SLOWER = 77, 7  # what no process has by itself
+
+
+class Segment:
+    """System V shared memory of ours, of one byte."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc.shmat.restype = ctypes.c_void_p
+        self.key = 0x52000000 | secrets.randbelow(1 << 24)
+        self._id = self._libc.shmget(self.key, 1, 0o1600)
+        if self._id < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        self._place = self._libc.shmat(self._id, None, 0)
+
+    @property
+    def is_written(self) -> bool:
+        return ctypes.string_at(self._place, 1) != b"\0"
+
+    def close(self) -> None:
+        self._libc.shmdt(ctypes.c_void_p(self._place))
+        self._libc.shmctl(self._id, 0, None)
+
+
+@dataclass
+class EscapeTargets:
+    """What there is to reach: a project, its neighbours, a HOME, a server, another process. All of it ours."""
+
+    root: Path
+    canary: str
+    home: Path
+    real_home: Path
+    victim: process.Conversation
+    port: int
+    called: threading.Event
+    abstract: str
+    segment: Segment
+
+    def path(self, name: str) -> Path:
+        return self.root / name
+
+    @property
+    def victim_lives(self) -> bool:
+        self.victim.ask(b"echo here\n")
+        return self.victim.answer(2.0) == b"here\n"
+
+
+class EscapeTrial(NamedTuple):
+    """One box with one command run in it at a time."""
+
+    stage: EscapeTargets
+    box: Box
+    log: Path
+
+    def run(self, script: str, *words: object, timeout_s: float = _TIMEOUT_S) -> tuple[CommandResult, bytes]:
+        said = bytearray()
+        argv = (sys.executable, "-c", script, *map(str, words))
+        order = SandboxCommand(argv, self.box.workspace.repo, self.log, timeout_s, look=said.extend)
+        return self.box.run(order), bytes(said)
+
+
+class EscapeTest(NamedTuple):
+    name: str
+    since: Isolation  # the weakest level that promises to hold it
+    holds: Callable[[EscapeTrial], bool]
+
+
+def _works(trial: EscapeTrial) -> bool:
+    """The control, first and last: where nothing runs, nothing gets out, and that proves nothing."""
+    made = trial.box.workspace.repo / "made"
+    made.unlink(missing_ok=True)
+    trial.run(scripts.WRITE, "made")
+    return made.exists()
+
+
+def _writes(name: str) -> Callable[[EscapeTrial], bool]:
+    def holds(trial: EscapeTrial) -> bool:
+        target = trial.stage.path(name)
+        trial.run(scripts.WRITE, target)
+        return not target.exists()
+
+    return holds
+
+
+def _reads(name: str) -> Callable[[EscapeTrial], bool]:
+    return lambda trial: trial.stage.canary.encode() not in trial.run(scripts.READ, trial.stage.path(name))[1]
+
+
+def _through_a_link(trial: EscapeTrial) -> bool:
+    trial.run(scripts.THROUGH_LINK, trial.stage.path("outside"))
+    return not trial.stage.path("outside/evil").exists()
+
+
+def _sees_home(trial: EscapeTrial) -> bool:
+    """Of the user's own HOME nothing shows but folders of tools, and what lies in the way to something shown."""
+    home = trial.stage.real_home
+    tools = toolchains.found(trial.box.caller, home)
+    shown = {path.relative_to(home).parts[0] for path in tools if path != home and path.is_relative_to(home)}
+    shown |= {path.relative_to(home).parts[0] for path in (trial.stage.root,) if path.is_relative_to(home)}
+    with contextlib.suppress(OSError):
+        private = {path.name for path in home.iterdir()} - shown
+        said = trial.run(scripts.LIST, home)[1].decode("utf-8", "surrogateescape").splitlines()
+        return not private & set(said)
+    return True
+
+
+def _reads_environment(trial: EscapeTrial) -> bool:
+    return trial.stage.canary.encode() not in trial.run(scripts.READ, f"/proc/{trial.stage.victim.pid}/environ")[1]
+
+
+def _reads_engine(trial: EscapeTrial) -> bool:
+    return b"read" not in trial.run(scripts.READ_ENGINE, os.getpid())[1]
+
+
+def _calls(trial: EscapeTrial) -> bool:
+    trial.stage.called.clear()
+    trial.run(scripts.CALL, trial.stage.root)
+    return not trial.stage.called.wait(0.3)
+
+
+def _calls_abstract(trial: EscapeTrial) -> bool:
+    trial.stage.called.clear()
+    trial.run(scripts.CALL_ABSTRACT, trial.stage.abstract)
+    return not trial.stage.called.wait(0.3)
+
+
+def _sends_by_pair(trial: EscapeTrial) -> bool:
+    trial.stage.called.clear()
+    trial.run(scripts.SEND_BY_PAIR, trial.stage.root)
+    return not trial.stage.called.wait(0.3)
+
+
+def _limits_others(trial: EscapeTrial) -> bool:
+    trial.run(scripts.LIMIT, trial.stage.victim.pid, _FEW_FILES)
+    return resource.prlimit(trial.stage.victim.pid, resource.RLIMIT_NOFILE)[0] != _FEW_FILES
+
+
+def _slows_others(trial: EscapeTrial) -> bool:
+    trial.run(scripts.SLOW_DOWN, trial.stage.victim.pid, _SLOWER)
+    return os.getpriority(os.PRIO_PROCESS, trial.stage.victim.pid) != _SLOWER
+
+
+def _shares_memory(trial: EscapeTrial) -> bool:
+    trial.run(scripts.SHARE, trial.stage.segment.key)
+    return not trial.stage.segment.is_written
+
+
+def _changes_modes(trial: EscapeTrial) -> bool:
+    before = trial.stage.path("other/notes").stat().st_mode
+    trial.run(scripts.CHANGE_MODE, trial.stage.path("other/notes"))
+    return trial.stage.path("other/notes").stat().st_mode == before
+
+
+def _reads_what_others_may_not(trial: EscapeTrial) -> bool:
+    return not trial.run(scripts.READ_OTHERS)[1]
+
+
+def _begins_without_leave(trial: EscapeTrial) -> bool:
+    """The engine dies before it lets the command begin: what it held open closes."""
+    box = dataclasses.replace(trial.box, let_in=Door.close)
+    EscapeTrial(trial.stage, box, trial.log).run(scripts.WRITE, "begun")
+    return not (trial.box.workspace.repo / "begun").exists()
+
+
+def _rules(trial: EscapeTrial) -> bool:
+    return b"rules" not in trial.run(scripts.RULE)[1]
+
+
+def _connects(trial: EscapeTrial) -> bool:
+    trial.stage.called.clear()
+    trial.run(scripts.CONNECT, trial.stage.port)
+    return not trial.stage.called.wait(0.3)
+
+
+def _kills(trial: EscapeTrial) -> bool:
+    trial.run(scripts.KILL, trial.stage.victim.pid)
+    return trial.stage.victim_lives
+
+
+def _leaves_a_process(trial: EscapeTrial) -> bool:
+    mark = trial.box.workspace.repo / "left-behind"
+    trial.run(scripts.LINGER, "left-behind", _SHORT_S)
+    time.sleep(_LATE_S)
+    return not mark.exists()
+
+
+def _writes_late(trial: EscapeTrial) -> bool:
+    mark = trial.box.workspace.repo / "late"
+    trial.run(scripts.STUBBORN, "late", _LATE_S, timeout_s=_SHORT_S)
+    time.sleep(_LATE_S)
+    return not mark.exists()
+
+
+def _forks(trial: EscapeTrial) -> bool:
+    """None too many, or all ended for it: a watch sees them a moment after they are there."""
+    done, said = trial.run(scripts.FORK)
+    return done.limit is not None or not said.strip().isdigit() or int(said) <= _LIMITS.processes
+
+
+def _hoards(trial: EscapeTrial) -> bool:
+    return b"hoarded" not in trial.run(scripts.HOARD)[1]
+
+
+def _hoards_shared_memory(trial: EscapeTrial) -> bool:
+    done, said = trial.run(scripts.SHARED_MEMORY)
+    return done.limit is not None or b"hoarded" not in said
+
+
+def _hoards_memory_files(trial: EscapeTrial) -> bool:
+    done, said = trial.run(scripts.MEMORY_FILES)
+    return done.limit is not None or b"hoarded" not in said
+
+
+def _fills_disk(trial: EscapeTrial) -> bool:
+    done, said = trial.run(scripts.FILL_DISK)
+    for part in trial.box.workspace.repo.glob("part*"):
+        part.unlink()  # what is over the limit ends every later command too
+    return done.limit is not None or b"filled" not in said
+
+
+def _fills(trial: EscapeTrial) -> bool:
+    trial.run(scripts.FILL)
+    big = trial.box.workspace.repo / "big"
+    return not big.exists() or big.stat().st_size <= _LIMITS.file_bytes
+
+
+ATTEMPTS: tuple[EscapeTest, ...] = (
+    EscapeTest("(do its work: the control)", Isolation.NONE, _works),
+    EscapeTest("leave a process behind", Isolation.WORKSPACE, _leaves_a_process),
+    EscapeTest("write after the timeout", Isolation.WORKSPACE, _writes_late),
+    EscapeTest("begin without the engine", Isolation.WORKSPACE, _begins_without_leave),
+    EscapeTest("write to the project", Isolation.FS, _writes("project/evil")),
+    EscapeTest("write to HOME", Isolation.FS, _writes("home/evil")),
+    EscapeTest("write to a sibling folder", Isolation.FS, _writes("project-evil/evil")),
+    EscapeTest("write through a link", Isolation.FS, _through_a_link),
+    EscapeTest("read a key in HOME", Isolation.FS, _reads("home/.ssh/id_canary")),
+    EscapeTest("read a token in ~/.local", Isolation.FS, _reads("home/.local/share/app/token")),
+    EscapeTest("read by a link set-up left", Isolation.FS, _reads("project/left/id_canary")),
+    EscapeTest("read by an interpreter link", Isolation.FS, _reads("home/.aws/credentials")),
+    EscapeTest("read another project", Isolation.FS, _reads("other/notes")),
+    EscapeTest("see your real HOME", Isolation.FS, _sees_home),
+    EscapeTest("read a process's environment", Isolation.FS, _reads_environment),
+    EscapeTest("read the engine's memory", Isolation.FS, _reads_engine),
+    EscapeTest("reach a socket of yours", Isolation.FS, _calls),
+    EscapeTest("reach an abstract socket", Isolation.FS, _calls_abstract),
+    EscapeTest("send through a socket pair", Isolation.FS, _sends_by_pair),
+    EscapeTest("set another process's limits", Isolation.FS, _limits_others),
+    EscapeTest("slow another process down", Isolation.FS, _slows_others),
+    EscapeTest("write to your shared memory", Isolation.FS, _shares_memory),
+    EscapeTest("become root in a namespace", Isolation.FS, _rules),
+    EscapeTest("take all memory", Isolation.FS, _hoards),
+    EscapeTest("fill shared memory", Isolation.FS, _hoards_shared_memory),
+    EscapeTest("fill memory files", Isolation.FS, _hoards_memory_files),
+    EscapeTest("start processes without end", Isolation.FS, _forks),
+    EscapeTest("write a file without end", Isolation.FS, _fills),
+    EscapeTest("fill the disk", Isolation.FS, _fills_disk),
+    # Only root's commands could read such files at all.
+    *([EscapeTest("read what only root may", Isolation.FS, _reads_what_others_may_not)] if os.geteuid() == 0 else []),
+    EscapeTest("change a file's mode", Isolation.FULL, _changes_modes),
+    EscapeTest("connect to this machine", Isolation.FULL, _connects),
+    EscapeTest("kill another process", Isolation.FULL, _kills),
+    EscapeTest("(do its work to the end)", Isolation.NONE, _works),
+)
+_USE_UP = (_hoards, _forks, _fills, _fills_disk, _hoards_shared_memory, _hoards_memory_files)
+
+
+class EscapeResults(NamedTuple):
+    """What came of every attempt at one level, by name."""
+
+    wall: IsolationLevel
+    held: dict[str, bool]
+    limits_by: str | None
+
+    @property
+    def proven(self) -> bool:
+        """Whether everything held that this level promises."""
+        return all(self.held[one.name] for one in ATTEMPTS if one.since.rank <= self.wall.level.rank)
+
+
+def attempt(wall: IsolationLevel) -> EscapeResults:
+    """Every escape, from behind one wall."""
+    with _set_up() as stage:
+        space = _space(stage, wall)
+        limiter = Limiter(space.name, _LIMITS) if wall.level.rank >= Isolation.FS.rank else None
+        tools = f"{os.environ.get('PATH', os.defpath)}{os.pathsep}{stage.home}/.local/bin"
+        caller = dict(os.environ) | {"HOME": os.fspath(stage.home), "PATH": tools}
+        box = Box(space, caller, wall, grace_s=0.2, limiter=limiter)
+        trial = EscapeTrial(stage, box, stage.path("log"))
+        try:
+            held = {one.name: one.holds(trial) for one in ATTEMPTS if _can_be_tried(one, wall)}
+        finally:
+            mechanism = limiter.mechanism if limiter else None
+            if limiter:
+                limiter.close()
+    return EscapeResults(wall, {one.name: held.get(one.name, False) for one in ATTEMPTS}, mechanism)
+
+
+def _can_be_tried(one: EscapeTest, wall: IsolationLevel) -> bool:
+    """Without limits, trying to use everything up would do so."""
+    return wall.level.rank >= Isolation.FS.rank or one.holds not in _USE_UP
+
+
+def _space(stage: EscapeTargets, wall: IsolationLevel) -> Workspace:
+    folder = stage.path(f"box-{secrets.token_hex(3)}")
+    space = Workspace(folder.name, folder, folder / "desk", Store(folder / "desk", "sha1"), "", "", 0)
+    space.root = stage.path("project")
+    if wall.mounted:  # elsewhere they are copied
+        space.carried = {Path("left"): stage.path("project/left"), Path(".venv"): stage.path("left-venv")}
+    for path in (space.folder, space.repo, space.home, space.tmp, space.desk):
+        path.mkdir()
+    return space
+
+
+@contextlib.contextmanager
+def _set_up() -> Iterator[EscapeTargets]:
+    canary = secrets.token_hex(8)
+    with (
+        tempfile.TemporaryDirectory(prefix="reflectloop-doctor-") as name,
+        socket.socket() as server,
+        socket.socket(socket.AF_UNIX) as agent,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
+        contextlib.closing(Segment()) as segment,
+    ):
+        root = Path(name).resolve()
+        _lay_out(root, canary)
+        called = threading.Event()
+        server.bind(("127.0.0.1", 0))
+        place = os.open(root, os.O_PATH)
+        agent.bind(f"/proc/self/fd/{place}/socket")
+        datagrams.bind(f"/proc/self/fd/{place}/datagrams")
+        os.close(place)
+        label = f"reflectloop-{canary[:8]}"
+        abstract.bind(f"\0{label}")
+        for one in (server, agent, abstract):
+            one.listen()
+            threading.Thread(target=_answer, args=(one, called), daemon=True).start()
+        threading.Thread(target=_receive, args=(datagrams, called), daemon=True).start()
+        victim = process.Conversation(["sh"], env={"CANARY": canary, "PATH": os.defpath})
+        real_home = Path(os.environ.get("HOME") or "/")
+        try:
+            port = server.getsockname()[1]
+            yield EscapeTargets(root, canary, root / "home", real_home, victim, port, called, label, segment)
+        finally:
+            for one in (server, agent, abstract, datagrams):
+                one.shutdown(socket.SHUT_RDWR)
+            victim.close()
+
+
+def _lay_out(root: Path, canary: str) -> None:
+    """Put what is private where it is looked for, and links to it as a set-up could leave them."""
+    folders = "project project-evil outside other home/.ssh home/.aws/a home/.local/bin home/.local/lib left-venv/bin"
+    for folder in (*folders.split(), "home/.local/share/app"):
+        (root / folder).mkdir(parents=True)
+    for file in ("home/.ssh/id_canary", "other/notes", "home/.local/share/app/token", "home/.aws/credentials"):
+        (root / file).write_text(canary)
+    (root / "home/.aws/a/b").write_text("")
+    (root / "project/left").symlink_to(root / "home/.ssh")
+    (root / "left-venv/pyvenv.cfg").write_text("")
+    (root / "left-venv/bin/python").symlink_to(root / "home/.aws/a/b")
+
+
+def _receive(server: socket.socket, called: threading.Event) -> None:
+    with contextlib.suppress(OSError):
+        while server.recv(16):
+            called.set()
+
+
+def _answer(server: socket.socket, called: threading.Event) -> None:
+    while True:
+        try:
+            server.accept()[0].close()
+        except OSError:
+            return
+        called.set()

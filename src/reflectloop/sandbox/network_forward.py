@@ -1,0 +1,426 @@
+"""Lets a boxed program reach the places it was given, and no other, through the engine's own process.
+
+The program has a network of its own, without a way out. What it connects to there are listening sockets that the engine
+answers: a port of a loopback server leads to that server, and a proxy's port leads to the hosts on the list. The engine
+resolves names itself. Nothing lies in the file system, so nothing is left behind however the engine ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import functools
+import ipaddress
+import os
+import re
+import select
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, Self
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from reflectloop.errors import SandboxCreateFailed
+from reflectloop.sandbox import inner_proxy
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.system import bubblewrap, landlock, process
+from reflectloop.system.bubblewrap import Namespaces
+
+PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
+_FIRST_FREE_PORT = 1024  # below it a program without privileges cannot listen
+_PROXY_PORT = 47128
+_MOST_CONNECTIONS = 128
+_MOST_REFUSALS = 20  # that are kept
+_LARGEST_HEAD = 1 << 15  # bytes
+_CHUNK = 1 << 16
+_CONNECT_S = 20.0
+_HEAD_S = 60.0
+_FLUSH_S = 5.0
+_SHORT_OF_DESCRIPTORS_S = 0.1
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_HOST = re.compile(r"[A-Za-z0-9_.:-]{1,253}")
+_NOT_PASSED_ON = (b"proxy-", b"connection:", b"keep-alive:")
+
+
+class HostPort(NamedTuple):
+    """A host by its name or address, and a port of it."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost" or self.host.endswith(".localhost"):
+            return True
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_address(self.host).is_loopback
+        return False
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the program finds it at its own loopback, under the address that it knows."""
+        return self.is_loopback and self.port >= _FIRST_FREE_PORT
+
+
+def place_of(url: str, default_port: int = 443) -> HostPort:
+    """Return the place that a URL, or `host` or `host:port`, names. Raises ValueError where it names none."""
+    parts = urlsplit(url if "//" in url else f"//{url}")
+    host = (parts.hostname or "").rstrip(".")
+    port = parts.port or _DEFAULT_PORTS.get(parts.scheme, default_port)
+    if not _HOST.fullmatch(host) or parts.username is not None:
+        raise ValueError(f"{url!r} names no host")
+    return HostPort(host, port)
+
+
+class Forward(NamedTuple):
+    """All that a program can reach; nothing where it is empty."""
+
+    places: tuple[HostPort, ...] = ()
+    by_proxy: bool = False  # whether loopback servers too are reached by the proxy only
+
+    @property
+    def direct(self) -> dict[int, HostPort]:
+        """Return the places that the program finds at its own loopback, by their ports."""
+        return {} if self.by_proxy else {place.port: place for place in self.places if place.is_direct}
+
+    @property
+    def proxied(self) -> frozenset[HostPort]:
+        return frozenset(self.places) - frozenset(self.direct.values())
+
+    @property
+    def proxy_port(self) -> int:
+        """A port that no direct place has."""
+        return next(port for port in range(_PROXY_PORT, _PROXY_PORT + len(self.places) + 1) if port not in self.direct)
+
+
+def unshared(wall: IsolationLevel) -> bool:
+    """Whether a command behind this wall can have a network of its own."""
+    return wall.by == "bubblewrap" and bubblewrap.refusal(Namespaces(network=True, own_user=True)) is None
+
+
+def refuse_unheld(wall: IsolationLevel, forward: Forward) -> None:
+    """Refuse where this machine's walls cannot keep a program from other places than these."""
+    if not forward.places or unshared(wall):
+        return  # nothing at all can be kept from it without a network of its own, too
+    if wall.by == "bubblewrap":
+        why = bubblewrap.refusal(Namespaces(network=True, own_user=True))
+    elif landlock.version() < landlock.PORTS_SINCE:
+        why = "bubblewrap does not work, and this kernel's Landlock does not know ports (Linux 6.7 does)"
+    else:
+        return
+    raise SandboxCreateFailed(
+        f"what an agent can reach cannot be held to its model's address here: {why}",
+        next_step='reflectloop doctor; or network = "host" under [agents.NAME] of your own settings',
+        missing=("network:model",),
+    )
+
+
+class Tunnel:
+    """The engine's side of one program's connections, in a thread of its own, from its start to `close`."""
+
+    def __init__(self, forward: Forward, caller: Mapping[str, str], *, namespaced: bool) -> None:
+        self._forward, self._caller, self.namespaced = forward, caller, namespaced
+        self._refused: dict[str, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stop = process.Cancel()
+        self._closed = False
+        self._script = -1
+        self._listener: socket.socket | None = None
+        self._control: tuple[socket.socket, socket.socket] | None = None
+        if namespaced and forward.places:
+            self._control = socket.socketpair()
+            self._script = os.memfd_create("doorway")
+            os.write(self._script, Path(inner_proxy.__file__).read_bytes())
+        elif forward.proxied:
+            self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._live, name="forward", daemon=True)
+
+    @property
+    def inherited(self) -> list[int]:
+        """Descriptors that the command must be started with."""
+        return [self._script, self._control[1].fileno()] if self._control else []
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """Where there is no namespace: the ports of the machine that the program may connect to."""
+        return (*self._forward.direct, *([self._listener.getsockname()[1]] if self._listener else []))
+
+    def command(self, argv: list[str]) -> list[str]:
+        """Return the command that opens the ports and then becomes `argv`."""
+        if not self._control:
+            return argv
+        ports = [*self._forward.direct, *([self._forward.proxy_port] if self._forward.proxied else [])]
+        script, control = self.inherited
+        words = [interpreter(), "-I", "-S", f"/proc/self/fd/{script}", str(control)]
+        return [*words, ",".join(map(str, ports)), *argv]
+
+    def environment(self, env: Mapping[str, str]) -> dict[str, str]:
+        """Return `env` with this proxy in place of any other."""
+        out = {name: value for name, value in env.items() if name.upper() not in PROXY_VARIABLES}
+        if self._forward.proxied:
+            port = self._forward.proxy_port if self.namespaced else self.ports[-1]
+            for name in PROXY_VARIABLES[:3]:
+                out[name] = out[name.lower()] = f"http://127.0.0.1:{port}"
+            if not any(place.is_loopback for place in self._forward.proxied):
+                out["NO_PROXY"] = out["no_proxy"] = "localhost,127.0.0.1,::1"
+        return out
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def begin(self) -> None:
+        """Answer from now on; the command was started, and the descriptors it inherited are its own."""
+        if self._control:
+            self._control[1].close()
+        if self._control or self._listener:
+            self._thread.start()
+
+    def close(self) -> tuple[str, ...]:
+        """End every connection, and return the places that the program was refused."""
+        if not self._closed:
+            self._closed = True
+            self._stop.set()
+            if self._thread.is_alive():
+                self._thread.join()
+            self._stop.close()
+            if self._script >= 0:
+                os.close(self._script)
+            for end in (*(self._control or ()), *([self._listener] if self._listener else [])):
+                end.close()
+        return tuple(self._refused)
+
+    # In the thread ---------------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        listeners = list(self._received()) if self._control else []
+        if self._listener:
+            listeners.append(self._listener)
+        if listeners:
+            asyncio.run(self._serve(listeners))
+
+    def _received(self) -> Iterator[socket.socket]:
+        """Wait for the sockets that the doorway opened; none come where it could not, or was ended before."""
+        if not self._control:
+            return
+        control = self._control[0]
+        ready = select.select([control.fileno(), self._stop.reader], [], [])[0]
+        if control.fileno() in ready:
+            for descriptor in socket.recv_fds(control, 1, 2 * (len(self._forward.places) + 1), socket.MSG_CMSG_CLOEXEC)[
+                1
+            ]:
+                yield socket.socket(fileno=descriptor)
+
+    async def _serve(self, listeners: list[socket.socket]) -> None:
+        loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._stop.reader, stopped.set)
+        try:
+            for listener in listeners:
+                listener.setblocking(False)
+                self._keep(loop.create_task(self._accept(listener)))
+            await stopped.wait()
+        finally:
+            loop.remove_reader(self._stop.reader)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await asyncio.sleep(0)  # for what was aborted to be closed
+            for listener in listeners:
+                listener.close()
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        target = self._forward.direct.get(listener.getsockname()[1]) if self.namespaced else None
+        room = asyncio.Semaphore(_MOST_CONNECTIONS)
+        while True:
+            await room.acquire()
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError:  # this process is short of descriptors
+                room.release()
+                await asyncio.sleep(_SHORT_OF_DESCRIPTORS_S)
+                continue
+            task = loop.create_task(self._answer(connection, target))
+            task.add_done_callback(functools.partial(_release, room, connection))
+            self._keep(task)
+
+    async def _answer(self, connection: socket.socket, target: HostPort | None) -> None:
+        reader, writer = await asyncio.open_connection(sock=connection, limit=_LARGEST_HEAD)
+        try:
+            if target:
+                await self._join(target, b"", reader, writer)
+            else:
+                await self._answer_proxied(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            pass  # the program sees its connection end, as it would without us
+        finally:
+            await _finish(writer)
+
+    async def _answer_proxied(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_S)
+        try:
+            asked = _Asked.of(head)
+        except ValueError as fault:
+            await _refuse(writer, "400 Bad Request", f"{fault}")
+            return
+        if asked.place not in self._forward.proxied:
+            if len(self._refused) < _MOST_REFUSALS:
+                self._refused[str(asked.place)] = None
+            await _refuse(writer, "403 Forbidden", f"{asked.place} is not the address of this agent's model")
+            return
+        if not asked.head:
+            try:
+                upstream = await self._connect(asked.place)
+            except OSError as fault:
+                await _refuse(writer, "502 Bad Gateway", f"no connection to {asked.place}: {fault}")
+                return
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            await _splice((reader, writer), upstream)
+        else:
+            await self._join(asked.place, asked.head, reader, writer)
+
+    async def _join(
+        self, place: HostPort, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        upstream = await self._connect(place)
+        upstream[1].write(first)
+        await _splice((reader, writer), upstream)
+
+    async def _connect(self, place: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connect to a place on the list, by the user's own proxy where there is one."""
+        proxy = None if place.is_loopback else self._proxy_for(place)
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                if proxy is None or not proxy.hostname:
+                    return await asyncio.open_connection(place.host, place.port, limit=_CHUNK)
+                return await _connect_by(proxy, place)
+        except TimeoutError as fault:
+            raise OSError("it does not answer") from fault
+
+    def _proxy_for(self, place: HostPort) -> SplitResult | None:
+        given = {name.lower(): value for name, value in self._caller.items() if value}
+        address = given.get("https_proxy") or given.get("all_proxy")
+        spared = [word.strip().lstrip("*.") for word in given.get("no_proxy", "").split(",") if word.strip()]
+        if not address or any(word in ("", place.host) or place.host.endswith(f".{word}") for word in spared):
+            return None
+        return urlsplit(address if "//" in address else f"http://{address}")
+
+
+class _Asked(NamedTuple):
+    """What the program asks its proxy for: a tunnel, or one plain request whose head is `head`."""
+
+    place: HostPort
+    head: bytes = b""
+
+    @classmethod
+    def of(cls, raw: bytes) -> _Asked:
+        line, *fields = raw[:-4].split(b"\r\n")
+        words = line.decode("ascii", "replace").split(" ")
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):  # noqa: PLR2004 - method, target, version
+            raise ValueError("no request to a proxy")
+        method, target, _ = words
+        if method == "CONNECT":
+            return cls(place_of(target))
+        if not target.startswith("http://"):
+            raise ValueError("no request to a proxy")
+        url = urlsplit(target)
+        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
+        passed = [field for field in fields if not field.lower().startswith(_NOT_PASSED_ON)]
+        head = b"\r\n".join([f"{method} {path} HTTP/1.1".encode(), *passed, b"Connection: close", b"", b""])
+        return cls(place_of(target), head)
+
+
+async def _connect_by(proxy: SplitResult, place: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    secure = ssl.create_default_context() if proxy.scheme == "https" else None
+    port = proxy.port or _DEFAULT_PORTS.get(proxy.scheme, 80)
+    reader, writer = await asyncio.open_connection(proxy.hostname, port, ssl=secure, limit=_CHUNK)
+    lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
+    if proxy.username:
+        word = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(word.encode()).decode()}")
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as fault:
+        writer.transport.abort()
+        raise OSError("the proxy broke off") from fault
+    if head.split(b" ", 2)[1:2] != [b"200"]:
+        writer.transport.abort()
+        answer = head.splitlines()[0][:100].decode("ascii", "replace")
+        raise OSError(f"the proxy says {answer}")
+    return reader, writer
+
+
+def _release(room: asyncio.Semaphore, connection: socket.socket, _: asyncio.Task[None]) -> None:
+    connection.close()  # which the task did, unless it was ended before it began
+    room.release()
+
+
+async def _refuse(writer: asyncio.StreamWriter, status: str, words: str) -> None:
+    text = f"reflectloop: {words}\n".encode("utf-8", "replace")
+    head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
+    writer.write(head.encode() + text)
+    await writer.drain()
+    writer.write_eof()
+
+
+_Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _splice(one: _Ends, other: _Ends) -> None:
+    """Pass bytes on both ways until both sides have ended, or either breaks; what is held at once is bounded."""
+    try:
+        async with asyncio.TaskGroup() as both:
+            both.create_task(_pump(one[0], other[1]))
+            both.create_task(_pump(other[0], one[1]))
+    except* OSError:
+        pass
+    finally:
+        await _finish(other[1])
+
+
+async def _finish(writer: asyncio.StreamWriter) -> None:
+    """Close, once what was written is sent; whoever does not take it is not waited for, nor anybody at the end."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        writer.transport.abort()
+        return
+    writer.close()
+    try:
+        async with asyncio.timeout(_FLUSH_S):
+            await writer.wait_closed()
+    except (OSError, TimeoutError):
+        pass
+    finally:
+        writer.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while chunk := await reader.read(_CHUNK):
+        writer.write(chunk)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
+
+
+def interpreter() -> str:
+    """Return the path of this Python itself, not of a link to it."""
+    return os.path.realpath(sys.executable)
+
+
+def needed() -> tuple[Path, ...]:
+    """Return what must be in sight inside a box for the doorway to run: the interpreter and its own library."""
+    return (Path(interpreter()), Path(os.__file__).resolve().parent)

@@ -1,0 +1,203 @@
+"""Which folders of the user's hold tools and nothing private: what a test suite needs to run, and no more of a HOME."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import pwd
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from reflectloop.sandbox import hidden_files
+
+_SYSTEM = """
+/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix /gnu /sys/devices/system /snap
+/run/current-system /var/lib/dpkg
+/var/lib/gems /var/lib/ghc /var/lib/texmf /var/cache/fontconfig /home/linuxbrew/.linuxbrew
+"""
+
+# Under HOME: folders that hold programs and nothing else. Never one above them, which may hold credentials.
+_AT_HOME = """
+.local/bin .local/lib/python3* .local/lib/node_modules .local/pipx/venvs
+.local/share/pipx/venvs .local/share/uv/python .local/share/uv/tools
+.local/share/mise/installs .local/share/mise/shims .local/share/fnm .local/share/pnpm .local/share/virtualenvs
+.local/share/hatch/env .local/state/fnm_multishells .local/state/nix/profiles .nix-profile
+.pyenv/bin .pyenv/shims .pyenv/versions .pyenv/libexec .pyenv/pyenv.d .pyenv/plugins .pyenv/version
+.rye/shims .rye/py .rye/tools .rye/self .poetry/bin .poetry/lib .virtualenvs .conda/envs
+miniconda3/bin miniconda3/condabin miniconda3/lib miniconda3/envs anaconda3/bin anaconda3/condabin anaconda3/lib
+anaconda3/envs miniforge3/bin miniforge3/condabin miniforge3/lib miniforge3/envs mambaforge/bin mambaforge/condabin
+mambaforge/lib mambaforge/envs
+.nvm/versions .nvm/nvm.sh .nvm/nvm-exec .nvm/alias .volta/bin .volta/tools .fnm .bun/bin .bun/install/global .deno/bin
+.yarn/bin .npm-global/bin .npm-global/lib .nodenv/bin .nodenv/shims .nodenv/versions .nodenv/libexec .nodenv/version
+.n/bin .n/lib
+.rustup/toolchains .rustup/settings.toml .rustup/update-hashes .cargo/bin .cargo/registry .cargo/git .cargo/env
+go/bin go/pkg .goenv/bin .goenv/shims .goenv/versions .goenv/libexec .goenv/version
+.swiftly/bin .swiftly/toolchains .elan/bin .elan/toolchains .elan/settings.toml .juliaup/bin .julia/juliaup
+.rbenv/bin .rbenv/shims .rbenv/versions .rbenv/libexec .rbenv/plugins .rbenv/version
+.rvm/bin .rvm/rubies .rvm/gems .rvm/scripts .rvm/wrappers .rvm/environments .gem/ruby
+.asdf/bin .asdf/lib .asdf/libexec .asdf/shims .asdf/installs .asdf/plugins .asdf/asdf.sh
+.composer/vendor .config/composer/vendor .phpenv/bin .phpenv/shims .phpenv/versions .phpenv/libexec .phpenv/version
+.sdkman/candidates .jenv/bin .jenv/shims .jenv/versions .jenv/libexec .jenv/version .m2/repository .gradle/caches
+.gradle/wrapper .dotnet/sdk .dotnet/shared .dotnet/host .dotnet/tools .dotnet/packs .dotnet/dotnet .nuget/packages
+.ghcup/bin .ghcup/ghc .ghcup/hls .cabal/bin .cabal/packages .cabal/store .stack/programs
+.local/share/claude/versions .local/share/cursor-agent/versions .claude/local/claude .claude/local/node_modules
+.opam/config .opam/opam-init .opam/*/bin .opam/*/lib .opam/*/share .opam/*/.opam-switch
+"""
+
+# Variables that say where an installation is, and which parts of it hold programs. Whatever else lies there (settings,
+# credentials, other people's files) is not shown.
+_VENV = "bin lib lib64 include pyvenv.cfg share/jupyter"
+_PYTHON = "bin lib lib64 include"
+_CONDA = (
+    f"{_PYTHON} condabin conda-meta envs etc/fonts libexec sbin shell share ssl x86_64-conda-linux-gnu compiler_compat"
+)
+_JAVA = "bin lib conf include jmods jre legal release"
+_GEMS = "bin bundler build_info cache doc extensions gems plugins ruby specifications"
+_NAMED = {
+    "VIRTUAL_ENV": _VENV,
+    "CONDA_PREFIX": _CONDA,
+    "PYENV_ROOT": "bin shims versions libexec pyenv.d plugins version",
+    "NVM_DIR": "versions nvm.sh nvm-exec alias",
+    "NVM_BIN": ".",
+    "GOROOT": "VERSION api bin go.env lib misc pkg src test",
+    "RUSTUP_HOME": "toolchains settings.toml update-hashes",
+    "JAVA_HOME": _JAVA,
+    "MAVEN_HOME": "bin boot lib conf/logging",
+    "GRADLE_HOME": "bin lib",
+    "DOTNET_ROOT": "dotnet host packs sdk shared templates tools",
+    "GEM_HOME": _GEMS,
+    "GEM_PATH": _GEMS,
+}
+_FILES = ("SSL_CERT_FILE",)
+_MODULES = "NODE_PATH"  # of folders that hold packages and nothing else, by their name
+_BESIDE = ("lib", "lib64", "libexec")  # what the programs of a `bin` load
+_PACKAGES = ("lib/python3*", "lib64/python3*", "lib/node_modules")
+_SHARED = ("share", "include")  # and of an installation outside HOME
+
+# In system folders, for those who may read them: root.
+_PRIVATE = """
+/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private
+/etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab /etc/wireguard /etc/openvpn /etc/ppp
+/etc/NetworkManager/system-connections /etc/apt/auth.conf /etc/apt/auth.conf.d /etc/kubernetes /etc/rancher
+/etc/docker /etc/machine-id
+"""
+_NO_HOME = ("bin", "sbin", "games", "lib")  # where the system says that some of its own users live
+_HOST_KEYS = ("/etc/ssh", "ssh_host_*_key")
+
+
+def system() -> list[Path]:
+    """Folders of the machine's own, which every command may read."""
+    return [Path(name) for name in _SYSTEM.split()]
+
+
+def private(home: Path) -> list[Path]:
+    """Return what is masked inside system folders. What this user cannot read needs no mask."""
+    there = [Path(name) for name in _PRIVATE.split()] + list(Path(_HOST_KEYS[0]).glob(_HOST_KEYS[1]))
+    own = [one for one in homes(home) if one.name not in _NO_HOME]
+    there += [one for one in own if any(one.is_relative_to(shown) for shown in system())]
+    return list(dict.fromkeys([*(path for path in there if is_there(path)), *hidden_files.from_others()]))
+
+
+def is_there(path: Path) -> bool:
+    """And can be read: what this user cannot reach does not exist for a command either."""
+    return os.access(path, os.R_OK)
+
+
+def found(caller: Mapping[str, str], home: Path, also: Iterable[Path] = (), root: Path | None = None) -> list[Path]:
+    """Return what can be read besides the system's own folders.
+
+    `also` is what the user's settings name. No link inside `root`, the project, chooses anything: a repository may
+    have brought it, or a command in a box may have written it.
+    """
+    out = [path for path in also if is_there(path)]
+    places = [*_allowed(home), *_named(caller, home), *_engine(), *_searched(caller, home)]
+    out += [path for path in places if is_there(path) and not too_wide(path, home)]
+    out += _linked(caller, [*system(), *out], root)
+    return list(dict.fromkeys(out))
+
+
+def _allowed(home: Path) -> Iterator[Path]:
+    for name in _AT_HOME.split():
+        yield from sorted(home.glob(name)) if "*" in name else (home / name,)
+
+
+def _named(caller: Mapping[str, str], home: Path) -> Iterator[Path]:
+    for name, parts in _NAMED.items():
+        for place in _absolute(caller.get(name, "")):
+            if name == "NVM_BIN" or not too_wide(place, home):
+                yield from (place / part for part in parts.split())
+    yield from (path for name in _FILES for path in _absolute(caller.get(name, "")) if path.is_file())
+    yield from (path for path in _absolute(caller.get(_MODULES, "")) if path.name == "node_modules")
+
+
+def _engine() -> Iterator[Path]:
+    """Yield where the engine's own Python lives."""
+    yield from (Path(sys.prefix) / part for part in _VENV.split())
+    for place in (Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent):
+        yield from (place / part for part in _PYTHON.split())
+
+
+def _searched(caller: Mapping[str, str], home: Path) -> Iterator[Path]:
+    """Yield the folders of PATH with the libraries beside them, and no more of what lies around."""
+    for folder in _absolute(caller.get("PATH", "")):
+        yield folder
+        place = folder.parent
+        if folder.name in ("bin", "shims", "condabin", "Scripts") and not too_wide(place, home):
+            if place.name == ".local":  # programs put their own data beside the libraries there
+                yield from (path for name in _PACKAGES for path in sorted(place.glob(name)))
+                continue
+            shared = () if any(place.is_relative_to(own) for own in homes(home)) else _SHARED
+            yield from (place / part for part in (*_BESIDE, *shared, *_parts(place)))
+
+
+def _linked(caller: Mapping[str, str], shown: Sequence[Path], root: Path | None) -> Iterator[Path]:
+    """Yield the programs that links in folders of PATH lead to, each file alone, where they are not shown anyway."""
+    covering = {path.resolve() for path in shown}
+    for folder in _absolute(caller.get("PATH", "")):
+        if any(folder.is_relative_to(place) for place in (*system(), *((root,) if root else ()))):
+            continue
+        with contextlib.suppress(OSError):
+            for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+                target = Path(entry.path).resolve() if entry.is_symlink() else None
+                if target and not covering.intersection((target, *target.parents)) and _is_program(target):
+                    yield target
+
+
+def _is_program(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.R_OK | os.X_OK)
+
+
+def _parts(place: Path) -> list[str]:
+    """Return what a known kind of installation consists of besides."""
+    if is_there(place / "pyvenv.cfg"):
+        return _VENV.split()
+    if is_there(place / "conda-meta"):
+        return _CONDA.split()
+    if is_there(place / "lib" / "modules") or is_there(place / "jre"):
+        return _JAVA.split()
+    if is_there(place / "src" / "runtime") and is_there(place / "VERSION"):
+        return _NAMED["GOROOT"].split()
+    return []
+
+
+def _absolute(text: str) -> list[Path]:
+    return [Path(part) for part in text.split(os.pathsep) if part.startswith(os.sep)]
+
+
+@functools.cache
+def homes(home: Path) -> list[Path]:
+    """Every name of the user's HOME: what the variable says, what the system says, and what they really are."""
+    named = [home]
+    with contextlib.suppress(KeyError):
+        named.append(Path(pwd.getpwuid(os.geteuid()).pw_dir))
+    return list(dict.fromkeys([*named, *(path.resolve() for path in named)]))
+
+
+def too_wide(path: Path, home: Path) -> bool:
+    """Whether a folder holds a HOME, or is one, or everything; by whatever name."""
+    real = path.resolve()
+    if real in (Path("/"), Path("/tmp"), Path("/home")):  # noqa: S108
+        return True
+    return any(one != Path("/") and (real == one or real in one.parents) for one in homes(home))

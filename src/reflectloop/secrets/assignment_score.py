@@ -1,0 +1,215 @@
+"""Weighs `name = value`: how much the name promises a secret, and how much the value is like one."""
+
+from __future__ import annotations
+
+import base64
+import re
+import string
+from functools import lru_cache
+from typing import NamedTuple
+
+from reflectloop.secrets import wordlikeness
+
+THRESHOLD = 1.8  # the curve it was chosen from is in docs/secrets.md
+
+_LONGEST = 512
+_SHORT = 8  # letters; a name that only may hold a secret needs as many
+_MAY_HOLD = 1.0  # a name that weighs less only may hold one
+
+_NAME_BEGINS = re.compile(rb"[\w.$@-]*\Z")
+_NAME_ENDS = re.compile(rb"[^\w]*([\w.$-]*)")
+_PASSWORDS = frozenset("password passwords passwd passphrase passcode pass pwd pw psw psswd passw".split())
+_SECRETS = frozenset("secret secrets token tokens apikey credential credentials creds bearer jwt nonce salt".split())
+_HALVES = frozenset("key keys auth api session cookie sid signature login oauth authorization sign".split())
+_SIGNATURES = frozenset("signature signatures sig sign".split())
+_OF_KEYS = frozenset(
+    "api access private secret auth encryption signing client account service master app application license deploy "
+    "consumer shared storage admin subscription web server user hmac aes session webhook read write integration".split()
+)
+_ENDINGS = (
+    "password",
+    "passwd",
+    "passphrase",
+    "token",
+    "secret",
+    "apikey",
+    "pwd",
+    "accesskey",
+    "secretkey",
+    "privatekey",
+)
+# A name that ends so is about a secret and does not hold one.
+_ABOUT = frozenset(
+    "sha md hash hashes digest checksum fingerprint name names file files filename path paths dir directory url "
+    "uri urls endpoint host hostname port type types kind length len size count field fields label title text "
+    "hint prompt message msg error errors format regex pattern policy rule rules validator validators validation "
+    "version versions method timestamp expires expiry expiration ttl timeout date time algorithm alg hasher "
+    "column attribute class page view form template help usage description provider manager service handler "
+    "callback enabled required header headers scope scopes issuer audience realm index position alias store link "
+    "links email mode status state schema table strategy backend backends middleware user username group role "
+    "parameter param params parser reader writer model module package prefix suffix separator ref reference "
+    "resolver generator factory controller helper request response result option options config settings test "
+    "tests require requires requirement requirements extra extras alg algs algorithms alphabet boundary locale icon "
+    "startswith endswith contains icontains iexact exact".split()
+)
+_BINARY = re.compile(rb"[\x00-\x1f\x7f]|[\x80-\xbf]{4}|[\xc0-\xff]{2}")
+_VARIABLE = re.compile(rb"^[A-Z][A-Z0-9]*_[A-Z0-9_]+\Z")
+_UPPER, _LOWER, _DIGITS = (each.encode() for each in (string.ascii_uppercase, string.ascii_lowercase, string.digits))
+_PUBLIC = frozenset("public pub primary foreign partition sort cache row index unique composite natural public".split())
+
+
+# A folder somebody is in, `PWD` above all; keys in base64 begin with a slash too, and not with a word between two.
+_FOLDER = re.compile(rb"/(?:[a-z]{2,16}|Users|Applications|Library|Volumes)(?:/[\w.@+~:-]*)+\Z")
+
+
+class ValueShape(NamedTuple):
+    """What can be said of a value without knowing its name."""
+
+    letters: int
+    digits: int
+    others: int
+    cases: int
+    strangeness: float
+    switches: int  # places where a letter stands next to a digit
+
+
+def shape(value: bytes) -> ValueShape:
+    size = len(value)
+    upper = size - len(value.translate(None, _UPPER))
+    lower = size - len(value.translate(None, _LOWER))
+    digits = size - len(value.translate(None, _DIGITS))
+    return ValueShape(
+        letters=upper + lower,
+        digits=digits,
+        others=size - upper - lower - digits,
+        cases=(upper > 0) + (lower > 0),
+        strangeness=wordlikeness.strangeness(value),
+        switches=len(re.findall(rb"[A-Za-z][0-9]|[0-9][A-Za-z]", value)),
+    )
+
+
+def name_of(before: bytes, lead: bytes) -> bytes:
+    """The whole name that a match, which begins somewhere in it, gives a value to."""
+    begins, ends = _NAME_BEGINS.search(before), _NAME_ENDS.match(lead)
+    return (begins[0] if begins else b"") + (ends[1] if ends else b"")
+
+
+@lru_cache(maxsize=1024)
+def weight_of_name(name: bytes) -> float:
+    """From 2, a name that promises a secret, down to -3, one that does not."""
+    words = wordlikeness.pieces(name.rsplit(b".", 1)[-1]) or wordlikeness.pieces(name)
+    if not words:
+        return 0.0
+    last, known = words[-1], set(words)
+    if last in _ABOUT or known & _PUBLIC or (last in ("id", "ids") and not known & _PASSWORDS):
+        return -3.0
+    if known & _PASSWORDS or known & _SECRETS or any(word.endswith(_ENDINGS) for word in words):
+        return 2.0
+    if known & {"key", "keys"} and known & _OF_KEYS:
+        return 2.0
+    return 0.5 if known & _HALVES else 0.0
+
+
+def weight_of_value(value: bytes, *, quoted: bool) -> float:
+    """Return how much a value is like a secret, before its words are looked at."""
+    weight = _randomness(value, shape(value))
+    if not quoted:
+        weight -= 0.7
+        if _CODE.search(value):
+            weight -= 3
+    if _PATTERN.search(value) or _PATHLIKE.search(value) or _KNOWN.match(value):
+        weight -= 3
+    return weight
+
+
+def _is_joined_weakly(lead: bytes) -> bool:
+    """Return whether only a comma, a parenthesis or a space stands between the name and the value."""
+    name = _NAME_ENDS.match(lead)
+    return not _GIVES.search(lead, name.end() if name else 0)
+
+
+def _is_identifier(value: bytes, after: bytes) -> bool:
+    """Return whether a value without quotes is a name of the code around it: `password = arg2;`."""
+    return after[:1] in (b";", b",", b")") and _IDENTIFIER.match(value) is not None
+
+
+def _is_encoded_text(value: bytes) -> bool:
+    """Return whether a value is base64 of a text that is no secret itself: of words, of `username:password`."""
+    if len(value) % 4 or not _BASE64.match(value):
+        return False
+    text = base64.b64decode(value)
+    if not _PRINTABLE.match(text):
+        return False
+    return wordlikeness.wordiness(text) > 0.7 and not any(letter in _DIGITS for letter in text)  # noqa: PLR2004
+
+
+def _randomness(value: bytes, seen: ValueShape) -> float:
+    size = len(value)
+    weight = 0.0
+    if seen.letters and seen.digits:
+        weight += 1.0 + min(1.5, seen.switches * 0.3)
+    if seen.letters >= 4:  # noqa: PLR2004
+        weight += max(-1.5, min(2.0, (seen.strangeness - wordlikeness.STRANGE) * 1.5))
+    if not seen.letters:
+        weight -= 1.5
+    weight += 0.5 * (size >= 16) + 0.5 * (size >= 24) - 0.7 * (size < 6)  # noqa: PLR2004
+    if seen.cases == 2 and seen.digits:  # noqa: PLR2004
+        weight += 0.5
+    if seen.others and seen.others <= size // 3 and seen.digits:
+        weight += 0.3
+    return weight
+
+
+_CODE = re.compile(
+    rb"^[A-Za-z_$][\w$]*(?:[.:>-]+[A-Za-z_]\w*)+$|^[A-Z][A-Z_]+$|^[A-Z][A-Za-z]+$|^[a-z]+(?:_[a-z]+)+$"
+    rb"|^[a-z]+(?:[A-Z][a-z]+)+$|^_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$|^[$@&%*!]|[()*=]"
+)
+_IDENTIFIER = re.compile(rb"(?:[a-z]{2,}|[a-z]+(?:_[a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)\d?\Z")
+_NAME_OF_CODE = re.compile(
+    rb"_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z|[A-Z]{3,}\d?[A-Z]*\Z|[a-z]+\d?(?:[A-Z][a-z]+)*(?:[A-Z][a-z]+\d*)\Z|[0-9a-f]{7}\Z"
+)
+# What gives a value to a name: an operator, `is`, or the end of an element.
+_GIVES = re.compile(rb"[=:>]|<-|[ \t]is\b")
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]{6,}={0,2}\Z")
+_PRINTABLE = re.compile(rb"[ -~]+\Z")
+_HEX = re.compile(rb"[0-9a-f]{16,}\Z|[0-9A-F]{16,}\Z")
+# Names of algorithms and languages, and versions that a package asks for.
+_KNOWN = re.compile(
+    rb"(?i)(?:(?:sha|md|rs|es|ps|hs|ed|x|aes|3?des|rsa|dsa|ec(?:dh|dsa)?|hmac|pbkdf|pbes|pkcs|crc|blake|utf|iso|base|rc|secp|a)"
+    rb"[-_/.]?\d{1,5}[a-z]?\d?(?:[-_/+](?:gcm|cbc|ctr|ecb|kw|oaep|hmac|rsa|hs|sha|es|[a-z]?\d{1,4})+)*"
+    rb"|(?:aes|rsa|ec|hmac|ecdh|des|chacha20)[-_](?:gcm|cbc|ctr|ecb|kw|oaep|pss|es|hmac|poly1305)"
+    rb"|[a-z]{2,3}[-_][a-z]{2,4}"
+    rb"|[\w.\[\]-]+[ ]?(?:[<>=~^!]=|[<>^~])[ ]?v?\d[\w.,<>=*-]*|npm:\S+)\Z"
+)
+_PATTERN = re.compile(rb"\[[^\]]{0,20}\w-\w|\(\?|[\])\w]\{\d+(?:,\d*)?\}")
+_PATHLIKE = re.compile(
+    rb"^(?:https?|ftp|file)://|^\.{0,2}/|^~/|^[A-Za-z]:\\|/.*/|^\d+(?:\.\d+)+|\.(?:py|js|json|yml|yaml|html|txt|pem|crt|key|java|go|rb|php|css|png|ipynb|md|rst|ini|cfg|conf|toml|xml|sh|tsx?|jsx|vue|svg|jpe?g|gif|pdf|zip|gz|tar|log|csv|sql|lock|map|exe|rs|kt|swift|proto|whl)$|^[#.]|@[\w-]+\.(?:com|org|net|io)"
+)
+
+
+def score(before: bytes, lead: bytes, value: bytes, after: bytes = b"", threshold: float = THRESHOLD) -> float:
+    """Return the weight of a name and the value it is given; from the threshold on it is reported."""
+    name = name_of(before, lead)
+    promise = weight_of_name(name)
+    if promise < 0 or len(value) > _LONGEST or _BINARY.search(value) or _FOLDER.match(value):
+        return -3.0
+    quoted = lead[-1:] in (b'"', b"'", b"`")
+    weight = promise + weight_of_value(value, quoted=quoted)
+    if _VARIABLE.search(name):
+        weight += 0.7  # of an environment, where values have no quotes
+    if weight < threshold:
+        return weight  # all that follows would only lower it
+    if _is_no_value(name, promise, value) or (not quoted and _is_identifier(value, after)):
+        return -3.0
+    if _is_joined_weakly(lead) and (_NAME_OF_CODE.match(value) or not re.search(rb"\d", value)):
+        return -3.0
+    return weight - 2.5 * max(0.0, wordlikeness.wordiness(value) - 0.3)
+
+
+def _is_no_value(name: bytes, promise: float, value: bytes) -> bool:
+    """Return whether a value is too short for what its name promises, a digest, or plain text in base64."""
+    if promise < _MAY_HOLD and len(value) < _SHORT:
+        return True
+    if _HEX.match(value) and wordlikeness.pieces(name)[-1:] and wordlikeness.pieces(name)[-1] in _SIGNATURES:
+        return True
+    return _is_encoded_text(value)

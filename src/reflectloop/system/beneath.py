@@ -1,0 +1,350 @@
+"""Opens, reads, finds and copies what lies beneath a folder, by descriptor and never through a link.
+
+Whatever a command or a repository may have put there is reached this way and no other: a path that is looked at first
+and used afterwards may lead somewhere else by then. Only regular files are read, and never more than was allowed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fnmatch
+import functools
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from reflectloop.system import tree_walk
+
+LARGEST_SETTINGS = 16 << 20  # bytes of a file that a project brings for us to read
+_SYS_OPENAT2 = 437  # on every architecture
+_NO_MAGIC_LINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
+_REFUSED_BY_FILTERS = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG)
+_TRIES = 16  # openat2 asks for another when something was renamed meanwhile
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_SEEN = 1_000_000  # entries looked at in one search
+_DEEPEST = 128  # folders below each other that are searched or copied
+_PIECE = 1 << 30
+_KINDS = {
+    stat.S_IFLNK: "a link, and links are not followed",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFREG: "a file",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class NotPlain(OSError):
+    """What stands there is no regular file or folder, is reached through a link, or is larger than allowed."""
+
+
+def kind_of(status: os.stat_result) -> str:
+    """Return what a file is, in words."""
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
+
+
+# Opening -----------------------------------------------------------------------------------------------------------
+
+
+def open_beneath(top: int, path: str, flags: int) -> int:
+    """Open a path that is named from the folder `top`; no part of it may be a link or lead upwards."""
+    parts = _parts(path)
+    if len(parts) > 1 and _has_openat2():
+        return _openat2(top, path, flags | os.O_CLOEXEC)
+    with open_folder(top, parts[:-1]) as folder, _links_named(path):
+        return os.open(parts[-1] if parts else ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def open_folder(top: int, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
+    """Give a folder beneath `top`, open; with `make`, missing ones are made."""
+    folder = os.dup(top)
+    try:
+        for number, name in enumerate(parts):
+            below = _enter(folder, name, "/".join(parts[: number + 1]), make=make)
+            os.close(folder)
+            folder = below
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _enter(folder: int, name: str, shown: str, *, make: bool) -> int:
+    with _links_named(shown):
+        try:
+            return os.open(name, _FOLDER, dir_fd=folder)
+        except FileNotFoundError:
+            if not make:
+                raise
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, dir_fd=folder)
+            return os.open(name, _FOLDER, dir_fd=folder)
+        except NotADirectoryError as fault:
+            there = os.lstat(name, dir_fd=folder)
+            number = errno.ELOOP if stat.S_ISLNK(there.st_mode) else errno.ENOTDIR
+            raise NotPlain(number, f"is {kind_of(there)}", shown) from fault
+
+
+@contextlib.contextmanager
+def _links_named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno == errno.ELOOP and not isinstance(fault, NotPlain):
+            raise NotPlain(errno.ELOOP, "is reached through a link, and links are not followed", path) from fault
+        raise
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    parts = tuple(part for part in path.split("/") if part not in ("", "."))
+    if path.startswith("/") or ".." in parts:
+        raise NotPlain(errno.EXDEV, "leads out of its folder", path)
+    return parts
+
+
+@functools.cache
+def _has_openat2() -> bool:
+    try:
+        root = os.open("/", _FOLDER)
+    except OSError:
+        return False
+    try:
+        os.close(_openat2(root, ".", _FOLDER))
+    except OSError as fault:
+        if fault.errno in _REFUSED_BY_FILTERS:  # an old kernel, or a container that does not know the call
+            return False
+        raise
+    finally:
+        os.close(root)
+    return True
+
+
+def _openat2(top: int, path: str, flags: int) -> int:
+    import ctypes  # noqa: PLC0415 - most commands open nothing by a path of several names
+
+    how = (ctypes.c_uint64 * 3)(flags, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGIC_LINKS)
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    name = os.fsencode(path)
+    for _ in range(_TRIES):
+        number: int = call(
+            ctypes.c_long(_SYS_OPENAT2),
+            ctypes.c_int(top),
+            ctypes.c_char_p(name),
+            ctypes.byref(how),
+            ctypes.c_size_t(ctypes.sizeof(how)),
+        )
+        if number >= 0:
+            return number
+        if ctypes.get_errno() != errno.EAGAIN:
+            break
+    with _links_named(path):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
+
+
+# Looking -----------------------------------------------------------------------------------------------------------
+
+
+def status(top: int, path: str) -> os.stat_result | None:
+    """Return what stands at a path, a link as itself; None where there is nothing that can be reached."""
+    try:
+        place = open_beneath(top, path, _PLACE)
+    except (FileNotFoundError, NotADirectoryError, NotPlain):
+        return None
+    try:
+        return os.fstat(place)
+    finally:
+        os.close(place)
+
+
+def is_file(top: int, path: str) -> bool:
+    found = status(top, path)
+    return found is not None and stat.S_ISREG(found.st_mode)
+
+
+def is_folder(top: int, path: str) -> bool:
+    found = status(top, path)
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def find_files(top: int, pattern: str, most: int) -> list[str]:
+    """Return the regular files that match a glob (`**`: any folders), in order; NotPlain where there are too many."""
+    wanted = pattern.split("/")
+    found: list[str] = []
+    seen = 0
+    for folder in tree_walk.walk(top, passing=(OSError,)):
+        seen += len(folder.entries)
+        for entry in folder.entries:
+            if entry.is_file(follow_symlinks=False):
+                path = folder.within(entry.name)
+                if _matches(path.split("/"), wanted):
+                    found.append(path)
+        if folder.depth >= _DEEPEST:
+            folder.entries = []
+        if len(found) > most or seen > _MOST_SEEN:
+            raise NotPlain(errno.E2BIG, f"more than {most} files, or {_MOST_SEEN} to look at", pattern)
+    return sorted(found)
+
+
+def _matches(parts: list[str], wanted: list[str]) -> bool:
+    if not wanted:
+        return not parts
+    if wanted[0] == "**":
+        return any(_matches(parts[skipped:], wanted[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], wanted[0]) and _matches(parts[1:], wanted[1:])
+
+
+# Reading -----------------------------------------------------------------------------------------------------------
+
+
+def open_file(top: int, path: str) -> BinaryIO:
+    """Open a regular file to be read. Nothing else is opened: opening a pipe waits, and a device may do something."""
+    found = status(top, path)
+    if found is not None:
+        _expect_file(found, path)
+    return _opened(open_beneath(top, path, _READ), path)
+
+
+def read(top: int, path: str, most: int) -> bytes:
+    """Return the content of a regular file beneath `top`; NotPlain where it has more than `most` bytes."""
+    with open_file(top, path) as file:
+        return _content(file, most, path)
+
+
+def read_path(path: Path, most: int = LARGEST_SETTINGS, *, within: Path | None = None) -> bytes:
+    """Return the content of a regular file of bounded size.
+
+    A path that a person names may pass through links. With `within`, a folder that a repository fills, links must
+    end inside that folder: they are resolved first, and what they lead to is opened through none.
+    """
+    if within is None:
+        with open_path(path) as file:
+            return _content(file, most, os.fspath(path))
+    real, root = _resolved(path), within.resolve()
+    if not real.is_relative_to(root):
+        raise NotPlain(errno.EXDEV, f"is a link that leads out of {within}", os.fspath(path))
+    with tree_walk.opened(root) as top:
+        return read(top, os.fspath(real.relative_to(root)), most)
+
+
+def open_path(path: Path, *, follow: bool = True) -> BinaryIO:
+    """Open a regular file by a path that is not a repository's; a link too, unless `follow` is off."""
+    _expect_file(path.stat(follow_symlinks=follow), os.fspath(path))
+    with _links_named(os.fspath(path)):
+        return _opened(os.open(path, _READ | (0 if follow else os.O_NOFOLLOW)), os.fspath(path))
+
+
+def _resolved(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except RuntimeError as fault:  # links that lead in a circle
+        raise NotPlain(errno.ELOOP, "has links that lead in a circle", os.fspath(path)) from fault
+
+
+def _expect_file(found: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise NotPlain(errno.EINVAL, f"is {kind_of(found)}; only files are read", path)
+
+
+def _opened(descriptor: int, path: str) -> BinaryIO:
+    """Return the file, which may be another one than was looked at; opened so that nothing waits for it."""
+    try:
+        _expect_file(os.fstat(descriptor), path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return open(descriptor, "rb")
+
+
+def _content(file: BinaryIO, most: int, path: str) -> bytes:
+    size = os.fstat(file.fileno()).st_size
+    content = file.read(most + 1) if size <= most else b""
+    if size > most or len(content) > most:
+        raise NotPlain(errno.EFBIG, f"has more than {most / 1e6:.0f} MB", path)
+    return content
+
+
+# Copying -----------------------------------------------------------------------------------------------------------
+
+
+def copy(source: int, path: str, target: int, to: str) -> None:
+    """Copy a file, a link or a folder with all in it from beneath one folder to beneath another.
+
+    Links are copied as links, on either side none is followed, and a file in the way is replaced. Pipes, sockets and
+    devices are left out: they mean nothing without the programs that made them.
+    """
+    *above, name = _parts(path)
+    *into, wanted = _parts(to)
+    with open_folder(source, above) as here, open_folder(target, into, make=True) as there:
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=here).st_mode):
+            _copy_entry(here, name, there, wanted)
+            return
+        with open_folder(here, [name]) as top, open_folder(there, [wanted], make=True) as folder:
+            _copy_folder(top, folder, path)
+
+
+def _copy_folder(source: int, target: int, path: str) -> None:
+    for folder in tree_walk.walk(source):
+        if folder.depth > _DEEPEST:
+            raise NotPlain(errno.ENAMETOOLONG, f"has more than {_DEEPEST} folders in each other", path)
+        with open_folder(target, folder.within("").split("/")[:-1], make=True) as below:
+            for entry in folder.entries:
+                if not entry.is_dir(follow_symlinks=False):
+                    _copy_entry(folder.fd, entry.name, below, entry.name)
+
+
+def _copy_entry(source: int, name: str, target: int, to: str) -> None:
+    kind = os.lstat(name, dir_fd=source).st_mode
+    if not (stat.S_ISLNK(kind) or stat.S_ISREG(kind)):
+        return
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(to, dir_fd=target)
+    if stat.S_ISLNK(kind):
+        os.symlink(os.readlink(name, dir_fd=source), to, dir_fd=target)
+        return
+    with open_file(source, name) as file, open(os.open(to, _CREATE, 0o600, dir_fd=target), "wb") as made:
+        _pour(file.fileno(), made.fileno())
+        found = os.fstat(file.fileno())
+        os.fchmod(made.fileno(), found.st_mode & 0o777 | stat.S_IRUSR)
+        os.utime(made.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _pour(source: int, target: int) -> None:
+    """Copy the content of a file. Its holes stay holes: a command makes a huge one in no time, and it takes no room."""
+    for begin, end in stretches(source):
+        os.lseek(target, begin, os.SEEK_SET)
+        while begin < end and (moved := os.sendfile(target, source, begin, min(_PIECE, end - begin))):
+            begin += moved  # noqa: PLW2901 - where the next piece begins
+    os.ftruncate(target, os.fstat(source).st_size)
+
+
+def stretches(file: int) -> Iterator[tuple[int, int]]:
+    """Yield where each stretch of data in a file begins and ends; what lies between is holes."""
+    end = 0
+    while True:
+        try:
+            begin = os.lseek(file, end, os.SEEK_DATA)
+        except OSError as fault:
+            if fault.errno == errno.ENXIO:  # none from here on
+                return
+            raise
+        end = os.lseek(file, begin, os.SEEK_HOLE)
+        yield begin, end
+
+
+def move(source: int, target: int, path: str) -> None:
+    """Move a file, a link or a folder to the same path beneath another folder; across disks it is copied."""
+    *above, name = _parts(path)
+    with open_folder(source, above) as here, open_folder(target, above, make=True) as there:
+        try:
+            os.rename(name, name, src_dir_fd=here, dst_dir_fd=there)
+        except OSError as fault:
+            if fault.errno not in (errno.EXDEV, errno.EACCES, errno.EPERM):
+                raise
+            copy(source, path, target, path)

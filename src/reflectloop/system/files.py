@@ -1,0 +1,147 @@
+"""Files as the engine writes them: whole or not at all, and names as people can read them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from reflectloop.errors import NoSpace
+from reflectloop.system import tree_walk
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS}
+_NO_ROOM = {
+    *_FULL,
+    errno.EACCES,
+    errno.EPERM,
+    errno.ENOTDIR,
+    errno.EEXIST,
+    errno.EISDIR,
+}
+
+
+_LEAST_ROOM = 1 << 16  # bytes
+
+
+@contextlib.contextmanager
+def room_for(what: str, path: Path) -> Iterator[None]:
+    """Turn "cannot write here" into NO_SPACE that names the place."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno in _NO_ROOM:
+            reason = os.strerror(fault.errno or 0).lower()
+            raise NoSpace(f"cannot write {what} at {path}: {reason}") from fault
+        raise
+
+
+@contextlib.contextmanager
+def room_left(path: Path) -> Iterator[None]:
+    """For work that writes in many places: a disk that is full is NO_SPACE wherever that was seen."""
+    try:
+        yield
+    except OSError as fault:
+        if fault.errno in _FULL:
+            where = fault.filename or path
+            raise NoSpace(f"cannot write {where}: {os.strerror(fault.errno or 0).lower()}") from fault
+        raise
+
+
+def is_full(path: Path) -> bool:
+    """Whether nothing to speak of could be written there."""
+    room = os.statvfs(path)
+    return room.f_bavail * room.f_frsize < _LEAST_ROOM
+
+
+def write_atomic(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
+    """Replace `path` so that a reader, or a power cut, sees the old or the new and nothing between."""
+    raw = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    _replace(path, lambda file: file.write(raw), mode)
+
+
+def copy_atomic(source: Path, path: Path) -> None:
+    """The same with the content of another file, however large it is."""
+    with source.open("rb") as origin:
+        _replace(path, lambda file: shutil.copyfileobj(origin, file, 1 << 20))
+
+
+def _replace(path: Path, fill: Callable[[BinaryIO], object], mode: int = 0o666) -> None:
+    with room_for(path.name, path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with open(part, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+                fill(file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+
+
+def identity_of(folder: Path) -> list[int]:
+    """Which folder this is, and whose we are: another one after a copy, the same after a reboot."""
+    # Not the device: its number may be another one tomorrow.
+    return [os.statvfs(folder).f_fsid, folder.stat().st_ino, os.geteuid()]
+
+
+def sync_folder(path: Path) -> None:
+    """What was made or renamed in it is there after a power loss too."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def make_private(path: Path) -> None:
+    """Create a folder only its owner may enter; refuse one that somebody else put there."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as fault:
+        raise NoSpace(
+            f"cannot make the folder {path}: {fault.strerror}", next_step="reflectloop run --sandbox-root DIR"
+        ) from fault
+    status = path.lstat()
+    if status.st_uid != os.geteuid() or not path.is_dir() or path.is_symlink():
+        raise NoSpace(f"{path} is not a folder of this user", next_step="reflectloop run --sandbox-root DIR")
+
+
+def remove_tree(path: Path) -> None:
+    """Delete a tree whatever a command left in it."""
+    if path.is_dir() and not path.is_symlink():
+        tree_walk.remove(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def size_of(path: Path) -> int:
+    """Bytes on disk below `path`; what vanishes meanwhile counts nothing."""
+    total = 0
+    for folder in tree_walk.walk(path, passing=(OSError,)):
+        for entry in folder.entries:
+            with contextlib.suppress(OSError):
+                if not entry.is_dir(follow_symlinks=False):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+    return total
+
+
+def display(name: bytes | str) -> str:
+    """A file name as one printable line: control characters and odd bytes are escaped."""
+    text = os.fsdecode(name)
+    if text.isprintable():
+        return text
+    out: list[str] = []
+    for char in text:
+        if "\udc80" <= char <= "\udcff":
+            out.append(f"\\x{ord(char) - 0xDC00:02x}")
+        elif char.isprintable():
+            out.append(char)
+        else:
+            out.append(char.encode("unicode_escape").decode())
+    return "".join(out)

@@ -1,0 +1,154 @@
+"""The only caller of git. Nothing a working tree holds can make these calls run something else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from reflectloop.errors import NoSpace, SandboxCreateFailed
+from reflectloop.system import bubblewrap, clock, executables, files, process
+from reflectloop.system.write_guard import WriteGuard
+
+MINIMUM = (2, 38)  # `git merge-tree --write-tree`
+
+# Command-line configuration outranks every file, and git hands it on to the children it starts itself.
+_SAFE = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.untrackedCache=false"),
+    *("-c", "safe.bareRepository=explicit"),  # a clone can bring a folder that looks like one
+)
+_FULL_DISK = (b"No space left on device", b"Read-only file system", b"Disk quota exceeded", b"unable to write file")
+
+
+class GitFailed(Exception):
+    """A git command said no; the caller knows what that means."""
+
+    def __init__(self, argv: Sequence[str], code: int, stderr: bytes) -> None:
+        self.said = stderr.decode("utf-8", "replace").strip()
+        super().__init__(f"git {' '.join(argv)} exited {code}: {self.said}")
+
+
+@contextlib.contextmanager
+def room_left(path: Path) -> Iterator[None]:
+    """A disk that is full is NO_SPACE, also where it was git that saw it and said so in its own words or in none."""
+    try:
+        with files.room_left(path):
+            yield
+    except GitFailed as fault:
+        if files.is_full(path):
+            raise NoSpace(f"git cannot write below {path}: the disk is full") from fault
+        raise
+
+
+def _base_environment() -> dict[str, str]:
+    return {
+        "PATH": executables.search_path(),
+        "LC_ALL": "C",
+        "GIT_OPTIONAL_LOCKS": "0",  # reading the user's repository must not rewrite its index
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+    }
+
+
+def _quoted(path: Path) -> str:
+    """As git reads a list of paths: a colon would end one."""
+    text = os.fspath(path).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
+
+
+@dataclass(frozen=True)
+class Git:
+    """One repository to talk to. With `git_dir` the caller's configuration is not read at all."""
+
+    git_dir: Path | None = None
+    work_tree: Path | None = None
+    index: Path | None = None
+    objects: Path | None = None  # where new objects go instead of the repository's own folder
+    cwd: Path | None = None
+    tied: bool = False  # ends when the engine does, however that ends
+    shield: WriteGuard | None = None  # where given, git can write to one folder only
+    until: float | None = None  # on the monotonic clock; TimeoutError when a call has not ended by then
+
+    def _environment(self) -> dict[str, str]:
+        env = _base_environment()
+        if self.git_dir is None:
+            # The user's own repository: their settings decide what git may open and whose name is on a commit.
+            kept = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
+            return env | {key: os.environ[key] for key in kept if key in os.environ}
+        env |= {
+            "GIT_DIR": os.fspath(self.git_dir),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+        }
+        if self.work_tree:
+            env["GIT_WORK_TREE"] = os.fspath(self.work_tree)
+        if self.index:
+            env["GIT_INDEX_FILE"] = os.fspath(self.index)
+        if self.objects:
+            env["GIT_OBJECT_DIRECTORY"] = os.fspath(self.objects)
+            env["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(self.git_dir / "objects")
+        return env
+
+    def _argv(self, args: Sequence[str]) -> list[str]:
+        try:
+            return [executables.need("git"), *_SAFE, *args]
+        except FileNotFoundError as fault:
+            raise SandboxCreateFailed(
+                "git is not installed", next_step="apt-get install git", missing=("git",)
+            ) from fault
+
+    def run(self, *args: str, stdin: bytes = b"") -> bytes:
+        done = self.attempt(*args, stdin=stdin)
+        if done.code:
+            self.refuse(args, done)
+        return done.stdout
+
+    def attempt(self, *args: str, stdin: bytes = b"") -> process.CapturedOutput:
+        cwd = self.cwd or self.work_tree
+        left = self.time_left(f"git {args[0]}")
+        if self.shield:
+            return self.shield.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
+        if cwd and not cwd.is_dir():
+            raise SandboxCreateFailed(f"{cwd} is not there any more")
+        argv = bubblewrap.tied(self._argv(args)) if self.tied else self._argv(args)
+        return process.capture(argv, cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
+
+    def time_left(self, what: str) -> float | None:
+        """Return the seconds that are left; TimeoutError, which names what was to be done, where there are none."""
+        left = None if self.until is None else self.until - clock.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError(what)
+        return left
+
+    def stream(self, on_chunk: Callable[[bytes], None], *args: str) -> None:
+        """Run and hand the output on as it comes."""
+        done = process.stream(self._argv(args), on_chunk, cwd=self.cwd, env=self._environment())
+        if done.code:
+            self.refuse(args, done)
+
+    def line(self, *args: str) -> str:
+        return os.fsdecode(self.run(*args)).strip("\n")
+
+    def refuse(self, args: Sequence[str], done: process.CapturedOutput) -> NoReturn:
+        """Raise what a call that failed means."""
+        if any(sign in done.stderr for sign in _FULL_DISK):
+            where = self.git_dir or self.work_tree or self.cwd
+            raise NoSpace(f"git could not write at {where}: {done.stderr.decode('utf-8', 'replace').strip()}")
+        raise GitFailed(args, done.code, done.stderr)
+
+
+def version() -> tuple[int, ...]:
+    text = Git().line("--version").split()[2]
+    return tuple(int(part) for part in text.split(".")[:3] if part.isdigit())
+
+
+def paths(listing: bytes) -> list[bytes]:
+    """The names in a NUL-terminated listing."""
+    return [name for name in listing.split(b"\0") if name]

@@ -1,0 +1,279 @@
+"""Runs a project's checks on a tree, in a fresh workspace, and remembers what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationError
+
+import reflectloop
+from reflectloop import secrets
+from reflectloop.sandbox import editable_installs
+from reflectloop.sandbox.mounts import TEMP
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.system import beneath, clock, files, tree_walk
+from reflectloop.verification import detect, evidence, installed_copies, reports, runners
+from reflectloop.verification.fresh_workspaces import WorkspaceFactory
+from reflectloop.verification.result import DetectedCheck, ReportReading, VerificationResult
+from reflectloop.verification.runners import PreparedCommand
+from reflectloop.verification.sidecar import beside
+
+_REPORT = "reflectloop-report"
+_SAMPLE = Path("/report/report")
+_LARGEST_REPORT = 256 << 20
+_LARGEST_REPORTS = 1 << 30  # bytes of all of one check
+_MOST_REPORTS = 20_000
+_LOG_READ = 16 << 20
+_NO_REPORT = "exited 0 without the report it was asked for"  # what is printed alone can be printed by anybody
+# Outcomes that another try could change; they are not remembered.
+_FLEETING = frozenset(("timeout", "crashed"))
+
+
+class CheckRun(NamedTuple):
+    """What came of one check on one tree, and where that is known from."""
+
+    result: VerificationResult
+    tree: str
+    output_sha256: str | None
+    isolation: str
+    started: str
+    remembered: bool = False
+    restricted: bool = False
+
+
+class CheckProgress(NamedTuple):
+    """Who is told while checks run."""
+
+    check: Callable[[str, str], None]  # its name, and on what
+    output: Callable[[str, bytes], None]
+
+
+@dataclass
+class CheckRunner:
+    """`surroundings` is what else an outcome depends on, `memory` the folder of remembered ones."""
+
+    ground: WorkspaceFactory
+    memory: Path
+    logs: Path
+    surroundings: str
+    base_tree: str
+    told: CheckProgress
+    carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, what its set-up made
+    notes: set[str] = field(default_factory=set)  # what whoever reads the verdict should know
+    _logs: int = 0
+
+    def on(
+        self,
+        tree: str,
+        checks: Sequence[DetectedCheck],
+        words: str,
+        only: Mapping[str, Sequence[str]] | None = None,
+        attempt: int = 0,
+    ) -> dict[str, CheckRun]:
+        """Every check on one tree, in one workspace, in order; `only` names the tests a check is to be kept to.
+
+        A second attempt is not answered by what the first one gave.
+        """
+        chosen = only or {}
+        keys = {check.name: self._key(tree, check, checks, chosen.get(check.name, ()), attempt) for check in checks}
+        known = {name: ran for name, key in keys.items() if (ran := self._recall(key)) is not None}
+        asked = [check for check in checks if check.name not in known]
+        if not asked:
+            return known
+        out = dict(known)
+        with self.ground.open(tree, self.base_tree, self.carried.get(tree)) as box:
+            broken: set[str] = set()
+            for check in checks:
+                if check.kind != "build" and check.name in known:
+                    continue
+                if check.cwd in broken:
+                    out[check.name] = CheckRun(_not_built(check), tree, None, self._stamp(), clock.stamp(clock.now()))
+                    continue
+                ran = self._run(box, tree, check, words, chosen.get(check.name, ()))
+                out[check.name] = ran
+                if check.kind == "build" and not ran.result.ok:
+                    broken.add(check.cwd)
+                self._remember(keys[check.name], ran)
+        return out
+
+    def _stamp(self) -> str:
+        return self.ground.wall.stamp(())
+
+    # One check -----------------------------------------------------------------------------------------------
+
+    def _run(self, box: Box, tree: str, check: DetectedCheck, words: str, only: Sequence[str]) -> CheckRun:
+        self.told.check(check.name, words)
+        self._logs += 1
+        name = f"{_REPORT}-{self._logs}"
+        inside = (TEMP if box.view else box.workspace.tmp) / name
+        (box.workspace.tmp / name).mkdir()
+        prepared = runners.prepare(check, report=inside / "report", only=only)
+        if prepared.stand_in:
+            shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
+        log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
+        started = clock.stamp(clock.now())
+        order = SandboxCommand(
+            beside(check.service, prepared.argv),
+            box.workspace.resolve(check.cwd),
+            log,
+            self.ground.settings.verify.timeout_s,
+            env={**self._own_tools(box, check), **self._own_modules(box, tree, check), **prepared.env},
+            show=lambda data: self.told.output(check.name, data),
+        )
+        done = box.run(order)
+        log_text = _log_text(log)
+        reading = self._read(box, check, prepared, order.cwd, name, log_text)
+        result = reports.judge(
+            reading,
+            exit_code=done.exit_code,
+            timed_out=done.timed_out or done.idle,
+            kind=check.kind,
+            tool=check.tool,
+            command=prepared.argv,
+            duration_ms=done.duration_ms,
+            log=log_text,
+            log_path=os.fspath(log),
+        )
+        if result.ok and reading is None and prepared.report is not None:
+            result = result.model_copy(update={"ok": False, "type": "crashed", "summary": _NO_REPORT})
+        return CheckRun(
+            result, tree, evidence.digest_of(log), self._stamp(), started, restricted=bool(only) and prepared.restricted
+        )
+
+    def _own_tools(self, box: Box, check: DetectedCheck) -> dict[str, str]:
+        """A script that calls `python` or `jest` means the project's own, as it would after `activate`."""
+        root = self.ground.project.root
+        top = root if box.wall.mounted else box.workspace.repo
+        kept = detect.beside([check], root)
+        own = [top / name / (".bin" if name.endswith("node_modules") else "bin") for name in kept]
+        usual = self.ground.caller.get("PATH", os.defpath)
+        return {"PATH": os.pathsep.join([*map(os.fspath, own), usual])} if own else {}
+
+    def _own_modules(self, box: Box, tree: str, check: DetectedCheck) -> dict[str, str]:
+        """Where the project is installed as a copy, its sources come first: the copy is not what is judged."""
+        root = self.ground.project.root
+        installed = [
+            path for path in (self.carried.get(tree) or {}).values() if path.is_dir() and not path.is_symlink()
+        ]
+        own = editable_installs.sites(self.ground.caller, [root / name for name in detect.beside([check], root)])
+        copied = installed_copies.found(self.ground.trees.listing(tree), own, installed)
+        if not copied:
+            return {}
+        self.notes |= {f"{one.module} is also installed in {one.site}: the workspace's comes first" for one in copied}
+        top = root if box.wall.mounted else box.workspace.repo
+        return {"PYTHONPATH": os.pathsep.join(os.path.normpath(top / one.folder) for one in copied)}
+
+    def _read(
+        self, box: Box, check: DetectedCheck, prepared: PreparedCommand, cwd: Path, name: str, log_text: str
+    ) -> ReportReading | None:
+        """Return what the tool wrote for machines; its words only where it has nothing of the kind."""
+        if prepared.report is None:
+            return reports.read(log_text, tool=check.tool)
+        if prepared.report.is_absolute():
+            return _reported(box.workspace.tmp, (name,), prepared.report.name, check.tool)
+        # The folder that the check ran in, not one that it put into its place.
+        parts = cwd.relative_to(box.workspace.repo.resolve()).parts
+        return _reported(box.workspace.repo, parts, os.fspath(prepared.report), check.tool)
+
+    # Memory --------------------------------------------------------------------------------------------------
+
+    def _key(
+        self, tree: str, check: DetectedCheck, checks: Sequence[DetectedCheck], only: Sequence[str], attempt: int
+    ) -> str:
+        built = [list(one.command) for one in checks if one.kind == "build" and one.cwd == check.cwd]
+        # The words as they are run: another version of ours may ask a tool otherwise.
+        words = list(runners.prepare(check, report=_SAMPLE, only=only).argv)
+        said = [
+            reflectloop.__version__,
+            tree,
+            check.tool,
+            words,
+            check.cwd,
+            repr(check.service),
+            built,
+            sorted(only),
+            self.surroundings,
+            attempt,
+        ]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+    def _recall(self, key: str) -> CheckRun | None:
+        try:
+            said = json.loads((self.memory / f"{key}.json").read_bytes())
+            result = VerificationResult.model_validate(said.pop("result"))
+            return CheckRun(result, **{**said, "remembered": True})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, ValidationError):
+            return None  # what cannot be read is found out again
+
+    def _remember(self, key: str, ran: CheckRun) -> None:
+        if ran.result.type in _FLEETING:
+            return
+        self.memory.mkdir(parents=True, exist_ok=True)
+        said = {**ran._asdict(), "result": ran.result.model_dump(mode="json")}
+        files.write_atomic(self.memory / f"{key}.json", secrets.current().redact(json.dumps(said)) + "\n")
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name)
+
+
+def _not_built(check: DetectedCheck) -> VerificationResult:
+    return VerificationResult(
+        ok=False,
+        type="build_failure",
+        summary="not run, since the build failed",
+        kind=check.kind,
+        tool=check.tool,
+        command=check.command,
+    )
+
+
+def _log_text(log: Path) -> str:
+    with log.open("rb") as file:
+        return file.read(_LOG_READ).decode("utf-8", "replace")
+
+
+def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> ReportReading | None:
+    """Return what the reports in a folder say that a command could write to; None where there are none to be read.
+
+    No link is followed, not even one above a report: it would lead to the reports of another project.
+    """
+    readings: list[ReportReading] = []
+    left = _LARGEST_REPORTS
+    try:
+        with tree_walk.opened(top) as root, beneath.open_folder(root, parts) as folder:
+            inside = f"{pattern}/**/*" if beneath.is_folder(folder, pattern) else pattern
+            for path in beneath.find_files(folder, inside, _MOST_REPORTS):
+                content = beneath.read(folder, path, min(_LARGEST_REPORT, left))
+                left -= len(content)
+                reading = reports.read(content, tool=tool)
+                readings += [reading] if reading is not None else []
+    except OSError:
+        return None  # half of the reports are none: a failed test may stand in the other half
+    return _joined(readings) if readings else None
+
+
+def _joined(readings: Sequence[ReportReading]) -> ReportReading:
+    if len(readings) == 1:
+        return readings[0]
+    counts = [reading.counts for reading in readings if reading.counts is not None]
+    summed = (
+        {name: sum(getattr(one, name) for one in counts) for name in type(counts[0]).model_fields} if counts else None
+    )
+    return ReportReading(
+        readings[0].tool,
+        readings[0].kind,
+        tuple(detail for reading in readings for detail in reading.details),
+        type(counts[0])(**summed) if summed is not None else None,
+        {name: outcome for reading in readings for name, outcome in reading.tests.items()},
+        all(reading.collected for reading in readings),
+    )

@@ -1,0 +1,168 @@
+"""Run one check in the sandbox and judge it by the results the engine observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import re2
+
+from reflectloop.plan.model import Check
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.terms import Network
+from reflectloop.verification.sidecar import beside
+
+_NO_VERDICT = 126  # not runnable, not found, or killed by a signal
+_REGEX_LIMIT = 8 << 20
+
+
+class CheckResult(NamedTuple):
+    """The result of one check of a plan."""
+
+    name: str
+    held: bool
+    reason: str
+    exit_code: int | None
+    duration_ms: int
+    log: Path | None
+    timed_out: bool = False
+    doubtful: tuple[str, ...] = ()
+
+
+class Needle:
+    """A search for a text in a stream of any length."""
+
+    def __init__(self, text: str) -> None:
+        self._needle = text.encode()
+        self._end = b""
+        self.seen = not text
+
+    def look(self, chunk: bytes) -> None:
+        if not self.seen:
+            window = self._end + chunk
+            self.seen = self._needle in window
+            self._end = window[-len(self._needle) + 1 :] if len(self._needle) > 1 else b""
+
+
+class _CapturedOutput:
+    """The output of a command, as far as the memory limit allows."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.complete = True
+
+    def look(self, chunk: bytes) -> None:
+        self.complete = self.complete and len(self.data) + len(chunk) <= _REGEX_LIMIT
+        if self.complete:
+            self.data += chunk
+
+
+def run(
+    name: str,
+    check: Check,
+    box: Box,
+    *,
+    must_fail: bool,
+    log: Path,
+    cwd: Path,
+    env: Mapping[str, str],
+    printed: Callable[[str], bool],
+    exited: int,
+    show: Callable[[bytes], None],
+    network: Network | None = None,
+) -> CheckResult:
+    """Run a check; it passes if it meets its expectation or, with `must_fail`, if its command ran and did not."""
+    exit_code, duration_ms, timed_out, faults = None, 0, False, []
+    doubtful: tuple[str, ...] = ()
+    if check.run is not None:
+        wanted, unwanted, captured = (
+            Needle(check.stdout_contains or ""),
+            Needle(check.not_contains or "\0"),
+            _CapturedOutput(),
+        )
+        observers = [wanted, unwanted] + ([captured] if check.stdout_regex else [])
+
+        def look(chunk: bytes) -> None:
+            for observer in observers:
+                observer.look(chunk)
+
+        done = box.run(
+            SandboxCommand(
+                beside(check.service, check.run),
+                cwd,
+                log,
+                check.timeout_s,
+                env=env,
+                show=show,
+                look=look,
+                merge=False,
+                network=network,
+            )
+        )
+        exit_code, duration_ms, timed_out = done.exit_code, done.duration_ms, done.timed_out
+        doubtful = done.doubtful
+        if timed_out:
+            return CheckResult(
+                name,
+                False,
+                f"ran past {check.timeout_s} s",
+                exit_code,
+                duration_ms,
+                log,
+                timed_out=True,
+                doubtful=doubtful,
+            )
+        faults += _output_faults(check, exit_code, wanted, unwanted, captured)
+        if must_fail and exit_code >= _NO_VERDICT:
+            return CheckResult(
+                name, False, f"gave no verdict (exit {exit_code})", exit_code, duration_ms, log, doubtful=doubtful
+            )
+    if check.output_contains and not printed(check.output_contains):
+        faults.append(f"the step's output does not contain {check.output_contains!r}")
+    if check.commands_exit not in (None, exited):
+        faults.append(f"the step's last command exited {exited}, not {check.commands_exit}")
+    faults += _file_faults(check, box)
+    passed = bool(faults) if must_fail else not faults
+    reason = "; ".join(faults) if faults else "as expected"
+    if must_fail:
+        reason = f"red, as expected ({reason})" if faults else "was expected to fail, but passed"
+    check_log = log if check.run is not None else None
+    return CheckResult(name, passed, reason, exit_code, duration_ms, check_log, doubtful=doubtful)
+
+
+def _output_faults(
+    check: Check, exit_code: int, wanted: Needle, unwanted: Needle, captured: _CapturedOutput
+) -> list[str]:
+    faults = []
+    if exit_code != check.exit_code:
+        faults.append(f"exit code {exit_code}, not {check.exit_code}")
+    if not wanted.seen:
+        faults.append(f"output does not contain {check.stdout_contains!r}")
+    if check.not_contains and unwanted.seen:
+        faults.append(f"output contains {check.not_contains!r}")
+    if check.stdout_regex and not captured.complete:
+        faults.append(f"output is over {_REGEX_LIMIT >> 20} MB, too long for stdout_regex")
+    elif check.stdout_regex and not re2.search(check.stdout_regex, captured.data.decode("utf-8", "replace")):
+        faults.append(f"output does not match {check.stdout_regex!r}")
+    return faults
+
+
+def _file_faults(check: Check, box: Box) -> list[str]:
+    faults = []
+    space = box.workspace
+    if check.file_exists and not space.resolve(check.file_exists).exists():
+        faults.append(f"{check.file_exists} does not exist")
+    if check.file_nonempty:
+        path = space.resolve(check.file_nonempty)
+        if not path.is_file() or path.stat().st_size == 0:
+            faults.append(f"{check.file_nonempty} is missing or empty")
+    if check.file_unchanged:
+        now = space.record(thorough=True).tree
+        if (
+            space.git()
+            .attempt("diff-tree", "--quiet", space.base_tree, now, "--", f":(literal){check.file_unchanged}")
+            .code
+        ):
+            faults.append(f"{check.file_unchanged} changed")
+    return faults

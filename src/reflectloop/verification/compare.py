@@ -1,0 +1,131 @@
+"""Compare the outcomes of a check before and after a change, test by test; pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from reflectloop.verification.result import Detail, Outcome, VerificationResult
+
+# Results of these types say nothing about single tests: the check itself did not finish.
+NO_ANSWER = frozenset(
+    ("no_tests", "tool_missing", "timeout", "crashed", "unknown_project", "collection_error", "build_failure")
+)
+_RED = frozenset(("failed", "error"))
+_GREEN = frozenset(("passed", "xpassed"))
+_NOT_RUN = frozenset(("skipped", "xfailed"))
+_PLACES = re.compile(r"\b(?:line |at )?\d+(?::\d+)?\b")
+
+
+class Comparison(NamedTuple):
+    """Sorted test ids, or descriptions of issues if a check has no tests."""
+
+    fixed: tuple[str, ...] = ()
+    newly_failing: tuple[str, ...] = ()
+    vanished: tuple[str, ...] = ()
+    now_skipped: tuple[str, ...] = ()
+    pre_existing: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    flaky: tuple[str, ...] = ()
+
+    @property
+    def worse(self) -> bool:
+        return bool(self.newly_failing or self.vanished or self.now_skipped)
+
+    @property
+    def same(self) -> bool:
+        """True if every test on base has the same outcome."""
+        return not (self.worse or self.fixed)
+
+    def joined(self, other: Comparison) -> Comparison:
+        return Comparison(*(tuple(sorted({*mine, *theirs})) for mine, theirs in zip(self, other, strict=True)))
+
+    def without(self, flaky: Iterable[str]) -> Comparison:
+        """Report these tests as flaky instead; a flaky test proves nothing, neither good nor bad."""
+        names = set(flaky)
+        remaining = {field: tuple(name for name in getattr(self, field) if name not in names) for field in self._fields}
+        return Comparison(**{**remaining, "flaky": tuple(sorted({*self.flaky, *names}))})
+
+
+def compare(base: VerificationResult, now: VerificationResult) -> Comparison:
+    """Compare by test if both sides name their tests, by issue if they name issues, otherwise by the outcome alone."""
+    if base.type in NO_ANSWER or now.type in NO_ANSWER:
+        return _by_outcome(base, now)
+    if base.kind in ("lint", "type"):
+        return _by_issue(base.details, now.details)
+    if _names_failures_only(base) and (_names_failures_only(now) or not now.tests):
+        return _by_failure(base, now)
+    if base.tests or now.tests:
+        return by_test(base.tests, now.tests)
+    return _by_outcome(base, now)
+
+
+def _names_failures_only(result: VerificationResult) -> bool:
+    """Return True if the report names only failed tests, as text output of runners does."""
+    return (
+        result.counts.passed > 0
+        and bool(result.tests)
+        and not any(outcome in _GREEN for outcome in result.tests.values())
+    )
+
+
+def _by_failure(base: VerificationResult, now: VerificationResult) -> Comparison:
+    """Compare named failures; one that is no longer named is fixed if at least as many tests ran."""
+    before, after = ({name for name, outcome in result.tests.items() if outcome in _RED} for result in (base, now))
+    fewer = _ran(base) - _ran(now)
+    return Comparison(
+        fixed=tuple(sorted(before - after)) if fewer <= 0 else (),
+        newly_failing=tuple(sorted(after - before)),
+        vanished=(f"{fewer} tests",) if fewer > 0 else (),
+        pre_existing=tuple(sorted(before & after)),
+    )
+
+
+def _ran(result: VerificationResult) -> int:
+    return result.counts.passed + result.counts.failed + result.counts.errors
+
+
+def by_test(base: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> Comparison:
+    """Compare the outcomes of two runs by test id."""
+
+    def changed(before: frozenset[str], after: frozenset[str]) -> tuple[str, ...]:
+        return tuple(sorted(name for name in base if base[name] in before and now.get(name) in after))
+
+    missing = [name for name in base if name not in now and base[name] not in _NOT_RUN]
+    new_red = [name for name in now if name not in base and now[name] in _RED]
+    return Comparison(
+        fixed=changed(_RED, _GREEN),
+        newly_failing=tuple(sorted({*changed(_GREEN | _NOT_RUN, _RED), *new_red})),
+        vanished=tuple(sorted(missing)),
+        now_skipped=changed(_GREEN | _RED, _NOT_RUN),  # skipping a failing test does not fix it
+        pre_existing=changed(_RED, _RED),
+        added=tuple(sorted(name for name in now if name not in base)),
+    )
+
+
+def _by_issue(base: Iterable[Detail], now: Iterable[Detail]) -> Comparison:
+    """Compare issues by file, rule and text, ignoring their line, so that existing issues do not count."""
+    before, after = Counter(map(_issue, base)), Counter(map(_issue, now))
+    return Comparison(
+        fixed=tuple(sorted((before - after).elements())),
+        newly_failing=tuple(sorted((after - before).elements())),
+        pre_existing=tuple(sorted((before & after).elements())),
+    )
+
+
+def _issue(detail: Detail) -> str:
+    return f"{detail.file or '?'}: {detail.rule or ''} {_PLACES.sub('N', detail.error)}".strip()
+
+
+def _by_outcome(base: VerificationResult, now: VerificationResult) -> Comparison:
+    """Compare results without named tests by their outcome and their counts."""
+    name = now.summary if not now.ok else base.summary
+    lost = base.counts.passed - now.counts.passed if now.ok and base.ok else 0
+    return Comparison(
+        fixed=(name,) if now.ok and not base.ok else (),
+        newly_failing=(name,) if base.ok and not now.ok else (),
+        pre_existing=(name,) if not base.ok and not now.ok else (),
+        vanished=(f"{lost} of {base.counts.passed} passed tests",) if lost > 0 else (),
+    )

@@ -1,0 +1,161 @@
+"""Write what the engine ran as records chained by hash, with a receipt, so that any later change is detected."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from reflectloop import secrets
+from reflectloop.errors import InvalidInput
+from reflectloop.system import files
+from reflectloop.verification.result import Counts
+
+Level = Literal["L0", "L1", "L2", "L3"]
+_FIRST = "0" * 64
+FILE, RECEIPT = "evidence.jsonl", "receipt.json"
+_VERSION = 1
+
+
+class EvidenceRecord(BaseModel):
+    """One command the engine ran. `prev` is the hash of the previous line."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str = ""  # assigned when it is appended
+    claim: str
+    level: Level
+    kind: str
+    command: tuple[str, ...]
+    exit_code: int | None
+    counts: Counts = Counts()
+    tree: str
+    base_tree: str
+    plan_hash: str | None
+    output_sha256: str | None
+    isolation: str
+    started: str
+    duration_ms: int
+    prev: str = _FIRST
+
+
+class Chain:
+    """An append-only writer of `evidence.jsonl`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.last = _FIRST
+        self.records: list[EvidenceRecord] = []
+
+    def add(self, record: EvidenceRecord) -> EvidenceRecord:
+        """Append a record with its id and the hash of the previous line, its command redacted, and return it."""
+        shown = tuple(secrets.current().redact(word) for word in record.command)
+        place = {"id": f"E-{len(self.records) + 1:03d}", "prev": self.last}
+        linked = record.model_copy(update={**place, "command": shown})
+        line = canonical(linked.model_dump(mode="json"))
+        with files.room_for("the evidence", self.path.parent), self.path.open("ab") as file:
+            file.write(line + b"\n")
+        self.last = digest(line)
+        self.records.append(linked)
+        return linked
+
+
+def canonical(value: Any) -> bytes:  # noqa: ANN401 - any JSON
+    """Return the canonical JSON encoding of a value, which hashes are computed from."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_of(path: Path) -> str | None:
+    """Return the SHA-256 of a file of any size, or None if there is no file."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return None
+
+
+def write_receipt(folder: Path, chain: Chain, decision: Mapping[str, Any], named: Sequence[str]) -> Path:
+    """Write a receipt: the decision, the end of the chain, and the hash of every file in `named`."""
+    body = {
+        "version": _VERSION,
+        **decision,
+        "evidence": {"count": len(chain.records), "last": chain.last},
+        "files": {name: digest_of(folder / name) for name in (*named, FILE)},
+    }
+    target = folder / RECEIPT
+    files.write_atomic(target, json.dumps({**body, "digest": digest(canonical(body))}, indent=2) + "\n")
+    return target
+
+
+class ReceiptCheck(NamedTuple):
+    """A receipt, its records, and the faults found in them."""
+
+    receipt: dict[str, Any]
+    records: list[dict[str, Any]]
+    faults: list[str]  # empty if nothing changed since it was written
+
+
+def verify(path: Path) -> ReceiptCheck:
+    """Check a receipt and the files it lists, offline. Raise InvalidInput if it cannot be read."""
+    receipt = _load(path)
+    faults = _receipt_faults(receipt)
+    folder = path.parent
+    for name, known in sorted(receipt.get("files", {}).items()):
+        now = digest_of(folder / name) if Path(name).name == name else None
+        if now != known:
+            faults.append(f"{name} is {'missing' if now is None else 'not the file that was written'}")
+    records, broken = _follow(folder / FILE, receipt)
+    return ReceiptCheck(receipt, records, faults + broken)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        raw = path.read_bytes()
+        receipt = json.loads(raw)
+    except OSError as fault:
+        raise InvalidInput(f"cannot read {path}: {fault.strerror}", next_step="reflectloop receipt show RUN") from fault
+    except ValueError as fault:
+        raise InvalidInput(f"{path} is not a receipt: {fault}", next_step="reflectloop receipt show RUN") from fault
+    if not isinstance(receipt, dict) or receipt.get("version") != _VERSION:
+        raise InvalidInput(f"{path} is not a receipt of version {_VERSION}", next_step="reflectloop receipt show RUN")
+    return {**receipt, "_raw": raw}
+
+
+def _receipt_faults(receipt: dict[str, Any]) -> list[str]:
+    """Return the faults of the receipt itself: a wrong digest, or bytes other than its canonical form."""
+    raw = receipt.pop("_raw")
+    body = {key: value for key, value in receipt.items() if key != "digest"}
+    expected = (json.dumps(receipt, indent=2) + "\n").encode()
+    good = receipt.get("digest") == digest(canonical(body)) and raw == expected
+    return [] if good else [f"{RECEIPT} is not the file that was written"]
+
+
+def _follow(path: Path, receipt: dict[str, Any]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Read the chain of records, and return them with its faults."""
+    records, faults, last = [], [], _FIRST
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError:
+        return [], []  # already reported: the file is missing
+    for number, line in enumerate(lines, 1):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            record = None
+        if not isinstance(record, dict) or record.get("prev") != last:
+            faults.append(f"{FILE}, line {number}: does not follow from the line before")
+            break
+        records.append(record)
+        last = digest(line)
+    listed = receipt.get("evidence", {})
+    if not faults and (listed.get("count") != len(records) or listed.get("last") != last):
+        faults.append(f"{FILE} has {len(records)} record(s), the receipt lists {listed.get('count')}")
+    return records, faults

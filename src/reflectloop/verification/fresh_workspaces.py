@@ -1,0 +1,82 @@
+"""Provide fresh workspaces for sealed runs, which no agent, step or earlier check has touched."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reflectloop.config import Config, WorkspaceConfig
+from reflectloop.errors import SecretLeak
+from reflectloop.sandbox import limits
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.sandbox.limits import Limiter
+from reflectloop.sandbox.sandbox import Box
+from reflectloop.verification.tree_builder import TreeBuilder
+from reflectloop.workspace import checkout, workspace_registry
+from reflectloop.workspace.project import Project
+from reflectloop.workspace.snapshot import Snapshot
+
+_FIRST_NUMBER = 100  # first number of a run's sealed workspaces; those of its steps are lower
+
+
+@dataclass
+class WorkspaceFactory:
+    """A factory of fresh workspaces.
+
+    `commit` is HEAD in every workspace, so that version tools answer the same on base and on the patch.
+    """
+
+    name: str  # name of the run
+    project: Project
+    trees: TreeBuilder
+    settings: Config
+    wall: IsolationLevel
+    caller: Mapping[str, str]
+    root: Path
+    commit: str
+    beside: Mapping[Path, Path] = field(default_factory=dict)  # further project files to carry
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(_FIRST_NUMBER))
+
+    @contextmanager
+    def open(self, tree: str, base_tree: str, carried: Mapping[Path, Path] | None = None) -> Iterator[Box]:
+        """Open a sandbox around a fresh workspace with the files of `tree`, and remove it afterwards."""
+        name = f"{self.name}.{next(self._numbers)}"
+        limiter: Limiter | None = None
+        try:
+            space = checkout.create(
+                self.project,
+                self.trees.store,
+                Snapshot(tree, self.commit, dirty=False, warnings=()),
+                name=name,
+                root=self.root,
+                shared_objects=self.trees.objects,
+                carry=self._carry(),
+                mounted=self.wall.mounted,
+                bound=self.wall.by == "bubblewrap",
+                fresh=True,
+            )
+            space.base_tree = base_tree
+            checkout.carry_also(space, self.beside, carried or {}, bound=self.wall.by == "bubblewrap")
+            limiter = limits.behind(self.wall, name, self.settings.box)
+            yield Box.by(self.settings, space, self.caller, self.wall, limiter)
+            space.close()
+        except SecretLeak:
+            self._clear(name, destroy=True)
+            raise
+        finally:
+            if limiter:
+                limiter.close()
+            self._clear(name)
+
+    def _carry(self) -> WorkspaceConfig:
+        """Return what to carry; with a configured set-up, which installs dependencies, only what the user names."""
+        settings = self.settings.workspace
+        return settings.model_copy(update={"carry": settings.names_carried}) if self.settings.verify.setup else settings
+
+    def _clear(self, name: str, *, destroy: bool = False) -> None:
+        entry = workspace_registry.find(self.project.folder, name)
+        if entry:
+            workspace_registry.destroy(entry) if destroy else workspace_registry.remove(entry)

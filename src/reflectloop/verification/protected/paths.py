@@ -1,0 +1,181 @@
+"""Decide by path alone whether a file judges the work, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+from reflectloop.verification.protected import names
+
+Kind = Literal["test", "fixture", "hook", "runner", "lint", "ci", "script", "snapshot", "shadow", "artefact", "own"]
+
+
+class Protection(NamedTuple):
+    """The reason a file is protected; `mixed` if only a part of it is."""
+
+    kind: Kind
+    why: str
+    mixed: bool = False
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns))
+
+
+_TEST = _any_of(names.TEST_FILES)
+_CAPITAL = _any_of(names.CAPITAL_FILES)
+_DEPENDENCY = _any_of(names.DEPENDENCY_FILES)
+_DOTNET_TESTS = re.compile(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
+_GRADLE_TESTS = re.compile(r"(?:^|/)src/(?:test|testFixtures|\w+Test)/")
+_BUILT = re.compile(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)(?:/|\Z)")
+_TOOL_FOLDER = re.compile("|".join(rf"(?:^|/){re.escape(folder)}/" for folder in names.TOOL_FOLDERS))
+
+# Matched in this order against the file's name in lower case.
+_BY_NAME: tuple[tuple[re.Pattern[str], Protection], ...] = (
+    (_any_of(names.OWN_FILES), Protection("own", "the engine's own settings")),
+    (_any_of(names.ARTEFACT_FILES), Protection("artefact", "built from sources, and could replace them")),
+    (_any_of(names.HOOK_FILES), Protection("hook", "run automatically by git, the interpreter or the runner")),
+    (_any_of(names.CI_FILES), Protection("ci", "defines what continuous integration checks")),
+    (_any_of(names.SNAPSHOT_FILES), Protection("snapshot", "expected output of a test")),
+    (_any_of(names.RUNNER_FILES), Protection("runner", "configures a test runner")),
+    (_any_of(names.LINT_FILES), Protection("lint", "configures a linter or a type checker")),
+    (_any_of(names.MIXED_RUNNER_FILES), Protection("runner", "has a part that controls checks", mixed=True)),
+    (_any_of(names.MIXED_LINT_FILES), Protection("lint", "has a part that controls the type checker", mixed=True)),
+    (_any_of(names.SCRIPT_FILES), Protection("script", "runs checks")),
+)
+_TEST_FILE = Protection("test", "a test file")
+_FIXTURE = Protection("fixture", "data or code that tests depend on")
+_SNAPSHOT = Protection("snapshot", "expected output of a test")
+
+
+@lru_cache(maxsize=4096)
+def guard(path: str) -> Protection | None:
+    """Return why this path is protected, or None.
+
+    Shadows count only if the file is new or executable, which the caller checks.
+    """
+    parts = tuple(path.split("/"))
+    name = parts[-1].lower()
+    return (
+        _by_folder(path, parts[:-1])
+        or next((protection for pattern, protection in _BY_NAME if pattern.match(name)), None)
+        or _test_or_fixture(path, parts)
+        or _script(parts)
+        or _shadow(path, parts)
+    )
+
+
+def is_test(path: str) -> bool:
+    """Return True if some runner would collect this file."""
+    protection = guard(path)
+    return protection is not None and protection.kind == "test"
+
+
+def dependencies(path: str) -> bool:
+    """Return True if the file declares which packages are installed."""
+    parts = path.lower().split("/")
+    named = _DEPENDENCY.match(parts[-1]) is not None
+    return named or (len(parts) > 1 and parts[-2] == "requirements" and parts[-1].endswith((".txt", ".in")))
+
+
+def _by_folder(path: str, folders: tuple[str, ...]) -> Protection | None:
+    folder_names = set(folders)
+    if folder_names & names.OWN_FOLDERS:
+        return Protection("own", "the engine's or the agent's own settings")
+    if on_path(path):
+        return Protection("shadow", "would be found on PATH before the real tool")
+    if folder_names & names.ARTEFACT_FOLDERS or _BUILT.search(path):
+        return Protection("artefact", "built from sources, and could replace them")
+    return (
+        Protection("hook", "run automatically by git") if folder_names & names.HOOK_FOLDERS else _by_run(path, folders)
+    )
+
+
+def on_path(path: str) -> bool:
+    """Return True if the file is in a folder that is searched for tools."""
+    return _TOOL_FOLDER.search(path) is not None
+
+
+def _by_run(path: str, folders: tuple[str, ...]) -> Protection | None:
+    if any(_contains_run(folders, run) for run in names.CI_FOLDERS):
+        return Protection("ci", "defines what continuous integration checks")
+    if ".cargo" in folders or ".mvn" in folders or ".config/nextest" in path:
+        return Protection("runner", "configures the build tool that runs tests")
+    return None
+
+
+def _contains_run(folders: tuple[str, ...], run: tuple[str, ...]) -> bool:
+    return any(folders[at : at + len(run)] == run for at in range(len(folders)))
+
+
+def _test_or_fixture(path: str, parts: tuple[str, ...]) -> Protection | None:
+    folder_names = {folder.lower() for folder in parts[:-1]}
+    ending = parts[-1].rpartition(".")[2].lower()
+    in_tests = bool(folder_names & _test_folders(ending)) or _GRADLE_TESTS.search(path) is not None or _dotnet(parts)
+    if folder_names & names.SNAPSHOT_FOLDERS and (in_tests or ending not in names.CODE_ENDINGS):
+        return _SNAPSHOT
+    if folder_names & names.FIXTURE_FOLDERS:
+        return _FIXTURE
+    if _named_like_a_test(parts[-1]):
+        return _TEST_FILE
+    if in_tests and "src/main/" not in path:
+        return _TEST_FILE if _collected_by_folder(parts, ending) else _FIXTURE
+    return None
+
+
+def _test_folders(ending: str) -> frozenset[str]:
+    """Return the names of test folders; Python, Go and Rust packages may be called `spec` or `t` for other reasons."""
+    return names.TEST_FOLDERS - {"spec", "specs", "t"} if ending in {"py", "go", "rs"} else names.TEST_FOLDERS
+
+
+def _named_like_a_test(name: str) -> bool:
+    if name.endswith(tuple(f".{ending}" for ending in names.CAPITAL_ENDINGS)):
+        return _CAPITAL.match(name) is not None
+    return _TEST.match(name.lower()) is not None
+
+
+def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:
+    """Return True if the runners of this language collect every such file in a test folder."""
+    if ending == "py":
+        return parts[-1].startswith("test")
+    if ending in {"js", "ts", "jsx", "tsx", "mjs", "cjs"}:
+        return bool({"__tests__", "test"} & set(parts))
+    return ending == "rs" and len(parts) > 1 and parts[-2] == "tests"
+
+
+def _dotnet(parts: tuple[str, ...]) -> bool:
+    code = parts[-1].endswith((".cs", ".fs", ".vb", ".csproj", ".fsproj", ".json", ".resx"))
+    return code and any(_DOTNET_TESTS.match(folder) for folder in parts[:-1])
+
+
+def _script(parts: tuple[str, ...]) -> Protection | None:
+    if len(parts) < 2 or parts[-2] not in names.SCRIPT_FOLDERS:  # noqa: PLR2004 - a folder and a name
+        return None
+    name_parts = re.split(r"[._-]", parts[-1].lower())
+    return (
+        Protection("script", "runs checks")
+        if name_parts[0] in names.SCRIPT_WORDS or name_parts[-1] in names.SCRIPT_WORDS
+        else None
+    )
+
+
+def _shadow(path: str, parts: tuple[str, ...]) -> Protection | None:
+    if parts[-1] in names.TOOLS:
+        return Protection("shadow", "an executable here could run instead of the tool of that name")
+    module = shadowed(path)
+    return Protection("shadow", f"a new module here would be imported instead of {module}") if module else None
+
+
+def shadowed(path: str) -> str | None:
+    """Return the runner or standard library module that a new file at this path would hide, or None."""
+    folder, _, name = path.rpartition("/")
+    stem, _, ending = name.partition(".")
+    if stem == "__init__" and ending in {"py", "pyc"}:
+        folder, _, stem = folder.rpartition("/")
+    elif ending != "py" and not ending.endswith(("so", "pyd")):
+        return None
+    known = stem in names.RUNNER_MODULES or stem in names.STANDARD_MODULES
+    return stem if known and folder in names.IMPORT_ROOTS else None

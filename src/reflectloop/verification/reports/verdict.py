@@ -1,0 +1,202 @@
+"""Judge a check by its exit code together with its report; an unclear result is never a pass."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from reflectloop.verification.reports import messages, missing, recognise
+from reflectloop.verification.reports.messages import ResultVerdict
+from reflectloop.verification.reports.report_builder import CUT
+from reflectloop.verification.result import Counts, Detail, Kind, ReportReading, Type, VerificationResult
+
+_NONE_COLLECTED = 5  # exit code of pytest, and of unittest since 3.12
+_NOT_RUNNABLE = 126  # from here on, exit codes have a special meaning in shells
+_SIGNALLED = 128
+_LAST_SIGNAL = 64
+_TYPE: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build_failure"}
+_NONE_RUN_TOOLS = {"pytest", "unittest"}
+
+
+class JudgeInput(NamedTuple):
+    """All the evidence about one run of a check."""
+
+    reading: ReportReading | None
+    exit_code: int | None
+    timed_out: bool
+    kind: Kind
+    tool: str
+    command: tuple[str, ...]
+    log: str
+
+    @property
+    def counts(self) -> Counts:
+        return (self.reading.counts if self.reading else None) or Counts()
+
+    @property
+    def details(self) -> tuple[Detail, ...]:
+        return self.reading.details if self.reading else ()
+
+    @property
+    def failures(self) -> int:
+        return self.counts.failed + self.counts.errors
+
+
+def judge(
+    reading: ReportReading | None,
+    *,
+    exit_code: int | None,
+    timed_out: bool = False,
+    kind: Kind | None = None,
+    tool: str | None = None,
+    command: Sequence[str] = (),
+    duration_ms: int = 0,
+    log: str = "",
+    log_path: str | None = None,
+) -> VerificationResult:
+    """Judge a check by its report, or by its log without one; a failing exit code is never a pass."""
+    known = reading or (recognise.read(log, tool=tool) if log else None)
+    case = JudgeInput(
+        known,
+        exit_code,
+        timed_out,
+        kind or (known.kind if known else "custom"),
+        tool or (known.tool if known else None) or (command[0].rpartition("/")[2] if command else "the check"),
+        tuple(command),
+        log,
+    )
+    verdict = _verdict(case)
+    return VerificationResult(
+        ok=verdict.type == "passed",
+        type=verdict.type,
+        summary=verdict.summary,
+        details=case.details,
+        suggestion=verdict.next_step,
+        kind=case.kind,
+        tool=tool or (known.tool if known else None),
+        command=case.command,
+        exit_code=exit_code,
+        duration_ms=duration_ms,
+        counts=case.counts,
+        tests=dict(known.tests) if known else {},
+        log_path=log_path,
+    )
+
+
+def _verdict(case: JudgeInput) -> ResultVerdict:
+    """Return the verdict of the first rule that applies."""
+    for rule in (
+        _late,
+        _counted_in_exit_code,
+        _signalled,
+        _absent,
+        _unread,
+        _untested,
+        _incomplete,
+        _tested,
+        _complained,
+    ):
+        if verdict := rule(case):
+            return verdict
+    return messages.passed(case.tool, case.counts, case.details)
+
+
+def _late(case: JudgeInput) -> ResultVerdict | None:
+    return messages.late(case.tool) if case.timed_out else None
+
+
+def _counted_in_exit_code(case: JudgeInput) -> ResultVerdict | None:
+    """Recognise runners that exit with the number of failures, which may look like a signal or a missing command."""
+    collected = case.reading is not None and case.reading.collected
+    if collected and (case.exit_code or 0) >= _NOT_RUNNABLE and case.exit_code == min(case.failures, 255):
+        return messages.tests_failed(case.counts, case.details)
+    return None
+
+
+def _signalled(case: JudgeInput) -> ResultVerdict | None:
+    code = case.exit_code or 0
+    number = -code if code < 0 else code - _SIGNALLED
+    if code >= 0 and not 0 < number <= _LAST_SIGNAL:
+        return None
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = f"signal {number}"
+    return messages.killed(case.tool, name, case.counts)
+
+
+def _absent(case: JudgeInput) -> ResultVerdict | None:
+    if case.reading and (case.reading.tests or case.failures or case.counts.passed):
+        return None  # it ran, so "not found" in its output is about something else
+    name = missing.tool(case.exit_code, case.log, case.command, case.tool)
+    return messages.absent(name) if name else None
+
+
+def _unread(case: JudgeInput) -> ResultVerdict | None:
+    if case.reading:
+        return None
+    if case.kind == "test" and case.exit_code == _NONE_COLLECTED and case.tool in _NONE_RUN_TOOLS:
+        return messages.no_tests(case.tool)
+    if case.exit_code is None:
+        return messages.unknown()
+    if case.kind == "test":
+        return messages.without_result(case.tool, case.exit_code)
+    if case.exit_code == 0:
+        return None
+    return messages.failed_unread(case.tool, case.exit_code, case.kind, case.log)
+
+
+def _untested(case: JudgeInput) -> ResultVerdict | None:
+    """Reject a test run whose report contains no test results; a warning in a log is not a result."""
+    if case.kind != "test" or case.reading is None or case.reading.counts is not None:
+        return None
+    if case.reading.kind == "build" and case.exit_code and case.details:
+        return messages.not_built(case.tool, case.details)
+    return messages.without_result(case.tool, case.exit_code)
+
+
+def _is_complete(case: JudgeInput) -> bool:
+    return not any(item.rule == CUT for item in case.details)
+
+
+def _incomplete(case: JudgeInput) -> ResultVerdict | None:
+    if case.reading is None or case.reading.collected:
+        return None
+    if not _is_complete(case):
+        return messages.cut(case.tool, case.details)
+    if case.reading.kind == "build":
+        return messages.not_built(case.tool, case.details)
+    return messages.not_collected(case.counts, case.details)
+
+
+def _tested(case: JudgeInput) -> ResultVerdict | None:
+    if case.reading is None or case.reading.counts is None:
+        return None
+    if case.failures:
+        return messages.tests_failed(case.counts, case.details)
+    ran = case.counts.passed + case.counts.xfailed or sum(
+        outcome == "xfailed" for outcome in case.reading.tests.values()
+    )
+    if not ran:
+        return messages.all_skipped(case.counts) if case.counts.skipped else messages.no_tests(case.tool)
+    if case.exit_code == _NONE_COLLECTED and case.tool in _NONE_RUN_TOOLS:
+        return messages.no_tests(case.tool)
+    return messages.contradicted(case.tool, case.counts, case.exit_code) if case.exit_code else None
+
+
+def _complained(case: JudgeInput) -> ResultVerdict | None:
+    if case.reading is None or case.reading.counts is not None:
+        return None
+    if case.exit_code == 0 and case.kind in ("build", "custom"):
+        return None  # the build succeeded despite the warnings
+    errors = [item for item in case.details if item.severity == "error"]
+    if case.exit_code == 0 and not errors:
+        return None
+    counted = {"error"} if case.reading.kind == "build" else {"error", "warning"}  # warnings do not fail a build
+    if case.exit_code is None and not [item for item in case.details if item.severity in counted]:
+        return None
+    if not case.details:
+        return messages.failed_unread(case.tool, case.exit_code or 0, case.kind, case.log)
+    kind = case.kind if case.kind in _TYPE else case.reading.kind
+    return messages.complained(_TYPE.get(kind, "build_failure"), case.tool, case.details)

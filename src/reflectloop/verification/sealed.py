@@ -1,0 +1,371 @@
+"""Sealed verification: the engine runs the checks on base and on the patch, with protected files as in base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reflectloop import secrets
+from reflectloop.plan.globs import named as is_named
+from reflectloop.plan.model import Check
+from reflectloop.terms import Decision, Track
+from reflectloop.verification import compare, protected, runners, tampering, verdict
+from reflectloop.verification.check_runner import CheckRun, CheckRunner
+from reflectloop.verification.compare import Comparison
+from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
+from reflectloop.verification.plan_checks import PlanChecks, scripts
+from reflectloop.verification.result import ChangedFile, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.test_ownership import collects
+from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
+
+_TRIES = 2  # repetitions of a newly failing test, before it counts
+_MOST_FLAKES = 50  # more tests than this do not fail by chance
+_RED = ("failed", "error")
+_SOURCES = (
+    ".py",
+    ".js",
+    ".mjs",
+    ".ts",
+    ".tsx",
+    ".jsx",
+    ".go",
+    ".rs",
+    ".rb",
+    ".java",
+    ".c",
+    ".cc",
+    ".cpp",
+    ".php",
+    ".sh",
+)
+_CONTEXT = 8 << 20  # bytes of test files that are searched for inputs a patch hard-codes
+
+
+@dataclass(frozen=True)
+class VerificationInput:
+    """The input of a verification.
+
+    `lifted` are paths whose protection a user-confirmed plan removes.
+    """
+
+    base: str
+    head: str
+    checks: Sequence[DetectedCheck]
+    track: Track | None = None
+    lifted: Sequence[str] = ()
+    protect: Sequence[str] = ()
+    required: frozenset[str] = frozenset()  # checks that must have run, even if their tool is missing
+    named: Mapping[str, Check] = field(default_factory=dict)
+    criteria: Mapping[str, str | None] = field(default_factory=dict)  # acceptance criteria with their checks
+    has_setup: bool = False
+    doubts: Sequence[str] = ()  # possible secrets in the added lines
+
+
+@dataclass
+class SealedVerification:
+    """One verification, from its trees to its verdict."""
+
+    case: VerificationInput
+    runs: CheckRunner
+    chain: Chain
+    plan_hash: str | None = None
+    _attempts: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def judge(self) -> Verdict:
+        """Run all checks and return the verdict."""
+        self._lay_out()
+        checks = self._suite()
+        patch_tests = self._own_tests(checks)
+        asked = PlanChecks(
+            self.runs,
+            self.case.base,
+            self.base_with_tests,
+            self.with_tests,
+            self._write_down,
+            self.unedited,
+            tuple(self.edited),
+        )
+        fix = self.case.track is Track.FIX
+        named = asked.judge(self.case.named, timed=self.case.track is Track.REFACTOR, looks_back=fix)
+        proven = self._proven(checks, patch_tests, named)
+        reasons = [
+            *verdict.of_findings(self.findings, self.freed),
+            *(verdict.of_checks(checks, self.case.track) if self.case.checks or not named else []),
+            *verdict.of_own(patch_tests),
+            *verdict.of_named(named),
+            *(verdict.of_fix(proven) if self.case.track is Track.FIX else []),
+            *self._of_criteria(verdict.held(checks, patch_tests, named)),
+            *self._of_dependencies(),
+            *(VerdictReason(Decision.ASK, doubt) for doubt in self.case.doubts),
+        ]
+        total = Comparison()
+        for judged in checks:
+            total = total.joined(judged.comparison) if not judged.left_out else total
+        level: Level = "L3" if any(not judged.left_out for judged in checks) or named else "L0"
+        return Verdict(
+            verdict.gravest(reasons),
+            level,
+            self.case.track,
+            tuple(reasons),
+            tuple(self.findings),
+            tuple(checks),
+            tuple(patch_tests),
+            tuple(named),
+            total,
+            self.case.base,
+            self.case.head,
+            self.tree,
+            tuple(self.restored),
+            (
+                *(f"{judged.check.name}: {judged.left_out}" for judged in checks if judged.left_out),
+                *sorted(self.runs.notes),
+            ),
+        )
+
+    # The trees -----------------------------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        """Build the sealed tree, and the trees with the new version of the patch's tests."""
+        trees, case = self.runs.ground.trees, self.case
+        self.changes = trees.changes(case.base, case.head)
+        self.freed = [change.path for change in self.changes if is_named(change.path, case.lifted)]
+        self.restored = [change.path for change in self.changes if self._is_restored(change)]
+        served = [change.path for change in self.changes if protected.serves_tests(change)]
+        self.tree = trees.laid_over(case.head, case.base, self.restored)
+        self.with_tests = trees.laid_over(self.tree, case.head, served)
+        self.base_with_tests = trees.laid_over(case.base, case.head, served)
+        still_protected = {*served} - {*self.freed}
+        self.edited = [
+            change.path for change in self.changes if change.path in still_protected and change.before is not None
+        ]
+        tested = trees.laid_over(self.tree, case.head, [path for path in served if path not in self.edited])
+        judging = self._scripts()
+        self.edited += judging
+        self.unedited = trees.laid_over(tested, case.base, judging)
+        self.findings = self._look()
+
+    def _scripts(self) -> list[str]:
+        """Return programs that checks run and the change edits together with other sources.
+
+        A program that is the only changed source is the code under test.
+        """
+        plain = [
+            change.path
+            for change in self.changes
+            if change.path.endswith(_SOURCES) and not protected.guard(change.path) and change.path not in self.freed
+        ]
+        edited = {change.path for change in self.changes if change.before is not None}
+        programs = [path for path in scripts(self.case.named.values(), edited) if path in plain]
+        return programs if len(plain) > len(programs) else []
+
+    def _is_restored(self, change: ChangedFile) -> bool:
+        if change.path in self.freed:
+            return False
+        return protected.restored(change) or is_named(change.path, self.case.protect)
+
+    def _look(self) -> list[TamperFinding]:
+        findings = tampering.look(self.changes, self._tests_of_base())
+        reported = {finding.path for finding in findings}
+        known = {change.path: change for change in self.changes}
+        notes = [
+            TamperFinding("protected", path, _first(known.get(path)), "is protected; judged as it is in base", "note")
+            for path in self.restored
+            if path not in reported
+        ]
+        return findings + notes
+
+    def _tests_of_base(self) -> dict[str, bytes]:
+        trees, room = self.runs.ground.trees, _CONTEXT
+        listing = trees.listing(self.case.base)
+        paths = [path for path in listing if protected.is_test(path)]
+        contents = trees.contents([listing[path].blob for path in paths])
+        out: dict[str, bytes] = {}
+        for path in paths:
+            room -= len(contents[listing[path].blob])
+            if room > 0:
+                out[path] = contents[listing[path].blob]
+        return out
+
+    # (a) No test that passed on base may fail or vanish -------------------------------------------------------
+
+    def _suite(self) -> list[CheckComparison]:
+        if not self.case.checks:
+            return []
+        before = self._run(self.case.base, self.case.checks, "on base")
+        after = self._run(self.tree, self.case.checks, "on base + patch, sealed")
+        return [self._judged(check, before[check.name], after[check.name]) for check in self.case.checks]
+
+    def _judged(self, check: DetectedCheck, before: CheckRun, after: CheckRun) -> CheckComparison:
+        missing = before.result.type == after.result.type == "tool_missing"
+        if missing and check.kind in ("lint", "type") and check.name not in self.case.required:
+            why = f"{check.tool} is configured but not installed here, so it checked nothing"
+            return CheckComparison(check, before.result, after.result, Comparison(), why)
+        change = compare.compare(before.result, after.result)
+        if change.newly_failing and after.result.tests:
+            change = change.without(self._flaky(check, change.newly_failing))
+        return CheckComparison(check, before.result, after.result, change)
+
+    def _flaky(self, check: DetectedCheck, failing: Sequence[str]) -> list[str]:
+        """Return tests that pass when repeated: alone first, then, since order may matter, in a full run."""
+        suspects = list(failing)
+        if len(suspects) > _MOST_FLAKES:
+            return []
+        for _ in range(_TRIES):
+            alone = self._again(self.tree, check, "newly failing tests again", suspects)
+            if all(alone.tests.get(name, "failed") in _RED for name in suspects):
+                continue
+            full_run = self._again(self.tree, check, "once more, whole")
+            return [name for name in suspects if full_run.tests.get(name, "failed") not in _RED]
+        return []
+
+    def _again(self, tree: str, check: DetectedCheck, description: str, only: Sequence[str] = ()) -> VerificationResult:
+        """Repeat a check in its own workspace, so that files left by the first run cannot help the second."""
+        builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
+        chosen = {check.name: list(only)} if only and runners.selection(check, list(only)) else {}
+        key = (tree, check.name, *sorted(chosen.get(check.name, ())))
+        self._attempts[key] = self._attempts.get(key, 0) + 1
+        result = self._run(tree, [*builds, check], description, chosen, self._attempts[key])[check.name].result
+        if chosen and not any(name in result.tests for name in only):
+            return self._again(tree, check, f"{description}, whole")  # the tool did not recognise these names
+        return result
+
+    # (b) The tests that the patch adds or changes, in their new version ---------------------------------------
+
+    def _own_tests(self, judged: Sequence[CheckComparison]) -> list[PatchTests]:
+        changed = [
+            change.path for change in self.changes if change.after is not None and protected.is_test(change.path)
+        ]
+        if not changed or self.with_tests == self.tree:
+            return []
+        out = []
+        for item in judged:
+            files = [path for path in changed if collects(item.check, path)]
+            if item.check.kind == "test" and files and not item.left_out:
+                out.append(self._judge_patch_tests(item, files))
+        return out
+
+    def _judge_patch_tests(self, judged: CheckComparison, files: Sequence[str]) -> PatchTests:
+        check = judged.check
+        builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
+        only = {check.name: [_within(path, check.cwd) for path in files]}
+        now = self._run(self.with_tests, [*builds, check], "its own tests, on base + patch", only)[check.name].result
+        before = self._run(self.base_with_tests, [*builds, check], "its own tests, on base", only)[check.name].result
+        known = judged.base.tests if judged.base else {}
+        failing = [name for name, outcome in now.tests.items() if outcome in _RED and known.get(name) not in _RED]
+        if failing:
+            again = self._again(self.with_tests, check, "its own failing tests again", failing)
+            failing = [name for name in failing if again.tests.get(name, "failed") in _RED]
+        # A test whose old version still fails proves nothing with its new version.
+        old = {name for name, outcome in judged.sealed.tests.items() if outcome in _RED}
+        green = [name for name, outcome in now.tests.items() if outcome == "passed" and name not in old]
+        turned = [name for name in green if before.tests.get(name) in _RED]
+        return PatchTests(check.name, before, now, tuple(sorted(turned)), tuple(sorted(failing)))
+
+    # The decision ----------------------------------------------------------------------------------------------
+
+    def _proven(
+        self, checks: Sequence[CheckComparison], patch_tests: Sequence[PatchTests], named: Sequence[PlanCheckResult]
+    ) -> list[str]:
+        """Return what failed on base and passes now in every repetition; a flaky test proves nothing."""
+        out = [check.name for check in named if check.held and check.red_on_base]
+        if self.case.track is not Track.FIX or out:
+            return out
+        for item in checks:
+            if item.check.kind in ("test", "build", "custom") and item.comparison.fixed:
+                out += self._each_time(item, self.case.base, self.tree, item.comparison.fixed)
+        by_name = {item.check.name: item for item in checks}
+        for tests in patch_tests:
+            if tests.red_then_green and not out:
+                judged = by_name[tests.check]
+                out += self._each_time(judged, self.base_with_tests, self.with_tests, tests.red_then_green)
+        return out
+
+    def _each_time(self, judged: CheckComparison, red: str, green: str, names: Sequence[str]) -> list[str]:
+        """Return the tests that fail on one tree and pass on the other again."""
+        if not judged.sealed.tests or judged.base is None or not judged.base.tests:
+            return list(names)  # a build, or tests without names: both sides were run completely
+        remaining = list(names)[:_MOST_FLAKES]
+        for _ in range(_TRIES):
+            again = self._again(red, judged.check, "red on base, once more", remaining)
+            remaining = [name for name in remaining if again.tests.get(name) in _RED]
+            if not remaining:
+                return []
+        again = self._again(green, judged.check, "green on base + patch, once more", remaining)
+        return [name for name in remaining if again.tests.get(name) == "passed"]
+
+    def _of_criteria(self, passed: Mapping[str, bool]) -> list[VerdictReason]:
+        out = []
+        for text, check in self.case.criteria.items():
+            if check is None and self.case.track is Track.FEATURE:
+                out.append(
+                    VerdictReason(
+                        Decision.RETRY, f"acceptance {text!r} names no check, so nothing shows that it is met"
+                    )
+                )
+            elif check is not None and not passed.get(check):
+                why = "did not pass" if check in passed else f"is not known; known: {verdict.shown(list(passed))}"
+                out.append(VerdictReason(Decision.RETRY, f"acceptance {text!r} is not met: check {check} {why}"))
+        return out
+
+    def _of_dependencies(self) -> list[VerdictReason]:
+        changed = [change.path for change in self.changes if protected.dependencies(change.path)]
+        if not changed or self.case.has_setup:
+            return []
+        return [
+            VerdictReason(
+                Decision.ASK,
+                f"{verdict.shown(changed)} changed, but no set-up of dependencies is configured: "
+                "the checks ran with the packages installed before ([verify] setup)",
+            )
+        ]
+
+    # Evidence --------------------------------------------------------------------------------------------------
+
+    def _run(
+        self,
+        tree: str,
+        checks: Sequence[DetectedCheck],
+        description: str,
+        only: Mapping[str, Sequence[str]] | None = None,
+        attempt: int = 0,
+    ) -> dict[str, CheckRun]:
+        ran = self.runs.on(tree, checks, description, only, attempt)
+        for check in checks:
+            self._note(check, ran[check.name], description)
+        return ran
+
+    def _note(self, check: DetectedCheck, ran: CheckRun, description: str) -> None:
+        sealed = ran.tree == self.tree and ran.result.ok and not ran.restricted
+        self._write_down(
+            claim=f"{check.name} {description}: {ran.result.summary}",
+            level="L3" if sealed else "L2",
+            kind=check.kind,
+            command=ran.result.command,
+            exit_code=ran.result.exit_code,
+            counts=ran.result.counts,
+            tree=ran.tree,
+            output_sha256=ran.output_sha256,
+            isolation=ran.isolation,
+            started=ran.started,
+            duration_ms=ran.result.duration_ms,
+        )
+
+    def _write_down(self, *, claim: str, **fields: Any) -> None:  # noqa: ANN401 - the fields of a record
+        redacted = secrets.current().redact(claim)
+        self.chain.add(EvidenceRecord(claim=redacted, base_tree=self.case.base, plan_hash=self.plan_hash, **fields))
+
+
+def _first(change: ChangedFile | None) -> int | None:
+    """Return the first line that differs, or None for a file without lines."""
+    if change is None or b"\0" in (change.after or b"\0"):
+        return None
+    old, new = ((data or b"").splitlines() for data in (change.before, change.after))
+    return next(
+        (at for at, (old_line, new_line) in enumerate(zip(old, new, strict=False), 1) if old_line != new_line),
+        min(len(old), len(new)) + 1,
+    )
+
+
+def _within(path: str, folder: str) -> str:
+    return path if folder in (".", "") else path.removeprefix(f"{folder.rstrip('/')}/")

@@ -1,0 +1,229 @@
+"""Read a test file in any known language into named blocks with their assertions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import NamedTuple
+
+from reflectloop.verification.tampering.added import JAVASCRIPT, REGEX, code, ending
+from reflectloop.verification.tampering.text.languages import BY_ENDING, Language
+
+_LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`')
+_LITERAL_OR_REGEX = re.compile(f"{_LITERAL.pattern}|{REGEX}")
+_CHAINED = re.compile(r"\s*\.\s*\w+\s*(?=[.(])")
+_ATTRIBUTE = re.compile(r"^\s*(?:@\w|#\[|\[\w).*$")
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
+
+
+class TextAssertion(NamedTuple):
+    """An assertion or skip, and its line."""
+
+    text: str  # without white space, with uniform quotes
+    line: int
+
+
+class TestBlock(NamedTuple):
+    """One test, or in C any function."""
+
+    path: str
+    name: str
+    line: int
+    checks: tuple[TextAssertion, ...]
+    skips: tuple[TextAssertion, ...]
+    body: str
+    returns: bool  # returns before its first assertion
+    branches: int
+    catches: int
+    rows: int  # lines that look like an entry of a table
+
+
+class TestFileReading(NamedTuple):
+    """The tests of one file."""
+
+    blocks: dict[str, TestBlock]
+    skips: tuple[TextAssertion, ...]  # outside every block
+
+
+def known(path: str) -> bool:
+    return ending(path) in BY_ENDING
+
+
+@lru_cache(maxsize=256)
+def read(path: str, data: bytes | None) -> TestFileReading:
+    language = BY_ENDING[ending(path)]
+    text = code(path, data)
+    plain = (_LITERAL_OR_REGEX if ending(path) in JAVASCRIPT else _LITERAL).sub(_blanked, text)
+    blocks: dict[str, TestBlock] = {}
+    covered: list[tuple[int, int]] = []
+    for start, end, head, name in _spans(text, plain, language):
+        blocks[_unique(name, blocks)] = _block(path, name, text, plain, (start, end, head), language)
+        covered.append((start, end))
+    outside = [skip for skip in language.skip.finditer(plain) if not any(a <= skip.start() < b for a, b in covered)]
+    return TestFileReading(
+        blocks, tuple(TextAssertion(_squeezed(skip[0]), _line(plain, skip.start())) for skip in outside)
+    )
+
+
+def _blanked(literal: re.Match[str]) -> str:
+    """Return a literal of the same length and number of lines, with blank content."""
+    return "'" + re.sub(r"[^\n]", " ", literal[0][1:-1]) + "'"
+
+
+def _unique(name: str, blocks: dict[str, TestBlock]) -> str:
+    if name not in blocks:
+        return name
+    number = sum(1 for key in blocks if key.partition("\0")[0] == name)
+    return f"{name}\0{number}"
+
+
+def _spans(text: str, plain: str, language: Language) -> Iterator[tuple[int, int, int, str]]:
+    last = 0
+    for match in language.test.finditer(text):
+        if match.start() < last:
+            continue
+        names = [value for key, value in match.groupdict().items() if key != "quote" and value is not None]
+        start = _with_attributes(text, match.start())
+        last = _after(text, plain, match, language)
+        yield start, last, match.end(), names[0] if names else match[0]
+
+
+def _after(text: str, plain: str, match: re.Match[str], language: Language) -> int:
+    """Return the end of a test: of its call, its braces or its indented block."""
+    if language.calls:
+        end = _closing(plain, plain.rfind("(", match.start(), match.start("quote")))
+        if plain[end - 1 : end] == ")":
+            return end
+    return _end(plain, match.end(), language) if language.braces else _dedent(text, match.start())
+
+
+def _with_attributes(text: str, start: int) -> int:
+    """Return the start of a test, including the attributes and annotations above it."""
+    begin = text.rfind("\n", 0, start) + 1
+    while begin > 0:
+        above = text.rfind("\n", 0, begin - 1) + 1
+        if not _ATTRIBUTE.match(text[above : begin - 1]):
+            break
+        begin = above
+    return begin
+
+
+def _end(plain: str, start: int, language: Language) -> int:
+    """Return the position after the brace that closes the first one after the header."""
+    opening = plain.find("{", start)
+    if opening < 0:
+        return min(len(plain), (plain.find("\n", start) + 1) or len(plain))
+    following = language.test.search(plain, start)
+    arrow = plain.find(";", start)
+    if following and following.start() < opening and 0 <= arrow < opening:
+        return arrow + 1
+    return _closing(plain, opening)
+
+
+def _closing(plain: str, opening: int) -> int:
+    """Return the position after the bracket that closes the one at `opening`."""
+    sign, closes = plain[opening], _CLOSES[plain[opening]]
+    depth = 0
+    for bracket in re.compile(re.escape(sign) + "|" + re.escape(closes)).finditer(plain, opening):
+        depth += 1 if bracket[0] == sign else -1
+        if depth == 0:
+            return bracket.end()
+    return len(plain)
+
+
+def _dedent(text: str, start: int) -> int:
+    """Return the position after the first line indented no more than the header."""
+    begin = text.rfind("\n", 0, start + 1) + 1
+    head = text[begin : begin + 200].lstrip("\n")
+    indent = len(head) - len(head.lstrip())
+    at = text.find("\n", start + 1)
+    while 0 <= at < len(text):
+        following = text.find("\n", at + 1)
+        row = text[at + 1 : following if following >= 0 else len(text)]
+        if row.strip() and len(row) - len(row.lstrip()) <= indent:
+            return at + 1 + len(row)
+        at = following
+    return len(text)
+
+
+def _block(path: str, name: str, text: str, plain: str, span: tuple[int, int, int], language: Language) -> TestBlock:
+    start, end, head = span
+    inner, source = plain[start:end], text[start:end]
+    checks = tuple(_checks(source, inner, _line(plain, start), language))
+    skips = tuple(
+        TextAssertion(_squeezed(match[0]), _line(plain, start + match.start()))
+        for match in language.skip.finditer(inner)
+    )
+    tags = tuple(
+        TextAssertion(_squeezed(match[0]), _line(plain, start + match.start()))
+        for match in language.tags.finditer(source[: head - start])
+    )
+    first = language.check.search(inner)
+    early = re.search(r"^\s*return\b[^\n]*$", inner[: first.start()] if first else "", re.MULTILINE)
+    return TestBlock(
+        path=path,
+        name=name,
+        line=_line(plain, start),
+        checks=checks,
+        skips=skips + tags,
+        body=_squeezed(_body(source, head - start, language)),
+        returns=early is not None and _top_level(inner, early.start()),
+        branches=len(re.findall(r"\bif\b|\bunless\b", inner)),
+        rows=len(re.findall(r"^\s*[\[{(][^\n]*[\]})],?[ \t]*$", inner, re.MULTILINE)),
+        catches=len(re.findall(r"\bcatch\b|\brescue\b|\brecover\(\)|catch_unwind", inner)),
+    )
+
+
+def _body(source: str, head: int, language: Language) -> str:
+    if language.calls:
+        return source[head:]
+    return source[source.find("{") :] if language.braces and "{" in source else source.partition("\n")[2]
+
+
+def _top_level(inner: str, at: int) -> bool:
+    return inner[:at].count("{") - inner[:at].count("}") <= 1
+
+
+def _checks(source: str, inner: str, line: int, language: Language) -> Iterator[TextAssertion]:
+    last = 0
+    for match in language.check.finditer(inner):
+        if match.start() < last:
+            continue
+        last = match.end()
+        if match[0].rstrip().endswith("("):
+            last = _chain(inner, match.end() - 1)
+        yield TextAssertion(_squeezed(source[match.start() : last]), line + inner[: match.start()].count("\n"))
+
+
+def _chain(inner: str, opening: int) -> int:
+    """Return the position after the closing bracket and every `.matcher(...)` that follows it."""
+    end = _closing(inner, opening)
+    while chained := _CHAINED.match(inner, end):
+        end = chained.end()
+        end = _closing(inner, end) if inner[end : end + 1] == "(" else end
+    return end
+
+
+# Normalises what formatters change, applied in this order to text without white space.
+_SPELLINGS = (
+    (re.compile(r"""["`]"""), "'"),
+    (re.compile(r"\\'"), "'"),
+    (re.compile(r",(?=[)\]}])"), ""),
+    (re.compile(r"\((\w+)\)=>"), r"\1=>"),
+    (re.compile(r"(?<=[{,])'([A-Za-z_]\w*)':"), r"\1:"),
+    (re.compile(r"(?<![\w.)\]])\.(?=\d)"), "0."),
+)
+_BROKEN = re.compile(r'"[ \t]*\n\s*"')
+_HEX = re.compile(r"\b0[xX][0-9a-fA-F]+")
+
+
+def _squeezed(text: str) -> str:
+    plain = re.sub(r"\s+", "", _BROKEN.sub("", text))
+    for pattern, spelled in _SPELLINGS:
+        plain = pattern.sub(spelled, plain)
+    return _HEX.sub(lambda match: match[0].lower(), plain)
+
+
+def _line(text: str, at: int) -> int:
+    return text.count("\n", 0, at) + 1

@@ -1,0 +1,158 @@
+"""Build git trees from other trees in the store, without a checkout."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop.errors import InvalidInput
+from reflectloop.system import files
+from reflectloop.system.git import Git
+from reflectloop.verification.result import ChangedFile
+from reflectloop.workspace.project import KEPT_OUT
+from reflectloop.workspace.store import Store
+
+_ABSENT = "000000"
+_LINK_TO_REPOSITORY = "160000"
+_READ_WHOLE = 4 << 20  # bytes; a larger file is no source or test written by hand
+_ABSOLUTE = re.compile(
+    rb"^(?:--- /(?!dev/null).*\n\+\+\+ |--- .*\n\+\+\+ /(?!dev/null))", re.MULTILINE
+)  # git would strip the slash
+_TOO_LARGE = b"\0"  # replaces such content; readers treat it as binary
+
+
+class TreeEntry(NamedTuple):
+    """The mode and blob of a file in a tree."""
+
+    mode: str
+    blob: str
+
+
+@dataclass(frozen=True)
+class TreeBuilder:
+    """A builder of trees.
+
+    `objects` receives new objects; `scratch` has an index while a tree is being built.
+    """
+
+    store: Store
+    scratch: Path
+    objects: Path
+    _listed: dict[str, dict[str, TreeEntry]] = field(default_factory=dict, repr=False)
+
+    @contextmanager
+    def _index(self) -> Iterator[Git]:
+        index = self.scratch / f"{uuid.uuid4().hex}.index"
+        try:
+            yield self.store.git(index=index, objects=self.objects)
+        finally:
+            index.unlink(missing_ok=True)
+
+    @property
+    def git(self) -> Git:
+        return self.store.git(objects=self.objects)
+
+    def listing(self, tree: str) -> Mapping[str, TreeEntry]:
+        """Return every file of a tree, cached, since a tree never changes."""
+        if tree not in self._listed:
+            lines = self.git.run("ls-tree", "-r", "-z", tree).split(b"\0")[:-1]
+            self._listed[tree] = dict(map(_entry, lines))
+        return self._listed[tree]
+
+    def read(self, tree: str, path: str) -> bytes | None:
+        """Return a file's content, or None if it does not exist or is no plain file."""
+        entry = self.listing(tree).get(path)
+        if entry is None or entry.mode == _LINK_TO_REPOSITORY:
+            return None
+        return self.contents([entry.blob])[entry.blob]
+
+    def contents(self, blobs: Sequence[str]) -> dict[str, bytes]:
+        """Return the content of each blob; a placeholder for a very large one."""
+        wanted = list(dict.fromkeys(blobs))
+        if not wanted:
+            return {}
+        request = "".join(f"{blob}\n" for blob in wanted).encode()
+        sizes = (
+            self.git.run("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=request).decode().splitlines()
+        )
+        small = [line.split()[0] for line in sizes if int(line.split()[1]) <= _READ_WHOLE]
+        out = dict.fromkeys(wanted, _TOO_LARGE)
+        raw = self.git.run("cat-file", "--batch", stdin="".join(f"{blob}\n" for blob in small).encode())
+        at = 0
+        while at < len(raw):
+            end = raw.index(b"\n", at)
+            name, _, size = raw[at:end].decode().split()
+            out[name] = raw[end + 1 : end + 1 + int(size)]
+            at = end + int(size) + 2
+        return out
+
+    def changes(self, base: str, head: str) -> list[ChangedFile]:
+        """Return every file that differs, with both contents."""
+        rows = list(_rows(self.git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", base, head)))
+        plain = [entry for _, *sides in rows for entry in sides if entry.mode not in (_ABSENT, _LINK_TO_REPOSITORY)]
+        contents = self.contents([entry.blob for entry in plain])
+
+        def content(entry: TreeEntry) -> bytes | None:
+            return None if entry.mode == _ABSENT else contents.get(entry.blob, entry.blob.encode())
+
+        return [ChangedFile(path, content(old), content(new), old.mode, new.mode) for path, old, new in rows]
+
+    def laid_over(self, tree: str, source: str, paths: Sequence[str]) -> str:
+        """Return `tree` with each of `paths` as in `source`, removing those that `source` lacks."""
+        if not paths:
+            return tree
+        known = self.listing(source)
+        absent = TreeEntry("0", "0" * (64 if self.store.object_format == "sha256" else 40))
+        lines = [(known.get(path, absent), path) for path in paths]
+        lines.sort(key=lambda line: line[0] is not absent)  # removals first, so that they do not block additions
+        index_info = b"".join(
+            f"{entry.mode} {entry.blob}\t".encode() + os.fsencode(path) + b"\0" for entry, path in lines
+        )
+        with self._index() as git:
+            git.run("read-tree", tree)
+            git.run("update-index", "--replace", "-z", "--index-info", stdin=index_info)
+            return git.line("write-tree")
+
+    def patched(self, base: str, patch: Path) -> str:
+        """Return `base` with a patch file applied; git itself refuses paths outside the tree."""
+        if _ABSOLUTE.search(patch.read_bytes()):
+            raise InvalidInput(f"{patch} names an absolute path", next_step="create the patch again with `git diff`")
+        with self._index() as git:
+            git.run("read-tree", base)
+            result = git.attempt("apply", "--cached", "--whitespace=nowarn", "--binary", os.fspath(patch.resolve()))
+            if result.code:
+                lines = result.stderr.decode("utf-8", "replace").strip().splitlines()
+                raise InvalidInput(
+                    f"{patch} does not apply to the base: {'; '.join(lines[:3]).removeprefix('error: ')}",
+                    next_step="create the patch again with `git diff --binary BASE`, or name its base with --base REV",
+                )
+            return git.line("write-tree")
+
+    def refuse_kept_out(self, base: str, head: str) -> None:
+        """Raise InvalidInput if the patch changes files of the engine."""
+        names = self.git.run("diff-tree", "-r", "-z", "--name-only", "--no-renames", base, head, "--", *KEPT_OUT)
+        if names:
+            listed = ", ".join(files.display(name) for name in names.split(b"\0")[:3] if name)
+            raise InvalidInput(
+                f"the patch changes what belongs to the engine: {listed}", next_step="remove these files from the patch"
+            )
+
+
+def _rows(raw: bytes) -> Iterator[tuple[str, TreeEntry, TreeEntry]]:
+    fields = iter(raw.split(b"\0"))
+    for entry in fields:
+        if entry:
+            before, after, old, new, _ = entry.decode().removeprefix(":").split()
+            yield os.fsdecode(next(fields)), TreeEntry(before, old), TreeEntry(after, new)
+
+
+def _entry(line: bytes) -> tuple[str, TreeEntry]:
+    head, name = line.split(b"\t", 1)
+    mode, _, blob = head.decode().split()
+    return os.fsdecode(name), TreeEntry(mode, blob)

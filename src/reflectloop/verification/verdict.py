@@ -1,0 +1,218 @@
+"""Turn the results of all runs into one decision, with reasons for a reviewer; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from reflectloop import terms
+from reflectloop.terms import Decision, Track
+from reflectloop.verification.compare import NO_ANSWER, Comparison
+from reflectloop.verification.evidence import Level
+from reflectloop.verification.result import DetectedCheck, TamperFinding, VerificationResult
+
+_MOST_NAMES = 5  # names listed in a reason
+
+
+class VerdictReason(NamedTuple):
+    """A decision and its explanation."""
+
+    decision: Decision
+    text: str
+
+
+class CheckComparison(NamedTuple):
+    """One check, before and after."""
+
+    check: DetectedCheck
+    base: VerificationResult | None  # None if the check could not judge the base
+    sealed: VerificationResult
+    comparison: Comparison
+    left_out: str = ""  # why the check does not count
+
+
+class PatchTests(NamedTuple):
+    """The new version of the patch's tests, run on base's sources and on the patch's."""
+
+    check: str
+    on_base: VerificationResult
+    on_patch: VerificationResult
+    red_then_green: tuple[str, ...] = ()
+    failing: tuple[str, ...] = ()
+
+
+class PlanCheckResult(NamedTuple):
+    """A check that the plan names, run sealed."""
+
+    name: str
+    held: bool
+    reason: str
+    red_on_base: bool | None = None  # None if not required
+    edited: tuple[str, ...] = ()  # existing tests without whose new version it does not pass
+
+
+class Verdict(NamedTuple):
+    """The decision about a change, with its evidence."""
+
+    decision: Decision
+    level: Level
+    track: Track | None
+    reasons: tuple[VerdictReason, ...]
+    findings: tuple[TamperFinding, ...]
+    checks: tuple[CheckComparison, ...]
+    own: tuple[PatchTests, ...]
+    named: tuple[PlanCheckResult, ...]
+    comparison: Comparison
+    base_tree: str
+    tree: str
+    sealed_tree: str
+    restored: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def of_findings(findings: Iterable[TamperFinding], lifted: Iterable[str]) -> list[VerdictReason]:
+    """Return REDO for each weakening, or ASK if a person confirmed that the file may change; ASK for each suspect."""
+    from reflectloop.verification import protected  # noqa: PLC0415 - only needed for a verdict
+
+    free = set(lifted)
+    out = []
+    for finding in findings:
+        place = f"{finding.path}:{finding.line}" if finding.line else finding.path
+        if finding.grade == "weakening":
+            out.append(
+                VerdictReason(
+                    Decision.ASK if finding.path in free else Decision.REDO, f"{place}: {finding.what} ({finding.rule})"
+                )
+            )
+        elif finding.grade == "suspect" and finding.path not in free:
+            how = "; allow it with may_change_protected in the plan" if protected.guard(finding.path) else ""
+            out.append(VerdictReason(Decision.ASK, f"{place}: {finding.what} ({finding.rule}){how}"))
+    return out
+
+
+def of_checks(checks: Sequence[CheckComparison], track: Track | None) -> list[VerdictReason]:
+    counted = [judged for judged in checks if not judged.left_out]
+    out = [reason for judged in counted for reason in _of_check(judged, track)]
+    if not counted:
+        out.append(VerdictReason(Decision.RETRY, "no check of this project is known, so nothing was proven"))
+    elif not any(judged.check.kind in ("test", "build", "custom") for judged in counted):
+        out.append(VerdictReason(Decision.RETRY, "only linters ran: no test and no build of this project"))
+    return out
+
+
+def _of_check(judged: CheckComparison, track: Track | None) -> list[VerdictReason]:
+    name, change, now = judged.check.name, judged.comparison, judged.sealed
+    out = []
+    for what, names in (
+        ("newly failing", change.newly_failing),
+        ("no longer run", change.vanished),
+        ("newly skipped", change.now_skipped),
+    ):
+        if names:
+            out.append(VerdictReason(Decision.RETRY, f"{name}: {what}: {shown(names)}"))
+    if not out and not now.ok and not _as_bad_before(judged):
+        out.append(VerdictReason(Decision.RETRY, f"{name}: {now.summary} ({now.type}){_hint(judged)}"))
+    if track is Track.REFACTOR and change.fixed and not out:
+        out.append(
+            VerdictReason(
+                Decision.RETRY,
+                f"{name}: a refactoring must not change outcomes, but these changed: {shown(change.fixed)}",
+            )
+        )
+    return out
+
+
+def _hint(judged: CheckComparison) -> str:
+    if judged.base is None or judged.base.type != judged.sealed.type or judged.sealed.type != "collection_error":
+        return ""
+    return (
+        "; on base too: the workspace has no files that git ignores, so list those that tests import in "
+        "[workspace] carry_copy, or create them in [verify] setup"
+    )
+
+
+def _as_bad_before(judged: CheckComparison) -> bool:
+    """Return True if the same failures exist on base, so that they are not the fault of this change."""
+    if judged.base is None or judged.base.ok or judged.sealed.type in NO_ANSWER:
+        return False
+    if judged.check.kind in ("lint", "type"):
+        return bool(judged.base.details)
+    return bool(judged.sealed.tests) or _counts_no_worse(judged.base, judged.sealed)
+
+
+def _counts_no_worse(base: VerificationResult, now: VerificationResult) -> bool:
+    """Compare the numbers if tests have no names; without any failure count, nothing is known."""
+    known = now.counts.failed + now.counts.errors > 0
+    worse = now.counts.failed + now.counts.errors > base.counts.failed + base.counts.errors
+    return known and not worse and now.counts.passed >= base.counts.passed
+
+
+def of_own(all_patch_tests: Iterable[PatchTests]) -> list[VerdictReason]:
+    out = []
+    for patch_tests in all_patch_tests:
+        if patch_tests.failing:
+            out.append(
+                VerdictReason(
+                    Decision.RETRY, f"{patch_tests.check}: tests of the patch fail: {shown(patch_tests.failing)}"
+                )
+            )
+        elif not patch_tests.on_patch.ok and patch_tests.on_patch.type != "no_tests" and not patch_tests.on_patch.tests:
+            out.append(
+                VerdictReason(
+                    Decision.RETRY, f"{patch_tests.check}: tests of the patch: {patch_tests.on_patch.summary}"
+                )
+            )
+    return out
+
+
+def of_named(named: Iterable[PlanCheckResult]) -> list[VerdictReason]:
+    out = []
+    for check in named:
+        if not check.held:
+            out.append(VerdictReason(Decision.RETRY, f"check {check.name}: {check.reason}"))
+        elif check.red_on_base is False:
+            out.append(VerdictReason(Decision.RETRY, f"check {check.name} must fail on base, but already passes there"))
+        elif check.edited:
+            why = f"check {check.name} passes only with the change's version of {shown(check.edited)}"
+            out.append(VerdictReason(Decision.ASK, f"{why}, not with the previous version"))
+    return out
+
+
+def of_fix(proven: Iterable[str]) -> list[VerdictReason]:
+    """Require of a fix that something failed before and passes now."""
+    if any(True for _ in proven):
+        return []
+    return [VerdictReason(Decision.RETRY, "nothing that failed on base passes now, so the fix is not proven")]
+
+
+def held(
+    checks: Iterable[CheckComparison], all_patch_tests: Iterable[PatchTests], named: Iterable[PlanCheckResult]
+) -> dict[str, bool]:
+    """Return every check and test by name, and whether it passed."""
+    out: dict[str, bool] = {}
+    for item in checks:
+        if not item.left_out:
+            out |= _tests(item.sealed) | {item.check.name: item.sealed.ok}
+    for patch_tests in all_patch_tests:
+        out |= _tests(patch_tests.on_patch)
+    return out | {item.name: item.held for item in named}
+
+
+def _tests(result: VerificationResult) -> dict[str, bool]:
+    return {spelling: outcome == "passed" for name, outcome in result.tests.items() for spelling in spellings(name)}
+
+
+def spellings(test: str) -> tuple[str, ...]:
+    """Return a test's name as printed and as people write it: `test_a (pkg.Case.test_a)` is `pkg.Case.test_a`."""
+    inner = test.partition(" (")[2]
+    return (test, inner[:-1]) if inner.endswith(")") else (test,)
+
+
+def gravest(reasons: Iterable[VerdictReason]) -> Decision:
+    return terms.gravest(reason.decision for reason in reasons)
+
+
+def shown(names: Sequence[str]) -> str:
+    """Join names for a message, listing only the first few."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
