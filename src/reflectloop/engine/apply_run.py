@@ -90,9 +90,7 @@ def apply(
 def _parts(folders: Folders, run: RunState, last: str) -> list[CommitPart]:
     """A commit for each step that was done, with its own title; what came after the last of them goes with that."""
     done = [run.steps[name] for name in run.order if run.steps[name].status == "done"]
-    by_turns = run.mode == events.BY_REQUESTS or all(
-        after.start == before.tree for before, after in itertools.pairwise(done)
-    )
+    by_turns = run.kind.is_stepwise or all(after.start == before.tree for before, after in itertools.pairwise(done))
     if not by_turns:
         raise InvalidInput(
             f"the steps of {run.id} were worked on side by side, and are one change",

@@ -19,7 +19,7 @@ from reflectloop.errors import InvalidInput, Locked, NothingToDo
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
 from reflectloop.state import events, journal, lock
-from reflectloop.state.fold import RunState, Task, fold
+from reflectloop.state.fold import RunState, Task, TaskKind, fold
 from reflectloop.state.journal import Journal
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
@@ -53,7 +53,7 @@ class _Hold(NamedTuple):
 
     def plan(self) -> Plan:
         """As it was when the run began."""
-        if self.run.mode == events.BY_REQUESTS:
+        if self.run.kind.is_stepwise:
             from reflectloop.engine.requests import concluding  # noqa: PLC0415 - most tasks are not worked on by requests
 
             return concluding.plan_of(self.folders, self.task, self.run).plan
@@ -146,9 +146,9 @@ def skip(start: Path, step_id: str, reason: str) -> ControlResult:
         if step.status == "running":
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=step_id))
         hold.book.append(events.StepSkipped(run_id=hold.run.id, step_id=step_id, reason=reason))
-        if next_command.by_agents(hold.run):
+        if hold.run.kind is TaskKind.AGENTS:
             _go_back(hold, hold.run.reached)  # an attempt that a review refused may stand there
-        elif hold.run.mode == events.BY_REQUESTS and step.status == "running":
+        elif hold.run.kind.is_stepwise and step.status == "running":
             _go_back(hold, hold.run.stands)
         return ControlResult(hold.task.id, hold.run.id, f"step {step_id} is skipped", hold.onward(), (step_id,))
 
@@ -175,7 +175,7 @@ def again(start: Path, step_id: str, how: str, reason: str) -> ControlResult:
         for name in [one.id for one in hold.run.steps.values() if one.status == "running"]:
             hold.book.append(events.StepInterrupted(run_id=hold.run.id, step_id=name))
         hold.book.append(events.StepsReset(run_id=hold.run.id, steps=list(reset), how=how, reason=reason))
-        if hold.run.mode == events.BY_REQUESTS:
+        if hold.run.kind.is_stepwise:
             _go_back(hold, _before(hold.run, reset[0]))
         said = f"step(s) {', '.join(reset)} will be done again"
         return ControlResult(hold.task.id, hold.run.id, said, hold.onward(), tuple(reset), ticket)
@@ -197,7 +197,7 @@ def _go_back(hold: _Hold, tree: str) -> None:
 def _before(run: RunState, step_id: str) -> str:
     """The tree that stood before a step, and before each of its attempts."""
     start = run.steps[step_id].start
-    if start and not next_command.by_agents(run):
+    if start and run.kind is not TaskKind.AGENTS:
         return start  # with what was written between two steps
     earlier = run.order[: run.order.index(step_id)] if step_id in run.order else run.order
     return dataclasses.replace(run, order=earlier).reached
@@ -205,7 +205,7 @@ def _before(run: RunState, step_id: str) -> str:
 
 def _parts(run: RunState, step_id: str) -> list[str]:
     """What a step was split into; it is not done itself."""
-    return [name for name in run.steps if name.startswith(f"{step_id}.")] if run.mode == events.BY_REQUESTS else []
+    return [name for name in run.steps if name.startswith(f"{step_id}.")] if run.kind.is_stepwise else []
 
 
 def _refuse_split(run: RunState, step_id: str) -> None:
@@ -259,7 +259,7 @@ def fork(start: Path, step_id: str) -> ControlResult:
             raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
         if step_id not in run.steps:
             raise _no_such(run, step_id, "", None)
-        if run.mode == events.BY_REQUESTS:
+        if run.kind.is_stepwise:
             raise InvalidInput(
                 f"task {task.id} is worked on by requests, and has no plan to fork",
                 next_step=f"reflectloop rewind {step_id}",

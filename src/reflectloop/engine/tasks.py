@@ -13,7 +13,7 @@ from reflectloop.engine.folders import TASK_ID, Folders, pointed
 from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopError
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.state import events, journal, latch
-from reflectloop.state.fold import COUNTED, Task, fold
+from reflectloop.state.fold import COUNTED, Task, TaskKind, fold
 from reflectloop.state.journal import Journal, OnEvent
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
@@ -166,13 +166,13 @@ def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
 class UnlockResult(NamedTuple):
     stop: latch.Stop
     plan_path: str  # of the task that was stopped; empty where no task is known
-    by_agents: bool = False  # whether `tr` goes on with it
+    kind: TaskKind = TaskKind.RUN
 
     @property
     def again(self) -> str:
         """The command that goes on with it."""
-        if self.by_agents:
-            return "reflectloop tr --all"
+        if self.kind is TaskKind.AGENTS:
+            return next_command.BY_AGENTS
         by_gate = self.plan_path.startswith(GATE)
         return "reflectloop gate --contract FILE" if by_gate else f"reflectloop run {self.plan_path}".rstrip()
 
@@ -192,11 +192,8 @@ def unlock(folders: Folders, reason: str) -> UnlockResult:
     if owner:
         clear(folders, owner.id, "unlock", reason)
     latch.clear_stop(folders.own)
-    return UnlockResult(
-        stop,
-        owner.plan_path if owner else "",
-        owner is not None and next_command.by_agents(list(owner.runs.values())[-1]),
-    )
+    last = owner.last_run if owner else None
+    return UnlockResult(stop, owner.plan_path if owner else "", last.kind if last else TaskKind.RUN)
 
 
 def _all(folders: Folders) -> list[Task]:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 Json = dict[str, object]
 BY_REQUESTS = "fileops"  # the mode of a run whose steps are done by requests
+MADE_BY_TP = "tp"  # in the objective of a run that `tp` planned
 IMPORTED = "imported"  # the mode of a run that is nothing but somebody else's word
 
 

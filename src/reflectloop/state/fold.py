@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Literal, NamedTuple
 
 from reflectloop.errors import StateDamaged
@@ -14,6 +15,21 @@ from reflectloop.terms import Decision
 
 StepStatus = Literal["pending", "running", "done", "failed", "blocked", "skipped"]
 RunStatus = Literal["running", "ok", "failed"]
+
+
+class TaskKind(StrEnum):
+    """Who executes the steps of a run."""
+
+    RUN = "run"  # `reflectloop run`: the engine, from a plan file
+    AGENTS = "agents"  # `reflectloop tr`: the engine, one step at a time, with agents
+    REQUESTS = "requests"  # an outside program, by FileOps requests
+    IMPORTED = "imported"  # nobody: the state was imported
+
+    @property
+    def is_stepwise(self) -> bool:
+        """Return whether steps are executed one at a time between commands, and the gates run when none is left."""
+        return self in (TaskKind.AGENTS, TaskKind.REQUESTS)
+
 
 # Failures of the work itself: they latch the task and count as one of its runs.
 COUNTED = frozenset(
@@ -66,6 +82,16 @@ class RunState:
     details: dict[str, events.Json] = dataclasses.field(default_factory=dict)
     objective: events.Json = dataclasses.field(default_factory=dict)
     fixes: list[events.Json] = dataclasses.field(default_factory=list)  # that were tried, of each step's last attempt
+
+    @property
+    def kind(self) -> TaskKind:
+        if self.mode == events.BY_REQUESTS:
+            return TaskKind.AGENTS if self.objective.get("made_by") == events.MADE_BY_TP else TaskKind.REQUESTS
+        return TaskKind.IMPORTED if self.mode == events.IMPORTED else TaskKind.RUN
+
+    @property
+    def unfinished_steps(self) -> list[StepState]:
+        return [step for step in self.steps.values() if step.status not in ("done", "skipped")]
 
     @property
     def reached(self) -> str:
@@ -131,6 +157,10 @@ class Task:
     spent: dict[str, dict[str, AgentUsage]] = dataclasses.field(default_factory=dict)  # by step, then by role
     granted: AgentUsage = AgentUsage()  # what was spent when a person last unlocked
     met: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # failures by signature: the step of each time
+
+    @property
+    def last_run(self) -> RunState | None:
+        return next(reversed(self.runs.values()), None)
 
     @property
     def passed(self) -> bool:

@@ -210,7 +210,7 @@ def _open(desk: TaskSession, design: PlanDesign, goal: str, limits: PlanBudget) 
             "limits": limits.model_dump(mode="json"),
         },
     }
-    desk.domain.made_by = next_command.MADE_BY
+    desk.domain.made_by = events.MADE_BY_TP
     response = desk.request("write_plan_files", op, summary=design.title)
     if response.status != "ok":
         why = "; ".join(f"{one.field}: {one.error}" for one in response.errors) or response.status

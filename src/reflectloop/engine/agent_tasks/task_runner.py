@@ -25,7 +25,7 @@ from reflectloop.errors import (
     ReflectloopError,
     VerificationFailed,
 )
-from reflectloop.state import events, journal
+from reflectloop.state import journal
 from reflectloop.state.fold import RunState, Task, fold
 from reflectloop.system import git
 
@@ -89,7 +89,7 @@ def _is_untold(folders: Folders) -> bool:
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
     last = list(task.runs.values())[-1] if task.runs else None
-    if last is None or last.mode != events.BY_REQUESTS or last.status == "running":
+    if last is None or not last.kind.is_stepwise or last.status == "running":
         return False
     return not RunFolder(folders.own / "runs" / last.id).envelope.exists()
 

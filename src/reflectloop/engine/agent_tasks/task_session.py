@@ -110,7 +110,7 @@ def at_work(folders: Folders) -> tuple[Task, RunState]:
     run = list(task.runs.values())[-1] if task.runs else None
     if run is None or task.state in (TaskState.DONE, TaskState.ABORTED):
         raise NothingToDo("there is no plan to work on", next_step="reflectloop tp GOAL")
-    if run.mode != events.BY_REQUESTS:
+    if not run.kind.is_stepwise:
         raise NothingToDo(f"task {task.id} was made by `run`, and is gone on with by it", next_step="reflectloop run")
     return task, run
 

@@ -10,14 +10,13 @@ from reflectloop.engine.artifacts.usage import AgentBudget
 from reflectloop.engine.folders import Folders
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.model import PlanBudget
-from reflectloop.state import events
 from reflectloop.state.fold import RunState, Task
 
 
 def step_of(task: Task) -> dict[str, Any] | None:
     """The step that a task worked on by requests is at; None where none is left."""
     run = _last(task)
-    if run is None or run.mode != events.BY_REQUESTS or run.status != "running":
+    if run is None or not run.kind.is_stepwise or run.status != "running":
         return None
     step = next((one for one in run.steps.values() if one.status not in ("done", "skipped")), None)
     if step is None:
@@ -42,7 +41,7 @@ def cost(folders: Folders, task: Task) -> dict[str, Any]:
 
 def _limits(folders: Folders, task: Task) -> PlanBudget:
     run = _last(task)
-    if run and run.mode == events.BY_REQUESTS:
+    if run and run.kind.is_stepwise:
         return usage.budget_of(run)
     plan = views.plan_of(folders, task)
     return plan.limits if plan else PlanBudget()

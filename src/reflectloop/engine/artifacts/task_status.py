@@ -11,7 +11,7 @@ from reflectloop.engine.artifacts import task_progress, views
 from reflectloop.engine.folders import Folders, RunFolder, folders_at
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.state import events, latch, snapshot
-from reflectloop.state.fold import RunState, Task
+from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
 from reflectloop.system.git import Git, GitFailed
@@ -117,7 +117,7 @@ def _run(folders: Folders, task: Task, run: RunState) -> dict[str, Any]:
 
 
 def _note(folders: Folders, task: Task, run: RunState) -> str:
-    if run.mode == events.IMPORTED:
+    if run.kind is TaskKind.IMPORTED:
         return events.IMPORTED
     if run.status != "running":
         return "applied" if run.applied else ""
@@ -125,7 +125,7 @@ def _note(folders: Folders, task: Task, run: RunState) -> str:
         return _ABORTED
     if task.state is TaskState.PAUSED:
         return _PAUSED
-    if run.mode == events.BY_REQUESTS:
+    if run.kind.is_stepwise:
         return _note_by_requests(folders, run)
     place = _at_work(folders, run.id)
     return f"running in {place}" if place else _GONE
@@ -134,7 +134,7 @@ def _note(folders: Folders, task: Task, run: RunState) -> str:
 def _note_by_requests(folders: Folders, run: RunState) -> str:
     if any(entry.fate == "at work" and entry.alive for entry in workspace_registry.entries(folders.own)):
         return _AT_WORK
-    if next_command.by_agents(run):
+    if run.kind is TaskKind.AGENTS:
         return _BY_AGENTS
     left = any(step.status not in ("done", "skipped") for step in run.steps.values())
     return _BY_REQUESTS if left else _LAST_WORD

@@ -11,8 +11,8 @@ from reflectloop.engine.artifacts import task_status
 from reflectloop.engine.folders import Folders, RunFolder, folders_at
 from reflectloop.engine.learning import blocker_card, ticket_lessons
 from reflectloop.errors import Latched, NothingToDo
-from reflectloop.state import events, latch, snapshot
-from reflectloop.state.fold import RunState, Task
+from reflectloop.state import latch, snapshot
+from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 
 
@@ -37,9 +37,9 @@ def _of_open(folders: Folders, task: Task, run: RunState) -> Route | None:
         return Route("ask", why, f"reflectloop answer {blocked.id} TEXT", run_id=run.id)
     if task.state is TaskState.PAUSED:
         return Route("retry", f"{run.id} is paused", "reflectloop resume", run_id=run.id)
-    if next_command.by_agents(run) and not RunFolder(folders.own / "runs" / run.id).blocker.exists():
+    if run.kind is TaskKind.AGENTS and not RunFolder(folders.own / "runs" / run.id).blocker.exists():
         return Route("retry", f"steps of {run.id} are left, or its last word is", next_command.BY_AGENTS, run_id=run.id)
-    if run.mode == events.BY_REQUESTS:
+    if run.kind.is_stepwise:
         return None
     task_status.refuse_running(folders, folders.find_run(run.id))
     return Route(

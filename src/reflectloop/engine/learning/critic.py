@@ -23,8 +23,8 @@ from reflectloop.reflection.critic import CriticReport, Identity
 from reflectloop.reflection.output import ToolOutput
 from reflectloop.reflection.requirements import Requirements
 from reflectloop.reflection.ticket import CriticVerdict
-from reflectloop.state import events, journal, lock
-from reflectloop.state.fold import fold
+from reflectloop.state import journal, lock
+from reflectloop.state.fold import TaskKind, fold
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
 
@@ -125,7 +125,7 @@ def _interrupted(folders: Folders) -> bool:
     """Whether the task's last run was broken off; we hold the lock, so nobody is at work on it."""
     current = folders.current_task()
     runs = list(fold(journal.read(folders.journal(current))).runs.values()) if current else []
-    return bool(runs) and runs[-1].status == "running" and runs[-1].mode not in (events.BY_REQUESTS, events.IMPORTED)
+    return bool(runs) and runs[-1].status == "running" and runs[-1].kind is TaskKind.RUN
 
 
 def as_error(report: CriticReport) -> ReflectloopError | None:

@@ -13,7 +13,7 @@ from reflectloop.fileops.plan_ops import PlanInitContract
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Acceptance, Check, Objective, Plan, PlanLimits, Step
 from reflectloop.state import events
-from reflectloop.state.fold import RunState, Task
+from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.workspace.store import Store
 
@@ -28,7 +28,7 @@ def refuse_open(folders: Folders, task: Task, run: RunState) -> None:
     lifted = "the pause is over; " if task.state is TaskState.PAUSED else ""
     if lifted:
         _end_pause(folders, task, run)
-    step, by = left[0], "agents" if next_command.by_agents(run) else "requests"
+    step, by = left[0], "agents" if run.kind is TaskKind.AGENTS else "requests"
     raise NothingToDo(
         f"{lifted}step {step.id} of task {task.id} is {step.status}; its steps are done by {by}",
         next_step=next_command.command(run),

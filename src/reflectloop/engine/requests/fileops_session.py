@@ -23,7 +23,7 @@ from reflectloop.sandbox import editable_installs, isolation, limits
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.sandbox.limits import Limiter
 from reflectloop.sandbox.sandbox import Box
-from reflectloop.state import events, journal, latch, lock
+from reflectloop.state import journal, latch, lock
 from reflectloop.state.fold import Task, fold
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import cgroup, clock
@@ -158,7 +158,7 @@ class _Ground:
         if task.state is TaskState.PAUSED:
             raise NothingToDo(f"task {task.id} is paused", next_step="reflectloop resume")
         last = list(task.runs.values())[-1] if task.runs else None
-        if last and last.mode == events.BY_REQUESTS and last.status == "running":
+        if last and last.kind.is_stepwise and last.status == "running":
             return _Stands(name, last.base_tree, last.stands, last.stands)
         ends = [run.end_tree for run in task.runs.values() if run.end_tree]
         return _Stands(name, now, ends[-1] if ends else now)

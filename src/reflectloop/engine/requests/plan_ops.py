@@ -76,7 +76,7 @@ class TaskOps:
     def _at_work(self) -> tuple[Task, RunState]:
         task = self._task()
         run = list(task.runs.values())[-1] if task.runs else None
-        if run is None or run.mode != events.BY_REQUESTS or task.state in (TaskState.DONE, TaskState.ABORTED):
+        if run is None or not run.kind.is_stepwise or task.state in (TaskState.DONE, TaskState.ABORTED):
             raise Refusal("there is no plan to work on", hint="send triflow_plan_init first")
         return task, run
 

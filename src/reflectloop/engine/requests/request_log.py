@@ -15,7 +15,7 @@ from reflectloop.errors import NoSpace
 from reflectloop.fileops.ops_context import StoredResponse, count_on
 from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
-from reflectloop.state import events, journal
+from reflectloop.state import journal
 from reflectloop.state.fold import fold
 from reflectloop.system import files
 from reflectloop.system.git import GitFailed
@@ -125,7 +125,7 @@ class RequestLog:
         current = self._folders.current_task()
         runs = fold(journal.read(self._folders.journal(current))).runs if current else {}
         last = list(runs.values())[-1] if runs else None
-        return last.stands if last and last.mode == events.BY_REQUESTS else ""
+        return last.stands if last and last.kind.is_stepwise else ""
 
     def denied(self) -> int:
         self.now = self.now._replace(denied=self.now.denied + 1)

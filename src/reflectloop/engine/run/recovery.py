@@ -16,8 +16,8 @@ from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan
 from reflectloop.sandbox import environment, isolation
 from reflectloop.state import journal
-from reflectloop.state.events import BY_REQUESTS, IMPORTED, Json, StepFinished
-from reflectloop.state.fold import RunState, Task, fold
+from reflectloop.state.events import Json, StepFinished
+from reflectloop.state.fold import RunState, Task, TaskKind, fold
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import files, process
 from reflectloop.verification.checks import CheckResult
@@ -48,7 +48,7 @@ def find(folders: Folders) -> ResumePoint:
     run = list(task.runs.values())[-1] if task.runs else None
     if run is None:
         raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
-    if run.mode == IMPORTED:
+    if run.kind is TaskKind.IMPORTED:
         raise NothingToDo(f"task {task.id} was imported and has no commands", next_step="reflectloop run PLAN")
     folder = RunFolder(folders.own / "runs" / run.id)
     if run.status != "running" and folder.envelope.exists():
@@ -58,7 +58,7 @@ def find(folders: Folders) -> ResumePoint:
         )
     if task.state is TaskState.ABORTED:
         raise NothingToDo(f"task {task.id} is aborted", next_step="reflectloop run PLAN")
-    if run.mode == BY_REQUESTS:
+    if run.kind.is_stepwise:
         from reflectloop.engine.requests import concluding  # noqa: PLC0415 - most runs are no requests
 
         concluding.refuse_open(folders, task, run)
