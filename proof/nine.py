@@ -125,7 +125,7 @@ def prove(paper: Paper, play: Play) -> list[str]:
     job, package = play.job, play.job.package
     planned = play.plan()
     rounds = (planned.said["data"] or {}).get("rounds")
-    track = (planned.said["data"] or {}).get("design", {}).get("track", "?")
+    track = (planned.said["data"] or {}).get("plan", {}).get("track", "?")
     paper.claim(
         f"{package}: two designs that differ are merged, and the plan is begun",
         f"exit {planned.code}, track {track}, {rounds} round(s)",

@@ -32,8 +32,8 @@ BOUNDS = {
     "cycles": 19,
     "single": 160,
     "vitest": 15,
-    "files": 497,
-    "lines": 64_600,
+    "files": 505,
+    "lines": 65_500,
 }
 
 

@@ -19,9 +19,9 @@ from reflectloop.engine.agent_tasks.design_merge import MOST_ROUNDS
 from reflectloop.engine.agent_tasks.final_review import MOST_APPENDED
 from reflectloop.engine.agent_tasks.planning import PlanRequest
 from reflectloop.engine.requests.fileops_session import FileopsTarget
-from reflectloop.engine.requests.plan_ops import ATTEMPTS
 from reflectloop.errors import published
 from reflectloop.plan import load, strict_yaml
+from reflectloop.plan.model import PlanLimits
 from reflectloop.reflection import requirements
 from reflectloop.sandbox import isolation
 from support import Repo
@@ -195,7 +195,7 @@ def test_the_story_waits_for_what_the_engine_must_say_in_its_order() -> None:
     ear = unattended._Ear(lambda kind, _text: told.append(kind))
     ear.hear("step 3 is done: true")
     assert ear.left[0].part == "was said to be done, and no file differs"
-    ear.hear("step 1, attempt 1 does not hold: was said to be done, and no file differs")
+    ear.hear("step 1, attempt 1 failed: was said to be done, and no file differs")
     assert ear.left[0].part == "step 1 is done"
     assert told == ["moral", "failed", "moral"]
 
@@ -223,7 +223,7 @@ def test_limits_in_the_page_on_the_nine_steps_are_the_limits() -> None:
     text = (ROOT / "docs" / "nine-steps.md").read_text()
     for line in (
         f"| rounds in which two designs are merged | {MOST_ROUNDS} |",
-        f"| attempts at a step | {ATTEMPTS}, and {ATTEMPTS} more after an answer |",
+        f"| attempts at a step | {PlanLimits().step_attempts}, and {PlanLimits().step_attempts} more after an answer |",
         f"| parts of a step | {FEWEST} to {MOST} |",
         f"| steps appended by final reviews, by gates | {MOST_APPENDED}, {MOST_APPENDED} |",
     ):

@@ -80,7 +80,7 @@ def test_words_finish_nothing(desk: Desk) -> None:
     desk.good(INIT)
     desk.good(PREFLIGHT)
     assert "words are no evidence" in desk.bad({**FINALIZE, "notes": "all good, 15/15 passed, verified end to end"})
-    assert "does not hold" in desk.bad(*(dict(op) for op in (ONE, SHOWN, FINALIZE, PREFLIGHT, FINALIZE)))
+    assert "does not pass" in desk.bad(*(dict(op) for op in (ONE, SHOWN, FINALIZE, PREFLIGHT, FINALIZE)))
     assert "no verification the engine knows" in desk.bad(ONE, SHOWN, {**FINALIZE, "verification": "trust_me"})
     assert desk.state() == "EXECUTING"
 
@@ -88,7 +88,7 @@ def test_words_finish_nothing(desk: Desk) -> None:
 def test_a_check_of_the_step_is_run_by_the_engine_and_a_failed_one_takes_all_back(desk: Desk) -> None:
     desk.good({**INIT, "steps": [{"title": "Two", "checks": [["test", "-s", "two.txt"]]}]})
     desk.good(PREFLIGHT)
-    assert "exited 1" in desk.bad(ONE, FINALIZE)
+    assert "exit code 1, not 0" in desk.bad(ONE, FINALIZE)
     assert "one.txt" not in json.dumps(desk.good({"op": "list_dir", "path": "."}))
     desk.good(TWO, FINALIZE)
     assert desk.state() == "FINAL_REVIEW"

@@ -144,7 +144,7 @@ def _two(crew: Crew, *entries: dict[str, Any]) -> Crew:
 def test_neither_design_saw_the_other_and_both_are_merged(crew: Crew) -> None:
     _two(crew, {"role": "second_planner", "says": "You made a design", "answer": {"agree": True}})
     planned = crew.plan()
-    assert (planned.design.title, planned.rounds) == ("Mend the sum", 1)
+    assert (planned.proposed.plan.title, planned.rounds) == ("Mend the sum", 1)
     first = (planned.folder / "planner.prompt.md").read_text()
     second = (planned.folder / "second_planner.prompt.md").read_text()
     assert first == second
@@ -176,7 +176,7 @@ def test_an_objection_reaches_the_next_round(crew: Crew) -> None:
         {"role": "planner", "says": "name a test", "answer": {**DESIGN, "title": "Mend better"}},
     )
     planned = crew.plan()
-    assert (planned.rounds, planned.design.title) == (2, "Mend better")
+    assert (planned.rounds, planned.proposed.plan.title) == (2, "Mend better")
 
 
 def test_settings_that_bind_a_role_to_nobody_known_are_refused(crew: Crew) -> None:

@@ -172,7 +172,7 @@ def test_what_was_tried_and_asked_for_is_told_to_whoever_goes_on_after_a_death(s
     scene.bind_another(RIGHT + "# with a docstring, some day\n")
     assert scene.repo.run("tr", "--all").code == 0
     told = scene.papers("2/3/executor.prompt.md")[0].read_text()
-    assert "Attempt 1: a check does not hold" in told
+    assert "Attempt 1: check step-" in told
     assert "Approach then: a comment" in told
     assert "AssertionError" in told
     assert "The review asks for:\n- medium: calc.py: no docstring" in told

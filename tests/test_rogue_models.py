@@ -67,7 +67,7 @@ def stopped(repo: Repo, done: TaskResult, word: str) -> None:
     assert "reflectloop answer 1" in done.error.next_step
     assert len(reasons(repo)) == 3
     assert all(word in reason for reason in reasons(repo)), reasons(repo)
-    assert "3 attempts did not hold" in done.error.message
+    assert "3 attempts failed" in done.error.message
 
 
 def test_one_call_again_and_again_is_stopped(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:

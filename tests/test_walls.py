@@ -165,12 +165,9 @@ def test_an_abstract_socket_is_out_of_reach_though_the_network_is_the_hosts(repo
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from reflectloop.sandbox import walls
+from reflectloop.sandbox import isolation
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.terms import Network
-from reflectloop.workspace.checkout import Workspace
-from reflectloop.workspace.store import Store
-from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 folder = Path(sys.argv[1])
@@ -178,7 +175,7 @@ space = Workspace(folder.name, folder, folder, Store(folder, 'sha1'), '', '', 0)
 space.root = folder / 'project'
 for path in (space.folder, space.repo, space.home, space.tmp, space.root):
     path.mkdir(exist_ok=True)
-wall = walls.possible()[int(sys.argv[2])]
+wall = isolation.possible()[int(sys.argv[2])]
 die = lambda door: os.kill(os.getpid(), signal.SIGKILL)
 box = Box(space, dict(os.environ), wall, let_in=die if sys.argv[3] == 'die' else lambda door: door.open())
 box.run(SandboxCommand(f'touch begun {sys.argv[1]}', space.repo, folder / 'log', 30))

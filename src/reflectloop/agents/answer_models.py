@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from reflectloop.fileops.plan_ops import Title, Words
+from reflectloop.plan import drafts
+from reflectloop.plan.model import Objective, Plan
 from reflectloop.terms import Track
 
 
@@ -55,6 +57,25 @@ class PlanDesign(AnswerModel):
     key_files: tuple[Line, ...] = ()
     risks: tuple[Said, ...] = ()
     steps: Annotated[tuple[PlannedStep, ...], Field(min_length=1, max_length=50)]
+
+    def as_plan(self, goal: str = "") -> Plan:
+        """Return the plan; its steps and criteria are numbered from 1, since a planner's ids may collide."""
+        drafted = drafts.build({str(number): step for number, step in enumerate(self.steps, 1)})
+        criteria = drafts.criteria(
+            {
+                f"AC-{number}": (criterion.text or criterion.id, criterion.check or None)
+                for number, criterion in enumerate(self.acceptance, 1)
+            }
+        )
+        return Plan(
+            title=self.title,
+            track=self.track,
+            objective=Objective(goal=goal or self.goal, non_goals=self.non_goals, done_when=self.done_when),
+            acceptance=criteria.acceptance,
+            may_change=self.may_change,
+            checks={**drafted.checks, **criteria.checks},
+            steps=drafted.steps,
+        )
 
 
 class StepDesign(AnswerModel):

@@ -8,17 +8,18 @@ from typing import Any
 
 import click
 
-from reflectloop.agents.answer_models import PlanDesign
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.engine.agent_tasks import planning, task_runner
+from reflectloop.engine.agent_tasks.plan_import import ProposedPlan
 from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
 from reflectloop.engine.agent_tasks.prompts import one_line
 from reflectloop.engine.agent_tasks.reviews import ReviewResult
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.engine.artifacts import usage
 from reflectloop.engine.requests.fileops_session import FileopsTarget
+from reflectloop.engine.run import steps
 from reflectloop.errors import NeedsInput
 from reflectloop.terms import Isolation
 
@@ -56,9 +57,9 @@ def tp(
     as_interrupts()
     place = FileopsTarget(project_dir, Isolation(isolation) if isolation else None)
 
-    def agree(shown: PlanDesign) -> bool:
+    def agree(shown: ProposedPlan) -> bool:
         if not as_json:
-            _show_design(shown)
+            _show_plan(shown)
         if yes:
             return True
         if as_json or not sys.stdin.isatty():
@@ -82,27 +83,29 @@ def _told_plan(done: PlanningResult, *, as_json: bool) -> None:
         "task": done.task_id,
         "rounds": done.rounds,
         "designs": str(done.folder),
-        "design": done.design.model_dump(mode="json"),
+        "plan": done.proposed.plan.to_json(),
     }
     if as_json:
         render.answer("tp", data, next_step="reflectloop tr --all")
         return
-    say(f"{colours()('green', 'OK')}: task {done.task_id} has {len(done.design.steps)} step(s)", err=True)
+    say(f"{colours()('green', 'OK')}: task {done.task_id} has {len(done.proposed.plan.steps)} step(s)", err=True)
     say("next: reflectloop tr --all", err=True)
 
 
-def _show_design(design: PlanDesign) -> None:
-    say(f"{design.title}  (track {design.track})")
-    say(f"goal: {one_line(design.goal)}")
-    for number, step in enumerate(design.steps, 1):
-        say(f"{number}. {step.title}")
-        for line in step.commands:
-            say(f"     $ {one_line(line)}")
-        for line in step.checks:
-            say(f"     check {one_line(line)}")
-    for one in design.acceptance:
-        say(f"{one.id}: {one_line(one.text)}" + (f"  (check {one_line(one.check)})" if one.check else ""))
-    for risk in design.risks:
+def _show_plan(proposed: ProposedPlan) -> None:
+    plan = proposed.plan
+    say(f"{plan.title}  (track {plan.settled_track})")
+    say(f"goal: {one_line(plan.objective.goal or plan.title)}")
+    for step in plan.steps:
+        say(f"{step.id}. {step.title or step.id}")
+        for command in step.commands:
+            say(f"     $ {one_line(steps.words(command))}")
+        for wanted in plan.checks_of(step):
+            say(f"     check {one_line(steps.describe(wanted.check))}")
+    for item in plan.acceptance:
+        check = f"  (check {one_line(steps.describe(plan.checks[item.check]))})" if item.check else ""
+        say(f"{item.id}: {one_line(item.text)}{check}")
+    for risk in proposed.risks:
         say(f"risk: {one_line(risk)}")
 
 

@@ -50,9 +50,9 @@ def _answer(place: flow.FileopsTarget, file: Path, *, strict: bool) -> int:
 def _serve(place: flow.FileopsTarget, *, strict: bool) -> int:
     raw = b""
     try:
-        with flow.opened(place) as hands:
+        with flow.open_session(place) as session:
             for raw in _lines(sys.stdin.buffer):
-                _tell(execute.answer(raw, hands, strict=strict))
+                _tell(execute.answer(raw, session.ops, strict=strict))
     except ReflectloopError as error:
         return _refused(error, flow.id_in(raw))
     return 0

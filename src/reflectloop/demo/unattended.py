@@ -11,11 +11,13 @@ from reflectloop.agents.answer_models import PlanDesign
 from reflectloop.demo.project import Say, check_tests, check_untouched, lay_out, opened
 from reflectloop.engine import apply_run
 from reflectloop.engine.agent_tasks import planning, task_runner
+from reflectloop.engine.agent_tasks.plan_import import ProposedPlan
 from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.engine.artifacts import usage
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.errors import Internal
+from reflectloop.plan.model import Plan
 
 _GOAL = "The last page is shown"
 _SCRIPT = "agents.yaml"
@@ -100,15 +102,15 @@ def play(say: Say) -> None:
 def _plan(place: FileopsTarget, say: Say) -> None:
     say("scene", "Two planners make a plan, and neither sees the other's")
     say("do", f'reflectloop tp "{_GOAL}"')
-    agreed: list[PlanDesign] = []
+    agreed: list[Plan] = []
 
-    def agree(design: PlanDesign) -> bool:
-        agreed.append(design)
+    def agree(proposed: ProposedPlan) -> bool:
+        agreed.append(proposed.plan)
         return True
 
     planned = planning.plan(place, PlanRequest(_GOAL), agree, lambda line: say("moral", line))
     first, second = (_design(planned, name) for name in ("design-first", "design-second"))
-    for who, design in (("planner", first), ("second planner", second), ("merged", planned.design)):
+    for who, design in (("planner", first), ("second planner", second), ("merged", planned.proposed.plan)):
         say("step", f"{who}: {design.title} ({len(design.steps)} step(s))")
     _check_plan(planned, agreed, first, second)
     say("answer", f"agreed to after {planned.rounds} round, shown, confirmed: task {planned.task_id}")
@@ -118,8 +120,8 @@ def _design(planned: PlanningResult, name: str) -> PlanDesign:
     return PlanDesign.model_validate_json((planned.folder / f"{name}.json").read_bytes())
 
 
-def _check_plan(planned: PlanningResult, agreed: list[PlanDesign], first: PlanDesign, second: PlanDesign) -> None:
-    if first == second or planned.rounds != 1 or agreed != [planned.design]:
+def _check_plan(planned: PlanningResult, agreed: list[Plan], first: PlanDesign, second: PlanDesign) -> None:
+    if first == second or planned.rounds != 1 or agreed != [planned.proposed.plan]:
         raise Internal("demo: two designs that differ were to be merged in a round, and confirmed once")
     prompts = [(planned.folder / f"{who}.prompt.md").read_text() for who in ("planner", "second_planner")]
     if prompts[0] != prompts[1] or any(one.title in prompts[0] for one in (first, second)):

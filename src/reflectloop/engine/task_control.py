@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.engine import next_command
+from reflectloop.engine import next_command, task_plan
 from reflectloop.engine.artifacts import views
 from reflectloop.engine.folders import Folders, RunFolder, folders_at
 from reflectloop.engine.run import recovery
@@ -54,9 +54,7 @@ class _Hold(NamedTuple):
     def plan(self) -> Plan:
         """As it was when the run began."""
         if self.run.kind.is_stepwise:
-            from reflectloop.engine.requests import concluding  # noqa: PLC0415 - most tasks are not worked on by requests
-
-            return concluding.plan_of(self.folders, self.task, self.run).plan
+            return task_plan.plan_of(self.task, self.run)
         return plans.load(recovery.plan_of(RunFolder(self.folders.own / "runs" / self.run.id))).plan
 
 
@@ -191,7 +189,7 @@ def _go_back(hold: _Hold, tree: str) -> None:
     """The next request begins with this tree."""
     from reflectloop.engine.requests.request_log import RequestLog  # noqa: PLC0415
 
-    RequestLog(hold.folders, Store(hold.folders.own / "git", "")).go_back(tree)
+    RequestLog(hold.folders, Store(hold.folders.own / "git", "")).continue_from(tree)
 
 
 def _before(run: RunState, step_id: str) -> str:

@@ -8,7 +8,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import CoreSchema
 
 from reflectloop.fileops import paths
-from reflectloop.plan.model import Command, PlanBudget
+from reflectloop.plan import drafts
+from reflectloop.plan.model import Command, Objective, Plan, PlanBudget, PlanLimits
 from reflectloop.terms import Track
 
 
@@ -106,6 +107,24 @@ class PlanInit(PlanOpModel):
     steps: tuple[Step, ...] = ()
     finalDone: tuple[Words, ...] = ()  # noqa: N815
     contract: PlanInitContract | None = None
+
+    def as_plan(self) -> Plan:
+        """Return the plan that these steps make; they are numbered from 1."""
+        contract = self.contract or PlanInitContract()
+        drafted = drafts.build({str(number): step for number, step in enumerate(self.steps, 1)})
+        criteria = drafts.criteria({item.id: (item.text, item.check) for item in contract.acceptance})
+        return Plan(
+            title=self.taskName or self.objective.goal or "A plan",
+            track=contract.track,
+            objective=Objective(
+                goal=self.objective.goal, non_goals=self.objective.nonGoals, done_when=self.objective.doneWhen
+            ),
+            acceptance=criteria.acceptance,
+            may_change=contract.may_change,
+            checks={**drafted.checks, **criteria.checks},
+            steps=drafted.steps,
+            limits=PlanLimits(**contract.limits.model_dump()),
+        )
 
 
 class Preflight(PlanOpModel):

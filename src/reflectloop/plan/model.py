@@ -119,6 +119,7 @@ class Agent(PlanModel):
 class Step(PlanModel):
     id: Annotated[str, Field(pattern=_NAME)]
     title: str = ""
+    details: str = ""  # for readers and reviewers; an agent is given its prompt
     commands: tuple[Command, ...] = ()
     agent: Agent | None = None
     cwd: str = "."
@@ -191,6 +192,15 @@ class Plan(PlanModel):
                 out.append(ExpectedCheck(f"{step.id}.{position}", item, item.expect == "fail"))
         return tuple(out)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the plan as a plan file holds it, without defaults."""
+        value = self.model_dump(mode="json", exclude_defaults=True)
+        for step, written in zip(self.steps, value["steps"], strict=True):
+            claims = [item.claim for item in step.verify]
+            if claims:
+                written["verify"] = [claim or item for claim, item in zip(claims, written["verify"], strict=True)]
+        return value
+
     @property
     def settled_track(self) -> Track:
         """The track, assumed where the plan does not say."""
@@ -201,7 +211,7 @@ class Plan(PlanModel):
     @property
     def hash(self) -> str:
         """The same for two plans that ask for the same work, however they are written."""
-        steps = [step.model_dump(mode="json", exclude={"title"}) for step in self.steps]
+        steps = [step.model_dump(mode="json", exclude={"title", "details"}) for step in self.steps]
         said = {
             "steps": steps,
             "checks": {name: check.model_dump(mode="json") for name, check in sorted(self.checks.items())},

@@ -13,6 +13,7 @@ from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.terms import Network
 from reflectloop.verification.sidecar import beside
 
+AS_EXPECTED = "as expected"
 _NO_VERDICT = 126  # not runnable, not found, or killed by a signal
 _REGEX_LIMIT = 8 << 20
 
@@ -124,11 +125,27 @@ def run(
         faults.append(f"the step's last command exited {exited}, not {check.commands_exit}")
     faults += _file_faults(check, box)
     passed = bool(faults) if must_fail else not faults
-    reason = "; ".join(faults) if faults else "as expected"
+    reason = "; ".join(faults) if faults else AS_EXPECTED
     if must_fail:
         reason = f"red, as expected ({reason})" if faults else "was expected to fail, but passed"
     check_log = log if check.run is not None else None
     return CheckResult(name, passed, reason, exit_code, duration_ms, check_log, doubtful=doubtful)
+
+
+def run_command(name: str, check: Check, box: Box, log: Path) -> CheckResult:
+    """Run a check that belongs to no step, at the top of the workspace."""
+    return run(
+        name,
+        check,
+        box,
+        must_fail=False,
+        log=log,
+        cwd=box.workspace.resolve("."),
+        env={},
+        printed=lambda _text: False,
+        exited=0,
+        show=lambda _data: None,
+    )
 
 
 def _output_faults(

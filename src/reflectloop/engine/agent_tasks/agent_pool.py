@@ -21,6 +21,7 @@ from reflectloop.diagnosis.safe_call import RetryOptions, ToolError, ToolFailure
 from reflectloop.engine.agent_tasks import prompts
 from reflectloop.engine.artifacts.usage import AgentBudget
 from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, GateRejected, ReflectloopError
+from reflectloop.gates.decisions import Gate
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.state import events
 from reflectloop.state.fold import AgentUsage
@@ -251,7 +252,7 @@ class AgentPool:
                 events.GateDecided(
                     run_id=self.run_id,
                     subject=f"{call.role} of {f'step {call.step}' if call.step else 'the task'}",
-                    gate="戒",
+                    gate=str(Gate.RULES),
                     decision=str(Decision.RETRY),
                     reasons=[reply.reason],
                     rules=[LOOKED_ONLY],

@@ -1,4 +1,4 @@
-"""One attempt at one step: what is known of it, and the ways it can end before it is done."""
+"""One attempt at one step of an agent task, and the ways it can end before the step is done."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine.agent_tasks import attempt_history, attempt_reflection, prompts
 from reflectloop.engine.agent_tasks.attempt_reflection import AttemptPlace
 from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
-from reflectloop.engine.agent_tasks.step_checks import StepProof
-from reflectloop.engine.agent_tasks.task_session import TaskSession, listed
+from reflectloop.engine.agent_tasks.task_session import TaskSession
+from reflectloop.engine.run.steps import StepResult
 from reflectloop.errors import InvalidInput
-from reflectloop.fileops.response import Response
+from reflectloop.fileops.ops_context import Refusal
+from reflectloop.plan.model import Plan, Step
+from reflectloop.state import events
 from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.system import clock, files
 
-How = Literal["done", "split", "again", "blocked"]
-
 
 class AttemptOutcome(NamedTuple):
-    how: How
+    how: Literal["done", "split", "again", "blocked"]
     step: str
     said: str = ""
     unblock: str = ""
@@ -34,88 +34,101 @@ class AttemptOutcome(NamedTuple):
 
 @dataclass
 class StepAttempt:
-    """One attempt at one step."""
+    """What is known of the attempt so far. Stages fill it in their order."""
 
-    desk: TaskSession
+    session: TaskSession
     task: Task
     run: RunState
-    step: StepState
-    attempt: int = 1
+    state: StepState
+    number: int = 1
     start: str = ""  # the tree this attempt began with
     origin: str = ""  # the tree before the step's first attempt
     folder: Path = field(default_factory=Path)
     design: StepDesign | None = None
-    request: dict[str, Any] = field(default_factory=dict)
-    outcome: StepClaim | None = None
-    end: str = ""
-    nested: tuple[str, ...] = ()
-    shown: StepProof = field(default_factory=lambda: StepProof([]))
+    claim: StepClaim | None = None  # the executor's answer
+    result: StepResult | None = None
+    proofs: list[events.Json] = field(default_factory=list)  # commands and checks that succeeded
+    plan: Plan = field(init=False)
     began: float = field(default_factory=clock.monotonic)
+
+    def __post_init__(self) -> None:
+        self.plan = self.session.plan()
+
+    @property
+    def step(self) -> Step:
+        return next(step for step in self.plan.steps if step.id == self.state.id)
+
+    @property
+    def brief(self) -> StepBrief:
+        return self.session.brief(self.run, self.plan, self.step)
+
+    @property
+    def end(self) -> str:
+        """The tree that the attempt left."""
+        return self.result.tree if self.result else self.start
 
     @property
     def took_ms(self) -> int:
         return round((clock.monotonic() - self.began) * 1000)
 
     @property
-    def commands(self) -> list[Any]:
-        return listed(self.run.details.get(self.step.id, {}).get("commands"))
+    def place(self) -> AttemptPlace:
+        return AttemptPlace(self.task.id, self.run.id, self.state.id, self.number, self.folder)
 
-    @property
-    def work(self) -> StepBrief:
-        return self.desk.work(self.run, self.step)
+    def refresh(self) -> None:
+        """Read the state of the task again."""
+        self.task, self.run = self.session.read()
+        self.state = self.run.steps[self.state.id]
 
-    def look(self) -> None:
-        """As the journal says now."""
-        self.task, self.run = self.desk.look()
-        self.step = self.run.steps[self.step.id]
-
-    def keep(self, name: str, value: BaseModel | dict[str, Any]) -> None:
-        said = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
-        text = json.dumps(said, indent=2, ensure_ascii=False)
+    def write(self, name: str, value: BaseModel | dict[str, Any]) -> None:
+        """Write a file of this attempt, with secrets redacted."""
+        content = value.model_dump(mode="json", by_alias=True) if isinstance(value, BaseModel) else value
+        text = json.dumps(content, indent=2, ensure_ascii=False)
         files.write_atomic(self.folder / name, secrets.current().redact(text) + "\n")
 
-
-def done(response: Response) -> Response:
-    if response.status != "ok":
-        why = "; ".join(one.error for one in response.errors) or (response.fail.reason if response.fail else "")
-        raise InvalidInput(f"the state does not allow it: {why or response.status}", next_step="reflectloop status")
-    return response
+    def reset(self) -> None:
+        """Undo what this attempt did to the workspace."""
+        self.session.workspace.reset_to(self.start)
 
 
-def failed(
-    turn: StepAttempt, why: str, failure: FailureRecord | None = None, output: str = "", *, asked: str = ""
+def fail(
+    attempt: StepAttempt, why: str, failure: FailureRecord | None = None, output: str = "", *, request: str = ""
 ) -> AttemptOutcome:
-    """An attempt that did not hold: written down for the next one, and taken back unless a review asks for more."""
-    desk = turn.desk
-    approach = turn.outcome.approach or turn.outcome.summary if turn.outcome else ""
-    changed = turn.end if turn.end != turn.start else ""
-    diff = desk.diff(turn.start, changed) if changed and not asked else ""
-    learnt = ""
+    """Record a failed attempt for the next one. Its change is undone, unless a review asks for more on top of it."""
+    session, claim = attempt.session, attempt.claim
+    approach = claim.approach or claim.summary if claim else ""
+    changed = attempt.end if attempt.end != attempt.start else ""
+    diff = session.diff(attempt.start, changed) if changed and not request else ""
+    lesson = ""
     if failure:
-        failure, learnt = attempt_reflection.reflect(desk, failure, why, where(turn), turn.work, output)
-    tried = FailedAttempt(turn.attempt, approach, why, failure, output, diff, learnt)
-    desk.past = desk.past.plus(tried, changed, asked)
-    desk.why = secrets.current().redact(why)[:2_000]
-    attempt_history.keep(turn.folder, tried, changed, asked)
-    desk.tell(f"step {turn.step.id}, attempt {turn.attempt} does not hold: {why.splitlines()[0]}")
-    if not asked:
-        take_back(turn)
-    return AttemptOutcome("again", turn.step.id, why)
+        failure, lesson = attempt_reflection.reflect(session, failure, why, attempt.place, attempt.brief, output)
+    failed = FailedAttempt(attempt.number, approach, why, failure, output, diff, lesson)
+    session.history = session.history.plus(failed, changed, request)
+    session.given_up = secrets.current().redact(why)[:2_000]
+    attempt_history.keep(attempt.folder, failed, changed, request)
+    session.tell(f"step {attempt.state.id}, attempt {attempt.number} failed: {why.splitlines()[0]}")
+    if not request:
+        attempt.reset()
+    return AttemptOutcome("again", attempt.state.id, why)
 
 
-def where(turn: StepAttempt) -> AttemptPlace:
-    return AttemptPlace(turn.task.id, turn.run.id, turn.step.id, turn.attempt, turn.folder)
-
-
-def take_back(turn: StepAttempt) -> None:
-    turn.desk.space.reset_to(turn.start)
-
-
-def block(turn: StepAttempt, reason: str, unblock: str) -> AttemptOutcome:
-    """Only a person can say how to go on; what this attempt did is taken back."""
-    if turn.start:
-        take_back(turn)
+def block(attempt: StepAttempt, reason: str, unblock: str) -> AttemptOutcome:
+    """Undo the attempt and wait for a person's answer."""
+    session = attempt.session
+    if attempt.start:
+        attempt.reset()
     said = prompts.one_line(secrets.current().redact(reason), 2_000)
-    op = {"op": "triflow_state_mark_blocked", "step": turn.step.id, "reason": said, "unblock": unblock}
-    done(turn.desk.request("execute_step", op))
-    return AttemptOutcome("blocked", turn.step.id, said, unblock)
+    change(attempt, lambda: session.journal.block_step(said, unblock, expected=attempt.state.id))
+    return AttemptOutcome("blocked", attempt.state.id, said, unblock)
+
+
+def change(attempt: StepAttempt, operation: Any) -> None:  # noqa: ANN401 - a function without arguments
+    """Change the state of the task; what it does not allow is an error of the input."""
+    try:
+        operation()
+        attempt.session.commit()
+    except Refusal as refusal:
+        attempt.session.journal.roll_back()
+        raise InvalidInput(
+            f"the task's state does not allow it: {refusal.reason}", next_step="reflectloop status"
+        ) from refusal

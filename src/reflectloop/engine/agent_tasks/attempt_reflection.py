@@ -36,88 +36,89 @@ class AttemptPlace(NamedTuple):
 
 
 def reflect(
-    desk: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace, work: StepBrief, output: str = ""
+    session: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace, work: StepBrief, output: str = ""
 ) -> tuple[FailureRecord, str]:
     """The failure, its class by how often it was met, and what the reflection says of it."""
-    times = 1 + sum(one.failure is not None and one.failure.signature == failure.signature for one in desk.past.tried)
+    earlier = [attempt.failure.signature for attempt in session.history.tried if attempt.failure]
+    times = 1 + earlier.count(failure.signature)
     kind = class_of(failure.category, code=failure.code, times_seen=times)
     failure = failure.model_copy(update={"error_class": kind, "step": where.step, "attempt": where.attempt})
-    opened = _ticket(desk, failure, why, where)
+    opened = _ticket(session, failure, why, where)
     try:
-        found = _researched(desk, failure, where, work, output)
-        done = reflection.on_ticket(desk.folders, desk.crew.settings, opened, _analyst(desk, where), found or None)
+        found = _researched(session, failure, where, work, output)
+        done = reflection.on_ticket(session.folders, session.settings, opened, _analyst(session, where), found or None)
     except BudgetSpent:
         raise
     except ReflectloopError as fault:
-        desk.tell(f"the reflection on attempt {where.attempt} came to nothing: {fault.message}")
+        session.tell(f"the reflection on attempt {where.attempt} came to nothing: {fault.message}")
         return failure, ""
     report = done.rounds[-1].report
     told = f"Found out: {found}. " if found else ""
     return failure, f"{told}{report.error_analysis.root_cause} {report.learning_notes}".strip()
 
 
-def _researched(desk: TaskSession, failure: FailureRecord, where: AttemptPlace, work: StepBrief, output: str) -> str:
+def _researched(session: TaskSession, failure: FailureRecord, where: AttemptPlace, work: StepBrief, output: str) -> str:
     """What a researcher says of what is not known, where one is bound; kept like a person's answer, and no more."""
-    if failure.needs != "RESEARCH" or not desk.crew.has(Role.RESEARCHER):
+    if failure.needs != "RESEARCH" or not session.pool.has(Role.RESEARCHER):
         return ""
     prompt = prompts.research(work, failure, output)
     try:
-        data = desk.crew.need(
+        data = session.pool.need(
             AgentCall(Role.RESEARCHER, prompt, ResearchAnswer, where.folder, where.step, where.attempt)
         ).data
     except AgentFailed as fault:
-        desk.tell(fault.message)
+        session.tell(fault.message)
         return ""
     said = ResearchAnswer.model_validate(data)
     sources = f" ({'; '.join(said.sources)})" if said.sources else ""
     return secrets.current().redact(prompts.one_line(said.answer + sources, _LONGEST))
 
 
-def _ticket(desk: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace) -> OpenTicket:
-    fixes = ticket_lessons.fixes(desk.folders, failure.signature)
+def _ticket(session: TaskSession, failure: FailureRecord, why: str, where: AttemptPlace) -> OpenTicket:
+    fixes = ticket_lessons.fixes(session.folders, failure.signature)
     made = making.of_failure(failure, clock.ticket_id(clock.now()), run_id=where.run, said=why, fixes=fixes)
     context = TicketContext(
         trigger="step_failure",
-        agent=desk.crew.name_of(Role.EXECUTOR) or "commands",
+        agent=session.pool.name_of(Role.EXECUTOR) or "commands",
         signature=failure.signature,
         problem=why,
         failure=failure,
         known_fixes=fixes,
     )
-    shelf = TicketDir(desk.folders.journal(where.task).parent)
+    shelf = TicketDir(session.folders.journal(where.task).parent)
     tickets.open_ticket(shelf, made, context)
     return OpenTicket(shelf, made, context)
 
 
-def _analyst(desk: TaskSession, where: AttemptPlace) -> Any:  # noqa: ANN401 - a function of a report, or None
+def _analyst(session: TaskSession, where: AttemptPlace) -> Any:  # noqa: ANN401 - a function of a report, or None
     """A critic's own words in the report, where one is bound; the engine keeps to the facts."""
-    if not desk.crew.has(Role.CRITIC):
+    if not session.pool.has(Role.CRITIC):
         return None
 
     def analyse(facts: Reflection) -> object:
         prompt = prompts.reflect(json.dumps(facts.model_dump(mode="json"), indent=2, ensure_ascii=False))
         call = AgentCall(Role.CRITIC, prompt, Reflection, where.folder, where.step, where.attempt, label="reflection")
         try:
-            return desk.crew.need(call).data
+            return session.pool.need(call).data
         except AgentFailed as fault:
-            desk.tell(fault.message)
+            session.tell(fault.message)
             return facts.model_dump(mode="json")
 
     return analyse
 
 
-def learn(desk: TaskSession, approach: str, where: AttemptPlace) -> None:
+def learn(session: TaskSession, approach: str, where: AttemptPlace) -> None:
     """What held after something else had not: advice for whoever meets the failure again, and never a command."""
-    failed = [one for one in desk.past.tried if one.failure]
+    failed = [one for one in session.history.tried if one.failure]
     if not failed or not approach.strip():
         return
     drafts = [
         _draft(one, approach, where) for one in {one.failure.signature: one for one in failed if one.failure}.values()
     ]
     try:
-        lesson_store.keep(lessons.project_shelf(desk.folders), drafts, lessons.sitting())
+        lesson_store.keep(lessons.project_shelf(session.folders), drafts, lessons.sitting())
     except ReflectloopError as fault:
-        desk.tell(f"what step {where.step} taught was not kept: {fault.message}")
+        session.tell(f"what step {where.step} taught was not kept: {fault.message}")
 
 
 def _draft(tried: FailedAttempt, approach: str, where: AttemptPlace) -> NewLesson:

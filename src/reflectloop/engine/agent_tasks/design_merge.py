@@ -39,31 +39,31 @@ class Subject(NamedTuple):
     attempt: int = 1
 
 
-def settle(crew: AgentPool, shape: type[Design], subject: Subject, brief: Callable[[], str]) -> AgreedDesign[Design]:
+def settle(pool: AgentPool, shape: type[Design], subject: Subject, brief: Callable[[], str]) -> AgreedDesign[Design]:
     """One planner's design as it is; two planners' designs merged, where both agree to it."""
     subject.folder.mkdir(parents=True, exist_ok=True)
     prompt = brief()  # the same for both, its random marks too
-    first = _asked(crew, shape, subject, Role.PLANNER, prompt)
-    if not crew.has(Role.SECOND_PLANNER):
+    first = _asked(pool, shape, subject, Role.PLANNER, prompt)
+    if not pool.has(Role.SECOND_PLANNER):
         return AgreedDesign(_kept(subject, "design", first), 0, first)
-    second = _asked(crew, shape, subject, Role.SECOND_PLANNER, prompt)
+    second = _asked(pool, shape, subject, Role.SECOND_PLANNER, prompt)
     _kept(subject, "design-first", first)
     _kept(subject, "design-second", second)
     found = differences(first, second)
     if not found:
         return AgreedDesign(_kept(subject, "design", first), 0, first, second)
-    return _merged(crew, shape, subject, first, second, found)
+    return _merged(pool, shape, subject, first, second, found)
 
 
 def _merged(
-    crew: AgentPool, shape: type[Design], subject: Subject, first: Design, second: Design, found: list[str]
+    pool: AgentPool, shape: type[Design], subject: Subject, first: Design, second: Design, found: list[str]
 ) -> AgreedDesign[Design]:
     objections: tuple[str, ...] = ()
     for number in range(1, MOST_ROUNDS + 1):
         prompt = prompts.merge(subject.what, first, second, found, objections)
-        merged = _asked(crew, shape, subject, Role.PLANNER, prompt, f"merge-{number}")
+        merged = _asked(pool, shape, subject, Role.PLANNER, prompt, f"merge-{number}")
         asked = prompts.agree(subject.what, second, merged)
-        said = _asked(crew, Agreement, subject, Role.SECOND_PLANNER, asked, f"agree-{number}")
+        said = _asked(pool, Agreement, subject, Role.SECOND_PLANNER, asked, f"agree-{number}")
         _kept(subject, f"design-merged-{number}", merged)
         if said.agree:
             return AgreedDesign(_kept(subject, "design", merged), number, first, second, tuple(found))
@@ -75,10 +75,10 @@ _Answer = TypeVar("_Answer", bound=BaseModel)
 
 
 def _asked(
-    crew: AgentPool, shape: type[_Answer], subject: Subject, role: Role, prompt: str, label: str = ""
+    pool: AgentPool, shape: type[_Answer], subject: Subject, role: Role, prompt: str, label: str = ""
 ) -> _Answer:
     call = AgentCall(role, prompt, shape, subject.folder, subject.step, subject.attempt, label=label)
-    return shape.model_validate(crew.need(call).data)
+    return shape.model_validate(pool.need(call).data)
 
 
 def _kept(subject: Subject, name: str, design: Design) -> Design:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from reflectloop import secrets
 from reflectloop.agents.answer_models import Item
 from reflectloop.engine.agent_tasks import reviews
-from reflectloop.engine.agent_tasks.prompts import StepBrief, mending
+from reflectloop.engine.agent_tasks.prompts import StepBrief, requested_changes
 from reflectloop.engine.agent_tasks.reviews import ReviewResult
 from reflectloop.engine.agent_tasks.task_session import TaskSession
 from reflectloop.engine.artifacts import usage
 from reflectloop.engine.folders import Folders
 from reflectloop.engine.run.run_context import RunOutcome
-from reflectloop.state.fold import RunState, StepState, Task
+from reflectloop.fileops.plan_ops import NewStep
+from reflectloop.plan.model import Plan
+from reflectloop.state.fold import RunState, Task
 from reflectloop.system import clock, files
 from reflectloop.terms import Role
 
@@ -30,47 +32,40 @@ class FinalReview(NamedTuple):
     appended: tuple[str, ...] = ()
 
 
-def review(desk: TaskSession, appended: int) -> FinalReview:
+def review(session: TaskSession, appended: int) -> FinalReview:
     """By reviewers where any are bound; a small fault becomes a step, as often as that may be."""
-    task, run = desk.look()
-    folder = desk.folder(task, "final", appended + 1)
-    work = whole(task, run)
+    task, run = session.read()
+    folder = session.attempt_folder(task, "final", appended + 1)
+    work = whole(session.plan(), task, run)
     case = reviews.ReviewInput(
-        work, run.base_tree, desk.space.tree, list(evidence(run)), folder, appended + 1, whole=True
+        work, run.base_tree, session.workspace.tree, list(evidence(run)), folder, appended + 1, whole=True
     )
-    found = reviews.review(desk, case)
-    if found.verdict == "RETRY" and appended < MOST_APPENDED and desk.crew.has(Role.EXECUTOR):
-        names = append(desk, "Mend what the final review found", mending(found.items))
+    found = reviews.review(session, case)
+    if found.verdict == "RETRY" and appended < MOST_APPENDED and session.pool.has(Role.EXECUTOR):
+        names = append(session, "Repair what the final review found", requested_changes(found.items))
         return FinalReview(found, names)
     return FinalReview(found)
 
 
-def append(desk: TaskSession, title: str, details: str) -> tuple[str, ...]:
-    """One step that mends; it is proven by the checks of all that was done before."""
-    _, run = desk.look()
-    checks = [check for step in run.steps.values() for check in _checks(run, step)]
-    step = {
-        "title": title,
-        "details": secrets.current().redact(details)[:15_000],
-        "checks": list(dict.fromkeys(checks)),
-    }
-    op = {"op": "triflow_state_append_steps", "steps": [step], "reason": title}
-    response = desk.request("execute_step", op)
-    said = response.data.get("0")
-    names = said.get("steps") if isinstance(said, dict) else None
-    return tuple(str(one) for one in names) if isinstance(names, list) else ()
+def append(session: TaskSession, title: str, details: str) -> tuple[str, ...]:
+    """Append a step that repairs the change; the checks of all finished steps prove it."""
+    _, run = session.read()
+    plan = session.plan()
+    finished = [step for step in plan.steps if run.steps[step.id].status == "done"]
+    commands = [wanted.check.run for step in finished for wanted in plan.checks_of(step) if not wanted.must_fail]
+    draft = NewStep(
+        title=title,
+        details=secrets.current().redact(details)[:15_000],
+        checks=tuple(dict.fromkeys(command for command in commands if command is not None)),
+    )
+    names = session.journal.append_steps([draft], title)
+    session.commit()
+    return tuple(names)
 
 
-def _checks(run: RunState, step: StepState) -> list[Any]:
-    wanted = run.details.get(step.id, {}).get("checks") if step.status == "done" else None
-    return [one if isinstance(one, str) else tuple(one) for one in wanted] if isinstance(wanted, list) else []
-
-
-def whole(task: Task, run: RunState) -> StepBrief:
-    said = run.objective.get("objective")
-    goal = str(said.get("goal", "")) if isinstance(said, dict) else ""
+def whole(plan: Plan, task: Task, run: RunState) -> StepBrief:
     titles = "\n".join(f"{name}. {run.titles.get(name, '')}" for name in run.steps)
-    return StepBrief(goal, "all", task.title, titles)
+    return StepBrief(plan.objective.goal, "all", task.title, titles)
 
 
 def evidence(run: RunState) -> Iterator[str]:

@@ -237,7 +237,7 @@ def review(work: StepBrief, diff: str, evidence: Sequence[str], *, whole: bool, 
     )
 
 
-def mending(items: Sequence[Item]) -> str:
+def requested_changes(items: Sequence[Item]) -> str:
     """What reviewers want changed, as the text of the next attempt."""
     lines = [f"{one.severity}: {one.place + ': ' if one.place else ''}{one.problem} {one.fix}".strip() for one in items]
     return _list("The review asks for:", lines)

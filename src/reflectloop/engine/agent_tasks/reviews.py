@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop.agents.answer_models import Item, Review
-from reflectloop.engine.agent_tasks import prompts, step_checks
+from reflectloop.engine.agent_tasks import prompts
 from reflectloop.engine.agent_tasks.agent_pool import AgentCall
 from reflectloop.engine.agent_tasks.prompts import StepBrief
 from reflectloop.engine.agent_tasks.task_session import TaskSession
+from reflectloop.engine.run.steps import last_lines
 from reflectloop.gates import batch_gate
+from reflectloop.plan.model import Check
 from reflectloop.terms import Role
+from reflectloop.verification import checks
 from reflectloop.verification.tree_builder import TreeBuilder
+from reflectloop.workspace.record_tree import Unrecordable
 
 MOST_ITEMS = 20
 _REVIEWERS = (Role.REVIEWER, Role.PLANNER)
@@ -39,21 +43,21 @@ class ReviewInput(NamedTuple):
     whole: bool = False
 
 
-def review(desk: TaskSession, case: ReviewInput) -> ReviewResult:
+def review(session: TaskSession, case: ReviewInput) -> ReviewResult:
     """Rules first: what does not even parse is not worth anybody's time."""
-    broken = rules(desk, case)
+    broken = rules(session, case)
     if broken:
         return ReviewResult("RETRY", broken, ("rules",))
-    diff = desk.diff(case.begun, case.end)
+    diff = session.diff(case.begun, case.end)
     prompt = prompts.review(case.work, diff, case.evidence, whole=case.whole)
-    said = [_asked(desk, case, role, prompt) for role in _REVIEWERS if desk.crew.has(role)]
-    names = ("rules", *(str(role) for role in _REVIEWERS if desk.crew.has(role)))
+    said = [_asked(session, case, role, prompt) for role in _REVIEWERS if session.pool.has(role)]
+    names = ("rules", *(str(role) for role in _REVIEWERS if session.pool.has(role)))
     return merged(said, names)
 
 
-def rules(desk: TaskSession, case: ReviewInput) -> tuple[Item, ...]:
+def rules(session: TaskSession, case: ReviewInput) -> tuple[Item, ...]:
     """What the quick gate finds: empty files, files that do not parse, imports that lead nowhere."""
-    trees = TreeBuilder(desk.space.store, desk.folders.scratch, desk.space.quarantine)
+    trees = TreeBuilder(session.workspace.store, session.folders.scratch, session.workspace.quarantine)
     changes = trees.changes(case.begun, case.end)
     listing = trees.listing(case.end) if changes else {}
     found = [one for change in changes for one in batch_gate.faults(change, listing)]
@@ -63,16 +67,40 @@ def rules(desk: TaskSession, case: ReviewInput) -> tuple[Item, ...]:
     )
 
 
-def _asked(desk: TaskSession, case: ReviewInput, role: Role, prompt: str) -> Review:
+def _asked(session: TaskSession, case: ReviewInput, role: Role, prompt: str) -> Review:
     """In a fresh context; extra tests it asks for are run by the engine, and what fails is one more thing to mend."""
     step = "" if case.whole else case.work.step
-    reply = desk.crew.need(AgentCall(role, prompt, Review, case.folder, step, case.attempt, label="review"))
+    reply = session.pool.need(AgentCall(role, prompt, Review, case.folder, step, case.attempt, label="review"))
     said = Review.model_validate(reply.data)
-    failed = step_checks.asked_for(desk, said.extra_tests, case.folder, str(role)) if said.verdict == "PASS" else []
+    failed = _run_extra_tests(session, said.extra_tests, case.folder, str(role)) if said.verdict == "PASS" else []
     if not failed:
         return said
     items = tuple(Item(severity="high", problem=f"an extra test fails: {one}"[:5_000]) for one in failed)
     return said.model_copy(update={"verdict": "RETRY", "items": (*said.items, *items)[:MOST_ITEMS]})
+
+
+def _run_extra_tests(session: TaskSession, tests: Sequence[str], folder: Path, label: str) -> list[str]:
+    """Run the tests a reviewer asks for, as far as the policy lets them run; undo what they leave. Return failures."""
+    before, failures = session.workspace.record().tree, []
+    for number, test in enumerate(tests, 1):
+        verdict = session.policy.judge(test)
+        if not verdict.allowed:
+            session.tell(f"a test that the review asks for is not run: {verdict.reason} ({verdict.rule})")
+            continue
+        log = folder / f"extra-{label}-{number}.log"
+        result = checks.run_command(f"extra-{number}", Check(run=test), session.box, log)
+        if not result.held:
+            failures.append(f"{test}: {result.reason}\n{last_lines(log)}")
+    if _differs(session, before):
+        session.workspace.reset_to(before)
+    return failures
+
+
+def _differs(session: TaskSession, before: str) -> bool:
+    try:
+        return session.workspace.record().tree != before
+    except Unrecordable:
+        return True
 
 
 def merged(said: Sequence[Review], by: tuple[str, ...]) -> ReviewResult:

@@ -1,129 +1,322 @@
-"""One step, from preflight to finalize: eight stations, each of which lets it go on or says how it ended."""
+"""One attempt at the next step of an agent task: begin, design, split, execute, judge, review, finish.
+
+Each stage lets the attempt continue (None) or says how it ended.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from reflectloop.engine.agent_tasks import attempt_history, attempt_reflection, prompts, reviews
-from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, block, done, failed, where
+from reflectloop.agents.answer_models import FEWEST, MOST, PlannedStep, StepDesign
+from reflectloop.engine.agent_tasks import (
+    agent_executor,
+    attempt_history,
+    attempt_reflection,
+    design_merge,
+    planner_context,
+    prompts,
+    reviews,
+)
+from reflectloop.engine.agent_tasks.agent_executor import UNANSWERED, AgentTask
+from reflectloop.engine.agent_tasks.agent_fileops import PROTO
+from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, block, change, fail
 from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
-from reflectloop.engine.agent_tasks.step_design import design, split
-from reflectloop.engine.agent_tasks.step_execution import UNANSWERED, build, execute, handle
-from reflectloop.engine.agent_tasks.task_session import TaskSession, words
-from reflectloop.engine.requests.plan_ops import ATTEMPTS, ProvenTree
+from reflectloop.engine.agent_tasks.design_merge import Subject
+from reflectloop.engine.agent_tasks.task_session import TaskSession, next_step, refusals
+from reflectloop.engine.failures import run_failure
+from reflectloop.engine.requests.plan_ops import proof_of_command, proofs_of
+from reflectloop.engine.run import steps
 from reflectloop.engine.run.recovery import MOST_INTERRUPTIONS
-from reflectloop.errors import GateRejected
+from reflectloop.engine.run.steps import AgentProblem, StepObserver, StepResult
+from reflectloop.errors import AgentUnavailable, GateRejected, NeedsInput
+from reflectloop.fileops.plan_ops import NewStep
+from reflectloop.plan.model import Check, Plan, Step, StepCheck
 from reflectloop.state import events
-from reflectloop.state.fold import RunState, StepState
+from reflectloop.state.fold import RunState
 from reflectloop.system import files
+from reflectloop.terms import Role
 
-_LEFT = ("pending", "running", "blocked", "failed")
+_DEEPEST = 1  # how often a part of a step may be split again
+_LONGEST = 15_000
+_SILENT = StepObserver(lambda _step, _text: None, lambda _step, _data: None)
 
 
-def next_step(run: RunState) -> StepState | None:
-    return next((step for step in run.steps.values() if step.status in _LEFT), None)
+# Begin -----------------------------------------------------------------------------------------------------------
 
 
-def preflight(turn: StepAttempt) -> AttemptOutcome | None:
-    desk, step = turn.desk, turn.step
-    if step.status == "blocked":
-        return AttemptOutcome("blocked", step.id, step.reason, f"reflectloop answer {step.id} TEXT")
-    if _died(turn) and step.interrupted + 1 >= MOST_INTERRUPTIONS:
+def begin(attempt: StepAttempt) -> AttemptOutcome | None:
+    """Count the attempt, unless the step waits for a person or had all its attempts."""
+    session, state = attempt.session, attempt.state
+    if state.status == "blocked":
+        return AttemptOutcome("blocked", state.id, state.reason, f"reflectloop answer {state.id} TEXT")
+    if _engine_died(attempt) and state.interrupted + 1 >= MOST_INTERRUPTIONS:
         why = f"the engine died {MOST_INTERRUPTIONS} times in a row while it ran"
-        return block(turn, why, f"reflectloop answer {step.id} TEXT (what to do differently)")
-    if desk.past.step != step.id:
-        desk.past = attempt_history.recall(desk.papers(turn.task, step.id), turn.step)
-    if turn.step.attempts - step.forgiven >= ATTEMPTS:
-        return _spent(turn)
-    op = {"op": "triflow_state_preflight", "step": step.id, "reason": desk.why}
-    done(desk.request("execute_step", op, summary=f"begin step {step.id}"))
-    turn.look()
-    turn.attempt, turn.start = turn.step.attempts, desk.space.tree
-    turn.origin = before(turn.run, step.id) or turn.start
-    turn.folder = desk.papers(turn.task, step.id) / str(turn.attempt)
-    files.remove_tree(turn.folder)  # an attempt that its engine did not survive never was
-    turn.folder.mkdir(parents=True)
-    desk.tell(f"step {step.id}, attempt {turn.attempt}: {turn.work.title}")
+        return block(attempt, why, f"reflectloop answer {state.id} TEXT (what to do differently)")
+    if session.history.step != state.id:
+        session.history = attempt_history.recall(session.step_folder(attempt.task, state.id), attempt.state)
+    if attempt.state.attempts - state.forgiven >= attempt.plan.limits.step_attempts:
+        return _attempts_used(attempt)
+    attempt.start = session.workspace.record().tree
+    change(attempt, lambda: session.journal.begin_step(attempt.start, expected=state.id, reason=session.given_up))
+    attempt.refresh()
+    attempt.number = attempt.state.attempts
+    attempt.origin = tree_before(attempt.run, state.id) or attempt.start
+    attempt.folder = session.step_folder(attempt.task, state.id) / str(attempt.number)
+    files.remove_tree(attempt.folder)  # left by an engine that died in this attempt
+    attempt.folder.mkdir(parents=True)
+    session.tell(f"step {state.id}, attempt {attempt.number}: {attempt.step.title}")
     return None
 
 
-def _died(turn: StepAttempt) -> bool:
-    """Whether an engine died at it: what it did died with its workspace, and that was no attempt."""
-    desk, step = turn.desk, turn.step
-    if step.status != "running" or step.tree != desk.space.tree or desk.past.step == step.id:
+def _engine_died(attempt: StepAttempt) -> bool:
+    """Record that an engine died in this step; its change died with its workspace, and it was no attempt."""
+    session, state = attempt.session, attempt.state
+    if state.status != "running" or state.tree != session.workspace.tree or session.history.step == state.id:
         return False
-    desk.crew.note(events.StepInterrupted(run_id=turn.run.id, step_id=step.id))
-    turn.look()
+    session.journal.note(events.StepInterrupted(run_id=attempt.run.id, step_id=state.id))
+    attempt.refresh()
     return True
 
 
-def before(run: RunState, name: str) -> str:
-    """The tree that the step before left: what a step changed in all its attempts is counted from there."""
-    trees = [run.steps[one].tree for one in run.order if run.steps[one].status == "done" and one != name]
+def tree_before(run: RunState, name: str) -> str:
+    """Return the tree that the step before left: a step's change in all its attempts is counted from there."""
+    trees = [run.steps[other].tree for other in run.order if run.steps[other].status == "done" and other != name]
     return next((tree for tree in reversed(trees) if tree), run.base_tree)
 
 
-def _spent(turn: StepAttempt) -> AttemptOutcome:
-    """Every attempt it may have: what was tried is said, and who can help."""
-    desk, step = turn.desk, turn.step
-    last = desk.past.tried[-1].why if desk.past.tried else ""
-    why = desk.why or last or step.reason or "see the attempts"
-    reason = f"{ATTEMPTS} attempts did not hold; the last: {why}"
-    if step.status == "failed":
-        desk.crew.note(
-            events.StepsReset(run_id=turn.run.id, steps=[step.id], how="retry", reason="to be blocked, not tried")
-        )
-    look = "reflectloop agents --check; then: " if UNANSWERED in why else ""
-    return block(turn, reason, f"{look}reflectloop answer {step.id} TEXT (what to do differently)")
+def _attempts_used(attempt: StepAttempt) -> AttemptOutcome:
+    session, state = attempt.session, attempt.state
+    last = session.history.tried[-1].why if session.history.tried else ""
+    why = session.given_up or last or state.reason or "see the attempts"
+    reason = f"{attempt.plan.limits.step_attempts} attempts failed; the last: {why}"
+    if state.status == "failed":
+        reset = events.StepsReset(run_id=attempt.run.id, steps=[state.id], how="retry", reason="to be blocked")
+        session.journal.note(reset)
+    hint = "reflectloop agents --check; then: " if UNANSWERED in why else ""
+    return block(attempt, reason, f"{hint}reflectloop answer {state.id} TEXT (what to do differently)")
 
 
-def review(turn: StepAttempt) -> AttemptOutcome | None:
-    case = reviews.ReviewInput(turn.work, turn.origin, turn.end, turn.shown.lines(), turn.folder, turn.attempt)
-    try:
-        found = reviews.review(turn.desk, case)
-    except GateRejected as fault:  # it rewrote who is to judge it
-        return failed(turn, fault.message)
-    turn.keep("review.json", found._asdict() | {"items": [one.model_dump(mode="json") for one in found.items]})
-    if found.verdict == "PASS":
+# Design and split ------------------------------------------------------------------------------------------------
+
+
+def design(attempt: StepAttempt) -> AttemptOutcome | None:
+    """Let the planners design the step. A step of commands, or without a planner, is its own design."""
+    session, step = attempt.session, attempt.step
+    if session.history.design or not step.agent or not session.pool.has(Role.PLANNER):
+        attempt.design = session.history.design or _own_design(attempt)
+        attempt.write("design.json", attempt.design)
         return None
-    said = "; ".join(f"{one.place}: {one.problem}".removeprefix(": ") for one in found.items) or found.summary
-    if found.verdict == "BLOCKED":
-        return block(turn, f"the review stops: {said}", f"reflectloop answer {turn.step.id} TEXT")
-    asked = "" if turn.commands else prompts.mending(found.items)
-    return failed(turn, f"the review asks for another attempt: {said}", asked=asked)
-
-
-def finalize(turn: StepAttempt) -> AttemptOutcome | None:
-    desk = turn.desk
-    desk.domain.proven, desk.domain.took_ms = ProvenTree(turn.end, turn.shown.held), turn.took_ms
-    try:
-        response = desk.request("finalize_step", {"op": "triflow_state_finalize", "step": turn.step.id})
-    finally:
-        desk.domain.proven, desk.domain.took_ms = None, 0
-    if response.status != "ok":
-        why = "; ".join(one.error for one in response.errors) or response.status
-        return failed(turn, f"it cannot be finalized: {why}")
-    turn.keep("res.json" if not turn.commands else "final.json", response)
-    if turn.outcome:
-        attempt_reflection.learn(desk, turn.outcome.approach or turn.outcome.summary, where(turn))
-    desk.past, desk.why = AttemptHistory(""), ""
-    desk.tell(f"step {turn.step.id} is done: {', '.join(words(one['command']) for one in turn.shown.held)}")
+    brief = attempt.brief
+    query = f"{brief.title} {brief.details}"
+    near = planner_context.of(session.folders, session.workspace, query)
+    advice = planner_context.advice(session.folders.root, "step", query)
+    subject = Subject(f"step {step.id}", attempt.folder, step.id, attempt.number)
+    settled = design_merge.settle(session.pool, StepDesign, subject, lambda: prompts.step(brief, near, advice))
+    if settled.design is None:
+        against = "; ".join(settled.objections)
+        return block(
+            attempt,
+            f"two planners do not agree on step {step.id} after {settled.rounds} rounds: {against}",
+            f"reflectloop answer {step.id} TEXT (which way; both designs are in {attempt.folder})",
+        )
+    attempt.design = settled.design
+    session.history = session.history._replace(design=settled.design)
     return None
 
 
-Station = Callable[[StepAttempt], AttemptOutcome | None]
-STATIONS: tuple[Station, ...] = (preflight, design, split, build, execute, handle, review, finalize)
+def _own_design(attempt: StepAttempt) -> StepDesign:
+    brief = attempt.brief
+    approach = "run its commands" if not attempt.step.agent else brief.details or brief.title or "do what the step says"
+    return StepDesign(approach=approach, done=brief.done)
 
 
-def walk(desk: TaskSession) -> AttemptOutcome | None:
-    """One attempt at the next step; None where no step is left."""
-    task, run = desk.look()
-    step = next_step(run)
-    if step is None:
+def split(attempt: StepAttempt) -> AttemptOutcome | None:
+    if attempt.design and attempt.design.needs_split:
+        return _split(attempt, attempt.design.substeps, "the design asks for it")
+    return None
+
+
+def _split(attempt: StepAttempt, parts: Sequence[PlannedStep], reason: str) -> AttemptOutcome | None:
+    """Replace the step by its parts; None if it cannot be split so."""
+    session = attempt.session
+    why = _why_not_split(attempt, parts)
+    if why:
+        session.tell(f"step {attempt.state.id} is not split: {why}")
         return None
-    turn = StepAttempt(desk, task, run, step)
-    for station in STATIONS:
-        ended = station(turn)
-        if ended:
-            return ended
-    return AttemptOutcome("done", step.id)
+    attempt.reset()
+    drafts = [NewStep.model_validate(part.model_dump(mode="json")) for part in parts]
+    change(attempt, lambda: session.journal.split_step(drafts, reason, expected=attempt.state.id))
+    session.history = AttemptHistory("")
+    return AttemptOutcome("split", attempt.state.id, f"split into {len(parts)} steps: {reason}")
+
+
+def _why_not_split(attempt: StepAttempt, parts: Sequence[PlannedStep]) -> str:
+    """Return why a step cannot be split so, or nothing."""
+    if attempt.state.id.count(".") > _DEEPEST:
+        return "it is a part of a part already"
+    if not FEWEST <= len(parts) <= MOST:
+        return f"{len(parts)} parts, where {FEWEST} to {MOST} are wanted"
+    for part in parts:
+        for line in (*part.commands, *part.checks):
+            verdict = attempt.session.policy.judge(line)
+            if not verdict.allowed:
+                return f"{verdict.reason} ({verdict.rule}): {prompts.one_line(line)}"
+    return ""
+
+
+# Execute and judge -----------------------------------------------------------------------------------------------
+
+
+def execute(attempt: StepAttempt) -> AttemptOutcome | None:
+    """Let an agent or commands do the step, and run its checks."""
+    session, step = attempt.session, attempt.step
+    if step.agent and not session.pool.has(Role(step.agent.role)):
+        raise AgentUnavailable(
+            f"step {step.id} has no commands, and no agent is bound to the {step.agent.role}",
+            next_step=f'{step.agent.role} = "NAME" under [roles] in reflectloop.toml; see docs/agents.md',
+            missing=(f"role:{step.agent.role}",),
+        )
+    plan = with_project_tests(session, attempt.plan, step)
+    step = next(each for each in plan.steps if each.id == step.id)
+    for refused in refusals(session, plan, step):
+        return fail(attempt, f"{refused.place}: may not run: {refused.said}")
+    attempt.write("req.json", _request(attempt))
+    asking = (lambda: _ask(attempt)) if step.agent else (lambda: None)
+    result = steps.execute(plan, step, session.box, attempt.folder, _SILENT, (), asking)
+    attempt.result = result = steps.refuse_changes(step, result, session.box, attempt.start)
+    if attempt.claim:
+        attempt.write("outcome.json", attempt.claim)
+    passed = [check for check in result.checks if check.held]
+    commands = [] if result.error_code else [proof_of_command(command) for command in step.commands]
+    attempt.proofs = [*commands, *proofs_of(plan, step, passed)]
+    attempt.write("res.json", {"ok": result.success, "reason": result.reason, "proofs": attempt.proofs})
+    return None
+
+
+def _ask(attempt: StepAttempt) -> AgentProblem | None:
+    session, history = attempt.session, attempt.session.history
+    answer = agent_executor.ask(
+        session.pool,
+        session.act(),
+        AgentTask(
+            attempt.step,
+            attempt.brief,
+            _request(attempt),
+            attempt.folder,
+            attempt.number,
+            attempt.start,
+            history.trees,
+            attempt.design.approach if attempt.design else "",
+            history.tried,
+            history.asked,
+        ),
+    )
+    attempt.claim = answer.claim
+    return answer.problem
+
+
+def _request(attempt: StepAttempt) -> dict[str, object]:
+    """Return the FileOps request that an executor is given."""
+    return {
+        "proto": PROTO,
+        "id": f"{attempt.run.id}.{attempt.state.id}.{attempt.number}",
+        "purpose": "execute_step",
+        "summary": attempt.step.title,
+        "done": list(attempt.brief.done),
+        "ops": [{"op": "run", "cmd": command} for command in attempt.step.commands],
+        "constraints": {"writable_roots": ["."], "max_attempts": attempt.plan.limits.step_attempts},
+        "report": {"changedFiles": True, "diffSummary": True, "commandOutputs": "always"},
+    }
+
+
+def with_project_tests(session: TaskSession, plan: Plan, step: Step) -> Plan:
+    """Return the plan in which an agent's step without checks is checked by the project's own tests."""
+    if step.commands or plan.checks_of(step):
+        return plan
+    from reflectloop.engine.gating.verify_command import detected  # noqa: PLC0415 - knows many ecosystems
+
+    tests = [found.command for found in detected(session.folders.root, session.pool.caller) if found.kind == "test"]
+    named = {f"project-tests.{number}": Check(run=command) for number, command in enumerate(tests, 1)}
+    checked = step.model_copy(update={"verify": (*step.verify, *(StepCheck(check=name) for name in named))})
+    replaced = tuple(checked if each.id == step.id else each for each in plan.steps)
+    return plan.model_copy(update={"steps": replaced, "checks": {**plan.checks, **named}})
+
+
+def judge(attempt: StepAttempt) -> AttemptOutcome | None:
+    """Decide by what the engine ran and saw whether the attempt succeeded."""
+    result, claim = attempt.result, attempt.claim
+    if result is None or (result.success and attempt.proofs):
+        return None
+    if claim and claim.control == "split":
+        reason = claim.reason or "the executor asks for it"
+        why = _why_not_split(attempt, claim.substeps)
+        return _split(attempt, claim.substeps, reason) or fail(attempt, f"asked to be split, and cannot be: {why}")
+    if result.error_code == NeedsInput.code:
+        question = result.reason.removeprefix("asks: ")
+        asked = f"{result.command}: {question}" if result.command else question
+        return block(attempt, asked, f"reflectloop answer {attempt.state.id} TEXT")
+    if result.success:
+        how = f"reflectloop skip {attempt.state.id} --reason TEXT, or plan it again with checks"
+        return block(attempt, "the step has no check, and the project no tests: nothing can show that it is done", how)
+    return _failed(attempt, result)
+
+
+def _failed(attempt: StepAttempt, result: StepResult) -> AttemptOutcome:
+    """Record the failure; it is diagnosed if a command or a check failed, and not only an agent's claim."""
+    if not result.command and not result.checks:
+        return fail(attempt, result.reason[:_LONGEST])
+    session = attempt.session
+    record = run_failure.of_step(result, session.settings.reflect, session.folders.root)
+    what = result.reason if result.checks else f"{result.command}: {result.reason}"
+    return fail(attempt, what, record, result.tail)
+
+
+# Review and finish -----------------------------------------------------------------------------------------------
+
+
+def review(attempt: StepAttempt) -> AttemptOutcome | None:
+    evidence = [f"{proof['command']}: {proof['reason']}" for proof in attempt.proofs]
+    case = reviews.ReviewInput(attempt.brief, attempt.origin, attempt.end, evidence, attempt.folder, attempt.number)
+    try:
+        result = reviews.review(attempt.session, case)
+    except GateRejected as fault:  # the change rewrites the program that is to review it
+        return fail(attempt, fault.message)
+    attempt.write("review.json", result._asdict() | {"items": [item.model_dump(mode="json") for item in result.items]})
+    if result.verdict == "PASS":
+        return None
+    said = "; ".join(f"{item.place}: {item.problem}".removeprefix(": ") for item in result.items) or result.summary
+    if result.verdict == "BLOCKED":
+        return block(attempt, f"the review stops: {said}", f"reflectloop answer {attempt.state.id} TEXT")
+    request = prompts.requested_changes(result.items) if attempt.step.agent else ""
+    return fail(attempt, f"the review asks for another attempt: {said}", request=request)
+
+
+def finish(attempt: StepAttempt) -> AttemptOutcome | None:
+    """Mark the step done by what was run on exactly this tree."""
+    session, end = attempt.session, attempt.end
+    if session.workspace.record().tree != end:
+        return fail(attempt, "its files changed after its checks ran")
+    change(attempt, lambda: session.journal.finish_step(end, attempt.proofs, duration_ms=attempt.took_ms))
+    if attempt.claim:
+        attempt_reflection.learn(session, attempt.claim.approach or attempt.claim.summary, attempt.place)
+    session.history, session.given_up = AttemptHistory(""), ""
+    session.tell(f"step {attempt.state.id} is done: {', '.join(str(proof['command']) for proof in attempt.proofs)}")
+    return None
+
+
+Stage = Callable[[StepAttempt], AttemptOutcome | None]
+STAGES: tuple[Stage, ...] = (begin, design, split, execute, judge, review, finish)
+
+
+def run_attempt(session: TaskSession) -> AttemptOutcome | None:
+    """Make one attempt at the next step; None if no step is left."""
+    task, run = session.read()
+    state = next_step(run)
+    if state is None:
+        return None
+    attempt = StepAttempt(session, task, run, state)
+    for stage in STAGES:
+        outcome = stage(attempt)
+        if outcome:
+            return outcome
+    return AttemptOutcome("done", state.id)

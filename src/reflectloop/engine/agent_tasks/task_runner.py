@@ -9,10 +9,15 @@ from reflectloop import config
 from reflectloop.agents.answer_models import Item
 from reflectloop.engine import next_command
 from reflectloop.engine.agent_tasks import final_review, prompts, reviews, step_pipeline
-from reflectloop.engine.agent_tasks import task_session as desks
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome
 from reflectloop.engine.agent_tasks.reviews import ReviewResult
-from reflectloop.engine.agent_tasks.task_session import TaskSession, Tell
+from reflectloop.engine.agent_tasks.task_session import (
+    TaskSession,
+    Tell,
+    next_step,
+    open_task_session,
+    refuse_if_asked,
+)
 from reflectloop.engine.folders import Folders, RunFolder, folders_at
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run.run import run
@@ -49,7 +54,7 @@ def work(place: FileopsTarget, tell: Tell, observer: RunObserver | None = None, 
         with git.room_left(folders_at(place.start).own):
             return _work(place, tell, observer, every=every)
     except KeyboardInterrupt as stop:
-        said = "stopped by the user; what the step at work had done is gone, and it was no attempt"
+        said = "interrupted: changes of the current step were discarded; the attempt does not count"
         raise Interrupted(said, next_step=next_command.BY_AGENTS) from stop
 
 
@@ -62,8 +67,8 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
         outcome = run(judged, observer)
         return _told(folders, ended, None, outcome, outcome.error)
     while True:
-        with desks.opened(place, tell) as desk:
-            last, error = _steps(desk, ended, appended, every=every)
+        with open_task_session(place, tell) as session:
+            last, error = _steps(session, ended, appended, every=every)
         if error or last is None:
             return _told(folders, ended, last, None, error)
         if last.appended:
@@ -74,8 +79,8 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
             return _told(folders, ended, last, outcome, outcome.error)
         mended += 1
         tell(f"the gates refuse it, and a step is appended: {outcome.error.message if outcome.error else ''}")
-        with desks.opened(place, tell) as desk:
-            final_review.append(desk, "Mend what the gates refuse", _refused(outcome))
+        with open_task_session(place, tell) as session:
+            final_review.append(session, "Repair what the gates refuse", _refused(outcome))
 
 
 def _last_word(place: FileopsTarget) -> RunRequest:
@@ -95,23 +100,23 @@ def _is_untold(folders: Folders) -> bool:
 
 
 def _steps(
-    desk: TaskSession, ended: list[AttemptOutcome], appended: int, *, every: bool
+    session: TaskSession, ended: list[AttemptOutcome], appended: int, *, every: bool
 ) -> tuple[final_review.FinalReview | None, ReflectloopError | None]:
     """None and None where steps are left and only one was asked for."""
     while True:
-        desks.refuse_if_asked(desk.folders)
-        one = step_pipeline.walk(desk)
+        refuse_if_asked(session.folders)
+        one = step_pipeline.run_attempt(session)
         if one is None:
-            return _reviewed(desk, appended)
+            return _reviewed(session, appended)
         ended.append(one)
         if one.how == "blocked":
             return None, NeedsInput(f"step {one.step} is blocked: {one.said}", next_step=one.unblock)
-        if not every and one.how in ("done", "split") and step_pipeline.next_step(desk.look()[1]) is not None:
+        if not every and one.how in ("done", "split") and next_step(session.read()[1]) is not None:
             return None, None
 
 
-def _reviewed(desk: TaskSession, appended: int) -> tuple[final_review.FinalReview | None, ReflectloopError | None]:
-    last = final_review.review(desk, appended)
+def _reviewed(session: TaskSession, appended: int) -> tuple[final_review.FinalReview | None, ReflectloopError | None]:
+    last = final_review.review(session, appended)
     if last.found.verdict == "PASS" or last.appended:
         return last, None
     said = prompts.one_line("; ".join(one.problem for one in last.found.items) or last.found.summary)
@@ -157,13 +162,16 @@ def _task(folders: Folders) -> tuple[Task, RunState]:
 
 def reviewed(place: FileopsTarget, tell: Tell, *, whole: bool) -> ReviewResult:
     """`review`: the same look alone, at what the current task has come to; nothing is changed by it."""
-    with desks.opened(place, tell) as desk:
-        task, at = desk.look()
-        step = step_pipeline.next_step(at) or list(at.steps.values())[-1]
-        begun = at.base_tree if whole else step_pipeline.before(at, step.id)
-        about = final_review.whole(task, at) if whole else desk.work(at, step)
-        folder = desk.folder(task, "review", len(at.order) + 1)
-        if begun == desk.space.tree:
+    with open_task_session(place, tell) as session:
+        task, at = session.read()
+        plan = session.plan()
+        state = next_step(at) or list(at.steps.values())[-1]
+        step = next(each for each in plan.steps if each.id == state.id)
+        begun = at.base_tree if whole else step_pipeline.tree_before(at, step.id)
+        about = final_review.whole(plan, task, at) if whole else session.brief(at, plan, step)
+        folder = session.attempt_folder(task, "review", len(at.order) + 1)
+        if begun == session.workspace.tree:
             raise NothingToDo("nothing has been changed yet that could be reviewed", next_step=next_command.BY_AGENTS)
-        case = reviews.ReviewInput(about, begun, desk.space.tree, list(final_review.evidence(at)), folder, whole=whole)
-        return reviews.review(desk, case)
+        evidence = list(final_review.evidence(at))
+        case = reviews.ReviewInput(about, begun, session.workspace.tree, evidence, folder, whole=whole)
+        return reviews.review(session, case)

@@ -1,186 +1,197 @@
-"""What the nine steps share while one engine works: the workspace, the crew, the plan's state, what was tried."""
+"""Holds what the work on an agent task needs while one engine runs: workspace, journal, agents, attempt history."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
 from reflectloop.agents.backend import Act
-from reflectloop.engine import next_command, task_control
+from reflectloop.config import Config
+from reflectloop.engine import next_command, task_control, task_plan
 from reflectloop.engine.agent_tasks import agent_fileops, prompts
 from reflectloop.engine.agent_tasks.agent_pool import AgentPool, Budget
 from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.agent_tasks.prompts import StepBrief
-from reflectloop.engine.artifacts import usage, views
+from reflectloop.engine.artifacts import usage
 from reflectloop.engine.artifacts.usage import AgentBudget
-from reflectloop.engine.folders import Folders, folders_at
+from reflectloop.engine.folders import Folders
 from reflectloop.engine.requests import fileops_session
-from reflectloop.engine.requests.fileops_session import FileopsTarget
-from reflectloop.engine.requests.plan_ops import TaskOps
+from reflectloop.engine.requests.fileops_session import FileopsSession, FileopsTarget
+from reflectloop.engine.run import admission
+from reflectloop.engine.run.steps import describe
+from reflectloop.engine.task_journal import TaskJournal
 from reflectloop.errors import Interrupted, NothingToDo
-from reflectloop.fileops import execute
-from reflectloop.fileops.ops_context import OpsContext
-from reflectloop.fileops.request import FileopsRequest
-from reflectloop.fileops.response import Response
+from reflectloop.plan.model import Plan, Step
+from reflectloop.policy import CommandPolicy
 from reflectloop.sandbox import isolation
-from reflectloop.state import events, journal
+from reflectloop.sandbox.sandbox import Box
+from reflectloop.state import journal
 from reflectloop.state.fold import RunState, StepState, Task, fold
 from reflectloop.state.transitions import TaskState
-from reflectloop.terms import Isolation, Network, Role
+from reflectloop.terms import Network, Role
 from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
 
-_LARGEST_DIFF = 200_000  # characters that are kept of a diff for agents to read
+_LARGEST_DIFF = 200_000  # characters of a diff that are kept for agents to read
 Tell = Callable[[str], None]
 
 
 @dataclass
 class TaskSession:
-    folders: Folders
-    hands: OpsContext
-    crew: AgentPool
+    """The current task, or none while a plan is being made."""
+
+    files: FileopsSession
+    pool: AgentPool
     tell: Tell
-    past: AttemptHistory = field(default_factory=lambda: AttemptHistory(""))
-    why: str = ""  # the attempt before is given up
+    history: AttemptHistory = field(default_factory=lambda: AttemptHistory(""))
+    given_up: str = ""  # why the attempt before this one failed
 
     @property
-    def space(self) -> Workspace:
-        return self.hands.workspace
+    def folders(self) -> Folders:
+        return self.files.folders
 
     @property
-    def domain(self) -> TaskOps:
-        return cast("TaskOps", self.hands.domain)
+    def settings(self) -> Config:
+        return self.pool.settings
 
-    def look(self) -> tuple[Task, RunState]:
-        """The task as its journal says now."""
-        return at_work(self.folders)
+    @property
+    def workspace(self) -> Workspace:
+        return self.files.workspace
 
-    def request(self, purpose: str, *ops: Mapping[str, Any], summary: str = "") -> Response:
-        """A request of the engine's own: all or nothing, journalled, remembered."""
-        said = {
-            "proto": agent_fileops.PROTO,
-            "id": agent_fileops.new_id(),
-            "purpose": purpose,
-            "summary": summary,
-            "ops": list(ops),
-        }
-        return execute.execute(FileopsRequest.model_validate(said), self.hands)
+    @property
+    def box(self) -> Box:
+        return self.files.box
+
+    @property
+    def journal(self) -> TaskJournal:
+        return self.files.journal
+
+    @property
+    def policy(self) -> CommandPolicy:
+        return self.files.ops.policy
+
+    def commit(self) -> None:
+        self.files.commit()
+
+    def read(self) -> tuple[Task, RunState]:
+        """Return the task as its journal is now."""
+        return read_task(self.folders)
+
+    def plan(self) -> Plan:
+        return task_plan.plan_of(*self.read())
 
     def diff(self, begun: str, end: str) -> str:
-        """As people read it, and with its secrets taken out."""
-        out: list[bytes] = []
-        cleaned = patch.RedactedPatch(out.append)
-        patch.stream(self.space.git(), begun, end, cleaned.feed, exact=False)
-        cleaned.finish()
-        return prompts.cut(b"".join(out).decode("utf-8", "replace"), _LARGEST_DIFF)
+        """Return a diff for people and agents to read, with secrets redacted."""
+        chunks: list[bytes] = []
+        redacted = patch.RedactedPatch(chunks.append)
+        patch.stream(self.workspace.git(), begun, end, redacted.feed, exact=False)
+        redacted.finish()
+        return prompts.cut(b"".join(chunks).decode("utf-8", "replace"), _LARGEST_DIFF)
 
-    def work(self, run: RunState, step: StepState) -> StepBrief:
-        details = run.details.get(step.id, {})
-        objective = run.objective.get("objective")
+    def brief(self, run: RunState, plan: Plan, step: Step) -> StepBrief:
+        """Return what an agent must know of a step."""
+        constraints = run.objective.get("constraints")
         return StepBrief(
-            str(objective.get("goal", "")) if isinstance(objective, dict) else "",
+            plan.objective.goal,
             step.id,
-            run.titles.get(step.id, ""),
-            str(details.get("details", "")),
-            texts(details.get("done")),
-            tuple(words(one) for one in listed(details.get("checks"))),
-            texts(run.objective.get("constraints")),
-            step.answer,
+            step.title,
+            step.agent.prompt if step.agent and step.agent.prompt != step.title else step.details,
+            tuple(item.claim for item in step.verify if item.claim and item.claim not in plan.checks),
+            tuple(describe(wanted.check) for wanted in plan.checks_of(step) if not wanted.must_fail),
+            tuple(map(str, constraints)) if isinstance(constraints, list) else (),
+            run.steps[step.id].answer,
         )
 
-    def papers(self, task: Task, step: str) -> Path:
+    def step_folder(self, task: Task, step: str) -> Path:
         return self.folders.journal(task.id).parent / "steps" / step
 
-    def folder(self, task: Task, step: str, attempt: int) -> Path:
-        made = self.papers(task, step) / str(attempt)
-        made.mkdir(parents=True, exist_ok=True)
-        return made
+    def attempt_folder(self, task: Task, step: str, attempt: int) -> Path:
+        folder = self.step_folder(task, step) / str(attempt)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def act(self) -> Act:
-        """Hands for an executor that has none."""
-        return agent_fileops.by(self.hands, writable=True)
+        """Return the file operations of an executor that has no tools of its own."""
+        return agent_fileops.by(self.files.ops, writable=True)
 
 
-def at_work(folders: Folders) -> tuple[Task, RunState]:
+def next_step(run: RunState) -> StepState | None:
+    return next(iter(run.unfinished_steps), None)
+
+
+def read_task(folders: Folders) -> tuple[Task, RunState]:
+    """Return the current task and its run; refuse if no agent works on it."""
     current = folders.current_task()
     task = fold(journal.read(folders.journal(current))) if current else Task()
-    run = list(task.runs.values())[-1] if task.runs else None
+    run = task.last_run
     if run is None or task.state in (TaskState.DONE, TaskState.ABORTED):
         raise NothingToDo("there is no plan to work on", next_step="reflectloop tp GOAL")
     if not run.kind.is_stepwise:
-        raise NothingToDo(f"task {task.id} was made by `run`, and is gone on with by it", next_step="reflectloop run")
+        raise NothingToDo(
+            f"task {task.id} was started by `reflectloop run`; continue it with `reflectloop run`",
+            next_step="reflectloop run",
+        )
     return task, run
 
 
 @contextlib.contextmanager
-def opened(place: FileopsTarget, tell: Tell, purpose: str = "tr") -> Iterator[TaskSession]:
-    """A desk on the project's current task, or on none, with the lock held."""
-    with fileops_session.opened(place, purpose) as hands:
-        folders = folders_at(place.start)
-        made = of(folders, hands, place, tell)
-        _settle_network(made, place)
-        yield made
+def open_task_session(target: FileopsTarget, tell: Tell, purpose: str = "tr") -> Iterator[TaskSession]:
+    """Open the project's current task, or none, with the lock held."""
+    with fileops_session.open_session(target, purpose) as files:
+        session = _session(files, target, tell)
+        _settle_network(session)
+        yield session
 
 
-def _settle_network(desk: TaskSession, place: FileopsTarget) -> None:
-    """A program that asks a model over the network lowers `full`, and is refused where that was promised."""
-    settings, wall = desk.crew.settings, desk.hands.box.wall
-    reached = {f"agent {settings.roles.bound_to(role)} as {role}": settings.network_of(role) for role in Role}
-    floor = max(settings.box.isolation, place.isolation or Isolation.NONE, key=lambda level: level.rank)
-    isolation.refuse_network(wall, floor, {name: one for name, one in reached.items() if one is Network.HOST})
-    desk.domain.isolation = wall.stamp(reached.values())
+def _settle_network(session: TaskSession) -> None:
+    """Refuse programs and steps that need the network where `full` was promised; else say which level is left."""
+    level, settings = session.box.wall, session.settings
+    agents = {f"agent {settings.roles.bound_to(role)} as {role}": settings.network_of(role) for role in Role}
+    needed: dict[str, Network | None] = {name: one for name, one in agents.items() if one is Network.HOST}
+    domain = session.files.domain
+    task = domain.journal.task()
+    run = task.last_run
+    steps: dict[str, Network | None] = {}
+    if run and run.kind.is_stepwise and run.status == "running":
+        steps = {f"step {name}": one for name, one in _networks(task, run).items()}
+    isolation.refuse_network(level, session.files.floor, needed | steps)
+    domain.base = domain.base._replace(isolation=level.stamp([*agents.values(), *steps.values()]))
 
 
-def of(folders: Folders, hands: OpsContext, place: FileopsTarget, tell: Tell) -> TaskSession:
-    from reflectloop import config  # noqa: PLC0415 - read again: a person may have changed it
+def _networks(task: Task, run: RunState) -> dict[str, Network | None]:
+    plan = task_plan.plan_of(task, run)
+    return {step.id: step.network for step in plan.steps if step.network}
 
-    settings = config.load(folders.root)
-    current = folders.current_task()
-    task = fold(journal.read(folders.journal(current))) if current else Task()
+
+def _session(files: FileopsSession, target: FileopsTarget, tell: Tell) -> TaskSession:
+    task = files.journal.task()
     if task.passed or task.state is TaskState.ABORTED:
-        task = Task()  # what was used for it is nothing that the next one begins with
-    run = list(task.runs.values())[-1] if task.runs else None
-    crew = AgentPool(
-        settings,
-        folders.root,
-        place.caller,
-        hands.box,
+        task = Task()  # the next task does not begin with what was used for this one
+    run = task.last_run
+    limits = task_plan.plan_of(task, run).limits if run and run.kind.is_stepwise else None
+    pool = AgentPool(
+        files.config,
+        files.folders.root,
+        target.caller,
+        files.box,
         run.id if run else "",
-        lambda event: note(folders, event),
-        Budget(AgentBudget.of(settings, usage.budget_of(run) if run else None), usage.since(task)),
-        run.base_tree if run else hands.workspace.tree,
-        agent_fileops.by(hands, writable=False),
+        files.journal.note,
+        Budget(AgentBudget.of(files.config, limits), usage.since(task)),
+        run.base_tree if run else files.workspace.tree,
+        agent_fileops.by(files.ops, writable=False),
     )
-    return TaskSession(folders, hands, crew, tell)
-
-
-def note(folders: Folders, event: events.Event) -> None:
-    current = folders.current_task()
-    assert current  # noqa: S101 - events belong to a task
-    book = folders.open_journal(current)
-    try:
-        book.append(event)
-    finally:
-        book.close()
-    views.refresh(book.path.parent)
+    return TaskSession(files, pool, tell)
 
 
 def refuse_if_asked(folders: Folders) -> None:
+    """Stop before the next step if a person asked for a pause or an abort."""
     why = task_control.asked(folders)
     if why:
         raise Interrupted(why, next_step=next_command.BY_AGENTS)
 
 
-def listed(value: object) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def texts(value: object) -> tuple[str, ...]:
-    return tuple(str(one) for one in listed(value))
-
-
-def words(command: object) -> str:
-    return command if isinstance(command, str) else " ".join(map(str, listed(command)))
+def refusals(session: TaskSession, plan: Plan, step: Step) -> list[admission.RefusedCommand]:
+    """Return the commands and checks of a step that the policy does not let run."""
+    return list(admission.refusals_of(plan, (step,), session.policy))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reflectloop import config
+from reflectloop.engine import task_plan
 from reflectloop.engine.artifacts import usage, views
 from reflectloop.engine.artifacts.usage import AgentBudget
 from reflectloop.engine.folders import Folders
@@ -42,7 +43,7 @@ def cost(folders: Folders, task: Task) -> dict[str, Any]:
 def _limits(folders: Folders, task: Task) -> PlanBudget:
     run = _last(task)
     if run and run.kind.is_stepwise:
-        return usage.budget_of(run)
+        return task_plan.plan_of(task, run).limits
     plan = views.plan_of(folders, task)
     return plan.limits if plan else PlanBudget()
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from reflectloop.config import Config
 from reflectloop.plan.model import PlanBudget
-from reflectloop.state.fold import AgentUsage, RunState, Task
+from reflectloop.state.fold import AgentUsage, Task
 
 _WHOLE = "(task)"  # planning and the final review; no step can be called so
 _HEAD = ["| step | role | calls | turns | tokens | USD | seconds |", "|---|---|---|---|---|---|---|"]
@@ -29,13 +29,6 @@ class AgentBudget(NamedTuple):
 
 def _least(values: Iterable[Any]) -> Any:  # noqa: ANN401 - numbers of either kind
     return min((one for one in values if one is not None), default=None)
-
-
-def budget_of(run: RunState) -> PlanBudget:
-    """What the contract of a task worked on by requests says that agents may use."""
-    contract = run.objective.get("contract")
-    said = contract.get("limits") if isinstance(contract, dict) else None
-    return PlanBudget.model_validate(said) if isinstance(said, dict) else PlanBudget()
 
 
 def since(task: Task) -> AgentUsage:

@@ -91,7 +91,8 @@ def _planned(folders: Folders, run: RunState) -> tuple[Sequence[LocatedCommand],
     copies = sorted(RunFolder(folders.own / "runs" / run.id).path.glob("plan.*"))
     if copies:
         try:
-            return [LocatedCommand(*one) for one in admission.commands(plans.load(copies[0]).plan)], ""
+            plan = plans.load(copies[0]).plan
+            return [LocatedCommand(*located) for located in admission.commands(plan, plan.steps)], ""
         except ReflectloopError as fault:
             return (), fault.message
     shown = [

@@ -1,4 +1,4 @@
-"""`fileops`: requests carried out in a workspace of the current task, each on the tree that the last one left."""
+"""Opens the current task's workspace for FileOps requests and agents. Each continues where the last one ended."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import config, policy, secrets
-from reflectloop.engine import tasks
+from reflectloop.config import Config
+from reflectloop.engine import task_plan, tasks
 from reflectloop.engine.folders import Folders, folders_at
 from reflectloop.engine.requests.plan_ops import TaskOps
 from reflectloop.engine.requests.request_log import RequestLog
+from reflectloop.engine.task_journal import Base, TaskJournal
 from reflectloop.errors import NothingToDo, ReflectloopError, SecretLeak
 from reflectloop.fileops import execute, validate
-from reflectloop.fileops.ops_context import Domain, OpsContext
+from reflectloop.fileops.ops_context import OpsContext
 from reflectloop.fileops.response import Failure, Response, clean
 from reflectloop.fileops.validate import Invalid
 from reflectloop.sandbox import editable_installs, isolation, limits
@@ -31,36 +33,62 @@ from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, project, snapshot, workspace_registry
 from reflectloop.workspace.checkout import Workspace
-from reflectloop.workspace.project import Project
-from reflectloop.workspace.snapshot import Snapshot
-from reflectloop.workspace.store import Store, open_for
+from reflectloop.workspace.store import open_for
 
 EXIT_CODES = {"ok": 0, "validation_error": 12, "fail": 30, "ask": 40, "split": 40}
 
 
 @dataclass(frozen=True)
 class FileopsTarget:
-    """Where requests are carried out, and for whom."""
+    """The project to work on, the least isolation, and the caller's environment."""
 
     start: Path
     isolation: Isolation | None = None
     sandbox_root: Path | None = None
-    domain: Domain | None = None
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
-def answer(place: FileopsTarget, raw: bytes, *, strict: bool = False) -> Response:
-    """One request. What is no request is answered without opening anything."""
+class FileopsSession(NamedTuple):
+    """An open workspace of the current task, or of none, while the project's lock is held."""
+
+    folders: Folders
+    config: Config
+    ops: OpsContext
+    log: RequestLog
+    domain: TaskOps
+    floor: Isolation  # the least isolation that was asked for
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.ops.workspace
+
+    @property
+    def box(self) -> Box:
+        return self.ops.box
+
+    @property
+    def journal(self) -> TaskJournal:
+        return self.domain.journal
+
+    def commit(self) -> None:
+        """Write the pending changes of the task. The tree they name is stored first, and found by the next session."""
+        self.log.secure()
+        self.journal.commit()
+        self.log.continue_from(self.workspace.tree)
+
+
+def answer(target: FileopsTarget, raw: bytes, *, strict: bool = False) -> Response:
+    """Execute one request. Text that is no request is answered without opening anything."""
     try:
         request = validate.parse(raw, strict=strict)
     except Invalid as fault:
         return clean(fault.response)
-    with opened(place) as hands:
-        return execute.execute(request, hands)
+    with open_session(target) as session:
+        return execute.execute(request, session.ops)
 
 
 def id_in(raw: bytes) -> str:
-    """The id of a request that no answer came of."""
+    """Return the id of a request that got no answer."""
     try:
         return validate.parse(raw).id
     except Invalid as fault:
@@ -68,123 +96,125 @@ def id_in(raw: bytes) -> str:
 
 
 @contextlib.contextmanager
-def opened(place: FileopsTarget, purpose: str = "fileops") -> Iterator[OpsContext]:
-    """Hands that stand ready, with the project's lock held; leaks, escapes and faults of the machine end it."""
-    folders = folders_at(place.start)
+def open_session(target: FileopsTarget, purpose: str = "fileops") -> Iterator[FileopsSession]:
+    """Hold the project's lock and lay out a workspace. A leak, an escape or a spent budget locks the project."""
+    folders = folders_at(target.start)
     folders.claim()
     with lock.hold(folders.own, purpose):
-        ground = _Ground(place, folders)
+        opening = _Opening(target, folders)
         try:
-            yield ground.open()
-            ground.well = True
+            yield opening.open()
+            opening.succeeded = True
         except ReflectloopError as fault:
             if tasks.stops(fault):
-                ground.stop(fault)
+                opening.lock_out(fault)
             raise
         finally:
-            ground.close()
+            opening.close()
 
 
-class _Stands(NamedTuple):
-    """The task being worked on, the tree it began with, and the one it has come to by its journal."""
+class _Progress(NamedTuple):
+    """The task being worked on, the tree it began with, and the tree it has come to by its journal."""
 
     task: str | None
     base: str
     tree: str
-    named: str = ""  # the same, where requests work on it
+    named: str = ""  # the same, if its steps are executed one at a time
+    floor: Isolation = Isolation.NONE  # what its plan requires
 
 
-class _Ground:
-    """What requests stand on: made like a run's, and cleared away like it."""
+class _Opening:
+    """Creates what a session needs, and removes it."""
 
-    def __init__(self, place: FileopsTarget, folders: Folders) -> None:
-        self.place, self.folders = place, folders
+    def __init__(self, target: FileopsTarget, folders: Folders) -> None:
+        self.target, self.folders = target, folders
         self.run_id = clock.run_id(clock.now())
         self.space: Workspace | None = None
-        self.hands: OpsContext | None = None
+        self.ops: OpsContext | None = None
         self.limiter: Limiter | None = None
         self.leak: SecretLeak | None = None
-        self.tree, self.well = "", False
+        self.tree, self.succeeded = "", False
 
-    def open(self) -> OpsContext:
+    def open(self) -> FileopsSession:
         self.config = config.load(self.folders.root)
         secrets.use(secrets.of(self.config.secrets, self.folders.root))
         latch.refuse_if_stopped(self.folders.own)
-        asked = [self.config.box.isolation, self.place.isolation or Isolation.NONE]
-        wall = isolation.reach(max(asked, key=lambda level: level.rank), self.config.box.strongest)
         found = project.open_at(self.folders.root)
         store = open_for(found, self.config.workspace)
         applying.undo_killed(found, store, self.folders.scratch)
         base = snapshot.take(found, store, self.folders.scratch)
-        answers = RequestLog(self.folders, store)
-        stands = self._stands(base.tree)
-        tree = stands.tree if answers.has(stands.tree) else base.tree
-        self.tree = answers.begin(stands.task, stands.base, tree, stands.named)
-        self.space = space = self._lay_out(found, store, base, wall)
-        answers.serve(space)
-        cgroup.sweep()
-        self.limiter = limits.behind(wall, space.name, self.config.box)
-        box = Box.by(self.config, space, self.place.caller, wall, self.limiter)
-        rules = policy.of(self.config.policy, self.folders.root).in_workspace
-        domain = self.place.domain or TaskOps(self.folders, base.tree, base.commit, wall.stamp(()), box, rules)
-        self.hands = OpsContext(space, box, domain, answers, answers.logs, policy=rules)
-        if answers.anew:
-            self.hands.notes.append("the task or the project is another now: this begins where that stands")
-        return self.hands
-
-    def _lay_out(self, found: Project, store: Store, base: Snapshot, wall: IsolationLevel) -> Workspace:
-        space = checkout.create(
+        progress = self._progress(base.tree)
+        asked = (self.config.box.isolation, self.target.isolation or Isolation.NONE, progress.floor)
+        floor = max(asked, key=lambda level: level.rank)
+        level = isolation.reach(floor, self.config.box.strongest)
+        log = RequestLog(self.folders, store)
+        tree = progress.tree if log.has(progress.tree) else base.tree
+        self.tree = log.begin(progress.task, progress.base, tree, progress.named)
+        self.space = checkout.create(
             found,
             store,
             base._replace(tree=self.tree),
             name=self.run_id,
-            root=checkout.sandbox_root(found, self.place.sandbox_root or self.config.workspace.root),
+            root=checkout.sandbox_root(found, self.target.sandbox_root or self.config.workspace.root),
             carry=self.config.workspace,
-            mounted=wall.mounted,
-            bound=wall.by == "bubblewrap",
+            mounted=level.mounted,
+            bound=level.by == "bubblewrap",
         )
-        if not wall.mounted:
-            editable_installs.refuse(self.folders.root, self.place.caller, [*map(Path, space.copied), *space.carried])
-        return space
+        self._refuse_editable(self.space, level)
+        log.serve(self.space)
+        cgroup.sweep()
+        self.limiter = limits.behind(level, self.space.name, self.config.box)
+        box = Box.by(self.config, self.space, self.target.caller, level, self.limiter)
+        rules = policy.of(self.config.policy, self.folders.root).in_workspace
+        domain = TaskOps(self.folders, Base(base.tree, base.commit, level.stamp(())), box, rules)
+        self.ops = OpsContext(self.space, box, domain, log, log.logs, policy=rules)
+        if log.anew:
+            self.ops.notes.append("the task or the project is another now: this begins where that stands")
+        return FileopsSession(self.folders, self.config, self.ops, log, domain, floor)
 
-    def _stands(self, now: str) -> _Stands:
-        """Where the current task is; `now` is the project's tree, which a task at work does not follow."""
+    def _refuse_editable(self, space: Workspace, level: IsolationLevel) -> None:
+        if not level.mounted:
+            editable_installs.refuse(self.folders.root, self.target.caller, [*map(Path, space.copied), *space.carried])
+
+    def _progress(self, now: str) -> _Progress:
+        """Return the current task's progress; `now` is the project's tree, which a task at work does not follow."""
         name = self.folders.current_task()
         if name is None or not self.folders.journal(name).is_file():
-            return _Stands(None, now, now)
+            return _Progress(None, now, now)
         task = fold(journal.read(self.folders.journal(name)))
         if task.passed or task.state is TaskState.ABORTED:
-            return _Stands(None, now, now)  # what was done for it is nothing that a new task begins with
+            return _Progress(None, now, now)  # a new task begins with nothing of it
         if task.state is TaskState.PAUSED:
             raise NothingToDo(f"task {task.id} is paused", next_step="reflectloop resume")
-        last = list(task.runs.values())[-1] if task.runs else None
+        last = task.last_run
         if last and last.kind.is_stepwise and last.status == "running":
-            return _Stands(name, last.base_tree, last.stands, last.stands)
+            required = task_plan.plan_of(task, last).isolation
+            floor = required.require if required else Isolation.NONE
+            return _Progress(name, last.base_tree, last.stands, last.stands, floor)
         ends = [run.end_tree for run in task.runs.values() if run.end_tree]
-        return _Stands(name, now, ends[-1] if ends else now)
+        return _Progress(name, now, ends[-1] if ends else now)
 
-    def stop(self, fault: ReflectloopError) -> None:
-        """A leak, an escape or a spent budget holds the project; of the first nothing is left."""
+    def lock_out(self, fault: ReflectloopError) -> None:
         self.leak = fault if isinstance(fault, SecretLeak) else None
-        tasks.stop_project(self.folders, fault, tasks.FailurePlace(self._run() or self.run_id, None, "", self.tree))
+        tasks.stop_project(self.folders, fault, tasks.FailurePlace(self._run_id(), None, "", self.tree))
 
-    def _run(self) -> str | None:
-        """That of the task at work: it is what a person's `unlock` is about."""
+    def _run_id(self) -> str:
+        """Return the run that a person's `unlock` is about: the current task's, if there is one."""
         name = self.folders.current_task()
         task = fold(journal.read(self.folders.journal(name))) if name else Task()
-        return None if task.passed or not task.runs else list(task.runs)[-1]
+        return self.run_id if task.passed or task.last_run is None else task.last_run.id
 
     def close(self) -> None:
         if self.limiter:
             self.limiter.close()
-        if self.hands:
-            self.hands.close()
+        if self.ops:
+            self.ops.close()
         if self.space:
             self.space.close()
         entry = workspace_registry.find(self.folders.own, self.run_id)
         if entry and self.leak:
             self._destroy(entry, self.leak)
-        elif entry and self.space and self.well and self.config.workspace.warm:
+        elif entry and self.space and self.succeeded and self.config.workspace.warm:
             self._keep_warm(entry, self.space)
         elif entry:
             workspace_registry.remove(entry)
@@ -196,7 +226,7 @@ class _Ground:
         if left:
             where = ", ".join(map(os.fspath, left))
             leak.message += f"; what leaked may still lie in {where}, which could not be removed"
-        for log in self.hands.logs.glob(f"{self.run_id}.*.log") if self.hands else ():
+        for log in self.ops.logs.glob(f"{self.run_id}.*.log") if self.ops else ():
             log.unlink()
 
     def _keep_warm(self, entry: workspace_registry.WorkspaceEntry, space: Workspace) -> None:
@@ -207,6 +237,6 @@ class _Ground:
 
 
 def of_error(error: ReflectloopError, request_id: str = "") -> Response:
-    """What a program that sent a request is told when the engine cannot go on."""
+    """Return what a program that sent a request is told when the engine cannot continue."""
     hint = f"{error.code}; next: {error.next_step}"
     return clean(Response(id=request_id, status="fail", fail=Failure(reason=error.message, hint=hint)))

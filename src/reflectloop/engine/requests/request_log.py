@@ -116,7 +116,9 @@ class RequestLog:
     def failures(self, purpose: str) -> int:
         return self.now.failures.get(purpose, 0)
 
-    def go_back(self, tree: str) -> None:
+    def continue_from(self, tree: str) -> None:
+        """Let the next session of the current task begin with `tree`."""
+        self._follow()
         self.now = self.now._replace(tree=tree, stands=self._stands())
         self._point()
 

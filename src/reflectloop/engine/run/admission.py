@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from reflectloop import config
 from reflectloop.engine.run.run_context import RunRequest
 from reflectloop.errors import AgentUnavailable, Fault, GateRejected, Latched
 from reflectloop.plan.load import LoadedPlan
-from reflectloop.plan.model import Plan
+from reflectloop.plan.model import Plan, Step
 from reflectloop.policy import CommandPolicy, PolicyVerdict
 from reflectloop.sandbox import isolation
 from reflectloop.sandbox.isolation import IsolationLevel
@@ -102,17 +102,21 @@ class RefusedCommand(NamedTuple):
 
 
 def refusals(plan: Plan, rules: CommandPolicy) -> list[RefusedCommand]:
-    return [
-        RefusedCommand(place, verdict)
-        for place, command in commands(plan)
-        if not (verdict := rules.in_workspace.judge(command)).allowed
-    ]
+    return list(refusals_of(plan, plan.steps, rules.in_workspace))
 
 
-def commands(plan: Plan) -> Iterator[tuple[str, str | tuple[str, ...]]]:
-    """Every command a plan would run, each once, and where it stands."""
+def refusals_of(plan: Plan, steps: Iterable[Step], rules: CommandPolicy) -> Iterator[RefusedCommand]:
+    """Yield the commands of these steps, and of their checks, that the policy does not let run."""
+    for place, command in commands(plan, steps):
+        verdict = rules.judge(command)
+        if not verdict.allowed:
+            yield RefusedCommand(place, verdict)
+
+
+def commands(plan: Plan, steps: Iterable[Step]) -> Iterator[tuple[str, str | tuple[str, ...]]]:
+    """Yield every command that steps of a plan would run, each once, with its place."""
     seen: set[str | tuple[str, ...]] = set()
-    for step in plan.steps:
+    for step in steps:
         yield from ((f"step {step.id}, command {number}", one) for number, one in enumerate(step.commands, 1))
         for name, check, _ in plan.checks_of(step):
             for command in (check.run, check.service.run if check.service else None):

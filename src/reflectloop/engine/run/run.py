@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reflectloop import config, policy, secrets
-from reflectloop.engine import task_control, tasks
+from reflectloop.engine import task_control, task_plan, tasks
 from reflectloop.engine.artifacts import publish
 from reflectloop.engine.folders import folders_at
 from reflectloop.engine.gating import alarm, seal
@@ -129,9 +129,7 @@ class _Walk(RunContext):
 
     def _plan_then(self, point: ResumePoint) -> LoadedPlan:
         if point.plan is None:
-            from reflectloop.engine.requests import concluding  # noqa: PLC0415 - what requests need is of no use to other runs
-
-            return concluding.plan_of(self.folders, point.task, point.run)
+            return task_plan.loaded(self.folders, point.task, point.run)
         return recovery.plan_then(point, self.folders)
 
     def _reached(self, point: ResumePoint, store: Store) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from reflectloop import secrets
 from reflectloop.engine.run import recovery
 from reflectloop.engine.run.lesson_hooks import LessonHooks
-from reflectloop.engine.run.steps import FailedStep, StepObserver, StepResult, execute
+from reflectloop.engine.run.steps import FailedStep, StepObserver, StepResult, execute, refuse_changes
 from reflectloop.errors import ApplyConflict, Interrupted, StepFailed
 from reflectloop.plan.model import Plan, Step
 from reflectloop.plan.order import batches, sequence
@@ -25,7 +25,6 @@ from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
 
 _TURN_S = 0.2
-_SHOWN = 5  # files, in a message
 
 
 @dataclass
@@ -109,12 +108,7 @@ class Scheduler:
             result = self.agents(step, box, before, earlier)
         else:
             result = execute(self.plan, step, box, self.logs, self.show, earlier)
-        if step.read_only and result.success and result.tree != before:
-            names = [change.path for change in patch.touched(box.workspace.git(), before, result.tree)]
-            more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-            reason = f"is marked read_only, and changed {', '.join(names[:_SHOWN])}{more}"
-            return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
-        return result
+        return refuse_changes(step, result, box, before)
 
     def settle(self, result: StepResult) -> None:
         self.results.append(result)

@@ -11,10 +11,12 @@ from reflectloop.plan.model import Check, Command, Plan, Step
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.verification import checks
 from reflectloop.verification.checks import CheckResult
+from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import TreeNow
 from reflectloop.workspace.record_tree import Unrecordable
 
 _TAIL_LINES = 12
+_SHOWN = 5  # files, in a message
 CANCELLED = "CANCELLED"  # of a step, never of a run
 
 
@@ -80,7 +82,9 @@ class FailedStep(NamedTuple):
     again: Callable[[tuple[Path, ...]], StepResult]  # behind the logs there are
 
 
-class _Failure(NamedTuple):
+class StepFailure(NamedTuple):
+    """Why a step failed: the first command or check that did not succeed."""
+
     code: str
     reason: str
     exit_code: int
@@ -118,6 +122,18 @@ class AgentProblem(NamedTuple):
     reason: str
 
 
+class CheckedStep(NamedTuple):
+    results: tuple[CheckResult, ...]
+    failure: StepFailure | None
+
+
+def run_checks(plan: Plan, step: Step, box: Box, logs: Path, show: StepObserver) -> CheckedStep:
+    """Run the checks of a step on the workspace as it is, up to the first that fails."""
+    work = _StepRun(plan, step, box, logs, show)
+    failure = work.verifications()
+    return CheckedStep(tuple(work.results), failure)
+
+
 def execute(
     plan: Plan,
     step: Step,
@@ -131,17 +147,17 @@ def execute(
 
     `earlier` logs are kept; `acting` is what an agent does before the commands and checks.
     """
-    work = _Work(plan, step, box, logs, show)
+    work = _StepRun(plan, step, box, logs, show)
     work.written += earlier
     unwell = acting()
-    refused = _Failure(unwell.code, unwell.reason, 1, "", None) if unwell else None
+    refused = StepFailure(unwell.code, unwell.reason, 1, "", None) if unwell else None
     failure = refused or work.commands() or work.verifications()
     try:
-        now = box.workspace.record()
+        now = box.workspace.record(thorough=step.agent is not None)
     except Unrecordable as fault:
         # What a command left behind is the command's doing.
         now = TreeNow(box.workspace.tree, changed=False, nested=())
-        failure = failure or _Failure(StepFailed.code, str(fault), 1, "", None)
+        failure = failure or StepFailure(StepFailed.code, str(fault), 1, "", None)
     return StepResult(
         id=step.id,
         title=step.title,
@@ -161,7 +177,17 @@ def execute(
     )
 
 
-class _Work:
+def refuse_changes(step: Step, result: StepResult, box: Box, before: str) -> StepResult:
+    """Return the result, failed if a step that is marked read_only changed files."""
+    if not step.read_only or not result.success or result.tree == before:
+        return result
+    names = [change.path for change in patch.touched(box.workspace.git(), before, result.tree)]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    reason = f"is marked read_only, and changed {', '.join(names[:_SHOWN])}{more}"
+    return result._replace(error_code=StepFailed.code, reason=reason, exit_code=1)
+
+
+class _StepRun:
     def __init__(self, plan: Plan, step: Step, box: Box, logs: Path, show: StepObserver) -> None:
         self.plan, self.step, self.box, self.folder, self.show = plan, step, box, logs, show
         self.cwd = box.workspace.resolve(step.cwd)
@@ -186,9 +212,9 @@ class _Work:
     def _print(self, data: bytes) -> None:
         self.show.output(self.step.id, data)
 
-    def commands(self) -> _Failure | None:
+    def commands(self) -> StepFailure | None:
         if not self.cwd.is_dir():
-            return _Failure(StepFailed.code, f"cwd {self.step.cwd!r} is not a folder", 1, "", None)
+            return StepFailure(StepFailed.code, f"cwd {self.step.cwd!r} is not a folder", 1, "", None)
         for number, command in enumerate(self.step.commands, 1):
             self.show.command(self.step.id, words(command))
             log = self._log()
@@ -207,29 +233,30 @@ class _Work:
             self.duration_ms += done.duration_ms
             self.doubtful += done.doubtful
             if done.cancelled:
-                return _Failure(CANCELLED, "was ended because another step failed", done.exit_code, words(command), log)
+                reason = "was ended because another step failed"
+                return StepFailure(CANCELLED, reason, done.exit_code, words(command), log)
             if done.idle:
-                return _Failure(NeedsInput.code, self._idle_words(), done.exit_code, words(command), log)
+                return StepFailure(NeedsInput.code, self._idle_words(), done.exit_code, words(command), log)
             if done.timed_out:
                 reason = f"ran past {self.step.timeout_s} s and was killed with its children"
-                return _Failure(StepTimeout.code, reason, done.exit_code, words(command), log)
+                return StepFailure(StepTimeout.code, reason, done.exit_code, words(command), log)
             self.exited = done.exit_code
             if done.exit_code and not (self.may_fail and number == len(self.step.commands)):
                 reason = f"exited {done.exit_code}" + (f": {done.limit}" if done.limit else "")
-                return _Failure(StepFailed.code, reason, done.exit_code, words(command), log)
+                return StepFailure(StepFailed.code, reason, done.exit_code, words(command), log)
         return None
 
     def _idle_words(self) -> str:
         idle_s = self.step.idle_s or self.box.idle_s
         return f"printed nothing, wrote nothing and used no processor for {idle_s:g} s: it seems to wait for input"
 
-    def verifications(self) -> _Failure | None:
+    def verifications(self) -> StepFailure | None:
         try:
             return self._verify()
         except Unrecordable as fault:
-            return _Failure(StepFailed.code, str(fault), 1, "", None)
+            return StepFailure(StepFailed.code, str(fault), 1, "", None)
 
-    def _verify(self) -> _Failure | None:
+    def _verify(self) -> StepFailure | None:
         for name, check, must_fail in self.plan.checks_of(self.step):
             self.show.command(self.step.id, f"check {name}: {describe(check)}")
             log = self._log() if check.run is not None else self.folder
@@ -252,7 +279,7 @@ class _Work:
             self.doubtful += result.doubtful
             if not result.held:
                 code = 1 if result.exit_code in (None, 0) else result.exit_code
-                return _Failure(
+                return StepFailure(
                     VerificationFailed.code,
                     f"check {name}: {result.reason}",
                     code or 1,

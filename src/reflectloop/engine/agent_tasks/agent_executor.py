@@ -1,0 +1,99 @@
+"""Asks an agent to do a step, and refuses an answer that changed nothing or repeats a failed attempt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop.agents.answer_models import StepClaim
+from reflectloop.agents.backend import Act, Reply
+from reflectloop.engine.agent_tasks import planner_context, prompts
+from reflectloop.engine.agent_tasks.agent_pool import AgentCall, AgentPool
+from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
+from reflectloop.engine.run.steps import AgentProblem
+from reflectloop.errors import AgentFailed, NeedsInput, StepFailed
+from reflectloop.plan.model import Step
+from reflectloop.terms import Role
+from reflectloop.workspace.record_tree import Unrecordable
+
+UNANSWERED = "did not answer"
+_NOT_AUTHORISED = re.compile(r"(?i)\b(?:40[13]|unauthori[sz]ed|forbidden|invalid (?:x-)?api.key|authentication)\b")
+_OUT_OF_TURNS = ("MAX_ITER",)
+_LONGEST = 15_000
+
+
+class AgentTask(NamedTuple):
+    """One attempt of an agent at a step."""
+
+    step: Step
+    brief: StepBrief
+    request: dict[str, Any]
+    folder: Path
+    number: int
+    before: str  # the tree it begins with
+    failed_trees: Collection[str]
+    design: str = ""
+    failed: tuple[FailedAttempt, ...] = ()
+    asked: str = ""  # what a review wants changed
+
+    @property
+    def role(self) -> Role:
+        return Role(self.step.agent.role) if self.step.agent else Role.EXECUTOR
+
+
+class AgentAnswer(NamedTuple):
+    claim: StepClaim
+    problem: AgentProblem | None  # why the checks need not be run
+
+
+def ask(pool: AgentPool, act: Act, task: AgentTask) -> AgentAnswer:
+    """Let an agent do the step in the pool's workspace."""
+    call = AgentCall(task.role, _prompt(pool, task), StepClaim, task.folder, task.step.id, task.number, act)
+    reply = pool.ask(call)
+    if not reply.ok:
+        return _unanswered(f"{pool.name_of(task.role)} as {task.role}", reply)
+    claim = StepClaim.model_validate(reply.data)
+    match claim.control:
+        case "step_done":
+            return AgentAnswer(claim, _refused(pool, task))
+        case "ask":
+            question = claim.question or claim.reason or "it asks, and does not say what"
+            return AgentAnswer(claim, AgentProblem(NeedsInput.code, f"asks: {question}"))
+        case control:
+            said = claim.reason or claim.summary or f"the agent says {control}"
+            return AgentAnswer(claim, AgentProblem(StepFailed.code, f"{control}: {said}"))
+
+
+def _prompt(pool: AgentPool, task: AgentTask) -> str:
+    signature = next((attempt.failure.signature for attempt in reversed(task.failed) if attempt.failure), "")
+    about = f"{task.brief.title} {task.brief.details}".strip()
+    advice = planner_context.advice(pool.root, "failure" if signature else "step", about, signature)
+    return prompts.execute(task.brief, task.design, task.request, task.failed, f"{task.asked}\n\n{advice}".strip())
+
+
+def _unanswered(who: str, reply: Reply) -> AgentAnswer:
+    """Ask a person if another attempt would end the same way: a right is missing, or all turns were used."""
+    reason = f"{who} {UNANSWERED}: {reply.status}: {reply.reason}"[:_LONGEST]
+    hopeless = reply.reason.startswith(_OUT_OF_TURNS) or _NOT_AUTHORISED.search(reply.reason)
+    if hopeless:
+        question = f"{reason}; see: reflectloop agents --check"[:_LONGEST]
+        return AgentAnswer(StepClaim(control="ask", question=question), AgentProblem(NeedsInput.code, question))
+    return AgentAnswer(StepClaim(control="fail", reason=reason), AgentProblem(AgentFailed.code, reason))
+
+
+def _refused(pool: AgentPool, task: AgentTask) -> AgentProblem | None:
+    """Return why a claim to be done is refused before any check runs."""
+    if task.step.read_only or task.role.looks_only:
+        return None
+    try:
+        now = pool.box.workspace.record(thorough=True)
+    except Unrecordable as fault:
+        return AgentProblem(StepFailed.code, f"what it left cannot be recorded: {fault}")
+    if now.tree == task.before:
+        nested = f"; {', '.join(now.nested)} is a repository of its own, and no part of it" if now.nested else ""
+        return AgentProblem(StepFailed.code, f"was said to be done, and no file differs{nested}")
+    if now.tree in task.failed_trees:
+        return AgentProblem(StepFailed.code, "left the same files as a failed attempt before")
+    return None
