@@ -1,4 +1,4 @@
-"""Hands for the stories of the gates: contracts, changes and verdicts made to measure."""
+"""Build contracts, changes, verdicts and gate runs for the tests of the gates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from reflectloop.verification.result import ChangedFile, Counts, DetectedCheck, 
 from reflectloop.verification.verdict import CheckComparison, PatchTests, Verdict
 
 CODE = "def f(a):\n    return a\n"
-WHOLE: dict[str, Any] = {
+FULL_CONTRACT: dict[str, Any] = {
     "goal": "Round up",
     "summary": "rounds up",
     "files_changed": ["app.py"],
@@ -36,18 +36,18 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def said(track: Track | str = Track.FEATURE, **other: Any) -> ContractReading:
-    """A contract that is complete on any track, but for what is changed or, by None, left out."""
-    fields = {**WHOLE, "track": str(track), **other}
+def make_contract(track: Track | str = Track.FEATURE, **other: Any) -> ContractReading:
+    """Return a contract that is complete on any track; `other` replaces fields, and None removes one."""
+    fields = {**FULL_CONTRACT, "track": str(track), **other}
     return contracts.read({name: value for name, value in fields.items() if value is not None}, "contract.yaml")
 
 
-def changed(path: str = "app.py", before: str | None = "", after: str | None = CODE) -> ChangedFile:
+def changed_file(path: str = "app.py", before: str | None = "", after: str | None = CODE) -> ChangedFile:
     return ChangedFile(path, None if before is None else before.encode(), None if after is None else after.encode())
 
 
-def harmless(*denied: str, asked: Sequence[str] = ()) -> DangerPolicy:
-    """Judges that speak up at the words given."""
+def danger_policy(*denied: str, asked: Sequence[str] = ()) -> DangerPolicy:
+    """Return a policy that denies, or asks about, text that contains one of the words."""
 
     def breach(text: str) -> Breach | None:
         hit = next((word for word in (*denied, *asked) if word in text), None)
@@ -60,19 +60,19 @@ def harmless(*denied: str, asked: Sequence[str] = ()) -> DangerPolicy:
 
 
 def output(
-    read: ContractReading | None = None, changes: Sequence[ChangedFile] = (changed(),), **more: Any
+    read: ContractReading | None = None, changes: Sequence[ChangedFile] = (changed_file(),), **more: Any
 ) -> GateSubject:
-    return GateSubject(read or said(), changes, "tree-0", **more)
+    return GateSubject(read or make_contract(), changes, "tree-0", **more)
 
 
-def examined(
-    read: ContractReading | None = None, changes: Sequence[ChangedFile] = (changed(),), *denied: str
+def check_rules(
+    read: ContractReading | None = None, changes: Sequence[ChangedFile] = (changed_file(),), *denied: str
 ) -> Ruling:
-    return rules.examine(output(read, changes), harmless(*denied))
+    return rules.examine(output(read, changes), danger_policy(*denied))
 
 
-def ran(*, ok: bool = True, kind: str = "test", **tests: Outcome) -> VerificationResult:
-    passed = sum(came == "passed" for came in tests.values())
+def check_result(*, ok: bool = True, kind: str = "test", **tests: Outcome) -> VerificationResult:
+    passed = sum(outcome == "passed" for outcome in tests.values())
     return VerificationResult.model_validate(
         {
             "ok": ok,
@@ -85,101 +85,101 @@ def ran(*, ok: bool = True, kind: str = "test", **tests: Outcome) -> Verificatio
     )
 
 
-def sealed(
+def sealed_verdict(
     base: Mapping[str, Outcome],
     now: Mapping[str, Outcome],
     track: Track = Track.FEATURE,
-    own: Sequence[PatchTests] = (),
+    patch_tests: Sequence[PatchTests] = (),
     flaky: tuple[str, ...] = (),
 ) -> Verdict:
-    """The verdict on a suite that came out so on base and so on the patch."""
-    green = all(came == "passed" for came in now.values())
-    before, after = ran(ok="failed" not in base.values(), **base), ran(ok=green, **now)
+    """Return the verdict on a test suite with these outcomes on base and with the patch."""
+    green = all(outcome == "passed" for outcome in now.values())
+    before, after = check_result(ok="failed" not in base.values(), **base), check_result(ok=green, **now)
     change = compare(before, after)._replace(flaky=flaky)
     judged = CheckComparison(DetectedCheck("pytest", "test", "pytest", ("pytest", "-q")), before, after, change)
     reasons = verdicts.of_checks([judged], track)
     if track is Track.FIX:
-        reasons += verdicts.of_fix([*change.fixed, *(name for one in own for name in one.red_then_green)])
-    return _verdict(track, reasons, (judged,), own, change)
+        reasons += verdicts.of_fix([*change.fixed, *(name for tests in patch_tests for name in tests.red_then_green)])
+    return _verdict(track, reasons, (judged,), patch_tests, change)
 
 
-def unproven(track: Track = Track.FEATURE) -> Verdict:
-    """What sealed verification says of a project that has no check."""
+def no_check_verdict(track: Track = Track.FEATURE) -> Verdict:
+    """Return the verdict on a project that has no check."""
     return _verdict(track, verdicts.of_checks([], track), (), (), Comparison())
 
 
-def _verdict(track: Track, reasons: Any, checks: Any, own: Any, change: Comparison) -> Verdict:
+def _verdict(track: Track, reasons: Any, checks: Any, patch_tests: Any, change: Comparison) -> Verdict:
     level = "L3" if checks else "L0"
     decision = verdicts.gravest(reasons)
-    return Verdict(decision, level, track, tuple(reasons), (), checks, tuple(own), (), change, "b", "t", "s")  # type: ignore[arg-type]
+    return Verdict(decision, level, track, tuple(reasons), (), checks, tuple(patch_tests), (), change, "b", "t", "s")  # type: ignore[arg-type]
 
 
 GREEN: dict[str, Outcome] = {"test_up": "passed", "test_other": "passed"}
 RED: dict[str, Outcome] = {"test_up": "failed", "test_other": "passed"}
 
 
-def weighed(read: ContractReading, seen: ProofInput) -> GateProof:
-    return proof.weigh(read.contract, seen, "tree-0")
+def check_proof(read: ContractReading, evidence: ProofInput) -> GateProof:
+    return proof.weigh(read.contract, evidence, "tree-0")
 
 
-def reflected(read: ContractReading | None = None, **more: Any) -> Insight:
-    contract = (read or said()).contract
-    given: dict[str, Any] = {"verdict": sealed(GREEN, GREEN), "changes": (changed(),), **more}
-    level = GateProof(Ruling(Gate.PROOF, Decision.PASS), given.pop("level", "L3"), "")
-    return insight.reflect(Background(contract, given.pop("changes"), level, **given))
+def check_insight(read: ContractReading | None = None, **more: Any) -> Insight:
+    contract = (read or make_contract()).contract
+    fields: dict[str, Any] = {"verdict": sealed_verdict(GREEN, GREEN), "changes": (changed_file(),), **more}
+    level = GateProof(Ruling(Gate.PROOF, Decision.PASS), fields.pop("level", "L3"), "")
+    return insight.reflect(Background(contract, fields.pop("changes"), level, **fields))
 
 
-class Walked:
-    """A pipeline whose stations note that they were asked."""
+class GateRun:
+    """One run of the pipeline that records which gates ran, in order."""
 
     def __init__(
         self,
         read: ContractReading | None = None,
         *,
-        seen: ProofInput | None = None,
-        changes: Sequence[ChangedFile] = (changed(),),
+        evidence: ProofInput | None = None,
+        changes: Sequence[ChangedFile] = (changed_file(),),
         past: Sequence[GateAttempt] = (),
         remarks: Sequence[Sequence[Remark]] = (),
         denied: Sequence[str] = (),
     ) -> None:
-        self.read, self.changes, self.past = read or said(), changes, past
-        self.seen = seen or ProofInput(verdict=sealed(RED, GREEN, self.read.contract.track), exits=True)
+        self.read, self.changes, self.past = read or make_contract(), changes, past
+        self.evidence = evidence or ProofInput(verdict=sealed_verdict(RED, GREEN, self.read.contract.track), exits=True)
         self.remarks, self.denied = list(remarks), denied
-        self.asked: list[str] = []
-        self.report = self._walk()
+        self.gates_run: list[str] = []
+        self.report = self._run()
 
-    def _walk(self) -> GateReport:
-        stations = GateStages(self._examine, self._prove, self._skip, self._reflect, self._store)
-        return pipeline.walk("Round up", self.read.contract, stations, self.past, "RUN")
+    def _run(self) -> GateReport:
+        skip = insight.skipped(self.read.contract, self.changes)
+        stages = GateStages(self._check_rules, self._prove, self._reflect, self._retain, skip)
+        return pipeline.run_gates("Round up", self.read.contract, stages, self.past, "RUN")
 
-    def _examine(self) -> Ruling:
-        self.asked.append("戒")
-        return rules.examine(output(self.read, self.changes), harmless(*self.denied))
+    def _check_rules(self) -> Ruling:
+        self.gates_run.append("戒")
+        return rules.examine(output(self.read, self.changes), danger_policy(*self.denied))
 
     def _prove(self, _again: int) -> GateProof:
-        self.asked.append("定")
-        return weighed(self.read, self.seen)
+        self.gates_run.append("定")
+        return check_proof(self.read, self.evidence)
 
-    def _skip(self) -> str:
-        return insight.skipped(self.read.contract, self.changes)
-
-    def _reflect(self, found: GateProof) -> Insight:
-        self.asked.append("慧")
+    def _reflect(self, gate_proof: GateProof) -> Insight:
+        self.gates_run.append("慧")
         remarks = self.remarks.pop(0) if self.remarks else ()
-        return reflected(self.read, verdict=self.seen.verdict, level=found.level, changes=self.changes, remarks=remarks)
+        return check_insight(
+            self.read, verdict=self.evidence.verdict, level=gate_proof.level, changes=self.changes, remarks=remarks
+        )
 
-    def _store(self, found: Insight | None) -> RetentionResult:
-        self.asked.append("识")
-        return retention.sift(found.anchors if found else (), {}, {})
+    def _retain(self, insight_result: Insight | None) -> RetentionResult:
+        self.gates_run.append("识")
+        return retention.sift(insight_result.anchors if insight_result else (), {}, {})
 
 
-def tried(
+def attempt(
     decision: Decision, number: int, *, text: str = "test_up fails", backtracks: int = 0, rule: str = "sealed"
 ) -> GateAttempt:
     return GateAttempt(f"RUN-{number}", "proof", str(decision), (text,), (rule,), backtracks)
 
 
-def said_no(decision: Decision, text: str = "no") -> Ruling:
+def ruling_of(decision: Decision, text: str = "no") -> Ruling:
     return settle(Gate.PROOF, [GateReason(decision, "sealed", text)], "tree-0")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gate_builders import WHOLE
+from gate_builders import FULL_CONTRACT
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.run.run import run
 from reflectloop.engine.run.run_context import RunRequest
@@ -268,7 +268,9 @@ def test_the_gates_ask_about_one(shop: Repo) -> None:
     shop.write(".mcp.json", "{}\n")
     path = shop.path.parent / "contract.yaml"
     path.write_text(
-        yaml.safe_dump({**WHOLE, "track": "direct", "files_changed": ["price", ".mcp.json"], "may_change": ["**"]})
+        yaml.safe_dump(
+            {**FULL_CONTRACT, "track": "direct", "files_changed": ["price", ".mcp.json"], "may_change": ["**"]}
+        )
     )
     done = shop.run("gate", "--json", "--contract", path)
     [ruling] = done.json["data"]["gates"]

@@ -1,4 +1,4 @@
-"""The quick gate between batches: what is broken is found before anything is built on it."""
+"""The quick gate between batches finds broken files before the next batch starts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gate_builders import changed
+from gate_builders import changed_file
 from reflectloop.gates import batch_gate
 from reflectloop.terms import Decision
 from support import Repo
@@ -15,9 +15,9 @@ from support import Repo
 PROJECT = {"src/pkg/__init__.py": 0, "src/pkg/core.py": 0, "src/pkg/sub/__init__.py": 0, "app.py": 0}
 
 
-def looked(path: str, after: str | None, before: str | None = None, **more: Any) -> str:
-    ruling = batch_gate.look([changed(path, before, after)], PROJECT, **{"has_contract": True, **more})
-    return " | ".join(str(one) for one in ruling.reasons)
+def check_batch(path: str, after: str | None, before: str | None = None, **more: Any) -> str:
+    ruling = batch_gate.look([changed_file(path, before, after)], PROJECT, **{"has_contract": True, **more})
+    return " | ".join(str(reason) for reason in ruling.reasons)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def looked(path: str, after: str | None, before: str | None = None, **more: Any)
     ],
 )
 def test_a_file_that_is_empty_or_does_not_parse_is_named_with_its_line(path: str, text: str, words: str) -> None:
-    assert words in looked(path, text)
+    assert words in check_batch(path, text)
 
 
 @pytest.mark.parametrize(
@@ -51,12 +51,12 @@ def test_a_file_that_is_empty_or_does_not_parse_is_named_with_its_line(path: str
         ("data.bin", "\0\1"),
     ],
 )
-def test_what_may_be_so_is_let_through(path: str, text: str | None) -> None:
-    assert looked(path, text) == ""
+def test_valid_and_unknown_files_pass(path: str, text: str | None) -> None:
+    assert check_batch(path, text) == ""
 
 
-def test_what_did_not_parse_before_is_not_this_batches() -> None:
-    assert looked("template.py", "{{ name }} = 2\n", before="{{ name }} = 1 1\n") == ""
+def test_a_file_that_did_not_parse_before_is_not_reported() -> None:
+    assert check_batch("template.py", "{{ name }} = 2\n", before="{{ name }} = 1 1\n") == ""
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_what_did_not_parse_before_is_not_this_batches() -> None:
         ("src/pkg/new.py", "try:\n    import pkg.fast\nexcept ImportError:\n    pass\n", ""),
     ],
 )
-def test_an_import_of_a_module_that_the_project_does_not_have_is_named(path: str, text: str, lost: str) -> None:
-    found = looked(path, text)
-    assert f"imports {lost}, which is not in the project" in found if lost else found == ""
+def test_an_import_of_a_missing_project_module_is_named(path: str, text: str, lost: str) -> None:
+    reasons = check_batch(path, text)
+    assert f"imports {lost}, which is not in the project" in reasons if lost else reasons == ""
 
 
 def test_a_batch_without_a_contract_does_not_pass() -> None:
-    assert "no contract" in looked("a.py", "x = 1\n", has_contract=False)
+    assert "no contract" in check_batch("a.py", "x = 1\n", has_contract=False)
     assert batch_gate.look([], PROJECT, has_contract=False).decision is Decision.RETRY
 
 
@@ -94,12 +94,12 @@ def plan(repo: Repo, broken: str) -> Any:
     return repo.plan(json.dumps({"plan": {"title": "Batches", "track": "direct", "jobs": 2, "steps": steps}}))
 
 
-def test_the_next_batch_waits_until_a_broken_one_is_mended(repo: Repo) -> None:
+def test_the_next_batch_starts_only_when_the_broken_one_is_fixed(repo: Repo) -> None:
     done = repo.run("run", "--json", plan(repo, "def f(:"))
     assert done.code == 32, done.stdout
     assert "batch left,right: RETRY: left.py:1: does not parse" in done.envelope["message"]
-    assert [one["id"] for one in done.json["data"]["steps"]] == ["left", "right"]
+    assert [step["id"] for step in done.json["data"]["steps"]] == ["left", "right"]
     [journal] = (repo.path / ".reflectloop" / "tasks").glob("*/journal.jsonl")
-    told = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert [one["subject"] for one in told if one["kind"] == "gate_decided"] == ["batch left,right"]
+    events = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert [event["subject"] for event in events if event["kind"] == "gate_decided"] == ["batch left,right"]
     assert repo.run("run", plan(repo, "x = 1")).code == 0

@@ -1,1 +1,4 @@
-"""What every output passes: 戒 rules, 定 proof, 慧 insight, 识 store. Values in, values out; nothing here runs."""
+"""The four gates that every output passes: rules, proof, insight, retention.
+
+Pure functions; nothing here runs commands.
+"""

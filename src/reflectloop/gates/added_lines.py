@@ -1,4 +1,4 @@
-"""What a change did to a file, line by line: which lines it adds, and how many it touches; pure."""
+"""Compare a file before and after a change: the lines it adds, and the number of lines it touches; pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from reflectloop.verification.result import ChangedFile
 
-_COMPARED = 600  # lines on a side; beyond that the whole middle counts as changed
+_COMPARED = 600  # lines; in a longer file everything between the common start and end counts as changed
 
 
 class NumberedLine(NamedTuple):
@@ -17,7 +17,7 @@ class NumberedLine(NamedTuple):
 
 
 class _Middle(NamedTuple):
-    """What differs once the same beginning and the same end are left out."""
+    """The differing part of a file: both versions without their common first and last lines."""
 
     before: Sequence[str]
     after: Sequence[str]
@@ -25,7 +25,7 @@ class _Middle(NamedTuple):
 
 
 def added(change: ChangedFile) -> Iterator[NumberedLine]:
-    """Lines that are new in a file. Of a binary one, none."""
+    """Yield the lines that are new in a text file; a binary file has none."""
     middle = _middle(change)
     for low, high in _spans(middle):
         for number in range(low, high):
@@ -33,7 +33,7 @@ def added(change: ChangedFile) -> Iterator[NumberedLine]:
 
 
 def touched(change: ChangedFile) -> int:
-    """How many lines were added or taken out; a binary file counts as one that is too large to look at."""
+    """Return the number of lines added and removed; a binary file counts as one too large to compare."""
     middle = _middle(change)
     if _binary(change):
         return _COMPARED
@@ -58,8 +58,8 @@ def _middle(change: ChangedFile) -> _Middle:
     before, after = _text(change.before), _text(change.after)
     short = min(len(before), len(after))
     start = next((number for number in range(short) if before[number] != after[number]), short)
-    room = short - start
-    end = next((number for number in range(room) if before[-1 - number] != after[-1 - number]), room)
+    rest = short - start
+    end = next((number for number in range(rest) if before[-1 - number] != after[-1 - number]), rest)
     return _Middle(before[start : len(before) - end], after[start : len(after) - end], start)
 
 

@@ -1,4 +1,4 @@
-"""The public interface of Python modules before and after a change, compared without running them."""
+"""Compare the public interface of Python modules before and after a change, without running them."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from typing import Any
 from reflectloop.verification import protected
 from reflectloop.verification.result import ChangedFile
 
-_ROOTS = ("src", "lib", "python")  # folders that are no part of a module's name
-_ASIDE = frozenset(("docs", "doc", "examples", "scripts", "tools", "benchmarks", "bench"))
-_NO_LIBRARY = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "manage.py"))
+_ROOTS = ("src", "lib", "python")  # folders that are not part of a module's name
+_NOT_IMPORTED_FOLDERS = frozenset(("docs", "doc", "examples", "scripts", "tools", "benchmarks", "bench"))
+_NOT_IMPORTED_FILES = frozenset(("setup.py", "noxfile.py", "tasks.py", "fabfile.py", "manage.py"))
 
 
 def breaks(changes: Sequence[ChangedFile]) -> tuple[str, ...]:
-    """What callers would notice, in words: names that are gone, parameters that changed; as far as it can be told."""
+    """Return the incompatible changes that callers would notice: removed names and changed parameters."""
     modules = {name: change for change in changes if (name := module(change.path))}
     parsed = {name: change for name, change in modules.items() if _readable(change)}
     if not any(change.before for change in parsed.values()):
         return ()
-    return tuple(dict.fromkeys(words for name in parsed for words in _of_module(name, parsed)))
+    return tuple(dict.fromkeys(text for name in parsed for text in _module_breaks(name, parsed)))
 
 
 def module(path: str) -> str | None:
-    """The dotted name of a public module that others may import; None for anything else."""
+    """Return the dotted name of a public module that others can import, or None for any other file."""
     place = PurePosixPath(path)
-    if place.suffix != ".py" or protected.is_test(path) or place.name in _NO_LIBRARY:
+    if place.suffix != ".py" or protected.is_test(path) or place.name in _NOT_IMPORTED_FILES:
         return None
     parts = [*place.parts[:-1], place.stem]
     if parts[0] in _ROOTS and len(parts) > 1:
         parts = parts[1:]
-    if parts[0] in _ASIDE or any(part.startswith("_") and part != "__init__" for part in parts):
+    if parts[0] in _NOT_IMPORTED_FOLDERS or any(part.startswith("_") and part != "__init__" for part in parts):
         return None
     return ".".join(part for part in parts if part != "__init__") or None
 
 
 def _readable(change: ChangedFile) -> bool:
-    """What does not parse is for the checks to say."""
+    """Return True if both versions parse; a file that does not parse is reported by the checks."""
     try:
         return all(ast.parse(side) is not None for side in (change.before, change.after) if side is not None)
     except (SyntaxError, ValueError, RecursionError):
         return False
 
 
-def _of_module(name: str, modules: dict[str, ChangedFile]) -> Iterator[str]:
+def _module_breaks(name: str, modules: dict[str, ChangedFile]) -> Iterator[str]:
     change = modules[name]
     if change.before is None:
         return
@@ -54,18 +54,18 @@ def _of_module(name: str, modules: dict[str, ChangedFile]) -> Iterator[str]:
         if _public(_visit(name, change.before)):
             yield f"{name}: the module is gone"
         return
-    # Here, and not above: it takes a quarter of a second to load, and only refactorings need it.
+    # Imported here: it takes a quarter of a second to load, and only refactorings need it.
     import griffe  # noqa: PLC0415
 
     old, new = _visit(name, change.before), _visit(name, change.after)
     level = logging.getLogger("griffe").level
     logging.getLogger("griffe").setLevel(
         logging.CRITICAL
-    )  # it tells of names it cannot follow; we judge those ourselves
+    )  # it logs names that it cannot resolve; those are handled below
     try:
         for breakage in griffe.find_breaking_changes(old, new):
             if not _reexported(breakage, new):
-                yield _words(name, breakage)
+                yield _describe(name, breakage)
     finally:
         logging.getLogger("griffe").setLevel(level)
 
@@ -85,14 +85,16 @@ def _public(visited: Any) -> bool:  # noqa: ANN401
 
 
 def _reexported(breakage: Any, new: Any) -> bool:  # noqa: ANN401
-    """A name that moved elsewhere and is imported back is still there for its callers."""
+    """Return True if a name was moved and is imported back, so its callers still find it."""
     top = breakage.obj.path.split(".")[1:2]
-    found = new.members.get(top[0]) if top else None
-    return found is not None and found.is_alias
+    member = new.members.get(top[0]) if top else None
+    return member is not None and member.is_alias
 
 
-def _words(name: str, breakage: Any) -> str:  # noqa: ANN401
+def _describe(name: str, breakage: Any) -> str:  # noqa: ANN401
     kind = str(breakage.kind.value).lower()
     inner = breakage.obj.path.partition(".")[2] or breakage.obj.path
-    about = next((value.name for value in (breakage.new_value, breakage.old_value) if hasattr(value, "name")), "")
-    return f"{name}.{inner}: {kind}" + (f" ({about})" if about and about != inner.rsplit(".", 1)[-1] else "")
+    parameter = next((value.name for value in (breakage.new_value, breakage.old_value) if hasattr(value, "name")), "")
+    return f"{name}.{inner}: {kind}" + (
+        f" ({parameter})" if parameter and parameter != inner.rsplit(".", 1)[-1] else ""
+    )

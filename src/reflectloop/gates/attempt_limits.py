@@ -1,4 +1,7 @@
-"""How often an output may come back: counted from the journal, which neither a restart nor new output forgets."""
+"""Limit how often an output may fail at the gates.
+
+Attempts are counted from the journal, so a restart keeps the count.
+"""
 
 from __future__ import annotations
 
@@ -9,21 +12,21 @@ from typing import NamedTuple
 from reflectloop.gates.decisions import SPENT, GateReason, Ruling
 from reflectloop.terms import Decision
 
-MOST = 3  # the failure that stops: of RETRY, of REDO, of backtracks, each by itself
+MOST = 3  # the third RETRY, REDO or backtrack stops the project; each kind is counted separately
 WARNED = 2
 _LIKELY = {
     "boundary": "the work is wider than its contract allows: may_change may be too narrow, or the step too large",
-    "contract": "whoever does the work is not told, or does not say, what the contract asks for",
-    "role": "a role that only looks was given something to do",
-    "security": "the way chosen needs something that the rules forbid",
-    "evidence": "the project has no check that shows what is claimed",
-    "api": "callers are not seen by whoever changes the interface",
-    "sealed": "the change passes only where it was made: it leans on something that is not in the patch",
+    "contract": "the executor does not receive, or does not state, what the contract requires",
+    "role": "a read-only role was asked to change files",
+    "security": "the chosen approach needs something that the rules forbid",
+    "evidence": "the project has no check that proves the claim",
+    "api": "the interface was changed without looking at its callers",
+    "sealed": "the change passes only in its own workspace: it depends on something that is not in the patch",
 }
 
 
 class GateAttempt(NamedTuple):
-    """One time an output stood before the gates, as the journal keeps it."""
+    """One run of the gates on an output, as the journal records it."""
 
     run_id: str
     gate: str
@@ -31,39 +34,42 @@ class GateAttempt(NamedTuple):
     reasons: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     backtracks: int = 0
-    cause: str = ""  # what was said to be the root cause, when it began
+    cause: str = ""  # the root cause that its author stated
 
 
 def since_pass(attempts: Sequence[GateAttempt]) -> list[GateAttempt]:
-    """Those that still count: what was let through is behind."""
-    passed = [number for number, one in enumerate(attempts) if one.decision in ("PASS", "SKIP")]
+    """Return the attempts after the last one that passed; only these count."""
+    passed = [number for number, attempt in enumerate(attempts) if attempt.decision in ("PASS", "SKIP")]
     return list(attempts[passed[-1] + 1 if passed else 0 :])
 
 
 def count(attempts: Sequence[GateAttempt], decision: Decision) -> int:
-    return sum(one.decision == decision for one in since_pass(attempts))
+    return sum(attempt.decision == decision for attempt in since_pass(attempts))
 
 
 def backtracks(attempts: Sequence[GateAttempt]) -> int:
-    return sum(one.backtracks for one in since_pass(attempts))
+    return sum(attempt.backtracks for attempt in since_pass(attempts))
 
 
 def wants_cause(attempts: Sequence[GateAttempt]) -> bool:
-    """After the second RETRY the cause is looked for before anything is mended again."""
-    failed = [one for one in since_pass(attempts) if one.decision == Decision.RETRY]
+    """Return True if the root cause must be stated before another attempt, which is so after two RETRYs."""
+    failed = [attempt for attempt in since_pass(attempts) if attempt.decision == Decision.RETRY]
     return len(failed) >= WARNED
 
 
 def limited(ruling: Ruling, past: Sequence[GateAttempt]) -> Ruling:
-    """The same ruling, or a STOP where this was one failure too many."""
+    """Return the ruling, or a STOP if this failure reaches the limit."""
     if ruling.decision not in (Decision.RETRY, Decision.REDO):
         return ruling
     times = count(past, ruling.decision) + 1
     if times < MOST:
         return ruling
-    first = next(one for one in ruling.reasons if one.decision is ruling.decision)
-    told = "; ".join(f"{one.run_id}: {one.reasons[0] if one.reasons else one.decision}" for one in since_pass(past))
-    text = f"{ruling.decision} at {ruling.gate.sign}, time {times} of {MOST}: {first.text}. Before: {told}"
+    first = next(reason for reason in ruling.reasons if reason.decision is ruling.decision)
+    history = "; ".join(
+        f"{attempt.run_id}: {attempt.reasons[0] if attempt.reasons else attempt.decision}"
+        for attempt in since_pass(past)
+    )
+    text = f"{ruling.decision} at {ruling.gate.sign}, time {times} of {MOST}: {first.text}. Before: {history}"
     return stopped(ruling, text)
 
 
@@ -73,25 +79,22 @@ def stopped(ruling: Ruling, text: str) -> Ruling:
 
 
 def warned(past: Sequence[GateAttempt], now: Sequence[str]) -> str | None:
-    """What to say when the next way back would be the last."""
+    """Return the warning to give when the next backtrack would be the last, else None."""
     if backtracks(past) + len(now) != WARNED:
         return None
-    return f"sent back {WARNED} times by 慧 ({'; '.join(now)}); the next time it stops"
+    return f"insight (慧) sent it back {WARNED} times ({'; '.join(now)}); the next time stops the project"
 
 
 def spent_backtracks(past: Sequence[GateAttempt], now: Sequence[str]) -> str | None:
-    """Why no further backtrack is made; None while one may be."""
+    """Return the reason to stop if the limit of backtracks is reached, else None."""
     total = backtracks(past) + len(now)
     if total < MOST:
         return None
-    return f"sent back {total} times by 慧: {'; '.join(now)}"
-
-
-# What a person gets when it stops ---------------------------------------------------------------------------------
+    return f"insight (慧) sent it back {total} times: {'; '.join(now)}"
 
 
 class EscalationPacket(NamedTuple):
-    """Every attempt, its error, what may be behind it, and what is asked."""
+    """The report to a person when the gates stop an output: attempts, likely causes, and what to decide."""
 
     attempts: tuple[Mapping[str, object], ...]
     causes: tuple[str, ...]
@@ -99,27 +102,29 @@ class EscalationPacket(NamedTuple):
 
 
 def packet(attempts: Sequence[GateAttempt], ruling: Ruling) -> EscalationPacket:
-    rooms = Counter(rule.split(".")[0] for one in attempts for rule in one.rules)
-    repeated = [text for text, times in Counter(text for one in attempts for text in one.reasons).items() if times > 1]
-    causes = [f"the same fault came back: {text}" for text in repeated[:WARNED]]
-    causes += [said for room, said in _LIKELY.items() if rooms[room]]
-    if len(attempts) > 1 and not repeated:
-        causes.append("each attempt failed otherwise than the one before: the mends may work against each other")
-    asked = [
-        f"say what {ruling.gate.sign} should accept, or change what is asked: goal, boundaries, checks",
-        "then lift the stop: reflectloop unlock --reason TEXT",
+    kinds = Counter(rule.split(".")[0] for attempt in attempts for rule in attempt.rules)
+    repeated = [
+        text for text, times in Counter(text for attempt in attempts for text in attempt.reasons).items() if times > 1
     ]
-    told = tuple(_told(number, one) for number, one in enumerate(attempts, 1))
-    return EscalationPacket(told, tuple(causes), tuple(asked))
+    causes = [f"the same fault came back: {text}" for text in repeated[:WARNED]]
+    causes += [cause for kind, cause in _LIKELY.items() if kinds[kind]]
+    if len(attempts) > 1 and not repeated:
+        causes.append("each attempt failed for a different reason: the repairs may conflict with each other")
+    asked = [
+        f"decide what {ruling.gate.sign} should accept, or change the goal, the boundaries or the checks",
+        "then unlock the project: reflectloop unlock --reason TEXT",
+    ]
+    history = tuple(_attempt_data(number, attempt) for number, attempt in enumerate(attempts, 1))
+    return EscalationPacket(history, tuple(causes), tuple(asked))
 
 
-def _told(number: int, one: GateAttempt) -> Mapping[str, object]:
+def _attempt_data(number: int, attempt: GateAttempt) -> Mapping[str, object]:
     return {
         "number": number,
-        "run_id": one.run_id,
-        "gate": one.gate,
-        "decision": one.decision,
-        "errors": list(one.reasons),
-        "root_cause": one.cause or None,
-        "backtracks": one.backtracks,
+        "run_id": attempt.run_id,
+        "gate": attempt.gate,
+        "decision": attempt.decision,
+        "errors": list(attempt.reasons),
+        "root_cause": attempt.cause or None,
+        "backtracks": attempt.backtracks,
     }

@@ -1,4 +1,4 @@
-"""The quick gate between batches: a contract, files that are not empty and parse, imports that lead somewhere; pure."""
+"""The quick gate between batches: a contract, files that are not empty and parse, imports that resolve; pure."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ class SyntaxProblem(NamedTuple):
 
 
 def look(changes: Sequence[ChangedFile], listing: Mapping[str, Any], *, has_contract: bool, start: str = "") -> Ruling:
-    """`listing` is every path of the tree that the batch came to."""
+    """Check the files that a batch changed. `listing` maps every path of the tree after the batch."""
     reasons = [] if has_contract else [_reason("contract.missing", "the batch has no contract: no goal and no track")]
-    reasons += [_reason("batch.broken", str(one)) for change in changes for one in faults(change, listing)]
+    reasons += [_reason("batch.broken", str(problem)) for change in changes for problem in faults(change, listing)]
     return settle(Gate.PROOF, reasons, start)
 
 
 def _reason(rule: str, text: str) -> GateReason:
-    return GateReason(Decision.RETRY, rule, text, "mend it; the next batch begins when this one holds")
+    return GateReason(Decision.RETRY, rule, text, "fix it; the next batch starts when this one passes")
 
 
 def faults(change: ChangedFile, listing: Mapping[str, Any]) -> Iterator[SyntaxProblem]:
@@ -54,7 +54,7 @@ def faults(change: ChangedFile, listing: Mapping[str, Any]) -> Iterator[SyntaxPr
     if fault:
         yield fault
     elif ending == ".py":
-        yield from _lost_imports(change, listing)
+        yield from _missing_imports(change, listing)
 
 
 # Parsing ----------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def _toml(raw: bytes) -> None:
 
 
 def _yaml(raw: bytes) -> None:
-    import yaml  # noqa: PLC0415 - only where there is one to look at
+    import yaml  # noqa: PLC0415 - only if there is a YAML file
 
     try:
         for _ in yaml.parse(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -75,10 +75,10 @@ def _yaml(raw: bytes) -> None:
 
 
 class _NotYaml(ValueError):
-    """The library is imported where it is used, so its own errors cannot be named further down."""
+    """A YAML syntax error. The library is imported on use, so callers cannot name its own exception class."""
 
-    def __init__(self, words: str, mark: object) -> None:
-        super().__init__(words)
+    def __init__(self, message: str, mark: object) -> None:
+        super().__init__(message)
         self.problem_mark = mark
 
 
@@ -92,7 +92,7 @@ _PARSERS: Mapping[str, Callable[[bytes], object]] = {
     ".svg": ET.fromstring,
     ".xml": ET.fromstring,
 }
-_FAULTS = (SyntaxError, ValueError)  # of every parser here; XML's and Python's are of the first kind
+_FAULTS = (SyntaxError, ValueError)  # raised by every parser here; XML and Python raise SyntaxError
 _COMMENTED = frozenset(
     ("tsconfig.json", "jsconfig.json", ".eslintrc.json", "settings.json", "launch.json")
 )  # JSON with comments
@@ -104,7 +104,7 @@ def _unparsed(change: ChangedFile, ending: str) -> SyntaxProblem | None:
     if parse is None or name in _COMMENTED or name.startswith("tsconfig.") or change.after is None:
         return None
     if change.before is not None and not _parses(parse, change.before):
-        return None  # it was no better before: a template, say, or a fixture for a parser
+        return None  # it did not parse before either: a template, or test data for a parser
     try:
         parse(change.after)
     except RecursionError:
@@ -132,29 +132,29 @@ def _line_of(fault: Exception) -> int | None:
 
 class _Import(NamedTuple):
     module: tuple[str, ...]
-    roots: Sequence[str]  # folders it may lie in
+    roots: Sequence[str]  # folders to search
 
 
-def _lost_imports(change: ChangedFile, listing: Mapping[str, Any]) -> Iterator[SyntaxProblem]:
-    """Imports of the project's own modules that name none. What is installed is not known here."""
+def _missing_imports(change: ChangedFile, listing: Mapping[str, Any]) -> Iterator[SyntaxProblem]:
+    """Yield the imports of the project's own modules that do not exist; installed packages are not known here."""
     try:
         tree = ast.parse(change.after or b"")
     except (SyntaxError, ValueError, RecursionError):
-        return  # nor did it parse before
+        return  # it did not parse before either
     guarded = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Try) for inner in ast.walk(node)}
     for node in ast.walk(tree):
         if id(node) in guarded or not isinstance(node, ast.Import | ast.ImportFrom):
             continue
-        for wanted in _wanted(node, change.path):
-            if _ours(wanted, listing) and not _there(wanted, listing):
+        for wanted in _imports(node, change.path):
+            if _is_project_module(wanted, listing) and not _exists(wanted, listing):
                 yield SyntaxProblem(
                     change.path, node.lineno, f"imports {'.'.join(wanted.module)}, which is not in the project"
                 )
 
 
-def _wanted(node: ast.Import | ast.ImportFrom, path: str) -> Iterator[_Import]:
+def _imports(node: ast.Import | ast.ImportFrom, path: str) -> Iterator[_Import]:
     if isinstance(node, ast.Import):
-        yield from (_Import(tuple(one.name.split(".")), _ROOTS) for one in node.names)
+        yield from (_Import(tuple(name.name.split(".")), _ROOTS) for name in node.names)
     elif node.module and node.level:
         folder = PurePosixPath(path).parent.parts
         base = folder[: len(folder) - node.level + 1]
@@ -164,16 +164,21 @@ def _wanted(node: ast.Import | ast.ImportFrom, path: str) -> Iterator[_Import]:
         yield _Import(tuple(node.module.split(".")), _ROOTS)
 
 
-def _ours(wanted: _Import, listing: Mapping[str, Any]) -> bool:
-    """Whether its top is a package of the project; of a plain module no part can be asked for."""
+def _is_project_module(wanted: _Import, listing: Mapping[str, Any]) -> bool:
+    """Return True if the import names a submodule of a package of the project."""
     if wanted.roots is not _ROOTS:
         return True
     return len(wanted.module) > 1 and any(f"{root}{wanted.module[0]}/__init__.py" in listing for root in _ROOTS)
 
 
-def _there(wanted: _Import, listing: Mapping[str, Any]) -> bool:
-    known = tuple(f"{root}{'/'.join(wanted.module)}" for root in wanted.roots)
-    if any(f"{one}.py" in listing or f"{one}/__init__.py" in listing for one in known):
+def _exists(wanted: _Import, listing: Mapping[str, Any]) -> bool:
+    candidates = tuple(f"{root}{'/'.join(wanted.module)}" for root in wanted.roots)
+    if any(f"{candidate}.py" in listing or f"{candidate}/__init__.py" in listing for candidate in candidates):
         return True
-    # A namespace without __init__, a stub, something compiled.
-    return any(path.startswith((*(f"{one}/" for one in known), *(f"{one}." for one in known))) for path in listing)
+    # A namespace package, a stub or a compiled module.
+    return any(
+        path.startswith(
+            (*(f"{candidate}/" for candidate in candidates), *(f"{candidate}." for candidate in candidates))
+        )
+        for path in listing
+    )

@@ -1,4 +1,4 @@
-"""What an output must say of itself, by role and track; read strictly, or filled by the engine from plan and diff."""
+"""The contract of an output: what its author says it is, by role and track; parsed, or filled from the plan."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Strict(BaseModel):
 
 
 class ContractCriterion(_Strict):
-    """What is to be true, and the check or test that shows it."""
+    """One acceptance criterion, and the check or test that proves it."""
 
     id: Name
     text: Name
@@ -31,30 +31,33 @@ class ContractCriterion(_Strict):
 
 
 class Reproduction(_Strict):
-    """What is red on base and green after: a command, a named check, or a test by its id."""
+    """A command, a named check or a test id that fails on base and passes after the change."""
 
     run: Command | None = None
     check: Name | None = None
     test: Name | None = None
 
     @model_validator(mode="after")
-    def _one(self) -> Reproduction:
-        if sum(one is not None for one in (self.run, self.check, self.test)) != 1:
+    def _exactly_one(self) -> Reproduction:
+        if sum(field is not None for field in (self.run, self.check, self.test)) != 1:
             raise ValueError("names one of run, check and test")
         return self
 
 
 class TestRun(_Strict):
-    """A command that is said to prove something. What it printed is a claim; the engine runs it again."""
+    """A command that is claimed to prove something.
 
-    __test__ = False  # its name is the field's, and pytest would take it for a test
+    Its printed result is a claim; the engine runs the command again.
+    """
+
+    __test__ = False  # keeps pytest from collecting this class
 
     command: Command
     result: Text = ""
 
 
 class Citation(_Strict):
-    """A place that is said to show something; the engine looks whether it does."""
+    """A file and line cited as proof; the engine checks that the line contains the quoted text."""
 
     file: Name
     line: Annotated[StrictInt, Field(ge=1)]
@@ -66,12 +69,12 @@ class Assumption(_Strict):
     check: Name | None = None
 
 
-def _assumed(value: Any) -> Any:  # noqa: ANN401 - any JSON may stand here
+def _as_assumption(value: Any) -> Any:  # noqa: ANN401 - any JSON value is possible
     return {"text": value} if isinstance(value, str) else value
 
 
 class Contract(_Strict):
-    """One output's own account of itself. Nothing in it is evidence."""
+    """The author's description of one output. Nothing in it is evidence."""
 
     goal: Text | None = None
     track: Track
@@ -88,9 +91,9 @@ class Contract(_Strict):
     behaviour_kept: Text | None = None
     decisions: tuple[Name, ...] | None = None
     tradeoffs: tuple[Name, ...] | None = None
-    assumptions: tuple[Annotated[Assumption, BeforeValidator(_assumed)], ...] | None = None
+    assumptions: tuple[Annotated[Assumption, BeforeValidator(_as_assumption)], ...] | None = None
     questions: tuple[Name, ...] | None = None
-    root_cause: Text | None = None  # of the failures before; asked for after the second
+    root_cause: Text | None = None  # of the earlier failures; required after the second
 
 
 Need = Literal["required", "optional", "none"]
@@ -98,8 +101,8 @@ _R: Need = "required"
 _O: Need = "optional"
 _N: Need = "none"
 
-# By track, in the order of `Track`: feature, fix, refactor, direct. What the engine fills (tests_run, evidence) is
-# looked at by 定, from what was run.
+# Per field, the need on each track in the order of `Track`: feature, fix, refactor, direct. `tests_run` and
+# `evidence` are judged by the proof gate, from the commands that the engine ran.
 _TABLE: Mapping[str, tuple[Need, Need, Need, Need]] = {
     "goal": (_R, _R, _R, _R),
     "acceptance": (_R, _O, _O, _N),
@@ -112,69 +115,68 @@ _TABLE: Mapping[str, tuple[Need, Need, Need, Need]] = {
     "behaviour_kept": (_O, _O, _R, _N),
     "decisions": (_R, _O, _R, _N),
 }
-_OF_IDLE = frozenset(("goal", "summary", "files_changed"))
-# Saying that there is none is an answer here.
+_REQUIRED_OF_IDLE = frozenset(("goal", "summary", "files_changed"))
+# An empty list is a valid answer for these.
 _MAY_BE_EMPTY = frozenset(("must_not_change", "files_changed"))
 
 
 def need(field: str, track: Track, role: str) -> Need:
-    """Whether a contract must say it. Who implements nothing owes no account of an implementation."""
-    asked = _TABLE.get(field, (_O, _O, _O, _O))[list(Track).index(track)]
-    return _O if role in IDLE and field not in _OF_IDLE and asked == _R else asked
+    """Return how much a contract needs a field. Roles that implement nothing need few fields."""
+    wanted = _TABLE.get(field, (_O, _O, _O, _O))[list(Track).index(track)]
+    return _O if role in IDLE and field not in _REQUIRED_OF_IDLE and wanted == _R else wanted
 
 
 class ContractReading(NamedTuple):
-    """A contract, and what of it could not be taken."""
+    """A parsed contract, and the fields that could not be parsed."""
 
     contract: Contract
     malformed: tuple[Fault, ...] = ()
-    by_engine: bool = False  # filled from plan and diff
+    by_engine: bool = False  # filled from the plan and the diff, not by an author
 
 
-# Reading ----------------------------------------------------------------------------------------------------------
+def read(fields: object, place: str) -> ContractReading:
+    """Parse a contract.
 
-
-def read(said: object, place: str) -> ContractReading:
-    """A contract as it was parsed. Without a track nothing can be asked of it, so that is refused at once."""
-    if not isinstance(said, dict):
+    Malformed fields are reported; an unknown track or role is an error, as nothing can be checked.
+    """
+    if not isinstance(fields, dict):
         raise InvalidInput(f"{place}: a contract is a mapping of fields", next_step="see schemas/contract.json")
     tracks = ", ".join(Track)
-    if said.get("track") not in list(Track):
-        what = f"{said['track']!r} is no track" if "track" in said else "it names no track"
+    if fields.get("track") not in list(Track):
+        what = f"{fields['track']!r} is no track" if "track" in fields else "it names no track"
         raise InvalidInput(f"{place}: {what}; known: {tracks}", next_step=f"name one in {place}")
     try:
-        return ContractReading(Contract.model_validate(said))
+        return ContractReading(Contract.model_validate(fields))
     except ValidationError as faults:
-        found = tuple(_fault(one) for one in faults.errors())
-    broken = {fault.path.split(".")[0].split("[")[0] for fault in found}
+        malformed = tuple(_fault(error) for error in faults.errors())
+    broken = {fault.path.split(".")[0].split("[")[0] for fault in malformed}
     if "role" in broken:
-        raise InvalidInput(f"{place}: {said['role']!r} is no role", next_step="see schemas/contract.json")
+        raise InvalidInput(f"{place}: {fields['role']!r} is no role", next_step="see schemas/contract.json")
     return ContractReading(
-        Contract.model_validate({key: value for key, value in said.items() if key not in broken}), found
+        Contract.model_validate({key: value for key, value in fields.items() if key not in broken}), malformed
     )
 
 
-def _fault(one: Any) -> Fault:  # noqa: ANN401 - pydantic's own mapping
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in one["loc"]).lstrip(".")
+def _fault(error: Any) -> Fault:  # noqa: ANN401 - pydantic's own mapping
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"]).lstrip(".")
     known = ", ".join(Contract.model_fields)
-    unknown = one["type"] == "extra_forbidden"
-    message = f"is not a field; known: {known}" if unknown else wrong_shape(one["type"], one.get("ctx", {}), one["msg"])
+    unknown = error["type"] == "extra_forbidden"
+    message = (
+        f"is not a field; known: {known}" if unknown else wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+    )
     return Fault(path, None, message, "INVALID_INPUT")
 
 
-# Looking ----------------------------------------------------------------------------------------------------------
-
-
 def missing(read: ContractReading) -> list[str]:
-    """Required here, and empty. What did not have the right shape is another matter."""
+    """Return the required fields that are empty; malformed fields are not among them."""
     contract = read.contract
     broken = {fault.path.split(".")[0].split("[")[0] for fault in read.malformed}
-    found_by_proof = {"reproduction"} if read.by_engine else set()  # the sealed run looks for what turned green
+    from_proof = {"reproduction"} if read.by_engine else set()  # sealed verification looks for tests that turned green
     return [
         field
         for field in _TABLE
         if need(field, contract.track, contract.role) == "required"
-        and field not in broken | found_by_proof
+        and field not in broken | from_proof
         and _empty(field, getattr(contract, field))
     ]
 
@@ -188,14 +190,14 @@ def _empty(field: str, value: object) -> bool:
 
 
 def complete(read: ContractReading) -> list[GateReason]:
-    """戒: required and empty throws the output away; what is only ill-formed is to be mended."""
+    """Return the reasons for which a contract is incomplete: REDO for a missing field, RETRY for a malformed one."""
     track, role = read.contract.track, read.contract.role
     out = [
         GateReason(
             Decision.REDO,
             "contract.missing",
             f"{field} is required on track {track} and empty",
-            "say it in the plan" if read.by_engine else f"give {field} in the contract",
+            "add it to the plan" if read.by_engine else f"give {field} in the contract",
         )
         for field in missing(read)
     ]
@@ -204,71 +206,76 @@ def complete(read: ContractReading) -> list[GateReason]:
         for fault in read.malformed
     ]
     if role not in IDLE:
-        out += _uncovered(read.contract)
+        out += _unchecked_criteria(read.contract)
     return out
 
 
-def _uncovered(contract: Contract) -> list[GateReason]:
-    """A criterion without a check is a wish."""
+def _unchecked_criteria(contract: Contract) -> list[GateReason]:
+    """Return a reason for each acceptance criterion of a feature that names no check."""
     if contract.track is not Track.FEATURE:
         return []
     return [
         GateReason(
             Decision.RETRY,
             "contract.unchecked",
-            f"acceptance {f'{one.id} {one.text}'!r} names no check, so nothing shows that it is met",
-            "name a check or a test that shows it",
+            f"acceptance {f'{criterion.id} {criterion.text}'!r} names no check, so nothing proves that it is met",
+            "name a check or a test that proves it",
         )
-        for one in contract.acceptance or ()
-        if not one.check
+        for criterion in contract.acceptance or ()
+        if not criterion.check
     ]
 
 
 def claims(read: ContractReading, changed: Iterable[str]) -> list[GateReason]:
-    """Whether the files that are said to be changed are those that are."""
+    """Return a reason if `files_changed` differs from the files that the diff changes."""
     if read.contract.files_changed is None:
         return []
-    said, real = {path.removeprefix("./") for path in read.contract.files_changed}, {_shown(path) for path in changed}
+    claimed, actual = (
+        {path.removeprefix("./") for path in read.contract.files_changed},
+        {_printable(path) for path in changed},
+    )
     parts = [
-        f"{words} {', '.join(sorted(names)[:5])}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004
-        for words, names in (("changed and not claimed:", real - said), ("claimed and not changed:", said - real))
+        f"{label} {', '.join(sorted(names)[:5])}" + (f" and {len(names) - 5} more" if len(names) > 5 else "")  # noqa: PLR2004
+        for label, names in (
+            ("changed and not claimed:", actual - claimed),
+            ("claimed and not changed:", claimed - actual),
+        )
         if names
     ]
     if not parts:
         return []
-    text = f"files_changed is not what the diff says: {'; '.join(parts)}"
-    return [GateReason(Decision.REDO, "contract.files", text, "claim exactly what was changed")]
+    text = f"files_changed differs from the diff: {'; '.join(parts)}"
+    return [GateReason(Decision.REDO, "contract.files", text, "list exactly the changed files")]
 
 
-def _shown(path: str) -> str:
-    """A name that is no text, as text."""
+def _printable(path: str) -> str:
+    """Return a path as valid text, with undecodable bytes escaped."""
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-# Filling ----------------------------------------------------------------------------------------------------------
-
-
 def of_plan(plan: Plan, changed: Iterable[str]) -> ContractReading:
-    """The contract of steps made of commands: what the plan asks, and what the engine sees."""
-    paths = tuple(_shown(path) for path in changed)
+    """Return the contract of a plan made of commands, from what the plan asks and what the engine sees."""
+    paths = tuple(_printable(path) for path in changed)
     goal = plan.objective.goal or plan.title
     red = next((name for name, check in plan.checks.items() if check.red_on_base), None)
     filled = {
         "goal": goal,
         "track": plan.settled_track,
-        "acceptance": tuple({"id": one.id, "text": one.text, "check": one.check} for one in plan.acceptance),
+        "acceptance": tuple(
+            {"id": criterion.id, "text": criterion.text, "check": criterion.check} for criterion in plan.acceptance
+        ),
         "reproduction": {"check": red} if red else None,
         "may_change": plan.may_change or ("**",),
         "must_not_change": plan.must_not_change,
         "files_changed": paths,
         "summary": f"{plan.title}: {len(plan.steps)} step(s), {len(paths)} file(s) changed",
-        "regression_risk": "what passed on base is run again, test by test",
-        "behaviour_kept": "the outcome of every test, and the public interface where it can be told",
+        "regression_risk": "every test that passed on base is run again",
+        "behaviour_kept": "the outcome of every test, and the public interface where it can be compared",
         "decisions": (plan.objective.done_when or goal,),
     }
     return ContractReading(Contract.model_validate(filled), by_engine=True)
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a contract file."""
+    """Return the JSON Schema of a contract file."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Contract.model_json_schema()}

@@ -1,4 +1,4 @@
-"""慧: what 戒 and 定 saw, looked at once more: unproven, repeated, in conflict, wasted. Computed: it needs no model."""
+"""The insight gate (慧): look for unproven, repeated, conflicting or wasted work in the results of rules and proof."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from reflectloop.verification.evidence import EvidenceRecord
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.verdict import Verdict, held
 
-SMALL_FIX = 20  # changed lines; a fix of so many is no small one any more
+SMALL_FIX = 20  # changed lines; a fix with fewer is small
 _WIDE = ("**", "*", ".", "./")
-_WORTH_MS = 2_000  # what could be saved, before it is worth a word
+_WORTH_MS = 2_000  # savings below this are not reported
 _EDGES = re.compile(
     r"edge|empty|none|zero|boundary|limit|large|long|negative|odd|last|first|unicode|single", re.IGNORECASE
 )
@@ -35,7 +35,7 @@ Grade = Literal["A", "B", "C", "D"]
 
 
 class Anchor(NamedTuple):
-    """Something worth finding again."""
+    """A fact worth finding again: a decision, constraint, interface, problem or pattern."""
 
     kind: Kind
     text: str
@@ -48,7 +48,7 @@ class Anchor(NamedTuple):
 
 
 class RulePatch(NamedTuple):
-    """A proposal. Nothing changes until somebody accepts it."""
+    """A proposed change of a rule. Nothing changes until somebody accepts it."""
 
     action: Literal["add", "tighten", "loosen", "remove"]
     target: str
@@ -58,13 +58,13 @@ class RulePatch(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """What a second look found: by the rules below, or by a reviewer."""
+    """A problem noticed after the proof, by the functions below or by a reviewer."""
 
     kind: Literal["security", "contract", "evidence", "scenario", "efficiency", "constraint"]
     text: str
 
 
-# What was missed by a gate goes back to it; the rest is only written down.
+# The gate that a remark sends the output back to; None if the remark is only recorded.
 BACK: Mapping[str, Gate | None] = {
     "security": Gate.RULES,
     "contract": Gate.RULES,
@@ -76,19 +76,19 @@ BACK: Mapping[str, Gate | None] = {
 
 
 class Background(NamedTuple):
-    """What 慧 looks at."""
+    """Everything that the insight gate looks at."""
 
     contract: Contract
     changes: Sequence[ChangedFile]
     proof: GateProof
     verdict: Verdict | None = None
-    records: Sequence[EvidenceRecord] = ()  # of the evidence
+    records: Sequence[EvidenceRecord] = ()  # the evidence chain of the run
     past: Sequence[GateAttempt] = ()
     plan: Plan | None = None
     durations_ms: Mapping[str, int] = {}
     jobs: int = 1
     breaks: Sequence[str] = ()
-    remarks: Sequence[Remark] = ()  # of a reviewer
+    remarks: Sequence[Remark] = ()  # by a reviewer
 
 
 class Insight(NamedTuple):
@@ -99,12 +99,13 @@ class Insight(NamedTuple):
     feedback: tuple[str, ...]
     backtrack: Remark | None = None
 
-
-# Whether it is looked at all --------------------------------------------------------------------------------------
+    @property
+    def back_to(self) -> Gate | None:
+        return BACK[self.backtrack.kind] if self.backtrack else None
 
 
 def skipped(contract: Contract, changes: Sequence[ChangedFile]) -> str:
-    """Why 慧 has nothing to decide here; empty where it has. Haste is no reason, and nobody is asked for one."""
+    """Return why insight has nothing to decide for this change; empty if it has."""
     if contract.role in IDLE:
         return f"a {contract.role.replace('_', ' ')} implements nothing"
     if contract.track is Track.DIRECT:
@@ -114,9 +115,6 @@ def skipped(contract: Contract, changes: Sequence[ChangedFile]) -> str:
         if count < SMALL_FIX:
             return f"a fix of {count} line(s) in one file"
     return ""
-
-
-# Looking ----------------------------------------------------------------------------------------------------------
 
 
 def reflect(background: Background) -> Insight:
@@ -131,33 +129,37 @@ def reflect(background: Background) -> Insight:
             *(f"unproven: {text}" for text in unproven(background)),
             *waste,
             *(f"again: {text}" for text in repeated),
-            *(f"rules at odds: {one.reason}" for one in conflicts),
+            *(f"rules at odds: {patch.reason}" for patch in conflicts),
         ),
-        next((one for one in missed if BACK[one.kind]), None),
+        next((remark for remark in missed if BACK[remark.kind]), None),
     )
 
 
 def unproven(background: Background) -> list[str]:
-    """Assumptions that no check bears out."""
-    seen = shown(background.verdict)
-    return [one.text for one in background.contract.assumptions or () if one.check is None or one.check not in seen]
+    """Return the assumptions that no passed check supports."""
+    passed = shown(background.verdict)
+    return [
+        assumption.text
+        for assumption in background.contract.assumptions or ()
+        if assumption.check is None or assumption.check not in passed
+    ]
 
 
 def shown(verdict: Verdict | None) -> set[str]:
-    """Every check and test that was seen to hold, by name."""
-    seen = held(verdict.checks, verdict.own, verdict.named) if verdict else {}
-    return {name for name, good in seen.items() if good}
+    """Return the names of all checks and tests that passed."""
+    results = held(verdict.checks, verdict.own, verdict.named) if verdict else {}
+    return {name for name, passed in results.items() if passed}
 
 
 def repeats(background: Background) -> list[str]:
-    """What a gate found more than once on the way here."""
-    seen = Counter(signature(text) for one in background.past for text in set(one.reasons))
-    words = {signature(text): text for one in background.past for text in one.reasons}
-    return [words[mark] for mark, times in seen.items() if times > 1]
+    """Return the reasons that a gate gave more than once in earlier attempts."""
+    counts = Counter(signature(text) for attempt in background.past for text in set(attempt.reasons))
+    texts = {signature(text): text for attempt in background.past for text in attempt.reasons}
+    return [texts[key] for key, times in counts.items() if times > 1]
 
 
 def conflict(background: Background) -> list[RulePatch]:
-    """Two rules that a changed file could not both keep."""
+    """Return a proposal for each changed file that two rules contradict each other about."""
     free, barred = background.contract.may_change or (), background.contract.must_not_change or ()
     both = [change.path for change in background.changes if named(change.path, free) and named(change.path, barred)]
     patches = [
@@ -166,10 +168,10 @@ def conflict(background: Background) -> list[RulePatch]:
         )
         for path in both
     ]
-    guarded = [path for path in free if path not in _WIDE and _names_protected(path)]
+    protected_paths = [path for path in free if path not in _WIDE and _names_protected(path)]
     patches += [
         RulePatch("loosen", "may_change_protected", path, f"may_change names {path}, which is protected", "MEDIUM")
-        for path in guarded
+        for path in protected_paths
     ]
     return patches
 
@@ -179,10 +181,10 @@ def _names_protected(pattern: str) -> bool:
 
 
 def vague(background: Background) -> list[RulePatch]:
-    """A boundary that bounds nothing."""
+    """Return a proposal to narrow `may_change` if it allows everything."""
     contract = background.contract
-    asked = contract.track in (Track.FEATURE, Track.REFACTOR)
-    if not asked or not any(one in _WIDE for one in contract.may_change or ()):
+    needs_bounds = contract.track in (Track.FEATURE, Track.REFACTOR)
+    if not needs_bounds or not any(pattern in _WIDE for pattern in contract.may_change or ()):
         return []
     folders = sorted(
         {change.path.split("/")[0] + "/**" if "/" in change.path else change.path for change in background.changes}
@@ -191,75 +193,79 @@ def vague(background: Background) -> list[RulePatch]:
 
 
 def wasted(background: Background) -> list[str]:
-    return [*_one_by_one(background), *_twice(background.records)]
+    return [*_serial_steps(background), *_repeated_commands(background.records)]
 
 
-def _one_by_one(background: Background) -> list[str]:
-    """Steps that waited for each other for nothing."""
+def _serial_steps(background: Background) -> list[str]:
+    """Report steps that could have run in parallel."""
     if background.plan is None or background.jobs > 1:
         return []
     groups = batches({step.id: step.depends_on for step in background.plan.steps})
-    spent = background.durations_ms
+    durations = background.durations_ms
     saved = sum(
-        sum(spent.get(name, 0) for name in group) - max(spent.get(name, 0) for name in group) for group in groups
+        sum(durations.get(name, 0) for name in group) - max(durations.get(name, 0) for name in group)
+        for group in groups
     )
     if saved < _WORTH_MS:
         return []
-    wide = max(groups, key=len)
-    how = f"--jobs {min(len(wide), 4)} would save {saved / 1000:.1f} s"
-    return [f"steps {', '.join(wide[:5])} do not depend on each other: {how}"]
+    largest = max(groups, key=len)
+    advice = f"--jobs {min(len(largest), 4)} would save {saved / 1000:.1f} s"
+    return [f"steps {', '.join(largest[:5])} do not depend on each other: {advice}"]
 
 
-def _twice(records: Sequence[EvidenceRecord]) -> list[str]:
-    """The same command on the same tree, where the first answer would have done."""
-    ran = Counter(
-        (one.command, one.tree)
-        for one in records
-        if one.command and one.duration_ms >= _WORTH_MS and one.exit_code == 0
+def _repeated_commands(records: Sequence[EvidenceRecord]) -> list[str]:
+    """Report commands that ran more than once on the same tree."""
+    counts = Counter(
+        (record.command, record.tree)
+        for record in records
+        if record.command and record.duration_ms >= _WORTH_MS and record.exit_code == 0
     )
-    return [f"ran {times} times on one tree: {' '.join(command)}" for (command, _), times in ran.items() if times > 1]
+    return [
+        f"ran {times} times on one tree: {' '.join(command)}" for (command, _), times in counts.items() if times > 1
+    ]
 
 
 def unreliable(background: Background) -> list[Remark]:
-    """Evidence that 定 took and that does not bear what it carries."""
+    """Return remarks on evidence that the proof accepted although it is flaky or empty."""
     verdict = background.verdict
     if verdict is None:
         return []
     flaky = set(verdict.comparison.flaky)
-    borne = {one.check for one in background.contract.acceptance or () if one.check}
-    borne |= turned(verdict) if background.contract.track is Track.FIX else set()
-    out = [
-        Remark("evidence", f"{name} comes out one way and the other, and the proof rests on it")
-        for name in sorted(flaky & borne)
+    needed = {criterion.check for criterion in background.contract.acceptance or () if criterion.check}
+    needed |= turned(verdict) if background.contract.track is Track.FIX else set()
+    out = [Remark("evidence", f"{name} is flaky, and the proof depends on it") for name in sorted(flaky & needed)]
+    empty = [
+        comparison.check
+        for comparison in verdict.checks
+        if not comparison.left_out and not comparison.sealed.counts.passed
     ]
-    idle = [one.check for one in verdict.checks if not one.left_out and not one.sealed.counts.passed]
     return out + [
-        Remark("scenario", f"{check.name} is to show that a criterion is met, and passed no test")
-        for check in idle
-        if check.kind == "test" and check.name in borne
+        Remark("scenario", f"{check.name} is the check of a criterion, and passed no test")
+        for check in empty
+        if check.kind == "test" and check.name in needed
     ]
 
 
 def anchors(background: Background) -> list[Anchor]:
     contract = background.contract
-    several = len({change.path.split("/")[0] for change in background.changes}) > 2  # noqa: PLR2004 - modules
+    several_modules = len({change.path.split("/")[0] for change in background.changes}) > 2  # noqa: PLR2004 - modules
     out: list[Anchor] = []
     if contract.track in (Track.FEATURE, Track.REFACTOR):
-        out += [Anchor("D", text, impact=several) for text in contract.decisions or ()]
+        out += [Anchor("D", text, impact=several_modules) for text in contract.decisions or ()]
     if contract.track is Track.FIX and background.verdict:
-        shown_by = ", ".join(sorted(turned(background.verdict))[:3])
-        out.append(Anchor("P", f"{contract.goal}" + (f" (shown by {shown_by})" if shown_by else ""), impact=several))
+        tests = ", ".join(sorted(turned(background.verdict))[:3])
+        out.append(Anchor("P", f"{contract.goal}" + (f" (shown by {tests})" if tests else ""), impact=several_modules))
     out += [Anchor("I", text, impact=True) for text in background.breaks]
-    mended = [one.cause for one in background.past if one.cause]
-    return out + [Anchor("M", f"root cause of an earlier failure: {cause}", reusable=True) for cause in mended]
+    causes = [attempt.cause for attempt in background.past if attempt.cause]
+    return out + [Anchor("M", f"root cause of an earlier failure: {cause}", reusable=True) for cause in causes]
 
 
-def constraints(missed: Sequence[Remark]) -> list[Anchor]:
-    return [Anchor("C", one.text, reusable=True) for one in missed if one.kind == "constraint"]
+def constraints(remarks: Sequence[Remark]) -> list[Anchor]:
+    return [Anchor("C", remark.text, reusable=True) for remark in remarks if remark.kind == "constraint"]
 
 
 def grade(background: Background) -> Grade:
-    """A: sealed, with edges and errors; B: run, with some edges; C: run; D: less than that."""
+    """Grade the evidence: A is sealed with edge and error tests, B is run with some of those, C is run, D is less."""
     if background.proof.level not in ("L2", "L3"):
         return "D"
     names = [name.rsplit("::", 1)[-1] for name in shown(background.verdict)]

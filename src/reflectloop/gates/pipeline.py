@@ -1,4 +1,4 @@
-"""An output on its way through the gates, in order, with the ways back; pure but for the stations it is given."""
+"""Run the four gates on one output: rules, proof, insight, retention; insight may send it back to the first two."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from reflectloop.gates import attempt_limits
 from reflectloop.gates.attempt_limits import EscalationPacket, GateAttempt
 from reflectloop.gates.contract import Contract
 from reflectloop.gates.decisions import SPENT, Gate, Ruling
-from reflectloop.gates.insight import BACK, Insight
+from reflectloop.gates.insight import Insight, Remark
 from reflectloop.gates.proof import GateProof
 from reflectloop.gates.retention import RetentionResult
 from reflectloop.terms import Decision, gravest
 
 
 class GateStages(NamedTuple):
-    """What each gate does here. `prove` is told how often it was sent back to, and runs anew."""
+    """The four gates of one output, as the functions that run them."""
 
-    examine: Callable[[], Ruling]
-    prove: Callable[[int], GateProof]
-    skip: Callable[[], str]
+    check_rules: Callable[[], Ruling]
+    prove: Callable[[int], GateProof]  # called with the number of backtracks; every call runs the checks again
     reflect: Callable[[GateProof], Insight]
-    store: Callable[[Insight | None], RetentionResult]
+    retain: Callable[[Insight | None], RetentionResult]
+    skip_insight: str = ""  # why insight is skipped; empty if it is not
 
 
 class Backtrack(NamedTuple):
@@ -33,7 +33,7 @@ class Backtrack(NamedTuple):
 
 
 class GateReport(NamedTuple):
-    """What came of it, gate by gate; gates that were not reached are not in it."""
+    """The latest ruling of every gate that was reached, and what each gate produced."""
 
     title: str
     contract: Contract
@@ -54,105 +54,115 @@ class GateReport(NamedTuple):
         return Decision.PASS if self.last.decision.goes_on else self.last.decision
 
 
-def walk(title: str, contract: Contract, stations: GateStages, past: Sequence[GateAttempt], run_id: str) -> GateReport:
-    """From 戒 to 识. The first gate that does not let pass is the last one seen."""
-    way = _Way(GateReport(title, contract, ()), stations, past, run_id)
-    return way.go()
+def run_gates(
+    title: str, contract: Contract, stages: GateStages, past: Sequence[GateAttempt], run_id: str
+) -> GateReport:
+    """Run the gates in order and stop at the first that does not pass. `past` are the earlier attempts."""
+    run = _GateRun(GateReport(title, contract, ()), stages, past)
+    gate: Gate | None = Gate.RULES
+    while gate:
+        if gate is Gate.RULES and not run.check_rules():
+            break
+        proof = run.prove()
+        if not run.passed:
+            break
+        gate = run.reflect(proof)
+    if run.passed:
+        run.retain()
+    return _with_packet(run.report, past, run_id)
 
 
-class _Way:
-    def __init__(self, report: GateReport, stations: GateStages, past: Sequence[GateAttempt], run_id: str) -> None:
-        self.report, self.stations, self.past, self.run_id = report, stations, past, run_id
+class _GateRun:
+    def __init__(self, report: GateReport, stages: GateStages, past: Sequence[GateAttempt]) -> None:
+        self.report, self.stages, self.past = report, stages, past
 
-    def go(self) -> GateReport:
-        start: Gate | None = Gate.RULES
-        while start is not None:
-            if not self._passes(start):
-                return self._stopped()
-            start = self._look_again()
-        if not self.report.last.decision.goes_on:
-            return self._stopped()
-        stored = self.stations.store(self.report.insight)
+    @property
+    def passed(self) -> bool:
+        return self.report.last.decision.goes_on
+
+    def check_rules(self) -> bool:
+        self._add(self.stages.check_rules())
+        return self.passed
+
+    def prove(self) -> GateProof:
+        proof = self.stages.prove(len(self.report.backtracks))
+        self._update(proof=proof)
+        self._add(proof.ruling)
+        return proof
+
+    def reflect(self, proof: GateProof) -> Gate | None:
+        """Run insight; return the gate that the output goes back to, or None."""
+        if self.stages.skip_insight:
+            self._add(Ruling(Gate.INSIGHT, Decision.SKIP, why_skipped=self.stages.skip_insight))
+            return None
+        insight = self.stages.reflect(proof)
+        self._update(insight=insight)
+        ruling = Ruling(Gate.INSIGHT, Decision.PASS, feedback=_feedback(insight))
+        if insight.backtrack and insight.back_to:
+            return self._go_back(insight.back_to, insight.backtrack, ruling)
+        self._close_backtrack("mended")
+        self._add(ruling)
+        return None
+
+    def retain(self) -> None:
+        self._update(stored=self.stages.retain(self.report.insight))
         self._add(Ruling(Gate.STORE, Decision.PASS))
-        return self.report._replace(stored=stored)
 
-    def _passes(self, start: Gate) -> bool:
-        """戒, where it is to be begun there, and 定."""
-        if start is Gate.RULES and not self._add(self.stations.examine()):
-            return False
-        proof = self.stations.prove(len(self.report.backtracks))
-        self.report = self.report._replace(proof=proof)
-        return self._add(proof.ruling)
-
-    def _look_again(self) -> Gate | None:
-        """慧: the gate that must look once more; None where none must, or no further way back is left."""
-        why = self.stations.skip()
-        if why:
-            self._add(Ruling(Gate.INSIGHT, Decision.SKIP, why_skipped=why))
-            return None
-        proof = self.report.proof
-        assert proof  # noqa: S101 - 定 let it pass
-        insight = self.stations.reflect(proof)
-        self.report = self.report._replace(insight=insight)
-        if insight.backtrack is None:
-            self._close_backtrack("mended")
-            self._add(Ruling(Gate.INSIGHT, Decision.PASS, feedback=_feedback(insight)))
-            return None
-        return self._go_back(insight)
-
-    def _go_back(self, insight: Insight) -> Gate | None:
-        assert insight.backtrack  # noqa: S101
-        gate, reason = BACK[insight.backtrack.kind], insight.backtrack.text
-        assert gate  # noqa: S101 - else it would not be a way back
+    def _go_back(self, gate: Gate, remark: Remark, ruling: Ruling) -> Gate | None:
+        """Record a backtrack; return its gate, or None if the limit of backtracks stops the output."""
         self._close_backtrack("not mended")
-        made = Backtrack(len(self.report.backtracks) + 1, gate, reason)
-        self.report = self.report._replace(backtracks=(*self.report.backtracks, made))
-        ruling = Ruling(Gate.INSIGHT, Decision.PASS, feedback=_feedback(insight), backtrack_to=gate)
-        reasons = [one.reason for one in self.report.backtracks]
+        number = len(self.report.backtracks) + 1
+        self._update(backtracks=(*self.report.backtracks, Backtrack(number, gate, remark.text)))
+        reasons = [backtrack.reason for backtrack in self.report.backtracks]
         warning = attempt_limits.warned(self.past, reasons)
-        self.report = self.report._replace(warnings=(*self.report.warnings, *([warning] if warning else [])))
+        if warning:
+            self._update(warnings=(*self.report.warnings, warning))
         spent = attempt_limits.spent_backtracks(self.past, reasons)
         if spent:
-            self._add(attempt_limits.stopped(ruling._replace(backtrack_to=None), spent))
+            self._add(attempt_limits.stopped(ruling, spent))
             return None
-        self._add(ruling)
+        self._add(ruling._replace(backtrack_to=gate))
         return gate
 
     def _close_backtrack(self, result: str) -> None:
         if self.report.backtracks:
             *before, last = self.report.backtracks
-            self.report = self.report._replace(backtracks=(*before, last._replace(result=result)))
+            self._update(backtracks=(*before, last._replace(result=result)))
 
-    def _add(self, ruling: Ruling) -> bool:
-        """The latest word of each gate counts; limits are looked at here and nowhere else."""
+    def _add(self, ruling: Ruling) -> None:
+        """Apply the limit of attempts to a ruling, and put it in place of the gate's earlier one."""
         ruling = attempt_limits.limited(ruling, self.past)
-        others = tuple(one for one in self.report.rulings if one.gate is not ruling.gate)
-        self.report = self.report._replace(rulings=(*others, ruling))
-        return ruling.decision.goes_on
+        others = tuple(other for other in self.report.rulings if other.gate is not ruling.gate)
+        self._update(rulings=(*others, ruling))
 
-    def _stopped(self) -> GateReport:
-        if self.report.last.decision is not Decision.STOP:
-            return self.report
-        every = [*attempt_limits.since_pass(self.past), attempt(self.report, self.run_id)]
-        return self.report._replace(packet=attempt_limits.packet(every, self.report.last))
+    def _update(self, **fields: object) -> None:
+        self.report = self.report._replace(**fields)  # type: ignore[arg-type]
+
+
+def _with_packet(report: GateReport, past: Sequence[GateAttempt], run_id: str) -> GateReport:
+    """Add the escalation packet if the output was stopped."""
+    if report.last.decision is not Decision.STOP:
+        return report
+    attempts = [*attempt_limits.since_pass(past), attempt(report, run_id)]
+    return report._replace(packet=attempt_limits.packet(attempts, report.last))
 
 
 def _feedback(insight: Insight) -> tuple[str, ...]:
-    return (*insight.feedback, *(f"{one.action} {one.target}: {one.reason}" for one in insight.patches))
+    return (*insight.feedback, *(f"{patch.action} {patch.target}: {patch.reason}" for patch in insight.patches))
 
 
 def attempt(report: GateReport, run_id: str) -> GateAttempt:
-    """This time, as the journal will keep it. What was stopped by a limit counts as what it was."""
+    """Return this run of the gates as the journal records it; a STOP by a limit counts as the failure behind it."""
     last = report.last
-    said = [one for one in last.reasons if one.rule != SPENT]
-    stopped = last.decision is Decision.STOP and said
-    decision = gravest(one.decision for one in said) if stopped else report.decision
+    reasons = [reason for reason in last.reasons if reason.rule != SPENT]
+    stopped = last.decision is Decision.STOP and reasons
+    decision = gravest(reason.decision for reason in reasons) if stopped else report.decision
     return GateAttempt(
         run_id,
         str(last.gate),
         str(decision),
-        tuple(one.text for one in said),
-        tuple(one.rule for one in said),
+        tuple(reason.text for reason in reasons),
+        tuple(reason.rule for reason in reasons),
         len(report.backtracks),
         report.contract.root_cause or "",
     )

@@ -1,4 +1,4 @@
-"""The pipeline's report: Markdown for people, plain values for programs; pure."""
+"""Render the report of the gates: Markdown for people, plain values for programs; pure."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ _CHECKLIST = (
 
 
 def data(report: GateReport, verdict: Verdict | None = None) -> dict[str, Any]:
-    """Everything a program may want to know; `escalation` only where a limit or a rule stopped it."""
-    ahead = decisions.follow(report.last)
+    """Return the report as JSON-compatible values; `escalation` is set only if a limit or a rule stopped the output."""
+    effect = decisions.follow(report.last)
     return {
         "task": report.title,
         "track": str(report.contract.track),
         "role": report.contract.role,
         "decision": str(report.decision),
         "surface": report.last.surface,
-        "next": {"states": [str(state) for state in ahead.states], "words": ahead.words},
+        "next": {"states": [str(state) for state in effect.states], "words": effect.words},
         "gates": [_gate(ruling) for ruling in _ordered(report)],
         "level": report.proof.level if report.proof else None,
         "why_level": report.proof.why if report.proof else None,
         "command": proof.command(verdict) or None,
         "result": proof.result(verdict) or None,
         "insight": _insight(report),
-        "anchors": [_kept(one) for one in (report.stored.kept if report.stored else ())],
-        "backtracks": [one._asdict() | {"gate": str(one.gate)} for one in report.backtracks],
+        "anchors": [_retained(retained) for retained in (report.stored.kept if report.stored else ())],
+        "backtracks": [backtrack._asdict() | {"gate": str(backtrack.gate)} for backtrack in report.backtracks],
         "warnings": list(report.warnings),
         "escalation": report.packet._asdict() if report.packet else None,
     }
 
 
 def _ordered(report: GateReport) -> list[Ruling]:
-    return sorted(report.rulings, key=lambda one: list(Gate).index(one.gate))
+    return sorted(report.rulings, key=lambda ruling: list(Gate).index(ruling.gate))
 
 
 def _gate(ruling: Ruling) -> dict[str, Any]:
@@ -56,29 +56,32 @@ def _gate(ruling: Ruling) -> dict[str, Any]:
         "redo_from": ruling.redo_from or None,
         "backtrack_to": str(ruling.backtrack_to) if ruling.backtrack_to else None,
         "why_skipped": ruling.why_skipped or None,
-        "reasons": [one._asdict() | {"decision": str(one.decision)} for one in ruling.reasons],
+        "reasons": [reason._asdict() | {"decision": str(reason.decision)} for reason in ruling.reasons],
         "feedback": list(ruling.feedback),
     }
 
 
 def _insight(report: GateReport) -> dict[str, Any] | None:
-    found = report.insight
-    if found is None:
+    insight = report.insight
+    if insight is None:
         return None
     return {
-        "grade": found.grade,
-        "anchors": [one._asdict() for one in found.anchors],
-        "rule_patches": [one._asdict() for one in found.patches],
-        "unproven": list(found.unproven),
-        "feedback": list(found.feedback),
+        "grade": insight.grade,
+        "anchors": [anchor._asdict() for anchor in insight.anchors],
+        "rule_patches": [patch._asdict() for patch in insight.patches],
+        "unproven": list(insight.unproven),
+        "feedback": list(insight.feedback),
     }
 
 
-def _kept(one: Any) -> dict[str, Any]:  # noqa: ANN401 - a Kept
-    return {"id": one.id, "kind": one.anchor.kind, "text": one.anchor.text, "seen": one.seen, "why": one.why}
-
-
-# For people -------------------------------------------------------------------------------------------------------
+def _retained(retained: Any) -> dict[str, Any]:  # noqa: ANN401 - a RetainedAnchor
+    return {
+        "id": retained.id,
+        "kind": retained.anchor.kind,
+        "text": retained.anchor.text,
+        "seen": retained.occurrences,
+        "why": retained.why,
+    }
 
 
 def markdown(report: GateReport, verdict: Verdict | None = None) -> str:
@@ -90,19 +93,25 @@ def markdown(report: GateReport, verdict: Verdict | None = None) -> str:
         f"| {ruling.gate.sign} | {_status(ruling, report)} | {_cell(_details(ruling, report))} |"
         for ruling in _ordered(report)
     ]
-    lines += _rules(report) + _proof(report, verdict) + _reflection(report) + _ways_back(report) + _packet(report)
+    lines += (
+        _rules_section(report)
+        + _proof_section(report, verdict)
+        + _insight_section(report)
+        + _backtracks(report)
+        + _escalation_section(report)
+    )
     return "\n".join([*lines, ""])
 
 
 def _status(ruling: Ruling, report: GateReport) -> str:
     level = f" ({report.proof.level})" if ruling.gate is Gate.PROOF and report.proof else ""
-    own = "" if ruling.surface == ruling.decision else f" · {ruling.decision}"
-    return f"{_MARKS.get(ruling.decision, '❌')} {ruling.surface}{own}{level}"
+    decision = "" if ruling.surface == ruling.decision else f" · {ruling.decision}"
+    return f"{_MARKS.get(ruling.decision, '❌')} {ruling.surface}{decision}{level}"
 
 
 def _details(ruling: Ruling, report: GateReport) -> str:
     if ruling.reasons:
-        return "; ".join(str(one) for one in ruling.reasons[:3])
+        return "; ".join(str(reason) for reason in ruling.reasons[:3])
     if ruling.why_skipped:
         return ruling.why_skipped
     if ruling.gate is Gate.PROOF and report.proof:
@@ -110,21 +119,24 @@ def _details(ruling: Ruling, report: GateReport) -> str:
     if ruling.gate is Gate.INSIGHT and report.insight:
         return f"grade {report.insight.grade}; {len(report.insight.anchors)} anchor(s)"
     if ruling.gate is Gate.STORE and report.stored:
-        return ", ".join(f"[{one.id}]" for one in report.stored.kept) or "compact.md only: nothing passed the threshold"
-    return "contract complete, within its bounds, nothing dangerous"
+        return (
+            ", ".join(f"[{retained.id}]" for retained in report.stored.kept)
+            or "compact.md only: nothing passed the threshold"
+        )
+    return "contract complete, within its boundaries, nothing dangerous"
 
 
-def _rules(report: GateReport) -> list[str]:
-    ruling = next(one for one in report.rulings if one.gate is Gate.RULES)
+def _rules_section(report: GateReport) -> list[str]:
+    ruling = next(ruling for ruling in report.rulings if ruling.gate is Gate.RULES)
     lines = ["", "#### 戒 rules", ""]
-    for title, rooms in _CHECKLIST:
-        bad = [one for one in ruling.reasons if one.rule.split(".")[0] in rooms]
-        lines.append(f"- [{' ' if bad else 'x'}] {title}")
-        lines += [f"  - {one.decision}: {_cell(str(one))}" for one in bad]
+    for title, kinds in _CHECKLIST:
+        reasons = [reason for reason in ruling.reasons if reason.rule.split(".")[0] in kinds]
+        lines.append(f"- [{' ' if reasons else 'x'}] {title}")
+        lines += [f"  - {reason.decision}: {_cell(str(reason))}" for reason in reasons]
     return lines
 
 
-def _proof(report: GateReport, verdict: Verdict | None) -> list[str]:
+def _proof_section(report: GateReport, verdict: Verdict | None) -> list[str]:
     if report.proof is None:
         return []
     lines = ["", "#### 定 proof", "", f"- **Evidence level**: {report.proof.level}, {report.proof.why}"]
@@ -133,50 +145,52 @@ def _proof(report: GateReport, verdict: Verdict | None) -> list[str]:
         if verdict
         else []
     )
-    return lines + [f"- {one.decision}: {_cell(str(one))}" for one in report.proof.ruling.reasons]
+    return lines + [f"- {reason.decision}: {_cell(str(reason))}" for reason in report.proof.ruling.reasons]
 
 
-def _reflection(report: GateReport) -> list[str]:
-    found = report.insight
-    if found is None:
+def _insight_section(report: GateReport) -> list[str]:
+    insight = report.insight
+    if insight is None:
         return []
-    kept = {one.anchor: one.id for one in report.stored.kept} if report.stored else {}
-    lines = ["", "#### 慧 insight", "", f"- **Grade**: {found.grade}"]
-    lines += [f"- **Anchor**: [{kept.get(one, one.kind)}] {_cell(one.text)}" for one in found.anchors]
-    lines += [f"- **Unproven**: {_cell(text)}" for text in found.unproven]
-    lines += [f"- **Feedback**: {_cell(text)}" for text in found.feedback]
-    if not found.patches:
+    ids = {retained.anchor: retained.id for retained in report.stored.kept} if report.stored else {}
+    lines = ["", "#### 慧 insight", "", f"- **Grade**: {insight.grade}"]
+    lines += [f"- **Anchor**: [{ids.get(anchor, anchor.kind)}] {_cell(anchor.text)}" for anchor in insight.anchors]
+    lines += [f"- **Unproven**: {_cell(text)}" for text in insight.unproven]
+    lines += [f"- **Feedback**: {_cell(text)}" for text in insight.feedback]
+    if not insight.patches:
         return [*lines, "- **Rule patches**: none"]
     return lines + [
-        f"- **Rule patch** ({one.priority}): {one.action} {one.target}: {_cell(one.rule)}; {_cell(one.reason)}"
-        for one in found.patches
+        f"- **Rule patch** ({patch.priority}): {patch.action} {patch.target}: "
+        f"{_cell(patch.rule)}; {_cell(patch.reason)}"
+        for patch in insight.patches
     ]
 
 
-def _ways_back(report: GateReport) -> list[str]:
+def _backtracks(report: GateReport) -> list[str]:
     if not report.backtracks:
         return []
     lines = ["", "### Backtracks", "", "| no. | back to | reason | result |", "|---|---|---|---|"]
     return lines + [
-        f"| {one.number} | {one.gate.sign} | {_cell(one.reason)} | {one.result or 'stopped'} |"
-        for one in report.backtracks
+        f"| {backtrack.number} | {backtrack.gate.sign} | {_cell(backtrack.reason)} | {backtrack.result or 'stopped'} |"
+        for backtrack in report.backtracks
     ]
 
 
-def _packet(report: GateReport) -> list[str]:
+def _escalation_section(report: GateReport) -> list[str]:
     if report.packet is None:
         return []
     lines = ["", "### Escalation", "", "| attempt | run | gate | decision | errors |", "|---|---|---|---|---|"]
     lines += [
-        f"| {one['number']} | {one['run_id']} | {one['gate']} | {one['decision']} | {_cell(_errors(one['errors']))} |"
-        for one in report.packet.attempts
+        f"| {attempt['number']} | {attempt['run_id']} | {attempt['gate']} | {attempt['decision']} "
+        f"| {_cell(_errors(attempt['errors']))} |"
+        for attempt in report.packet.attempts
     ]
     lines += ["", "Likely causes:", "", *(f"- {_cell(text)}" for text in report.packet.causes)]
     return [*lines, "", "Asked of you:", "", *(f"- {text}" for text in report.packet.asked)]
 
 
-def _errors(found: object) -> str:
-    return "; ".join(map(str, found)) if isinstance(found, Sequence) else str(found)
+def _errors(errors: object) -> str:
+    return "; ".join(map(str, errors)) if isinstance(errors, Sequence) else str(errors)
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""识: what is worth keeping, by a threshold and a real count, and its views. Where it is kept is the flow's matter."""
+"""The retention gate (识): select the anchors worth keeping, and render them as pages. The engine stores them."""
 
 from __future__ import annotations
 
@@ -12,42 +12,45 @@ _NAMES = {"D": "Decisions", "C": "Constraints", "I": "Interfaces", "P": "Problem
 
 
 class RetainedAnchor(NamedTuple):
-    """An anchor with its name for good, and why it is kept."""
+    """An anchor with its permanent id, and the reason it is kept."""
 
     id: str
     anchor: Anchor
-    seen: int
+    occurrences: int
     why: str
 
 
 class RetentionResult(NamedTuple):
     kept: tuple[RetainedAnchor, ...]
-    waiting: tuple[Anchor, ...]  # seen, and counted; not kept yet
+    waiting: tuple[Anchor, ...]  # counted, but not kept yet
 
 
-def worth(anchor: Anchor, seen: int) -> str:
-    """Why an anchor passes the threshold; empty where it does not."""
-    if seen >= OFTEN:
-        return f"seen {seen} times"
+def worth(anchor: Anchor, occurrences: int) -> str:
+    """Return why an anchor passes the threshold; empty if it does not."""
+    if occurrences >= OFTEN:
+        return f"seen {occurrences} times"
     if anchor.impact:
         return "large impact"
     return "reusable" if anchor.reusable else ""
 
 
-def sift(found: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[str, str]) -> RetentionResult:
-    """`counts` says how often each was seen before, by signature; `known` which id those kept already have."""
-    kept, waiting = [], []
+def sift(anchors: Sequence[Anchor], counts: Mapping[str, int], known: Mapping[str, str]) -> RetentionResult:
+    """Split anchors into those to keep and those still waiting.
+
+    `counts` maps an anchor's signature to its earlier occurrences, `known` to the id it already has.
+    """
+    retained, waiting = [], []
     ids = list(known.values())
-    for anchor in dict.fromkeys(found):
-        seen = counts.get(anchor.signature, 0) + 1
-        why = worth(anchor, seen)
+    for anchor in dict.fromkeys(anchors):
+        occurrences = counts.get(anchor.signature, 0) + 1
+        why = worth(anchor, occurrences)
         if not why:
             waiting.append(anchor)
             continue
         name = known.get(anchor.signature) or next_name(anchor.kind, ids)
         ids.append(name)
-        kept.append(RetainedAnchor(name, anchor, seen, why))
-    return RetentionResult(tuple(kept), tuple(waiting))
+        retained.append(RetainedAnchor(name, anchor, occurrences, why))
+    return RetentionResult(tuple(retained), tuple(waiting))
 
 
 def next_name(kind: str, ids: Sequence[str]) -> str:
@@ -55,22 +58,24 @@ def next_name(kind: str, ids: Sequence[str]) -> str:
     return f"{kind}{max(taken, default=0) + 1:03d}"
 
 
-# Views ------------------------------------------------------------------------------------------------------------
-
-
 def anchors_page(kept: Sequence[RetainedAnchor], head: str) -> str:
     lines = [head, "# Anchors", ""]
     for kind, title in _NAMES.items():
-        mine = [one for one in kept if one.anchor.kind == kind]
-        if mine:
-            lines += [f"## {title}", "", *(f"- **{one.id}** {_line(one.anchor.text)} ({one.why})" for one in mine), ""]
+        group = [retained for retained in kept if retained.anchor.kind == kind]
+        if group:
+            lines += [
+                f"## {title}",
+                "",
+                *(f"- **{retained.id}** {_line(retained.anchor.text)} ({retained.why})" for retained in group),
+                "",
+            ]
     return "\n".join(lines) + ("" if kept else "Nothing was worth keeping yet.\n")
 
 
 def compact_page(
     title: str, facts: Mapping[str, str], insight: Insight | None, kept: Sequence[RetainedAnchor], head: str
 ) -> str:
-    """What somebody who comes back to the task needs, on one page."""
+    """Return the one-page summary for somebody who returns to the task."""
     lines = [
         head,
         f"# {_line(title)}",
@@ -79,7 +84,7 @@ def compact_page(
     ]
     if insight:
         lines += ["", *(f"- {_line(text)}" for text in insight.feedback)]
-    lines += [f"- anchor [{one.id}] {_line(one.anchor.text)}" for one in kept]
+    lines += [f"- anchor [{retained.id}] {_line(retained.anchor.text)}" for retained in kept]
     return "\n".join([*lines, ""])
 
 

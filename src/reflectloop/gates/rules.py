@@ -1,4 +1,4 @@
-"""戒: contract, boundaries and security. Cheap, first, without a model; what does not pass here is not even run."""
+"""The rules gate (戒): check the contract, the boundaries and the security rules. Nothing is run before it passes."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from reflectloop.plan.globs import named
 from reflectloop.terms import Decision
 from reflectloop.verification.result import ChangedFile
 
-_SHOWN = 5
-AUTORUN = "autorun."  # how the ids begin of rules about files that run without anybody starting them by name
+_NAMES_LISTED = 5
+AUTORUN = "autorun."  # prefix of the rules about files that tools run automatically
 
 
 class Breach(NamedTuple):
-    """What a security rule says of a line, a path or a command."""
+    """The violation of a security rule by a line, a path or a command."""
 
-    denied: bool  # else a person may allow it
+    denied: bool  # False if a person may allow it
     rule: str
     reason: str
 
 
 class DangerPolicy(NamedTuple):
-    """Who knows what is dangerous: of a line that a patch adds, of a path alone (line 0), and of a command."""
+    """The security rules as functions: of an added line (or of a path alone, as line 0), and of a command."""
 
     line: Callable[[str, int, str], Breach | None]
     command: Callable[[str | tuple[str, ...]], Breach | None]
 
 
 class GateSubject(NamedTuple):
-    """What comes before the gates."""
+    """The output that the gates judge."""
 
     said: ContractReading
     changes: Sequence[ChangedFile]
-    start: str  # the tree the work began with
-    lifted: Sequence[str] = ()  # protected paths that a user-confirmed plan frees
-    doubts: Sequence[str] = ()  # what may be a secret, in words
+    start: str  # the tree that the work started from
+    lifted: Sequence[str] = ()  # protected paths that a user-confirmed plan allows to change
+    doubts: Sequence[str] = ()  # descriptions of possible secrets
 
     @property
     def paths(self) -> list[str]:
@@ -47,7 +47,7 @@ class GateSubject(NamedTuple):
 
 
 def examine(output: GateSubject, judges: DangerPolicy) -> Ruling:
-    """Every fault at once."""
+    """Check every rule, and return all faults at once."""
     reasons = [
         *contracts.complete(output.said),
         *contracts.claims(output.said, output.paths),
@@ -60,16 +60,18 @@ def examine(output: GateSubject, judges: DangerPolicy) -> Ruling:
 
 def boundaries(output: GateSubject) -> list[GateReason]:
     contract = output.said.contract
-    free, barred = contract.may_change or ("**",), contract.must_not_change or ()
-    outside = [path for path in output.paths if not named(path, (*free, *output.lifted))]
-    against = [path for path in output.paths if named(path, barred)]
+    allowed, forbidden = contract.may_change or ("**",), contract.must_not_change or ()
+    outside = [path for path in output.paths if not named(path, (*allowed, *output.lifted))]
+    violations = [path for path in output.paths if named(path, forbidden)]
     out = []
     if outside:
-        text = f"changed outside may_change ({', '.join(free)}): {_shown(outside)}"
-        out.append(GateReason(Decision.REDO, "boundary.outside", text, "leave it alone, or ask for a wider may_change"))
-    if against:
-        text = f"changed though must_not_change names it: {_shown(against)}"
-        out.append(GateReason(Decision.REDO, "boundary.barred", text, "leave it alone"))
+        text = f"changed outside may_change ({', '.join(allowed)}): {_first_names(outside)}"
+        out.append(
+            GateReason(Decision.REDO, "boundary.outside", text, "revert that change, or ask for a wider may_change")
+        )
+    if violations:
+        text = f"changed though must_not_change names it: {_first_names(violations)}"
+        out.append(GateReason(Decision.REDO, "boundary.barred", text, "revert that change"))
     return out
 
 
@@ -77,14 +79,14 @@ def permissions(output: GateSubject) -> list[GateReason]:
     role = output.said.contract.role
     if role not in IDLE or not output.changes:
         return []
-    text = f"a {role.replace('_', ' ')} changes nothing, and this one changed {_shown(output.paths)}"
+    text = f"a {role.replace('_', ' ')} may not change files, and this one changed {_first_names(output.paths)}"
     return [GateReason(Decision.REDO, "role.wrote", text, "let an executor make the change")]
 
 
 def of_changes(changes: Sequence[ChangedFile], judges: DangerPolicy, lifted: Sequence[str] = ()) -> list[GateReason]:
-    """Return what the rules for patches say about files that were added or changed, and about their new lines.
+    """Return the reasons of the patch rules about added or changed files and their new lines.
 
-    A file that runs by itself may stand where a person has named it in the plan.
+    A file that tools run automatically is allowed if the plan names it.
     """
     return [
         _breach(breach, f"{change.path}:{line.number}" if line.number else change.path)
@@ -97,31 +99,31 @@ def of_changes(changes: Sequence[ChangedFile], judges: DangerPolicy, lifted: Seq
 
 
 def security(output: GateSubject, judges: DangerPolicy) -> list[GateReason]:
-    found = of_changes(output.changes, judges, output.lifted)
+    reasons = of_changes(output.changes, judges, output.lifted)
     for run in output.said.contract.tests_run or ():
         breach = judges.command(run.command)
         if breach:
-            found.append(_breach(breach, f"command {_spoken(run.command)!r}"))
-    doubted = [
-        GateReason(Decision.ASK, "security.secret", doubt, "take it out; or name its fingerprint in the baseline")
+            reasons.append(_breach(breach, f"command {_command_text(run.command)!r}"))
+    possible_secrets = [
+        GateReason(Decision.ASK, "security.secret", doubt, "remove it, or add its fingerprint to the baseline")
         for doubt in output.doubts
     ]
-    return [*dict.fromkeys(found), *doubted]
+    return [*dict.fromkeys(reasons), *possible_secrets]
 
 
 def _breach(breach: Breach, place: str) -> GateReason:
     if breach.denied:
         return GateReason(
-            Decision.STOP, f"security.{breach.rule}", f"{place}: {breach.reason} ({breach.rule})", "take it out"
+            Decision.STOP, f"security.{breach.rule}", f"{place}: {breach.reason} ({breach.rule})", "remove it"
         )
-    mend = f'take it out, or allow it: [policy] allow = ["{breach.rule}"]'
-    return GateReason(Decision.ASK, f"security.{breach.rule}", f"{place}: {breach.reason} ({breach.rule})", mend)
+    fix = f'remove it, or allow it: [policy] allow = ["{breach.rule}"]'
+    return GateReason(Decision.ASK, f"security.{breach.rule}", f"{place}: {breach.reason} ({breach.rule})", fix)
 
 
-def _spoken(command: str | tuple[str, ...]) -> str:
+def _command_text(command: str | tuple[str, ...]) -> str:
     return command if isinstance(command, str) else " ".join(command)
 
 
-def _shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+def _first_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMES_LISTED} more" if len(names) > _NAMES_LISTED else ""
+    return ", ".join(names[:_NAMES_LISTED]) + more

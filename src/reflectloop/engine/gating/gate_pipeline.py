@@ -56,11 +56,14 @@ class GatePipeline:
         return self.output.said.contract
 
     def walk(self) -> GateReport:
-        skip = insight.skipped(self.contract, self.output.changes)
-        stations = GateStages(
-            lambda: rules.examine(self.output, self.judges), self._prove, lambda: skip, self._reflect, self._store
+        stages = GateStages(
+            lambda: rules.examine(self.output, self.judges),
+            self._prove,
+            self._reflect,
+            self._store,
+            insight.skipped(self.contract, self.output.changes),
         )
-        return pipeline.walk(self.title, self.contract, stations, self.past, self.run_id)
+        return pipeline.run_gates(self.title, self.contract, stages, self.past, self.run_id)
 
     def _prove(self, again: int) -> GateProof:
         self.seen = self.see(again)
