@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from proof import hunt
 from proof.paper import ROOT, Paper
-from reflectloop.secrets.rulefile import SecretRuleEntry
-from reflectloop.secrets.samples import filled
+from reflectloop.secrets.rulefile import SecretRuleEntry, filled
 
 _SIZES = (100_000, 200_000)
 _RATIO = 3.0

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.secrets import Detector, builtin_rules, rulefile
-from reflectloop.secrets.samples import filled
+from reflectloop.secrets.rulefile import filled
 
 ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path).entries]
 _HEAD = 6  # bytes of an input that say what is planted, where, and how it is cut

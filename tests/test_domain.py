@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.secrets.samples import filled
+from reflectloop.secrets.rulefile import filled
 from support import Repo, reflectloop
 
 _IDS = itertools.count()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflectloop.secrets.samples import filled
+from reflectloop.secrets.rulefile import filled
 from reflectloop.verification import reports
 from reflectloop.verification.result import Counts, ReportReading, VerificationResult
 from support import reflectloop

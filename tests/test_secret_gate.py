@@ -1,4 +1,4 @@
-"""What may be a secret: the gate sees it in files of any form, and nothing that is stored holds it."""
+"""The gate sees possible secrets in files of any form, and nothing that is stored contains one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.secrets.samples import filled
+from reflectloop.secrets.rulefile import filled
 from support import Repo, start, wait_until
 
 PASSWORD = filled("{lownum:16}", "gate")
@@ -31,27 +31,27 @@ FORMS = {
 
 
 def writing(code: str) -> str:
-    """Return a command that runs the code without naming the password, as a step that makes one up would."""
+    """Return a command that runs the code without containing the password, like a step that generates one."""
     hidden = base64.b64encode(PASSWORD[::-1].encode()).decode()
     head = f"import base64; word = base64.b64decode('{hidden}').decode()[::-1]; text = 'db_password = ' + repr(word)"
     return f'python3 -c "{head}; {code}"'
 
 
 def holders(folder: Path, value: str) -> list[str]:
-    """Return the files that hold a value, as it is, in wide characters, or in an object of git."""
+    """Return the files that contain a value, as UTF-8, UTF-16, UTF-32, or in a git object."""
     wanted = [value.encode(coding) for coding in ("utf-8", "utf-16-le", "utf-32-le")]
-    found = []
+    paths = []
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             data = path.read_bytes()
             with contextlib.suppress(zlib.error):
                 data += zlib.decompress(data)
-            found += [str(path)] if any(form in data for form in wanted) else []
-    return found
+            paths += [str(path)] if any(form in data for form in wanted) else []
+    return paths
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_what_may_be_a_secret_is_seen_in_files_of_any_form_and_not_kept(form: str, repo: Repo) -> None:
+def test_a_possible_secret_in_a_file_of_any_form_is_rejected_and_not_stored(form: str, repo: Repo) -> None:
     answer = repo.run("run", "--json", repo.steps(writing(FORMS[form])))
     assert answer.envelope["error_code"] == "GATE_REJECTED", answer.stdout
     assert PASSWORD not in answer.stdout
@@ -62,7 +62,7 @@ def test_what_may_be_a_secret_is_seen_in_files_of_any_form_and_not_kept(form: st
     assert "was not kept" in repo.run("diff").stderr
 
 
-def test_a_database_that_already_held_its_password_may_change(repo: Repo) -> None:
+def test_a_file_that_already_contained_its_password_may_change(repo: Repo) -> None:
     repo.write("data.bin", bytes(range(32)) + SETTING.encode() + bytes(9))
     repo.commit("as it was")
     assert repo.run("run", repo.steps("printf more >> data.bin")).code == 0
@@ -88,7 +88,7 @@ def test_verify_stores_nothing_of_a_dirty_file_with_a_secret(repo: Repo) -> None
 
 
 def plan_with(value: str, repo: Repo, *commands: str) -> Path:
-    """Return a plan that names a password wherever a plan has words."""
+    """Return a plan that contains a password in every text field."""
     step = {
         "id": "P-1",
         "title": f"use db_password={value}",
@@ -110,7 +110,7 @@ def test_a_password_in_the_text_of_a_plan_is_stored_nowhere(repo: Repo) -> None:
     assert (repo.path / "length").read_text().strip() == str(len(PASSWORD))
 
 
-def test_going_on_with_a_plan_that_held_a_password_needs_the_plan_as_it_was(repo: Repo) -> None:
+def test_resuming_a_plan_with_a_password_needs_the_unchanged_plan_file(repo: Repo) -> None:
     gate = repo.gate()
     plan = plan_with(PASSWORD, repo, gate.wait)
     engine = start(repo.path, "run", str(plan))

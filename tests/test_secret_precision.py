@@ -1,4 +1,4 @@
-"""What the scanner must find wherever it stands, and what it must let pass: shapes of ordinary code and documents."""
+"""The scanner finds providers' formats in any context and does not report ordinary code and documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import uuid
 import pytest
 
 from reflectloop.secrets import Detector, builtin_rules
-from reflectloop.secrets.samples import filled
+from reflectloop.secrets.rulefile import filled
 from support import Repo
 
 RUN = Detector(builtin_rules.rules())
@@ -65,22 +65,22 @@ END = "-----END RSA " + "PRIVATE KEY-----"
 
 
 def rules(text: str, detector: Detector = RUN) -> list[tuple[str, str]]:
-    return [(found.rule, found.grade) for found in detector.scan(text.encode())]
+    return [(finding.rule, finding.grade) for finding in detector.scan(text.encode())]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_fresh_value_is_found_in_every_place(kind: str) -> None:
+def test_a_providers_value_is_found_in_every_context(kind: str) -> None:
     for number, place in enumerate(PLACES):
         text = place.format(filled(KINDS[kind], f"{kind} {number}"))
         assert rules(text), place
 
 
 @pytest.mark.parametrize("number", range(40))
-def test_what_is_no_secret_is_let_pass_in_a_scan(number: int) -> None:
-    dice = random.Random(number)
-    digest = f"{dice.getrandbits(256):064x}"
-    name = str(uuid.UUID(int=dice.getrandbits(128), version=4))
-    packed = base64.b64encode(dice.randbytes(48)).decode()
+def test_hashes_ids_and_addresses_are_not_reported_by_scan(number: int) -> None:
+    rng = random.Random(number)
+    digest = f"{rng.getrandbits(256):064x}"
+    name = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+    packed = base64.b64encode(rng.randbytes(48)).decode()
     for text in (
         f'sha256 = "{digest}"',
         f'"integrity": "sha512-{packed}"',
@@ -127,23 +127,23 @@ def test_what_is_no_secret_is_let_pass_in_a_scan(number: int) -> None:
         'Public-Key-Pins: pin-sha256="{base64:43}="',
     ],
 )  # fmt: skip
-def test_an_ordinary_line_is_no_alarm(text: str) -> None:
+def test_an_ordinary_line_is_not_reported(text: str) -> None:
     assert rules(filled(text, text), SCAN) == []
 
 
-def test_an_alphabet_is_no_secret() -> None:
+def test_an_alphabet_is_not_a_secret() -> None:
     letters = list(string.ascii_letters + string.digits + "-_")
     random.Random(1).shuffle(letters)
     assert rules(f'let alphabet = "{"".join(letters)}"', SCAN) == []
 
 
-def test_a_private_key_that_lacks_most_of_itself_is_a_sample() -> None:
+def test_a_private_key_that_lacks_most_of_its_body_is_a_sample() -> None:
     beginning = base64.b64encode(b"\x30\x82\x04\xa4" + bytes(range(40))).decode()
     for between in ("...", ". ", "\\n.", "\n"):
         assert rules(f"For example, {KEY}{beginning}{between}{END}") == []
 
 
-def test_a_private_key_without_its_end_or_with_most_of_its_body_is_one() -> None:
+def test_a_private_key_without_its_end_is_found() -> None:
     body = base64.b64encode(b"\x30\x82\x04\xa4" + random.Random(2).randbytes(1188)).decode()
     lines = "\n".join(body[start : start + 64] for start in range(0, len(body), 64))
     assert rules(f"{KEY}\n{lines}\n{END}\n") == [("private-key", "certain")]
@@ -164,21 +164,24 @@ def test_a_line_of_netrc_is_found(text: str) -> None:
     assert rules(text.format("$PASSWORD")) == []
 
 
-def test_a_key_in_an_address_is_certain_where_it_is_random() -> None:
+def test_a_random_key_in_an_address_is_certain() -> None:
     address = filled("https://host.test/a?token={hex:48}", "an address")
     assert rules(address) == [("url-with-secret", "certain")]
 
 
-def test_the_content_of_an_element_is_found_over_lines() -> None:
+def test_the_content_of_an_xml_element_is_found_over_lines() -> None:
     assert rules(filled("<authToken>\n    {alnum:32}\n</authToken>", "element"))
 
 
-def test_a_value_that_stands_often_in_a_file_is_one_finding_with_all_its_lines(repo: Repo) -> None:
+def test_a_repeated_value_is_one_finding_with_all_its_lines(repo: Repo) -> None:
     value = filled("{lownum:20}", "often")
     repo.write("a.py", f'password = "{value}"\n\nsecret = "{value}"\ntoken = "{value}"\n')
     repo.write("b.py", f'password = "{value}"\n')
-    found = repo.run("scan", "--json").json["data"]["findings"]
-    assert [(one["path"], one["line"], one["also"]) for one in found] == [("a.py", 1, [3, 4]), ("b.py", 1, [])]
+    findings = repo.run("scan", "--json").json["data"]["findings"]
+    assert [(finding["path"], finding["line"], finding["also"]) for finding in findings] == [
+        ("a.py", 1, [3, 4]),
+        ("b.py", 1, []),
+    ]
     assert "also on line 3, 4" in repo.run("scan").stdout
     results = repo.run("scan", "--format", "sarif").json["runs"][0]["results"]
     assert [len(result.get("relatedLocations", [])) for result in results] == [2, 0]

@@ -1,4 +1,4 @@
-"""The rules and the engine: every rule does what its samples say, in linear time, whatever the chunking."""
+"""Every rule matches its samples, in linear time, at any chunking."""
 
 from __future__ import annotations
 
@@ -14,52 +14,53 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.secrets import Detector, builtin_rules, env_values, rulefile
-from reflectloop.secrets.rulefile import SecretRuleEntry
-from reflectloop.secrets.samples import filled
+from reflectloop.secrets.rulefile import SecretRuleEntry, filled
 
 ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path).entries]
 
 
 @cache
 def detector() -> Detector:
-    """Without the values of whoever runs the tests."""
+    """Return a detector without the environment values of the caller."""
     return Detector(builtin_rules.rules())
 
 
-def in_pieces(text: bytes, sizes: list[int]) -> tuple[bytes, list[tuple[str, int, str]]]:
+def scan_in_chunks(text: bytes, sizes: list[int]) -> tuple[bytes, list[tuple[str, int, str]]]:
     scanner = detector().scanner()
-    out, position, turn = [], 0, 0
+    out, position, count = [], 0, 0
     while position < len(text):
-        size = sizes[turn % len(sizes)]
+        size = sizes[count % len(sizes)]
         out.append(scanner.feed(text[position : position + size]))
         position += size
-        turn += 1
+        count += 1
     out.append(scanner.finish())
-    return b"".join(out), [(one.rule, one.line, one.fingerprint) for one in scanner.findings]
+    return b"".join(out), [(finding.rule, finding.line, finding.fingerprint) for finding in scanner.findings]
 
 
-def found(text: str) -> list[str]:
-    return [one.rule for one in detector().scan(text.encode())]
+def matched_rules(text: str) -> list[str]:
+    return [finding.rule for finding in detector().scan(text.encode())]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_a_rule_finds_its_samples_and_not_the_others(entry: SecretRuleEntry) -> None:
+def test_a_rule_matches_its_samples_and_not_its_counterexamples(entry: SecretRuleEntry) -> None:
     assert rulefile.faults_of(entry) == []
     assert entry.not_match
 
 
-def test_every_id_is_given_once_and_every_sample_is_found_among_all_rules() -> None:
+def test_ids_are_unique_and_every_sample_is_found_with_all_rules() -> None:
     names = [entry.id for entry in ENTRIES]
     assert len(names) == len(set(names)) > 300
     for entry in ENTRIES:
         for sample in entry.match:
-            assert found(f"a\n{filled(sample, entry.id)}\nb"), entry.id
+            assert matched_rules(f"a\n{filled(sample, entry.id)}\nb"), entry.id
 
 
 def test_no_sample_is_a_secret_before_it_is_filled_in() -> None:
     for path in builtin_rules.FILES:
         samples = re.findall(r"^(?:match|not_match) = .*$", path.read_text(), re.MULTILINE)
-        certain = [one for line in samples for one in detector().scan(line.encode()) if one.grade == "certain"]
+        certain = [
+            finding for line in samples for finding in detector().scan(line.encode()) if finding.grade == "certain"
+        ]
         assert certain == [], path
 
 
@@ -84,7 +85,7 @@ def test_findings_and_output_do_not_depend_on_the_chunking(
     parts: list[bytes], between: bytes, sizes: list[int]
 ) -> None:
     text = between.join(parts)
-    assert in_pieces(text, sizes) == in_pieces(text, [max(1, len(text))])
+    assert scan_in_chunks(text, sizes) == scan_in_chunks(text, [max(1, len(text))])
 
 
 @settings(max_examples=12, deadline=None)
@@ -94,9 +95,11 @@ def test_findings_and_output_do_not_depend_on_the_chunking(
     st.integers(0, 13_000),
     st.lists(st.integers(1, 5_000), min_size=1, max_size=4),
 )
-def test_nor_do_they_in_long_lines(secret: bytes, before: int, after: int, sizes: list[int]) -> None:
+def test_findings_in_long_lines_do_not_depend_on_the_chunking(
+    secret: bytes, before: int, after: int, sizes: list[int]
+) -> None:
     text = b"lorem ipsum " * (before // 12) + b" " + secret + b" " + b"dolor sit, " * (after // 11)
-    assert in_pieces(text, sizes) == in_pieces(text, [len(text)])
+    assert scan_in_chunks(text, sizes) == scan_in_chunks(text, [len(text)])
 
 
 @settings(max_examples=60, deadline=None)
@@ -109,15 +112,15 @@ def test_nor_do_they_in_long_lines(secret: bytes, before: int, after: int, sizes
 def test_a_planted_secret_is_never_shown(entry: SecretRuleEntry, before: bytes, after: bytes, size: int) -> None:
     sample = filled(entry.match[0], entry.id).encode()
     (value,) = detector().values(sample)
-    out, findings = in_pieces(before + b"\n" + sample + b"\n" + after, [size])
+    out, findings = scan_in_chunks(before + b"\n" + sample + b"\n" + after, [size])
     assert value not in out
     assert findings
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=3_000))
-def test_what_holds_no_secret_comes_out_as_it_went_in(noise: bytes) -> None:
-    out, findings = in_pieces(noise, [997])
+def test_text_without_a_secret_is_returned_unchanged(noise: bytes) -> None:
+    out, findings = scan_in_chunks(noise, [997])
     assert findings or out == noise
 
 
@@ -126,28 +129,28 @@ def test_what_holds_no_secret_comes_out_as_it_went_in(noise: bytes) -> None:
     st.lists(st.one_of(st.sampled_from(CORPUS), st.text(max_size=12)), max_size=6),
     st.sampled_from(["", " ", '"', "\\"]),
 )
-def test_redacted_json_is_json(parts: list[str], between: str) -> None:
-    whole = {"a": between.join(parts), "b": parts}
-    assert json.loads(detector().redact(json.dumps(whole, indent=2))).keys() == whole.keys()
+def test_redacted_json_is_still_json(parts: list[str], between: str) -> None:
+    document = {"a": between.join(parts), "b": parts}
+    assert json.loads(detector().redact(json.dumps(document, indent=2))).keys() == document.keys()
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\\n", " ", '\\n" +\n    "', "\n# "])
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_private_key_is_taken_out_from_begin_to_end(end: str, cut: bool) -> None:
+def test_a_private_key_is_redacted_from_begin_to_end(end: str, cut: bool) -> None:
     body = [filled("{base64:64}", str(line)) for line in range(9)]
     lines = ["-----BEGIN RSA PRIVATE KEY-----", *body, *([] if cut else ["-----END RSA PRIVATE KEY-----"])]
     if cut and end == " ":
-        return  # nothing tells its end from the words after it
-    out, findings = in_pieces(("before\n" + end.join(lines) + "\nafter this\n").encode(), [50])
+        return  # its end cannot be distinguished from the words after it
+    out, findings = scan_in_chunks(("before\n" + end.join(lines) + "\nafter this\n").encode(), [50])
     assert [(rule, line) for rule, line, _ in findings] == [("private-key", 2)]
     assert not any(line.encode() in out for line in body)
     assert out.startswith(b"before\n[REDACTED:private-key]")
     assert out.endswith(b"after this\n")
 
 
-def test_a_header_without_a_key_is_no_key() -> None:
+def test_a_header_alone_is_not_a_key() -> None:
     text = "it begins with -----BEGIN PRIVATE KEY----- and so on\nnext\n-----BEGIN PRIVATE KEY-----\n...\n"
-    assert found(text) == []
+    assert matched_rules(text) == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +174,7 @@ def test_a_header_without_a_key_is_no_key() -> None:
     ],
 )
 def test_passwords_are_found_in_many_languages(text: str) -> None:
-    assert found(filled(text, text)), text
+    assert matched_rules(filled(text, text)), text
 
 
 @pytest.mark.parametrize(
@@ -198,12 +201,12 @@ def test_passwords_are_found_in_many_languages(text: str) -> None:
         "monkey: business12345",
     ],
 )
-def test_what_stands_for_a_value_or_is_a_hash_is_no_secret(text: str) -> None:
-    assert found(filled(text, text)) == [], text
+def test_placeholders_and_hashes_are_not_secrets(text: str) -> None:
+    assert matched_rules(filled(text, text)) == [], text
 
 
-def test_a_format_filled_with_one_letter_is_nothing_in_a_run() -> None:
-    assert found("AKIA" + "Z" * 16) == []
+def test_a_format_filled_with_one_letter_is_ignored_in_a_run() -> None:
+    assert matched_rules("AKIA" + "Z" * 16) == []
 
 
 @pytest.mark.parametrize(
@@ -219,19 +222,19 @@ def test_a_format_filled_with_one_letter_is_nothing_in_a_run() -> None:
         ("https://user:${PASSWORD}@yelp.com", False),
     ],
 )
-def test_a_plain_word_is_a_password_at_a_host_that_is_no_examples(address: str, counts: bool) -> None:
-    assert found(address) == ["url-credentials"] * counts
+def test_a_plain_word_is_a_password_if_the_host_is_real(address: str, counts: bool) -> None:
+    assert matched_rules(address) == ["url-credentials"] * counts
 
 
 @pytest.mark.parametrize("form", ["yaml", "json"])
-def test_every_value_of_a_kubernetes_secret_is_hidden(form: str) -> None:
+def test_every_value_of_a_kubernetes_secret_is_redacted(form: str) -> None:
     values = {f"key-{number}": filled("{base64:20}", str(number)) for number in range(5)} | {"user": "YWRtaW4x"}
     if form == "yaml":
         entries = "".join(f"  {name}: {value}\n" for name, value in values.items())
         text = f"apiVersion: v1\nkind: Secret\nmetadata:\n  name: a-name-of-it\ndata:\n{entries}type: Opaque\n"
     else:
         text = json.dumps({"kind": "Secret", "data": values, "metadata": {"name": "a-name-of-it"}}, indent=4) + "\n"
-    out, findings = in_pieces(text.encode(), [50])
+    out, findings = scan_in_chunks(text.encode(), [50])
     assert not any(value.encode() in out for value in values.values())
     assert len(findings) == len(values)
     assert b"a-name-of-it" in out
@@ -263,14 +266,14 @@ BEFORE = [
 def test_a_token_after_an_escape_or_an_encoded_separator_is_found(before: str) -> None:
     token = ("ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2)[:40]
     for start in ("", "a", "see "):
-        assert [one.grade for one in detector().scan(f"{start}{before}{token}\n".encode())] == ["certain"]
+        assert [finding.grade for finding in detector().scan(f"{start}{before}{token}\n".encode())] == ["certain"]
         assert token not in detector().redact(f'{{"a": "{start}{before}{token}"}}')
 
 
 @pytest.mark.parametrize("before", ["a", "=AB", "nn", "[36m", "0"])
-def test_a_token_inside_a_word_is_none(before: str) -> None:
+def test_a_token_inside_a_word_is_not_found(before: str) -> None:
     token = ("ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2)[:40]
-    assert not [one for one in detector().scan((before + token).encode()) if one.grade == "certain"]
+    assert not [finding for finding in detector().scan((before + token).encode()) if finding.grade == "certain"]
 
 
 @pytest.mark.parametrize(
@@ -285,21 +288,21 @@ def test_a_token_inside_a_word_is_none(before: str) -> None:
         'password: "/run/user/1000/x7Kq29mZ"',
     ],
 )
-def test_a_folder_is_no_secret(text: str) -> None:
-    assert found(text) == []
+def test_a_folder_is_not_a_secret(text: str) -> None:
+    assert matched_rules(text) == []
 
 
-def test_what_only_begins_with_a_slash_may_be_one() -> None:
-    assert found("DB_PASSWORD=" + "/x7Kq29mZ" + "tLw4Rb8/Qp") != []
-    assert found("Server=db;UID=sa;" + "PWD=" + "x7Kq29mZtLw4") != []
+def test_a_value_that_starts_with_a_slash_may_be_a_secret() -> None:
+    assert matched_rules("DB_PASSWORD=" + "/x7Kq29mZ" + "tLw4Rb8/Qp") != []
+    assert matched_rules("Server=db;UID=sa;" + "PWD=" + "x7Kq29mZtLw4") != []
 
 
-def test_the_more_certain_of_two_that_overlap_gives_the_name() -> None:
+def test_the_more_certain_of_two_overlapping_findings_names_the_rule() -> None:
     token = filled("ghp_{alnum:36}", "overlap")
-    assert found(f'github_token = "{token}"') == ["github-token"]
+    assert matched_rules(f'github_token = "{token}"') == ["github-token"]
 
 
-def test_memory_is_flat_on_a_line_without_end() -> None:
+def test_memory_is_bounded_on_a_huge_line() -> None:
     scanner = detector().scanner()
     for _ in range(20):
         scanner.feed(b"lorem ipsum key=" * 4_000)
@@ -325,14 +328,14 @@ ADVERSARIAL = [
 
 
 def seconds(text: bytes) -> float:
-    begun = time.process_time()
+    started = time.process_time()
     detector().scan(text)
-    return time.process_time() - begun
+    return time.process_time() - started
 
 
 @pytest.mark.parametrize("newline", ["", "\n"])
-def test_time_grows_with_the_text_and_not_faster_for_any_keyword(newline: str) -> None:
-    """All of them in one text: twice as much takes about twice as long."""
+def test_scan_time_is_linear_for_any_keyword(newline: str) -> None:
+    """Twice as much text with all keywords takes about twice as long."""
     unit = "".join((word * 6 + newline) for word in dict.fromkeys(ADVERSARIAL))
     seconds(unit.encode())  # patterns are compiled when first needed
     once, twice = (min(seconds((unit * times).encode()) for _ in range(2)) for times in (1, 2))
@@ -342,70 +345,70 @@ def test_time_grows_with_the_text_and_not_faster_for_any_keyword(newline: str) -
 @pytest.mark.parametrize(
     "word", ["password=", "-----BEGIN PRIVATE KEY-----", "token':'", "://a:", "curl -u \\\n", "aws="]
 )
-def test_time_grows_with_the_text_for_the_worst_words(word: str) -> None:
+def test_scan_time_is_linear_for_the_worst_words(word: str) -> None:
     once, twice = ((word * (size // len(word))).encode() for size in (25_000, 50_000))
     seconds(once)
     assert min(seconds(twice) for _ in range(2)) < 3.5 * min(seconds(once) for _ in range(2)) + 0.05
 
 
 @pytest.mark.parametrize("unit", ["a", "A", "x-auth=" * 11 + "\n", "api-key: " * 9 + "\n", "x-auth="])
-def test_what_repeats_costs_little(unit: str) -> None:
-    """A keyword at every byte, and refused values on every line, cost seconds for each MB before."""
+def test_repeated_text_is_scanned_quickly(unit: str) -> None:
+    """Keywords at every byte and rejected values on every line once took seconds per MB."""
     text = (unit * (300_000 // len(unit))).encode()
     seconds(text[:20_000])
     assert min(seconds(text) for _ in range(3)) < 0.6
 
 
-def test_a_line_seen_without_a_secret_does_not_hide_one_that_differs() -> None:
+def test_a_remembered_harmless_line_does_not_hide_a_different_one() -> None:
     harmless, leaking = "token = your-token", filled("token = {alnum:30}", "differs")
-    assert found(f"{harmless}\n" * 50 + f"{leaking}\n{harmless}\n{leaking}\n") == ["bare-assignment"] * 2
+    assert matched_rules(f"{harmless}\n" * 50 + f"{leaking}\n{harmless}\n{leaking}\n") == ["bare-assignment"] * 2
 
 
 @pytest.mark.parametrize("before", [0, 30, 4_070, 4_090, 9_000])
-def test_a_format_that_begins_with_a_run_is_found_wherever_it_stands(before: int) -> None:
+def test_a_format_that_starts_with_a_repeated_letter_is_found_anywhere(before: int) -> None:
     (entry,) = [entry for entry in ENTRIES if entry.id == "twitter-bearer-token"]
     text = b"a" * before + b" " + filled(entry.match[0], entry.id).encode() + b" " + b"a" * 5_000
     for sizes in ([len(text)], [1_000], [7]):
-        assert [rule for rule, _, _ in in_pieces(text, sizes)[1]] == ["twitter-bearer-token"]
+        assert [rule for rule, _, _ in scan_in_chunks(text, sizes)[1]] == ["twitter-bearer-token"]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_a_rule_without_a_keyword_finds_its_format_on_every_line(end: str) -> None:
     lines = [filled("AKC{alnum:14}", str(number)) for number in range(4)]
     text = ("before" + end + end.join(lines) + end).encode()
-    whole, pieces = in_pieces(text, [len(text)]), in_pieces(text, [9])
-    assert whole == pieces
-    assert [line for _, line, _ in whole[1]] == [2, 3, 4, 5]
+    at_once, in_chunks = scan_in_chunks(text, [len(text)]), scan_in_chunks(text, [9])
+    assert at_once == in_chunks
+    assert [line for _, line, _ in at_once[1]] == [2, 3, 4, 5]
 
 
-def test_a_key_with_odd_lines_is_the_same_key_however_it_comes() -> None:
+def test_a_key_with_odd_lines_does_not_depend_on_the_chunking() -> None:
     lines = [filled("prefix-{base64:60}", str(number)) for number in range(9)]
     text = "\n".join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----", ""]).encode()
-    assert in_pieces(text, [50]) == in_pieces(text, [len(text)])
-    assert [rule for rule, _, _ in in_pieces(text, [50])[1]] == ["private-key"]
+    assert scan_in_chunks(text, [50]) == scan_in_chunks(text, [len(text)])
+    assert [rule for rule, _, _ in scan_in_chunks(text, [50])[1]] == ["private-key"]
 
 
-def test_the_end_of_a_long_line_is_looked_at_without_the_lines_after_it() -> None:
+def test_the_end_of_a_long_line_is_scanned_without_the_next_lines() -> None:
     text = b"\x88" * 5_000 + b" a:curl -u\n" + filled("acme:{alnum:20}", "tail").encode() + b" x\n"
-    assert in_pieces(text, [50, 881]) == in_pieces(text, [len(text)])
+    assert scan_in_chunks(text, [50, 881]) == scan_in_chunks(text, [len(text)])
 
 
-def test_what_is_held_back_is_not_looked_at_with_every_line_that_comes() -> None:
+def test_pending_text_is_not_scanned_again_for_every_line() -> None:
     text = b"-----BEGIN PRIVATE KEY-----\n" + b"abcd\n" * 12_000
-    begun = time.process_time()
-    in_pieces(text, [50])
-    assert time.process_time() - begun < 3
+    started = time.process_time()
+    scan_in_chunks(text, [50])
+    assert time.process_time() - started < 3
 
 
-def test_asking_for_help_compiles_and_imports_nothing_of_it() -> None:
+def test_help_imports_no_scanner() -> None:
     code = "import sys; from reflectloop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     code += "assert not {'re2', 'ahocorasick_rs', 'reflectloop.secrets'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def test_values_of_telling_variables_are_looked_for_and_others_are_not() -> None:
+def test_only_values_of_secret_like_variables_are_searched_for() -> None:
     secret = "q7" + "Zp-44kd_Lw9"
-    telling = {"DEPLOY_TOKEN": secret, "DB_PASSWORD": "blue horse on the battery", "MYAPIKEY": secret[::-1]}
+    secret_like = {"DEPLOY_TOKEN": secret, "DB_PASSWORD": "blue horse on the battery", "MYAPIKEY": secret[::-1]}
     harmless = {
         "AUTH_MODE": "password-based-login",
         "SSH_AUTH_SOCK": "/tmp/ssh-abc/agent.123",
@@ -418,4 +421,4 @@ def test_values_of_telling_variables_are_looked_for_and_others_are_not() -> None
         "EDITOR": secret,
         "PASSWORD": "administration",
     }
-    assert env_values.values(telling | harmless) == tuple(value.encode() for value in telling.values())
+    assert env_values.values(secret_like | harmless) == tuple(value.encode() for value in secret_like.values())

@@ -20,7 +20,7 @@ from reflectloop.engine.failures import call as calling
 from reflectloop.engine.failures.persistent_breakers import PersistentBreakers
 from reflectloop.engine.folders import Folders
 from reflectloop.errors import ReflectloopError
-from reflectloop.secrets.samples import filled
+from reflectloop.secrets.rulefile import filled
 from support import Repo, reflectloop
 
 NOW = datetime(2026, 2, 21, 10, 45, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Finds secrets in streams and texts, and takes them out before anything reaches disk or terminal."""
+"""Find secrets in streams and texts, and redact them before anything reaches the disk or the terminal."""
 
 from reflectloop.secrets.detector import Detector, current, of, use
 from reflectloop.secrets.scanner import Scanner, SecretFinding

@@ -1,4 +1,4 @@
-"""Weighs `name = value`: how much the name promises a secret, and how much the value is like one."""
+"""Score an assignment `name = value`: how secret-like the name is, and how random the value is."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import NamedTuple
 
 from reflectloop.secrets import wordlikeness
 
-THRESHOLD = 1.8  # the curve it was chosen from is in docs/secrets.md
+THRESHOLD = 1.8  # chosen from the curve in docs/secrets.md
 
 _LONGEST = 512
-_SHORT = 8  # letters; a name that only may hold a secret needs as many
-_MAY_HOLD = 1.0  # a name that weighs less only may hold one
+_MIN_WEAK_VALUE = 8  # characters; the least length of a value with a weak name
+_STRONG_NAME = 1.0  # a name below this weight is weak
 
 _NAME_BEGINS = re.compile(rb"[\w.$@-]*\Z")
 _NAME_ENDS = re.compile(rb"[^\w]*([\w.$-]*)")
 _PASSWORDS = frozenset("password passwords passwd passphrase passcode pass pwd pw psw psswd passw".split())
 _SECRETS = frozenset("secret secrets token tokens apikey credential credentials creds bearer jwt nonce salt".split())
-_HALVES = frozenset("key keys auth api session cookie sid signature login oauth authorization sign".split())
+_WEAK_NAMES = frozenset("key keys auth api session cookie sid signature login oauth authorization sign".split())
 _SIGNATURES = frozenset("signature signatures sig sign".split())
-_OF_KEYS = frozenset(
+_KEY_KINDS = frozenset(
     "api access private secret auth encryption signing client account service master app application license deploy "
     "consumer shared storage admin subscription web server user hmac aes session webhook read write integration".split()
 )
@@ -38,8 +38,8 @@ _ENDINGS = (
     "secretkey",
     "privatekey",
 )
-# A name that ends so is about a secret and does not hold one.
-_ABOUT = frozenset(
+# A name that ends with one of these describes a secret and does not contain one.
+_DESCRIPTIVE_NAMES = frozenset(
     "sha md hash hashes digest checksum fingerprint name names file files filename path paths dir directory url "
     "uri urls endpoint host hostname port type types kind length len size count field fields label title text "
     "hint prompt message msg error errors format regex pattern policy rule rules validator validators validation "
@@ -58,19 +58,19 @@ _UPPER, _LOWER, _DIGITS = (each.encode() for each in (string.ascii_uppercase, st
 _PUBLIC = frozenset("public pub primary foreign partition sort cache row index unique composite natural public".split())
 
 
-# A folder somebody is in, `PWD` above all; keys in base64 begin with a slash too, and not with a word between two.
+# A folder, as in `PWD`. A key in base64 may start with a slash too, but not with a word between two slashes.
 _FOLDER = re.compile(rb"/(?:[a-z]{2,16}|Users|Applications|Library|Volumes)(?:/[\w.@+~:-]*)+\Z")
 
 
 class ValueShape(NamedTuple):
-    """What can be said of a value without knowing its name."""
+    """Counts of the characters of a value."""
 
     letters: int
     digits: int
     others: int
     cases: int
     strangeness: float
-    switches: int  # places where a letter stands next to a digit
+    switches: int  # changes between a letter and a digit
 
 
 def shape(value: bytes) -> ValueShape:
@@ -89,29 +89,29 @@ def shape(value: bytes) -> ValueShape:
 
 
 def name_of(before: bytes, lead: bytes) -> bytes:
-    """The whole name that a match, which begins somewhere in it, gives a value to."""
+    """Return the whole name that a value is assigned to; the match may start inside the name."""
     begins, ends = _NAME_BEGINS.search(before), _NAME_ENDS.match(lead)
     return (begins[0] if begins else b"") + (ends[1] if ends else b"")
 
 
 @lru_cache(maxsize=1024)
 def weight_of_name(name: bytes) -> float:
-    """From 2, a name that promises a secret, down to -3, one that does not."""
+    """Return the weight of a name, from 2 for a secret-like name down to -3 for a harmless one."""
     words = wordlikeness.pieces(name.rsplit(b".", 1)[-1]) or wordlikeness.pieces(name)
     if not words:
         return 0.0
     last, known = words[-1], set(words)
-    if last in _ABOUT or known & _PUBLIC or (last in ("id", "ids") and not known & _PASSWORDS):
+    if last in _DESCRIPTIVE_NAMES or known & _PUBLIC or (last in ("id", "ids") and not known & _PASSWORDS):
         return -3.0
     if known & _PASSWORDS or known & _SECRETS or any(word.endswith(_ENDINGS) for word in words):
         return 2.0
-    if known & {"key", "keys"} and known & _OF_KEYS:
+    if known & {"key", "keys"} and known & _KEY_KINDS:
         return 2.0
-    return 0.5 if known & _HALVES else 0.0
+    return 0.5 if known & _WEAK_NAMES else 0.0
 
 
 def weight_of_value(value: bytes, *, quoted: bool) -> float:
-    """Return how much a value is like a secret, before its words are looked at."""
+    """Return how random a value looks, before its words are considered."""
     weight = _randomness(value, shape(value))
     if not quoted:
         weight -= 0.7
@@ -123,18 +123,18 @@ def weight_of_value(value: bytes, *, quoted: bool) -> float:
 
 
 def _is_joined_weakly(lead: bytes) -> bool:
-    """Return whether only a comma, a parenthesis or a space stands between the name and the value."""
+    """Return True if only a comma, a parenthesis or a space separates the name and the value."""
     name = _NAME_ENDS.match(lead)
-    return not _GIVES.search(lead, name.end() if name else 0)
+    return not _ASSIGNS.search(lead, name.end() if name else 0)
 
 
 def _is_identifier(value: bytes, after: bytes) -> bool:
-    """Return whether a value without quotes is a name of the code around it: `password = arg2;`."""
+    """Return True if an unquoted value is a name in code: `password = arg2;`."""
     return after[:1] in (b";", b",", b")") and _IDENTIFIER.match(value) is not None
 
 
 def _is_encoded_text(value: bytes) -> bool:
-    """Return whether a value is base64 of a text that is no secret itself: of words, of `username:password`."""
+    """Return True if a value is base64 of ordinary text, such as words or `username:password`."""
     if len(value) % 4 or not _BASE64.match(value):
         return False
     text = base64.b64decode(value)
@@ -143,19 +143,19 @@ def _is_encoded_text(value: bytes) -> bool:
     return wordlikeness.wordiness(text) > 0.7 and not any(letter in _DIGITS for letter in text)  # noqa: PLR2004
 
 
-def _randomness(value: bytes, seen: ValueShape) -> float:
+def _randomness(value: bytes, traits: ValueShape) -> float:
     size = len(value)
     weight = 0.0
-    if seen.letters and seen.digits:
-        weight += 1.0 + min(1.5, seen.switches * 0.3)
-    if seen.letters >= 4:  # noqa: PLR2004
-        weight += max(-1.5, min(2.0, (seen.strangeness - wordlikeness.STRANGE) * 1.5))
-    if not seen.letters:
+    if traits.letters and traits.digits:
+        weight += 1.0 + min(1.5, traits.switches * 0.3)
+    if traits.letters >= 4:  # noqa: PLR2004
+        weight += max(-1.5, min(2.0, (traits.strangeness - wordlikeness.STRANGE) * 1.5))
+    if not traits.letters:
         weight -= 1.5
     weight += 0.5 * (size >= 16) + 0.5 * (size >= 24) - 0.7 * (size < 6)  # noqa: PLR2004
-    if seen.cases == 2 and seen.digits:  # noqa: PLR2004
+    if traits.cases == 2 and traits.digits:  # noqa: PLR2004
         weight += 0.5
-    if seen.others and seen.others <= size // 3 and seen.digits:
+    if traits.others and traits.others <= size // 3 and traits.digits:
         weight += 0.3
     return weight
 
@@ -168,12 +168,12 @@ _IDENTIFIER = re.compile(rb"(?:[a-z]{2,}|[a-z]+(?:_[a-z]+)+|[a-z]+(?:[A-Z][a-z]+
 _NAME_OF_CODE = re.compile(
     rb"_*[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\Z|[A-Z]{3,}\d?[A-Z]*\Z|[a-z]+\d?(?:[A-Z][a-z]+)*(?:[A-Z][a-z]+\d*)\Z|[0-9a-f]{7}\Z"
 )
-# What gives a value to a name: an operator, `is`, or the end of an element.
-_GIVES = re.compile(rb"[=:>]|<-|[ \t]is\b")
+# Assigns a value to a name: an operator, `is`, or the end of an element.
+_ASSIGNS = re.compile(rb"[=:>]|<-|[ \t]is\b")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]{6,}={0,2}\Z")
 _PRINTABLE = re.compile(rb"[ -~]+\Z")
 _HEX = re.compile(rb"[0-9a-f]{16,}\Z|[0-9A-F]{16,}\Z")
-# Names of algorithms and languages, and versions that a package asks for.
+# Names of algorithms and languages, and version requirements of packages.
 _KNOWN = re.compile(
     rb"(?i)(?:(?:sha|md|rs|es|ps|hs|ed|x|aes|3?des|rsa|dsa|ec(?:dh|dsa)?|hmac|pbkdf|pbes|pkcs|crc|blake|utf|iso|base|rc|secp|a)"
     rb"[-_/.]?\d{1,5}[a-z]?\d?(?:[-_/+](?:gcm|cbc|ctr|ecb|kw|oaep|hmac|rsa|hs|sha|es|[a-z]?\d{1,4})+)*"
@@ -188,27 +188,27 @@ _PATHLIKE = re.compile(
 
 
 def score(before: bytes, lead: bytes, value: bytes, after: bytes = b"", threshold: float = THRESHOLD) -> float:
-    """Return the weight of a name and the value it is given; from the threshold on it is reported."""
+    """Return the weight of an assignment; at the threshold or above it is reported."""
     name = name_of(before, lead)
-    promise = weight_of_name(name)
-    if promise < 0 or len(value) > _LONGEST or _BINARY.search(value) or _FOLDER.match(value):
+    name_weight = weight_of_name(name)
+    if name_weight < 0 or len(value) > _LONGEST or _BINARY.search(value) or _FOLDER.match(value):
         return -3.0
     quoted = lead[-1:] in (b'"', b"'", b"`")
-    weight = promise + weight_of_value(value, quoted=quoted)
+    weight = name_weight + weight_of_value(value, quoted=quoted)
     if _VARIABLE.search(name):
-        weight += 0.7  # of an environment, where values have no quotes
+        weight += 0.7  # an environment variable, whose value has no quotes
     if weight < threshold:
-        return weight  # all that follows would only lower it
-    if _is_no_value(name, promise, value) or (not quoted and _is_identifier(value, after)):
+        return weight  # the checks below only lower it
+    if _is_no_value(name, name_weight, value) or (not quoted and _is_identifier(value, after)):
         return -3.0
     if _is_joined_weakly(lead) and (_NAME_OF_CODE.match(value) or not re.search(rb"\d", value)):
         return -3.0
     return weight - 2.5 * max(0.0, wordlikeness.wordiness(value) - 0.3)
 
 
-def _is_no_value(name: bytes, promise: float, value: bytes) -> bool:
-    """Return whether a value is too short for what its name promises, a digest, or plain text in base64."""
-    if promise < _MAY_HOLD and len(value) < _SHORT:
+def _is_no_value(name: bytes, name_weight: float, value: bytes) -> bool:
+    """Return True if a value is too short for a weak name, a digest, or ordinary text in base64."""
+    if name_weight < _STRONG_NAME and len(value) < _MIN_WEAK_VALUE:
         return True
     if _HEX.match(value) and wordlikeness.pieces(name)[-1:] and wordlikeness.pieces(name)[-1] in _SIGNATURES:
         return True

@@ -1,4 +1,4 @@
-"""A file of fingerprints that the user has looked at and lets stand."""
+"""The baseline: a file of fingerprints that the user reviewed and accepted."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def read(path: Path) -> frozenset[str]:
         raise InvalidInput(f"{path} is not JSON: {fault}", next_step="reflectloop scan --write-baseline") from fault
     entries = document.get("findings") if isinstance(document, dict) else None
     if not isinstance(entries, list):
-        raise InvalidInput(f"{path} is no baseline: it has no list of findings")
-    found = [entry.get("fingerprint") if isinstance(entry, dict) else None for entry in entries]
-    for number, mark in enumerate(found, 1):
+        raise InvalidInput(f"{path} is not a baseline: it has no list of findings")
+    marks = [entry.get("fingerprint") if isinstance(entry, dict) else None for entry in entries]
+    for number, mark in enumerate(marks, 1):
         if not isinstance(mark, str) or not _FINGERPRINT.match(mark):
             raise InvalidInput(f"{path}: finding {number} has no fingerprint of twelve hex digits")
-    return frozenset(str(mark) for mark in found)
+    return frozenset(str(mark) for mark in marks)
 
 
 def write(path: Path, findings: Iterable[dict[str, object]]) -> None:
-    """Ordered, so that a change to it reads well."""
+    """Write the findings, sorted so that a diff of the file is short."""
     entries = sorted(findings, key=lambda entry: (str(entry["path"]), str(entry["fingerprint"])))
     files.write_atomic(path, (json.dumps({"version": 1, "findings": entries}, indent=2) + "\n").encode())

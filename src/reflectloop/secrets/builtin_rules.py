@@ -1,4 +1,4 @@
-"""The rules that come with the program, read from the index that `make docs` writes: the rule files take too long."""
+"""The built-in rules, read from the index that `make docs` writes, because parsing the rule files is slow."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def rules() -> tuple[SecretRule, ...]:
 
 
 def index() -> str:
-    """What the index must hold: the rules of the files, without descriptions and samples."""
-    from reflectloop.secrets import rulefile  # noqa: PLC0415 - pydantic, and only when the index is written
+    """Return the content of the index: the rules of the files, without descriptions and samples."""
+    from reflectloop.secrets import rulefile  # noqa: PLC0415 - loads pydantic, needed only to write the index
 
     lines = [json.dumps(rule) for path in FILES for rule in rulefile.read(path).rules]
     return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -1,4 +1,4 @@
-"""What is looked for, said once: rules, exact values, and fingerprints that are let stand."""
+"""The detector: the rules and exact values to look for, and the fingerprints to ignore."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from reflectloop.secrets.rule import SecretRule
 from reflectloop.secrets.scanner import Scanner, SecretFinding, fingerprint
 from reflectloop.secrets.spans import clusters
 
-_HIDDEN = 8  # letters; a shorter value stands in too many words
+_MIN_HIDDEN = 8  # characters; a shorter value occurs inside ordinary words
 
 
 class Detector:
-    """Makes scanners that look for the same. Nothing is compiled before the first text is looked at."""
+    """Creates scanners with one set of rules. Nothing is compiled before the first text is scanned."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Detector:
         return scanner.findings
 
     def redact(self, text: str, known: Iterable[bytes] = ()) -> str:
-        """The same text with every secret taken out, and every `known` one even where no rule would see it."""
+        """Return the text with every secret redacted, and every `known` value even if no rule matches it."""
         raw = text.encode("utf-8", "surrogateescape")
         for value in known:
             raw = raw.replace(value, b"[REDACTED]")
@@ -52,43 +52,47 @@ class Detector:
         return (scanner.feed(raw) + scanner.finish()).decode("utf-8", "surrogateescape")
 
     def values(self, data: bytes) -> set[bytes]:
-        """The secrets themselves, to look for elsewhere. Never to be stored or shown."""
-        found = self._matcher.find(ScanBlock(data, 0, len(data)))
-        values = {data[cluster.chief.start : cluster.chief.end] for cluster in clusters(found.spans)}
+        """Return the secret values themselves, to search for them elsewhere. They must never be stored or shown."""
+        result = self._matcher.find(ScanBlock(data, 0, len(data)))
+        values = {data[cluster.chief.start : cluster.chief.end] for cluster in clusters(result.spans)}
         return {value for value in values if fingerprint(value) not in self._allowed}
 
     def hide(self, values: Iterable[bytes]) -> None:
-        """Report these as likely from now on, even where they stand without the name that gave them away."""
-        self._exact += [Exact(value, "value-in-plan", "likely") for value in sorted(values) if len(value) >= _HIDDEN]
+        """From now on report these values as likely secrets, even without the name that identified them."""
+        self._exact += [
+            Exact(value, "value-in-plan", "likely") for value in sorted(values) if len(value) >= _MIN_HIDDEN
+        ]
         self._matcher = Matcher(self._rules, self._exact, fillers=self._fillers)
 
 
 def of(
     config: SecretsConfig, root: Path, environment: Mapping[str, str] | None = None, *, fillers: bool = False
 ) -> Detector:
-    """The shipped rules, the user's, the caller's own values; without what the user's baseline lets stand."""
-    from reflectloop.secrets import rulefile  # noqa: PLC0415 - reading rule files is slow and seldom needed
+    """Create a project's detector: built-in rules, the user's rules, the caller's own values, minus the baseline."""
+    from reflectloop.secrets import rulefile  # noqa: PLC0415 - loads pydantic, and rule files are rare
 
-    own = rulefile.checked(root / config.rules) if config.rules else ()
+    user_rules = rulefile.checked(root / config.rules) if config.rules else ()
     allowed = baseline.read(root / config.baseline) if config.baseline else frozenset()
-    mine = os.environ if environment is None else environment
-    return Detector((*own, *builtin_rules.rules()), values=env_values.values(mine), allowed=allowed, fillers=fillers)
+    variables = os.environ if environment is None else environment
+    return Detector(
+        (*user_rules, *builtin_rules.rules()), values=env_values.values(variables), allowed=allowed, fillers=fillers
+    )
 
 
 @cache
 def default() -> Detector:
-    """The shipped rules and the caller's own values."""
+    """Return the detector with the built-in rules and the caller's own values."""
     return Detector(builtin_rules.rules(), values=env_values.values(os.environ))
 
 
-_in_force: list[Detector] = []
+_active: list[Detector] = []
 
 
 def use(detector: Detector) -> None:
-    """From now on this process looks for what `detector` does."""
-    _in_force[:] = [detector]
+    """Make `detector` the one that this process uses."""
+    _active[:] = [detector]
 
 
 def current() -> Detector:
-    """What this process looks for: a project's own settings once they are read, the default before."""
-    return _in_force[0] if _in_force else default()
+    """Return the detector of this process: the project's once its settings are read, else the default."""
+    return _active[0] if _active else default()

@@ -1,4 +1,4 @@
-"""Finds the secrets in a block of lines: one pass for keywords, then patterns where a keyword stands."""
+"""Find the secrets in a block of lines: one pass for keywords, then patterns on the lines that contain a keyword."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from reflectloop.secrets import pem, validators
 from reflectloop.secrets.rule import Grade, SecretRule, compiled
 from reflectloop.secrets.spans import Span
 
-TILE = 1 << 12  # a longer line is looked at in pieces of this size,
-AHEAD = 1 << 12  # each with so much of what follows,
-BEHIND = 1 << 9  # and so much of what went before
-_NAME_BEFORE = 40  # of what stands before a match, for the check to see the whole name
-_AFTER = 128  # of what follows a value, for the check to see the host of an address
-_WORD = 200  # what is longer is no name
-_TRIES = 4  # as often the same piece of text is looked at from a later beginning
-_REMEMBERED = 1 << 12  # pieces of text without a secret that need no second look
+TILE = 1 << 12  # a longer line is split into tiles of this size,
+AHEAD = 1 << 12  # each matched with this much of the text after it,
+BEHIND = 1 << 9  # and this much of the text before it
+_NAME_BEFORE = 40  # bytes before a match, so that the check sees the whole name
+_AFTER = 128  # bytes after a value, so that the check sees the host of an address
+_WORD = 200  # anything longer is not a name
+_TRIES = 4  # the number of later starts that are tried in the same text
+_REMEMBERED = 1 << 12  # number of texts without a secret that are remembered
 _OPENERS = b">:=({[,|\\"
 _FORMATS = frozenset(("value", "near"))  # checks of rules whose patterns are short enough to be joined
 
 
 class Exact(NamedTuple):
-    """A value that is looked for as it is."""
+    """A literal value to search for."""
 
     value: bytes
     rule: str
@@ -35,51 +35,51 @@ class Exact(NamedTuple):
 
 
 class ScanBlock(NamedTuple):
-    """What is looked at: `data[start:end]`, where `start` lies `column` bytes into its line."""
+    """The bytes to scan: `data[start:end]`, where `start` is `column` bytes into its line."""
 
     data: bytes
     start: int
     end: int
     column: int = 0
-    final: bool = True  # nothing more will come
+    final: bool = True  # the stream ends here
 
 
 class MatchResult(NamedTuple):
     spans: list[Span]
-    held: int  # from here on more must be seen before anything can be said
+    judged_to: int  # from this offset on, more data is needed
 
 
 class _Place(NamedTuple):
-    """A line, or a tile of a long one, and the rules whose keyword stands there."""
+    """A line, or a tile of a long line, and the rules whose keywords occur in it."""
 
     start: int
     end: int
     mask: int
     line_start: int
     keys_at: tuple[int, ...] = ()
-    seen: tuple[int, int] | None = None  # of a tile: what patterns may see, within its line
+    view: tuple[int, int] | None = None  # of a tile: the part of its line that patterns match on
 
     @property
     def is_tile(self) -> bool:
-        return self.seen is not None
+        return self.view is not None
 
 
 class Matcher:
-    """The rules and values that are looked for. A pattern is compiled when its keyword is first seen."""
+    """The rules and values to search for. A pattern is compiled when its keyword first occurs."""
 
     def __init__(self, rules: Iterable[SecretRule], exact: Iterable[Exact] = (), *, fillers: bool = False) -> None:
-        """With `fillers`, a provider's format filled with one letter is `likely`; without, it is nothing."""
+        """With `fillers`, a provider's format filled with one repeated letter is `likely`; without, it is ignored."""
         self._fillers = fillers
         self._rules = tuple(rules)
         self._exact = tuple(exact)
         self._patterns: dict[int, re2._Regexp] = {}
-        self._chosen: dict[int, tuple[int, ...]] = {}
-        self._widest: dict[int, int] = {}
-        self._barren: set[bytes] = set()
+        self._numbers_by_mask: dict[int, tuple[int, ...]] = {}
+        self._lines_by_mask: dict[int, int] = {}
+        self._without_secrets: set[bytes] = set()
 
     @cached_property
     def _keywords(self) -> dict[bytes, int]:
-        """Each keyword, and the rules it calls for as the bits of a number."""
+        """Map each keyword to its rules, as the bits of a number."""
         out: dict[bytes, int] = {pem.KEYWORD: 0}
         for number, rule in enumerate(self._rules):
             for keyword in rule.keywords:
@@ -91,7 +91,7 @@ class Matcher:
     def _automaton(self) -> ahocorasick_rs.BytesAhoCorasick:
         words = [
             *(word for word in self._keywords if word not in self._runs),
-            *(one.value.lower() for one in self._exact),
+            *(exact.value.lower() for exact in self._exact),
         ]
         return ahocorasick_rs.BytesAhoCorasick(words, implementation=ahocorasick_rs.Implementation.DFA)
 
@@ -101,12 +101,12 @@ class Matcher:
 
     @cached_property
     def _runs(self) -> dict[bytes, int]:
-        """Keywords of one letter over and over: in a run of it the automaton would find them at every byte."""
+        """Return the keywords of one repeated letter: in a run of it the automaton would match at every byte."""
         return {word: mask for word, mask in self._keywords.items() if len(word) > 1 and len(set(word)) == 1}
 
     @cached_property
     def _gates(self) -> tuple[tuple[re2._Regexp, int], ...]:
-        """For rules without a keyword: patterns that see everything, the formats together and the others alone."""
+        """Return the patterns of rules without keywords, which match on everything: formats joined, others separate."""
         bare = [(number, rule) for number, rule in enumerate(self._rules) if not rule.keywords]
         formats = [(number, rule) for number, rule in bare if rule.check in _FORMATS]
         out = [
@@ -120,19 +120,19 @@ class Matcher:
         return tuple(out)
 
     def _pattern(self, number: int) -> re2._Regexp:
-        found = self._patterns.get(number)
-        if found is None:
-            found = self._patterns[number] = compiled(self._rules[number].pattern)
-        return found
+        pattern = self._patterns.get(number)
+        if pattern is None:
+            pattern = self._patterns[number] = compiled(self._rules[number].pattern)
+        return pattern
 
     def _numbers(self, mask: int) -> tuple[int, ...]:
-        found = self._chosen.get(mask)
-        if found is None:
-            found = self._chosen[mask] = tuple(n for n in range(len(self._rules)) if mask >> n & 1)
-        return found
+        numbers = self._numbers_by_mask.get(mask)
+        if numbers is None:
+            numbers = self._numbers_by_mask[mask] = tuple(n for n in range(len(self._rules)) if mask >> n & 1)
+        return numbers
 
     def find(self, block: ScanBlock) -> MatchResult:
-        """The secrets that begin in the block."""
+        """Return the secrets that start in the block."""
         spans: list[Span] = []
         key_end = 0
         for place in self._places(block, spans):
@@ -140,7 +140,7 @@ class Matcher:
                 if position < key_end:
                     continue
                 key = pem.find(block.data, position, final=block.final)
-                if key and not key.whole:
+                if key and not key.complete:
                     return MatchResult(spans, place.line_start)
                 if key:
                     key_end = key.end
@@ -151,8 +151,8 @@ class Matcher:
             if window is None:
                 return MatchResult(spans, place.line_start)
             mark = _mark(block, place, window)
-            if mark in self._barren:
-                continue  # a log says the same over and over
+            if mark in self._without_secrets:
+                continue  # logs repeat themselves
             matches = list(self._look(block, place, window))
             spans += matches
             if not matches:
@@ -160,10 +160,10 @@ class Matcher:
         return MatchResult(spans, block.end)
 
     def _most_lines(self, mask: int) -> int:
-        found = self._widest.get(mask)
-        if found is None:
-            found = self._widest[mask] = max(self._rules[number].lines for number in self._numbers(mask))
-        return found
+        lines = self._lines_by_mask.get(mask)
+        if lines is None:
+            lines = self._lines_by_mask[mask] = max(self._rules[number].lines for number in self._numbers(mask))
+        return lines
 
     def _look(self, block: ScanBlock, place: _Place, widest: tuple[int, int]) -> Iterator[Span]:
         for number in self._numbers(place.mask):
@@ -175,14 +175,14 @@ class Matcher:
         text = data[window[0] : window[1]]
         pattern = self._pattern(number)
         position = refused = last = 0
-        known: set[validators.Candidate] = set()  # refused already: checks are slower than patterns
+        known: set[validators.Candidate] = set()  # rejected before: checks are slower than patterns
         while position <= len(text) and (match := pattern.search(text, position)):
-            begun, (start, end) = match.start(), match.span(1)
-            if start == end:  # a user's pattern may find nothing at all
+            match_start, (start, end) = match.start(), match.span(1)
+            if start == end:  # a user's pattern may match an empty text
                 position = max(match.end(), position + 1)
                 continue
             while text[end - 1 : end] == b"\\" and end > start:
-                end -= 1  # it belongs to what it escapes: hiding half an escape would break the text around
+                end -= 1  # part of an escape sequence; redacting half of it would break the text
             position = max(end, position + 1)
             if place.is_tile and window[0] + start < place.start:
                 continue
@@ -191,15 +191,15 @@ class Matcher:
             if rule.each:
                 yield from self._values_in(rule, text[start:end], window[0] + start)
                 continue
-            before, after = text[max(0, begun - _NAME_BEFORE) : begun], text[end : end + _AFTER]
-            found = validators.Candidate(before, text[begun:start], text[start:end], after)
-            if found not in known and (grade := self._grade(rule, found)):
+            before, after = text[max(0, match_start - _NAME_BEFORE) : match_start], text[end : end + _AFTER]
+            candidate = validators.Candidate(before, text[match_start:start], text[start:end], after)
+            if candidate not in known and (grade := self._grade(rule, candidate)):
                 yield Span(window[0] + start, window[0] + end, rule.id, grade)
                 continue
-            known.add(found)
+            known.add(candidate)
             refused, last = refused + 1 if end == last else 0, end
             if end - start <= _WORD and refused < _TRIES:
-                position = max(start, begun + 1)  # what was refused may be the name of what follows
+                position = max(start, match_start + 1)  # the rejected value may be the name of the next one
 
     def _values_in(self, rule: SecretRule, block: bytes, offset: int) -> Iterator[Span]:
         for match in compiled(rule.each).finditer(block):
@@ -207,35 +207,35 @@ class Matcher:
             if grade := self._grade(rule, validators.Candidate(b"", block[match.start() : start], block[start:end])):
                 yield Span(offset + start, offset + end, rule.id, grade)
 
-    def _grade(self, rule: SecretRule, found: validators.Candidate) -> Grade | None:
-        """How sure it is that this is a secret; None: it is none."""
-        if validators.CHECKS[rule.check](found, rule.entropy):
+    def _grade(self, rule: SecretRule, candidate: validators.Candidate) -> Grade | None:
+        """Return the grade of a match, or None if it is not a secret."""
+        if validators.CHECKS[rule.check](candidate, rule.entropy):
             return rule.grade
-        return "likely" if self._fillers and rule.check == "value" and validators.is_filler(found.value) else None
+        return "likely" if self._fillers and rule.check == "value" and validators.is_filler(candidate.value) else None
 
     def _remember(self, mark: bytes) -> None:
-        if len(self._barren) >= _REMEMBERED:
-            self._barren.clear()
-        self._barren.add(mark)
+        if len(self._without_secrets) >= _REMEMBERED:
+            self._without_secrets.clear()
+        self._without_secrets.add(mark)
 
     def _places(self, block: ScanBlock, spans: list[Span]) -> Iterator[_Place]:
-        """Where patterns must look, in order; values that are looked for as they are go to `spans` at once."""
+        """Yield the places to match patterns on, in order; add the literal values to `spans` at once."""
         stop = block.end if block.data[block.end - 1 : block.end] == b"\n" else min(len(block.data), block.end + AHEAD)
         text = block.data[block.start : stop].lower()
         hits = [
             (block.start + begin, index)
             for index, begin, end in self._automaton.find_matches_as_indexes(text, overlapping=True)
-            if index < len(self._masks) or self._is_exact(block, index, begin, end, spans)
+            if index < len(self._masks) or self._add_exact(block, index, begin, end, spans)
         ]
         position = 0
-        for start, end, is_long in _stretches(block):
+        for start, end, is_long in _split_long_lines(block):
             first = position
             while position < len(hits) and hits[position][0] < end:
                 position += 1
-            mine = hits[first:position]
-            yield from (self._tiles if is_long else self._lines)(block, start, end, mine)
+            own_hits = hits[first:position]
+            yield from (self._tiles if is_long else self._lines)(block, start, end, own_hits)
 
-    def _is_exact(self, block: ScanBlock, index: int, begin: int, end: int, spans: list[Span]) -> bool:
+    def _add_exact(self, block: ScanBlock, index: int, begin: int, end: int, spans: list[Span]) -> bool:
         exact = self._exact[index - len(self._masks)]
         start = block.start + begin
         if start < block.end and block.data[start : block.start + end] == exact.value:
@@ -261,7 +261,7 @@ class Matcher:
         for gate, mask in self._gates:
             for match in gate.finditer(text):
                 line_start = data.rfind(b"\n", start, start + match.start()) + 1 or start
-                # A match may begin with the end of the line before: each line it touches is looked at.
+                # A match may start with the line break before it: mark every line that it touches.
                 while line_start < start + match.end():
                     marks[line_start] = marks.get(line_start, 0) | mask
                     line_start = data.find(b"\n", line_start, start + match.end()) + 1 or end
@@ -280,7 +280,7 @@ class Matcher:
                 position = low.find(word, line_end) if line_end >= 0 else -1
 
     def _tiles(self, block: ScanBlock, start: int, end: int, hits: list[tuple[int, int]]) -> Iterator[_Place]:
-        """The pieces of one long line, counted from where it begins: they fall alike however it came."""
+        """Yield the tiles of one long line, counted from its start, so that the chunks of the stream do not matter."""
         line_start = start - (block.column if start == block.start else 0)
         position = 0
         tile = start - (start - line_start) % TILE
@@ -291,49 +291,49 @@ class Matcher:
                 if hits[position][1] == 0:
                     keys_at.append(hits[position][0])
                 position += 1
-            # Not past the line: whether what follows has come already must not matter.
+            # Not past the end of the line: the result must not depend on how much of the stream has arrived.
             line_end = block.data.find(b"\n", tile, tile + TILE + AHEAD)
-            seen = (
+            view = (
                 max(0, line_start, tile - BEHIND),
                 line_end + 1 if line_end >= 0 else min(len(block.data), tile + TILE + AHEAD),
             )
-            text = block.data[seen[0] : seen[1]]
-            low = block.data[tile : seen[1]].lower() if self._runs else b""
+            text = block.data[view[0] : view[1]]
+            low = block.data[tile : view[1]].lower() if self._runs else b""
             for word, bits in self._runs.items():
                 mask |= bits if word in low[: TILE + len(word) - 1] else 0
             for gate, bits in self._gates:
                 mask |= bits if gate.search(text) else 0
-            yield _Place(tile, tile + TILE, mask, max(tile, start), tuple(keys_at), seen)
+            yield _Place(tile, tile + TILE, mask, max(tile, start), tuple(keys_at), view)
             tile += TILE
 
 
-def _stretches(block: ScanBlock) -> Iterator[tuple[int, int, bool]]:
-    """The block as runs of ordinary lines and single long ones."""
+def _split_long_lines(block: ScanBlock) -> Iterator[tuple[int, int, bool]]:
+    """Split the block into runs of ordinary lines and single long lines."""
     data, end = block.data, block.end
-    position = begun = block.start
+    position = run_start = block.start
     if block.column:
         line_end = data.find(b"\n", position, end) + 1 or end
         yield position, line_end, True
-        position = begun = line_end
+        position = run_start = line_end
     while position < end:
         last = data.rfind(b"\n", position, min(end, position + TILE + 1)) + 1
         if last or (block.final and end - position <= TILE):
             position = last or end
             continue
-        if begun < position:
-            yield begun, position, False
+        if run_start < position:
+            yield run_start, position, False
         line_end = data.find(b"\n", position, end) + 1 or end
         yield position, line_end, True
-        position = begun = line_end
-    if begun < end:
-        yield begun, end, False
+        position = run_start = line_end
+    if run_start < end:
+        yield run_start, end, False
 
 
 def _window(block: ScanBlock, place: _Place, lines: int) -> tuple[int, int] | None:
-    """What a pattern may see for a place; None when some of it has not come yet."""
+    """Return the range that patterns match on for a place; None if part of it has not arrived yet."""
     data = block.data
-    if place.seen:
-        return place.seen
+    if place.view:
+        return place.view
     end = place.end
     more = lines - 1 or data[place.start : end].rstrip()[-1:] in _OPENER_SET
     for _ in range(int(more)):
@@ -349,7 +349,7 @@ def _window(block: ScanBlock, place: _Place, lines: int) -> tuple[int, int] | No
 
 
 def _mark(block: ScanBlock, place: _Place, window: tuple[int, int]) -> bytes:
-    """What is looked at, and for what; a digest, for nothing of a text is kept."""
+    """Return a digest of the text and the rules to match on it; the text itself is never stored."""
     where = b"%d %d " % (place.mask, place.start - window[0] if place.is_tile else place.end - place.start)
     return hashlib.blake2b(where + block.data[window[0] : window[1]], digest_size=16).digest()
 

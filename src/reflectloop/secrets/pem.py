@@ -1,4 +1,4 @@
-"""Private keys in PEM and their like: from BEGIN to END, over many lines, escaped into one, or cut off."""
+"""Find private keys in PEM and similar formats: over many lines, escaped into one, or cut off."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 KEYWORD = b"-----begin"
 RULE = "private-key"
-LONGEST = 1 << 16  # what runs on for longer is taken to end there
-_LONGEST_MARK = 80
-_LEAST = 24  # letters of body; a header alone is no key
-_PART = 4  # a body of less than this part of a key is a sample of one
+LONGEST = 1 << 16  # bytes; a longer key is taken to end there
+_MAX_MARKER = 80
+_MIN_BODY = 24  # characters of the body; a header alone is not a key
+_SAMPLE_PART = 4  # a body shorter than the stated length divided by this is a sample
 
 # Python's own engine is linear on these: each is anchored, bounded and free of choices.
 _BEGIN = re.compile(rb"-----BEGIN[ A-Z0-9_]{0,40}PRIVATE KEY(?: BLOCK)?-----", re.IGNORECASE)
@@ -27,11 +27,11 @@ _BETWEEN = re.compile(rb"[A-Za-z0-9+/=\s\\\"'`,;+|*#>.:()\[\]{}&<$-]*\Z")
 class Key(NamedTuple):
     start: int
     end: int
-    whole: bool  # False: it may go on in what has not come yet
+    complete: bool  # False if it may continue in data that has not arrived
 
 
 def find(data: bytes, position: int, *, final: bool) -> Key | None:
-    """The key that begins exactly at `position`, if one does."""
+    """Return the key that starts exactly at `position`, or None."""
     begin = _BEGIN.match(data, position)
     if not begin:
         return None
@@ -41,26 +41,26 @@ def find(data: bytes, position: int, *, final: bool) -> Key | None:
     if end and _is_sample(data[begin.end() : dashes]):
         return None
     if end and _is_body(data[begin.end() : dashes]):
-        return Key(position, end.end(), whole=True)
+        return Key(position, end.end(), complete=True)
     stop, is_open = _body_end(data, begin.end(), limit if dashes < 0 else dashes)
-    more_may_come = limit < position + LONGEST and not final and not _is_begun(data, dashes)
-    if more_may_come and (is_open or _BETWEEN.match(data, begin.end(), limit)):  # an END would make a key of it
-        return Key(position, stop, whole=False)
-    return Key(position, stop, whole=True) if _is_body(data[begin.end() : stop]) else None
+    more_may_come = limit < position + LONGEST and not final and not _is_no_end(data, dashes)
+    if more_may_come and (is_open or _BETWEEN.match(data, begin.end(), limit)):  # a later END would make it a key
+        return Key(position, stop, complete=False)
+    return Key(position, stop, complete=True) if _is_body(data[begin.end() : stop]) else None
 
 
 def _is_sample(body: bytes) -> bool:
-    """Return whether a key that ends properly lacks most of what its own first bytes say it has."""
+    """Return True if a key with an END is much shorter than the length in its first bytes."""
     text = b"".join(re.findall(rb"[A-Za-z0-9+/]{8,}", body))
-    head = base64.b64decode(text[:8]) if len(text) > _LEAST and text.startswith(b"MI") else b""
-    if head[:2] != b"\x30\x82":  # a sequence whose length stands in the next two bytes
+    head = base64.b64decode(text[:8]) if len(text) > _MIN_BODY and text.startswith(b"MI") else b""
+    if head[:2] != b"\x30\x82":  # an ASN.1 sequence; the next two bytes are its length
         return False
-    return len(text) * 3 // 4 < int.from_bytes(head[2:4], "big") // _PART
+    return len(text) * 3 // 4 < int.from_bytes(head[2:4], "big") // _SAMPLE_PART
 
 
-def _is_begun(data: bytes, dashes: int) -> bool:
-    """Whether the dashes there begin something that is no END; at the very end of the data that cannot be said."""
-    return dashes >= 0 and len(data) - dashes > _LONGEST_MARK
+def _is_no_end(data: bytes, dashes: int) -> bool:
+    """Return True if the dashes start something other than an END; at the end of the data this is unknown."""
+    return dashes >= 0 and len(data) - dashes > _MAX_MARKER
 
 
 class _Stop(NamedTuple):
@@ -69,7 +69,7 @@ class _Stop(NamedTuple):
 
 
 def _body_end(data: bytes, start: int, limit: int) -> _Stop:
-    """Where what looks like a key's lines ends, and whether more of them may come."""
+    """Return where the lines that look like a key's body end, and if more of them may come."""
     end = position = start
     headers = True
     while position < limit:
@@ -88,4 +88,4 @@ def _body_end(data: bytes, start: int, limit: int) -> _Stop:
 
 def _is_body(body: bytes) -> bool:
     letters = sum(len(run) for run in re.findall(rb"[A-Za-z0-9+/]{8,}", body))
-    return letters >= _LEAST and _BETWEEN.match(body) is not None
+    return letters >= _MIN_BODY and _BETWEEN.match(body) is not None

@@ -1,4 +1,4 @@
-"""What one rule is, and how its pattern is put together. Patterns run on a linear-time engine."""
+"""A secret rule, and how its pattern is built. Patterns run on a linear-time engine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import re2
 
 Grade = Literal["certain", "likely"]
 
-# Before a format: no letter or digit, or what ends in one and stands for something else: an escape of a string, a
-# control sequence as it is or escaped, an encoded byte of an address, an encoded separator of a mail.
+# A format starts at a word boundary, or after a sequence that ends in a letter or digit but is not part of the value:
+# a string escape, a terminal control sequence (raw or escaped), a URL-encoded byte, a quoted-printable separator.
 _ESCAPE = r"\\(?:[abefnrtv0]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|0[0-7]{2})"
 _CONTROL = rf"(?:\x1b\[|\xc2\x9b|{_ESCAPE}\[)[0-9;:?]*[A-Za-z]"
 _ENCODED = r"%(?:25)*[0-9A-Fa-f]{2}|=(?:0[9AD]|2[0-9A-F]|3[A-F])"
@@ -22,17 +22,17 @@ _END_OF_VALUE = r"""(?:[`'"\s;,)<>\\&\]}]|$)"""
 
 class SecretRule(NamedTuple):
     id: str
-    keywords: tuple[str, ...]  # in lower case; text without any of these is not matched at all; none: always matched
+    keywords: tuple[str, ...]  # lower case; a line is matched only if it contains one of these, or if there are none
     pattern: str
     grade: Grade
-    entropy: float = 0.0  # what the value must have, in bits a character
-    check: str = "value"  # which of `checks.CHECKS` looks at what the pattern found
-    lines: int = 1  # how many lines the pattern may look at, beginning with the keyword's
-    each: str = ""  # where the pattern finds a block of values: finds each of them in it
+    entropy: float = 0.0  # least entropy of the value, in bits per character
+    check: str = "value"  # the name in `validators.CHECKS` of the check of a match
+    lines: int = 1  # number of lines that the pattern may span, starting with the keyword's
+    each: str = ""  # second pattern, if the first matches a block of several values: it matches each of them
 
 
 def pattern_of(entry: dict[str, Any]) -> str:
-    """A whole `regex`, a bare `format`, or a `value` that counts `near` a provider's name."""
+    """Build the pattern from a complete `regex`, a bare `format`, or a `value` that follows the name `near`."""
     if "regex" in entry:
         return cast("str", entry["regex"])
     if "format" in entry:
@@ -41,9 +41,9 @@ def pattern_of(entry: dict[str, Any]) -> str:
 
 
 def compiled(pattern: str, *, captures: bool = True) -> re2._Regexp:
-    """Without captures the engine needs no second pass over what it finds."""
+    """Compile a pattern. Without captures the engine needs no second pass over a match."""
     options = re2.Options()
     options.never_capture = not captures
-    options.encoding = re2.Options.Encoding.LATIN1  # bytes that are no UTF-8 are bytes all the same
+    options.encoding = re2.Options.Encoding.LATIN1  # matches any bytes, also invalid UTF-8
     options.log_errors = False
     return re2.compile(pattern.encode("latin-1"), options)

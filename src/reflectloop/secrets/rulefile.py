@@ -1,7 +1,14 @@
-"""Reads a file of rules. A user's file is checked rule by rule: a rule that does not find its samples is refused."""
+"""Read a file of secret rules.
+
+Each rule of a user's file is checked: one that does not match its samples is refused.
+"""
 
 from __future__ import annotations
 
+import base64
+import random
+import re
+import string
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -12,15 +19,29 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.secrets.matcher import Matcher, ScanBlock
 from reflectloop.secrets.rule import Grade, SecretRule, compiled, pattern_of
-from reflectloop.secrets.samples import filled
 from reflectloop.secrets.validators import CHECKS
 from reflectloop.system import beneath
 
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
+_FIELD = re.compile(r"\{(\w+)(?::(\d+))?\}")
+_ALPHABETS = {
+    "alnum": string.ascii_letters + string.digits,
+    "letters": string.ascii_letters,
+    "lower": string.ascii_lowercase,
+    "lownum": string.ascii_lowercase + string.digits,
+    "upnum": string.ascii_uppercase + string.digits,
+    "digits": string.digits,
+    "hex": "0123456789abcdef",
+    "b32": string.ascii_uppercase + "234567",
+    "b32low": string.ascii_lowercase + "234567",
+    "bech": "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L",
+    "base58": "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
+    "base64": string.ascii_letters + string.digits + "+/",
+}
 
 
 class SecretRuleEntry(BaseModel):
-    """One rule as it is written."""
+    """One rule as written in the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,7 +85,7 @@ class RuleFile(NamedTuple):
 
 
 def written(path: Path) -> dict[str, Any]:
-    """A file of rules as TOML says it."""
+    """Read a rule file as TOML."""
     try:
         return tomllib.loads(beneath.read_path(path).decode())
     except OSError as fault:
@@ -98,39 +119,66 @@ def _entry(path: Path, number: int, entry: dict[str, Any]) -> SecretRuleEntry:
 
 
 def checked(path: Path) -> tuple[SecretRule, ...]:
-    """A user's rules; raises when one is broken, or does not do what its samples say."""
-    found = read(path)
-    faults = [fault for entry in found.entries for fault in faults_of(entry)]
+    """Return the rules of a user's file; raise if one is broken or contradicts its samples."""
+    rule_file = read(path)
+    faults = [fault for entry in rule_file.entries for fault in faults_of(entry)]
     if faults:
         raise InvalidInput(
             f"{path}: {len(faults)} fault(s) in its rules",
             next_step=f"correct {path}",
             faults=tuple(Fault(fault, None, "", InvalidInput.code) for fault in faults),
         )
-    return found.rules
+    return rule_file.rules
 
 
 def faults_of(entry: SecretRuleEntry) -> list[str]:
-    """What is wrong with a rule, judged by its own pattern and samples."""
+    """Return the faults of a rule, checked against its own pattern and samples."""
     rule = entry.rule
     try:
         pattern = compiled(rule.pattern)
         inner = compiled(rule.each) if rule.each else pattern
     except (re2.error, UnicodeEncodeError) as fault:
         return [f"rule '{entry.id}': the pattern is broken: {fault}"]
-    groups = next((each.groups for each in (pattern, inner) if each.groups != 1), 1)
+    groups = next((regex.groups for regex in (pattern, inner) if regex.groups != 1), 1)
     if groups != 1:
         return [f"rule '{entry.id}': the pattern has {groups} groups; it needs one, around the value"]
-    if any(found and not found.group(1) for found in map(pattern.search, (b"", b"a b"))):
-        return [f"rule '{entry.id}': the pattern finds an empty text"]
+    if any(match and not match.group(1) for match in map(pattern.search, (b"", b"a b"))):
+        return [f"rule '{entry.id}': the pattern matches an empty text"]
     matcher = Matcher([rule])
-    missed = [one for one in entry.match if not _found(matcher, filled(one, entry.id))]
-    wrong = [one for one in entry.not_match if _found(matcher, filled(one, entry.id))]
-    return [f"rule '{entry.id}': does not find its sample {one!r}" for one in missed] + [
-        f"rule '{entry.id}': finds what it should not: {one!r}" for one in wrong
+    missed = [sample for sample in entry.match if not _matches(matcher, filled(sample, entry.id))]
+    wrong = [sample for sample in entry.not_match if _matches(matcher, filled(sample, entry.id))]
+    return [f"rule '{entry.id}': does not match its sample {sample!r}" for sample in missed] + [
+        f"rule '{entry.id}': matches a text that it must not match: {sample!r}" for sample in wrong
     ]
 
 
-def _found(matcher: Matcher, text: str) -> bool:
+def _matches(matcher: Matcher, text: str) -> bool:
     raw = text.encode()
     return bool(matcher.find(ScanBlock(raw, 0, len(raw))).spans)
+
+
+def filled(template: str, seed: str) -> str:
+    """Fill in every `{kind:length}` of a sample, so that no rule file contains a text that looks like a credential.
+
+    The same seed gives the same text.
+    """
+    rng = random.Random(seed)  # noqa: S311 - a sample, not a secret
+
+    def fill(field: re.Match[str]) -> str:
+        kind, length = field[1], int(field[2] or 0)
+        if kind == "uuid":
+            return "-".join(_run("hex", size, rng) for size in (8, 4, 4, 4, 12))
+        if kind == "login":
+            return base64.b64encode(f"acme:{_run('lownum', length, rng)}".encode()).decode()
+        return _run(kind, length, rng) if kind in _ALPHABETS else field[0]
+
+    return _FIELD.sub(fill, template)
+
+
+def _run(kind: str, length: int, rng: random.Random) -> str:
+    """Return random characters that include a digit if possible: real tokens do, and rules may require it."""
+    alphabet = _ALPHABETS[kind]
+    letters = [rng.choice(alphabet) for _ in range(length)]
+    if length >= 8 and "7" in alphabet and not any(letter.isdigit() for letter in letters):  # noqa: PLR2004
+        letters[length // 2] = "7"
+    return "".join(letters)

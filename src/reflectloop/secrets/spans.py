@@ -1,4 +1,4 @@
-"""Where secrets stand in a piece of text: which of two that overlap counts, and what is hidden."""
+"""Positions of secrets in a text, and the merging of those that overlap."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Span(NamedTuple):
 
     @property
     def weight(self) -> tuple[bool, int, int, str]:
-        """The more certain one counts, then the longer, then the earlier."""
+        """Return the sort key by which one of two overlapping spans wins: certain, then longer, then earlier."""
         return (self.grade == "certain", self.end - self.start, -self.start, self.rule)
 
 
 class Cluster(NamedTuple):
-    """Spans that overlap: all of it is hidden, the weightiest gives the name."""
+    """Overlapping spans: the whole range is redacted, and the weightiest span names the rule."""
 
     start: int
     end: int
@@ -32,7 +32,7 @@ def clusters(spans: list[Span]) -> list[Cluster]:
     for span in sorted(spans):
         if out and span.start < out[-1].end:
             last = out[-1]
-            out[-1] = Cluster(last.start, max(last.end, span.end), max(last.chief, span, key=lambda one: one.weight))
+            out[-1] = Cluster(last.start, max(last.end, span.end), max(last.chief, span, key=lambda item: item.weight))
         else:
             out.append(Cluster(span.start, span.end, span))
     return out

@@ -1,11 +1,11 @@
-"""UTF-16 and UTF-32 as plain text, for scanning: patterns look at bytes, and many of theirs are NUL."""
+"""Convert UTF-16 and UTF-32 to plain text for scanning, because patterns match bytes and these contain NULs."""
 
 from __future__ import annotations
 
 import re
 
 _LETTER = rb"[\t\n\r -~]"
-# A letter next to another is of the text before or behind: it would run together with what stands here.
+# A letter directly beside another belongs to the plain text around the run, and is left out.
 _RUN = re.compile(
     rb"(?:\A\0|(?<!%(letter)s))%(letter)s(?:\0%(letter)s(?!%(letter)s)){3,}(?:\0(?!%(letter)s))?" % {b"letter": _LETTER}
 )
@@ -17,7 +17,7 @@ _WIDE_RUN = re.compile(
 
 
 def narrow(data: bytes) -> bytes:
-    """The same without the NULs between letters; those of other bytes stay. Lines keep their numbers."""
+    """Remove the NULs between ASCII letters; other NULs stay. Line numbers do not change."""
     if b"\0" not in data:
         return data
     if b"\0\0\0" in data:

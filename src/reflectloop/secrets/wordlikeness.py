@@ -1,11 +1,11 @@
-"""Says how much a run of letters is like words: by pairs of letters, and by the words programs are made of."""
+"""Measure how much a run of letters resembles words, by pairs of letters and by a list of words used in programs."""
 
 from __future__ import annotations
 
 import itertools
 import re
 
-# Bits that each pair of letters costs in the words of the standard library's texts: row, first letter; column, second.
+# Bits per pair of letters in the words of the standard library: row, first letter; column, second letter.
 _COST = (
     "65448758596343959343667769",
     "35564788458367469546499859",
@@ -96,32 +96,32 @@ WORDS = frozenset(
     xml yaml year yellow yes yet you your zero zip zone
     """.split()
 )
-STRANGE = 4.7  # above it, letters are unlike words
+STRANGE = 4.7  # above this, letters do not resemble words
 _RUN = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _PAIRS = {(first + 97, second + 97): int(_COST[first][second]) for first in range(26) for second in range(26)}
 
 
 def strangeness(value: bytes) -> float:
-    """Mean bits a pair of letters: about 4 for words, about 6 for letters drawn by chance."""
+    """Return the mean bits per pair of letters: about 4 for words, about 6 for random letters."""
     low = value.lower()
     costs = list(filter(None, map(_PAIRS.get, itertools.pairwise(low))))
     return sum(costs) / len(costs) if costs else 0.0
 
 
 def pieces(value: bytes) -> list[str]:
-    """The words an identifier is made of: `newAPIKey_2` is new, api, key."""
+    """Split an identifier into words: `newAPIKey_2` is new, api, key."""
     return [run.decode().lower() for run in _RUN.findall(value)]
 
 
 def wordiness(value: bytes) -> float:
-    """The share of the letters that belong to known words."""
+    """Return the share of the letters that belong to known words."""
     runs = pieces(value)
     letters = sum(map(len, runs))
     return sum(_covered(run) for run in runs) / letters if letters else 0.0
 
 
 def _covered(run: str) -> int:
-    """How many letters of a run known words cover, the longest first from the left."""
+    """Return the number of letters of a run that known words cover, taking the longest word from the left."""
     place = covered = 0
     while place < len(run):
         size = next((size for size in range(min(14, len(run) - place), 2, -1) if run[place : place + size] in WORDS), 0)
