@@ -175,7 +175,7 @@ def _usage(scene: Scene, paper: Paper) -> None:
         holds=[*used[:4]] == wanted and bool(done.reply.cost_usd),
     )
     session = str(done.reply.session_id)
-    read = {"claude": sessions.of_claude, "codex": sessions.of_codex}[scene.kind]
+    read = {"claude": sessions.claude_context, "codex": sessions.codex_context}[scene.kind]
     held = read(scene.home, session)
     paper.claim(
         f"{scene.kind}: its transcript says the context holds the last request",

@@ -109,7 +109,7 @@ def test_a_link_in_the_workspace_is_not_read_through(place: Place, tmp_path: Pat
     [
         ("login", "denied", "Authentication required"),
         ("refuses", "denied", "refused to answer"),
-        ("mute", "no_output", "said nothing"),
+        ("mute", "no_output", "gave no answer"),
         ("dies", "error", "(exit 3): out of luck"),
         ("garbage", "error", "ended without an answer"),
         ("no-such-scenario", "error", "Internal error"),

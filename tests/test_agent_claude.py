@@ -69,7 +69,7 @@ def test_an_answer_of_the_right_shape_is_its_data(place: Place, tmp_path: Path) 
         ("claude-401", 1, "denied", "401"),
         ("claude-529", 1, "error", "529"),
         ("claude-max-turns", 1, "error", "all of its turns"),
-        ("claude-max-budget", 1, "error", "all of its money"),
+        ("claude-max-budget", 1, "error", "all of its budget"),
         ("claude-timeout", 143, "error", "without a result (exit 143)"),
         ("claude-executor", 1, "error", "exit 1"),
     ],
@@ -193,7 +193,7 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
         (backend(fine, {"PATH": "/usr/bin:/bin"}), "has no key: ANTHROPIC_API_KEY", "export ANTHROPIC_API_KEY="),
         (backend(fine, key_env="MINE"), "has no key: MINE", "export MINE="),
         (backend(fine, base_url="http://models.example"), "without encryption", "https"),
-        (backend(fine, base_url="ftp://models.example"), "no http address", "base_url"),
+        (backend(fine, base_url="ftp://models.example"), "not an http address", "base_url"),
     ):
         probe = agent.probe()
         assert probe.problem

@@ -64,7 +64,7 @@ def test_what_it_said_did_and_used_is_read_from_its_stream(place: Place, tmp_pat
 def test_what_it_cost_is_known_by_its_models_price(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "codex", recorded("codex-executor"))
     reply = backend(run, model="gpt-5").run(asking(place, tmp_path))
-    price = prices.shipped().of("gpt-5")
+    price = prices.builtin_prices().of("gpt-5")
     assert price
     assert reply.cost_usd == pytest.approx(price.cost(reply.usage))
     assert reply.cost_usd
@@ -149,12 +149,12 @@ def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
 def test_its_own_sandbox_is_used_only_where_ours_is_not(repo: Repo, tmp_path: Path) -> None:
     with place_in(repo, tmp_path) as place:
         box = place.hands.box
-        assert codex.sandbox_of(box, Role.PLANNER) == "danger-full-access"
+        assert codex.sandbox_mode(box, Role.PLANNER) == "danger-full-access"
         box.wall = box.wall._replace(by="landlock", level=Isolation.FS)
-        assert codex.sandbox_of(box, Role.EXECUTOR) == "danger-full-access"
+        assert codex.sandbox_mode(box, Role.EXECUTOR) == "danger-full-access"
         box.wall = box.wall._replace(by="nothing", level=Isolation.WORKSPACE)
-        assert codex.sandbox_of(box, Role.PLANNER) == "read-only"
-        assert codex.sandbox_of(box, Role.EXECUTOR) == "workspace-write"
+        assert codex.sandbox_mode(box, Role.PLANNER) == "read-only"
+        assert codex.sandbox_mode(box, Role.EXECUTOR) == "workspace-write"
 
 
 def test_where_nothing_would_hold_it_it_does_not_run(repo: Repo, tmp_path: Path) -> None:
@@ -213,13 +213,13 @@ def test_a_schema_in_its_strict_form_requires_every_key() -> None:
         items: list[Item]
         note: str | None = None
 
-    made = strict_schema.of(Answer.model_json_schema())
+    made = strict_schema.strict_form(Answer.model_json_schema())
     assert made
     assert made["required"] == ["items", "note"]
     assert made["$defs"]["Item"]["required"] == ["title", "count"]
     assert made["$defs"]["Item"]["additionalProperties"] is False
     assert "default" not in json.dumps(made)
-    assert strict_schema.of(Loose.model_json_schema()) is None
+    assert strict_schema.strict_form(Loose.model_json_schema()) is None
 
 
 def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -> None:

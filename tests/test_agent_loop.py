@@ -72,7 +72,7 @@ def test_one_call_repeated_is_warned_of_at_three_refused_at_five_and_ends_the_ta
         (True, None),
         (False, "E_STUTTERING"),
     ]
-    assert "5 times in the last 10 calls" in said[-1]["faults"][0]
+    assert "5 times in 10 calls" in said[-1]["faults"][0]
     assert reply.ok
     many = [Turn(calls=(Call("read_file", {"path": "README.md"}),) * 49), call("step_done")]
     assert run(many)[0].ok
@@ -104,7 +104,7 @@ def test_five_of_the_same_in_eleven_calls_are_not_five_in_ten(run: Any) -> None:
 def test_twenty_turns_without_an_end_are_the_last(run: Any) -> None:
     reply, model = run(edit(number) for number in itertools.count())
     assert (reply.status, len(model.seen), reply.usage.turns) == ("error", 20, 20)
-    assert reply.reason == "MAX_ITER: 20 turns were taken without an end; a person must look"
+    assert reply.reason == "MAX_ITER: 20 turns were used without an answer; a person must look"
     reply, model = run([*(edit(number) for number in range(19)), call("step_done")])
     assert (reply.status, len(model.seen)) == ("ok", 20)
 
@@ -157,7 +157,7 @@ def test_budgets_are_kept_by_what_a_call_could_take_not_by_what_the_last_one_too
     assert reply.cost_usd == pytest.approx(len(model.seen) * (1200 * 3 + 40 * 15) / 1e6)
     reply, model = run([READ], agent={**small, "model": "unheard-of"}, usd=100.0)
     assert (reply.status, len(model.seen)) == ("error", 0)
-    assert "the price of unheard-of is not known" in reply.reason
+    assert "the price of unheard-of is unknown" in reply.reason
 
 
 def test_a_maker_that_counts_more_than_we_do_is_believed(run: Any) -> None:
@@ -272,7 +272,7 @@ def test_a_faulty_end_is_named_fault_by_fault_and_a_second_in_a_row_is_the_last(
         assert words in json.dumps(model.seen[3 * number + 1].body["messages"][-1])
     reply, model = run([faulty[0][0], faulty[1][0], asks])
     assert (reply.status, len(model.seen)) == ("error", 2)
-    assert reply.reason.startswith("INVALID_ANSWER: it was asked for twice, and still: question: is required")
+    assert reply.reason.startswith("INVALID_ANSWER: the corrected answer is still faulty: question: is required")
 
 
 def test_the_flows_own_shape_of_an_outcome_is_given_by_the_same_words(run: Any) -> None:
@@ -289,7 +289,7 @@ def test_an_end_beside_a_call_that_failed_is_not_taken(run: Any) -> None:
     both = Turn(calls=(Call("step_done", {}), Call("read_file", {"path": "missing"})))
     reply, model = run([both, call("step_done", summary="now")])
     said = results(model)
-    assert "not taken" in said[0]["faults"][0]
+    assert "ignored: another call" in said[0]["faults"][0]
     assert said[1]["status"] == "fail"
     assert reply.data["summary"] == "now"
 
@@ -337,7 +337,7 @@ def test_a_history_longer_than_the_window_is_cut_and_stays_whole_in_pairs(run: A
     assert "earlier messages of this work were left out" in json.dumps(model.seen[-1].body["messages"][0])
     tiny, model = run([READ], agent={"window": 1000, "reply_tokens": 500})
     assert (tiny.status, len(model.seen)) == ("error", 0)
-    assert "has no room beside" in tiny.reason
+    assert "is too small for" in tiny.reason
 
 
 def test_a_server_that_says_it_is_too_much_is_sent_less(run: Any) -> None:
@@ -372,4 +372,4 @@ def test_a_planner_gives_the_form_or_the_object_is_corrected_once_and_then_a_per
     }
     reply, model = run([say(json.dumps(cycle))] * 3, role=Role.PLANNER)
     assert (reply.status, len(model.seen)) == ("error", 2)
-    assert reply.reason == "NEEDS_INPUT: it was asked for twice, and still: steps: a, b wait for each other"
+    assert reply.reason == "NEEDS_INPUT: the corrected answer is still faulty: steps: a, b wait for each other"

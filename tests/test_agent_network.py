@@ -58,7 +58,7 @@ print(json.dumps({"text": "done", "denials": ["mine"]}))
 
 def test_what_each_kind_reaches_is_settled_by_its_settings() -> None:
     def reached(maker: tuple[str, ...] = (), **settings: Any) -> list[str] | None:
-        found = networks.of("mine", AgentConfig(**settings), maker)
+        found = networks.forward_for("mine", AgentConfig(**settings), maker)
         return None if found is None else [str(place) for place in found.places]
 
     maker = ("api.maker.example",)

@@ -106,20 +106,20 @@ def test_a_head_and_a_tail_are_never_longer_than_they_may_be(text: str, most: in
 
 
 @given(st.lists(st.integers(0, 30), max_size=80))
-def test_calls_that_differ_or_a_world_that_changes_are_never_a_stutter(numbers: list[int]) -> None:
-    stutter = RepetitionDetector()
+def test_calls_that_differ_or_a_world_that_changes_are_never_a_repetition(numbers: list[int]) -> None:
+    detector = RepetitionDetector()
     for epoch, number in enumerate(numbers):
-        assert stutter.met(ToolCall("1", "run", {"cmd": str(number)}), epoch) is RepetitionVerdict.FINE
+        assert detector.count_call(ToolCall("1", "run", {"cmd": str(number)}), epoch) is RepetitionVerdict.FINE
     for number in range(200):
-        assert stutter.met(ToolCall("1", "read_file", {"path": str(number)}), 1000) is RepetitionVerdict.FINE
+        assert detector.count_call(ToolCall("1", "read_file", {"path": str(number)}), 1000) is RepetitionVerdict.FINE
 
 
 def test_counts_of_a_task_outlive_a_run_and_belong_to_their_step() -> None:
     counts: Counter[str] = Counter()
     look = ToolCall("1", "read_file", {"path": "a"})
     for run in range(12):
-        stutter = RepetitionDetector(counts, "S-1")
-        said = [stutter.met(look, 0) for _ in range(4)]
+        detector = RepetitionDetector(counts, "S-1")
+        said = [detector.count_call(look, 0) for _ in range(4)]
         assert said == [
             RepetitionVerdict.FINE,
             RepetitionVerdict.FINE,
@@ -127,8 +127,8 @@ def test_counts_of_a_task_outlive_a_run_and_belong_to_their_step() -> None:
             RepetitionVerdict.WARN,
         ], run
     last = RepetitionDetector(counts, "S-1")
-    assert [last.met(look, 0), last.met(look, 0)] == [RepetitionVerdict.FINE, RepetitionVerdict.STOP]
-    assert RepetitionDetector(counts, "S-2").met(look, 0) is RepetitionVerdict.FINE
+    assert [last.count_call(look, 0), last.count_call(look, 0)] == [RepetitionVerdict.FINE, RepetitionVerdict.STOP]
+    assert RepetitionDetector(counts, "S-2").count_call(look, 0) is RepetitionVerdict.FINE
 
 
 # Plans in words ------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_the_protocols_own_form_is_read_in_both_of_its_languages() -> None:
 
 That is all.
 """
-    plan = plan_text.read(said).plan
+    plan = plan_text.parse_plan(said).plan
     assert plan is not None
     assert [one.description for one in plan.steps] == ["分析登录逻辑", "Change the expiry", "Run the tests"]
     assert [one.tools_expected for one in plan.steps] == [("read_file", "grep"), ("apply_patch",), ()]
@@ -165,7 +165,7 @@ def test_the_protocols_plan_object_is_read_whatever_stands_around_it() -> None:
         ],
         "verification_policy": "run_pytest",
     }
-    plan = plan_text.read(f"Sure!\n```json\n{json.dumps(value)}\n```\n").plan
+    plan = plan_text.parse_plan(f"Sure!\n```json\n{json.dumps(value)}\n```\n").plan
     assert plan is not None
     assert (plan.title, plan.steps[1].dependencies, plan.verification_policy) == ("goal", ("step_1",), "run_pytest")
 
@@ -180,12 +180,12 @@ def test_the_protocols_plan_object_is_read_whatever_stands_around_it() -> None:
         ('{"steps": []}', ["steps: must not be empty"]),
         ('{"steps": [{"id": "a"}], "x": 1}', ["steps[0].description: is required", "x: "]),
         ('{"steps": [{"id": "a", "description": "d", "dependencies": ["b"]}]}', ["there is no step 'b'"]),
-        ('{"steps": [{"id": "a", "description": "d"}, {"id": "a", "description": "e"}]}', ["'a' stands twice"]),
+        ('{"steps": [{"id": "a", "description": "d"}, {"id": "a", "description": "e"}]}', ["'a' appears twice"]),
         ('{"steps": [', ["is not JSON"]),
     ],
 )
 def test_a_faulty_plan_is_refused_with_every_fault(text: str, faults: list[str]) -> None:
-    read = plan_text.read(text)
+    read = plan_text.parse_plan(text)
     assert read.plan is None
     for said, wanted in zip(read.faults, faults, strict=True):
         assert wanted in said
@@ -194,7 +194,7 @@ def test_a_faulty_plan_is_refused_with_every_fault(text: str, faults: list[str])
 @given(st.lists(st.from_regex(r"[A-Za-z][A-Za-z ]{0,30}[a-z]", fullmatch=True), min_size=1, max_size=20))
 def test_every_plan_in_the_form_comes_back_as_its_steps(steps: list[str]) -> None:
     text = "[PLAN]\n" + "".join(f"{at}. [ ] {one} (tools: run)\n" for at, one in enumerate(steps, 1))
-    plan = plan_text.read(text).plan
+    plan = plan_text.parse_plan(text).plan
     assert plan is not None
     assert [one.description for one in plan.steps] == [one.strip() for one in steps]
 
@@ -210,11 +210,11 @@ CALLS = st.lists(JSON, max_size=3)
 def test_a_stream_and_a_document_are_read_alike_in_both_protocols(text: str | None, calls: list[Any]) -> None:
     turn = Turn(text, tuple(Said("run", one) for one in calls), Tokens(7, 5, 3, 0))
     for wire, protocol in ((Anthropic(), "messages"), (OpenAI(), "chat")):
-        reading = wire.reading()
+        reading = wire.reader()
         for event in events(protocol, turn, "m", 1):  # type: ignore[arg-type]
             reading.take(event)
         found = reading.turn
-        assert found == wire.whole(whole(protocol, turn, "m", 1))  # type: ignore[arg-type]
+        assert found == wire.parse_document(whole(protocol, turn, "m", 1))  # type: ignore[arg-type]
         assert found is not None
         assert found.text == (turn.text or "")
         assert [one.arguments for one in found.calls] == [one.arguments for one in turn.calls]
@@ -257,20 +257,20 @@ ANYTHING = st.recursive(
 def test_whatever_a_server_sends_is_an_answer_or_a_fault_of_its_own(value: Any) -> None:
     for wire in (Anthropic(), OpenAI()):
         with contextlib.suppress(Malformed):
-            reading = wire.reading()
-            transport.take(reading, json.dumps(value))
-            transport.ended(reading)
+            reading = wire.reader()
+            transport.parse_event(reading, json.dumps(value))
+            transport.finished_turn(reading)
         with contextlib.suppress(Malformed):
-            transport.whole(wire, json.dumps(value).encode())
+            transport.parse_document(wire, json.dumps(value).encode())
 
 
 def test_arguments_that_no_file_could_hold_are_told_to_the_model_and_words_are_made_sound() -> None:
     for arguments, words in (
         ('{"a": "\\ud800"}', "surrogate"),
-        ('{"a": NaN}', "NaN is no JSON number"),
+        ('{"a": NaN}', "NaN is not a JSON number"),
         ("3", "object"),
     ):
         assert words in call("1", "run", arguments).fault
     said = {"choices": [{"message": {"content": "a\ud800"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": -5}}
-    turn = OpenAI().whole(said)
+    turn = OpenAI().parse_document(said)
     assert (turn.text, turn.usage.tokens) == ("a?", 0)

@@ -73,7 +73,7 @@ def test_a_shape_is_asked_for_by_a_tool_checked_by_us_and_corrected_once(
     for bad in ([call("answer"), call("answer", verdict=1, score=1)], [say("PASS"), say("")]):
         reply, model = told([*bad, good], ask, protocol=protocol)
         assert (reply.status, reply.data, len(model.seen)) == ("error", None, 2)
-        assert reply.reason.startswith("INVALID_ANSWER: it was asked for twice, and still:")
+        assert reply.reason.startswith("INVALID_ANSWER: the corrected answer is still faulty:")
     words = say('Here you are:\n```json\n{"verdict": "REVISE", "score": 1}\n```')
     reply, _ = told([words], ask, protocol=protocol)
     assert reply.data == {"verdict": "REVISE", "score": 1}
@@ -118,9 +118,9 @@ def test_what_does_not_pass_is_said_in_words_and_not_tried_again(place: Place, t
         (Turn(status=401, error=f"no such key {KEY}"), "HTTP 401: ", f"the key in {named}"),
         (Turn(status=404, error="model not found"), "HTTP 404: ", "model not found"),
         (Turn(status=400, error="bad"), "HTTP 400: bad", ""),
-        (Turn(status=307, error="gone"), "HTTP 307: the server sends elsewhere", "correct base_url"),
+        (Turn(status=307, error="gone"), "HTTP 307: the server redirects", "correct base_url"),
         (say("x", fault="html"), "answered with a web page ('Sign in'), as a proxy", ""),
-        (say("x", fault="html", status=407), "HTTP 407: a proxy wants to know who asks", "'Sign in'"),
+        (say("x", fault="html", status=407), "HTTP 407: a proxy requires authentication", "'Sign in'"),
         (say("x", fault="malformed"), "not the protocol's", ""),
         (say("x", fault="blank"), "the answer is empty", ""),
         (say("y" * (10 << 20)), "the answer is longer than 4 MB", ""),
@@ -156,7 +156,7 @@ def test_a_server_that_is_not_there_and_a_name_that_is_none_are_told(
 def test_a_slow_model_ends_at_its_time_and_at_a_cancel_at_once(place: Place, tmp_path: Path) -> None:
     slow = say("z" * 500_000, drip_s=0.2)
     reply, _ = told([slow], look(place, tmp_path, timeout_s=0.4))
-    assert (reply.status, reply.reason) == ("timeout", "TIMEOUT: no time is left")
+    assert (reply.status, reply.reason) == ("timeout", "TIMEOUT: the time limit is over")
     assert reply.duration_ms < 3000
     assert reply.usage.tokens > 0  # what was asked for is paid for
     place.hands.box.cancel = process.Cancel()
@@ -181,7 +181,7 @@ def test_without_a_key_only_a_server_of_this_machine_is_asked(place: Place, tmp_
     cases: list[tuple[dict[str, Any], str]] = [
         ({"caller": {}}, "ANTHROPIC_API_KEY is not set"),
         ({"caller": {}, "key_env": "MINE"}, "MINE is not set"),
-        ({"caller": {"MINE": "a\nb"}, "key_env": "MINE"}, "MINE holds what no key can hold"),
+        ({"caller": {"MINE": "a\nb"}, "key_env": "MINE"}, "MINE contains characters that no key has"),
         ({"model": None}, "has no model"),
     ]
     for settings, words in cases:
@@ -294,9 +294,9 @@ def test_an_answer_is_asked_for_unpacked_and_one_that_is_packed_is_bounded(place
         (gzipped(plain), "gzip", "ok", ""),
         (zlib.compress(plain), "deflate", "ok", ""),
         (plain, "identity", "ok", ""),
-        (gzipped(gzipped(plain)), "gzip, gzip", "error", "was not asked for"),
-        (gzipped(plain), "br", "error", "was not asked for"),
-        (bomb, "gzip", "error", "more than 64 MB came"),
+        (gzipped(gzipped(plain)), "gzip, gzip", "error", "was not requested"),
+        (gzipped(plain), "br", "error", "was not requested"),
+        (bomb, "gzip", "error", "longer than 64 MB"),
         (gzipped(plain)[:-9], "gzip", "error", "ends in the middle"),
         (plain, "gzip", "error", "not gzip"),
     ):

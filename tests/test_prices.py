@@ -15,7 +15,7 @@ from reflectloop.errors import InvalidInput
 
 
 def test_a_model_is_known_by_its_name_whatever_edition_and_a_relative_is_not_taken_for_it() -> None:
-    known = prices.shipped()
+    known = prices.builtin_prices()
     sonnet = known.of("claude-sonnet-4-5")
     assert sonnet is not None
     assert known.of("claude-sonnet-4-5-20250929") == known.of("claude-sonnet-4-5-latest") == sonnet
@@ -31,7 +31,7 @@ def test_a_users_prices_come_first_and_leave_the_others(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         '[models.gpt-5]\ninput = 2\noutput = 4\n[models."qwen3:8b"]\ninput = 0\noutput = 0\n'
     )
-    known = prices.of(CostConfig(prices=Path("mine.toml")), tmp_path)
+    known = prices.load_prices(CostConfig(prices=Path("mine.toml")), tmp_path)
     mine, free = known.of("gpt-5"), known.of("qwen3:8b")
     assert mine is not None
     assert mine.cost(TokenUsage(1_000_000, 1_000_000, 1_000_000)) == pytest.approx(
@@ -39,26 +39,26 @@ def test_a_users_prices_come_first_and_leave_the_others(tmp_path: Path) -> None:
     )  # a cache not told of is not cheaper
     assert free is not None
     assert free.cost(TokenUsage(10**9, 10**9)) == 0
-    assert known.of("claude-opus-4-1") == prices.shipped().of("claude-opus-4-1")
-    assert prices.of(CostConfig(), tmp_path) is prices.shipped()
+    assert known.of("claude-opus-4-1") == prices.builtin_prices().of("claude-opus-4-1")
+    assert prices.load_prices(CostConfig(), tmp_path) is prices.builtin_prices()
 
 
 def test_a_faulty_file_of_prices_is_refused_with_every_fault(tmp_path: Path) -> None:
     settings = CostConfig(prices=Path("mine.toml"))
     with pytest.raises(InvalidInput, match="cannot read"):
-        prices.of(settings, tmp_path)
+        prices.load_prices(settings, tmp_path)
     (tmp_path / "mine.toml").write_text("[models")
     with pytest.raises(InvalidInput, match="is not TOML"):
-        prices.of(settings, tmp_path)
+        prices.load_prices(settings, tmp_path)
     (tmp_path / "mine.toml").write_text("[models.a]\ninput = -1\noutput = 'x'\nother = 1\n")
     with pytest.raises(InvalidInput) as caught:
-        prices.of(settings, tmp_path)
+        prices.load_prices(settings, tmp_path)
     assert [one.path for one in caught.value.faults] == ["models.a.input", "models.a.output", "models.a.other"]
 
 
 def test_the_prices_in_the_page_on_agents_can_be_used(tmp_path: Path) -> None:
     (text,) = re.findall(r"```TOML\n(.*?)```", (ROOT / "docs/agents.md").read_text(), re.DOTALL)
     (tmp_path / "prices.toml").write_text(text)
-    found = prices.of(CostConfig(prices=Path("prices.toml")), tmp_path).of("qwen3:8b")
+    found = prices.load_prices(CostConfig(prices=Path("prices.toml")), tmp_path).of("qwen3:8b")
     assert found is not None
     assert found.window == 32768

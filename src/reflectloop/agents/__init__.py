@@ -1,4 +1,4 @@
-"""Agents that plan, execute, review and reflect: how each is asked, and what came of it. The engine decides."""
+"""Agents that plan, execute, review and reflect: one backend for each kind. Their answers are claims."""
 
 from reflectloop.agents.backend import Act, AgentLimits, AgentRequest, Backend, Probe, Reply, TokenUsage
 from reflectloop.agents.registry import bind

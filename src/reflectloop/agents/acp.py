@@ -1,4 +1,4 @@
-"""Any agent of the Agent Client Protocol: its program in the box, spoken to over its standard streams."""
+"""Runs any agent of the Agent Client Protocol: its program in the sandbox, connected by its standard streams."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from reflectloop.config import AgentConfig
 from reflectloop.errors import AgentUnavailable
 from reflectloop.system import process
 
-_HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first words"
-_LARGEST = 256 << 20  # bytes of a whole conversation
-_GRACE_S = 2.0  # to end by itself once it has answered, or was asked to stop
+_HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first arguments"
+_LARGEST = 256 << 20  # bytes of one conversation
+_GRACE_S = 2.0  # for the program to exit once it has answered, or was asked to stop
 _STOPS = {
-    "max_tokens": "its answer was cut at the longest it may be",
-    "max_turn_requests": "took all of its turns",
+    "max_tokens": "the answer was cut at the maximum length",
+    "max_turn_requests": "used all of its turns",
     "refusal": "refused to answer",
     "cancelled": "cancelled",
 }
 
 
 class _Talk(NamedTuple):
-    """What came of it: an answer, or why there is none."""
+    """The end of a conversation: an answer, or the reason why there is none."""
 
     session_id: str | None = None
     response: PromptResponse | None = None
@@ -57,67 +57,69 @@ class AcpBackend:
 
     def probe(self) -> Probe:
         try:
-            words = self._words()
-            network.of(self.name, self._agent)
+            program = self._command()
+            network.forward_for(self.name, self._agent)
         except AgentUnavailable as fault:
             return Probe(problem=fault.message, next_step=fault.next_step)
-        return Probe(version=subprocess_agent.version_by_files(words[:1]), resume=True, usage=True)
+        return Probe(version=subprocess_agent.version_by_files(program[:1]), resume=True, usage=True)
 
-    def run(self, asking: AgentRequest) -> Reply:
-        words = self._words()
-        root = asking.box.workspace.root
+    def run(self, request: AgentRequest) -> Reply:
+        program = self._command()
+        root = request.box.workspace.root
         rules = policy.of(config.load(root).policy, root).in_workspace
-        client = Client(asking, rules, online=network.of(self.name, self._agent) is None)
-        talk, heard = asyncio.run(self._hold(asking, words, client))
-        reply = _judge(talk, heard, asking, client.text)
+        client = Client(request, rules, online=network.forward_for(self.name, self._agent) is None)
+        talk, output = asyncio.run(self._converse(request, program, client))
+        reply = _judge(talk, output, request, client.text)
         if not reply.ok and (hint := network.hint(self.name, self._agent)):
             reply = reply._replace(reason=f"{reply.reason}; {hint}")
-        return subprocess_agent.clean(
+        return subprocess_agent.redact_reply(
             reply._replace(
                 text=client.text[:LARGEST_ANSWER],
                 session_id=talk.session_id,
                 usage=_usage(talk.response, client.calls + 1),
-                cost_usd=None if asking.session else client.cost_usd,
+                cost_usd=None if request.session else client.cost_usd,
                 denials=(*client.denials, *reply.denials),
             )
         )
 
-    def _words(self) -> tuple[str, ...]:
+    def _command(self) -> tuple[str, ...]:
         if not self._agent.run:
             raise AgentUnavailable(f"agent {self.name} has no program", next_step=_HOW.replace("NAME", self.name))
-        found = subprocess_agent.words_of(self._agent, self._caller)
-        if found is None:
-            raise subprocess_agent.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
-        return found
+        command = subprocess_agent.find_command(self._agent, self._caller)
+        if command is None:
+            raise subprocess_agent.program_missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
+        return command
 
-    async def _hold(self, asking: AgentRequest, words: tuple[str, ...], client: Client) -> tuple[_Talk, ProgramOutput]:
-        """The program in a thread, the conversation here; whichever ends first ends the other."""
+    async def _converse(
+        self, request: AgentRequest, program: tuple[str, ...], client: Client
+    ) -> tuple[_Talk, ProgramOutput]:
+        """Run the program in a thread and the conversation in the event loop; when one ends, end the other."""
         stop = process.Cancel()
         pipe = os.pipe()
         try:
             line = _Line(asyncio.get_running_loop())
-            env = subprocess_agent.passed_on_with_key(self._agent, self._caller)
-            call = ProgramCall(words, line.hear, b"", env, network.of(self.name, self._agent))
-            boxed = dataclasses.replace(asking, box=dataclasses.replace(asking.box, cancel=stop))
+            env = subprocess_agent.passed_variables_with_key(self._agent, self._caller)
+            call = ProgramCall(program, line.hear, b"", env, network.forward_for(self.name, self._agent))
+            boxed = dataclasses.replace(request, box=dataclasses.replace(request.box, cancel=stop))
             running = asyncio.create_task(asyncio.to_thread(_run, boxed, call, pipe[0], line))
             try:
-                talk = await self._until(asking, client, line, pipe[1], running)
+                talk = await self._until(request, client, line, pipe[1], running)
                 await asyncio.wait({running}, timeout=_GRACE_S)
             finally:
                 stop.set()
-                heard = await running
-            return talk, heard
+                output = await running
+            return talk, output
         finally:
             stop.close()
             os.close(pipe[0])
 
     async def _until(
-        self, asking: AgentRequest, client: Client, line: _Line, pipe: int, running: asyncio.Task[ProgramOutput]
+        self, request: AgentRequest, client: Client, line: _Line, pipe: int, running: asyncio.Task[ProgramOutput]
     ) -> _Talk:
         writer = await _writer(pipe)
         connection = acp.connect_to_agent(cast("AnyClient", client), writer, line.reader)
-        talking = asyncio.create_task(_talk(asking, client, connection))
-        stopped = asyncio.create_task(_watch(asking, client))
+        talking = asyncio.create_task(_talk(request, client, connection))
+        stopped = asyncio.create_task(_watch(request, client))
         try:
             await asyncio.wait({talking, running, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if stopped.done() and client.session:
@@ -135,7 +137,7 @@ class AcpBackend:
 
 
 class _Line:
-    """What the program writes, on its way from its thread to the conversation."""
+    """Passes the program's output from its thread to the conversation."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.reader = asyncio.StreamReader(limit=LARGEST_LINE, loop=loop)
@@ -151,9 +153,9 @@ class _Line:
         self._loop.call_soon_threadsafe(self.reader.feed_eof)
 
 
-def _run(asking: AgentRequest, call: ProgramCall, stdin: int, line: _Line) -> ProgramOutput:
+def _run(request: AgentRequest, call: ProgramCall, stdin: int, line: _Line) -> ProgramOutput:
     try:
-        return subprocess_agent.run_reading(asking, call, stdin)
+        return subprocess_agent.run_reading(request, call, stdin)
     finally:
         line.end()
 
@@ -168,9 +170,9 @@ async def _writer(pipe: int) -> asyncio.StreamWriter:
 
 
 async def _close(connection: Any, writer: asyncio.StreamWriter) -> None:  # noqa: ANN401
-    """End the conversation. What is still to be written is given a moment: a program that does not read never takes it.
+    """End the conversation. Wait a moment for pending writes: a program that does not read never takes them.
 
-    When the moment is over, the connection is cancelled and the pipe closed with what it holds.
+    After that moment, cancel the connection and close the pipe with its unwritten data.
     """
     with contextlib.suppress(OSError):  # TimeoutError is one
         await asyncio.wait_for(connection.close(), _GRACE_S)
@@ -178,40 +180,40 @@ async def _close(connection: Any, writer: asyncio.StreamWriter) -> None:  # noqa
 
 
 async def _ask_to_stop(connection: Any, session: str) -> None:  # noqa: ANN401 - its type is not public
-    """Tell the program to stop; one that does not read is not waited for."""
+    """Ask the program to stop, without waiting for a program that does not read."""
     with contextlib.suppress(OSError):
         await asyncio.wait_for(connection.cancel(session_id=session), _GRACE_S)
 
 
-async def _watch(asking: AgentRequest, client: Client) -> str:
-    """Until somebody cancels, more tools were used than turns may be taken, or more was said than anybody reads."""
-    cancel = asking.box.cancel
-    while client.calls < asking.bounds.turns:
+async def _watch(request: AgentRequest, client: Client) -> str:
+    """Return the reason to stop: cancelled, too many tool calls, or an answer that is too long."""
+    cancel = request.box.cancel
+    while client.calls < request.bounds.turns:
         if cancel and cancel.is_set:
             return "cancelled"
         if client.length > LARGEST_ANSWER:
             return f"answered with more than {LARGEST_ANSWER >> 20} MB"
         await asyncio.sleep(0.05)
-    return f"took more than {asking.bounds.turns} turns"
+    return f"took more than {request.bounds.turns} turns"
 
 
-async def _talk(asking: AgentRequest, client: Client, connection: Any) -> _Talk:  # noqa: ANN401 - its type is not public
+async def _talk(request: AgentRequest, client: Client, connection: Any) -> _Talk:  # noqa: ANN401 - its type is not public
     try:
         begun = await connection.initialize(
             protocol_version=acp.PROTOCOL_VERSION,
-            # It sees the workspace itself, and some take "there is no such file" from a client for a fault.
+            # The agent reads the workspace itself, and some agents treat "no such file" from a client as an error.
             client_capabilities=ClientCapabilities(
-                fs=FileSystemCapabilities(read_text_file=False, write_text_file=asking.act is not None), terminal=False
+                fs=FileSystemCapabilities(read_text_file=False, write_text_file=request.act is not None), terminal=False
             ),
             client_info=Implementation(name="reflectloop", version=reflectloop.__version__),
         )
-        client.begin(await _session(asking, connection, begun))
-        response = await connection.prompt(session_id=client.session, prompt=[acp.text_block(_prompt(asking))])
+        client.begin(await _session(request, connection, begun))
+        response = await connection.prompt(session_id=client.session, prompt=[acp.text_block(_prompt(request))])
         return _Talk(client.session, response)
     except acp.RequestError as fault:
-        told = json.dumps(fault.data)[:300] if fault.data else ""
-        return _Talk(client.session, failure=f"{fault} {told}".strip(), needs_login=fault.code in _LOGIN)
-    except ConnectionError:  # its end says more
+        detail = json.dumps(fault.data)[:300] if fault.data else ""
+        return _Talk(client.session, failure=f"{fault} {detail}".strip(), needs_login=fault.code in _LOGIN)
+    except ConnectionError:  # how the program ended says more
         return _Talk(client.session)
     except ValueError as fault:
         return _Talk(client.session, failure=f"broke the protocol: {str(fault)[:300]}")
@@ -220,55 +222,57 @@ async def _talk(asking: AgentRequest, client: Client, connection: Any) -> _Talk:
 _LOGIN = (acp.RequestError.auth_required().code, 401, 403)
 
 
-async def _session(asking: AgentRequest, connection: Any, begun: InitializeResponse) -> str:  # noqa: ANN401
-    cwd = os.fspath(asking.box.view.root if asking.box.view else asking.box.workspace.repo)
-    if asking.session is None:
+async def _session(request: AgentRequest, connection: Any, begun: InitializeResponse) -> str:  # noqa: ANN401
+    cwd = os.fspath(request.box.view.root if request.box.view else request.box.workspace.repo)
+    if request.session is None:
         return str((await connection.new_session(cwd=cwd, mcp_servers=[])).session_id)
     if not (begun.agent_capabilities and begun.agent_capabilities.load_session):
-        raise ValueError("it cannot go on with an earlier session")
-    await connection.load_session(cwd=cwd, session_id=asking.session, mcp_servers=[])
-    return asking.session
+        raise ValueError("it cannot continue an earlier session")
+    await connection.load_session(cwd=cwd, session_id=request.session, mcp_servers=[])
+    return request.session
 
 
-def _prompt(asking: AgentRequest) -> str:
-    """The protocol knows neither a system's words nor a shape."""
-    shape = f"Answer with one JSON object of this JSON Schema:\n{json.dumps(asking.schema)}" if asking.schema else ""
-    return "\n\n".join(part for part in (asking.system, asking.prompt, shape) if part)
+def _prompt(request: AgentRequest) -> str:
+    """Return the prompt with the system text and the schema, which the protocol has no fields for."""
+    shape = f"Answer with one JSON object of this JSON Schema:\n{json.dumps(request.schema)}" if request.schema else ""
+    return "\n\n".join(part for part in (request.system, request.prompt, shape) if part)
 
 
 def _usage(response: PromptResponse | None, turns: int) -> TokenUsage:
-    said = response.usage if response else None
-    if said is None:
-        told = _told_aside(response)
-        return TokenUsage(int(told.get("input_tokens") or 0), int(told.get("output_tokens") or 0), turns=turns)
+    usage = response.usage if response else None
+    if usage is None:
+        counts = _usage_in_metadata(response)
+        return TokenUsage(int(counts.get("input_tokens") or 0), int(counts.get("output_tokens") or 0), turns=turns)
     return TokenUsage(
-        said.input_tokens, said.output_tokens, said.cached_read_tokens or 0, said.cached_write_tokens or 0, turns
+        usage.input_tokens, usage.output_tokens, usage.cached_read_tokens or 0, usage.cached_write_tokens or 0, turns
     )
 
 
-def _told_aside(response: PromptResponse | None) -> Json:
-    """Where Gemini CLI puts it."""
-    found: Any = (response.field_meta if response else None) or {}
+def _usage_in_metadata(response: PromptResponse | None) -> Json:
+    """Return the token counts that Gemini CLI puts into the response's metadata."""
+    value: Any = (response.field_meta if response else None) or {}
     for name in ("quota", "token_count"):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
 
 
-def _judge(talk: _Talk, heard: ProgramOutput, asking: AgentRequest, text: str) -> Reply:
-    """An answer counts though the program had to be ended after it; without one, its own end says why."""
+def _judge(talk: _Talk, output: ProgramOutput, request: AgentRequest, text: str) -> Reply:
+    """Turn the conversation into a reply. An answer counts even if the program had to be ended after it."""
     if talk.response is None:
-        own = None if heard.done.cancelled else heard.broken_off()
-        if own is not None:
-            return own
-        code = heard.done.exit_code
-        said = talk.failure or f"ended without an answer (exit {code}): {heard.last_line}".rstrip(": ")
-        return heard.reply("denied" if talk.needs_login else "error", said)
+        broken = None if output.done.cancelled else output.interrupted_reply()
+        if broken is not None:
+            return broken
+        code = output.done.exit_code
+        reason = talk.failure or f"ended without an answer (exit {code}): {output.last_line}".rstrip(": ")
+        return output.reply("denied" if talk.needs_login else "error", reason)
     stop = talk.response.stop_reason
     if stop != "end_turn":
-        return heard.reply("denied" if stop == "refusal" else "error", _STOPS.get(stop, stop))
+        return output.reply("denied" if stop == "refusal" else "error", _STOPS.get(stop, stop))
     if not text.strip():
-        return heard.reply("no_output", "said nothing")
-    return heard.reply("ok", "") if asking.answer is None else subprocess_agent.shaped(heard, asking, text)
+        return output.reply("no_output", "gave no answer")
+    return (
+        output.reply("ok", "") if request.answer is None else subprocess_agent.reply_with_object(output, request, text)
+    )
 
 
 def make(name: str, agent: AgentConfig, caller: Mapping[str, str]) -> AcpBackend:

@@ -1,4 +1,4 @@
-"""The engine's side of the Agent Client Protocol: what an agent may do, read and write, and what it says meanwhile."""
+"""The client side of the Agent Client Protocol: decides what an agent may do, serves its files, collects its text."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from reflectloop.policy import CommandPolicy
 _LOOKING = ("read", "search", "think")
 _CHANGING = ("edit", "delete", "move")
 _LARGEST_FILE = 8 << 20
-_MOST_READ = 256 << 20  # bytes of files that one call is answered with: answers that nobody takes stay in memory
+_MOST_READ = 256 << 20  # bytes of files sent in one call: responses that the agent does not read stay in memory
 
 
 class Client:
-    """Answers what the agent asks. Whatever it refuses is kept, in words."""
+    """Answers the requests of an agent and records every refusal."""
 
-    def __init__(self, asking: AgentRequest, policy: CommandPolicy, *, online: bool = False) -> None:
-        self._asking, self._policy, self._online = asking, policy, online
-        self._root = asking.box.view.root if asking.box.view else asking.box.workspace.repo
-        self._said: list[str] = []
+    def __init__(self, request: AgentRequest, policy: CommandPolicy, *, online: bool = False) -> None:
+        self._request, self._policy, self._online = request, policy, online
+        self._root = request.box.view.root if request.box.view else request.box.workspace.repo
+        self._chunks: list[str] = []
         self.denials: list[str] = []
         self.session: str | None = None
         self._calls: set[str] = set()
@@ -49,20 +49,20 @@ class Client:
 
     @property
     def text(self) -> str:
-        return "".join(self._said)
+        return "".join(self._chunks)
 
     @property
     def calls(self) -> int:
-        """How many tools it used; some are told of only by asking for leave."""
+        """Return the number of tool calls; some are only known from their permission request."""
         return len(self._calls)
 
     def begin(self, session: str) -> None:
-        """What was told so far is of a session that is gone on with, and was said before."""
-        self.session, self._said, self.length, self._calls = session, [], 0, set()
+        """Start counting at this point: updates before it replay an earlier session."""
+        self.session, self._chunks, self.length, self._calls = session, [], 0, set()
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ANN401, ARG002
         if isinstance(update, AgentMessageChunk) and isinstance(update.content, TextContentBlock):
-            self._said.append(update.content.text)
+            self._chunks.append(update.content.text)
             self.length += len(update.content.text)
         elif isinstance(update, (ToolCallStart, ToolCallProgress)):
             self._calls.add(update.tool_call_id)
@@ -77,46 +77,48 @@ class Client:
         **_: Any,  # noqa: ANN401
     ) -> RequestPermissionResponse:
         self._calls.add(tool_call.tool_call_id)
-        refusal = self._against(tool_call)
+        refusal = self._refusal(tool_call)
         if refusal:
             self.denials.append(f"{tool_call.title or tool_call.kind}: {refusal}")
-        wanted = ("reject_once", "reject_always") if refusal else ("allow_once", "allow_always")
-        chosen = next((one for kind in wanted for one in options if one.kind == kind), None)
+        kinds = ("reject_once", "reject_always") if refusal else ("allow_once", "allow_always")
+        chosen = next((option for kind in kinds for option in options if option.kind == kind), None)
         if chosen is None:
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen.option_id))
 
-    def _against(self, call: ToolCallUpdate) -> str:
-        """Return why it may not, or nothing where it may. What it carries is judged, whatever kind it says it is."""
-        asked = acp_permission.read(call)
-        if call.kind == "execute" and not asked.commands and call.raw_input is None and call.title:
-            asked = asked._replace(commands=(call.title,))  # which a person would have been shown
-        outside = [path for path in asked.paths if self._is_outside(path)]
+    def _refusal(self, call: ToolCallUpdate) -> str:
+        """Return why the call is refused, or "". Commands and paths decide, not the kind that the agent states."""
+        permission = acp_permission.read_request(call)
+        if call.kind == "execute" and not permission.commands and call.raw_input is None and call.title:
+            permission = permission._replace(commands=(call.title,))  # the text that a person would have seen
+        outside = [path for path in permission.paths if self._is_outside(path)]
         if outside:
             return f"{outside[0]} is not in the workspace"
-        for command in asked.commands:
+        for command in permission.commands:
             verdict = self._policy.judge(command)
             if not verdict.allowed:
                 return f"{verdict.rule}: {verdict.reason}"
-        return self._against_kind(str(call.kind), asked)
+        return self._refusal_by_kind(str(call.kind), permission)
 
-    def _against_kind(self, kind: str, asked: Request) -> str:
-        if kind == "fetch" or asked.addresses:
-            return "" if self._online else "it can reach nothing but its model"
+    def _refusal_by_kind(self, kind: str, permission: Request) -> str:
+        if kind == "fetch" or permission.addresses:
+            return "" if self._online else "it can connect only to its model"
         if kind in _LOOKING:
             return ""
-        if self._asking.role.looks_only:
-            return f"{self._asking.role} may only look"
+        if self._request.role.looks_only:
+            return f"{self._request.role} may only look"
         if kind == "switch_mode":
-            return "its mode is not its own to change"
-        told = {"execute": asked.commands, **dict.fromkeys(_CHANGING, asked.paths)}
-        return "" if told.get(kind, asked.commands or asked.paths) else "does not say what it would do, or to what"
+            return "an agent may not change its mode"
+        targets = {"execute": permission.commands, **dict.fromkeys(_CHANGING, permission.paths)}
+        return (
+            "" if targets.get(kind, permission.commands or permission.paths) else "the request names no command or path"
+        )
 
     def _is_outside(self, path: str) -> bool:
         return os.path.normpath(self._root / path) != os.fspath(self._root) and self._name(path) is None
 
     def _name(self, path: str) -> str | None:
-        """A file's name in the workspace; None where it is none. Links are looked at where it is opened."""
+        """Return the path relative to the workspace, or None if it is outside. Opening the file checks for links."""
         plain = os.path.normpath(self._root / path)
         name = os.path.relpath(plain, self._root)
         return None if paths.fault_in(name) else name
@@ -141,7 +143,7 @@ class Client:
     ) -> ReadTextFileResponse:
         name = self._named(path, "read")
         try:
-            with safe_files.opened(self._asking.box.workspace.repo) as files:
+            with safe_files.opened(self._request.box.workspace.repo) as files:
                 text = files.read(name, _LARGEST_FILE).decode("utf-8", "replace")
         except safe_files.PathMissing as fault:
             raise RequestError.resource_not_found(path) from fault
@@ -157,9 +159,9 @@ class Client:
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> WriteTextFileResponse:  # noqa: ANN401, ARG002
         name = self._named(path, "write")
-        if self._asking.act is None:
-            raise self._refused(f"write {path}", f"{self._asking.role} may only look")
-        response = self._asking.act([{"op": "write_file", "path": name, "content": content}])
+        if self._request.act is None:
+            raise self._refused(f"write {path}", f"{self._request.role} may only look")
+        response = self._request.act([{"op": "write_file", "path": name, "content": content}])
         if response.status != "ok":
             raise self._refused(f"write {path}", response.fail.reason if response.fail else response.status)
         return WriteTextFileResponse()
@@ -168,4 +170,4 @@ class Client:
         raise RequestError.method_not_found(method)
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Nothing of anybody's own is known here."""
+        """Ignore the notification: no extension is supported."""

@@ -1,6 +1,6 @@
-"""Finds what a permission request of the Agent Client Protocol would really do: the commands and paths it carries.
+"""Extracts the commands, paths and addresses that a permission request of the Agent Client Protocol carries.
 
-The kind that an agent gives its request is its own word, and is never taken for what the request does.
+The kind that an agent states for its request is a claim and is never used to tell what the request does.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ Command = str | tuple[str, ...]
 
 
 class Request(NamedTuple):
-    """All that a request names."""
+    """The commands, paths and addresses of a permission request."""
 
     commands: tuple[Command, ...]
     paths: tuple[str, ...]
     addresses: tuple[str, ...]
 
 
-def read(call: ToolCallUpdate) -> Request:
-    """Return what a request carries, wherever its agent has put it."""
-    given = call.raw_input
-    if isinstance(given, (str, list)):
-        given = {"command": given}
-    commands = tuple(_commands(given, _DEEPEST))
+def read_request(call: ToolCallUpdate) -> Request:
+    """Return what a request names, in whichever field the agent put it."""
+    raw = call.raw_input
+    if isinstance(raw, (str, list)):
+        raw = {"command": raw}
+    commands = tuple(_commands(raw, _DEEPEST))
     named = [place.path for place in call.locations or []]
     named += [path for item in call.content or [] if isinstance(path := getattr(item, "path", None), str)]
-    named += _strings(given, _PATHS, _DEEPEST)
+    named += _strings(raw, _PATHS, _DEEPEST)
     paths = [path.removeprefix(_FILE) for path in named if "://" not in path.removeprefix(_FILE)]
-    addresses = [*_strings(given, frozenset(("url", "urls", "uri", "address")), _DEEPEST)]
-    return Request(commands, tuple(dict.fromkeys(paths)), tuple(one for one in addresses if "://" in one))
+    addresses = [*_strings(raw, frozenset(("url", "urls", "uri", "address")), _DEEPEST)]
+    return Request(commands, tuple(dict.fromkeys(paths)), tuple(address for address in addresses if "://" in address))
 
 
 def _commands(value: Any, depth: int) -> Iterator[Command]:  # noqa: ANN401 - any JSON value
@@ -56,10 +56,10 @@ def _commands(value: Any, depth: int) -> Iterator[Command]:  # noqa: ANN401 - an
             yield from _commands(item, depth - 1)
         elif isinstance(item, str) and item.strip():
             yield f"{item} {shlex.join(arguments)}" if arguments else item
-        elif words := _words(item):
-            yield (*words, *arguments)
-            if _plain(name) == "commands":  # a list of lines, or the words of one
-                yield from words
+        elif argv := _words(item):
+            yield (*argv, *arguments)
+            if _plain(name) == "commands":  # a list of command lines, or the arguments of one command
+                yield from argv
 
 
 def _words(value: Any) -> list[str]:  # noqa: ANN401 - any JSON value
@@ -67,7 +67,7 @@ def _words(value: Any) -> list[str]:  # noqa: ANN401 - any JSON value
 
 
 def _strings(value: Any, names: frozenset[str], depth: int, *, named: bool = False) -> Iterator[str]:  # noqa: ANN401
-    """Yield every string that stands under one of these names."""
+    """Yield every string under one of these keys."""
     if isinstance(value, str):
         if named and value:
             yield value

@@ -1,4 +1,4 @@
-"""The answers that agents are asked for, as strict shapes: designs, outcomes, reviews. Claims, all of them."""
+"""Strict models of the answers that agents are asked for: designs, outcomes, reviews. All of them are claims."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from reflectloop.plan.model import Objective, Plan
 from reflectloop.terms import Track
 
 
-def _says_something(text: str) -> str:
+def _not_blank(text: str) -> str:
     if not text.strip() or "\0" in text:
         raise ValueError("must say something, and hold no NUL")
     return text
 
 
-Line = Annotated[Title, AfterValidator(_says_something)]
+NonBlankLine = Annotated[Title, AfterValidator(_not_blank)]
 Text = Annotated[str, Field(max_length=20_000)]
-Said = Annotated[Words, AfterValidator(_says_something)]  # text that must not be missing: a command, a condition
+NonBlankText = Annotated[Words, AfterValidator(_not_blank)]  # text that must not be missing: a command, a condition
 FEWEST, MOST = 3, 7  # parts that a step can be split into
 
 
@@ -29,33 +29,35 @@ class AnswerModel(BaseModel):
 
 
 class PlannedStep(AnswerModel):
-    """One step: what is to be done, when it is done, and the commands that show it."""
+    """One step: its task, its conditions for being done, and the commands that prove them."""
 
-    title: Line
+    title: NonBlankLine
     details: Text = ""
-    done: tuple[Said, ...] = ()
-    commands: tuple[Said, ...] = Field(default=(), description="shell lines that do the step, where no agent is needed")
-    checks: tuple[Said, ...] = Field(default=(), description="shell lines that exit 0 once the step is done")
+    done: tuple[NonBlankText, ...] = ()
+    commands: tuple[NonBlankText, ...] = Field(
+        default=(), description="shell lines that do the step, where no agent is needed"
+    )
+    checks: tuple[NonBlankText, ...] = Field(default=(), description="shell lines that exit 0 once the step is done")
 
 
 class DesignCriterion(AnswerModel):
-    id: Line
+    id: NonBlankLine
     text: Text
     check: Text = Field(default="", description="a shell line that exits 0 once it is met")
 
 
 class PlanDesign(AnswerModel):
-    """A whole plan for a goal."""
+    """A complete plan for a goal."""
 
-    title: Line
+    title: NonBlankLine
     goal: Text
     track: Track = Track.DIRECT
-    non_goals: tuple[Said, ...] = ()
+    non_goals: tuple[NonBlankText, ...] = ()
     done_when: Text = ""
     acceptance: tuple[DesignCriterion, ...] = ()
-    may_change: tuple[Line, ...] = ()
-    key_files: tuple[Line, ...] = ()
-    risks: tuple[Said, ...] = ()
+    may_change: tuple[NonBlankLine, ...] = ()
+    key_files: tuple[NonBlankLine, ...] = ()
+    risks: tuple[NonBlankText, ...] = ()
     steps: Annotated[tuple[PlannedStep, ...], Field(min_length=1, max_length=50)]
 
     def as_plan(self, goal: str = "") -> Plan:
@@ -79,7 +81,7 @@ class PlanDesign(AnswerModel):
 
 
 class StepDesign(AnswerModel):
-    """How one step is to be done."""
+    """A design for one step."""
 
     approach: Annotated[str, Field(min_length=1, max_length=20_000)]
     done: tuple[Text, ...] = ()
@@ -89,7 +91,7 @@ class StepDesign(AnswerModel):
 
 
 class Agreement(AnswerModel):
-    """Whether a merged design can be worked by; what stands against it, where not."""
+    """A planner's agreement with a merged design, or its objections."""
 
     agree: bool
     objections: tuple[Text, ...] = ()
@@ -99,7 +101,7 @@ Control = Literal["step_done", "replan", "ask", "split", "fail"]
 
 
 class StepClaim(AnswerModel):
-    """An executor's last word on a step. `step_done` only starts the verification."""
+    """An executor's final claim about a step. `step_done` only starts the verification."""
 
     control: Control
     approach: Text = Field(default="", description="how it was done, in a sentence; another one after a failed attempt")
@@ -110,16 +112,16 @@ class StepClaim(AnswerModel):
 
 
 class ResearchAnswer(AnswerModel):
-    """What a researcher found out about something that was not known."""
+    """A researcher's answer to an open question."""
 
     answer: Annotated[str, Field(min_length=1, max_length=5_000)]
-    sources: Annotated[tuple[Said, ...], Field(max_length=20)] = Field(
-        default=(), description="where it stands: files with lines, commands and what they printed"
+    sources: Annotated[tuple[NonBlankText, ...], Field(max_length=20)] = Field(
+        default=(), description="evidence: files with lines, commands with their output"
     )
 
 
 class Item(AnswerModel):
-    """One thing a reviewer wants changed."""
+    """One change that a reviewer requests."""
 
     severity: Literal["high", "medium", "low"] = "medium"
     file: Annotated[str, Field(max_length=1000)] = ""
@@ -133,7 +135,7 @@ class Item(AnswerModel):
 
 
 class Review(AnswerModel):
-    """What a reviewer found in a change. Extra tests are shell lines that must exit 0; the engine runs them."""
+    """A reviewer's verdict on a change. Extra tests are shell lines that must exit 0; the engine runs them."""
 
     verdict: Literal["PASS", "RETRY", "BLOCKED"]
     items: Annotated[tuple[Item, ...], Field(max_length=20)] = ()

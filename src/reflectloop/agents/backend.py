@@ -1,4 +1,4 @@
-"""What every agent is asked and answers, whatever drives it. An answer is a claim; nothing here believes it."""
+"""The request and the reply of an agent, the same for every backend. A reply is a claim that the engine verifies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from reflectloop.sandbox.sandbox import Box
 from reflectloop.terms import Role
 
 Json = dict[str, Any]
-# Carries out FileOps ops for an agent that has no hands of its own: validated, journalled, all or nothing.
+# Executes FileOps ops for an agent that cannot edit files itself: validated, journalled, all or nothing.
 Act = Callable[[Sequence[Mapping[str, Any]]], Response]
 Status = Literal["ok", "error", "denied", "timeout", "no_output"]
 
 
 class TokenUsage(NamedTuple):
-    """Tokens by kind, as the model's maker counts them, and how many turns were taken."""
+    """Tokens by kind, as the provider of the model counts them, and the number of turns."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -37,7 +37,7 @@ class TokenUsage(NamedTuple):
 
 
 class AgentLimits(NamedTuple):
-    """What one call may use; whoever is asked stops there, or is stopped."""
+    """The limits of one call; an agent that does not stop at them is stopped."""
 
     turns: int
     timeout_s: float
@@ -47,17 +47,17 @@ class AgentLimits(NamedTuple):
 
 @dataclass(frozen=True)
 class AgentRequest:
-    """One call of an agent: who it is to be, what it is to do, where, and what it may use."""
+    """One call of an agent: its role, its prompt, its sandbox and its limits."""
 
     role: Role
     prompt: str
-    box: Box  # what its own program runs in: read-only for who is to look only, with a HOME of its own
-    folder: Path  # the engine's side: raw logs
+    box: Box  # the sandbox of its program, with a separate HOME; read-only for a role that may not change files
+    folder: Path  # raw logs; outside the sandbox
     bounds: AgentLimits
     system: str = ""
-    answer: type[BaseModel] | None = None  # the shape its answer must have
+    answer: type[BaseModel] | None = None  # the model its answer must validate against
     act: Act | None = None
-    session: str | None = None  # of an earlier call that is gone on with
+    session: str | None = None  # the session of an earlier call to continue
     step: str = ""
     attempt: int = 1
 
@@ -66,28 +66,28 @@ class AgentRequest:
         return self.answer.model_json_schema() if self.answer else None
 
     def faults_of(self, data: object) -> list[str]:
-        """What is wrong with an answer, by place; our own look, whatever the agent's program promised."""
+        """Validate an answer and return each fault with its place, even if the agent's program validated it already."""
         if self.answer is None:
             return []
         try:
             self.answer.model_validate(data)
         except ValidationError as fault:
-            return [f"{'.'.join(map(str, one['loc'])) or '(top)'}: {one['msg']}" for one in fault.errors()]
+            return [f"{'.'.join(map(str, error['loc'])) or '(top)'}: {error['msg']}" for error in fault.errors()]
         return []
 
 
 class Reply(NamedTuple):
-    """`ok` needs a whole answer that ended well and, where a shape was asked for, has it."""
+    """The result of one call. `ok` means a complete answer that validates against the requested model, if any."""
 
     status: Status
     text: str = ""
     data: Json | None = None
     session_id: str | None = None
     usage: TokenUsage = TokenUsage()
-    cost_usd: float | None = None  # None: unknown, and never taken for nothing
-    denials: tuple[str, ...] = ()  # what it was refused
+    cost_usd: float | None = None  # None: unknown, which is never counted as zero
+    denials: tuple[str, ...] = ()  # actions that were refused
     raw_log: Path | None = None
-    reason: str = ""  # why it is not ok, in words
+    reason: str = ""  # why the status is not ok
     duration_ms: int = 0
 
     @property
@@ -96,7 +96,7 @@ class Reply(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """What an installed agent is, and what it can do; `problem` says why it cannot be asked."""
+    """The version and the abilities of an installed agent; `problem` says why it cannot be called."""
 
     version: str | None = None
     schema_output: bool = False
@@ -108,9 +108,9 @@ class Probe(NamedTuple):
 
 
 class Backend(Protocol):
-    """One kind of agent. `run` blocks; whoever wants it to end sets the cancel of the box it was given."""
+    """One kind of agent. `run` blocks; set the cancel of the request's sandbox to end it."""
 
     name: str
 
     def probe(self) -> Probe: ...
-    def run(self, asking: AgentRequest) -> Reply: ...
+    def run(self, request: AgentRequest) -> Reply: ...

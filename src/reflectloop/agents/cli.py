@@ -1,4 +1,4 @@
-"""What Claude Code and Codex have in common: a program on PATH, a version from which on it is known, a key."""
+"""The common part of the Claude Code and Codex backends: a program on PATH, a minimum version, a key."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reflectloop.sandbox.network_forward import Forward
 
 
 class Cli(ABC):
-    """One of them; `can` is what it can do, whichever version it is."""
+    """A backend that runs a command-line agent; `can` lists its abilities."""
 
     program: ClassVar[str]
     minimum: ClassVar[tuple[int, ...]]
-    how: ClassVar[str]  # it is installed
-    hosts: ClassVar[tuple[str, ...]]  # its maker's, which it asks where the settings name no server
+    how: ClassVar[str]  # the command that installs it
+    hosts: ClassVar[tuple[str, ...]]  # the provider's servers, used if the settings name none
     can: ClassVar[Probe]
 
     def __init__(self, name: str, agent: AgentConfig, caller: Mapping[str, str]) -> None:
@@ -30,36 +30,36 @@ class Cli(ABC):
 
     @abstractmethod
     def _key(self) -> object:
-        """What it is let in with; raises where there is none."""
+        """Return the credentials, or raise AgentUnavailable if there are none."""
 
     def probe(self) -> Probe:
-        """Return what can be told without starting the program: its files may say which version it is."""
+        """Return what is known without starting the program; its files may contain the version."""
         can = self.can
         try:
-            version = subprocess_agent.version_by_files(self._words)
+            version = subprocess_agent.version_by_files(self._command)
             can = can._replace(version=version)
             self._key()
-            self._reach()
+            self._forward()
             if version is not None:
-                subprocess_agent.refuse_old(self.name, version, self.minimum, self.how)
+                subprocess_agent.refuse_old_version(self.name, version, self.minimum, self.how)
         except AgentUnavailable as fault:
             return can._replace(problem=fault.message, next_step=fault.next_step)
         return can
 
     @cached_property
-    def _words(self) -> tuple[str, ...]:
-        found = subprocess_agent.words_of(self._agent, self._caller, self.program)
-        if found is None:
-            raise subprocess_agent.missing(self.name, (self._agent.run or (self.program,))[0], self.how)
-        return found
+    def _command(self) -> tuple[str, ...]:
+        command = subprocess_agent.find_command(self._agent, self._caller, self.program)
+        if command is None:
+            raise subprocess_agent.program_missing(self.name, (self._agent.run or (self.program,))[0], self.how)
+        return command
 
-    def _reach(self) -> Forward | None:
-        return network.of(self.name, self._agent, self.hosts)
+    def _forward(self) -> Forward | None:
+        return network.forward_for(self.name, self._agent, self.hosts)
 
-    def _refuse_old(self, asking: AgentRequest) -> None:
-        """Refuse a version that is not known here. Where its files do not say it, it is asked, in its own box."""
+    def _require_version(self, request: AgentRequest) -> None:
+        """Raise if the version is too old. If its files do not tell the version, run `--version` in the sandbox."""
         if self._version is None:
-            self._version = subprocess_agent.version_by_files(self._words) or subprocess_agent.version_of(
-                self._words, asking
+            self._version = subprocess_agent.version_by_files(self._command) or subprocess_agent.version_of(
+                self._command, request
             )
-        subprocess_agent.refuse_old(self.name, self._version, self.minimum, self.how)
+        subprocess_agent.refuse_old_version(self.name, self._version, self.minimum, self.how)

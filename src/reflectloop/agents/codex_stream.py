@@ -1,4 +1,4 @@
-"""Reads what `codex exec --json` writes, and says what came of it. Runs nothing."""
+"""Parses the output of `codex exec --json` into a reply. Runs nothing."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from reflectloop.agents.subprocess_agent import OutputLimitExceeded, ProgramOutp
 
 _TOOLS = ("command_execution", "file_change", "mcp_tool_call", "web_search")
 _KEY_REFUSED = re.compile(r"\b(401|403)\b")
-_BARRED = ("Read-only file system", "Operation not permitted", "Permission denied")
+_ACCESS_ERRORS = ("Read-only file system", "Operation not permitted", "Permission denied")
 
 
 class CodexStream:
-    """What was said so far. Lines of kinds we do not know are passed over: each release has more of them."""
+    """The events read so far. Lines of unknown kinds are skipped: each release adds some."""
 
     def __init__(self, most_turns: int) -> None:
         self.session_id: str | None = None
         self.text = ""
-        self.total: Json | None = None  # what all calls of the session used, told at its end
+        self.total: Json | None = None  # usage of all calls of the session, reported at its end
         self.failure = ""
         self.completed = False
         self.denials: list[str] = []
@@ -44,14 +44,14 @@ class CodexStream:
         elif kind == "turn.completed":
             self.completed, self.total = True, event.get("usage")
         elif kind in ("turn.failed", "error"):
-            self.failure = _words(event) or self.failure or "failed"
+            self.failure = _error_message(event) or self.failure or "failed"
 
     @property
     def turns(self) -> int:
         return self._tools + self.completed
 
     def _count(self) -> None:
-        """It has no limit of its own: each use of a tool is a turn, and the last one is its answer."""
+        """Count a tool call as a turn, since Codex has no turn limit; the answer takes the last turn."""
         self._tools += 1
         if self._tools >= self._most_turns:
             raise OutputLimitExceeded(f"took more than {self._most_turns} turns")
@@ -59,39 +59,41 @@ class CodexStream:
     def _item(self, item: Json) -> None:
         kind = item.get("type")
         if kind == "agent_message":
-            said = str(item.get("text") or "")
-            subprocess_agent.refuse_long(said)
-            self.text = said
+            text = str(item.get("text") or "")
+            subprocess_agent.refuse_long_answer(text)
+            self.text = text
         elif kind == "file_change" and item.get("status") in ("failed", "declined"):
-            paths = [str(one.get("path")) for one in item.get("changes") or [] if isinstance(one, dict)]
+            paths = [str(change.get("path")) for change in item.get("changes") or [] if isinstance(change, dict)]
             self.denials.append(f"file_change: {', '.join(paths)}")
         elif kind == "command_execution":
             self._command(item)
 
     def _command(self, item: Json) -> None:
-        said = str(item.get("aggregated_output") or "")
-        if item.get("status") == "declined" or (item.get("exit_code") and any(word in said for word in _BARRED)):
-            last = said.strip().splitlines()[-1:] or ["declined"]
+        output = str(item.get("aggregated_output") or "")
+        if item.get("status") == "declined" or (
+            item.get("exit_code") and any(word in output for word in _ACCESS_ERRORS)
+        ):
+            last = output.strip().splitlines()[-1:] or ["declined"]
             self.denials.append(f"command: {item.get('command')}: {last[0]}"[:500])
 
 
-def _words(event: Json) -> str:
+def _error_message(event: Json) -> str:
     error = event.get("error")
-    said = error.get("message") if isinstance(error, dict) else event.get("message")
-    return str(said or "")
+    message = error.get("message") if isinstance(error, dict) else event.get("message")
+    return str(message or "")
 
 
 def usage_of(total: Json | None, turns: int) -> TokenUsage:
-    """Its input counts what came from the cache too."""
-    said = total or {}
-    read, written = int(said.get("cached_input_tokens") or 0), int(said.get("cache_write_input_tokens") or 0)
-    fresh = max(int(said.get("input_tokens") or 0) - read - written, 0)
-    return TokenUsage(fresh, int(said.get("output_tokens") or 0), read, written, turns)
+    """Return the usage; Codex includes cached tokens in its input count."""
+    counts = total or {}
+    read, written = int(counts.get("cached_input_tokens") or 0), int(counts.get("cache_write_input_tokens") or 0)
+    fresh = max(int(counts.get("input_tokens") or 0) - read - written, 0)
+    return TokenUsage(fresh, int(counts.get("output_tokens") or 0), read, written, turns)
 
 
-def judge(stream: CodexStream, heard: ProgramOutput, asking: AgentRequest) -> Reply:
-    """Its exit code alone says nothing: it is 0 where every command failed."""
-    reply = heard.broken_off() or _ended(stream, heard, asking)
+def judge(stream: CodexStream, output: ProgramOutput, request: AgentRequest) -> Reply:
+    """Turn the stream into a reply. The exit code alone proves nothing: it is 0 even if every command failed."""
+    reply = output.interrupted_reply() or _finished(stream, output, request)
     return reply._replace(
         text=stream.text,
         session_id=stream.session_id,
@@ -99,14 +101,14 @@ def judge(stream: CodexStream, heard: ProgramOutput, asking: AgentRequest) -> Re
     )
 
 
-def _ended(stream: CodexStream, heard: ProgramOutput, asking: AgentRequest) -> Reply:
-    code = heard.done.exit_code
+def _finished(stream: CodexStream, output: ProgramOutput, request: AgentRequest) -> Reply:
+    code = output.done.exit_code
     if stream.failure and not stream.completed:
-        return heard.reply("denied" if _KEY_REFUSED.search(stream.failure) else "error", stream.failure[:500])
+        return output.reply("denied" if _KEY_REFUSED.search(stream.failure) else "error", stream.failure[:500])
     if not stream.completed or code:
-        return heard.reply("error", f"ended without a result (exit {code}): {heard.last_line}".rstrip(": "))
+        return output.reply("error", f"ended without a result (exit {code}): {output.last_line}".rstrip(": "))
     if not stream.text.strip():
-        return heard.reply("no_output", "said nothing")
-    if asking.answer is None:
-        return heard.reply("ok", "")
-    return subprocess_agent.shaped(heard, asking, stream.text)
+        return output.reply("no_output", "gave no answer")
+    if request.answer is None:
+        return output.reply("ok", "")
+    return subprocess_agent.reply_with_object(output, request, stream.text)

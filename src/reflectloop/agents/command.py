@@ -1,4 +1,4 @@
-"""Any program as an agent: a request as JSON on its standard input, a result as JSON on its standard output."""
+"""Runs any program as an agent: a JSON request on its standard input, a JSON result on its standard output."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from reflectloop.terms import Role
 
 PROTO: Literal["reflectloop.agent.v1"] = "reflectloop.agent.v1"
 MOST_TOKENS = 10**12
-_HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first words"
+_HOW = "set [agents.NAME] run in reflectloop.toml to the program and its first arguments"
 
 
 class CommandLimits(PlanOpModel):
-    """What the call may use; None: no limit of its own."""
+    """The limits of a call; None means no limit."""
 
     turns: int
     timeout_s: float
@@ -35,7 +35,7 @@ class CommandLimits(PlanOpModel):
 
 
 class ProgramRequest(PlanOpModel):
-    """What the program reads."""
+    """The request that the program reads."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_by_name=True, json_schema_serialization_defaults_required=True
@@ -50,8 +50,10 @@ class ProgramRequest(PlanOpModel):
     attempt: int = 1
     turn: int = 1
     bounds: CommandLimits
-    session: str | None = Field(default=None, description="the session_id it gave earlier, where it is to go on")
-    response: Json | None = Field(default=None, description="what came of the ops of the turn before")
+    session: str | None = Field(
+        default=None, description="the session_id of an earlier result, to continue that session"
+    )
+    response: Json | None = Field(default=None, description="the response to the ops of the previous turn")
 
 
 class Tokens(PlanOpModel):
@@ -62,13 +64,13 @@ class Tokens(PlanOpModel):
 
 
 class ProgramResult(PlanOpModel):
-    """What the program writes."""
+    """The result that the program writes."""
 
     status: Literal["ok", "error", "denied", "no_output"] = "ok"
     text: str = ""
     data: Json | None = None
-    ops: tuple[Json, ...] = Field(default=(), description="FileOps ops that the engine carries out, all or none")
-    more: bool = Field(default=False, description="whether it wants to be asked again, with what came of its ops")
+    ops: tuple[Json, ...] = Field(default=(), description="FileOps ops that the engine executes, all or none")
+    more: bool = Field(default=False, description="true to be called again with the response to its ops")
     session_id: str | None = None
     usage: Tokens = Tokens()
     cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
@@ -78,7 +80,7 @@ class ProgramResult(PlanOpModel):
 
 class _Turn(NamedTuple):
     reply: Reply
-    result: ProgramResult | None = None  # whose ops are still to be carried out
+    result: ProgramResult | None = None  # its ops are still to be executed
 
 
 class CommandBackend:
@@ -88,71 +90,73 @@ class CommandBackend:
 
     def probe(self) -> Probe:
         try:
-            self._words()
-            network.of(self.name, self._agent)
+            self._command()
+            network.forward_for(self.name, self._agent)
         except AgentUnavailable as fault:
             return Probe(problem=fault.message, next_step=fault.next_step)
         return Probe(version=None, schema_output=True, resume=True, usage=True)
 
-    def run(self, asking: AgentRequest) -> Reply:
-        words, request = self._words(), _request(asking)
+    def run(self, request: AgentRequest) -> Reply:
+        program, message = self._command(), _request(request)
         replies: list[Reply] = []
-        for number in range(1, asking.bounds.turns + 1):
-            turn = self._turn(_with_what_is_left(asking, replies), words, request.model_copy(update={"turn": number}))
+        for number in range(1, request.bounds.turns + 1):
+            turn = self._turn(
+                _with_remaining_time(request, replies), program, message.model_copy(update={"turn": number})
+            )
             replies.append(turn.reply)
             if turn.result is None:
                 return _summed(replies)
-            if asking.act is None:
-                refusal = f"asked for {len(turn.result.ops)} op(s), and nothing may be done for {asking.role}"
+            if request.act is None:
+                refusal = f"asked for {len(turn.result.ops)} op(s), but {request.role} may not change files"
                 return _summed(replies)._replace(status="denied", reason=refusal, denials=(refusal,))
-            response = asking.act(turn.result.ops)
+            response = request.act(turn.result.ops)
             if not turn.result.more:
-                return _judged(asking, _summed(replies), response)
-            session = turn.result.session_id or request.session
-            request = request.model_copy(update={"response": response.as_json(), "session": session})
-        return _summed(replies)._replace(status="error", reason=f"wanted more than {asking.bounds.turns} turns")
+                return _judged(request, _summed(replies), response)
+            session = turn.result.session_id or message.session
+            message = message.model_copy(update={"response": response.as_json(), "session": session})
+        return _summed(replies)._replace(status="error", reason=f"needs more than {request.bounds.turns} turns")
 
-    def _words(self) -> tuple[str, ...]:
+    def _command(self) -> tuple[str, ...]:
         if not self._agent.run:
             raise AgentUnavailable(f"agent {self.name} has no program", next_step=_HOW.replace("NAME", self.name))
-        found = subprocess_agent.words_of(self._agent, self._caller)
-        if found is None:
-            raise subprocess_agent.missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
-        return found
+        command = subprocess_agent.find_command(self._agent, self._caller)
+        if command is None:
+            raise subprocess_agent.program_missing(self.name, self._agent.run[0], _HOW.replace("NAME", self.name))
+        return command
 
-    def _turn(self, asking: AgentRequest, words: Sequence[str], request: ProgramRequest) -> _Turn:
-        said = bytearray()
+    def _turn(self, request: AgentRequest, program: Sequence[str], message: ProgramRequest) -> _Turn:
+        output = bytearray()
 
         def hear(chunk: bytes) -> None:
-            said.extend(chunk)
-            subprocess_agent.refuse_long(said)
+            output.extend(chunk)
+            subprocess_agent.refuse_long_answer(output)
 
-        raw = request.model_dump_json(by_alias=True).encode()
-        heard = subprocess_agent.run(
-            asking,
+        raw = message.model_dump_json(by_alias=True).encode()
+        ended = subprocess_agent.run(
+            request,
             ProgramCall(
-                tuple(words),
+                tuple(program),
                 hear,
                 raw,
-                subprocess_agent.passed_on_with_key(self._agent, self._caller),
-                network.of(self.name, self._agent),
+                subprocess_agent.passed_variables_with_key(self._agent, self._caller),
+                network.forward_for(self.name, self._agent),
             ),
         )
-        if (broken := heard.broken_off()) is not None:
+        if (broken := ended.interrupted_reply()) is not None:
             return _Turn(broken)
-        if heard.done.exit_code:
-            why = f"exit {heard.done.exit_code}: {heard.last_line}".rstrip(": ")
-            return _Turn(heard.reply("error", "; ".join(filter(None, (why, network.hint(self.name, self._agent))))))
-        if not said.strip():
-            return _Turn(heard.reply("no_output", "ended without a word"))
-        base = heard.reply("ok", "")
+        if ended.done.exit_code:
+            why = f"exit {ended.done.exit_code}: {ended.last_line}".rstrip(": ")
+            return _Turn(ended.reply("error", "; ".join(filter(None, (why, network.hint(self.name, self._agent))))))
+        if not output.strip():
+            return _Turn(ended.reply("no_output", "ended without any output"))
+        base = ended.reply("ok", "")
         try:
-            return _turned(asking, base, read(bytes(said)))
+            return _turn_of(request, base, parse_result(bytes(output)))
         except json_from_text.NoJsonObject as fault:
             return _Turn(base._replace(status="error", reason=f"its result {fault.words}"))
 
 
-def _turned(asking: AgentRequest, base: Reply, result: ProgramResult) -> _Turn:
+def _turn_of(request: AgentRequest, base: Reply, result: ProgramResult) -> _Turn:
     reply = base._replace(
         status=result.status,
         text=result.text,
@@ -164,62 +168,62 @@ def _turned(asking: AgentRequest, base: Reply, result: ProgramResult) -> _Turn:
         reason=result.reason,
     )
     if result.status != "ok":
-        return _Turn(reply._replace(reason=result.reason or f"it says {result.status}"))
-    return _Turn(reply, result) if result.ops else _Turn(_judged(asking, reply))
+        return _Turn(reply._replace(reason=result.reason or f"it reported {result.status}"))
+    return _Turn(reply, result) if result.ops else _Turn(_judged(request, reply))
 
 
-def read(raw: bytes) -> ProgramResult:
-    """A result as it was written, prose and fences around it passed over, nothing in it guessed."""
+def parse_result(raw: bytes) -> ProgramResult:
+    """Parse the program's result. Prose and code fences around the JSON are skipped; nothing is guessed."""
     value, faults = json_from_text.read(raw, frozenset(ProgramResult.model_fields))
     if faults:
         raise json_from_text.NoJsonObject(f"is faulty: {json_from_text.dotted(faults[0].place)} {faults[0].words}")
     try:
         return ProgramResult.model_validate(value)
     except ValidationError as fault:
-        told = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in fault.errors()[:5])
-        raise json_from_text.NoJsonObject(f"is faulty: {told}") from fault
+        faults_text = "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in fault.errors()[:5])
+        raise json_from_text.NoJsonObject(f"is faulty: {faults_text}") from fault
 
 
-def _judged(asking: AgentRequest, reply: Reply, response: Response | None = None) -> Reply:
-    """`ok` is what says something, has the shape that was asked for, and whose ops were carried out."""
+def _judged(request: AgentRequest, reply: Reply, response: Response | None = None) -> Reply:
+    """Turn a reply into an error unless it has content, validates against the model, and its ops succeeded."""
     if response is not None and response.status != "ok":
         why = response.fail.reason if response.fail else "; ".join(f"{e.field}: {e.error}" for e in response.errors)
         return reply._replace(status="error", reason=f"its ops: {response.status} {why}".rstrip())
-    if asking.answer is not None:
+    if request.answer is not None:
         if reply.data is None:
-            return reply._replace(status="no_output", reason="gave no data of the shape that was asked for")
-        if faults := asking.faults_of(reply.data):
+            return reply._replace(status="no_output", reason="gave no structured answer")
+        if faults := request.faults_of(reply.data):
             return reply._replace(status="error", reason="; ".join(faults))
     elif response is None and not reply.text.strip() and reply.data is None:
-        return reply._replace(status="no_output", reason="said nothing")
+        return reply._replace(status="no_output", reason="gave no answer")
     return reply
 
 
 def _summed(replies: Sequence[Reply]) -> Reply:
-    """The last one, with what all of them used; a cost that is unknown of one is unknown of all."""
-    costs = [one.cost_usd for one in replies if one.cost_usd is not None]
-    return subprocess_agent.clean(replies[-1])._replace(
-        usage=functools.reduce(TokenUsage.plus, (one.usage for one in replies)),
+    """Return the last reply with the summed usage; the cost is unknown if one reply's cost is unknown."""
+    costs = [reply.cost_usd for reply in replies if reply.cost_usd is not None]
+    return subprocess_agent.redact_reply(replies[-1])._replace(
+        usage=functools.reduce(TokenUsage.plus, (reply.usage for reply in replies)),
         cost_usd=sum(costs) if len(costs) == len(replies) else None,
-        duration_ms=sum(one.duration_ms for one in replies),
+        duration_ms=sum(reply.duration_ms for reply in replies),
     )
 
 
-def _with_what_is_left(asking: AgentRequest, replies: Sequence[Reply]) -> AgentRequest:
-    left = asking.bounds.timeout_s - sum(one.duration_ms for one in replies) / 1000
-    return dataclasses.replace(asking, bounds=asking.bounds._replace(timeout_s=max(left, 0.1)))
+def _with_remaining_time(request: AgentRequest, replies: Sequence[Reply]) -> AgentRequest:
+    left = request.bounds.timeout_s - sum(reply.duration_ms for reply in replies) / 1000
+    return dataclasses.replace(request, bounds=request.bounds._replace(timeout_s=max(left, 0.1)))
 
 
-def _request(asking: AgentRequest) -> ProgramRequest:
+def _request(request: AgentRequest) -> ProgramRequest:
     return ProgramRequest(
-        role=asking.role,
-        prompt=asking.prompt,
-        system=asking.system,
-        answer_schema=asking.schema,
-        step=asking.step,
-        attempt=asking.attempt,
-        bounds=CommandLimits(**asking.bounds._asdict()),
-        session=asking.session,
+        role=request.role,
+        prompt=request.prompt,
+        system=request.system,
+        answer_schema=request.schema,
+        step=request.step,
+        attempt=request.attempt,
+        bounds=CommandLimits(**request.bounds._asdict()),
+        session=request.session,
     )
 
 

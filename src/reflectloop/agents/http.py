@@ -1,4 +1,4 @@
-"""An agent behind HTTP: Anthropic Messages or any OpenAI-compatible server, driven by the built-in loop."""
+"""Runs the built-in loop on an HTTP server: Anthropic Messages or any OpenAI-compatible API."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from reflectloop.config import AgentConfig
 from reflectloop.diagnosis.retry_policy import RetryPolicy
 from reflectloop.system import clock
 
-UNKNOWN_WINDOW = 32_768  # tokens, of a model nobody told us of
+UNKNOWN_WINDOW = 32_768  # tokens; the context window assumed for an unknown model
 _STATUSES: dict[StopReason, Status] = {StopReason.TIMEOUT: "timeout", StopReason.EMPTY: "no_output"}
 
 
@@ -43,24 +43,24 @@ class Http:
     _counts: Counter[str] = field(default_factory=Counter, init=False)
 
     def probe(self) -> Probe:
-        """What can be told without asking the server anything."""
+        """Return what is known without a request to the server."""
         about = f"{self.agent.protocol} {self.agent.model or '(no model)'}"
         fault = self._fault()
         return Probe(about, schema_output=True, usage=True, problem=fault[0] if fault else None, next_step=_next(fault))
 
-    def run(self, asking: AgentRequest) -> Reply:
+    def run(self, request: AgentRequest) -> Reply:
         fault = self._fault()
         if fault:
             return Reply("error", reason=f"{fault[0]}; next: {fault[1]}")
         begun = clock.monotonic()
-        name = f"{asking.role.value}-{asking.step or 'call'}-{asking.attempt}"
-        with Transcript(asking.folder, name, [self._key or ""]) as transcript:
-            reply = self._talked(asking, transcript, begun + asking.bounds.timeout_s)
+        name = f"{request.role.value}-{request.step or 'call'}-{request.attempt}"
+        with Transcript(request.folder, name, [self._key or ""]) as transcript:
+            reply = self._converse(request, transcript, begun + request.bounds.timeout_s)
         return reply._replace(raw_log=transcript.path, duration_ms=round((clock.monotonic() - begun) * 1000))
 
-    def _talked(self, asking: AgentRequest, transcript: Transcript, deadline: float) -> Reply:
+    def _converse(self, request: AgentRequest, transcript: Transcript, deadline: float) -> Reply:
         wire, place = self._wire, self._place
-        cancel = asking.box.cancel
+        cancel = request.box.cancel
         transport = Transport(wire, place, clock.now, cancel.reader if cancel else None)
 
         def left_s() -> float:
@@ -71,9 +71,9 @@ class Http:
 
         def wait(seconds: float) -> None:
             if seconds >= left_s():
-                raise NoAnswer(StopReason.TIMEOUT, f"the next try would be in {seconds:.0f} s, when no time is left")
+                raise NoAnswer(StopReason.TIMEOUT, f"the next retry would be in {seconds:.0f} s, after the time limit")
             if select.select([cancel.reader] if cancel else [], [], [], seconds)[0]:
-                raise NoAnswer(StopReason.CANCELLED, "it was told to end")
+                raise NoAnswer(StopReason.CANCELLED, "cancelled")
 
         trace = clock.trace_id()
         around = LoopEnvironment(
@@ -85,27 +85,27 @@ class Http:
             clean=self._clean,
         )
         with contextlib.closing(transport):
-            loop = AgentLoop(asking, ask, self._model, around, RepetitionDetector(self._counts, asking.step))
+            loop = AgentLoop(request, ask, self._model, around, RepetitionDetector(self._counts, request.step))
             ending = loop.run()
         return self._reply(ending, loop, trace)
 
     def _reply(self, ending: LoopEnd, loop: AgentLoop, trace: str) -> Reply:
         return Reply(
-            "ok" if ending.whole else _STATUSES.get(ending.stop_reason, "error"),
+            "ok" if ending.completed else _STATUSES.get(ending.stop_reason, "error"),
             text=self._clean(ending.text),
             data=_cleaned(ending.data, self._clean),
             session_id=trace,
             usage=loop.budget.used,
             cost_usd=loop.budget.cost_usd,
-            denials=tuple(self._clean(one) for one in loop.denials),
+            denials=tuple(self._clean(denial) for denial in loop.denials),
             reason=self._clean(ending.reason),
         )
 
     def _clean(self, text: str) -> str:
-        """Without any secret, the key before all, whatever a server or a file put into it."""
+        """Redact every secret, including this agent's key."""
         return secrets.current().redact(text, [self._key.encode()] if self._key else []) if text else text
 
-    # What the settings say -------------------------------------------------------------------------------------------
+    # Settings ---------------------------------------------------------------------------------------------------------
 
     @property
     def _wire(self) -> Wire:
@@ -136,25 +136,25 @@ class Http:
         return Model(name, window, min(self.agent.reply_tokens, window // 2), price)
 
     def _fault(self) -> tuple[str, str] | None:
-        """Why it cannot be asked, and what to do about it."""
+        """Return why the agent cannot be called and what to do about it, or None."""
         if not self.agent.model:
             return f"agent {self.name} has no model", f"set model in [agents.{self.name}] of reflectloop.toml"
         url = urlsplit(self._base)
         if url.scheme not in ("http", "https") or not url.hostname or url.username or url.password:
-            return f"agent {self.name}: base_url is no http address without a user", "correct base_url"
-        return self._fault_of_key(url.scheme)
+            return f"agent {self.name}: base_url is not an http address without a user name", "correct base_url"
+        return self._key_fault(url.scheme)
 
-    def _fault_of_key(self, scheme: str) -> tuple[str, str] | None:
+    def _key_fault(self, scheme: str) -> tuple[str, str] | None:
         if model_address.is_loopback(self._base):
             return None
         set_it = f"export {self._key_env}=…"
         if self._key is None:
             return f"agent {self.name} has no key: {self._key_env} is not set", set_it
         if not self._key.isascii() or not self._key.isprintable():
-            return f"{self._key_env} holds what no key can hold", set_it
+            return f"{self._key_env} contains characters that no key has", set_it
         if scheme == "http" and not self.agent.key_env:
             why = f"agent {self.name}: {self._key_env} would be sent without encryption"
-            return why, "use https, or name the variable in key_env if that is meant"
+            return why, "use https, or name the variable in key_env if that is intended"
         return None
 
 

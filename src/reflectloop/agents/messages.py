@@ -1,4 +1,4 @@
-"""What is said between the built-in loop and a model, whatever protocol carries it. Values only."""
+"""The messages between the built-in loop and a model, independent of the wire protocol. Values only."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from reflectloop.agents.backend import TokenUsage
 
 Json = dict[str, Any]
-_PER_TOKEN = 3  # characters of English or code; of other writing one character may be one token
-_PER_MESSAGE = 8  # tokens that a message costs beside its words
+_PER_TOKEN = 3  # characters of English or code; in other scripts one character may be one token
+_PER_MESSAGE = 8  # tokens that a message costs in addition to its text
 
 
 class StopReason(StrEnum):
-    """Why a turn ended: the model's own reasons first, then the loop's."""
+    """The reason a turn ended: the model's reasons first, then the loop's."""
 
     END_TURN = "END_TURN"
     TOOL_USE = "TOOL_USE"
@@ -35,7 +35,7 @@ class StopReason(StrEnum):
 
 
 class ToolCall(NamedTuple):
-    """A tool the model wants used. Where what it wrote is no JSON object, `fault` says so."""
+    """A tool call by the model. If its arguments are not a JSON object, `fault` says so."""
 
     id: str
     name: str
@@ -50,7 +50,7 @@ class ToolResult(NamedTuple):
 
 
 class Message(NamedTuple):
-    """One side's words. Calls are the model's; results are ours, and belong to the calls of the message before."""
+    """One message. The model makes calls; the loop sends results, which answer the calls of the previous message."""
 
     role: str  # user or assistant
     text: str = ""
@@ -59,9 +59,9 @@ class Message(NamedTuple):
 
     @property
     def tokens(self) -> int:
-        said = [self.text, *(one.text for one in self.results)]
-        wanted = [part for one in self.calls for part in (one.name, str(one.arguments))]
-        return _PER_MESSAGE + sum(tokens(part) for part in (*said, *wanted))
+        texts = [self.text, *(result.text for result in self.results)]
+        arguments = [part for result in self.calls for part in (result.name, str(result.arguments))]
+        return _PER_MESSAGE + sum(tokens(part) for part in (*texts, *arguments))
 
 
 class ModelTool(NamedTuple):
@@ -71,7 +71,7 @@ class ModelTool(NamedTuple):
 
 
 class ModelRequest(NamedTuple):
-    """All a model is sent at once."""
+    """One complete request to a model."""
 
     model: str
     system: str
@@ -82,7 +82,7 @@ class ModelRequest(NamedTuple):
 
 
 class AgentTurn(NamedTuple):
-    """What a model answered."""
+    """One answer of a model."""
 
     text: str
     calls: tuple[ToolCall, ...]
@@ -99,22 +99,22 @@ Ask = Callable[[ModelRequest], AgentTurn]
 
 
 def tokens(text: str) -> int:
-    """Rather too many than too few: what is reserved must hold."""
+    """Estimate the tokens of a text, rather too many than too few."""
     return -(-len(text) // _PER_TOKEN) if text.isascii() else len(text)
 
 
 class NoAnswer(Exception):
-    """No answer came, and why."""
+    """The model gave no answer, for this reason."""
 
     def __init__(
         self,
         why: StopReason,
         reason: str,
         *,
-        transient: bool = False,  # the same may go well a little later
-        asked_s: float | None = None,  # how long the server asks to wait
-        received: int | None = None,  # characters that came before it broke off: they are paid for
-        too_long: bool = False,  # what was sent is more than the model can hold
+        transient: bool = False,  # a retry may succeed
+        asked_s: float | None = None,  # the delay that the server asks for
+        received: int | None = None,  # characters received before the failure: they are billed
+        too_long: bool = False,  # the request exceeds the model's context window
     ) -> None:
         super().__init__(reason)
         self.why, self.reason, self.transient, self.asked_s = why, reason, transient, asked_s

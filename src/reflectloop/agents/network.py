@@ -1,4 +1,4 @@
-"""Settles what an agent's program can reach: its model's address, and nothing else unless its user says so."""
+"""Decides what an agent's program can connect to: its model's address, and nothing else unless the user allows it."""
 
 from __future__ import annotations
 
@@ -11,31 +11,33 @@ from reflectloop.sandbox.network_forward import Forward
 from reflectloop.terms import AgentNetwork
 
 
-def settled(agent: AgentConfig, maker: Sequence[str] = ()) -> AgentNetwork:
-    """Return what the settings say, else the model's address where one is known, else nothing."""
+def network_mode(agent: AgentConfig, maker: Sequence[str] = ()) -> AgentNetwork:
+    """Return the mode from the settings; by default MODEL if an address is known, else NONE."""
     if agent.network is not None:
         return agent.network
     return AgentNetwork.MODEL if maker or agent.base_url or agent.reach else AgentNetwork.NONE
 
 
-def of(name: str, agent: AgentConfig, maker: Sequence[str] = ()) -> Forward | None:
-    """Return all that its program can reach; None for the network of the machine.
+def forward_for(name: str, agent: AgentConfig, maker: Sequence[str] = ()) -> Forward | None:
+    """Return the addresses that the agent's program can reach, or None for the machine's network.
 
-    `maker` are the hosts that a program asks where the settings have no `base_url`.
+    `maker` lists the provider's hosts, used if the settings have no `base_url`.
     """
-    mode = settled(agent, maker)
+    mode = network_mode(agent, maker)
     if mode is AgentNetwork.HOST:
         return None
     if mode is AgentNetwork.NONE:
         return Forward()
-    asked = (agent.base_url,) if agent.base_url else tuple(maker)
-    if not asked and not agent.reach:
+    addresses = (agent.base_url,) if agent.base_url else tuple(maker)
+    if not addresses and not agent.reach:
         raise AgentUnavailable(
-            f"agent {name} may reach its model, and nothing says where that is",
+            f"agent {name} may reach its model, but the settings do not name its address",
             next_step=f"set base_url under [agents.{name}]",
         )
     try:
-        return Forward(tuple(dict.fromkeys(network_forward.place_of(address) for address in (*asked, *agent.reach))))
+        return Forward(
+            tuple(dict.fromkeys(network_forward.place_of(address) for address in (*addresses, *agent.reach)))
+        )
     except ValueError as fault:
         raise AgentUnavailable(
             f"agent {name}: {fault}", next_step=f"correct base_url or reach under [agents.{name}]"
@@ -43,7 +45,7 @@ def of(name: str, agent: AgentConfig, maker: Sequence[str] = ()) -> Forward | No
 
 
 def hint(name: str, agent: AgentConfig) -> str:
-    """Return what to say of a program that failed with no network, where nobody chose that for it; else nothing."""
-    if agent.network is not None or settled(agent) is not AgentNetwork.NONE:
+    """Return a hint for a program that failed without network, or "" if the settings chose the network."""
+    if agent.network is not None or network_mode(agent) is not AgentNetwork.NONE:
         return ""
     return f"it has no network unless [agents.{name}] names its model's base_url"

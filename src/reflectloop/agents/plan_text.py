@@ -1,4 +1,4 @@
-"""Reads a plan out of a planner's words: the `[PLAN]` form, or the Plan object of the protocol. Pure.
+"""Parses a plan from a planner's reply: the `[PLAN]` form, or the protocol's Plan object. Pure.
 
 [PLAN]
 1. [ ] Read the pager (tools: read_file, search)
@@ -42,7 +42,7 @@ class ProtocolStep(_Strict):
 
 
 class ProtocolPlan(_Strict):
-    """As the planning protocol has it."""
+    """A plan in the form of the planning protocol."""
 
     title: str = ""
     steps: Annotated[tuple[ProtocolStep, ...], Field(min_length=1, max_length=_MOST)]
@@ -54,8 +54,8 @@ class PlanReading(NamedTuple):
     faults: tuple[str, ...] = ()
 
 
-def read(text: str) -> PlanReading:
-    """The plan in a reply, or every fault of it with its place."""
+def parse_plan(text: str) -> PlanReading:
+    """Return the plan in a reply, or each of its faults with its place."""
     mark = _MARK.search(text)
     if mark:
         value, wrong = _form(text[mark.end() :], mark["title"].strip(" *_`:"))
@@ -66,31 +66,31 @@ def read(text: str) -> PlanReading:
         return PlanReading(
             None, (f"there is neither a line [PLAN] nor a JSON object with 'steps': the reply {fault.words}",)
         )
-    said = [f"{json_from_text.dotted(one.place)}: {one.words}" for one in faults]
-    return _checked(value, said)
+    places = [f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.words}" for fault_in_json in faults]
+    return _checked(value, places)
 
 
 def _checked(value: Any, faults: list[str]) -> PlanReading:  # noqa: ANN401 - any JSON value
     try:
         plan = ProtocolPlan.model_validate(value)
     except ValidationError as fault:
-        words = [
-            f"{json_from_text.dotted(one['loc'])}: {wrong_shape(one['type'], one.get('ctx', {}), one['msg'])}"
-            for one in fault.errors()
+        messages = [
+            f"{json_from_text.dotted(error['loc'])}: {wrong_shape(error['type'], error.get('ctx', {}), error['msg'])}"
+            for error in fault.errors()
             # A list whose items are faulty is also called too short, which would only confuse.
-            if one["type"] != "too_short" or not one["input"]
+            if error["type"] != "too_short" or not error["input"]
         ]
-        return PlanReading(None, (*faults, *words))
-    faults = [*faults, *_of_meaning(plan)]
+        return PlanReading(None, (*faults, *messages))
+    faults = [*faults, *_semantic_faults(plan)]
     return PlanReading(None if faults else plan, tuple(faults))
 
 
-def _of_meaning(plan: ProtocolPlan) -> Iterator[str]:
+def _semantic_faults(plan: ProtocolPlan) -> Iterator[str]:
     known: set[str] = set()
-    names = {one.id for one in plan.steps}
+    names = {step_in_plan.id for step_in_plan in plan.steps}
     for number, step in enumerate(plan.steps):
         if step.id in known:
-            yield f"steps[{number}].id: '{step.id}' stands twice"
+            yield f"steps[{number}].id: '{step.id}' appears twice"
         known.add(step.id)
         for other in step.dependencies:
             if other not in names:
@@ -99,8 +99,8 @@ def _of_meaning(plan: ProtocolPlan) -> Iterator[str]:
 
 
 def _cycle(plan: ProtocolPlan) -> Iterator[str]:
-    """Take away what waits for nothing, again and again; what stays waits for itself."""
-    waiting = {one.id: set(one.dependencies) for one in plan.steps}
+    """Yield a fault for steps that depend on each other: repeatedly remove steps without open dependencies."""
+    waiting = {step.id: set(step.dependencies) for step in plan.steps}
     while free := [name for name, needs in waiting.items() if not needs & waiting.keys()]:
         for name in free:
             del waiting[name]
@@ -125,24 +125,24 @@ def _form(text: str, title: str) -> tuple[dict[str, Any], list[str]]:
     return {"title": title, "steps": steps}, faults
 
 
-def _step(rest: str, number: int, wanted: int) -> tuple[dict[str, Any], str]:
+def _step(rest: str, number: int, expected: int) -> tuple[dict[str, Any], str]:
     box = _BOX.fullmatch(rest)
-    words = box["words"] if box else rest
-    tools = _TOOLS.search(words)
+    text = box["words"] if box else rest
+    tools = _TOOLS.search(text)
     names = [name for name in _BETWEEN.split(tools["names"].strip()) if name] if tools else []
-    described = words[: tools.start()].strip() if tools else words.strip()
+    described = text[: tools.start()].strip() if tools else text.strip()
     step = {
-        "id": f"step_{wanted}",
+        "id": f"step_{expected}",
         "description": described,
-        "dependencies": [f"step_{wanted - 1}"] if wanted > 1 else [],
+        "dependencies": [f"step_{expected - 1}"] if expected > 1 else [],
         "tools_expected": names,
     }
-    return step, _fault_of(number, wanted, boxed=box is not None, described=bool(described))
+    return step, _fault_of(number, expected, boxed=box is not None, described=bool(described))
 
 
-def _fault_of(number: int, wanted: int, *, boxed: bool, described: bool) -> str:
-    if number != wanted:
-        return f"step {wanted} is numbered {number}"
+def _fault_of(number: int, expected: int, *, boxed: bool, described: bool) -> str:
+    if number != expected:
+        return f"step {expected} is numbered {number}"
     if not boxed:
         return f"step {number} has no box: write '{number}. [ ] …'"
     return "" if described else f"step {number} does not say what is done"

@@ -1,4 +1,4 @@
-"""What a model costs and how much it can hold, from a data file and the user's own; an unknown price is no price."""
+"""Prices and context windows of models, from a built-in file and the user's. An unknown price is None, not zero."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reflectloop.system import beneath
 from reflectloop.terms import wrong_shape
 
 _PER = 1_000_000
-# Only what does not change the price: gpt-5-pro is no gpt-5.
+# Only suffixes that do not change the price: gpt-5-pro is not gpt-5.
 _EDITION = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
 Dollars = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
@@ -29,7 +29,7 @@ class _Strict(BaseModel):
 
 
 class Price(_Strict):
-    """US dollars for a million tokens of each kind; what came from a cache costs as much as any, where not told."""
+    """US dollars per million tokens of each kind; without a cache price, cached tokens cost as much as input."""
 
     input: Dollars
     output: Dollars
@@ -38,7 +38,7 @@ class Price(_Strict):
     window: Annotated[StrictInt, Field(ge=1000)] | None = None
 
     def cost(self, used: TokenUsage) -> float:
-        read, written = (self.input if one is None else one for one in (self.cache_read, self.cache_write))
+        read, written = (self.input if price is None else price for price in (self.cache_read, self.cache_write))
         return (
             used.input_tokens * self.input
             + used.output_tokens * self.output
@@ -47,7 +47,7 @@ class Price(_Strict):
         ) / _PER
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """What a call can cost at most, whichever of its tokens a cache takes."""
+        """Return the maximum cost of a call, however many of its tokens are cached."""
         dearest = max(self.input, self.cache_read or 0.0, self.cache_write or 0.0)
         return (input_tokens * dearest + output_tokens * self.output) / _PER
 
@@ -65,19 +65,19 @@ class Prices:
 
 
 @cache
-def shipped() -> Prices:
-    return Prices(_shipped())
+def builtin_prices() -> Prices:
+    return Prices(_builtin_models())
 
 
 @cache
-def _shipped() -> Mapping[str, Price]:
+def _builtin_models() -> Mapping[str, Price]:
     source = importlib.resources.files("reflectloop.agents").joinpath("prices.toml")
     return _File.model_validate(tomllib.loads(source.read_text(encoding="utf-8"))).models
 
 
-def of(cost: CostConfig, root: Path) -> Prices:
-    """The user's prices before the shipped ones."""
-    return Prices({**_shipped(), **_read(root / cost.prices)}) if cost.prices else shipped()
+def load_prices(cost: CostConfig, root: Path) -> Prices:
+    """Return the built-in prices, overridden by the user's."""
+    return Prices({**_builtin_models(), **_read(root / cost.prices)}) if cost.prices else builtin_prices()
 
 
 def _read(path: Path) -> Mapping[str, Price]:
@@ -90,24 +90,24 @@ def _read(path: Path) -> Mapping[str, Price]:
     except ValidationError as fault:
         faults = tuple(
             Fault(
-                ".".join(map(str, one["loc"])),
+                ".".join(map(str, error["loc"])),
                 None,
-                wrong_shape(one["type"], one.get("ctx", {}), one["msg"]),
+                wrong_shape(error["type"], error.get("ctx", {}), error["msg"]),
                 InvalidInput.code,
             )
-            for one in fault.errors()
+            for error in fault.errors()
         )
         raise InvalidInput(f"{path} has {len(faults)} fault(s)", next_step=f"correct {path}", faults=faults) from fault
 
 
-_in_force: list[Prices] = []
+_active: list[Prices] = []
 
 
 def use(prices: Prices) -> None:
-    """From now on this process counts by `prices`."""
-    _in_force[:] = [prices]
+    """Use `prices` in this process from now on."""
+    _active[:] = [prices]
 
 
 def current() -> Prices:
-    """A project's own once its settings are read, the shipped ones before."""
-    return _in_force[0] if _in_force else shipped()
+    """Return the project's prices once its settings are read, the built-in ones before."""
+    return _active[0] if _active else builtin_prices()

@@ -1,4 +1,4 @@
-"""From the name in the settings to the agent behind it; each kind is imported only when it is asked for."""
+"""Finds the backend of an agent by its name in the settings; a kind is imported only when it is used."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from reflectloop.errors import AgentUnavailable
 
 
 def bind(name: str, settings: Config, caller: Mapping[str, str], root: Path = Path()) -> Backend:
-    """Each kind is a module with a function `make(name, agent, caller)`. `root` is what its files are named from."""
-    prices.use(prices.of(settings.cost, root))
+    """Create an agent's backend with `make(name, agent, caller)` of its module. Paths are relative to `root`."""
+    prices.use(prices.load_prices(settings.cost, root))
     agent = settings.agent(name)
     if agent.file:
         agent = agent.model_copy(update={"file": root / agent.file})

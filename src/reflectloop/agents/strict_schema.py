@@ -1,4 +1,4 @@
-"""A JSON Schema in the narrower form that some model servers hold answers to: every key required, no other allowed."""
+"""Converts a JSON Schema to the strict form that some servers enforce: every key required, no other allowed."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 _DROPPED = frozenset(("default", "title"))
 
 
-def of(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """None where it has no such form: a mapping with keys of any name."""
+def strict_form(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the strict form, or None if the schema allows arbitrary keys."""
     if _is_open(schema):
         return None
     made = _strict(schema)
@@ -30,12 +30,12 @@ def _strict(value: Any) -> Any:  # noqa: ANN401
         return [_strict(item) for item in value]
     if not isinstance(value, dict):
         return value
-    own = value.get("properties")
+    properties = value.get("properties")
     made = {
         key: {name: _strict(item) for name, item in entry.items()} if key in ("properties", "$defs") else _strict(entry)
         for key, entry in value.items()
         if key not in _DROPPED
     }
-    if isinstance(own, dict):
-        made |= {"required": list(own), "additionalProperties": False}
+    if isinstance(properties, dict):
+        made |= {"required": list(properties), "additionalProperties": False}
     return made

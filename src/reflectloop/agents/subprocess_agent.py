@@ -1,4 +1,4 @@
-"""Runs the program behind an agent for one call: found, shown to its box, told what to do, heard until it ends."""
+"""Runs an agent's program for one call: finds it, makes it visible in the sandbox, and reads its output."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ from reflectloop.sandbox.sandbox import NOT_FOUND, NOT_RUNNABLE, Box, CommandRes
 from reflectloop.system import process
 from reflectloop.terms import Network
 
-LARGEST_LINE = 32 << 20  # bytes; a line that never ends is no line
+LARGEST_LINE = 32 << 20  # bytes
 LARGEST_ANSWER = 8 << 20
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _WHOLE_VERSION = re.compile(r"\d{1,9}(?:\.\d{1,9}){1,5}")
 _VERSION_S = 30.0
-_PACKAGE_DEPTH = 3  # last parts of a program's path that may be named by its version
+_PACKAGE_DEPTH = 3  # last parts of a program's path that may be a version
 _LARGEST_DESCRIPTION = 1 << 20
 _NPM = "node_modules"
 _PACKAGES = (_NPM, "site-packages", "dist-packages")
-_TAIL = 4096  # bytes of a log's end that are looked at for its last line
+_TAIL = 4096  # bytes at the end of a log that are searched for its last line
 
 
 class OutputLimitExceeded(Exception):
-    """Whoever hears the program has heard enough of it: it is ended, for this reason."""
+    """The reader of the program's output ends the program, for this reason."""
 
-    def __init__(self, words: str) -> None:
-        self.words = words
-        super().__init__(words)
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
 
 
-def refuse_long(said: str | bytes | bytearray) -> None:
-    """Nobody reads that much, and whoever keeps it pays for it again and again."""
-    if len(said) > LARGEST_ANSWER:
+def refuse_long_answer(text: str | bytes | bytearray) -> None:
+    """Raise if the text is longer than any answer may be."""
+    if len(text) > LARGEST_ANSWER:
         raise OutputLimitExceeded(f"answered with more than {LARGEST_ANSWER >> 20} MB")
 
 
 class ProgramCall(NamedTuple):
     argv: tuple[str, ...]
-    hear: Callable[[bytes], None]  # raw standard output as it comes
+    hear: Callable[[bytes], None]  # receives raw standard output as it arrives
     stdin: bytes = b""
     env: Mapping[str, str] = {}
-    forward: Forward | None = Forward()  # all that it can reach; None: the machine's network
+    forward: Forward | None = Forward()  # the addresses it can reach; None: the machine's network
 
 
 class ProgramOutput(NamedTuple):
-    """How the program ended, or why it was ended."""
+    """The end of the program, or the reason it was ended."""
 
     done: CommandResult
     log: Path
@@ -66,12 +66,12 @@ class ProgramOutput(NamedTuple):
 
     @property
     def last_line(self) -> str:
-        """Of what it wrote, secrets taken out; often the only word about why it failed."""
+        """Return the last line of the log, which is redacted; often the only hint at why the program failed."""
         lines = self.log.read_bytes()[-_TAIL:].decode("utf-8", "replace").strip().splitlines()
         return lines[-1][:300] if lines else ""
 
-    def broken_off(self) -> Reply | None:
-        """What is answered where the program did not come to its own end."""
+    def interrupted_reply(self) -> Reply | None:
+        """Return a reply if the program did not end by itself, else None."""
         if self.enough:
             return self.reply("error", self.enough)
         done = self.done
@@ -80,133 +80,133 @@ class ProgramOutput(NamedTuple):
         if done.cancelled:
             return self.reply("error", "cancelled")
         if done.limit:
-            return self.reply("error", f"came up against a limit: {done.limit}")
+            return self.reply("error", f"reached a limit: {done.limit}")
         if done.exit_code in (NOT_FOUND, NOT_RUNNABLE):
             return self.reply("error", f"could not be started: {self.last_line}")
         return None
 
     def reply(self, status: Status, reason: str) -> Reply:
-        """Return an answer made of how it ended; what it could not connect to is among what it was refused."""
+        """Return a reply from how the program ended; refused connections are among its denials."""
         refused = tuple(f"connect to {place}: not its model's address" for place in self.done.refused)
         if refused and status != "ok":
             reason = f"{reason}; it was refused connections to {', '.join(self.done.refused[:3])}"
         return Reply(status, raw_log=self.log, reason=reason, duration_ms=self.done.duration_ms, denials=refused)
 
 
-def run(asking: AgentRequest, call: ProgramCall) -> ProgramOutput:
-    """One program in the box that was given for it, to its end or ours."""
-    with tempfile.TemporaryFile() as told:
-        told.write(call.stdin)
-        told.seek(0)
-        return run_reading(asking, call, told.fileno())
+def run(request: AgentRequest, call: ProgramCall) -> ProgramOutput:
+    """Run the program in the request's sandbox until it ends or is ended."""
+    with tempfile.TemporaryFile() as file:
+        file.write(call.stdin)
+        file.seek(0)
+        return run_reading(request, call, file.fileno())
 
 
-def run_reading(asking: AgentRequest, call: ProgramCall, stdin: int) -> ProgramOutput:
-    """The same where what it is told comes from a descriptor."""
-    log, began = _log(asking), time.monotonic()
+def run_reading(request: AgentRequest, call: ProgramCall, stdin: int) -> ProgramOutput:
+    """Run the program with a file descriptor as its standard input."""
+    log, began = _log(request), time.monotonic()
     try:
-        box = seeing(asking.box, call.argv)
+        box = with_program_readable(request.box, call.argv)
         if call.forward and call.forward.places:
             box = dataclasses.replace(box, readable=(*box.readable, *network_forward.needed()))
-        return ProgramOutput(box.run(_order(asking, call, log, stdin)), log)
+        return ProgramOutput(box.run(_sandbox_command(request, call, log, stdin)), log)
     except OutputLimitExceeded as fault:
         took_ms = round((time.monotonic() - began) * 1000)
-        return ProgramOutput(CommandResult(0, timed_out=False, duration_ms=took_ms), log, fault.words)
+        return ProgramOutput(CommandResult(0, timed_out=False, duration_ms=took_ms), log, fault.reason)
 
 
-def _order(asking: AgentRequest, call: ProgramCall, log: Path, stdin: int) -> SandboxCommand:
+def _sandbox_command(request: AgentRequest, call: ProgramCall, log: Path, stdin: int) -> SandboxCommand:
     return SandboxCommand(
         call.argv,
-        asking.box.workspace.repo,
+        request.box.workspace.repo,
         log,
-        asking.bounds.timeout_s,
+        request.bounds.timeout_s,
         env=call.env,
         look=call.hear,
         merge=False,
-        # A model that thinks says nothing and uses nothing: only the time it may take ends it.
-        idle_s=2 * asking.bounds.timeout_s,
+        # A model that thinks prints nothing and uses no CPU: only the timeout ends it.
+        idle_s=2 * request.bounds.timeout_s,
         network=Network.HOST if call.forward is None else Network.NONE,
         forward=call.forward,
         stdin=stdin,
     )
 
 
-def _log(asking: AgentRequest) -> Path:
-    asking.folder.mkdir(parents=True, exist_ok=True)
-    name = f"{asking.role}-{asking.attempt}"
-    number = sum(1 for _ in asking.folder.glob(f"{name}*.log"))
-    return asking.folder / (f"{name}-{number + 1}.log" if number else f"{name}.log")
+def _log(request: AgentRequest) -> Path:
+    request.folder.mkdir(parents=True, exist_ok=True)
+    name = f"{request.role}-{request.attempt}"
+    number = sum(1 for _ in request.folder.glob(f"{name}*.log"))
+    return request.folder / (f"{name}-{number + 1}.log" if number else f"{name}.log")
 
 
-def lines(take: Callable[[bytes], None]) -> Callable[[bytes], None]:
-    """Cuts what comes into whole lines. What is left without an end at the end is no line, and is not taken."""
-    held = bytearray()
+def split_lines(take: Callable[[bytes], None]) -> Callable[[bytes], None]:
+    """Return a function that splits chunks into lines for `take`. An unterminated last line is dropped."""
+    buffer = bytearray()
 
     def hear(chunk: bytes) -> None:
-        held.extend(chunk)
-        if len(held) > LARGEST_LINE:
+        buffer.extend(chunk)
+        if len(buffer) > LARGEST_LINE:
             raise OutputLimitExceeded(f"wrote a line of more than {LARGEST_LINE >> 20} MB")
         if b"\n" in chunk:
-            *whole, rest = bytes(held).split(b"\n")
-            held[:] = rest
-            for line in whole:
+            *complete, rest = bytes(buffer).split(b"\n")
+            buffer[:] = rest
+            for line in complete:
                 take(line)
 
     return hear
 
 
-def seeing(box: Box, argv: Sequence[str]) -> Box:
-    """The same box with the program itself in sight, wherever its user has put it."""
-    shown = [part for word in argv if word.startswith("/") for part in _shown(Path(word))]
-    return dataclasses.replace(box, readable=(*box.readable, *shown))
+def with_program_readable(box: Box, argv: Sequence[str]) -> Box:
+    """Return the sandbox with the program's files readable, wherever they are installed."""
+    files = [part for argument in argv if argument.startswith("/") for part in _program_files(Path(argument))]
+    return dataclasses.replace(box, readable=(*box.readable, *files))
 
 
-def _shown(path: Path) -> Iterator[Path]:
-    """The file, what it is a link to, and the package it is a part of; never a folder with other things in it."""
+def _program_files(path: Path) -> Iterator[Path]:
+    """Yield the file, its link target and its package; never a folder with unrelated files."""
     if not path.is_file():
         return
-    for one in (path, path.resolve()):
-        parts = one.parts
+    for file in (path, path.resolve()):
+        parts = file.parts
         cut = next((parts.index(name) for name in _PACKAGES if name in parts), None)
         if cut is None:
-            yield one
+            yield file
         else:
             yield Path(*parts[: cut + (1 if parts[cut] == _NPM else 2)])
 
 
-def words_of(agent: AgentConfig, caller: Mapping[str, str], default: str = "") -> tuple[str, ...] | None:
-    """The program with its first words, the program by its whole path; None where there is none."""
+def find_command(agent: AgentConfig, caller: Mapping[str, str], default: str = "") -> tuple[str, ...] | None:
+    """Return the program's absolute path with its first arguments, or None if it is not installed."""
     first, *others = agent.run or (default,)
-    found = process.find(first, path=caller.get("PATH", ""), cwd=Path("/")) if first else None
-    return (found, *others) if found else None
+    program = process.find(first, path=caller.get("PATH", ""), cwd=Path("/")) if first else None
+    return (program, *others) if program else None
 
 
-def version_of(words: Sequence[str], asking: AgentRequest) -> str | None:
-    """Ask the program for its version, in the box it is to run in, with no network and no key."""
+def version_of(program: Sequence[str], request: AgentRequest) -> str | None:
+    """Return the output of `--version`, run in the agent's sandbox without network and without a key."""
     parts: list[bytes] = []
 
     def hear(chunk: bytes) -> None:
         parts.append(chunk)
-        refuse_long(b"".join(parts))
+        refuse_long_answer(b"".join(parts))
 
     with tempfile.TemporaryDirectory(prefix="reflectloop-agent-") as folder:
-        bounds = asking.bounds._replace(timeout_s=min(_VERSION_S, asking.bounds.timeout_s))
-        quietly = dataclasses.replace(asking, folder=Path(folder), bounds=bounds)
-        heard = run(quietly, ProgramCall((*words, "--version"), hear, env={"DISABLE_AUTOUPDATER": "1"}))
-    if heard.enough or heard.done.exit_code or heard.done.timed_out:
+        bounds = request.bounds._replace(timeout_s=min(_VERSION_S, request.bounds.timeout_s))
+        request = dataclasses.replace(request, folder=Path(folder), bounds=bounds)
+        output = run(request, ProgramCall((*program, "--version"), hear, env={"DISABLE_AUTOUPDATER": "1"}))
+    if output.enough or output.done.exit_code or output.done.timed_out:
         return None
     match = _VERSION.search(b"".join(parts).decode("utf-8", "replace"))
     return match.group() if match else None
 
 
-def version_by_files(words: Sequence[str]) -> str | None:
-    """Return the version that an installed program's own files tell, without starting it; None where they do not.
+def version_by_files(program: Sequence[str]) -> str | None:
+    """Return a program's version by its files, without starting it, or None if they do not contain it.
 
-    An npm package's `package.json` tells it, or a folder or file that is named by the version.
+    The version is in an npm package's `package.json`, or in the name of a folder or file.
     """
-    if len(words) != 1:  # its first word runs another program
+    if len(program) != 1:  # a launcher with arguments runs another program
         return None
-    parts = Path(words[0]).resolve().parts
+    parts = Path(program[0]).resolve().parts
     if _NPM in parts:
         top = len(parts) - parts[::-1].index(_NPM)
         scoped = parts[top].startswith("@")
@@ -218,40 +218,40 @@ def version_by_files(words: Sequence[str]) -> str | None:
 def _version_in(description: Path) -> str | None:
     try:
         with description.open("rb") as file:
-            told = json.loads(file.read(_LARGEST_DESCRIPTION))
+            package = json.loads(file.read(_LARGEST_DESCRIPTION))
     except (OSError, ValueError, RecursionError):
         return None
-    version = told.get("version") if isinstance(told, dict) else None
+    version = package.get("version") if isinstance(package, dict) else None
     match = _WHOLE_VERSION.match(version) if isinstance(version, str) else None
     return match.group() if match else None
 
 
-def refuse_old(name: str, version: str | None, minimum: tuple[int, ...], how: str) -> None:
-    """What it prints and which flags it takes is known from there on only."""
+def refuse_old_version(name: str, version: str | None, minimum: tuple[int, ...], how: str) -> None:
+    """Raise if the version is below the minimum: older releases have other flags and output."""
     least = ".".join(map(str, minimum))
     if version is None:
-        said = "does not say its version"
+        problem = "does not say its version"
     elif tuple(map(int, version.split("."))) < minimum:
-        said = f"is version {version}"
+        problem = f"is version {version}"
     else:
         return
     raise AgentUnavailable(
-        f"agent {name} {said}; {least} or newer is needed", next_step=how, missing=(f"{name}>={least}",)
+        f"agent {name} {problem}; {least} or newer is needed", next_step=how, missing=(f"{name}>={least}",)
     )
 
 
-def passed_on(agent: AgentConfig, caller: Mapping[str, str]) -> dict[str, str]:
-    """Those variables of the caller's that the settings let the program see, but for its key."""
+def passed_variables(agent: AgentConfig, caller: Mapping[str, str]) -> dict[str, str]:
+    """Return the caller's variables that the settings pass to the program, without the key."""
     return {name: caller[name] for name in agent.env if name in caller}
 
 
-def passed_on_with_key(agent: AgentConfig, caller: Mapping[str, str]) -> dict[str, str]:
-    """For a program that knows by itself what it needs its key for."""
+def passed_variables_with_key(agent: AgentConfig, caller: Mapping[str, str]) -> dict[str, str]:
+    """Return the passed variables and the key."""
     key = agent.key_env
-    return {**passed_on(agent, caller), **({key: caller[key]} if key and key in caller else {})}
+    return {**passed_variables(agent, caller), **({key: caller[key]} if key and key in caller else {})}
 
 
-def missing(name: str, program: str, how: str) -> AgentUnavailable:
+def program_missing(name: str, program: str, how: str) -> AgentUnavailable:
     return AgentUnavailable(
         f"agent {name} needs the program {program}, which is not installed",
         next_step=how,
@@ -263,49 +263,51 @@ def no_key(name: str, variables: Sequence[str]) -> AgentUnavailable:
     return AgentUnavailable(
         f"agent {name} has no key: {' or '.join(variables)} is not set",
         next_step=f"export {variables[0]}=...",
-        missing=tuple(f"env:{one}" for one in variables[:1]),
+        missing=tuple(f"env:{variable}" for variable in variables[:1]),
     )
 
 
-def shaped(heard: ProgramOutput, asking: AgentRequest, text: str) -> Reply:
-    """For who can only say it: the object that was asked for, found in what was said."""
-    marks = frozenset((asking.schema or {}).get("properties", {}))
+def reply_with_object(output: ProgramOutput, request: AgentRequest, text: str) -> Reply:
+    """Return a reply with the requested object, parsed from the text of an agent without structured output."""
+    marks = frozenset((request.schema or {}).get("properties", {}))
     try:
         data, unsound = json_from_text.read(text.encode("utf-8", "surrogateescape"), marks)
     except json_from_text.NoJsonObject as fault:
-        return heard.reply("no_output", f"gave no answer of the shape that was asked for: it {fault.words}")
-    faults = [f"{json_from_text.dotted(one.place)} {one.words}" for one in unsound] or asking.faults_of(data)
-    return heard.reply("error" if faults else "ok", "; ".join(faults))._replace(data=data)
+        return output.reply("no_output", f"gave no structured answer: it {fault.words}")
+    faults = [
+        f"{json_from_text.dotted(fault_in_json.place)} {fault_in_json.words}" for fault_in_json in unsound
+    ] or request.faults_of(data)
+    return output.reply("error" if faults else "ok", "; ".join(faults))._replace(data=data)
 
 
-def clean(reply: Reply) -> Reply:
-    """What goes on into the flow: no secret in it, whatever the model said."""
+def redact_reply(reply: Reply) -> Reply:
+    """Redact every secret in a reply."""
     redact = secrets.current().redact
     return reply._replace(
         text=redact(reply.text) if reply.text else "",
         reason=redact(reply.reason) if reply.reason else "",
-        denials=tuple(redact(one) for one in reply.denials),
+        denials=tuple(redact(denial) for denial in reply.denials),
         data=redacted(reply.data),
     )
 
 
-def own_home(box: Box) -> Path:
-    """The agent's HOME, from the engine's side."""
+def home_outside(box: Box) -> Path:
+    """Return the agent's HOME as a path outside the sandbox."""
     return box.home or box.workspace.home
 
 
 def home_inside(box: Box) -> Path:
-    """The same as the program sees it."""
-    return box.view.home if box.view else own_home(box)
+    """Return the agent's HOME as the program sees it."""
+    return box.view.home if box.view else home_outside(box)
 
 
-def lay(box: Box, name: str, text: str, *, executable: bool = False) -> None:
-    """A file of ours in the agent's HOME, where an agent before may have left anything at all: no link is followed."""
+def write_home_file(box: Box, name: str, text: str, *, executable: bool = False) -> None:
+    """Write a file into the agent's HOME without following links, which an earlier agent may have left there."""
     try:
-        with safe_files.opened(own_home(box)) as files:
+        with safe_files.opened(home_outside(box)) as files:
             files.write(name, text.encode(), executable)
     except safe_files.AccessBarred as fault:
         raise SandboxEscape(
-            f"an agent put something in the way of a file in its HOME: {fault}",
+            f"an agent blocked a file in its HOME: {fault}",
             next_step="reflectloop unlock --reason TEXT",
         ) from fault

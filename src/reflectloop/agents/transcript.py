@@ -1,4 +1,4 @@
-"""Writes down what was said to an agent and by it, line by line, with every secret taken out first."""
+"""Writes the messages to and from an agent to a file, line by line, with every secret redacted."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from reflectloop import secrets
 
 
 class Transcript:
-    """JSON lines in a new file of a folder; each is on its way to the disk before the next is begun."""
+    """A new file of JSON lines; each line is flushed before the next is written."""
 
     def __init__(self, folder: Path, name: str, known: Iterable[str] = ()) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._known = [one.encode() for one in known if one]
+        self._known = [secret.encode() for secret in known if secret]
         self.path = _unused(folder, name)
         self._file = self.path.open("x", encoding="utf-8")
 
-    def line(self, said: dict[str, Any]) -> None:
-        text = json.dumps(said, ensure_ascii=False).encode("utf-8", "replace").decode()
+    def line(self, record: dict[str, Any]) -> None:
+        text = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace").decode()
         self._file.write(secrets.current().redact(text, self._known).replace("\n", " ") + "\n")
         self._file.flush()
 

@@ -168,7 +168,7 @@ def _program(row: AgentRow, settings: Config, caller: Mapping[str, str]) -> tupl
     """Return the words that ask for a version: only of a kind whose programs are known to say it."""
     if row.kind not in _PROGRAMS:
         return ()
-    return subprocess_agent.words_of(settings.agent(row.name), caller, row.kind) or ()
+    return subprocess_agent.find_command(settings.agent(row.name), caller, row.kind) or ()
 
 
 def _ask(
@@ -196,7 +196,7 @@ def _version(box: Box, words: Sequence[str], log: Path) -> str | None:
     if not words:
         return None
     order = SandboxCommand((*words, "--version"), box.workspace.repo, log, _VERSION_S)
-    if subprocess_agent.seeing(box, words).run(order).exit_code:
+    if subprocess_agent.with_program_readable(box, words).run(order).exit_code:
         return None
     found = _VERSION.search(log.read_bytes()[:_LONGEST_VERSION].decode("utf-8", "replace"))
     return found.group() if found else None

@@ -1,4 +1,4 @@
-"""The built-in loop: the model talks, the engine acts, and breakers end what leads nowhere."""
+"""The built-in agent loop: the model calls tools, the engine executes them, and limits end a loop without progress."""
 
 from reflectloop.agents.loop.states import LoopEnd, LoopState
 

@@ -1,4 +1,4 @@
-"""What a call may still use: the most that the next exchange could cost must fit before it is made."""
+"""The remaining budget of a call: a request is sent only if its maximum cost fits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LoopBudget:
         self.used = self.used.plus(used)
 
     def lacks(self, input_tokens: int, reply_tokens: int) -> str | None:
-        """Why an exchange that could use so much may not begin."""
+        """Return why a request of this maximum size does not fit the budget, or None."""
         return self._lacks_tokens(input_tokens + reply_tokens) or self._lacks_money(input_tokens, reply_tokens)
 
     def _lacks_tokens(self, most: int) -> str | None:
@@ -33,8 +33,8 @@ class LoopBudget:
             return None
         if self._price is None:
             return (
-                f"the price of {self._model} is not known, so {self._bounds.usd:g} USD cannot be kept; "
-                "give it a price in the file that [cost] prices names"
+                f"the price of {self._model} is unknown, so the limit of {self._bounds.usd:g} USD cannot be enforced; "
+                "add its price to the file that [cost] prices names"
             )
         spent, most = self._price.cost(self.used), self._price.most(input_tokens, reply_tokens)
         if spent + most <= self._bounds.usd:

@@ -1,4 +1,4 @@
-"""Makes a history fit a window: the oldest exchanges go first, and no call is parted from its result. Pure, linear."""
+"""Fits a history into a context window: drops the oldest exchanges first, each call with its results. Pure, linear."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from reflectloop.agents.messages import Message
 
-_MARK = "\n[... about {count} characters were left out here ...]\n"  # ASCII: it must not make a text count for more
+_MARK = (
+    "\n[... about {count} characters were left out here ...]\n"  # ASCII: other characters would count as more tokens
+)
 _PER_TOKEN = 3
-_LEAST = 64  # characters that stay of a part, however small the window
+_LEAST = 64  # characters that remain of a part, however small the window
 
 
 class TrimmedMessages(NamedTuple):
@@ -20,8 +22,8 @@ class TrimmedMessages(NamedTuple):
 
 
 def trim_history(messages: Sequence[Message], room: int, sizes: Sequence[int] | None = None) -> TrimmedMessages:
-    """The brief (the first message) stays, and the last exchange; what is left may only be cut in its middle."""
-    weights = [one.tokens for one in messages] if sizes is None else sizes
+    """Drop old exchanges, but keep the first message (the prompt) and the last exchange; shorten those if needed."""
+    weights = [message.tokens for message in messages] if sizes is None else sizes
     total, first = sum(weights), 1
     begins = [at for at in range(1, len(messages)) if messages[at].role == "assistant"]
     for begin in begins:
@@ -29,25 +31,25 @@ def trim_history(messages: Sequence[Message], room: int, sizes: Sequence[int] | 
             break
         total -= sum(weights[first:begin])
         first = begin
-    kept = (*messages[:1], *messages[first:])
-    dropped = len(messages) - len(kept)
-    if total <= room or not kept:
-        return TrimmedMessages(kept, total, dropped, 0)
-    shorter = _shortened(kept, room)
-    cut = sum(one != other for one, other in zip(kept, shorter, strict=True))
-    return TrimmedMessages(shorter, sum(one.tokens for one in shorter), dropped, cut)
+    messages_left = (*messages[:1], *messages[first:])
+    dropped = len(messages) - len(messages_left)
+    if total <= room or not messages_left:
+        return TrimmedMessages(messages_left, total, dropped, 0)
+    shorter = _shortened(messages_left, room)
+    cut = sum(before != after for before, after in zip(messages_left, shorter, strict=True))
+    return TrimmedMessages(shorter, sum(message.tokens for message in shorter), dropped, cut)
 
 
 def _shortened(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
-    """Long parts are cut to one length, the greatest that fits; short ones stay whole."""
-    least, most = _LEAST, max(_longest(one) for one in messages)
+    """Cut all long parts to the same length, the greatest that fits."""
+    least, most = _LEAST, max(_longest(message) for message in messages)
     while least < most:
         middle = (least + most + 1) // 2
-        if sum(_cut(one, middle).tokens for one in messages) <= room:
+        if sum(_cut(message, middle).tokens for message in messages) <= room:
             least = middle
         else:
             most = middle - 1
-    return tuple(_cut(one, least) for one in messages)
+    return tuple(_cut(message, least) for message in messages)
 
 
 def _longest(message: Message) -> int:
@@ -57,13 +59,13 @@ def _longest(message: Message) -> int:
 def _cut(message: Message, most: int) -> Message:
     return message._replace(
         text=head_and_tail(message.text, most),
-        calls=tuple(one._replace(arguments=_cut_value(one.arguments, most)) for one in message.calls),
-        results=tuple(one._replace(text=head_and_tail(one.text, most)) for one in message.results),
+        calls=tuple(part._replace(arguments=_cut_value(part.arguments, most)) for part in message.calls),
+        results=tuple(part._replace(text=head_and_tail(part.text, most)) for part in message.results),
     )
 
 
 def _cut_value(value: Any, most: int) -> Any:  # noqa: ANN401 - any JSON value
-    """Within a call's arguments only texts are cut: it stays an object with the same keys."""
+    """Cut the texts within a call's arguments; the keys stay."""
     if isinstance(value, str):
         return head_and_tail(value, most)
     if isinstance(value, list):
@@ -74,7 +76,7 @@ def _cut_value(value: Any, most: int) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def head_and_tail(text: str, most: int) -> str:
-    """A text of at most so many characters: its beginning, a mark that says what is missing, and its end."""
+    """Return at most `most` characters: the beginning, a mark with the number of missing ones, and the end."""
     if len(text) <= most:
         return text
     mark = _MARK.format(count=len(text) - most)

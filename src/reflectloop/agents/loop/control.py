@@ -1,4 +1,4 @@
-"""The words by which an executor ends its part of a step, as tools and as JSON. They claim; verification decides."""
+"""The control commands that end an executor's work on a step, as tools and as JSON. They are claims, not proof."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from reflectloop.fileops import json_from_text
 from reflectloop.terms import wrong_shape
 
 KEY = "control"
-Words = Annotated[str, Field(min_length=1, max_length=20_000)]
+NonEmptyText = Annotated[str, Field(min_length=1, max_length=20_000)]
 
 
 class StepDone(AnswerModel):
-    """The step is done as far as you can tell. The engine verifies it; nothing is done because you say so."""
+    """The step is done as far as you can tell. The engine verifies it; your claim alone does not finish the step."""
 
     approach: Text = Field(default="", description="how it was done, in a sentence; another one after a failed attempt")
     summary: Text = ""
 
 
 class Replan(AnswerModel):
-    """The plan does not fit what you found."""
+    """The plan does not fit the project as it is."""
 
-    reason: Words
+    reason: NonEmptyText
 
 
 class AskPerson(AnswerModel):
     """Only a person can answer; work stops until they do."""
 
-    question: Words
+    question: NonEmptyText
 
 
 class Split(AnswerModel):
-    """The step is too large; what it should be split into."""
+    """The step is too large; list the parts it should be split into."""
 
-    reason: Words
+    reason: NonEmptyText
     substeps: Annotated[tuple[PlannedStep, ...], Field(min_length=FEWEST, max_length=MOST)]
 
 
 class Fail(AnswerModel):
     """You cannot do the step, and know why."""
 
-    reason: Words
+    reason: NonEmptyText
 
 
 WORDS: dict[str, type[AnswerModel]] = {
@@ -69,7 +69,7 @@ def tools() -> tuple[ModelTool, ...]:
 
 
 def schema(model: type[BaseModel]) -> Json:
-    """Without the titles that are made from names: a model is sent them every turn."""
+    """Return a model's schema without generated titles, to save tokens in every turn."""
     made: Json = _untitled(model.model_json_schema())
     made.pop("description", None)
     return made
@@ -83,15 +83,15 @@ def _untitled(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return {key: _untitled(item) for key, item in value.items() if key != "title" or not isinstance(item, str)}
 
 
-def of_call(call: ToolCall) -> tuple[Json | None, list[str]]:
-    """The outcome a call states, and what is wrong with it."""
+def parse_call(call: ToolCall) -> tuple[Json | None, list[str]]:
+    """Return the outcome that a call states, and its faults."""
     if call.fault:
         return None, [call.fault]
-    return _said(call.name, call.arguments)
+    return _validated(call.name, call.arguments)
 
 
-def of_text(text: str) -> tuple[Json | None, list[str]] | None:
-    """The outcome in a text, `{"control": "step_done", …}`; None where there is none."""
+def parse_text(text: str) -> tuple[Json | None, list[str]] | None:
+    """Return the outcome in a text, such as `{"control": "step_done", …}`, or None if there is none."""
     if f'"{KEY}"' not in text:
         return None
     try:
@@ -99,26 +99,28 @@ def of_text(text: str) -> tuple[Json | None, list[str]] | None:
     except json_from_text.NoJsonObject as fault:
         return None, [f"the reply {fault.words}"]
     if faults:
-        return None, [f"{json_from_text.dotted(one.place)}: {one.words}" for one in faults]
-    return of_value(value)
+        return None, [
+            f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.words}" for fault_in_json in faults
+        ]
+    return parse_value(value)
 
 
-def of_value(value: Json) -> tuple[Json | None, list[str]]:
-    """The outcome as one object: keys that its word has no use for may stay empty."""
+def parse_value(value: Json) -> tuple[Json | None, list[str]]:
+    """Return the outcome in an object; empty keys that its control command does not have are ignored."""
     name = value.get(KEY)
     if not isinstance(name, str) or name not in WORDS:
         return None, [f"{KEY}: must be one of {', '.join(WORDS)}"]
-    wanted = WORDS[name].model_fields
-    idle = StepClaim.model_fields.keys() - wanted
-    return _said(name, {key: one for key, one in value.items() if key != KEY and (one or key not in idle)})
+    fields = WORDS[name].model_fields
+    unused = StepClaim.model_fields.keys() - fields
+    return _validated(name, {key: item for key, item in value.items() if key != KEY and (item or key not in unused)})
 
 
-def _said(name: str, value: Any) -> tuple[Json | None, list[str]]:  # noqa: ANN401 - any JSON value
+def _validated(name: str, value: Any) -> tuple[Json | None, list[str]]:  # noqa: ANN401 - any JSON value
     try:
         word = WORDS[name].model_validate(value)
     except ValidationError as fault:
         return None, [
-            f"{json_from_text.dotted(one['loc']) or name}: {wrong_shape(one['type'], one.get('ctx', {}), one['msg'])}"
-            for one in fault.errors()
+            f"{json_from_text.dotted(it['loc']) or name}: {wrong_shape(it['type'], it.get('ctx', {}), it['msg'])}"
+            for it in fault.errors()
         ]
     return {KEY: name, **word.model_dump(mode="json", exclude_defaults=True)}, []

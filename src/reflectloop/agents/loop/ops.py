@@ -1,4 +1,4 @@
-"""The tools of the loop, which are FileOps ops, and what a model is told of what they did."""
+"""The loop's tools, which are FileOps ops, and the text of their results for the model."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from reflectloop.agents.messages import Json, ModelTool, ToolCall, ToolResult
 from reflectloop.fileops.request import READING, WRITING, RunOp
 from reflectloop.fileops.response import Response
 
-_SAID: dict[str, str] = {
+_DESCRIPTIONS: dict[str, str] = {
     "read_file": "Read a text file of the workspace, whole or some lines.",
     "list_dir": "List a folder of the workspace.",
-    "search": "Find lines that hold a text, or match a regular expression (RE2).",
+    "search": "Find lines that contain a text, or match a regular expression (RE2).",
     "write_file": "Write a whole text file.",
     "write_json": "Write a value as a JSON file.",
     "apply_patch": "Change files by a '*** Begin Patch' text or a unified diff.",
     "delete_file": "Delete a file.",
     "move_file": "Move a file; nothing is moved over another.",
-    "run": "Run a command in the workspace. An exit code other than 0 fails, and takes back what it changed.",
+    "run": "Run a command in the workspace. An exit code other than 0 is a failure, and its changes are rolled back.",
 }
 _DEFAULT_MS: int = RunOp.model_fields["timeoutMs"].default
 
@@ -37,65 +37,65 @@ def _tool(model: type[BaseModel]) -> ModelTool:
     made = schema(model)
     made["properties"].pop("op")
     made["required"] = [key for key in made.get("required", ()) if key != "op"]
-    return ModelTool(name, _SAID[name], made)
+    return ModelTool(name, _DESCRIPTIONS[name], made)
 
 
 def op_of(call: ToolCall, left_s: float) -> Json:
-    """The op that a call asks for; a command gets no more time than there is."""
+    """Return the op that a call asks for; a command's timeout is limited to the remaining time."""
     op = {**call.arguments, "op": call.name}
-    asked = op.get("timeoutMs", _DEFAULT_MS)
-    if call.name == "run" and isinstance(asked, int):
-        op["timeoutMs"] = max(1, min(asked, int(left_s * 1000)))
+    timeout_ms = op.get("timeoutMs", _DEFAULT_MS)
+    if call.name == "run" and isinstance(timeout_ms, int):
+        op["timeoutMs"] = max(1, min(timeout_ms, int(left_s * 1000)))
     return op
 
 
 def refusals(response: Response) -> list[str]:
-    """What was not allowed, as opposed to what went wrong."""
+    """Return what the engine did not allow, as opposed to what failed."""
     if response.status == "ask" and response.ask:
         return [str(response.ask.get("question", "a person must say"))]
     if response.status != "validation_error":
         return []
-    return [one.error for one in response.errors if one.field.endswith(".cmd") or "lies outside" in one.error]
+    return [error.error for error in response.errors if error.field.endswith(".cmd") or "lies outside" in error.error]
 
 
-def told(call: ToolCall, response: Response, most: int, warning: str = "") -> ToolResult:
-    said: Json = {"status": response.status, **({"warning": warning} if warning else {})}
+def tool_result(call: ToolCall, response: Response, most: int, warning: str = "") -> ToolResult:
+    result: Json = {"status": response.status, **({"warning": warning} if warning else {})}
     if _late(response):
-        said["error"] = "E_TIMEOUT"
+        result["error"] = "E_TIMEOUT"
     if response.status == "ok":
-        said |= _done(response)
+        result |= _done(response)
     else:
-        said |= _not_done(response)
+        result |= _not_done(response)
     if response.proof.commands:
-        said["commands"] = [one.model_dump(mode="json") for one in response.proof.commands]
+        result["commands"] = [command.model_dump(mode="json") for command in response.proof.commands]
     if response.proof.notes:
-        said["notes"] = list(response.proof.notes)
-    text = json.dumps(said, ensure_ascii=False)
-    return ToolResult(call.id, _fitting(call, said, text, most), response.status != "ok")
+        result["notes"] = list(response.proof.notes)
+    text = json.dumps(result, ensure_ascii=False)
+    return ToolResult(call.id, _fitting(call, result, text, most), response.status != "ok")
 
 
 def _done(response: Response) -> Json:
-    found = [value for key, value in response.data.items() if key.isdigit()]
-    data: Json = {"data": found[0]} if found else {}
-    return {**data, "changedFiles": list(response.changedFiles), "summary": [one.summary for one in response.ops]}
+    values = [value for key, value in response.data.items() if key.isdigit()]
+    data: Json = {"data": values[0]} if values else {}
+    return {**data, "changedFiles": list(response.changedFiles), "summary": [op.summary for op in response.ops]}
 
 
 def _not_done(response: Response) -> Json:
-    said: Json = {"faults": [f"{one.field.removeprefix('ops[0].')}: {one.error}" for one in response.errors]}
+    result: Json = {"faults": [f"{error.field.removeprefix('ops[0].')}: {error.error}" for error in response.errors]}
     if response.fail:
-        said |= {"reason": response.fail.reason, "hint": response.fail.hint}
-    return {**said, **({"ask": response.ask} if response.ask else {})}
+        result |= {"reason": response.fail.reason, "hint": response.fail.hint}
+    return {**result, **({"ask": response.ask} if response.ask else {})}
 
 
 def _late(response: Response) -> bool:
-    return response.status == "fail" and any(one.field.endswith(".timeoutMs") for one in response.errors)
+    return response.status == "fail" and any(error.field.endswith(".timeoutMs") for error in response.errors)
 
 
-def _fitting(call: ToolCall, said: Json, text: str, most: int) -> str:
+def _fitting(call: ToolCall, result: Json, text: str, most: int) -> str:
     if len(text) <= most:
         return text
     hint = " Ask for fewer lines (startLine, endLine)." if call.name == "read_file" else ""
-    shorter = _shorter(said, most // 2)
+    shorter = _shorter(result, most // 2)
     return head_and_tail(
         json.dumps({**shorter, "note": f"Too long to be shown whole.{hint}"}, ensure_ascii=False), most
     )
@@ -109,5 +109,5 @@ def _shorter(value: Any, most: int) -> Any:  # noqa: ANN401 - any JSON value
     return {key: _shorter(item, most) for key, item in value.items()} if isinstance(value, dict) else value
 
 
-def wrong(call: ToolCall, *faults: str, code: str = "E_INVALID_CALL") -> ToolResult:
+def error_result(call: ToolCall, *faults: str, code: str = "E_INVALID_CALL") -> ToolResult:
     return ToolResult(call.id, json.dumps({"error": code, "faults": list(faults)}, ensure_ascii=False), is_error=True)

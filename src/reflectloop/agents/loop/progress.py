@@ -1,4 +1,4 @@
-"""Whether work moves: a changed tree, or other failing tests than before. Words are no progress."""
+"""Measures progress: a changed tree, or a changed set of failing tests. Text alone is no progress."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MOST_IDLE = 15  # turns in a row
 
 
 class LoopProgress:
-    """`epoch` counts the changes; `idle` the turns since the last one."""
+    """Counts the changes (`epoch`) and the turns since the last one (`idle`)."""
 
     def __init__(self) -> None:
         self.epoch = 0
@@ -20,16 +20,16 @@ class LoopProgress:
         self.idle += 1
 
     def saw(self, response: Response) -> None:
-        told = [self._tested(one) for one in response.proof.commands]
-        if response.changedFiles or any(told):
+        changed = [self._tests_changed(command) for command in response.proof.commands]
+        if response.changedFiles or any(changed):
             self.epoch += 1
             self.idle = 0
 
-    def _tested(self, one: CommandProof) -> bool:
-        """Whether a command's failing tests are others than when it last ran."""
-        command = one.cmd if isinstance(one.cmd, str) else "\0".join(one.cmd)
-        before, now = self._failing.get(command), _failing(one)
-        if now is None and before is not None and not one.exitCode:
+    def _tests_changed(self, proof: CommandProof) -> bool:
+        """Return True if a command's failing tests differ from its last run."""
+        command = proof.cmd if isinstance(proof.cmd, str) else "\0".join(proof.cmd)
+        before, now = self._failing.get(command), _failing(proof)
+        if now is None and before is not None and not proof.exitCode:
             now = frozenset()
         if now is None:
             return False
@@ -37,9 +37,9 @@ class LoopProgress:
         return before is not None and before != now
 
 
-def _failing(one: CommandProof) -> frozenset[str] | None:
-    """The names of the tests that failed; None where the output is no test runner's."""
-    reading = reports.read(f"{one.stdout}\n{one.stderr}") if one.stdout or one.stderr else None
+def _failing(proof: CommandProof) -> frozenset[str] | None:
+    """Return the names of the failed tests, or None if the output is not a test report."""
+    reading = reports.read(f"{proof.stdout}\n{proof.stderr}") if proof.stdout or proof.stderr else None
     if reading is None or reading.kind != "test":
         return None
     named = {name for name, outcome in reading.tests.items() if outcome in ("failed", "error")}

@@ -1,4 +1,4 @@
-"""Notices calls that repeat while nothing changes, one call or two in turn. Pure: it counts, and says what follows."""
+"""Detects calls that repeat while nothing changes, also two calls in alternation. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reflectloop.agents.messages import ToolCall
 
 WARN, INJECT, STOP = 3, 5, 50
 WINDOW = 10
-# What such a call does is told by the call alone. The others look at the world: the same look at another is another.
+# The effect of these depends on the call alone. Any other call reads state, so it repeats only if nothing changed.
 _CHANGING = frozenset(("write_file", "write_json", "apply_patch", "delete_file", "move_file"))
 
 
@@ -23,14 +23,14 @@ class RepetitionVerdict(StrEnum):
 
 
 class RepetitionDetector:
-    """The calls of one run, and how often each was made in its task. Two in turn fall to the same count as one."""
+    """Counts the calls of one run, and of its task. Two alternating calls reach the same limits as one."""
 
     def __init__(self, counts: Counter[str] | None = None, step: str = "") -> None:
         self._last: deque[str] = deque(maxlen=WINDOW)
         self._counts, self._step = Counter() if counts is None else counts, step
 
-    def met(self, call: ToolCall, epoch: int) -> RepetitionVerdict:
-        """Count a call; `epoch` says how often the world has changed."""
+    def count_call(self, call: ToolCall, epoch: int) -> RepetitionVerdict:
+        """Count a call and return what to do about it; `epoch` is the number of changes so far."""
         key = f"{self._step} {_key(call, epoch)}"
         self._last.append(key)
         self._counts[key] += 1
@@ -43,5 +43,5 @@ class RepetitionDetector:
 
 
 def _key(call: ToolCall, epoch: int) -> str:
-    said: Any = [call.name, call.arguments, call.fault]
-    return json.dumps(said if call.name in _CHANGING else [*said, epoch], sort_keys=True)
+    key: Any = [call.name, call.arguments, call.fault]
+    return json.dumps(key if call.name in _CHANGING else [*key, epoch], sort_keys=True)

@@ -1,4 +1,4 @@
-"""Which state a loop is in, and how one ends."""
+"""The states of a loop, and its end."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from reflectloop.agents.messages import Json, StopReason
 
 
 class LoopState(StrEnum):
-    """It begins in one of the first three by what is asked, and ends in one of the others. None of them is success."""
+    """A loop begins in one of the first three states and ends in one of the others. None of them means success."""
 
     PLANNING = "PLANNING"
     ANSWERING = "ANSWERING"
     EXECUTING = "EXECUTING"
-    ANSWERED = "ANSWERED"  # with the shape that was asked for
-    VERIFYING = "VERIFYING"  # it says it is done: what follows is the engine's look
-    REPLANNING = "REPLANNING"  # it says the plan does not fit
-    NEEDS_INPUT = "NEEDS_INPUT"  # a person is asked
-    STOPPED = "STOPPED"  # by a breaker or a budget
+    ANSWERED = "ANSWERED"  # with valid data
+    VERIFYING = "VERIFYING"  # the model claims success; the engine's verification follows
+    REPLANNING = "REPLANNING"  # the model says the plan does not fit
+    NEEDS_INPUT = "NEEDS_INPUT"  # a person must answer
+    STOPPED = "STOPPED"  # by a limit or the budget
 
 
 class LoopEnd(NamedTuple):
@@ -26,11 +26,11 @@ class LoopEnd(NamedTuple):
     stop_reason: StopReason
     text: str = ""
     data: Json | None = None
-    reason: str = ""  # why it did not come to an end of its own
+    reason: str = ""  # why the loop was stopped; empty if the model ended it
 
     @property
-    def whole(self) -> bool:
-        """Whether the model itself brought it to this end."""
+    def completed(self) -> bool:
+        """Return True if the model itself ended the loop."""
         return not self.reason
 
 

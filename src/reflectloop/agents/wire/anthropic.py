@@ -1,10 +1,10 @@
-"""Anthropic Messages: a talk as a request, and its events as a turn. Pure."""
+"""The Anthropic Messages protocol: builds requests and parses events into a turn. Pure."""
 
 from __future__ import annotations
 
 from reflectloop.agents.backend import TokenUsage
 from reflectloop.agents.messages import AgentTurn, Json, Message, ModelRequest, StopReason
-from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
+from reflectloop.agents.wire.protocol import Malformed, call, count, error_message, text
 
 _VERSION = "2023-06-01"
 _REASONS = {
@@ -15,7 +15,7 @@ _REASONS = {
     "model_context_window_exceeded": StopReason.MAX_TOKENS,
     "refusal": StopReason.REFUSED,
 }
-_KEPT: Json = {"cache_control": {"type": "ephemeral"}}  # the maker may answer from its cache up to here
+_CACHED: Json = {"cache_control": {"type": "ephemeral"}}  # the provider may cache the prompt up to here
 
 
 class Anthropic:
@@ -29,46 +29,48 @@ class Anthropic:
         return {"anthropic-version": _VERSION, **({"x-api-key": key} if key else {})}
 
     def body(self, talk: ModelRequest) -> Json:
-        messages: list[Json] = [{"role": one.role, "content": _blocks(one)} for one in talk.messages]
+        messages: list[Json] = [{"role": message.role, "content": _blocks(message)} for message in talk.messages]
         if messages and messages[-1]["content"]:
-            messages[-1]["content"][-1] |= _KEPT
+            messages[-1]["content"][-1] |= _CACHED
         body: Json = {"model": talk.model, "max_tokens": talk.reply_tokens, "stream": True, "messages": messages}
         if talk.system:
-            body["system"] = [{"type": "text", "text": talk.system, **_KEPT}]
+            body["system"] = [{"type": "text", "text": talk.system, **_CACHED}]
         if talk.tools:
             body["tools"] = [
-                {"name": one.name, "description": one.description, "input_schema": one.schema} for one in talk.tools
+                {"name": tool.name, "description": tool.description, "input_schema": tool.schema} for tool in talk.tools
             ]
         if talk.forced:
             body["tool_choice"] = {"type": "tool", "name": talk.forced}
         return body
 
-    def reading(self) -> AnthropicReply:
+    def reader(self) -> AnthropicReply:
         return AnthropicReply()
 
-    def whole(self, document: Json) -> AgentTurn:
-        """An answer that came as one document."""
+    def parse_document(self, document: Json) -> AgentTurn:
+        """Parse an answer that is one document instead of a stream."""
         if document.get("type") == "error" or "content" not in document:
-            raise Malformed(told(document) or "an answer without content")
-        blocks = [one for one in document["content"] if isinstance(one, dict)]
-        said = text(str(one.get("text", "")) for one in blocks if one.get("type") == "text")
-        calls = tuple(call(one.get("id"), one.get("name"), one.get("input")) for one in blocks if _is_call(one))
-        return AgentTurn(said, calls, _reason(document.get("stop_reason")), _usage(document.get("usage") or {}))
+            raise Malformed(error_message(document) or "an answer without content")
+        blocks = [block for block in document["content"] if isinstance(block, dict)]
+        content = text(str(block.get("text", "")) for block in blocks if block.get("type") == "text")
+        calls = tuple(
+            call(block.get("id"), block.get("name"), block.get("input")) for block in blocks if _is_call(block)
+        )
+        return AgentTurn(content, calls, _reason(document.get("stop_reason")), _usage(document.get("usage") or {}))
 
 
 def _blocks(message: Message) -> list[Json]:
     results: list[Json] = [
         {
             "type": "tool_result",
-            "tool_use_id": one.call_id,
-            "content": [{"type": "text", "text": one.text}],
-            **({"is_error": True} if one.is_error else {}),
+            "tool_use_id": result.call_id,
+            "content": [{"type": "text", "text": result.text}],
+            **({"is_error": True} if result.is_error else {}),
         }
-        for one in message.results
+        for result in message.results
     ]
-    words: list[Json] = [{"type": "text", "text": message.text}] if message.text.strip() else []
-    calls = [{"type": "tool_use", "id": one.id, "name": one.name, "input": one.arguments} for one in message.calls]
-    return [*results, *words, *calls]
+    texts: list[Json] = [{"type": "text", "text": message.text}] if message.text.strip() else []
+    calls = [{"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments} for call in message.calls]
+    return [*results, *texts, *calls]
 
 
 def _is_call(block: Json) -> bool:
@@ -79,12 +81,12 @@ def _reason(word: object) -> StopReason:
     return _REASONS.get(str(word), StopReason.OTHER)
 
 
-def _usage(told: Json) -> TokenUsage:
+def _usage(counts: Json) -> TokenUsage:
     return TokenUsage(
-        input_tokens=count(told.get("input_tokens")),
-        output_tokens=count(told.get("output_tokens")),
-        cache_read_tokens=count(told.get("cache_read_input_tokens")),
-        cache_write_tokens=count(told.get("cache_creation_input_tokens")),
+        input_tokens=count(counts.get("input_tokens")),
+        output_tokens=count(counts.get("output_tokens")),
+        cache_read_tokens=count(counts.get("cache_read_input_tokens")),
+        cache_write_tokens=count(counts.get("cache_creation_input_tokens")),
         turns=1,
     )
 
@@ -112,7 +114,7 @@ class AnthropicReply:
             case "message_stop":
                 self._ended = True
             case "error":
-                raise Malformed(told(event))
+                raise Malformed(error_message(event))
 
     def _add(self, index: int, delta: Json) -> None:
         piece = delta.get("text") or delta.get("partial_json") or ""
@@ -123,15 +125,15 @@ class AnthropicReply:
     def turn(self) -> AgentTurn | None:
         if not self._ended:
             return None
-        blocks = [(block, self._said(index)) for index, block in sorted(self._blocks.items())]
-        words = text(said for block, said in blocks if block.get("type") == "text")
-        # Some servers send the arguments whole at the start, and no pieces.
+        blocks = [(block, self._content(index)) for index, block in sorted(self._blocks.items())]
+        answer = text(content for block, content in blocks if block.get("type") == "text")
+        # Some servers send the complete arguments at the start, and no deltas.
         calls = tuple(
-            call(block.get("id"), block.get("name"), said or block.get("input"))
-            for block, said in blocks
+            call(block.get("id"), block.get("name"), content or block.get("input"))
+            for block, content in blocks
             if _is_call(block)
         )
-        return AgentTurn(words, calls, _reason(self._reason), _usage(self._usage))
+        return AgentTurn(answer, calls, _reason(self._reason), _usage(self._usage))
 
-    def _said(self, index: int) -> str:
+    def _content(self, index: int) -> str:
         return "".join(self._parts.get(index, ()))

@@ -1,4 +1,4 @@
-"""Unpacks an HTTP answer in pieces of bounded size, however small it was on the wire."""
+"""Decompresses an HTTP response in chunks of bounded size."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _PLAIN = ("", "identity")
 
 
 class Unpackable(Exception):
-    """What came is not packed as its header says."""
+    """The content is not compressed as its header says."""
 
 
 def fault_in(header: str) -> bool:
-    """Whether an answer is packed more than once, or in a way that is not known here. None was asked for."""
+    """Return True if the content encoding is unknown, or if there are several."""
     name = header.strip().lower()
     return name not in _PLAIN and name not in _WINDOWS
 
 
 def unpack(raw: Iterable[bytes], header: str) -> Iterator[bytes]:
-    """Yield what `raw` holds, unpacked by the one encoding that its header names, at most a chunk at a time."""
+    """Yield the decompressed content of `raw`, at most one chunk at a time."""
     name = header.strip().lower()
     if name in _PLAIN:
         yield from raw

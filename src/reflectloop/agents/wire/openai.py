@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions, as many servers speak it: a talk as a request, and its chunks as a turn. Pure."""
+"""The OpenAI Chat Completions protocol, as many servers implement it: builds requests and parses chunks. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from reflectloop.agents.backend import TokenUsage
 from reflectloop.agents.messages import AgentTurn, Json, Message, ModelRequest, StopReason
-from reflectloop.agents.wire.protocol import Malformed, call, count, text, told
+from reflectloop.agents.wire.protocol import Malformed, call, count, error_message, text
 
 _REASONS = {
     "stop": StopReason.END_TURN,
@@ -24,7 +24,7 @@ class OpenAI:
     default_key = "OPENAI_API_KEY"
 
     def __init__(self, base: str | None = None) -> None:
-        # The maker's own newer models take no `max_tokens`; other servers know no other word.
+        # OpenAI's newer models reject `max_tokens`; other servers know only that name.
         self._most = "max_tokens" if base else "max_completion_tokens"
 
     def url(self, base: str) -> str:
@@ -37,7 +37,7 @@ class OpenAI:
         system = [{"role": "system", "content": talk.system}] if talk.system else []
         body: Json = {
             "model": talk.model,
-            "messages": [*system, *(said for one in talk.messages for said in _messages(one))],
+            "messages": [*system, *(part for message in talk.messages for part in _messages(message))],
             self._most: talk.reply_tokens,
             "stream": True,
             "stream_options": {"include_usage": True},
@@ -46,26 +46,26 @@ class OpenAI:
             body["tools"] = [
                 {
                     "type": "function",
-                    "function": {"name": one.name, "description": one.description, "parameters": one.schema},
+                    "function": {"name": tool.name, "description": tool.description, "parameters": tool.schema},
                 }
-                for one in talk.tools
+                for tool in talk.tools
             ]
         if talk.forced:
             body["tool_choice"] = {"type": "function", "function": {"name": talk.forced}}
         return body
 
-    def reading(self) -> OpenAIReply:
+    def reader(self) -> OpenAIReply:
         return OpenAIReply()
 
-    def whole(self, document: Json) -> AgentTurn:
-        """An answer that came as one document."""
+    def parse_document(self, document: Json) -> AgentTurn:
+        """Parse an answer that is one document instead of a stream."""
         choices = document.get("choices")
         if not isinstance(choices, list) or not choices or not isinstance(choices[0].get("message"), dict):
-            raise Malformed(told(document) or "an answer without choices")
+            raise Malformed(error_message(document) or "an answer without choices")
         message = choices[0]["message"]
         calls = [
-            (one.get("id") or f"call_{number}", one.get("function") or {})
-            for number, one in enumerate(message.get("tool_calls") or [])
+            (item.get("id") or f"call_{number}", item.get("function") or {})
+            for number, item in enumerate(message.get("tool_calls") or [])
         ]
         return AgentTurn(
             text([str(message.get("content") or "")]),
@@ -76,12 +76,16 @@ class OpenAI:
 
 
 def _messages(message: Message) -> Iterator[Json]:
-    for one in message.results:
-        yield {"role": "tool", "tool_call_id": one.call_id, "content": one.text}
+    for result in message.results:
+        yield {"role": "tool", "tool_call_id": result.call_id, "content": result.text}
     if message.calls:
         calls = [
-            {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": json.dumps(one.arguments)}}
-            for one in message.calls
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
+            }
+            for call in message.calls
         ]
         yield {"role": message.role, "content": message.text or None, "tool_calls": calls}
     elif message.text:
@@ -89,14 +93,14 @@ def _messages(message: Message) -> Iterator[Json]:
 
 
 def _reason(word: object, *, called: bool) -> StopReason:
-    # Some servers say "stop" though they call.
+    # Some servers say "stop" although they call a tool.
     return StopReason.TOOL_USE if called and word == "stop" else _REASONS.get(str(word), StopReason.OTHER)
 
 
-def _usage(told: Json) -> TokenUsage:
-    cached = count((told.get("prompt_tokens_details") or {}).get("cached_tokens"))
-    sent = count(told.get("prompt_tokens"))
-    return TokenUsage(max(0, sent - cached), count(told.get("completion_tokens")), cached, 0, turns=1)
+def _usage(counts: Json) -> TokenUsage:
+    cached = count((counts.get("prompt_tokens_details") or {}).get("cached_tokens"))
+    sent = count(counts.get("prompt_tokens"))
+    return TokenUsage(max(0, sent - cached), count(counts.get("completion_tokens")), cached, 0, turns=1)
 
 
 class OpenAIReply:
@@ -109,33 +113,33 @@ class OpenAIReply:
 
     def take(self, event: Json) -> None:
         if "error" in event:
-            raise Malformed(told(event))
+            raise Malformed(error_message(event))
         self._usage = event.get("usage") or self._usage
         for choice in event.get("choices") or []:
             delta = choice.get("delta") or {}
             self._say(delta.get("content") or "")
-            for one in delta.get("tool_calls") or []:
-                self._call(one)
+            for delta_call in delta.get("tool_calls") or []:
+                self._call(delta_call)
             self._reason = choice.get("finish_reason") or self._reason
 
     def _say(self, piece: str) -> None:
         self._text.append(piece)
         self.length += len(piece)
 
-    def _call(self, one: Json) -> None:
-        number = one.get("index", len(self._calls))
-        held = self._calls.setdefault(number, {"id": f"call_{number}", "name": "", "parts": []})
-        function = one.get("function") or {}
-        held["id"] = one.get("id") or held["id"]
-        held["name"] = function.get("name") or held["name"]
+    def _call(self, delta: Json) -> None:
+        number = delta.get("index", len(self._calls))
+        entry = self._calls.setdefault(number, {"id": f"call_{number}", "name": "", "parts": []})
+        function = delta.get("function") or {}
+        entry["id"] = delta.get("id") or entry["id"]
+        entry["name"] = function.get("name") or entry["name"]
         piece = function.get("arguments") or ""
-        held["parts"].append(piece if isinstance(piece, str) else json.dumps(piece))
-        self.length += len(held["parts"][-1])
+        entry["parts"].append(piece if isinstance(piece, str) else json.dumps(piece))
+        self.length += len(entry["parts"][-1])
 
     @property
     def turn(self) -> AgentTurn | None:
         if self._reason is None:
             return None
-        held = [self._calls[number] for number in sorted(self._calls)]
-        calls = tuple(call(one["id"], one["name"], "".join(one["parts"])) for one in held)
+        entries = [self._calls[number] for number in sorted(self._calls)]
+        calls = tuple(call(entry["id"], entry["name"], "".join(entry["parts"])) for entry in entries)
         return AgentTurn(text(self._text), calls, _reason(self._reason, called=bool(calls)), _usage(self._usage))

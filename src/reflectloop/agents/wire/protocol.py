@@ -1,4 +1,4 @@
-"""What a protocol must be able to do, and what is common to reading all of them."""
+"""The interface of a wire protocol, and the parsing that all protocols share."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ LARGEST = 4 << 20  # characters of an answer, far more than any reply_tokens
 
 
 class Malformed(Exception):
-    """What came is not what the protocol says."""
+    """The server's answer does not follow the protocol."""
 
 
 class TooLarge(Exception):
-    """More came than any answer is long."""
+    """The server's answer is too long."""
 
 
 class ReplyReader(Protocol):
-    """One answer as it comes. `turn` is there once the answer has come to its end."""
+    """Parses one streamed answer. `turn` is None until the answer is complete."""
 
     def take(self, event: Json) -> None: ...
     @property
@@ -32,7 +32,7 @@ class ReplyReader(Protocol):
 
 
 class Wire(Protocol):
-    """How a talk is put into words of a protocol, and its answers read."""
+    """Builds requests of a protocol and parses its answers."""
 
     default_url: str
     default_key: str
@@ -40,12 +40,12 @@ class Wire(Protocol):
     def url(self, base: str) -> str: ...
     def headers(self, key: str | None) -> dict[str, str]: ...
     def body(self, talk: ModelRequest) -> Json: ...
-    def reading(self) -> ReplyReader: ...
-    def whole(self, document: Json) -> AgentTurn: ...
+    def reader(self) -> ReplyReader: ...
+    def parse_document(self, document: Json) -> AgentTurn: ...
 
 
 def call(name: object, tool: object, arguments: object) -> ToolCall:
-    """A call, its arguments as text or as an object; what is no JSON object is told to the model, not to us."""
+    """Return a tool call with parsed arguments. A fault in them is reported to the model, not raised."""
     value: object = arguments
     if isinstance(arguments, str):
         try:
@@ -55,26 +55,28 @@ def call(name: object, tool: object, arguments: object) -> ToolCall:
     if not isinstance(value, dict):
         return ToolCall(str(name), str(tool), {}, "the arguments must be a JSON object")
     if _LONE.search(json.dumps(value, ensure_ascii=False)):
-        return ToolCall(str(name), str(tool), {}, "the arguments hold half of a surrogate pair, which is no text")
+        return ToolCall(
+            str(name), str(tool), {}, "the arguments contain half of a surrogate pair, which is not valid text"
+        )
     return ToolCall(str(name), str(tool), value)
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def text(pieces: Iterable[str]) -> str:
-    """What was said, as text that can be written down."""
+    """Join pieces of text and replace characters that UTF-8 cannot encode."""
     return "".join(pieces).encode("utf-8", "replace").decode()
 
 
 def count(value: object) -> int:
-    """A number of tokens; whoever says something else says nothing."""
+    """Return a number of tokens, or 0 if the value is not a positive integer."""
     return value if isinstance(value, int) and value > 0 else 0
 
 
-def told(error: Any) -> str:  # noqa: ANN401 - any JSON value
-    """What a server says is wrong, of the shapes they have for it."""
+def error_message(error: Any) -> str:  # noqa: ANN401 - any JSON value
+    """Return the message in a server's error, in any of the usual forms."""
     if isinstance(error, dict):
         inner = error.get("error", error)
         if isinstance(inner, dict):

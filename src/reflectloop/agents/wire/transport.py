@@ -1,4 +1,4 @@
-"""The only module that opens connections to models. What went wrong is said in words a person can act on."""
+"""The only module that opens connections to models. Failures are reported with the cause and what to correct."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ import httpx
 
 from reflectloop.agents.messages import AgentTurn, Json, NoAnswer, StopReason
 from reflectloop.agents.wire import encoding, sse
-from reflectloop.agents.wire.protocol import LARGEST, Malformed, ReplyReader, TooLarge, Wire, told
+from reflectloop.agents.wire.protocol import LARGEST, Malformed, ReplyReader, TooLarge, Wire, error_message
 from reflectloop.diagnosis.retrying import retry_after
 
 _CONNECT_S = 15.0
-_SILENCE_S = 300.0  # a model may think for long before it says anything
-_MOST_READ = 64 << 20  # bytes, with all the protocol wraps around an answer
+_SILENCE_S = 300.0  # a model may think for a long time before its first token
+_MOST_READ = 64 << 20  # bytes, including protocol overhead
 _MOST_ERROR = 1 << 16
 _TITLE = re.compile(r"<title[^>]*>([^<]{1,100})", re.IGNORECASE)
-# Servers have no code for it, only words.
+# Servers report this only as text, without a code.
 _TOO_LONG = re.compile(r"(?i)too long|context.{0,20}(?:length|window|size)|maximum.{0,40}tokens|exceed.{0,40}context")
 _WRONG_SHAPE = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
 _TRANSIENT = frozenset((408, 409, 425, 429))
 
 
 class Endpoint(NamedTuple):
-    """Where a model is asked, and by which variable's key."""
+    """The address of a model's server, and the variable with its key."""
 
     url: str
     headers: dict[str, str]
@@ -41,7 +41,7 @@ class Endpoint(NamedTuple):
 
 
 class Transport:
-    """One conversation's connection. `ask` ends at once when `cancel` can be read, or when there is no time left."""
+    """One conversation's connection. `ask` ends as soon as `cancel` is readable, or when the time is over."""
 
     def __init__(self, wire: Wire, place: Endpoint, now: Callable[[], datetime], cancel: int | None) -> None:
         self._wire, self._place, self._now, self._cancel = wire, place, now, cancel
@@ -53,7 +53,7 @@ class Transport:
                 "accept-encoding": "identity",
             },
             timeout=httpx.Timeout(_SILENCE_S, connect=_CONNECT_S),
-            trust_env=not place.loopback,  # no proxy stands between us and this machine
+            trust_env=not place.loopback,  # never use a proxy for loopback addresses
             verify=place.url.startswith("https"),
         )
         self._stream: Any = None
@@ -63,19 +63,19 @@ class Transport:
         self._client.close()
 
     def ask(self, body: Json, left_s: float) -> AgentTurn:
-        """Ask in a thread of its own: nothing else can be waited for together with a pipe."""
+        """Send a request in a separate thread, so that the cancel pipe can be watched at the same time."""
         outcome: list[AgentTurn | BaseException] = []
         reader, writer = os.pipe()
         thread = threading.Thread(target=self._work, args=(body, outcome, writer), daemon=True)
         try:
             thread.start()
-            heard = select.select([reader, *self._cancels], [], [], max(0.0, left_s))[0]
+            ready = select.select([reader, *self._cancels], [], [], max(0.0, left_s))[0]
         finally:
             os.close(reader)
-        if reader not in heard:
+        if reader not in ready:
             self._sever()
-            why = StopReason.CANCELLED if heard else StopReason.TIMEOUT
-            raise NoAnswer(why, "it was told to end" if heard else "no time is left", received=0)
+            why = StopReason.CANCELLED if ready else StopReason.TIMEOUT
+            raise NoAnswer(why, "cancelled" if ready else "the time limit is over", received=0)
         thread.join()
         answer = outcome[0]
         if isinstance(answer, BaseException):
@@ -89,18 +89,18 @@ class Transport:
     def _work(self, body: Json, outcome: list[AgentTurn | BaseException], writer: int) -> None:
         try:
             outcome.append(self._exchange(body))
-        except BaseException as fault:  # noqa: BLE001 - told by the thread that waits
+        except BaseException as fault:  # noqa: BLE001 - raised again by the waiting thread
             outcome.append(fault)
         finally:
             with contextlib.suppress(OSError):
-                os.close(writer)  # which the reader sees
+                os.close(writer)  # wakes the reader
 
     def _sever(self) -> None:
-        """Wake the thread that waits for the server: closing alone would not."""
-        found = self._stream.get_extra_info("socket") if self._stream is not None else None
-        if isinstance(found, socket.socket):
+        """Shut the socket down to wake the thread that waits for the server; closing it would not."""
+        connection = self._stream.get_extra_info("socket") if self._stream is not None else None
+        if isinstance(connection, socket.socket):
             with contextlib.suppress(OSError):
-                found.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def _trace(self, event: str, info: dict[str, Any]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
@@ -109,16 +109,16 @@ class Transport:
     # In the thread ---------------------------------------------------------------------------------------------------
 
     def _exchange(self, body: Json) -> AgentTurn:
-        reading = self._wire.reading()
+        reading = self._wire.reader()
         try:
             with self._client.stream("POST", self._place.url, json=body, extensions={"trace": self._trace}) as response:
                 return self._answer(response, reading)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as fault:
-            words = str(fault) or type(fault).__name__
-            raise NoAnswer(StopReason.FAILED, f"no connection to {self._host}: {words}", transient=True) from fault
+            detail = str(fault) or type(fault).__name__
+            raise NoAnswer(StopReason.FAILED, f"no connection to {self._host}: {detail}", transient=True) from fault
         except httpx.TransportError as fault:
-            words = f"the connection to {self._host} broke off ({type(fault).__name__}: {fault})"
-            raise self._broken(words, reading) from fault
+            detail = f"the connection to {self._host} broke off ({type(fault).__name__}: {fault})"
+            raise self._broken(detail, reading) from fault
         except (httpx.InvalidURL, httpx.HTTPError, UnicodeError) as fault:
             raise NoAnswer(StopReason.FAILED, f"{self._host} cannot be asked: {fault}") from fault
 
@@ -127,13 +127,13 @@ class Transport:
         return self._place.url.split("//", 1)[-1].split("/", 1)[0].rpartition("@")[2]
 
     @staticmethod
-    def _broken(words: str, reading: ReplyReader) -> NoAnswer:
-        return NoAnswer(StopReason.FAILED, words, transient=True, received=reading.length)
+    def _broken(reason: str, reading: ReplyReader) -> NoAnswer:
+        return NoAnswer(StopReason.FAILED, reason, transient=True, received=reading.length)
 
     def _answer(self, response: httpx.Response, reading: ReplyReader) -> AgentTurn:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if encoding.fault_in(response.headers.get("content-encoding", "")):
-            raise NoAnswer(StopReason.FAILED, f"{self._host} packs its answer in a way that was not asked for")
+            raise NoAnswer(StopReason.FAILED, f"{self._host} uses an encoding that was not requested")
         if not response.is_success:
             raise self._refusal(response, kind)
         if kind == "text/html":
@@ -141,7 +141,7 @@ class Transport:
         try:
             if kind == "text/event-stream":
                 return self._streamed(response, reading)
-            return whole(self._wire, b"".join(_bytes(response)))
+            return parse_document(self._wire, b"".join(_bytes(response)))
         except (Malformed, encoding.Unpackable) as fault:
             raise NoAnswer(StopReason.FAILED, f"{self._host} says: {fault}", received=reading.length) from fault
         except TooLarge as fault:
@@ -151,38 +151,38 @@ class Transport:
         for data in sse.events(sse.lines(_bytes(response))):
             if data.strip() == sse.END:
                 break
-            take(reading, data)
+            parse_event(reading, data)
             if reading.length > LARGEST:
-                raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB; it was not read to its end")
-        turn = ended(reading)
+                raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB; the rest was not read")
+        turn = finished_turn(reading)
         if turn is None:
             raise self._broken(f"the answer of {self._host} ended before its last event", reading)
         return turn
 
     def _refusal(self, response: httpx.Response, kind: str) -> NoAnswer:
         status, raw = response.status_code, _beginning(response)
-        said = self._page(raw) if kind == "text/html" else _said(raw)
-        asked = response.headers.get("retry-after")
-        asked_s = retry_after(f"Retry-After: {asked}", self._now()) if asked else None
+        detail = self._page(raw) if kind == "text/html" else _error_text(raw)
+        delay = response.headers.get("retry-after")
+        asked_s = retry_after(f"Retry-After: {delay}", self._now()) if delay else None
         return NoAnswer(
             StopReason.FAILED,
-            f"HTTP {status}: {self._meaning(status)}{said}",
+            f"HTTP {status}: {self._meaning(status)}{detail}",
             transient=status in _TRANSIENT or status >= 500,  # noqa: PLR2004 - HTTP's own number
             asked_s=asked_s,
-            too_long=status == 413 or (status == 400 and _TOO_LONG.search(said) is not None),  # noqa: PLR2004
+            too_long=status == 413 or (status == 400 and _TOO_LONG.search(detail) is not None),  # noqa: PLR2004
         )
 
     def _meaning(self, status: int) -> str:
         if status in (401, 403):
-            held = f"the key in {self._place.key_env}" if self._place.headers else "a request without a key"
-            return f"{self._host} does not accept {held}; set {self._place.key_env} to one that is valid. "
+            credentials = f"the key in {self._place.key_env}" if self._place.headers else "a request without a key"
+            return f"{self._host} does not accept {credentials}; set {self._place.key_env} to one that is valid. "
         if 300 <= status < 400:  # noqa: PLR2004 - HTTP's own numbers
-            return "the server sends elsewhere, where no key is sent on its word; correct base_url. "
+            return "the server redirects, and the key is not sent to another address; correct base_url. "
         return {
             404: f"nothing answers at {self._place.url}, or there is no such model; check base_url and model. ",
-            407: "a proxy wants to know who asks; check HTTPS_PROXY. ",
+            407: "a proxy requires authentication; check HTTPS_PROXY. ",
             413: "the request is too large for the server. ",
-            429: "the server lets no more requests through for now. ",
+            429: "the server's rate limit is reached. ",
         }.get(status, "")
 
     def _page(self, raw: bytes) -> str:
@@ -191,11 +191,7 @@ class Transport:
         return f"{self._host} answered with a web page{named}, as a proxy or a wrong base_url does"
 
 
-def _encoded(body: Json) -> bytes:
-    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def take(reading: ReplyReader, data: str) -> None:
+def parse_event(reading: ReplyReader, data: str) -> None:
     try:
         event = json.loads(data)
         reading.take(event)
@@ -203,15 +199,15 @@ def take(reading: ReplyReader, data: str) -> None:
         raise Malformed(f"an event that is not the protocol's ({type(fault).__name__})") from fault
 
 
-def ended(reading: ReplyReader) -> AgentTurn | None:
+def finished_turn(reading: ReplyReader) -> AgentTurn | None:
     try:
         return reading.turn
     except _WRONG_SHAPE as fault:
         raise Malformed(f"events that are not the protocol's ({type(fault).__name__})") from fault
 
 
-def whole(wire: Wire, raw: bytes) -> AgentTurn:
-    """An answer that came as one document."""
+def parse_document(wire: Wire, raw: bytes) -> AgentTurn:
+    """Parse an answer that is one document instead of a stream."""
     if not raw.strip():
         raise Malformed("nothing: the answer is empty")
     try:
@@ -219,21 +215,21 @@ def whole(wire: Wire, raw: bytes) -> AgentTurn:
     except (ValueError, RecursionError) as fault:
         raise Malformed(f"something that is not JSON ({str(fault)[:200]})") from fault
     try:
-        turn = wire.whole(document)
+        turn = wire.parse_document(document)
     except _WRONG_SHAPE as fault:
         raise Malformed(f"JSON of another shape than the protocol's ({type(fault).__name__})") from fault
-    if len(turn.text) + sum(len(str(one.arguments)) for one in turn.calls) > LARGEST:
+    if len(turn.text) + sum(len(str(tool_call.arguments)) for tool_call in turn.calls) > LARGEST:
         raise TooLarge(f"the answer is longer than {LARGEST >> 20} MB")
     return turn
 
 
 def _bytes(response: httpx.Response) -> Iterator[bytes]:
-    """Yield the answer in pieces of bounded size, and no more of it than anybody reads."""
+    """Yield the answer in pieces of bounded size; raise if it is too long."""
     read = 0
     for piece in _unpacked(response):
         read += len(piece)
         if read > _MOST_READ:
-            raise TooLarge(f"more than {_MOST_READ >> 20} MB came; the answer was not read to its end")
+            raise TooLarge(f"the answer is longer than {_MOST_READ >> 20} MB; the rest was not read")
         yield piece
 
 
@@ -251,8 +247,8 @@ def _unpacked(response: httpx.Response) -> Iterator[bytes]:
     return encoding.unpack(response.iter_raw(), response.headers.get("content-encoding", ""))
 
 
-def _said(raw: bytes) -> str:
+def _error_text(raw: bytes) -> str:
     try:
-        return told(json.loads(raw))
+        return error_message(json.loads(raw))
     except (ValueError, RecursionError):
         return raw[:200].decode("utf-8", "replace").strip()
