@@ -59,8 +59,8 @@ def test_a_result_among_prose_and_fences_is_found(place: Place, tmp_path: Path) 
     [
         ("", "no_output", "without any output"),
         ("print('  ')", "no_output", "without any output"),
-        ("print('I have done it.')", "error", "holds no JSON object"),
-        ("""print('{"text": "a", "text": "b"}')""", "error", "stands twice"),
+        ("print('I have done it.')", "error", "contains no JSON object"),
+        ("""print('{"text": "a", "text": "b"}')""", "error", "occurs twice"),
         ("""print('{"txet": "a"}')""", "error", "txet"),
         ("""print('{"text": ""}')""", "no_output", "gave no answer"),
         ("""print('{"text": 5}')""", "error", "text"),

@@ -132,7 +132,7 @@ run = ["{python}", "{mute}"]
     assert answer.code == 0, answer.stderr
     assert "answered in" in answer.stdout
     assert "7 tokens" in answer.stdout
-    assert "error: its result holds no JSON object" in answer.stdout
+    assert "error: its result contains no JSON object" in answer.stdout
     assert not (tmp_path / "home" / "x").exists()
     assert not list((tmp_path / "temp").glob("reflectloop-agents-*"))
     found = rows(repo, check=True)

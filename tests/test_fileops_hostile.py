@@ -20,7 +20,7 @@ from fileops_workspace import BAD_PATHS, Place, digest, fields
 from reflectloop.fileops import execute as executing
 from reflectloop.fileops.ignored_backup import IgnoredBackup
 from reflectloop.fileops.request import LARGEST_CONTENT
-from reflectloop.fileops.safe_files import AccessBarred, opened
+from reflectloop.fileops.safe_files import AccessBarred, open_folder
 from support import Repo
 
 
@@ -69,7 +69,7 @@ def test_no_op_goes_through_a_link(place: Place, tmp_path: Path) -> None:
             answer = place.ask(op)
             assert answer.status == "fail", (op, answer)
             assert fields(answer)
-            assert re.search("a link|not there|there already", answer.errors[0].error), answer.errors
+            assert re.search("a link|does not exist|already exists", answer.errors[0].error), answer.errors
     for op in (
         {"op": "list_dir", "path": "out"},
         {"op": "search", "path": "out", "pattern": "m"},
@@ -133,7 +133,7 @@ def test_a_folder_swapped_for_a_link_between_check_and_use_is_no_way_out(place: 
     swapper = Swapper(place.repo / "sub", outside)
     swapper.start()
     tried = 0
-    with opened(place.repo) as reach:
+    with open_folder(place.repo) as reach:
         while tried < 1500:
             tried += 1
             for act, names in (
@@ -209,7 +209,7 @@ def test_a_link_replaced_while_it_is_copied_is_named_and_not_restored(
 
     backup = IgnoredBackup(place.hands.workspace)
     monkeypatch.setattr(os, "readlink", replaced)
-    backup.put_aside()
+    backup.save()
     assert backup.left_out == ("build/link",)
 
 

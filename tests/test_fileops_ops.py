@@ -84,7 +84,7 @@ def test_files_are_deleted_and_moved_and_nothing_is_moved_over_another(place: Pl
     assert place.text("lib/main.py") == "print('hello')\n"
     refused = place.ask({"op": "move_file", "from": "lib/main.py", "to": "src/numbers.txt"})
     assert (refused.status, fields(refused)) == ("fail", ["ops[0].from"])
-    assert "there already" in refused.errors[0].error
+    assert "already exists" in refused.errors[0].error
 
 
 def test_folders_are_listed_without_what_is_ours_and_within_limits(place: Place) -> None:

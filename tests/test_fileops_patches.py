@@ -53,7 +53,7 @@ def test_the_begin_patch_form_adds_updates_moves_and_deletes(place: Place) -> No
 
 
 def patched(before: str, patch: str, name: str = "f") -> str:
-    made = patches.outcome(patches.read(patch), lambda path: before.encode() if path == name else None)
+    made = patches.resulting_files(patches.parse_patch(patch), lambda path: before.encode() if path == name else None)
     content = made[name].content
     assert content is not None
     return content.decode()
@@ -94,11 +94,11 @@ def test_context_is_searched_as_forgivingly_as_its_users_expect(before: str, lin
         (begun("@@", " a"), "changes nothing"),
         (begun("@@", "*a"), "begins with"),
         (begun(), "no change"),
-        ("*** Begin Patch\n*** Add File: ../a\n+x\n*** End Patch", "must not hold '..'"),
-        ("*** Begin Patch\n*** Add File: .git/config\n+x\n*** End Patch", "not a request's"),
+        ("*** Begin Patch\n*** Add File: ../a\n+x\n*** End Patch", "must not contain '..'"),
+        ("*** Begin Patch\n*** Add File: .git/config\n+x\n*** End Patch", "may not be read or written by a request"),
         ("*** Begin Patch\n*** Patch File: a\n+x\n*** End Patch", "heading is expected"),
         ("*** Begin Patch\n*** Delete File: a\n*** End Patch\nmore", "something follows"),
-        ("--- a/f\n+++ b/../../f\n@@ -1 +1 @@\n-a\n+b\n", "must not hold '..'"),
+        ("--- a/f\n+++ b/../../f\n@@ -1 +1 @@\n-a\n+b\n", "must not contain '..'"),
         ("--- /etc/passwd\n+++ /etc/passwd\n@@ -1 +1 @@\n-a\n+b\n", "must be relative"),
         ("diff --git a/f b/f\nnew file mode 120000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+/etc/passwd\n", "links"),
         ("diff --git a/f b/f\nGIT binary patch\nliteral 1\n", "binary"),
@@ -117,10 +117,10 @@ def test_a_patch_that_cannot_be_read_is_refused_before_anything_is_done(patch: s
 @pytest.mark.parametrize(
     ("patch", "words"),
     [
-        (begun("@@", "-nowhere", "+x"), "'f' is not there"),
+        (begun("@@", "-nowhere", "+x"), "'f' does not exist"),
         (BOTH.replace("-line 10\n", "-line 10!\n"), "hunk 2: these lines are not there"),
         (BOTH.replace("@@ line 3", "@@ line 33"), "the line 'line 33' is not there"),
-        ("*** Begin Patch\n*** Add File: README.md\n+x\n*** End Patch", "'README.md' is there already"),
+        ("*** Begin Patch\n*** Add File: README.md\n+x\n*** End Patch", "'README.md' already exists"),
     ],
 )
 def test_a_patch_that_does_not_fit_says_where_and_changes_nothing(patch: str, words: str, place: Place) -> None:
@@ -194,6 +194,6 @@ def _joined(lines: list[str], *, ends: bool) -> str:
 @given(st.text(alphabet="*- +@ab\n", max_size=60))
 def test_any_text_given_as_a_patch_is_read_or_refused_and_nothing_else(text: str) -> None:
     with contextlib.suppress(patches.PatchUnfit):
-        patches.read("*** Begin Patch\n*** Update File: f\n" + text)
+        patches.parse_patch("*** Begin Patch\n*** Update File: f\n" + text)
     with contextlib.suppress(patches.PatchUnfit):
-        patches.read("--- f\n+++ f\n@@ -1 +1 @@\n" + text)
+        patches.parse_patch("--- f\n+++ f\n@@ -1 +1 @@\n" + text)

@@ -49,7 +49,7 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_field() -> None:
     assert "did you mean 'write_file'?" in found["ops[0].op"]
     assert "did you mean 'content'?" in found["ops[1].contnt"]
     assert "did you mean 'summary'?" in found["sumary"]
-    assert "stands twice" in found["id"]
+    assert "occurs twice" in found["id"]
     assert "outside writable_roots" in found["ops[5].path"]
 
 

@@ -52,7 +52,7 @@ def test_a_value_alone_keeps_its_type_and_within_a_text_is_text() -> None:
         done="{{done}}",
     )
     values: dict[str, Any] = {"depth": 3, "a": "{{b}}", "b": "$1", "regex": False, "done": ["x", "y"]}
-    request = templates.filled(templates.read("t", raw), values)
+    request = templates.fill_template(templates.parse_template("t", raw), values)
     assert request.done == ("x", "y")
     assert [op.model_dump(include={"depth", "pattern", "regex"}) for op in request.ops] == [
         {"depth": 3},
@@ -74,14 +74,14 @@ def test_a_template_that_would_splice_a_value_into_shell_text_is_refused_when_it
     command: Any, gaps: Any
 ) -> None:
     with pytest.raises(InvalidInput) as refused:
-        templates.read("t", made([{"op": "run", "cmd": command}], gaps))
+        templates.parse_template("t", made([{"op": "run", "cmd": command}], gaps))
     assert [fault.path for fault in refused.value.faults] == ["ops[0].cmd"]
 
 
 @pytest.mark.parametrize("hostile", ["; rm -rf /", "$(id)", "a b", "'", "{{word}}"])
 def test_a_value_in_a_list_of_words_is_one_word(hostile: str) -> None:
     raw = made([{"op": "run", "cmd": ["git", "commit", "-m", "{{word}}", "--author={{word}}"]}], {"word": "text"})
-    (op,) = templates.filled(templates.read("t", raw), {"word": hostile}).ops
+    (op,) = templates.fill_template(templates.parse_template("t", raw), {"word": hostile}).ops
     assert isinstance(op, RunOp)
     assert op.cmd == ("git", "commit", "-m", hostile, f"--author={hostile}")
 
@@ -97,7 +97,7 @@ def test_a_value_in_a_list_of_words_is_one_word(hostile: str) -> None:
 )
 def test_a_template_with_faults_is_refused_with_their_places(raw: bytes, path: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        templates.read("t", raw)
+        templates.parse_template("t", raw)
     assert path in [fault.path for fault in refused.value.faults]
 
 

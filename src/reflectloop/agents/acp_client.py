@@ -143,7 +143,7 @@ class Client:
     ) -> ReadTextFileResponse:
         name = self._named(path, "read")
         try:
-            with safe_files.opened(self._request.box.workspace.repo) as files:
+            with safe_files.open_folder(self._request.box.workspace.repo) as files:
                 text = files.read(name, _LARGEST_FILE).decode("utf-8", "replace")
         except safe_files.PathMissing as fault:
             raise RequestError.resource_not_found(path) from fault

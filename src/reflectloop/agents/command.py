@@ -153,7 +153,7 @@ class CommandBackend:
         try:
             return _turn_of(request, base, parse_result(bytes(output)))
         except json_from_text.NoJsonObject as fault:
-            return _Turn(base._replace(status="error", reason=f"its result {fault.words}"))
+            return _Turn(base._replace(status="error", reason=f"its result {fault.message}"))
 
 
 def _turn_of(request: AgentRequest, base: Reply, result: ProgramResult) -> _Turn:
@@ -174,9 +174,9 @@ def _turn_of(request: AgentRequest, base: Reply, result: ProgramResult) -> _Turn
 
 def parse_result(raw: bytes) -> ProgramResult:
     """Parse the program's result. Prose and code fences around the JSON are skipped; nothing is guessed."""
-    value, faults = json_from_text.read(raw, frozenset(ProgramResult.model_fields))
+    value, faults = json_from_text.read_object(raw, frozenset(ProgramResult.model_fields))
     if faults:
-        raise json_from_text.NoJsonObject(f"is faulty: {json_from_text.dotted(faults[0].place)} {faults[0].words}")
+        raise json_from_text.NoJsonObject(f"is faulty: {json_from_text.dotted(faults[0].place)} {faults[0].message}")
     try:
         return ProgramResult.model_validate(value)
     except ValidationError as fault:

@@ -61,12 +61,12 @@ def parse_plan(text: str) -> PlanReading:
         value, wrong = _form(text[mark.end() :], mark["title"].strip(" *_`:"))
         return PlanReading(None, tuple(wrong)) if wrong else _checked(value, [])
     try:
-        value, faults = json_from_text.read(text.encode("utf-8", "replace"), _MARKS)
+        value, faults = json_from_text.read_object(text.encode("utf-8", "replace"), _MARKS)
     except json_from_text.NoJsonObject as fault:
         return PlanReading(
-            None, (f"there is neither a line [PLAN] nor a JSON object with 'steps': the reply {fault.words}",)
+            None, (f"there is neither a line [PLAN] nor a JSON object with 'steps': the reply {fault.message}",)
         )
-    places = [f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.words}" for fault_in_json in faults]
+    places = [f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults]
     return _checked(value, places)
 
 

@@ -59,7 +59,7 @@ def _count_of_codex(home: Path, session: str) -> Json | None:
 
 def _records(home: Path, folder: str, ending: str) -> Iterator[Json]:
     """Yield the JSON records of a transcript. The agent can write to HOME, so no link in it is followed."""
-    with contextlib.suppress(safe_files.AccessBarred, OSError), safe_files.opened(home) as files:
+    with contextlib.suppress(safe_files.AccessBarred, OSError), safe_files.open_folder(home) as files:
         paths = [
             entry.path for entry in files.walk(folder, _DEPTH) if entry.kind == "file" and entry.path.endswith(ending)
         ]

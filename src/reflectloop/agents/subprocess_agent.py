@@ -271,11 +271,11 @@ def reply_with_object(output: ProgramOutput, request: AgentRequest, text: str) -
     """Return a reply with the requested object, parsed from the text of an agent without structured output."""
     marks = frozenset((request.schema or {}).get("properties", {}))
     try:
-        data, unsound = json_from_text.read(text.encode("utf-8", "surrogateescape"), marks)
+        data, unsound = json_from_text.read_object(text.encode("utf-8", "surrogateescape"), marks)
     except json_from_text.NoJsonObject as fault:
-        return output.reply("no_output", f"gave no structured answer: it {fault.words}")
+        return output.reply("no_output", f"gave no structured answer: it {fault.message}")
     faults = [
-        f"{json_from_text.dotted(fault_in_json.place)} {fault_in_json.words}" for fault_in_json in unsound
+        f"{json_from_text.dotted(fault_in_json.place)} {fault_in_json.message}" for fault_in_json in unsound
     ] or request.faults_of(data)
     return output.reply("error" if faults else "ok", "; ".join(faults))._replace(data=data)
 
@@ -304,7 +304,7 @@ def home_inside(box: Box) -> Path:
 def write_home_file(box: Box, name: str, text: str, *, executable: bool = False) -> None:
     """Write a file into the agent's HOME without following links, which an earlier agent may have left there."""
     try:
-        with safe_files.opened(home_outside(box)) as files:
+        with safe_files.open_folder(home_outside(box)) as files:
             files.write(name, text.encode(), executable)
     except safe_files.AccessBarred as fault:
         raise SandboxEscape(

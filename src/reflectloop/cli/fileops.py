@@ -111,9 +111,9 @@ def template(
         _list([name] if name else templates.names(), as_json=as_json)
         return
     chosen = templates.load(name)
-    given = templates.values_of(chosen, values)
+    given = templates.parse_values(chosen, values)
     given.setdefault("id", f"{name}-{clock.run_id(clock.now())}")
-    render.tell_program(json.dumps(templates.filled(chosen, given).as_json(), indent=2))
+    render.tell_program(json.dumps(templates.fill_template(chosen, given).as_json(), indent=2))
 
 
 def _list(names: list[str], *, as_json: bool) -> None:

@@ -1,1 +1,1 @@
-"""The REQ/RES protocol: an agent or a script acts on a workspace by validated requests, and in no other way."""
+"""The FileOps protocol: an agent or a script changes a workspace only by validated requests."""

@@ -1,10 +1,10 @@
-"""Reads the `*** Begin Patch` form: files by heading, hunks by the lines around them, no numbers. Pure."""
+"""Parses the `*** Begin Patch` form: files by headings, hunks by context lines, no line numbers. Pure."""
 
 from __future__ import annotations
 
 import re
 
-from reflectloop.fileops.change import FileChange, PatchUnfit, counted, named
+from reflectloop.fileops.change import FileChange, PatchUnfit, check_hunk_count, normal_path
 from reflectloop.fileops.hunks import Hunk, HunkLine
 
 FIRST = "*** Begin Patch"
@@ -32,14 +32,14 @@ class _Reader:
         self.at += 1
         return self.lines[self.at - 1]
 
-    def fault(self, words: str) -> PatchUnfit:
-        return PatchUnfit(f"line {self.at + 1}: {words}")
+    def fault(self, message: str) -> PatchUnfit:
+        return PatchUnfit(f"line {self.at + 1}: {message}")
 
     def path(self, text: str) -> str:
-        return named(text.strip(), self.at)
+        return normal_path(text.strip(), self.at)
 
 
-def read(text: str) -> tuple[FileChange, ...]:
+def parse_patch(text: str) -> tuple[FileChange, ...]:
     reader = _Reader(text)
     changes: list[FileChange] = []
     while reader.now.strip() != _LAST:
@@ -51,7 +51,7 @@ def read(text: str) -> tuple[FileChange, ...]:
         changes.append(_change(reader))
     if any(line.strip() for line in reader.lines[reader.at + 1 :]):
         raise reader.fault(f"something follows {_LAST!r}")
-    return counted(changes)
+    return check_hunk_count(changes)
 
 
 def _change(reader: _Reader) -> FileChange:
@@ -110,12 +110,12 @@ def _hunk(reader: _Reader) -> Hunk:
 
 
 def _anchor(line: str) -> str:
-    """The line that `@@` names; the numbers of a unified diff name none."""
-    words = line[2:].removeprefix(" ")
-    found = _NUMBERS.fullmatch(words)
-    if found is None:
-        return words
-    return words[: found.start("closed")] if found["closed"] else ""
+    """Return the line that `@@` names, or "" for the line numbers of a unified diff."""
+    text = line[2:].removeprefix(" ")
+    match = _NUMBERS.fullmatch(text)
+    if match is None:
+        return text
+    return text[: match.start("closed")] if match["closed"] else ""
 
 
 def _line(reader: _Reader) -> HunkLine:

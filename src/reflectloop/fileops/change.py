@@ -1,4 +1,4 @@
-"""What either form of a patch says about one file."""
+"""The change of one file, as both patch forms describe it."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ MOST_HUNKS = 2000
 
 
 class PatchUnfit(Exception):
-    """A patch that cannot be read, or does not fit the files."""
+    """A patch cannot be parsed, or does not match the files."""
 
 
 class FileChange(NamedTuple):
     kind: Literal["add", "update", "delete"]
     path: str
     hunks: tuple[Hunk, ...] = ()
-    target: str | None = None  # where it is moved to
+    target: str | None = None  # its new path, if the file is moved
     executable: bool | None = None
-    closes: bool = False  # the file ends with a line break, whatever the hunks say
+    closes: bool = False  # end the file with a line break, whatever the hunks say
 
     @property
     def places(self) -> tuple[str, ...]:
         return (self.path, self.target) if self.target else (self.path,)
 
 
-def named(path: str, line: int) -> str:
-    """A path as a patch names it, in its plain form."""
+def normal_path(path: str, line: int) -> str:
+    """Return a path of a patch in its normal form, or raise PatchUnfit."""
     try:
-        return paths.file(path)
+        return paths.file_path(path)
     except ValueError as fault:
         raise PatchUnfit(f"line {line}: path {path[:200]!r} {fault}") from fault
 
 
-def counted(changes: list[FileChange]) -> tuple[FileChange, ...]:
+def check_hunk_count(changes: list[FileChange]) -> tuple[FileChange, ...]:
     if sum(len(change.hunks) for change in changes) > MOST_HUNKS:
         raise PatchUnfit(f"has more than {MOST_HUNKS} hunks")
     return tuple(changes)

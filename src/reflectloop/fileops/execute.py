@@ -1,4 +1,4 @@
-"""One request, all or nothing: when an op fails, the workspace is what it was, and the answer says which and why."""
+"""Executes one request, all or nothing: if an op fails, the workspace is restored and the response says why."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reflectloop.fileops.ops import RequestExecution
 from reflectloop.fileops.ops_context import Data, OpsContext, PersonNeeded, Refusal, SplitNeeded
 from reflectloop.fileops.paths import is_within
 from reflectloop.fileops.request import FileopsRequest, RunOp
-from reflectloop.fileops.response import Failure, FieldError, OpResult, Response, ResponseProof, Status, clean
+from reflectloop.fileops.response import Failure, FieldError, OpResult, Response, ResponseProof, Status, redact_response
 from reflectloop.fileops.validate import Invalid
 from reflectloop.system import git
 from reflectloop.terms import Isolation
@@ -26,7 +26,7 @@ _SHOWN = 200  # characters of a command, in a question
 
 
 class _Stopped(NamedTuple):
-    """Why a request did not come to its end."""
+    """The reason why a request was not completed."""
 
     number: int  # of the op
     status: Status
@@ -36,46 +36,48 @@ class _Stopped(NamedTuple):
     data: Data | None = None
 
 
-def answer(raw: bytes, hands: OpsContext, *, strict: bool = False) -> Response:
-    """Read a request out of a text, and carry it out."""
+def answer(raw: bytes, context: OpsContext, *, strict: bool = False) -> Response:
+    """Parse a request from a text and execute it."""
     try:
-        return execute(validate.parse(raw, strict=strict), hands)
+        return execute(validate.parse(raw, strict=strict), context)
     except Invalid as fault:
-        return clean(fault.response)
+        return redact_response(fault.response)
 
 
-def execute(request: FileopsRequest, hands: OpsContext) -> Response:
-    """What the ops did, or why nothing of it was done. Leaks, escapes and faults of the machine are raised."""
-    known = hands.memory.recall(request.id)
+def execute(request: FileopsRequest, context: OpsContext) -> Response:
+    """Execute a request and return its response. Leaks, escapes and system failures are raised."""
+    known = context.memory.recall(request.id)
     if known:
         return known.response if known.content == request.hash else _refused(request, [_TAKEN])
-    errors = validate.misfits(request) or _denied(request, hands) or _barred(request, hands)
+    errors = validate.rule_errors(request) or _denied(request, context) or _not_allowed(request, context)
     if errors:
         return _refused(request, errors)
-    stopped = _spent(request, hands) or _unsure(request, hands)
+    stopped = _attempts_used(request, context) or _needs_person(request, context)
     if stopped:
         return stopped
-    response = clean(_Try(request, hands).run())
-    hands.memory.remember(request, response)
+    response = redact_response(_Attempt(request, context).run())
+    context.memory.remember(request, response)
     return response
 
 
-_TAKEN = FieldError(field="id", error="was used for another request; every request has an id of its own")
+_TAKEN = FieldError(field="id", error="was used for another request; every request needs a new id")
 
 
 def _refused(request: FileopsRequest, errors: list[FieldError]) -> Response:
-    return clean(Response(proto=request.proto, id=request.id, status="validation_error", errors=tuple(errors)))
+    return redact_response(
+        Response(proto=request.proto, id=request.id, status="validation_error", errors=tuple(errors))
+    )
 
 
-def _denied(request: FileopsRequest, hands: OpsContext) -> list[FieldError]:
-    """Commands that are refused whoever asks. Whoever asks a third time is not asked for a fourth request."""
+def _denied(request: FileopsRequest, context: OpsContext) -> list[FieldError]:
+    """Return errors for commands that the policy denies. Raise when it happens for the third time."""
     errors = []
     for number, op in enumerate(request.ops):
-        verdict = hands.policy.judge(op.cmd) if isinstance(op, RunOp) else None
+        verdict = context.policy.judge(op.cmd) if isinstance(op, RunOp) else None
         if verdict and verdict.verdict == "deny":
             errors.append(FieldError(field=f"ops[{number}].cmd", error=f"{verdict.reason} ({verdict.rule})"))
-    if errors and hands.memory.denied() >= _MOST_DENIED:
-        hands.memory.forgive()
+    if errors and context.memory.denied() >= _MOST_DENIED:
+        context.memory.forgive()
         stop = GateRejected(
             f"a command was refused for the third time: {errors[0].error}", next_step="reflectloop unlock --reason TEXT"
         )
@@ -84,24 +86,24 @@ def _denied(request: FileopsRequest, hands: OpsContext) -> list[FieldError]:
     return errors
 
 
-def _barred(request: FileopsRequest, hands: OpsContext) -> list[FieldError]:
-    """What these hands do not do, found before they do anything."""
+def _not_allowed(request: FileopsRequest, context: OpsContext) -> list[FieldError]:
+    """Return errors for paths and promises that this context does not allow, before any op runs."""
     errors = []
     for number, op in enumerate(request.ops):
         errors += [
-            FieldError(field=f"ops[{number}].{key}", error=f"{path!r} lies outside what may be written here")
-            for key, path in validate.writes(op)
-            if not is_within(path, hands.writable)
+            FieldError(field=f"ops[{number}].{key}", error=f"{path!r} is outside the paths that may be written here")
+            for key, path in validate.written_paths(op)
+            if not is_within(path, context.writable)
         ]
     runs = any(isinstance(op, RunOp) for op in request.ops)
-    if runs and request.constraints.no_network and hands.box.wall.level.rank < Isolation.FS.rank:
-        why = f"cannot be promised at isolation level {hands.box.wall.level}"
+    if runs and request.constraints.no_network and context.box.wall.level.rank < Isolation.FS.rank:
+        why = f"cannot be enforced at isolation level {context.box.wall.level}"
         errors.append(FieldError(field="constraints.no_network", error=why))
     return errors
 
 
-def _spent(request: FileopsRequest, hands: OpsContext) -> Response | None:
-    most, failed = request.constraints.max_attempts, hands.memory.failures(request.purpose)
+def _attempts_used(request: FileopsRequest, context: OpsContext) -> Response | None:
+    most, failed = request.constraints.max_attempts, context.memory.failures(request.purpose)
     if most is None or failed < most:
         return None
     reason = f"{failed} requests to {request.purpose} failed in a row, and max_attempts is {most}"
@@ -109,15 +111,15 @@ def _spent(request: FileopsRequest, hands: OpsContext) -> Response | None:
         proto=request.proto,
         id=request.id,
         status="fail",
-        fail=Failure(reason=reason, hint="look at why they failed; then another max_attempts, or another way"),
+        fail=Failure(reason=reason, hint="read why they failed; then raise max_attempts or change the approach"),
         errors=(FieldError(field="constraints.max_attempts", error=reason),),
     )
 
 
-def _unsure(request: FileopsRequest, hands: OpsContext) -> Response | None:
-    """A command that only a person may let run; nothing was done, and no flag answers for them."""
+def _needs_person(request: FileopsRequest, context: OpsContext) -> Response | None:
+    """Return a question if a command needs a person's approval. Nothing was executed, and no flag can approve it."""
     for number, op in enumerate(request.ops):
-        verdict = hands.policy.judge(op.cmd) if isinstance(op, RunOp) else None
+        verdict = context.policy.judge(op.cmd) if isinstance(op, RunOp) else None
         if verdict and not verdict.allowed:
             question = f"may this run? {verdict.where[:_SHOWN]}: {verdict.reason}"
             how = f'[policy] allow = ["{verdict.rule}"] in {config.NAME}, then: reflectloop trust'
@@ -131,27 +133,27 @@ def _unsure(request: FileopsRequest, hands: OpsContext) -> Response | None:
     return None
 
 
-class _Try:
-    def __init__(self, request: FileopsRequest, hands: OpsContext) -> None:
-        self.request, self.hands, self.space = request, hands, hands.workspace
-        self.idle = validate.is_idle(request)
+class _Attempt:
+    def __init__(self, request: FileopsRequest, context: OpsContext) -> None:
+        self.request, self.context, self.space = request, context, context.workspace
+        self.idle = validate.is_read_only(request)
         self.results: list[OpResult] = []
 
     def run(self) -> Response:
         self.begun = self._record_first()
         if not self.idle:
-            self.hands.shelf.put_aside()
-        with safe_files.opened(self.space.repo, self.space.identity[2:]) as top:
-            self.doing = RequestExecution(self.request, self.hands, top, self.begun)
+            self.context.backup.save()
+        with safe_files.open_folder(self.space.repo, self.space.identity[2:]) as top:
+            self.execution = RequestExecution(self.request, self.context, top, self.begun)
             try:
                 stopped = self._work()
                 if stopped is None:
                     response = self._done()
-                    self.hands.memory.secure()  # the state must not name a tree that could be lost
-                    self.hands.domain.keep()
+                    self.context.memory.secure()  # store the tree before the state refers to it
+                    self.context.domain.keep()
                     return response
             except BaseException:
-                with contextlib.suppress(Exception):  # what stopped us is what the caller must know
+                with contextlib.suppress(Exception):  # the caller needs the original error
                     self._take_back()
                 raise
         self._take_back()
@@ -161,12 +163,12 @@ class _Try:
         try:
             return self.space.record().tree
         except Unrecordable as fault:
-            raise SandboxCreateFailed(f"the workspace cannot be worked in: {fault}") from fault
+            raise SandboxCreateFailed(f"the workspace cannot be used: {fault}") from fault
 
     def _work(self) -> _Stopped | None:
         for number, op in enumerate(self.request.ops):
             try:
-                summary = self.doing.do(number, op)
+                summary = self.execution.do(number, op)
             except Refusal as fault:
                 return _Stopped(number, "fail", fault.reason, fault.key or "op", fault.hint)
             except PersonNeeded as fault:
@@ -174,44 +176,52 @@ class _Try:
             except SplitNeeded as fault:
                 return _Stopped(number, "split", str(fault), "op", data=fault.data)
             except Unrecordable as fault:
-                return _Stopped(number, "fail", f"what was left cannot be recorded: {fault}", "op")
+                return _Stopped(number, "fail", f"the result cannot be recorded: {fault}", "op")
             self.results.append(OpResult(opIndex=number, status="ok", summary=summary))
-        return self._look_back()
+        return self._check_result()
 
-    def _look_back(self) -> _Stopped | None:
-        """What came of it all: recorded, scanned, and only where the request may write."""
+    def _check_result(self) -> _Stopped | None:
+        """Record and scan the result, and refuse changes outside the writable paths."""
         last = len(self.request.ops) - 1
         try:
             now = self.space.record()
         except Unrecordable as fault:
-            return _Stopped(last, "fail", f"what was left cannot be recorded: {fault}", "op")
+            return _Stopped(last, "fail", f"the result cannot be recorded: {fault}", "op")
         self.end = now.tree
-        self.doing.notes += [f"{name} is a repository of its own and no part of the change" for name in now.nested]
-        self.doing.notes += [f"{name} has a name of git's own and is no part of the change" for name in now.refused]
+        self.execution.notes += [
+            f"{name} is a separate git repository and not part of the change" for name in now.nested
+        ]
+        self.execution.notes += [
+            f"{name} has a name that git reserves and is not part of the change" for name in now.refused
+        ]
         self.touched: tuple[TouchedFile, ...] = patch.touched(self.space.git(), self.begun, self.end)
         roots = self.request.constraints.writable_roots
-        outside = [one.path for one in self.touched if not self._may_write(one, roots)]
+        outside = [file.path for file in self.touched if not self._may_write(file, roots)]
         if outside:
             named = ", ".join(outside[:_NAMED]) + (" …" if len(outside) > _NAMED else "")
-            return _Stopped(last, "fail", f"was changed outside of what may be written: {named}", "op")
+            return _Stopped(last, "fail", f"files outside the writable paths were changed: {named}", "op")
         return None
 
-    def _may_write(self, one: TouchedFile, roots: tuple[str, ...]) -> bool:
-        places = [one.path, *([one.source] if one.source else [])]
-        return all(is_within(place, self.hands.writable) and (not roots or is_within(place, roots)) for place in places)
+    def _may_write(self, file: TouchedFile, roots: tuple[str, ...]) -> bool:
+        places = [file.path, *([file.source] if file.source else [])]
+        return all(
+            is_within(place, self.context.writable) and (not roots or is_within(place, roots)) for place in places
+        )
 
     def _take_back(self) -> None:
-        self.hands.domain.take_back()
+        self.context.domain.take_back()
         if not self.idle:
-            self.hands.shelf.give_back(self.begun)
+            self.context.backup.restore(self.begun)
 
-    # The answer --------------------------------------------------------------------------------------------------
+    # The response ------------------------------------------------------------------------------------------------
 
     def _done(self) -> Response:
         report = self.request.report
-        data = dict(self.doing.data)
+        data = dict(self.execution.data)
         if report.diffSummary:
-            data["diffSummary"] = [{"path": one.path, "change": one.change, "from": one.source} for one in self.touched]
+            data["diffSummary"] = [
+                {"path": file.path, "change": file.change, "from": file.source} for file in self.touched
+            ]
         return Response(
             proto=self.request.proto,
             id=self.request.id,
@@ -219,43 +229,47 @@ class _Try:
             changedFiles=self._changed() if report.changedFiles else (),
             data=data,
             ops=tuple(self.results),
-            proof=ResponseProof(commands=tuple(self.doing.commands), notes=tuple(self._notes())),
+            proof=ResponseProof(commands=tuple(self.execution.commands), notes=tuple(self._notes())),
         )
 
     def _changed(self) -> tuple[str, ...]:
-        return tuple(path for one in self.touched for path in ([one.source] if one.source else []) + [one.path])
+        return tuple(path for file in self.touched for path in ([file.source] if file.source else []) + [file.path])
 
     def _notes(self) -> list[str]:
         known = {*self._changed()}
-        ignored = self._unrecorded([path for path in dict.fromkeys(self.doing.wrote) if path not in known])
-        return [*self.doing.notes, *(f"ignored by git, and so no part of the change: {path}" for path in ignored)]
+        ignored = self._unrecorded([path for path in dict.fromkeys(self.execution.wrote) if path not in known])
+        return [*self.execution.notes, *(f"ignored by git, so not part of the change: {path}" for path in ignored)]
 
     def _unrecorded(self, paths: list[str]) -> list[str]:
-        """Those that are there, and are in no tree."""
+        """Return the paths that exist but are not recorded in the tree."""
         named = [f":(literal){path}" for path in paths]
         listed = git.paths(self.space.git().run("ls-files", "-z", "--cached", "--", *named)) if named else []
         return [path for path in paths if path.encode() not in listed and self._is_there(path)]
 
     def _is_there(self, path: str) -> bool:
         try:
-            return self.doing.reach.status(path) is not None
+            return self.execution.files.status(path) is not None
         except safe_files.AccessBarred:
             return False
 
     def _not_done(self, stopped: _Stopped) -> Response:
-        undone = [one.model_copy(update={"status": "undone"}) for one in self.results if one.opIndex != stopped.number]
+        undone = [
+            result.model_copy(update={"status": "undone"})
+            for result in self.results
+            if result.opIndex != stopped.number
+        ]
         failed = OpResult(opIndex=stopped.number, status="fail", summary=stopped.reason)
         rest = range(stopped.number + 1, len(self.request.ops))
         skipped = [OpResult(opIndex=number, status="skipped", summary="") for number in rest]
-        left_out = self.hands.shelf.left_out if not self.idle else ()
-        notes = [*self.doing.notes, *(f"could not be kept, and is gone: {name}" for name in left_out[:_NAMED])]
+        left_out = self.context.backup.left_out if not self.idle else ()
+        notes = [*self.execution.notes, *(f"could not be backed up and is lost: {name}" for name in left_out[:_NAMED])]
         field = f"ops[{stopped.number}].{stopped.key}"
         return Response(
             proto=self.request.proto,
             id=self.request.id,
             status=stopped.status,
             ops=(*undone, failed, *skipped),
-            proof=ResponseProof(commands=tuple(self.doing.commands), notes=tuple(notes)),
+            proof=ResponseProof(commands=tuple(self.execution.commands), notes=tuple(notes)),
             split=stopped.data if stopped.status == "split" else None,
             ask=stopped.data if stopped.status == "ask" else None,
             fail=Failure(reason=stopped.reason, hint=stopped.hint) if stopped.status == "fail" else None,

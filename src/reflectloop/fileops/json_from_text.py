@@ -1,4 +1,4 @@
-"""Reads one JSON object out of an agent's reply: fences and prose around it are passed over, faults in it are not."""
+"""Parses one JSON object from an agent's reply: fences and prose around it are skipped, faults in it are not."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 LARGEST = 32 << 20  # bytes of a request
 DEEPEST = 64
 _TRIES = 200
-_MOST, _FREE = 20_000, ("value",)  # values, but for those that are only written to a file
+_MOST, _FREE = 20_000, ("value",)  # values, not counting those that are only written to a file
 _BEGINS = re.compile(r"\{\s*[\"}]")
 _LONE = re.compile("[\ud800-\udfff]")
 
@@ -19,36 +19,36 @@ Place = tuple[str | int, ...]
 
 
 class JsonFault(NamedTuple):
-    """One thing wrong: the place from the top of the object, and what to do about it."""
+    """One fault: its place from the top of the object, and the message."""
 
     place: Place
-    words: str
+    message: str
 
 
 class NoJsonObject(Exception):
-    """There is no object to look at."""
+    """The text contains no usable JSON object."""
 
-    def __init__(self, words: str, place: Place = ()) -> None:
-        self.words, self.place = words, place
-        super().__init__(words)
+    def __init__(self, message: str, place: Place = ()) -> None:
+        self.message, self.place = message, place
+        super().__init__(message)
 
 
 class _Doubled(dict[str, Any]):
-    """An object that names a key more than once."""
+    """An object with a duplicate key."""
 
     twice: tuple[str, ...] = ()
 
 
 def dotted(place: Place) -> str:
-    """`("ops", 0, "path")` as `ops[0].path`."""
+    """Return a place such as `("ops", 0, "path")` as `ops[0].path`."""
     out = ""
     for part in place:
         out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
     return out
 
 
-def read(raw: bytes, marks: frozenset[str]) -> tuple[dict[str, Any], list[JsonFault]]:
-    """The one object in a text that has a key among `marks`, and what is wrong with it as JSON."""
+def read_object(raw: bytes, marks: frozenset[str]) -> tuple[dict[str, Any], list[JsonFault]]:
+    """Return the only object in a text with a key in `marks`, and its faults as JSON."""
     if len(raw) > LARGEST:
         raise NoJsonObject(f"has more than {LARGEST >> 20} MB")
     try:
@@ -65,16 +65,16 @@ def _only_one(text: str, marks: frozenset[str]) -> dict[str, Any]:
         value, end = _decoded(text, text.index("{"))
         if not text[end:].strip():
             return value
-    found = [value for value in _objects(text) if marks & value.keys()]
-    if not found:
-        raise NoJsonObject("holds no JSON object with " + " or ".join(f"'{mark}'" for mark in sorted(marks)))
-    if any(other != found[0] for other in found[1:]):
-        raise NoJsonObject(f"holds {len(found)} requests; one is read at a time")
-    return found[0]
+    objects = [value for value in _objects(text) if marks & value.keys()]
+    if not objects:
+        raise NoJsonObject("contains no JSON object with " + " or ".join(f"'{mark}'" for mark in sorted(marks)))
+    if any(other != objects[0] for other in objects[1:]):
+        raise NoJsonObject(f"contains {len(objects)} requests; only one is allowed")
+    return objects[0]
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Objects that stand side by side in a text. A broken one ends the search: what follows may be a part of it."""
+    """Yield the objects in a text. A broken one ends the search: the rest may be part of it."""
     position = 0
     for _ in range(_TRIES):
         begin = _BEGINS.search(text, position)
@@ -82,7 +82,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             return
         value, position = _decoded(text, begin.start())
         yield value
-    raise NoJsonObject("holds too many objects to tell which one is meant")
+    raise NoJsonObject("contains too many objects")
 
 
 def _decoded(text: str, begin: int) -> tuple[dict[str, Any], int]:
@@ -108,29 +108,29 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number)
 
 
 def _faults(top: dict[str, Any]) -> Iterator[JsonFault]:
-    """Keys that stand twice, text that no file can hold, depth and number; without recursion."""
+    """Yield duplicate keys and invalid text; raise on too many or too deeply nested values. Not recursive."""
     waiting: list[tuple[Place, Any]] = [((), top)]
     count = 0
     while waiting:
         place, value = waiting.pop()
         count += place[2:3] != _FREE
         if count > _MOST:
-            raise NoJsonObject(f"holds more than {_MOST} values")
+            raise NoJsonObject(f"contains more than {_MOST} values")
         if isinstance(value, str):
             if _LONE.search(value):
-                yield JsonFault(place, "holds half of a surrogate pair, which is no text")
+                yield JsonFault(place, "contains half of a surrogate pair, which is not valid text")
         elif len(place) > DEEPEST:
             raise NoJsonObject(f"is nested deeper than {DEEPEST} levels", place[:3])
         elif isinstance(value, dict):
-            yield from (JsonFault((*place, key), "stands twice in one object") for key in getattr(value, "twice", ()))
-            yield from (JsonFault(place, "has a key that is no text") for key in value if _LONE.search(key))
+            yield from (JsonFault((*place, key), "occurs twice in one object") for key in getattr(value, "twice", ()))
+            yield from (JsonFault(place, "has a key that is not valid text") for key in value if _LONE.search(key))
             waiting += [((*place, key), item) for key, item in value.items()]
         elif isinstance(value, list):
             waiting += [((*place, number), item) for number, item in enumerate(value)]

@@ -1,4 +1,4 @@
-"""Carries out one op after the other. What stands in the way of one is a refusal; leaks and escapes are raised."""
+"""Executes the ops of a request. A failed op raises Refusal; leaks and escapes are raised as errors."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from reflectloop.sandbox.sandbox import CommandResult, SandboxCommand
 from reflectloop.secrets import content as file_content
 from reflectloop.terms import Network
 
-_LARGEST_PATCHED = 64 << 20  # bytes of a file that a patch changes
-_HEAD, _TAIL = 4_000, 16_000  # characters of a command's output that are answered
-_SHOWN = 80  # of a command, in a summary
+_LARGEST_PATCHED = 64 << 20  # bytes of a file that a patch may change
+_HEAD, _TAIL = 4_000, 16_000  # characters of a command's output in the response
+_SHOWN = 80  # characters of a command in a summary
 
 
 class ShownOutput:
-    """The scanned output of a command on one stream, head and tail."""
+    """The redacted head and tail of one output stream of a command."""
 
     def __init__(self) -> None:
         self._head, self._tail, self._cut = bytearray(), bytearray(), 0
@@ -59,17 +59,17 @@ class ShownOutput:
 
 
 class RequestExecution:
-    """One request at work."""
+    """The execution of one request."""
 
-    def __init__(self, request: FileopsRequest, hands: OpsContext, reach: SafeFiles, begun: str) -> None:
-        self.request, self.hands, self.reach, self.begun = request, hands, reach, begun
+    def __init__(self, request: FileopsRequest, context: OpsContext, files: SafeFiles, begun: str) -> None:
+        self.request, self.context, self.files, self.begun = request, context, files, begun
         self.data: Data = {}
         self.commands: list[CommandProof] = []
         self.wrote: list[str] = []
-        self.notes, hands.notes = hands.notes, []
+        self.notes, context.notes = context.notes, []
 
     def do(self, number: int, op: Any) -> str:  # noqa: ANN401 - any op
-        """Carry an op out; the summary of what was done."""
+        """Execute an op and return a summary."""
         try:
             match op:
                 case WriteFile():
@@ -79,14 +79,12 @@ class RequestExecution:
                 case RunOp() | ApplyPatch() | DeleteFile() | MoveFile():
                     return self._change(op)
                 case _:
-                    self.data[str(number)], summary = self._learn(op)
+                    self.data[str(number)], summary = self._read(op)
                     return summary
         except AccessBarred as fault:
             raise Refusal(str(fault), key=_key(op)) from fault
         except patches.PatchUnfit as fault:
-            raise Refusal(
-                str(fault), hint="read the file as it is now, and make the patch anew", key="patch"
-            ) from fault
+            raise Refusal(str(fault), hint="read the current file and write a new patch", key="patch") from fault
         except OSError as fault:
             if fault.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise NoSpace(f"cannot write in the workspace: {fault.strerror}") from fault
@@ -104,21 +102,21 @@ class RequestExecution:
                 return self._move(op)
 
     def _delete(self, op: DeleteFile) -> str:
-        self.reach.delete(op.path)
+        self.files.delete(op.path)
         return self._wrote(f"deleted {op.path}", op.path)
 
     def _move(self, op: MoveFile) -> str:
-        self.reach.move(op.source, op.target)
+        self.files.move(op.source, op.target)
         return self._wrote(f"moved {op.source} to {op.target}", op.source, op.target)
 
-    def _learn(self, op: Any) -> tuple[Data, str]:  # noqa: ANN401
+    def _read(self, op: Any) -> tuple[Data, str]:  # noqa: ANN401
         match op:
             case ReadFile():
-                return read_ops.file(op, self.reach), f"read {op.path}"
+                return read_ops.read_file(op, self.files), f"read {op.path}"
             case ListDir():
-                return read_ops.folder(op, self.reach), f"listed {op.path}"
+                return read_ops.list_folder(op, self.files), f"listed {op.path}"
             case Search():
-                return read_ops.search(op, self.reach), f"searched {op.path}"
+                return read_ops.search(op, self.files), f"searched {op.path}"
             case _:
                 return self._plan(op), str(op.op)
 
@@ -129,17 +127,17 @@ class RequestExecution:
     def _write(self, path: str, content: bytes, executable: bool | None = None) -> str:
         before = self._old(path)
         _refuse_secrets(path, content, before)
-        self.reach.write(path, content, executable)
+        self.files.write(path, content, executable)
         return self._wrote(f"{'wrote' if before is None else 'replaced'} {path} ({len(content)} bytes)", path)
 
     def _old(self, path: str) -> bytes | None:
-        return self.reach.read(path, _LARGEST_PATCHED + 1) if self.reach.status(path) is not None else None
+        return self.files.read(path, _LARGEST_PATCHED + 1) if self.files.status(path) is not None else None
 
     def _patch(self, op: ApplyPatch) -> str:
-        made = patches.outcome(patches.read(op.patch), self._patched)
+        made = patches.resulting_files(patches.parse_patch(op.patch), self._patched)
         for path, after in made.items():
             if after.content is None:
-                self.reach.delete(path)
+                self.files.delete(path)
                 self.wrote.append(path)
             else:
                 self._write(path, after.content, after.executable)
@@ -154,36 +152,42 @@ class RequestExecution:
     # Commands ----------------------------------------------------------------------------------------------------
 
     def _run(self, op: RunOp) -> str:
-        with self.reach.folder(tuple(part for part in op.cwd.split("/") if part != ".")):
-            pass  # no link leads there
+        with self.files.folder(tuple(part for part in op.cwd.split("/") if part != ".")):
+            pass  # raises if the path contains a link
         printed = {"stdout": ShownOutput(), "stderr": ShownOutput()}
         order = SandboxCommand(
             op.cmd,
-            self.hands.workspace.repo / op.cwd,
-            self.hands.log(),
+            self.context.workspace.repo / op.cwd,
+            self.context.log(),
             op.timeoutMs / 1000,
             merge=False,
             apart=lambda stream, data: printed[stream].take(data),
             network=Network.NONE if self.request.constraints.no_network else None,
         )
-        done = self.hands.box.run(order)
+        done = self.context.box.run(order)
         failed = bool(done.exit_code) or done.timed_out or done.idle or done.cancelled
-        said = {stream: shown.text() for stream, shown in printed.items()} if self._shows(failed=failed) else {}
-        self.commands.append(CommandProof(cmd=op.cmd, exitCode=done.exit_code, **said))
+        outputs = (
+            {stream: printed_stream.text() for stream, printed_stream in printed.items()}
+            if self._shows(failed=failed)
+            else {}
+        )
+        self.commands.append(CommandProof(cmd=op.cmd, exitCode=done.exit_code, **outputs))
         self.notes += [
-            f"taken out of the output of a command, since it may be a secret: {one}" for one in done.doubtful
+            f"removed from a command's output because it may be a secret: {secret}" for secret in done.doubtful
         ]
         return _judged(op, done)
 
     def _shows(self, *, failed: bool) -> bool:
-        wanted = self.request.report.commandOutputs
-        return wanted == "always" or (wanted == "on_failure" and failed)
+        setting = self.request.report.commandOutputs
+        return setting == "always" or (setting == "on_failure" and failed)
 
     # The plan ----------------------------------------------------------------------------------------------------
 
     def _plan(self, op: Any) -> Data:  # noqa: ANN401
-        seen = EngineEvidence(self.request.id, self.begun, self.hands.workspace.record().tree, tuple(self.commands))
-        done: Data = getattr(self.hands.domain, _METHODS[type(op)])(op, seen)
+        evidence = EngineEvidence(
+            self.request.id, self.begun, self.context.workspace.record().tree, tuple(self.commands)
+        )
+        done: Data = getattr(self.context.domain, _METHODS[type(op)])(op, evidence)
         return done
 
 
@@ -204,32 +208,33 @@ def _key(op: Any) -> str:  # noqa: ANN401
 
 
 def _refuse_secrets(path: str, content: bytes, before: bytes | None) -> None:
-    """Before a byte of it is written. What the file held already is no news."""
+    """Raise SecretLeak if the content adds a secret to the file, before it is written."""
     detector = secrets.current()
-    found = [one for one in file_content.scan(detector, content) if one.grade == "certain"]
-    known = {one.fingerprint for one in file_content.scan(detector, before)} if found and before else set()
-    found = [one for one in found if one.fingerprint not in known]
-    found += [one for one in detector.scan(path.encode()) if one.grade == "certain"]
-    if found:
-        one = found[0]
+    leaks = [finding for finding in file_content.scan(detector, content) if finding.grade == "certain"]
+    known = {finding.fingerprint for finding in file_content.scan(detector, before)} if leaks and before else set()
+    leaks = [finding for finding in leaks if finding.fingerprint not in known]
+    leaks += [finding for finding in detector.scan(path.encode()) if finding.grade == "certain"]
+    if leaks:
+        finding = leaks[0]
         raise SecretLeak(
-            f"{one.rule} in what goes to {detector.redact(path)}, line {one.line} (fingerprint {one.fingerprint})",
-            next_step="take the secret out of the request, and change it: it was exposed",
+            f"{finding.rule} in the content for {detector.redact(path)}, line {finding.line} "
+            f"(fingerprint {finding.fingerprint})",
+            next_step="remove the secret from the request and revoke it: it was exposed",
         )
 
 
 def _judged(op: RunOp, done: CommandResult) -> str:
-    words = op.cmd if isinstance(op.cmd, str) else " ".join(op.cmd)
-    shown = words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
+    command = op.cmd if isinstance(op.cmd, str) else " ".join(op.cmd)
+    summary = command if len(command) <= _SHOWN else command[: _SHOWN - 1] + "…"
     if done.idle:
         raise PersonNeeded(
-            f"{shown}: printed nothing and did nothing for long: it seems to wait for input", command=words
+            f"{summary}: printed nothing and used no CPU for a long time: it seems to wait for input", command=command
         )
     if done.timed_out:
-        raise Refusal(f"{shown}: ran past {op.timeoutMs} ms and was killed with its children", key="timeoutMs")
+        raise Refusal(f"{summary}: ran past {op.timeoutMs} ms and was killed with its children", key="timeoutMs")
     if done.cancelled:
-        raise Refusal(f"{shown}: was ended", key="cmd")
+        raise Refusal(f"{summary}: was cancelled", key="cmd")
     if done.exit_code:
         why = f": {done.limit}" if done.limit else ""
-        raise Refusal(f"{shown}: exited {done.exit_code}{why}", key="cmd", hint="see proof.commands")
-    return f"ran {shown} (exit 0, {done.duration_ms} ms)"
+        raise Refusal(f"{summary}: exited {done.exit_code}{why}", key="cmd", hint="see proof.commands")
+    return f"ran {summary} (exit 0, {done.duration_ms} ms)"

@@ -1,4 +1,4 @@
-"""What a request is carried out with: workspace, box, the plan's domain, and the memory of what was answered."""
+"""The context in which a request is executed: workspace, sandbox, plan operations and stored responses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Data = dict[str, JsonValue]
 
 
 class Refusal(Exception):
-    """An op cannot be carried out; the request fails, and what it did is taken back."""
+    """An op cannot be executed; the request fails and is rolled back."""
 
     def __init__(self, reason: str, *, hint: str = "", key: str = "") -> None:
         self.reason, self.hint, self.key = reason, hint, key
@@ -29,7 +29,7 @@ class Refusal(Exception):
 
 
 class PersonNeeded(Exception):
-    """Nobody but a person can say how to go on."""
+    """Only a person can decide how to continue."""
 
     def __init__(self, question: str, **more: JsonValue) -> None:
         self.data: Data = {"question": question, **more}
@@ -37,7 +37,7 @@ class PersonNeeded(Exception):
 
 
 class SplitNeeded(Exception):
-    """The step is too large; what it might be split into."""
+    """The step is too large and should be split."""
 
     def __init__(self, reason: str, **more: JsonValue) -> None:
         self.data: Data = {"reason": reason, **more}
@@ -45,7 +45,7 @@ class SplitNeeded(Exception):
 
 
 class EngineEvidence(NamedTuple):
-    """What the engine itself knows when an op on the plan is carried out; the only evidence there is."""
+    """The facts the engine itself established when a plan op is executed; the only accepted evidence."""
 
     request_id: str
     begun: str  # the tree when the request began
@@ -54,26 +54,26 @@ class EngineEvidence(NamedTuple):
 
 
 class Domain(Protocol):
-    """The plan and its state. Each op answers with data, or raises Refusal, Asked or SplitAsked.
+    """The operations on the plan and its state. Each returns data, or raises Refusal, PersonNeeded or SplitNeeded.
 
-    A request is all or nothing: what ops did holds once `keep` is called, and is gone after `take_back`.
+    A request is all or nothing: `keep` makes the changes permanent, `take_back` discards them.
     """
 
-    def plan_init(self, op: PlanInit, seen: EngineEvidence) -> Data: ...
-    def preflight(self, op: Preflight, seen: EngineEvidence) -> Data: ...
-    def finalize(self, op: Finalize, seen: EngineEvidence) -> Data: ...
-    def mark_blocked(self, op: MarkBlocked, seen: EngineEvidence) -> Data: ...
-    def apply_split(self, op: ApplySplit, seen: EngineEvidence) -> Data: ...
-    def append_steps(self, op: AppendSteps, seen: EngineEvidence) -> Data: ...
+    def plan_init(self, op: PlanInit, evidence: EngineEvidence) -> Data: ...
+    def preflight(self, op: Preflight, evidence: EngineEvidence) -> Data: ...
+    def finalize(self, op: Finalize, evidence: EngineEvidence) -> Data: ...
+    def mark_blocked(self, op: MarkBlocked, evidence: EngineEvidence) -> Data: ...
+    def apply_split(self, op: ApplySplit, evidence: EngineEvidence) -> Data: ...
+    def append_steps(self, op: AppendSteps, evidence: EngineEvidence) -> Data: ...
     def keep(self) -> None: ...
     def take_back(self) -> None: ...
 
 
 class NoPlanOps:
-    """Stands where there is no plan to act on, or whoever asks may not."""
+    """Refuses every plan op: there is no plan, or the caller may not change it."""
 
-    def _refuse(self, op: object, seen: EngineEvidence) -> Data:  # noqa: ARG002
-        raise Refusal("only the engine acts on the plan, by what it has seen", key="op")
+    def _refuse(self, op: object, evidence: EngineEvidence) -> Data:  # noqa: ARG002
+        raise Refusal("only the engine changes the plan, based on its own evidence", key="op")
 
     plan_init = preflight = finalize = mark_blocked = apply_split = append_steps = _refuse
 
@@ -90,18 +90,18 @@ class StoredResponse(NamedTuple):
 
 
 class ResponseStore(Protocol):
-    """What was answered, by the request's id. Only what was carried out is remembered."""
+    """The responses by request id. Only executed requests are stored."""
 
     def recall(self, request_id: str) -> StoredResponse | None: ...
-    def secure(self) -> None: ...  # what was recorded outlives us from here on
+    def secure(self) -> None: ...  # makes recorded trees permanent
     def remember(self, request: FileopsRequest, response: Response) -> None: ...
     def failures(self, purpose: str) -> int: ...
-    def denied(self) -> int: ...  # notes that a command was refused; how many were since the last stop
-    def forgive(self) -> None: ...  # begins to count anew
+    def denied(self) -> int: ...  # counts a refused command; returns the number since the last stop
+    def forgive(self) -> None: ...  # resets the count
 
 
 class InMemoryResponses:
-    """A memory that lasts as long as the process."""
+    """Stores responses for the life of the process."""
 
     def __init__(self) -> None:
         self._answered: dict[str, StoredResponse] = {}
@@ -116,7 +116,7 @@ class InMemoryResponses:
 
     def remember(self, request: FileopsRequest, response: Response) -> None:
         self._answered[request.id] = StoredResponse(request.hash, response)
-        self._failures[request.purpose] = count_on(self.failures(request.purpose), response)
+        self._failures[request.purpose] = count_failures(self.failures(request.purpose), response)
 
     def failures(self, purpose: str) -> int:
         return self._failures.get(purpose, 0)
@@ -129,8 +129,8 @@ class InMemoryResponses:
         self._denied = 0
 
 
-def count_on(failures: int, response: Response) -> int:
-    """Failed tries in a row: one that went well ends the row, a question leaves it as it is."""
+def count_failures(failures: int, response: Response) -> int:
+    """Return the number of consecutive failures after a response: success resets it, a question does not change it."""
     return {"fail": failures + 1, "ok": 0}.get(response.status, failures)
 
 
@@ -140,15 +140,15 @@ class OpsContext:
     box: Box
     domain: Domain
     memory: ResponseStore
-    logs: Path  # a folder of the engine's
+    logs: Path  # a folder outside the sandbox
     writable: tuple[str, ...] = (".",)
     policy: CommandPolicy = field(default_factory=lambda: policy.default().in_workspace)
-    notes: list[str] = field(default_factory=list)  # said with the next answer
-    shelf: IgnoredBackup = field(init=False)
-    commands: int = field(default=0, init=False)  # run so far; names their logs
+    notes: list[str] = field(default_factory=list)  # added to the next response
+    backup: IgnoredBackup = field(init=False)
+    commands: int = field(default=0, init=False)  # commands run so far; numbers their logs
 
     def __post_init__(self) -> None:
-        self.shelf = IgnoredBackup(self.workspace)
+        self.backup = IgnoredBackup(self.workspace)
 
     def log(self) -> Path:
         self.commands += 1
@@ -156,5 +156,5 @@ class OpsContext:
         return self.logs / f"{self.workspace.name}.{self.commands}.log"
 
     def close(self) -> None:
-        """Remove what was put aside; the workspace is its owner's."""
-        self.shelf.close()
+        """Remove the backup; the workspace belongs to the caller."""
+        self.backup.close()

@@ -1,4 +1,4 @@
-"""Reads a patch of either form, and works out what it makes of files, before any of them is touched. Pure."""
+"""Parses a patch of either form and computes the resulting files before any file is changed. Pure."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import NamedTuple
 from reflectloop.fileops import begin_patch, hunks, unified
 from reflectloop.fileops.change import FileChange, PatchUnfit
 
-__all__ = ["FileChange", "FileResult", "PatchUnfit", "outcome", "read"]
+__all__ = ["FileChange", "FileResult", "PatchUnfit", "parse_patch", "resulting_files"]
 
 
 class FileResult(NamedTuple):
-    """What a file is to be; None for its content when it is to be gone."""
+    """The new state of a file; content None means deleted."""
 
     content: bytes | None
     executable: bool | None = None
 
 
-def read(text: str) -> tuple[FileChange, ...]:
-    """Every file a patch changes. Unfit says what is wrong, and on which line."""
+def parse_patch(text: str) -> tuple[FileChange, ...]:
+    """Return the change of each file in a patch, or raise PatchUnfit with the line and the fault."""
     first = text.lstrip("\ufeff \t\r\n")
-    found = begin_patch.read(first) if first.startswith(begin_patch.FIRST) else unified.read(text)
-    if not found:
+    changes = begin_patch.parse_patch(first) if first.startswith(begin_patch.FIRST) else unified.parse_diff(text)
+    if not changes:
         raise PatchUnfit("is neither a '*** Begin Patch' text nor a unified diff")
-    return found
+    return changes
 
 
-def outcome(changes: tuple[FileChange, ...], look: Callable[[str], bytes | None]) -> dict[str, FileResult]:
-    """What every named file is in the end; `look` gives a file's content now, None where there is none."""
+def resulting_files(changes: tuple[FileChange, ...], look: Callable[[str], bytes | None]) -> dict[str, FileResult]:
+    """Return the resulting state of each file; `look` returns a file's present content, or None."""
     made: dict[str, FileResult] = {}
 
     def current(path: str) -> bytes | None:
@@ -41,7 +41,7 @@ def outcome(changes: tuple[FileChange, ...], look: Callable[[str], bytes | None]
             made[change.path] = FileResult(_applied(b"", change), change.executable)
             continue
         if before is None:
-            raise PatchUnfit(f"{change.path!r} is not there")
+            raise PatchUnfit(f"{change.path!r} does not exist")
         after = _applied(before, change)
         if change.kind == "delete":
             made[change.path] = FileResult(None)
@@ -55,7 +55,7 @@ def outcome(changes: tuple[FileChange, ...], look: Callable[[str], bytes | None]
 
 def _refuse_there(content: bytes | None, path: str) -> None:
     if content is not None:
-        raise PatchUnfit(f"{path!r} is there already")
+        raise PatchUnfit(f"{path!r} already exists")
 
 
 def _applied(before: bytes, change: FileChange) -> bytes:

@@ -1,4 +1,4 @@
-"""The six ops that act on the plan and its state: what they say, not what they do."""
+"""The models of the six ops on the plan and its state; the engine implements them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def _one_line(text: str) -> str:
 
 Title = Annotated[str, Field(min_length=1, max_length=300), AfterValidator(_one_line)]
 Words = Annotated[str, Field(min_length=1, max_length=20_000)]
-FilePath = Annotated[str, AfterValidator(paths.file)]
-FolderPath = Annotated[str, AfterValidator(paths.folder)]
+FilePath = Annotated[str, AfterValidator(paths.file_path)]
+FolderPath = Annotated[str, AfterValidator(paths.folder_path)]
 _LONGEST_NAME = 64
 
 
-def _step_name(value: Any) -> Any:  # noqa: ANN401 - any JSON value may stand here
+def _step_name(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME:
         return _one_line(value)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -46,7 +46,7 @@ class PlanOpModel(BaseModel):
 
 
 class NewStep(PlanOpModel):
-    """A step to be. A plain text is a step's title."""
+    """A step to add. A plain string is its title."""
 
     title: Title
     details: Annotated[str, Field(max_length=20_000)] = ""
@@ -59,7 +59,7 @@ class NewStep(PlanOpModel):
         return {"anyOf": [{"type": "string", "minLength": 1, "description": "a step's title"}, handler(core)]}
 
 
-def _titled(value: Any) -> Any:  # noqa: ANN401 - any JSON value may stand here
+def _titled(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return {"title": value} if isinstance(value, str) else value
 
 
@@ -79,7 +79,7 @@ class PlanContext(PlanOpModel):
 
 
 class PlanCriterion(PlanOpModel):
-    """What is to be true in the end, and the command that shows it."""
+    """An acceptance criterion, and the command that proves it."""
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
     text: Words
@@ -87,7 +87,7 @@ class PlanCriterion(PlanOpModel):
 
 
 class PlanInitContract(PlanOpModel):
-    """What the whole change must prove, in the gates at its end."""
+    """The requirements of the change as a whole, checked by the gates at its end."""
 
     track: Track = Track.DIRECT
     acceptance: tuple[PlanCriterion, ...] = ()
@@ -96,7 +96,7 @@ class PlanInitContract(PlanOpModel):
 
 
 class PlanInit(PlanOpModel):
-    """Makes the task: from a plan file of the workspace, or from the steps given here."""
+    """Creates the task, from a plan file of the workspace or from the steps of this op."""
 
     op: Literal["triflow_plan_init"]
     plan: FilePath | None = None
@@ -128,15 +128,15 @@ class PlanInit(PlanOpModel):
 
 
 class Preflight(PlanOpModel):
-    """Checks the pointer, counts the attempt, answers with the step's context."""
+    """Checks the expected step, counts the attempt and returns the step's context."""
 
     op: Literal["triflow_state_preflight"]
-    step: StepName | None = None  # which one the caller believes is next
-    reason: Annotated[str, Field(max_length=20_000)] = ""  # why the attempt before is given up
+    step: StepName | None = None  # the step that the caller expects to be next
+    reason: Annotated[str, Field(max_length=20_000)] = ""  # why the previous attempt is abandoned
 
 
 class Finalize(PlanOpModel):
-    """Marks the step done, if the engine has seen what proves it."""
+    """Marks the step done, if the engine has evidence for it."""
 
     op: Literal["triflow_state_finalize"]
     step: StepName | None = None
@@ -147,7 +147,7 @@ class Finalize(PlanOpModel):
 class MarkBlocked(PlanOpModel):
     op: Literal["triflow_state_mark_blocked"]
     reason: Words
-    unblock: Words  # what would let the step go on
+    unblock: Words  # what would allow the step to continue
     step: StepName | None = None
 
 
@@ -159,7 +159,7 @@ class ApplySplit(PlanOpModel):
 
 
 class AppendSteps(PlanOpModel):
-    """Steps that the final review asks for; more than two are a follow-up task."""
+    """Appends steps that the final review asks for; more than two need a follow-up task."""
 
     op: Literal["triflow_state_append_steps"]
     steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=2)]

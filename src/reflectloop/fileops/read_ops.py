@@ -1,4 +1,4 @@
-"""The ops that only read: files, folders, and lines that hold something."""
+"""The ops that only read: read a file, list a folder, search for lines."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import re2
 
 from reflectloop.fileops.ops_context import Data
 from reflectloop.fileops.request import ListDir, ReadFile, Search
-from reflectloop.fileops.safe_files import AccessBarred, SafeFiles, shown
+from reflectloop.fileops.safe_files import AccessBarred, SafeFiles, display_name
 
-_MOST_READ = 64 << 20  # bytes of a file that is looked at
-_MOST_SHOWN = 1 << 20  # characters of one answer
+_MOST_READ = 64 << 20  # bytes of a file that is read
+_MOST_SHOWN = 1 << 20  # characters of one response
 _MOST_SEARCHED = 4 << 20  # bytes of a file that is searched
 _MOST_IN_ALL = 512 << 20
 _LONGEST_LINE = 400
@@ -27,17 +27,17 @@ _QUIETLY = re2.Options()
 _QUIETLY.log_errors = False
 
 
-def file(op: ReadFile, reach: SafeFiles) -> Data:
+def read_file(op: ReadFile, reach: SafeFiles) -> Data:
     raw = reach.read(op.path, _MOST_READ + 1)
     if len(raw) > _MOST_READ:
         raise AccessBarred(f"{op.path!r} has more than {_MOST_READ >> 20} MB")
-    said: Data = {"path": op.path, "size": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+    result: Data = {"path": op.path, "size": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
     text = _text(raw)
     if text is None:
-        return {**said, "binary": True}
+        return {**result, "binary": True}
     lines = _LINE.findall(text)
-    wanted = "".join(lines[op.startLine - 1 : op.endLine])
-    return {**said, "lines": len(lines), "content": wanted[:_MOST_SHOWN], "truncated": len(wanted) > _MOST_SHOWN}
+    content = "".join(lines[op.startLine - 1 : op.endLine])
+    return {**result, "lines": len(lines), "content": content[:_MOST_SHOWN], "truncated": len(content) > _MOST_SHOWN}
 
 
 def _text(raw: bytes) -> str | None:
@@ -47,43 +47,43 @@ def _text(raw: bytes) -> str | None:
         return None
 
 
-def folder(op: ListDir, reach: SafeFiles) -> Data:
-    found = list(itertools.islice(reach.walk(op.path, op.depth), op.maxEntries + 1))
+def list_folder(op: ListDir, reach: SafeFiles) -> Data:
+    entries_found = list(itertools.islice(reach.walk(op.path, op.depth), op.maxEntries + 1))
     entries: list[Any] = [
-        {"path": shown(one.path), "kind": one.kind, **({"size": one.size} if one.kind == "file" else {})}
-        for one in found[: op.maxEntries]
+        {"path": display_name(entry.path), "kind": entry.kind, **({"size": entry.size} if entry.kind == "file" else {})}
+        for entry in entries_found[: op.maxEntries]
     ]
-    return {"path": op.path, "entries": entries, "truncated": len(found) > op.maxEntries}
+    return {"path": op.path, "entries": entries, "truncated": len(entries_found) > op.maxEntries}
 
 
 def search(op: Search, reach: SafeFiles) -> Data:
     pattern = op.pattern if op.regex else re2.escape(op.pattern)
     matcher = re2.compile(("(?mi)" if op.ignoreCase else "(?m)") + pattern, _QUIETLY)
     skipped: list[str] = []
-    found = list(itertools.islice(_matches(op, reach, matcher, skipped), op.maxResults + 1))
+    matches = list(itertools.islice(_matches(op, reach, matcher, skipped), op.maxResults + 1))
     return {
-        "matches": [dict(one) for one in found[: op.maxResults]],
-        "truncated": len(found) > op.maxResults,
-        "skipped": [shown(path) for path in skipped[:20]],
+        "matches": [dict(match) for match in matches[: op.maxResults]],
+        "truncated": len(matches) > op.maxResults,
+        "skipped": [display_name(path) for path in skipped[:20]],
     }
 
 
 def _matches(op: Search, reach: SafeFiles, matcher: Any, skipped: list[str]) -> Iterator[Data]:  # noqa: ANN401 - no types
-    room, wanted = _MOST_IN_ALL, _glob(op.glob or "**")
-    for one in reach.walk(op.path, _DEEPEST):
-        if one.kind != "file" or not wanted.fullmatch(shown(one.path)):
+    room, glob = _MOST_IN_ALL, _glob(op.glob or "**")
+    for entry in reach.walk(op.path, _DEEPEST):
+        if entry.kind != "file" or not glob.fullmatch(display_name(entry.path)):
             continue
-        room -= one.size
-        if one.size > _MOST_SEARCHED or room < 0:
-            skipped.append(one.path)
+        room -= entry.size
+        if entry.size > _MOST_SEARCHED or room < 0:
+            skipped.append(entry.path)
             continue
-        text = _searched(one.path, reach)
+        text = _searched(entry.path, reach)
         if text is not None and matcher.search(text):
-            yield from _lines(shown(one.path), text, matcher)
+            yield from _lines(display_name(entry.path), text, matcher)
 
 
 def _glob(pattern: str) -> Any:  # noqa: ANN401
-    """By RE2 too: a pattern of many stars costs other engines for ever."""
+    """Compile a glob to RE2: other engines can take forever on many stars."""
     parts = (_MEANING.get(part) or re2.escape(part) for part in _STARS.split(pattern.removeprefix("./")))
     return re2.compile("(?s)(?:.*/)?" + "".join(parts), _QUIETLY)
 
@@ -92,7 +92,7 @@ def _searched(path: str, reach: SafeFiles) -> str | None:
     try:
         return _text(reach.read(path, _MOST_SEARCHED))
     except AccessBarred:
-        return None  # it went while we looked
+        return None  # removed while we searched
 
 
 def _lines(path: str, text: str, matcher: Any) -> Iterator[Data]:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""What a request says, as frozen values. Shapes only: what spans several fields is looked at in `validate`."""
+"""The models of a request. `validate` checks rules that span several fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Proto = Literal["triflow.fileops.v1", "autoflow.fileops.v1"]
 Purpose = Literal["execute_step", "write_plan_files", "finalize_step", "read_state", "split_step"]
 MOST_OPS = 200
 LARGEST_CONTENT = 8 << 20  # bytes of one write, or of one patch
-_LONGEST_WORD = 100_000  # the kernel takes a little more
+_LONGEST_WORD = 100_000  # characters of one argument; the kernel allows slightly more
 _A_DAY_MS = 24 * 3600 * 1000
 
 
@@ -38,7 +38,7 @@ def _fits(text: str) -> str:
 
 
 def as_text(value: JsonValue) -> str:
-    """A value as `write_json` writes it."""
+    """Return a value in the form that `write_json` writes."""
     return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -48,11 +48,11 @@ def _value_fits(value: JsonValue) -> JsonValue:
 
 
 def _runnable(command: str | tuple[str, ...]) -> str | tuple[str, ...]:
-    words = [command] if isinstance(command, str) else command
-    if any("\0" in word for word in words):
-        raise ValueError("holds a NUL character")
-    if any(len(word) > _LONGEST_WORD for word in words):
-        raise ValueError(f"holds a word of more than {_LONGEST_WORD} characters")
+    argv = [command] if isinstance(command, str) else command
+    if any("\0" in argument for argument in argv):
+        raise ValueError("contains a NUL character")
+    if any(len(argument) > _LONGEST_WORD for argument in argv):
+        raise ValueError(f"contains an argument of more than {_LONGEST_WORD} characters")
     return command
 
 
@@ -97,7 +97,7 @@ class ListDir(PlanOpModel):
 
 
 class Search(PlanOpModel):
-    """Lines that hold a text, or match a regular expression (RE2)."""
+    """Finds lines that contain a text, or match a regular expression (RE2)."""
 
     op: Literal["search"]
     pattern: Annotated[str, Field(min_length=1, max_length=1000)]
@@ -143,7 +143,7 @@ Op = Annotated[
 
 class Constraints(PlanOpModel):
     no_network: StrictBool = False
-    writable_roots: tuple[FolderPath, ...] = ()  # none named: whatever the caller may write
+    writable_roots: tuple[FolderPath, ...] = ()  # empty: every path that the caller may write
     max_attempts: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
 
 
@@ -165,9 +165,9 @@ class FileopsRequest(PlanOpModel):
 
     @property
     def hash(self) -> str:
-        """The same for two requests that ask for the same, however they are written."""
-        said = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(said.encode()).hexdigest()
+        """Return a hash that is equal for two requests with the same content, however they are formatted."""
+        text = json.dumps(self.as_json(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True)

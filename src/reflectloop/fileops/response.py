@@ -1,4 +1,4 @@
-"""What is answered, as frozen values; every text in it has had its secrets taken out."""
+"""The models of a response; every text in it is redacted."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Response(PlanOpModel):
         return self.model_dump(mode="json")
 
 
-def clean(response: Response) -> Response:
-    """What an agent reads and a disk keeps: no secret in it, whatever file or command it came from."""
+def redact_response(response: Response) -> Response:
+    """Redact the secrets in a response, before an agent or a file gets it."""
     return Response.model_validate(redacted(response.as_json()))
 
 

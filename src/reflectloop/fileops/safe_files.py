@@ -1,7 +1,7 @@
-"""Reads and writes the files of a workspace from its top folder down, name by name, and never through a link.
+"""Reads and writes files of a workspace without ever following a link.
 
-A path is looked at and used in one go: every folder is opened from the one above it, so that what is swapped meanwhile
-is an error and not a way out.
+Each folder is opened relative to its open parent, so a path that is swapped between check and use is an error and
+not an escape.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.errors import SandboxEscape
-from reflectloop.fileops.paths import is_hidden, parts_of
+from reflectloop.fileops.paths import is_reserved, parts_of
 from reflectloop.system import beneath, files, tree_walk
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -24,11 +24,11 @@ _count = itertools.count(1)
 
 
 class AccessBarred(Exception):
-    """The file system, or our rule about links, is in the way."""
+    """The file system, or the rule against links, prevents the access."""
 
 
 class PathMissing(AccessBarred):
-    """There is nothing of that name."""
+    """The path does not exist."""
 
 
 class PathInfo(NamedTuple):
@@ -43,18 +43,18 @@ class SafeFiles:
 
     @contextlib.contextmanager
     def folder(self, parts: tuple[str, ...], *, make: bool = False) -> Iterator[int]:
-        """Give a folder of the workspace, open; with `make`, those that are missing are made."""
-        with contextlib.ExitStack() as held:
-            with _named("/".join(parts)):
-                fd = held.enter_context(beneath.open_folder(self._top, parts, make=make))
+        """Open a folder of the workspace; with `make`, create missing folders."""
+        with contextlib.ExitStack() as stack:
+            with _naming("/".join(parts)):
+                fd = stack.enter_context(beneath.open_folder(self._top, parts, make=make))
             yield fd
 
     def read(self, path: str, most: int) -> bytes:
-        """Return at most so many bytes of a plain file."""
+        """Return at most `most` bytes of a regular file."""
         *above, name = parts_of(path)
         with self.folder(tuple(above)) as fd:
             _expect_file(fd, name, path)
-            with _named(path), beneath.open_file(fd, name) as file:
+            with _naming(path), beneath.open_file(fd, name) as file:
                 return file.read(most)
 
     def status(self, path: str) -> os.stat_result | None:
@@ -66,9 +66,9 @@ class SafeFiles:
             return None
 
     def write(self, path: str, content: bytes, executable: bool | None = None) -> None:
-        """Put a file there whole. A file in its place is replaced, not written to: it may have another name outside."""
+        """Write a file by replacing it: an existing file may have another hard link outside the workspace."""
         *above, name = parts_of(path)
-        with self.folder(tuple(above), make=True) as fd, _named(path):
+        with self.folder(tuple(above), make=True) as fd, _naming(path):
             there = _status(fd, name)
             if there is not None and not stat.S_ISREG(there.st_mode):
                 raise AccessBarred(f"{path!r} is {beneath.kind_of(there)}")
@@ -85,45 +85,45 @@ class SafeFiles:
 
     def delete(self, path: str) -> None:
         *above, name = parts_of(path)
-        with self.folder(tuple(above)) as fd, _named(path):
+        with self.folder(tuple(above)) as fd, _naming(path):
             _expect_file(fd, name, path)
             os.unlink(name, dir_fd=fd)
 
     def move(self, source: str, target: str) -> None:
         *above, name = parts_of(source)
-        *below, wanted = parts_of(target)
+        *below, new_name = parts_of(target)
         with self.folder(tuple(above)) as fd:
             _expect_file(fd, name, source)
-            with self.folder(tuple(below), make=True) as there, _named(target):
-                if _status(there, wanted) is not None:
-                    raise AccessBarred(f"{target!r} is there already")
-                os.rename(name, wanted, src_dir_fd=fd, dst_dir_fd=there)
+            with self.folder(tuple(below), make=True) as there, _naming(target):
+                if _status(there, new_name) is not None:
+                    raise AccessBarred(f"{target!r} already exists")
+                os.rename(name, new_name, src_dir_fd=fd, dst_dir_fd=there)
 
     def walk(self, top: str, depth: int) -> Iterator[PathInfo]:
-        """What lies in a folder, in order of names, and in those below it so many levels deep."""
+        """Yield the entries of a folder and its subfolders down to `depth`, ordered by name."""
         waiting: list[tuple[str, ...]] = [parts_of(top)]
         first = len(waiting[0])
         while waiting:
             parts = waiting.pop()
             try:
-                found = self._listed(parts)
+                entries = self._listed(parts)
             except AccessBarred:
                 if len(parts) == first:
                     raise
-                continue  # it went while we looked
-            yield from found
+                continue  # removed while we listed
+            yield from entries
             if len(parts) - first + 1 < depth:
-                waiting += [parts_of(one.path) for one in reversed(found) if one.kind == "folder"]
+                waiting += [parts_of(entry.path) for entry in reversed(entries) if entry.kind == "folder"]
 
     def _listed(self, parts: tuple[str, ...]) -> list[PathInfo]:
-        with self.folder(parts) as fd, _named("/".join(parts) or "."), os.scandir(fd) as entries:
-            shown = [entry for entry in entries if not is_hidden(entry.name)]
-            return [_found(entry, parts) for entry in sorted(shown, key=lambda entry: entry.name)]
+        with self.folder(parts) as fd, _naming("/".join(parts) or "."), os.scandir(fd) as entries:
+            visible = [entry for entry in entries if not is_reserved(entry.name)]
+            return [_path_info(entry, parts) for entry in sorted(visible, key=lambda entry: entry.name)]
 
 
 @contextlib.contextmanager
-def opened(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[SafeFiles]:
-    """The files below a folder, which must be the one that is meant."""
+def open_folder(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[SafeFiles]:
+    """Open a folder; raise SandboxEscape if it is not the one with this identity."""
     with tree_walk.opened(folder) as top:
         status = os.fstat(top)
         if identity and identity != (status.st_dev, status.st_ino):
@@ -132,12 +132,12 @@ def opened(folder: Path, identity: tuple[int, ...] = ()) -> Iterator[SafeFiles]:
 
 
 @contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
-    """What the system says, about which path."""
+def _naming(path: str) -> Iterator[None]:
+    """Turn system errors into AccessBarred with the path."""
     try:
         yield
     except FileNotFoundError as fault:
-        raise PathMissing(f"{path!r} is not there") from fault
+        raise PathMissing(f"{path!r} does not exist") from fault
     except beneath.NotPlain as fault:
         raise AccessBarred(f"{fault.filename!r} {fault.strerror}") from fault
     except OSError as fault:
@@ -154,14 +154,14 @@ def _status(fd: int, name: str) -> os.stat_result | None:
 
 
 def _expect_file(fd: int, name: str, path: str) -> None:
-    with _named(path):
+    with _naming(path):
         there = os.lstat(name, dir_fd=fd)
     if not stat.S_ISREG(there.st_mode):
         raise AccessBarred(f"{path!r} is {beneath.kind_of(there)}")
 
 
 def _create(fd: int) -> tuple[str, int]:
-    """A file of ours beside the one to be written, under a name that nobody has taken."""
+    """Create a temporary file with an unused name in the same folder."""
     while True:
         part = f".reflectloop-{os.getpid()}-{next(_count)}.part"
         with contextlib.suppress(FileExistsError):
@@ -176,7 +176,7 @@ def _mode(there: os.stat_result | None, created: int, executable: bool | None) -
     return mode | readable if executable else mode & ~0o111
 
 
-def _found(entry: os.DirEntry[str], parts: tuple[str, ...]) -> PathInfo:
+def _path_info(entry: os.DirEntry[str], parts: tuple[str, ...]) -> PathInfo:
     path = "/".join((*parts, entry.name))
     if entry.is_symlink():
         return PathInfo(path, "link", 0)
@@ -190,6 +190,6 @@ def _found(entry: os.DirEntry[str], parts: tuple[str, ...]) -> PathInfo:
         return PathInfo(path, "file", 0)
 
 
-def shown(path: str) -> str:
-    """A name as one line of text that JSON can hold."""
+def display_name(path: str) -> str:
+    """Return a name as one line of valid text."""
     return files.display(path)

@@ -1,4 +1,4 @@
-"""The JSON Schemas of requests and answers, made from the models themselves."""
+"""Generates the JSON Schemas of requests and responses from the models."""
 
 from __future__ import annotations
 

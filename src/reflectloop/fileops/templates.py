@@ -1,4 +1,4 @@
-"""Requests with gaps: each gap has a type, a list stays a list, and nothing is ever spliced into shell text."""
+"""Request templates with typed placeholders: a list stays a list, and no value is inserted into shell text."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Template(NamedTuple):
 
 
 def names() -> list[str]:
-    return sorted(item.name.removesuffix(".json") for item in _shipped() if item.name.endswith(".json"))
+    return sorted(item.name.removesuffix(".json") for item in _builtin_files() if item.name.endswith(".json"))
 
 
-def _shipped() -> Iterator[Any]:
+def _builtin_files() -> Iterator[Any]:
     yield from importlib.resources.files("reflectloop.fileops").joinpath("templates").iterdir()
 
 
@@ -68,18 +68,20 @@ def load(name: str) -> Template:
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f"did you mean '{close[0]}'?" if close else f"known: {', '.join(known)}"
         raise NothingToDo(f"there is no template {name!r}; {hint}", next_step="reflectloop template --list")
-    return read(name, next(item.read_bytes() for item in _shipped() if item.name == f"{name}.json"))
+    return parse_template(name, next(item.read_bytes() for item in _builtin_files() if item.name == f"{name}.json"))
 
 
-def read(name: str, raw: bytes) -> Template:
-    """A template out of its text; what is wrong with it is said at once, before any value is put in."""
+def parse_template(name: str, raw: bytes) -> Template:
+    """Parse a template, or raise InvalidInput with all its faults."""
     try:
-        body, found = json_from_text.read(raw, frozenset(("_meta",)))
+        body, json_faults = json_from_text.read_object(raw, frozenset(("_meta",)))
         meta = _Meta.model_validate(body.pop("_meta"))
     except (NoJsonObject, ValidationError) as fault:
         raise InvalidInput(f"template {name!r} cannot be read: {fault}") from fault
     template = Template(name, meta.about, meta.placeholders, body)
-    faults = [Fault(dotted(place), None, words, InvalidInput.code) for place, words in (*found, *_faults(template))]
+    faults = [
+        Fault(dotted(place), None, message, InvalidInput.code) for place, message in (*json_faults, *_faults(template))
+    ]
     if faults:
         raise InvalidInput(f"template {name!r} has {len(faults)} fault(s)", faults=tuple(faults))
     return template
@@ -88,32 +90,32 @@ def read(name: str, raw: bytes) -> Template:
 def _faults(template: Template) -> Iterator[tuple[Place, str]]:
     used: set[str] = set()
     for place, text in _texts((), template.body):
-        held = _GAP.findall(text)
-        used.update(held)
-        for gap in held:
+        names = _GAP.findall(text)
+        used.update(names)
+        for gap in names:
             kind = template.gaps[gap].type if gap in template.gaps else None
             if kind is None:
                 yield place, f"{{{{{gap}}}}} is not among _meta.placeholders"
             elif kind != "text" and text != f"{{{{{gap}}}}}":
-                yield place, f"{{{{{gap}}}}} is no text, and so stands alone or not at all"
+                yield place, f"{{{{{gap}}}}} is not a text, so it must be the only content of its string"
     for gap in template.gaps.keys() - used:
         yield ("_meta", "placeholders", gap), "is not used"
     ops = template.body.get("ops")
     for number, op in enumerate(ops if isinstance(ops, list) else []):
         if isinstance(op, dict) and op.get("op") == "run" and _splices(op.get("cmd"), template.gaps):
-            yield ("ops", number, "cmd"), "a value would become shell text; write the command as a list of words"
+            yield ("ops", number, "cmd"), "a value would become shell text; write the command as a list of arguments"
 
 
-def _splices(command: Any, gaps: Mapping[str, Placeholder]) -> bool:  # noqa: ANN401 - whatever a template holds
+def _splices(command: Any, gaps: Mapping[str, Placeholder]) -> bool:  # noqa: ANN401 - any JSON value
     if isinstance(command, str):
-        held = _GAP.fullmatch(command)
-        whole_list = held is not None and held[1] in gaps and gaps[held[1]].type == "list"
+        placeholder = _GAP.fullmatch(command)
+        whole_list = placeholder is not None and placeholder[1] in gaps and gaps[placeholder[1]].type == "list"
         return bool(_GAP.search(command)) and not whole_list
-    words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
-    if not words or posixpath.basename(words[0]) not in _SHELLS:
+    argv = [argument for argument in command if isinstance(argument, str)] if isinstance(command, list) else []
+    if not argv or posixpath.basename(argv[0]) not in _SHELLS:
         return False
-    script = next((number for number, word in enumerate(words) if re.fullmatch(r"-[a-z]*c", word)), None)
-    return any(_GAP.search(word) for word in words[: 2 if script is None else script + 2])
+    script = next((number for number, argument in enumerate(argv) if re.fullmatch(r"-[a-z]*c", argument)), None)
+    return any(_GAP.search(argument) for argument in argv[: 2 if script is None else script + 2])
 
 
 def _texts(place: Place, value: Any) -> Iterator[tuple[Place, str]]:  # noqa: ANN401
@@ -131,25 +133,25 @@ def _texts(place: Place, value: Any) -> Iterator[tuple[Place, str]]:  # noqa: AN
 
 
 def fill(name: str, values: Mapping[str, JsonValue]) -> FileopsRequest:
-    """The request that a shipped template and these values make."""
-    return filled(load(name), values)
+    """Return the request that a built-in template and these values produce."""
+    return fill_template(load(name), values)
 
 
-def filled(template: Template, values: Mapping[str, JsonValue]) -> FileopsRequest:
-    wrong = [*_missing(template, values), *_misfits(template, values)]
-    if wrong:
-        faults = tuple(Fault(key, None, words, InvalidInput.code) for key, words in wrong)
+def fill_template(template: Template, values: Mapping[str, JsonValue]) -> FileopsRequest:
+    problems = [*_missing(template, values), *_misfits(template, values)]
+    if problems:
+        faults = tuple(Fault(key, None, message, InvalidInput.code) for key, message in problems)
         raise InvalidInput(
-            f"template {template.name!r}: {'; '.join(f'{key}: {words}' for key, words in wrong)}",
+            f"template {template.name!r}: {'; '.join(f'{key}: {message}' for key, message in problems)}",
             faults=faults,
             next_step=f"reflectloop template {template.name} --list",
         )
-    given = {key: values.get(key, gap.default) for key, gap in template.gaps.items()}
+    filled_values = {key: values.get(key, gap.default) for key, gap in template.gaps.items()}
     try:
-        return validate.check(_put(template.body, given), strict=True)
+        return validate.check(_put(template.body, filled_values), strict=True)
     except Invalid as fault:
         errors = fault.response.errors
-        faults = tuple(Fault(one.field, None, one.error, InvalidInput.code) for one in errors)
+        faults = tuple(Fault(error.field, None, error.error, InvalidInput.code) for error in errors)
         raise InvalidInput(f"template {template.name!r} with these values: {fault}", faults=faults) from fault
 
 
@@ -175,28 +177,30 @@ def _is(value: JsonValue, kind: str) -> bool:
     return isinstance(value, _TYPES[kind])
 
 
-def _put(value: Any, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
-    """Once over every text of the template; what is put in is not looked at again."""
+def _put(value: Any, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any JSON value
+    """Replace the placeholders in every text of the template; inserted values are not searched again."""
     if isinstance(value, str):
         alone = _GAP.fullmatch(value)
-        return given[alone[1]] if alone else _GAP.sub(lambda gap: given[gap[1]], value)
+        return values[alone[1]] if alone else _GAP.sub(lambda gap: values[gap[1]], value)
     if isinstance(value, list):
-        return [_put(item, given) for item in value]
+        return [_put(item, values) for item in value]
     if isinstance(value, dict):
-        return {key: _put(item, given) for key, item in value.items()}
+        return {key: _put(item, values) for key, item in value.items()}
     return value
 
 
-def values_of(template: Template, words: Iterable[str]) -> dict[str, JsonValue]:
-    """`key=value` words as values: text as it stands where text is wanted, else JSON where it looks like it."""
-    found: dict[str, JsonValue] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
-        if not equals or key in found:
-            raise InvalidInput(f"{word[:80]!r} is not one key=value", next_step=f"reflectloop template {template.name}")
+def parse_values(template: Template, arguments: Iterable[str]) -> dict[str, JsonValue]:
+    """Parse `key=value` arguments: as text where the placeholder is text, else as JSON if possible."""
+    values: dict[str, JsonValue] = {}
+    for argument in arguments:
+        key, equals, text = argument.partition("=")
+        if not equals or key in values:
+            raise InvalidInput(
+                f"{argument[:80]!r} is not one key=value", next_step=f"reflectloop template {template.name}"
+            )
         gap = template.gaps.get(key)
-        found[key] = text if gap and gap.type == "text" else _looks_like(text)
-    return found
+        values[key] = text if gap and gap.type == "text" else _looks_like(text)
+    return values
 
 
 def _looks_like(text: str) -> JsonValue:

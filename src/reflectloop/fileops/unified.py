@@ -1,11 +1,11 @@
-"""Reads unified diffs, by git or plain, also where the counts in their headings are wrong. Pure."""
+"""Parses unified diffs, from git or plain, even with wrong line counts in their headings. Pure."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-from reflectloop.fileops.change import FileChange, PatchUnfit, counted, named
+from reflectloop.fileops.change import FileChange, PatchUnfit, check_hunk_count, normal_path
 from reflectloop.fileops.hunks import Hunk, HunkLine
 
 _GIT = re.compile(r"diff --git (\"(?:[^\"\\]|\\.)*\"|a/.+?) (\"(?:[^\"\\]|\\.)*\"|b/.+)")
@@ -15,15 +15,15 @@ _ESCAPES = {"n": 10, "t": 9, "r": 13, '"': 34, "\\": 92, "a": 7, "b": 8, "f": 12
 _NOTHING = "/dev/null"
 _LINK, _MODULE = "120000", "160000"
 _REFUSED = {
-    "GIT binary patch": "binary patches are not read",
-    "Binary files ": "binary patches are not read",
-    "copy from ": "copies are not read; write the file",
+    "GIT binary patch": "binary patches are not supported",
+    "Binary files ": "binary patches are not supported",
+    "copy from ": "copies are not supported; write the file",
 }
 
 
 @dataclass
 class _Entry:
-    """What the headings of one file say."""
+    """The headings and hunks of one file."""
 
     line: int
     git: bool = False
@@ -35,22 +35,22 @@ class _Entry:
 
     def change(self) -> FileChange:
         if self.old is None or self.new is None:
-            raise PatchUnfit(f"line {self.line}: the file that this is about is not named")
+            raise PatchUnfit(f"line {self.line}: the file's name is missing")
         if self.mode in (_LINK, _MODULE):
-            raise PatchUnfit(f"line {self.line}: links and submodules are not made by a patch")
+            raise PatchUnfit(f"line {self.line}: a patch may not create links or submodules")
         executable = None if self.mode is None else self.mode.endswith("755")
         old, new = self._bare()
         if old == _NOTHING:
-            return FileChange("add", named(new, self.line), tuple(self.hunks), executable=executable)
+            return FileChange("add", normal_path(new, self.line), tuple(self.hunks), executable=executable)
         if new == _NOTHING:
-            return FileChange("delete", named(old, self.line), tuple(self.hunks))
-        path, target = named(old, self.line), named(new, self.line)
+            return FileChange("delete", normal_path(old, self.line), tuple(self.hunks))
+        path, target = normal_path(old, self.line), normal_path(new, self.line)
         if not (self.hunks or self.moved or self.mode):
             raise PatchUnfit(f"line {self.line}: there is no change to {path!r}")
         return FileChange("update", path, tuple(self.hunks), target if target != path else None, executable)
 
     def _bare(self) -> tuple[str, str]:
-        """Without the prefixes that git puts before names, and others with it."""
+        """Return the names without git's prefixes a/ and b/."""
         old, new = str(self.old), str(self.new)
         prefixed = (old == _NOTHING or old.startswith("a/")) and (new == _NOTHING or new.startswith("b/"))
         if self.moved or not prefixed:
@@ -70,7 +70,7 @@ class _Reader:
     def read(self) -> tuple[FileChange, ...]:
         while (line := self.peek()) is not None:
             self._heading(line)
-        return counted([entry.change() for entry in self.entries])
+        return check_hunk_count([entry.change() for entry in self.entries])
 
     def _heading(self, line: str) -> None:
         refused = next((why for sign, why in _REFUSED.items() if line.startswith(sign)), None)
@@ -88,23 +88,23 @@ class _Reader:
 
     def _git(self, line: str) -> None:
         entry = _Entry(self.at + 1, git=True)
-        found = _same(line) or _GIT.fullmatch(line.rstrip("\r"))
-        if found:
-            entry.old, entry.new = (_unquoted(name) for name in (found if isinstance(found, tuple) else found.groups()))
+        names = _same(line) or _GIT.fullmatch(line.rstrip("\r"))
+        if names:
+            entry.old, entry.new = (_unquoted(name) for name in (names if isinstance(names, tuple) else names.groups()))
         self.entries.append(entry)
 
     def _extended(self, line: str, entry: _Entry) -> None:
-        words = line.rstrip("\r")
-        if words.startswith("new file mode "):
-            entry.old, entry.mode = _NOTHING, words.rsplit(" ", 1)[1]
-        elif words.startswith("deleted file mode "):
+        heading = line.rstrip("\r")
+        if heading.startswith("new file mode "):
+            entry.old, entry.mode = _NOTHING, heading.rsplit(" ", 1)[1]
+        elif heading.startswith("deleted file mode "):
             entry.new = _NOTHING
-        elif words.startswith("new mode "):
-            entry.mode = words.rsplit(" ", 1)[1]
-        elif words.startswith("rename from "):
-            entry.old, entry.moved = _unquoted(words.removeprefix("rename from ")), True
-        elif words.startswith("rename to "):
-            entry.new, entry.moved = _unquoted(words.removeprefix("rename to ")), True
+        elif heading.startswith("new mode "):
+            entry.mode = heading.rsplit(" ", 1)[1]
+        elif heading.startswith("rename from "):
+            entry.old, entry.moved = _unquoted(heading.removeprefix("rename from ")), True
+        elif heading.startswith("rename to "):
+            entry.new, entry.moved = _unquoted(heading.removeprefix("rename to ")), True
 
     def _names(self, old: str, new: str) -> None:
         entry = self.entries[-1] if self.entries else None
@@ -116,11 +116,11 @@ class _Reader:
         self.at += 1
 
     def _hunk(self, line: str) -> None:
-        found = _HUNK.match(line)
-        if not self.entries or found is None:
+        match = _HUNK.match(line)
+        if not self.entries or match is None:
             raise PatchUnfit(f"line {self.at + 1}: {line[:80]!r} is not the heading of a hunk of a file")
-        start, old, _, new = (int(number) if number else 1 for number in found.groups())
-        old = 1 if found[2] is None else old
+        start, old, _, new = (int(number) if number else 1 for number in match.groups())
+        old = 1 if match[2] is None else old
         self.at += 1
         body = self._body(old, new)
         bare = _bare_end(body)
@@ -129,7 +129,7 @@ class _Reader:
         self.entries[-1].hunks.append(Hunk(lines, near=max(near, 0), bare=bare))
 
     def _body(self, old: int, new: int) -> list[tuple[str, str]]:
-        """By the counts as far as they are right: only they tell a removed '-- x' from the heading of a file."""
+        """Read the lines of a hunk. Trust its counts while positive: only they tell a removed '-- x' from a heading."""
         body: list[tuple[str, str]] = []
         while (line := self.peek()) is not None:
             if line.startswith("\\"):
@@ -162,33 +162,33 @@ def _bare_end(body: list[tuple[str, str]]) -> bool | None:
 
 
 def _same(line: str) -> tuple[str, str] | None:
-    """The two names where both are the same, blanks in them or not."""
-    words = line.rstrip("\r").removeprefix("diff --git ")
-    half = len(words) // 2
-    old, new = words[:half], words[half + 1 :]
+    """Return the two names if they are equal, even if they contain blanks."""
+    names = line.rstrip("\r").removeprefix("diff --git ")
+    half = len(names) // 2
+    old, new = names[:half], names[half + 1 :]
     return (old, new) if old[:2] == "a/" and new[:2] == "b/" and old[2:] == new[2:] else None
 
 
 def _name(line: str) -> str:
-    """A name from `---` or `+++`; what follows a tab is a time."""
+    """Return the name in a `---` or `+++` line; a time may follow after a tab."""
     return _unquoted(line[4:].rstrip("\r").split("\t")[0].rstrip())
 
 
 def _unquoted(name: str) -> str:
-    """As git writes names with odd bytes: in quotes, with escapes."""
+    """Decode a name that git wrote in quotes with escapes."""
     if len(name) < 2 or not (name.startswith('"') and name.endswith('"')):  # noqa: PLR2004 - two quotes
         return name
     raw = bytearray()
     position = 0
     inner = name[1:-1]
-    for found in _ESCAPE.finditer(inner):
-        raw += inner[position : found.start()].encode()
-        word = found[1]
-        raw.append(int(word, 8) & 255 if len(word) > 1 else _ESCAPES.get(word, ord(word) & 255))
-        position = found.end()
+    for match in _ESCAPE.finditer(inner):
+        raw += inner[position : match.start()].encode()
+        escape = match[1]
+        raw.append(int(escape, 8) & 255 if len(escape) > 1 else _ESCAPES.get(escape, ord(escape) & 255))
+        position = match.end()
     raw += inner[position:].encode()
     return raw.decode("utf-8", "surrogateescape")
 
 
-def read(text: str) -> tuple[FileChange, ...]:
+def parse_diff(text: str) -> tuple[FileChange, ...]:
     return _Reader(text).read()

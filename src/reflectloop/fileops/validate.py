@@ -1,4 +1,4 @@
-"""Finds all that is wrong with a request, at once, each fault with the path of its field."""
+"""Validates a request and reports all faults at once, each with the path of its field."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from reflectloop.terms import wrong_shape
 
 _MARKS = frozenset(("proto", "ops"))
 _STRICT = ("summary", "done", "report")
-WHOLE = "(request)"  # the field of a fault that is no single field's
-_LONGEST, _MOST = 300, 500  # characters of a field, and faults that are named
+WHOLE = "(request)"  # the field name of a fault in the request as a whole
+_LONGEST, _MOST = 300, 500  # characters of a field name, and faults that are listed
 _MODELS: dict[str, type[BaseModel]] = {
     get_args(model.model_fields["op"].annotation)[0]: model for model in get_args(get_args(Op)[0])
 }
@@ -44,72 +44,74 @@ _QUIETLY.log_errors = False  # else RE2 writes to standard error itself
 
 
 class Invalid(Exception):
-    """A request that is not taken on; `response` is what its sender is told."""
+    """A request is invalid; `response` is the answer to its sender."""
 
-    def __init__(self, errors: list[FieldError], value: Any = None) -> None:  # noqa: ANN401 - whatever was read
-        said = value if isinstance(value, dict) else {}
-        proto, name = said.get("proto"), said.get("id")
+    def __init__(self, errors: list[FieldError], value: Any = None) -> None:  # noqa: ANN401 - any JSON value
+        request = value if isinstance(value, dict) else {}
+        proto, name = request.get("proto"), request.get("id")
         self.response = Response(
             proto=proto if proto in ("triflow.fileops.v1", "autoflow.fileops.v1") else DEFAULT_PROTO,
             id=name[:_LONGEST].encode("utf-8", "replace").decode() if isinstance(name, str) else "",
             status="validation_error",
             errors=tuple(errors),
         )
-        super().__init__("; ".join(f"{one.field}: {one.error}" for one in errors))
+        super().__init__("; ".join(f"{error.field}: {error.error}" for error in errors))
 
 
 def parse(raw: bytes, *, strict: bool = False) -> FileopsRequest:
-    """The request in a text, whatever prose stands around it."""
+    """Parse and validate the request in a text, skipping prose around it."""
     try:
-        value, faults = json_from_text.read(raw, _MARKS)
+        value, faults = json_from_text.read_object(raw, _MARKS)
     except NoJsonObject as fault:
-        raise Invalid(_listed([JsonFault(fault.place, fault.words)])) from fault
+        raise Invalid(_listed([JsonFault(fault.place, fault.message)])) from fault
     return check(value, strict=strict, faults=faults)
 
 
 def check(value: dict[str, Any], *, strict: bool = False, faults: list[JsonFault] | None = None) -> FileopsRequest:
-    found = list(faults or [])
+    problems = list(faults or [])
     request: FileopsRequest | None = None
     try:
         request = FileopsRequest.model_validate(value)
         ops = dict(enumerate(request.ops))
     except ValidationError as shape:
         errors = [error for error in shape.errors(include_url=False) if not _is_echo(error)]
-        found += [_in_words(error) for error in errors[: _MOST + 1]]
+        problems += [_message(error) for error in errors[: _MOST + 1]]
         ops = _sound_ops(value)
     except RecursionError as fault:
         raise Invalid(_listed([JsonFault((), "is nested too deep")])) from fault
     if strict:
-        found += [JsonFault((key,), "is required in strict mode, and missing") for key in _STRICT if key not in value]
-    found += _of_meaning(value.get("purpose"), _roots(value), ops)
-    if found or request is None:
-        raise Invalid(_listed(found), value)
+        problems += [
+            JsonFault((key,), "is missing, and strict mode requires it") for key in _STRICT if key not in value
+        ]
+    problems += _rule_faults(value.get("purpose"), _roots(value), ops)
+    if problems or request is None:
+        raise Invalid(_listed(problems), value)
     return request
 
 
 def _listed(faults: list[JsonFault]) -> list[FieldError]:
-    pairs = dict.fromkeys((dotted(fault.place)[:_LONGEST] or WHOLE, fault.words) for fault in faults)
-    listed = [FieldError(field=field, error=words) for field, words in sorted(pairs, key=lambda pair: pair[0])]
+    pairs = dict.fromkeys((dotted(fault.place)[:_LONGEST] or WHOLE, fault.message) for fault in faults)
+    listed = [FieldError(field=field, error=message) for field, message in sorted(pairs, key=lambda pair: pair[0])]
     more = FieldError(field=WHOLE, error="has more faults than these")
     return [*listed[:_MOST], more] if len(listed) > _MOST else listed
 
 
 def _sound_ops(value: dict[str, Any]) -> dict[int, Any]:
-    """Those of a request whose shape is wrong that can be looked at all the same."""
+    """Return the valid ops of an invalid request, so that their meaning can be checked as well."""
     ops = value.get("ops")
-    found = {}
+    ops_by_number = {}
     for number, op in enumerate(ops[:MOST_OPS] if isinstance(ops, list) else []):
         try:
-            found[number] = _OP.validate_python(op)
+            ops_by_number[number] = _OP.validate_python(op)
         except ValidationError:
             continue
-    return found
+    return ops_by_number
 
 
-# Shapes: what pydantic found, in words ---------------------------------------------------------------------------
+# Single fields: messages for pydantic's errors -------------------------------------------------------------------
 
 
-def _in_words(error: ErrorDetails) -> JsonFault:
+def _message(error: ErrorDetails) -> JsonFault:
     kind, raw = error["type"], error["loc"]
     place = _without_tag(raw)
     if kind == "union_tag_invalid":
@@ -120,12 +122,12 @@ def _in_words(error: ErrorDetails) -> JsonFault:
         return JsonFault(place, _unknown("key", str(place[-1]), _keys_at(raw[:-1])))
     if kind in ("too_short", "too_long"):
         return JsonFault(place, _wrong_count(place, error["ctx"]))
-    words = wrong_shape(kind, error.get("ctx", {}), error["msg"])
-    return JsonFault(place, words[:1].lower() + words[1:])
+    message = wrong_shape(kind, error.get("ctx", {}), error["msg"])
+    return JsonFault(place, message[:1].lower() + message[1:])
 
 
 def _is_echo(error: ErrorDetails) -> bool:
-    """A list whose items are faulty is also called too short, which would only confuse."""
+    """Return True for "too short" on a list with invalid items, which pydantic reports in addition."""
     return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
@@ -139,7 +141,7 @@ def _wrong_count(place: Place, context: dict[str, Any]) -> str:
 
 
 def _without_tag(raw: tuple[int | str, ...]) -> Place:
-    """Pydantic names the chosen model after an op's number, and wraps what stands in place of an op."""
+    """Return the place without the model name that pydantic inserts after an op's number."""
     place = tuple(part for part in raw if part != "[key]")
     return place[:2] + place[3:] if place[:1] == ("ops",) and place[2:3] and place[2] in _MODELS else place
 
@@ -166,30 +168,30 @@ def _keys(annotation: object, place: Place) -> list[str]:
     return next((known for inner in get_args(annotation) if (known := _keys(inner, below))), [])
 
 
-# Meaning: what no single field can tell ---------------------------------------------------------------------------
+# Rules across fields ----------------------------------------------------------------------------------------------
 
 
-def misfits(request: FileopsRequest) -> list[FieldError]:
-    """The same for a request that was not read, but made."""
+def rule_errors(request: FileopsRequest) -> list[FieldError]:
+    """Return the faults of a request that was built in code instead of parsed."""
     roots = request.constraints.writable_roots or None
-    return _listed(list(_of_meaning(request.purpose, roots, dict(enumerate(request.ops)))))
+    return _listed(list(_rule_faults(request.purpose, roots, dict(enumerate(request.ops)))))
 
 
-def _of_meaning(purpose: object, roots: tuple[str, ...] | None, ops: dict[int, Any]) -> Iterator[JsonFault]:
+def _rule_faults(purpose: object, roots: tuple[str, ...] | None, ops: dict[int, Any]) -> Iterator[JsonFault]:
     for number, op in ops.items():
         place: Place = ("ops", number)
         if purpose == "read_state" and not isinstance(op, (*READING, Preflight)):
             yield JsonFault((*place, "op"), f"'{op.op}' changes something, and the purpose is read_state")
         if isinstance(op, Search):
-            yield from _of_search(op, place)
+            yield from _search_faults(op, place)
         if isinstance(op, PlanInit) and (op.plan is None) == (not op.steps):
             yield JsonFault(place, "has either 'plan', the path of a plan file, or 'steps'")
         if isinstance(op, PlanInit) and op.steps and not op.taskName:
             yield JsonFault((*place, "taskName"), "is required and missing")
-        yield from _of_places(op, place, roots)
+        yield from _path_faults(op, place, roots)
 
 
-def _of_search(op: Search, place: Place) -> Iterator[JsonFault]:
+def _search_faults(op: Search, place: Place) -> Iterator[JsonFault]:
     if op.regex:
         try:
             re2.compile(op.pattern, _QUIETLY)
@@ -206,26 +208,26 @@ def _roots(value: dict[str, Any]) -> tuple[str, ...] | None:
     return tuple(sound) if len(sound) == len(named) else None
 
 
-def _of_places(op: Any, place: Place, roots: tuple[str, ...] | None) -> Iterator[JsonFault]:  # noqa: ANN401
+def _path_faults(op: Any, place: Place, roots: tuple[str, ...] | None) -> Iterator[JsonFault]:  # noqa: ANN401
     try:
-        named = writes(op)
+        named = written_paths(op)
     except patches.PatchUnfit as fault:
         yield JsonFault((*place, "patch"), str(fault))
         return
     for key, path in named:
         if roots is not None and not paths.is_within(path, roots):
-            yield JsonFault((*place, key), f"{path!r} lies outside writable_roots")
+            yield JsonFault((*place, key), f"{path!r} is outside writable_roots")
 
 
-def writes(op: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - any op
-    """Which files an op itself writes, and the key that names each."""
+def written_paths(op: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - any op
+    """Return the paths that an op writes, each with the key that names it."""
     if isinstance(op, ApplyPatch):
-        return [("patch", path) for change in patches.read(op.patch) for path in change.places]
+        return [("patch", path) for change in patches.parse_patch(op.patch) for path in change.places]
     if isinstance(op, MoveFile):
         return [("from", op.source), ("to", op.target)]
     return [("path", op.path)] if isinstance(op, WriteFile | WriteJson | DeleteFile) else []
 
 
-def is_idle(request: FileopsRequest) -> bool:
-    """Whether a request leaves every file as it is."""
+def is_read_only(request: FileopsRequest) -> bool:
+    """Return True if a request changes no file."""
     return not any(isinstance(op, (*WRITING, RunOp)) for op in request.ops)

@@ -95,12 +95,12 @@ def parse_text(text: str) -> tuple[Json | None, list[str]] | None:
     if f'"{KEY}"' not in text:
         return None
     try:
-        value, faults = json_from_text.read(text.encode("utf-8", "replace"), frozenset((KEY,)))
+        value, faults = json_from_text.read_object(text.encode("utf-8", "replace"), frozenset((KEY,)))
     except json_from_text.NoJsonObject as fault:
-        return None, [f"the reply {fault.words}"]
+        return None, [f"the reply {fault.message}"]
     if faults:
         return None, [
-            f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.words}" for fault_in_json in faults
+            f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults
         ]
     return parse_value(value)
 

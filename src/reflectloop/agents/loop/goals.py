@@ -85,13 +85,13 @@ def _answer_in(text: str, request: AgentRequest, *, must: bool) -> GoalResult | 
             return GoalResult(data)
     keys = frozenset(request.answer.model_fields) if request.answer else frozenset()
     try:
-        value, faults = json_from_text.read(text.encode("utf-8", "replace"), keys)
+        value, faults = json_from_text.read_object(text.encode("utf-8", "replace"), keys)
     except json_from_text.NoJsonObject as fault:
-        return GoalResult(None, (f"no answer was given: the reply {fault.words}",)) if must else None
+        return GoalResult(None, (f"no answer was given: the reply {fault.message}",)) if must else None
     if faults:
         return GoalResult(
             None,
-            tuple(f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.words}" for fault_in_json in faults),
+            tuple(f"{json_from_text.dotted(fault_in_json.place)}: {fault_in_json.message}" for fault_in_json in faults),
         )
     return _judged(value, request)
 

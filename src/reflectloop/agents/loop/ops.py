@@ -55,7 +55,7 @@ def refusals(response: Response) -> list[str]:
         return [str(response.ask.get("question", "a person must say"))]
     if response.status != "validation_error":
         return []
-    return [error.error for error in response.errors if error.field.endswith(".cmd") or "lies outside" in error.error]
+    return [error.error for error in response.errors if error.field.endswith(".cmd") or "is outside" in error.error]
 
 
 def tool_result(call: ToolCall, response: Response, most: int, warning: str = "") -> ToolResult:

@@ -26,8 +26,8 @@ _LARGEST = 12_000  # characters of a file of the engine's
 
 def of(folders: Folders, space: Workspace, text: str) -> str:
     """In quoted pieces, the nearest first; small enough for any model."""
-    with safe_files.opened(space.repo, space.identity[2:]) as top:
-        listed = read_ops.folder(ListDir(op="list_dir", depth=3, maxEntries=_MOST_FILES), top)
+    with safe_files.open_folder(space.repo, space.identity[2:]) as top:
+        listed = read_ops.list_folder(ListDir(op="list_dir", depth=3, maxEntries=_MOST_FILES), top)
         names = [str(one["path"]) for one in _entries(listed) if one.get("kind") == "file"]
         found = list(_hits(top, text))
     parts = [

@@ -19,7 +19,7 @@ from reflectloop.engine.task_journal import Base, TaskJournal
 from reflectloop.errors import NothingToDo, ReflectloopError, SecretLeak
 from reflectloop.fileops import execute, validate
 from reflectloop.fileops.ops_context import OpsContext
-from reflectloop.fileops.response import Failure, Response, clean
+from reflectloop.fileops.response import Failure, Response, redact_response
 from reflectloop.fileops.validate import Invalid
 from reflectloop.sandbox import editable_installs, isolation, limits
 from reflectloop.sandbox.isolation import IsolationLevel
@@ -82,7 +82,7 @@ def answer(target: FileopsTarget, raw: bytes, *, strict: bool = False) -> Respon
     try:
         request = validate.parse(raw, strict=strict)
     except Invalid as fault:
-        return clean(fault.response)
+        return redact_response(fault.response)
     with open_session(target) as session:
         return execute.execute(request, session.ops)
 
@@ -239,4 +239,4 @@ class _Opening:
 def of_error(error: ReflectloopError, request_id: str = "") -> Response:
     """Return what a program that sent a request is told when the engine cannot continue."""
     hint = f"{error.code}; next: {error.next_step}"
-    return clean(Response(id=request_id, status="fail", fail=Failure(reason=error.message, hint=hint)))
+    return redact_response(Response(id=request_id, status="fail", fail=Failure(reason=error.message, hint=hint)))

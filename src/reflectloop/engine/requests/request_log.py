@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from reflectloop.engine.folders import Folders
 from reflectloop.errors import NoSpace
-from reflectloop.fileops.ops_context import StoredResponse, count_on
+from reflectloop.fileops.ops_context import StoredResponse, count_failures
 from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
 from reflectloop.state import journal
@@ -100,7 +100,7 @@ class RequestLog:
             "response": response.as_json(),
         }
         files.write_atomic(self._path(request.id), json.dumps(said) + "\n")
-        counts = {**self.now.failures, request.purpose: count_on(self.failures(request.purpose), response)}
+        counts = {**self.now.failures, request.purpose: count_failures(self.failures(request.purpose), response)}
         self.now = self.now._replace(tree=tree, number=number, failures=counts)
         self._point()
 
