@@ -10,7 +10,7 @@ import click
 
 from reflectloop import errors
 from reflectloop.agents import command
-from reflectloop.cli.main import COMMANDS, cli
+from reflectloop.cli.main import GROUPS, cli
 from reflectloop.engine.envelope import Envelope
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.gates import contract
@@ -38,18 +38,26 @@ def codes() -> str:
 
 
 def commands() -> str:
+    """Return the command reference: every command by group, with its help."""
     context = click.Context(cli, info_name="reflectloop", max_content_width=100, terminal_width=100)
     parts = [f"{HEAD}# Commands\n", _block(cli, context)]
-    for name in COMMANDS:
-        command = cli.get_command(context, name)
-        assert command is not None
-        own = click.Context(command, info_name=name, parent=context, max_content_width=100, terminal_width=100)
-        parts += [f"## {name}\n", _block(command, own)]
-        if isinstance(command, click.Group):
-            for below, inner in command.commands.items():
-                nested = click.Context(inner, info_name=below, parent=own, max_content_width=100, terminal_width=100)
-                parts += [f"### {name} {below}\n", _block(inner, nested)]
+    for title, names in GROUPS.items():
+        parts.append(f"## {title}\n")
+        for name in names:
+            command = cli.get_command(context, name)
+            assert command is not None
+            parts += _reference(name, command, context, level=3)
     return "\n".join(parts)
+
+
+def _reference(name: str, command: click.Command, parent: click.Context, *, level: int) -> list[str]:
+    context = click.Context(command, info_name=name, parent=parent, max_content_width=100, terminal_width=100)
+    heading = context.command_path.removeprefix("reflectloop ")
+    parts = [f"{'#' * level} {heading}\n", _block(command, context)]
+    if isinstance(command, click.Group):
+        for below, inner in command.commands.items():
+            parts += _reference(below, inner, context, level=level + 1)
+    return parts
 
 
 def _block(command: click.Command, context: click.Context) -> str:

@@ -26,7 +26,6 @@ from reflectloop.reflection import requirements
 from reflectloop.sandbox import isolation
 from support import Repo
 
-LESSONS = ["list", "show", "search", "add", "merge", "retire", "export", "import"]
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -107,16 +106,6 @@ def test_every_code_and_command_is_in_the_reference() -> None:
     assert all(f"| {error.code} | {error.exit_code} |" in codes for error in published())
     commands = (ROOT / "docs" / "commands.md").read_text()
     assert all(f"## {name}\n" in commands for name in COMMANDS)
-
-
-def test_every_command_has_json_project_and_an_example(repo: Repo) -> None:
-    for name in COMMANDS:
-        below = {"plan": ["check", "show"], "receipt": ["show", "verify"], "lessons": LESSONS}.get(name, [])
-        for words in [[name, one] for one in below] or [[name]]:
-            text = repo.run(*words, "--help").stdout
-            assert "--json" in text
-            assert "--project" in text
-            assert "Example:" in text
 
 
 def test_every_module_says_in_a_sentence_what_it_is_for() -> None:

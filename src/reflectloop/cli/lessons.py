@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from reflectloop.cli import render, rule_proposals
+from reflectloop.cli.main import SuggestingGroup
 from reflectloop.cli.render import colours, common, say
 from reflectloop.engine.learning import lessons as flow
 from reflectloop.errors import Fault, InvalidInput
@@ -22,9 +23,13 @@ _COLOURS = {"active": "green", "candidate": "dim", "retired": "dim", "conflict":
 _LIST = "reflectloop lessons list"
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def lessons() -> None:
-    """Keep and find what earlier work taught; files under .reflectloop/knowledge are the truth."""
+    """Record and find lessons from earlier work, which are files under .reflectloop/knowledge.
+
+    \b
+    Example: reflectloop lessons search "flaky network test"
+    """
 
 
 def _scoped(command: F) -> F:

@@ -1,92 +1,164 @@
-"""The program's entry: finds the command, and is the one place where errors become exit codes."""
+"""Finds the command to run. The only place where errors become exit codes."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 import reflectloop
 
+
+class CommandEntry(NamedTuple):
+    """One command of the list: the module of this package that has it, and its summary."""
+
+    module: str
+    summary: str
+
+
 # Commands are imported when they are called: `--help` and `--version` stay quick.
-COMMANDS = {
-    "init": ("setup", "Write reflectloop.toml and a first plan."),
-    "demo": ("demo", "Play the main story on a bundled sample project."),
-    "doctor": ("setup", "Say what this machine has, lacks and reaches."),
-    "agents": ("agents", "List the agents: bound, installed, what each can do and lacks."),
-    "config": ("setup", "Show the settings in force and where each comes from."),
-    "trust": ("trust", "Show what the project's settings would allow, and agree to it."),
-    "plan": ("plan", "Check or show a plan; print its JSON Schema."),
-    "tp": ("agent_tasks", "Make a plan of a goal, with agents that plan."),
-    "tr": ("agent_tasks", "Work on the current task's steps, to the gates' last word."),
-    "review": ("agent_tasks", "Review what the current task has come to."),
-    "run": ("run", "Run a plan in an isolated copy of the project."),
-    "resume": ("run", "Go on with a run whose engine died."),
-    "pause": ("control", "Stop a run before its next step; `resume` goes on."),
-    "abort": ("control", "Give a task up for good."),
-    "skip": ("control", "Leave a step out, saying why."),
-    "redo": ("control", "Do a step again, and all that built on it."),
-    "rewind": ("control", "Go back to before a step."),
-    "answer": ("control", "Answer what a blocked step asked."),
-    "fork": ("control", "Open a new task that stands where this one stood before a step."),
-    "tasks": ("status", "List every task and its state."),
-    "import-state": ("import_state", "Open a task from a TriFlow state.json."),
-    "retry": ("run", "Run a failed task again, saying what was mended."),
-    "unlock": ("run", "Lift the latch that a leak, an escape or too many failures set."),
-    "route": ("run", "Say what the last failure needs, and the command for it."),
-    "status": ("status", "Show the current task and its runs."),
-    "show": ("status", "Show what a run did, or why it stopped."),
-    "log": ("status", "Print what a run's commands printed."),
-    "diff": ("status", "Show what a run changed."),
-    "shell": ("status", "Open a shell in the workspace of a failed run."),
-    "apply": ("apply", "Put a run's change onto your tree, a commit or a branch."),
-    "verify": ("verify", "Judge a change by sealed runs of the project's own checks."),
-    "gate": ("gate", "Put a change with its contract through the four gates."),
-    "protected": ("receipt", "List the files that judge a change, and why."),
-    "receipt": ("receipt", "Show or check the evidence behind a decision."),
-    "fileops": ("fileops", "Carry out a request of an agent or a script, all or nothing."),
-    "template": ("fileops", "Print a valid request, made from a template."),
-    "policy": ("policy", "Judge a command before it runs; list and explain the rules."),
-    "scan": ("scan", "Look for secrets in files, a stream, or commits."),
-    "diagnose": ("diagnose", "Say what a log or a report of any tool says."),
-    "critic": ("reflect", "Judge an output by its requirements; what falls short gets a ticket."),
-    "reflect": ("reflect", "Reflect on a ticket or a failed run in six steps; try a repair."),
-    "call": ("call", "Run a command as a tool: failures are diagnosed, retried where safe, never silent."),
-    "detect": ("detect", "Say which checks the project has, and by what sign."),
-    "lessons": ("lessons", "Keep and find what earlier work taught."),
-    "gc": ("apply", "Take away workspaces that are not needed any more."),
+GROUPS: dict[str, dict[str, CommandEntry]] = {
+    "Set up": {
+        "init": CommandEntry("setup", "Write reflectloop.toml and a first plan."),
+        "demo": CommandEntry("demo", "Run a demonstration on a bundled sample project."),
+        "doctor": CommandEntry("setup", "Show what this machine has and lacks, and test its isolation."),
+        "agents": CommandEntry("agents", "List the agents, their roles, and what each of them lacks."),
+        "config": CommandEntry("setup", "Show the active settings and where each comes from."),
+        "trust": CommandEntry("trust", "Show what the project's settings would allow, and agree to it."),
+        "gc": CommandEntry("apply", "Remove workspaces that are no longer needed."),
+    },
+    "Plan and run": {
+        "plan": CommandEntry("plan", "Check or show a plan, or print the JSON Schema of plans."),
+        "tp": CommandEntry("agent_tasks", "Let agents write a plan for a goal."),
+        "run": CommandEntry("run", "Run a plan in an isolated copy of the project."),
+        "tr": CommandEntry("agent_tasks", "Execute the current task's steps with agents, then run the gates."),
+        "review": CommandEntry("agent_tasks", "Review the work of the current task."),
+        "resume": CommandEntry("run", "Continue a run that was paused, interrupted or killed."),
+        "retry": CommandEntry("run", "Run a failed task again, saying what was fixed."),
+        "import-state": CommandEntry("plan", "Open a task from a TriFlow state.json."),
+    },
+    "Look at a task": {
+        "status": CommandEntry("status", "Show the current task, its runs and the next command."),
+        "tasks": CommandEntry("status", "List every task and its state."),
+        "show": CommandEntry("status", "Show what a run did, or why it stopped."),
+        "log": CommandEntry("status", "Print the output of a run's commands."),
+        "diff": CommandEntry("status", "Show what a run changed."),
+        "shell": CommandEntry("status", "Open a shell in the workspace of a failed run."),
+        "route": CommandEntry("run", "Show what the last failure needs, and the command for it."),
+    },
+    "Steer a task": {
+        "pause": CommandEntry("control", "Stop a run before its next step."),
+        "abort": CommandEntry("control", "End a task for good."),
+        "skip": CommandEntry("control", "Leave a step out, with a reason."),
+        "redo": CommandEntry("control", "Do a step again, and every step that depends on it."),
+        "rewind": CommandEntry("control", "Return to the state before a step."),
+        "answer": CommandEntry("control", "Answer the question of a blocked step."),
+        "fork": CommandEntry("control", "Open a new task from the state before a step."),
+        "unlock": CommandEntry("run", "Lift the latch that a leak, an escape or failures set."),
+    },
+    "Judge and apply a change": {
+        "verify": CommandEntry("verify", "Verify a change with the project's own checks in fresh copies."),
+        "gate": CommandEntry("gate", "Put a change and its contract through the four gates."),
+        "apply": CommandEntry("apply", "Apply a run's change to your files, a commit or a branch."),
+        "detect": CommandEntry("detect", "List the project's checks, and what each was detected by."),
+        "protected": CommandEntry("receipt", "List the files that judge a change, and why."),
+        "receipt": CommandEntry("receipt", "Show or check the evidence behind a decision."),
+    },
+    "Check commands, files and output": {
+        "policy": CommandEntry("policy", "Judge a command before it runs; list and explain the rules."),
+        "scan": CommandEntry("scan", "Search files, a stream or commits for secrets."),
+        "diagnose": CommandEntry("diagnose", "Explain the log or report of any tool."),
+        "call": CommandEntry("call", "Run a command in a sandbox; diagnose a failure, retry if safe."),
+        "fileops": CommandEntry("fileops", "Carry out an agent's or script's request, all or nothing."),
+        "template": CommandEntry("fileops", "Print a valid request made from a template."),
+    },
+    "Learn from failures": {
+        "critic": CommandEntry("reflect", "Judge an output by its requirements; write a ticket."),
+        "reflect": CommandEntry("reflect", "Reflect on a ticket or failed run in six steps; try a repair."),
+        "lessons": CommandEntry("lessons", "Record and find lessons from earlier work."),
+    },
+}
+COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
+# Names that other tools use for what a command of ours does.
+_OTHER_NAMES = {
+    "ask": "tp",
+    "clean": "gc",
+    "continue": "resume",
+    "exec": "call",
+    "execute": "run",
+    "goal": "tp",
+    "history": "tasks",
+    "list": "tasks",
+    "memory": "lessons",
+    "merge": "apply",
+    "new": "init",
+    "rollback": "rewind",
+    "secrets": "scan",
+    "settings": "config",
+    "setup": "init",
+    "start": "run",
+    "stop": "pause",
+    "test": "verify",
+    "undo": "rewind",
+    "unlatch": "unlock",
 }
 
 
-class LazyGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A group that suggests a command where a name is unknown."""
+
+    other_names: ClassVar[Mapping[str, str]] = {}  # unknown name -> the command that does it
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        known = self.list_commands(ctx)
+        if name and name not in known and not name.startswith("-"):
+            raise click.UsageError(f"There is no command '{name}'. {self._hint(ctx, name, known)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _hint(self, ctx: click.Context, name: str, known: list[str]) -> str:
+        if name in self.other_names:
+            return f"Use '{ctx.command_path} {self.other_names[name]}'."
+        import difflib
+
+        close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        return f"Did you mean '{close[0]}'?" if close else f"See '{ctx.command_path} --help'."
+
+
+class LazyGroup(SuggestingGroup):
+    """The top-level group, which imports a command's module when the command is called."""
+
+    other_names = _OTHER_NAMES
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"reflectloop.cli.{COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"reflectloop.cli.{COMMANDS[cmd_name].module}")
         command = getattr(module, cmd_name.replace("-", "_"))
         assert isinstance(command, click.Command)  # noqa: S101
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                # One width for all groups, so that the summaries stand in one column.
+                formatter.write_dl([(f"{name:12}", entry.summary) for name, entry in commands.items()])
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            import difflib
-
-            close = difflib.get_close_matches(args[0], COMMANDS, n=1, cutoff=0.5)
-            hint = f" Did you mean '{close[0]}'?" if close else " See 'reflectloop --help'."
-            raise click.UsageError(f"There is no command '{args[0]}'.{hint}", ctx)
-        return super().resolve_command(ctx, args)
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names from the list alone: importing every command on a key press would be slow."""
+        names = [name for name in COMMANDS if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=COMMANDS[name].summary) for name in names]
+        return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -95,14 +167,17 @@ def cli() -> None:
     """Run a plan in an isolated copy of a repository; let only proven work through.
 
     \b
-    Begin:   reflectloop init && reflectloop run
-    Then:    reflectloop diff && reflectloop apply
+    Start:    reflectloop init && reflectloop run
+    Then:     reflectloop diff && reflectloop apply
+    More:     reflectloop help COMMAND
     """
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command line and leave with the code the table says."""
+    """Run the command line and exit with the code of docs/codes.md."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     if sys.platform == "win32":
         sys.exit("reflectloop needs Linux; on Windows run it inside WSL")
     try:
@@ -114,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # The reader went away (`| head`); that is no fault of ours or theirs.
+        # The reader of a pipe ended early (`| head`), which is no error.
         sys.stderr.close()
         sys.exit(0)
     except Exception as fault:  # noqa: BLE001 - the boundary: everything becomes a code here, and only here
@@ -126,11 +201,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _warn_of_ignored(arguments: list[str]) -> None:
-    """Only a command that read settings has something to say, and has imported what says it."""
+    """Print which settings were ignored. Only a command that read settings has imported `trust`."""
     if "reflectloop.trust" in sys.modules:
         from reflectloop.cli.render import warn_of_ignored
 
-        with contextlib.suppress(OSError, ValueError):  # standard error is closed: there is nobody to tell
+        with contextlib.suppress(OSError, ValueError):  # standard error may be closed
             warn_of_ignored(arguments)
 
 
@@ -138,7 +213,7 @@ def _refuse_usage(usage: click.ClickException, arguments: list[str]) -> int:
     if "--json" in arguments:
         from reflectloop.cli.render import usage_as_json
 
-        usage_as_json(usage.format_message(), arguments)
+        usage_as_json(usage, arguments)
     else:
         usage.show()
     return usage.exit_code

@@ -1,4 +1,4 @@
-"""`plan check`, `plan show`, `plan schema`."""
+"""The commands `plan` and `import-state`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,25 @@ from pathlib import Path
 import click
 
 from reflectloop.cli import render
+from reflectloop.cli.main import SuggestingGroup
 from reflectloop.cli.render import colours, common, say
 from reflectloop.engine import policy_command
+from reflectloop.engine.artifacts import state_import
 from reflectloop.engine.run import admission, plan_preview
 from reflectloop.plan import load as plans
 from reflectloop.plan.schema import plan_schema
 from reflectloop.workspace import project
 
+_RUN = "reflectloop run PLAN"
 
-@click.group()
+
+@click.group(cls=SuggestingGroup)
 def plan() -> None:
-    """Check or show a plan, or print the JSON Schema of plans."""
+    """Check or show a plan, or print the JSON Schema of plans.
+
+    \b
+    Example: reflectloop plan check plan.yaml
+    """
 
 
 def _load(given: Path | None, project_dir: Path) -> plans.LoadedPlan:
@@ -93,3 +101,24 @@ def schema(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG0
         render.answer("plan", plan_schema())
     else:
         click.echo(json.dumps(plan_schema(), indent=2))
+
+
+@click.command("import-state")
+@click.argument("file", type=click.Path(path_type=Path))
+@common
+def import_state(file: Path, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+    """Open a task from FILE, a TriFlow state.json, with its steps and how far it says they are.
+
+    What FILE calls done is kept as a claim: nothing of it was seen here. Nothing runs.
+
+    \b
+    Example: reflectloop import-state ../other/state.json
+    """
+    made = state_import.import_state(project_dir, file)
+    if as_json:
+        render.answer("import-state", made._asdict(), next_step=_RUN)
+        return
+    say(f"{made.task_id}  {made.title}: {made.total} step(s), {made.claimed} done by its own word")
+    for warning in made.warnings:
+        say(f"! {warning}")
+    say(f"next: write the open steps as a plan with commands, then {_RUN}")

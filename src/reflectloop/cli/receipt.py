@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from reflectloop.cli import render
+from reflectloop.cli.main import SuggestingGroup
 from reflectloop.cli.render import common, say
 from reflectloop.engine.gating import receipts
 
@@ -30,9 +31,13 @@ def protected(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: A
         say("nothing here judges a change: no tests, no checks, no configuration of either")
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def receipt() -> None:
-    """Show what was proven, or check that nothing of it was changed since."""
+    """Show what was proven, or check that nothing of it was changed since.
+
+    \b
+    Example: reflectloop receipt verify
+    """
 
 
 @receipt.command("show")

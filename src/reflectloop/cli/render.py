@@ -101,7 +101,7 @@ def answer_lines(answer: Callable[[dict[str, Any], int], dict[str, Any]]) -> Non
         tell_program(json.dumps(answer(question, number)))
 
 
-def usage_as_json(message: str, arguments: list[str]) -> None:
+def usage_as_json(usage: click.ClickException, arguments: list[str]) -> None:
     named = next((word for word in arguments if not word.startswith("-")), "reflectloop")
     as_json(
         Envelope(
@@ -109,10 +109,15 @@ def usage_as_json(message: str, arguments: list[str]) -> None:
             timestamp=clock.stamp(clock.now()),
             status="ERROR",
             error_code="USAGE",
-            message=message,
-            next=f"reflectloop {named} --help" if named != "reflectloop" else "reflectloop --help",
+            message=usage.format_message(),
+            next=f"{_command_path(usage)} --help",
         )
     )
+
+
+def _command_path(usage: click.ClickException) -> str:
+    context = usage.ctx if isinstance(usage, click.UsageError) else None
+    return context.command_path if context else "reflectloop"
 
 
 def refuse(fault: Exception, arguments: list[str]) -> int:
