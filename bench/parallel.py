@@ -8,8 +8,8 @@ from typing import Any
 
 from bench.ground import Ground
 from bench.table import Measure, Row, Section
-from reflectloop.engine.run import run as flow
-from reflectloop.engine.run.run_context import RunRequest
+from reflectloop.engine import pipeline as flow
+from reflectloop.engine.run.request import RunRequest
 
 _STEPS, _JOBS, _UNIT_S = 20, 4, 1.0
 _ROUNDS_BETWEEN = -(-(_STEPS - 2) // _JOBS)  # of the steps between the first and the last

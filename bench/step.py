@@ -16,8 +16,8 @@ from bench import race
 from bench.ground import Ground, git
 from bench.race import Spent
 from bench.table import Measure, Row, Section
-from reflectloop.engine.run import run as flow
-from reflectloop.engine.run.run_context import NullObserver, RunRequest
+from reflectloop.engine import pipeline as flow
+from reflectloop.engine.run.request import NullObserver, RunRequest
 from reflectloop.sandbox import isolation
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.state import events

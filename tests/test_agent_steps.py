@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunOutcome, RunRequest
+from reflectloop.engine.pipeline import run
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import StepFailed
 from reflectloop.state import events
 from scripted_task import CHECK, DONE, WRITE, Crew

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from gate_builders import FULL_CONTRACT
+from reflectloop.engine.pipeline import run
 from reflectloop.engine.requests import fileops_session
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunRequest
+from reflectloop.engine.run.request import RunRequest
 from reflectloop.policy import judge_added
 from support import Answer, Repo
 

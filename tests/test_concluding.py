@@ -11,9 +11,9 @@ import pytest
 
 from reflectloop.engine import task_control
 from reflectloop.engine.artifacts import task_status
+from reflectloop.engine.pipeline import run
 from reflectloop.engine.requests import fileops_session
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunOutcome, RunRequest
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.state import journal
 from reflectloop.state.fold import fold

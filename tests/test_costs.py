@@ -14,8 +14,8 @@ from reflectloop.engine.agent_tasks import planning
 from reflectloop.engine.agent_tasks.planning import PlanRequest
 from reflectloop.engine.artifacts import task_status, usage
 from reflectloop.engine.artifacts.usage import AgentBudget
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunOutcome, RunRequest
+from reflectloop.engine.pipeline import run
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import BudgetSpent, NeedsInput
 from reflectloop.state.fold import AgentUsage, Task
 from scripted_task import CHECK, DESIGN, DONE, WRITE, Crew

@@ -413,7 +413,7 @@ def test_a_direct_run_without_checks_or_bounds_loads_no_gate(gated: GatedRepo) -
     argv = [sys.executable, "-X", "importtime", "-m", "reflectloop", "run", str(gated.repo.steps("echo x > made.txt"))]
     done = subprocess.run(argv, cwd=gated.repo.path, capture_output=True, check=True)
     loaded = done.stderr.decode()
-    assert "reflectloop.engine.run.run" in loaded
+    assert "reflectloop.engine.pipeline" in loaded
     assert not [name for name in ("reflectloop.gates", "reflectloop.engine.gating.gated", "griffe") if name in loaded]
 
 

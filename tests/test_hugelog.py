@@ -12,8 +12,8 @@ import pytest
 
 from reflectloop.diagnosis import diagnosis
 from reflectloop.engine.failures import diagnose, large_log
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunRequest
+from reflectloop.engine.pipeline import run
+from reflectloop.engine.run.request import RunRequest
 from support import Repo, noise
 
 MISSING = b"ModuleNotFoundError: No module named 'frobnicate'\n"

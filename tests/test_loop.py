@@ -19,8 +19,8 @@ import yaml
 from reflectloop.engine.folders import Folders
 from reflectloop.engine.gating import receipts
 from reflectloop.engine.learning import blocker_card, lessons, warnings
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import NullObserver, RunOutcome, RunRequest
+from reflectloop.engine.pipeline import run
+from reflectloop.engine.run.request import NullObserver, RunOutcome, RunRequest
 from reflectloop.lessons.lesson import Lesson
 from reflectloop.state import journal
 from reflectloop.state.fold import Task, fold
@@ -444,7 +444,7 @@ def test_a_damaged_lesson_does_not_keep_a_run_from_its_end(repo: Repo) -> None:
 def test_a_project_without_lessons_pays_nothing_for_them(repo: Repo) -> None:
     path = plan(repo, "plain", "echo x > x.txt")
     code = (
-        "import sys; from pathlib import Path; from reflectloop.engine.run.run import run; from reflectloop.engine.run.run_context import "
+        "import sys; from pathlib import Path; from reflectloop.engine.pipeline import run; from reflectloop.engine.run.request import "
         f"RunRequest; done = run(RunRequest(Path({str(repo.path)!r}), Path({str(path)!r}))); assert not done.error; "
         "print([name for name in sys.modules if name.startswith(('reflectloop.lessons', 'reflectloop.reflection.diag', "
         "'reflectloop.reflection.fore', "

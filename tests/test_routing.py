@@ -13,8 +13,8 @@ from reflectloop.diagnosis.routing import FailedRunFacts, of_failure
 from reflectloop.engine.failures import routing
 from reflectloop.engine.folders import Folders
 from reflectloop.engine.learning import lessons
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunOutcome, RunRequest
+from reflectloop.engine.pipeline import run
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import NothingToDo
 from reflectloop.lessons import lesson_store
 from reflectloop.lessons.lesson import Occurrence, Page

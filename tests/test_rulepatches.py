@@ -18,9 +18,9 @@ from reflectloop.engine.gating import gate_command as gating
 from reflectloop.engine.gating import verify_command as verifying
 from reflectloop.engine.learning import lessons, rule_proposals
 from reflectloop.engine.learning.reflection import ReflectionRequest, reflect
+from reflectloop.engine.pipeline import run
 from reflectloop.engine.requests import fileops_session
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunOutcome, RunRequest
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import GateRejected, InvalidInput, NothingToDo, SecretLeak
 from reflectloop.lessons.lesson import Lesson
 from reflectloop.policy import learned, rulefile

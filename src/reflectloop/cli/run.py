@@ -16,9 +16,9 @@ from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import colours, common, say
 from reflectloop.engine import apply_run as tasks_of
 from reflectloop.engine import task_control
+from reflectloop.engine.pipeline import run as run_plan
 from reflectloop.engine.run import plan_preview
-from reflectloop.engine.run.run import run as run_plan
-from reflectloop.engine.run.run_context import NullObserver, RunObserver, RunOutcome, RunRequest
+from reflectloop.engine.run.request import NullObserver, RunObserver, RunOutcome, RunRequest
 from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from reflectloop.demo.project import Say
 from reflectloop.engine.learning import blocker_card, lessons
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunOutcome, RunRequest
+from reflectloop.engine.pipeline import run
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import Internal
 
 _FIX = "echo 1.0 > VERSION"

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from reflectloop.demo import learning
 from reflectloop.demo.project import Say, check_tests, check_untouched, lay_out, opened
 from reflectloop.engine import apply_run
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunOutcome, RunRequest
+from reflectloop.engine.pipeline import run
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import Internal
 
 _PLAN = """\

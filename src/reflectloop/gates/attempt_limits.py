@@ -6,7 +6,7 @@ Attempts are counted from the journal, so a restart keeps the count.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from reflectloop.gates.decisions import SPENT, GateReason, Ruling
@@ -35,6 +35,28 @@ class GateAttempt(NamedTuple):
     rules: tuple[str, ...] = ()
     backtracks: int = 0
     cause: str = ""  # the root cause that its author stated
+
+
+def of_journal(decided: Iterable[Mapping[str, object]], subject: str, but: str = "") -> list[GateAttempt]:
+    """Return the attempts of one output from the gate decisions of its journal, without those of the run `but`."""
+    return [_attempt(decision) for decision in decided if decision["subject"] == subject and decision["run_id"] != but]
+
+
+def _attempt(decision: Mapping[str, object]) -> GateAttempt:
+    def texts(name: str) -> tuple[str, ...]:
+        value = decision.get(name)
+        return tuple(map(str, value)) if isinstance(value, list) else ()
+
+    backtracked = decision.get("backtracks")
+    return GateAttempt(
+        str(decision["run_id"]),
+        str(decision["gate"]),
+        str(decision["decision"]),
+        texts("reasons"),
+        texts("rules"),
+        len(backtracked) if isinstance(backtracked, list) else 0,
+        str(decision.get("cause") or ""),
+    )
 
 
 def since_pass(attempts: Sequence[GateAttempt]) -> list[GateAttempt]:

@@ -14,7 +14,7 @@ from reflectloop.engine.agent_tasks.reviews import ReviewResult
 from reflectloop.engine.agent_tasks.task_session import TaskSession
 from reflectloop.engine.artifacts import usage
 from reflectloop.engine.folders import Folders
-from reflectloop.engine.run.run_context import RunOutcome
+from reflectloop.engine.run.request import RunOutcome
 from reflectloop.fileops.plan_ops import NewStep
 from reflectloop.plan.model import Plan
 from reflectloop.state.fold import RunState, Task

@@ -19,9 +19,9 @@ from reflectloop.engine.agent_tasks.task_session import (
     refuse_if_asked,
 )
 from reflectloop.engine.folders import Folders, RunFolder, folders_at
+from reflectloop.engine.pipeline import judge_task
 from reflectloop.engine.requests.fileops_session import FileopsTarget
-from reflectloop.engine.run.run import run
-from reflectloop.engine.run.run_context import RunObserver, RunOutcome, RunRequest
+from reflectloop.engine.run.request import RunObserver, RunOutcome, RunRequest
 from reflectloop.errors import (
     GateRejected,
     Interrupted,
@@ -62,9 +62,9 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
     folders = folders_at(place.start)
     ended: list[AttemptOutcome] = []
     appended, mended = 0, 0
-    judged = _last_word(place)
+    judged = _judge_request(place)
     if _is_untold(folders):
-        outcome = run(judged, observer)
+        outcome = judge_task(judged, observer)
         return _told(folders, ended, None, outcome, outcome.error)
     while True:
         with open_task_session(place, tell) as session:
@@ -74,7 +74,7 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
         if last.appended:
             appended += 1
             continue
-        outcome = run(judged, observer)
+        outcome = judge_task(judged, observer)
         if not _can_mend(outcome, mended) or not config.load(folders.root).roles.executor:
             return _told(folders, ended, last, outcome, outcome.error)
         mended += 1
@@ -83,10 +83,8 @@ def _work(place: FileopsTarget, tell: Tell, observer: RunObserver | None, *, eve
             final_review.append(session, "Repair what the gates refuse", _refused(outcome))
 
 
-def _last_word(place: FileopsTarget) -> RunRequest:
-    return RunRequest(
-        place.start, resume=True, isolation=place.isolation, sandbox_root=place.sandbox_root, caller=place.caller
-    )
+def _judge_request(place: FileopsTarget) -> RunRequest:
+    return RunRequest(place.start, isolation=place.isolation, sandbox_root=place.sandbox_root, caller=place.caller)
 
 
 def _is_untold(folders: Folders) -> bool:

@@ -116,7 +116,7 @@ class _Line(verifying.Verification):
     def judge(self, sides: BaseAndHead) -> VerifyOutcome:
         key = f"{tasks.GATE}{hashlib.sha256(f'{self.contract.track} {self.contract.goal}'.encode()).hexdigest()[:16]}"
         task = tasks.find_open(self.folders, key)
-        past = gate_pipeline.attempts(task.gated if task else (), SUBJECT)
+        past = attempt_limits.of_journal(task.gated if task else (), SUBJECT)
         self._refuse_causeless(past)
         chain = Chain(self.folder / evidence.FILE)
         way = self._passage(sides, chain, past)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from reflectloop.gates.rules import DangerPolicy, GateSubject
 from reflectloop.plan.globs import named as is_named
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
-from reflectloop.state.events import Json
 from reflectloop.system import files
 from reflectloop.terms import Track
 from reflectloop.verification import tampering, verdict
@@ -116,28 +115,6 @@ class GatePipeline:
 
 
 # The journal's side of it -----------------------------------------------------------------------------------------
-
-
-def attempts(gated: Iterable[Json], subject: str, but: str = "") -> list[GateAttempt]:
-    """How often this output stood before the gates, in earlier runs."""
-    return [_attempt(one) for one in gated if one["subject"] == subject and one["run_id"] != but]
-
-
-def _attempt(one: Json) -> GateAttempt:
-    def texts(name: str) -> tuple[str, ...]:
-        found = one.get(name)
-        return tuple(map(str, found)) if isinstance(found, list) else ()
-
-    back = one.get("backtracks")
-    return GateAttempt(
-        str(one["run_id"]),
-        str(one["gate"]),
-        str(one["decision"]),
-        texts("reasons"),
-        texts("rules"),
-        len(back) if isinstance(back, list) else 0,
-        str(one.get("cause") or ""),
-    )
 
 
 def event(made: GateReport, run_id: str, subject: str) -> events.GateDecided:

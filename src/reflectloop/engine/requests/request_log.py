@@ -16,7 +16,7 @@ from reflectloop.fileops.ops_context import StoredResponse, count_failures
 from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
 from reflectloop.state import journal
-from reflectloop.state.fold import fold
+from reflectloop.state.fold import RunState, fold
 from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace.checkout import Workspace
@@ -70,6 +70,12 @@ class RequestLog:
     def is_behind(self, stands: str) -> bool:
         """Whether an engine died between the journal and the pointer: the journal is what is true."""
         return self.now.stands not in ("", stands)
+
+    def tree_of(self, task_id: str, run: RunState) -> str:
+        """Return the tree that the last request of a task left; if the pointer is lost, that of its last done step."""
+        if self.now.task == task_id and self.has(self.now.tree) and not self.is_behind(run.stands):
+            return self.now.tree
+        return run.reached
 
     def serve(self, space: Workspace) -> None:
         self._space = space

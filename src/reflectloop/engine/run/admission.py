@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import config
-from reflectloop.engine.run.run_context import RunRequest
+from reflectloop.engine.run.request import RunRequest
 from reflectloop.errors import AgentUnavailable, Fault, GateRejected, Latched
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan, Step
@@ -55,22 +55,25 @@ def refuse_untrusted(plan: Plan, settings: config.Config) -> None:
 
 
 def refuse_incomplete(plan: Plan) -> None:
-    """A plan that must prove something says what; direct ones owe nothing, and load nothing."""
-    if plan.settled_track is not Track.DIRECT:
-        from reflectloop.engine.gating import gated  # noqa: PLC0415
+    """Refuse a plan that does not say what its track must prove. A direct plan owes nothing, and loads nothing."""
+    if plan.settled_track is Track.DIRECT:
+        return
+    from reflectloop.gates import contract, decisions  # noqa: PLC0415
 
-        gated.refuse_incomplete(plan)
+    ruling = decisions.settle(decisions.Gate.RULES, contract.complete(contract.of_plan(plan, ())))
+    error = decisions.as_error(ruling, "correct the plan, then: reflectloop plan check PLAN")
+    if error:
+        raise error
 
 
 def refuse_causeless(task: Task | None, reason: str | None) -> None:
     """After two tries that the gates sent back, somebody says what the cause is before a third is made."""
     if task is None or not task.gated or reason:
         return
-    from reflectloop.engine.gating import gate_pipeline  # noqa: PLC0415
-    from reflectloop.gates import attempt_limits  # noqa: PLC0415
+    from reflectloop.gates import attempt_limits  # noqa: PLC0415 - most tasks were never judged
 
     for subject in {str(one["subject"]) for one in task.gated}:
-        past = gate_pipeline.attempts(task.gated, subject)
+        past = attempt_limits.of_journal(task.gated, subject)
         if attempt_limits.wants_cause(past):
             raise Latched(
                 f"two tries were sent back by the gates; the last: {past[-1].reasons[0]}",

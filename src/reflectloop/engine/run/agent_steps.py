@@ -15,14 +15,12 @@ from reflectloop.engine.agent_tasks.agent_pool import AgentPool, Budget
 from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
 from reflectloop.engine.artifacts.usage import AgentBudget, since
 from reflectloop.engine.failures import run_failure
-from reflectloop.engine.run.run_context import RunContext
-from reflectloop.engine.run.steps import CANCELLED, AgentProblem, StepObserver, StepResult, describe, execute, words
+from reflectloop.engine.run.context import Prepared
+from reflectloop.engine.run.steps import CANCELLED, AgentProblem, StepResult, describe, execute, words
 from reflectloop.errors import AgentFailed, NeedsInput
 from reflectloop.fileops.ops_context import InMemoryResponses, NoPlanOps, OpsContext
 from reflectloop.plan.model import Plan, Step
 from reflectloop.sandbox.sandbox import Box
-from reflectloop.state.fold import Task
-from reflectloop.state.journal import Journal
 
 _LARGEST_DIFF = 20_000
 _FINAL = frozenset((NeedsInput.code, AgentFailed.code, CANCELLED))  # another attempt would not help
@@ -37,15 +35,16 @@ class AttemptState(NamedTuple):
 
 @dataclass
 class AgentSteps:
-    line: RunContext
-    plan: Plan
-    journal: Journal
-    show: StepObserver
+    run: Prepared
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:
-        most = AgentBudget.of(self.line.config, self.plan.limits)
-        self.budget = Budget(most, since(self.line.task or Task()))
+        most = AgentBudget.of(self.run.config, self.run.plan.limits)
+        self.budget = Budget(most, since(self.run.task))
+
+    @property
+    def plan(self) -> Plan:
+        return self.run.plan
 
     def perform(self, step: Step, box: Box, before: str, earlier: tuple[Path, ...]) -> StepResult:
         """Make as many attempts as the plan allows, each from the tree before the step."""
@@ -53,9 +52,9 @@ class AgentSteps:
         trees: set[str] = set()
         role = step.agent.role if step.agent else ""
         for number in range(1, self.plan.limits.step_attempts + 1):
-            self.show.command(step.id, f"agent ({role}), attempt {number}")
+            self.run.show.command(step.id, f"agent ({role}), attempt {number}")
             asking = self._asking(step, box, AttemptState(number, before, frozenset(trees), failed))
-            result = execute(self.plan, step, box, self.line.folder.logs, self.show, earlier, asking)
+            result = execute(self.plan, step, box, self.run.folder.logs, self.run.show, earlier, asking)
             if result.success or result.error_code in _FINAL or number == self.plan.limits.step_attempts:
                 break
             trees.add(result.tree)
@@ -66,9 +65,9 @@ class AgentSteps:
 
     def _asking(self, step: Step, box: Box, state: AttemptState) -> Callable[[], AgentProblem | None]:
         def ask() -> AgentProblem | None:
-            folder = self.line.folder.path / "agents" / step.id / str(state.number)
+            folder = self.run.folder.path / "agents" / step.id / str(state.number)
             folder.mkdir(parents=True, exist_ok=True)
-            request = {"proto": PROTO, "id": f"{self.line.run_id}.{step.id}", "purpose": "execute_step", "ops": []}
+            request = {"proto": PROTO, "id": f"{self.run.run_id}.{step.id}", "purpose": "execute_step", "ops": []}
             task = AgentTask(
                 step,
                 self._brief(step),
@@ -91,25 +90,25 @@ class AgentSteps:
         return StepBrief(goal, step.id, step.title or step.id, prompt, (), checks)
 
     def _failed(self, number: int, result: StepResult, box: Box, before: str) -> FailedAttempt:
-        failure = run_failure.of_step(result, self.line.config.reflect, self.line.folders.root)
+        failure = run_failure.of_step(result, self.run.config.reflect, self.run.folders.root)
         diff = box.workspace.git().run("diff-tree", "-r", "-p", before, result.tree) if result.tree != before else b""
         text = diff[:_LARGEST_DIFF].decode("utf-8", "replace")
         why = f"{words(result.command)}: {result.reason}" if result.command else result.reason
         return FailedAttempt(number, "", why, failure, result.tail, text)
 
     def _pool(self, box: Box) -> AgentPool:
-        line = self.line
+        run = self.run
         return AgentPool(
-            line.config,
-            line.folders.root,
-            line.request.caller,
+            run.config,
+            run.folders.root,
+            run.request.caller,
             box,
-            line.run_id,
-            self.journal.append,
+            run.run_id,
+            run.journal.append,
             self.budget,
-            line.base.tree if line.base else "",
+            run.base.tree,
         )
 
     def _ops(self, box: Box, folder: Path) -> OpsContext:
-        rules = policy.of(self.line.config.policy, self.line.folders.root).in_workspace
+        rules = policy.of(self.run.config.policy, self.run.folders.root).in_workspace
         return OpsContext(box.workspace, box, NoPlanOps(), InMemoryResponses(), folder / "logs", policy=rules)

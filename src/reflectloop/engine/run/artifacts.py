@@ -1,4 +1,4 @@
-"""Writes what a run leaves for its readers: envelope, result, summary, card, receipt, JUnit and SARIF."""
+"""Writes the files of a run: envelope, result, summary, blocker, receipt, JUnit and SARIF."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reflectloop.engine.artifacts import publish, task_progress, usage
 from reflectloop.engine.envelope import Envelope, of_error
 from reflectloop.engine.folders import user_knowledge
 from reflectloop.engine.run import junit_sarif, result_files
-from reflectloop.engine.run.run_context import RunContext
+from reflectloop.engine.run.context import Admitted, Executed, Judged, Loaded, Prepared, Requested
 from reflectloop.engine.run.steps import CANCELLED, StepResult
 from reflectloop.errors import ReflectloopError, SecretLeak
 from reflectloop.plan import load as plans
@@ -24,174 +24,199 @@ from reflectloop.system import clock, files
 from reflectloop.verification import evidence
 
 
-def envelope_of(line: RunContext) -> Envelope:
-    stamp = clock.stamp(line.started)
-    plain = of_error("run", stamp, line.error) if line.error else Envelope(command="run", timestamp=stamp, status="OK")
-    written = [line.folder.envelope, line.folder.result, line.folder.summary, line.folder.junit, line.folder.sarif]
-    proofs = [line.folder.path / name for name in (evidence.FILE, evidence.RECEIPT)]
-    written += proofs if line.begun and not isinstance(line.error, SecretLeak) else []
-    written += [line.folder.path / name for name in ("gates.md", "gates.json")] if line.gates else []
-    written += [line.folder.blocker] if line.error else [line.folder.patch]
-    plan = line.loaded
+def envelope_of(run: Requested, error: ReflectloopError | None) -> Envelope:
+    stamp = clock.stamp(run.started)
+    plain = of_error("run", stamp, error) if error else Envelope(command="run", timestamp=stamp, status="OK")
+    folder, begun = run.folder, isinstance(run, Prepared)
+    written = [folder.envelope, folder.result, folder.summary, folder.junit, folder.sarif]
+    proofs = [folder.path / name for name in (evidence.FILE, evidence.RECEIPT)]
+    written += proofs if begun and not isinstance(error, SecretLeak) else []
+    written += [folder.path / name for name in ("gates.md", "gates.json")] if isinstance(run, Judged) else []
+    written += [folder.blocker] if error else [folder.patch]
+    loaded = run.loaded if isinstance(run, Loaded) else None
+    spaces = run.opened.workspaces
     return plain.model_copy(
         update={
-            "artifacts_read": [_relative(plan.path, line.folders.root)] if plan else [],
-            "artifacts_written": [_relative(path, line.folders.root) for path in written],
-            "next": line.error.next_step if line.error else _next(line),
-            "run_id": line.run_id,
-            "plan_form": plan.form if plan else None,
-            "plan_hash": plan.plan.hash if plan else None,
-            "base_tree": line.space.base_tree if line.space else None,
-            "isolation": line.stamp() if line.begun else None,
-            "isolation_by": line.wall.by if line.begun else None,
-            "sandbox_mode": line.project.mode if line.project else None,
-            "evidence_level": line.level(),
-            "duration_ms": line.elapsed_ms(),
-            "warnings": list(dict.fromkeys(line.warnings)),
+            "artifacts_read": [_relative(loaded.path, run.folders.root)] if loaded else [],
+            "artifacts_written": [_relative(path, run.folders.root) for path in written],
+            "next": error.next_step if error else _next(run),
+            "run_id": run.run_id,
+            "plan_form": loaded.form if loaded else None,
+            "plan_hash": loaded.plan.hash if loaded else None,
+            "base_tree": spaces[0].base_tree if spaces else None,
+            "isolation": run.isolation_label if isinstance(run, Prepared) else None,
+            "isolation_by": run.level.by if isinstance(run, Prepared) else None,
+            "sandbox_mode": run.project.mode if isinstance(run, Admitted) else None,
+            "evidence_level": _level(run, error),
+            "duration_ms": run.elapsed_ms(),
+            "warnings": list(dict.fromkeys(run.warnings)),
         }
     )
 
 
-def _give_receipt(line: RunContext) -> None:
-    """What was decided and what that rests on, for whoever was not here. A leak leaves none."""
-    if not (line.begun and line.loaded and line.space) or isinstance(line.error, SecretLeak):
+def _level(run: Requested, error: ReflectloopError | None) -> str | None:
+    if isinstance(run, Judged) and run.verdict:
+        return run.verdict.level
+    return "L2" if isinstance(run, Prepared) and not error else None
+
+
+def _write_receipt(run: Prepared, error: ReflectloopError | None) -> None:
+    """Write what was decided and what that rests on. A leak leaves no receipt."""
+    if isinstance(error, SecretLeak):
         return
-    said = {
-        "run_id": line.run_id,
-        "decision": "PASS" if not line.error else str(line.gates.decision) if line.gates else "STOP",
-        "level": line.level(),
-        "track": str(line.loaded.plan.settled_track),
-        "base_tree": line.space.base_tree,
-        "tree": line.space.tree,
-        "sealed_tree": line.verdict.sealed_tree if line.verdict else None,
-        "plan_hash": line.loaded.plan.hash,
-        "reasons": [secrets.current().redact(line.error.message)] if line.error else [],
+    judged = run if isinstance(run, Judged) else None
+    refused = str(judged.gates.decision) if judged else "STOP"
+    facts = {
+        "run_id": run.run_id,
+        "decision": refused if error else "PASS",
+        "level": _level(run, error),
+        "track": str(run.plan.settled_track),
+        "base_tree": run.workspace.base_tree,
+        "tree": run.workspace.tree,
+        "sealed_tree": judged.verdict.sealed_tree if judged and judged.verdict else None,
+        "plan_hash": run.plan.hash,
+        "reasons": [secrets.current().redact(error.message)] if error else [],
         "finished": clock.stamp(clock.now()),
     }
-    named = [path.name for path in (*line.folder.path.glob("plan.*"), line.folder.patch) if path.exists()]
-    evidence.write_receipt(line.folder.path, line.chain(), said, named)
+    named = [path.name for path in (*run.folder.path.glob("plan.*"), run.folder.patch) if path.exists()]
+    evidence.write_receipt(run.folder.path, run.chain(), facts, named)
 
 
-def _next(line: RunContext) -> str:
-    return f"reflectloop apply {line.run_id}" if line.touched else "reflectloop status"
+def _next(run: Requested) -> str:
+    touched = isinstance(run, Executed) and run.touched
+    return f"reflectloop apply {run.run_id}" if touched else "reflectloop status"
 
 
-def write(line: RunContext, envelope: Envelope) -> None:
-    plan = line.loaded.plan if line.loaded else None
-    path = _relative(line.loaded.path, line.folders.root) if line.loaded else None
-    asked = _asked_agents(line)
+def write(
+    run: Requested, envelope: Envelope, error: ReflectloopError | None, failure: FailureRecord | None
+) -> list[dict[str, object]]:
+    """Write every file of the run. Return the known fixes of its failure."""
+    plan = run.plan if isinstance(run, Loaded) else None
+    path = _relative(run.loaded.path, run.folders.root) if isinstance(run, Loaded) else None
+    touched = run.touched if isinstance(run, Executed) else ()
+    asked = _task_with_agents(run)
     body: dict[str, Any] = result_files.result_body(
-        run_id=line.run_id,
-        source_hash=line.loaded.source_hash if line.loaded else None,
-        mode=line.project.mode if line.project else None,
-        env_status=environment.status(line.config.run.env_allow, line.request.caller),
-        steps=line.steps,
-        error=line.error,
-        folder=line.folder,
-        touched=line.touched,
-        cost=task_progress.cost(line.folders, asked) if asked else None,
+        run_id=run.run_id,
+        source_hash=run.loaded.source_hash if isinstance(run, Loaded) else None,
+        mode=run.project.mode if isinstance(run, Admitted) else None,
+        env_status=environment.status(run.config.run.env_allow, run.request.caller),
+        steps=run.results,
+        error=error,
+        folder=run.folder,
+        touched=touched,
+        cost=task_progress.cost(run.folders, asked) if asked else None,
     )
     title = plan.title if plan else "A run that could not begin"
     total = len(plan.steps) if plan else 0
     text = result_files.summary(
         envelope,
         title=title,
-        steps=line.steps,
+        steps=run.results,
         total=total,
-        touched=line.touched,
-        error=line.error,
+        touched=touched,
+        error=error,
         cost=usage.table(asked) if asked else (),
     )
-    result_files.write_yaml(line.folder.result, envelope, body)
-    files.write_atomic(line.folder.summary, text)
-    files.write_atomic(
-        line.folder.junit, junit_sarif.junit(title, plan, line.steps, line.error, envelope.duration_ms or 0)
-    )
-    files.write_atomic(line.folder.sarif, junit_sarif.sarif(path or _asked_key(line), line.steps, line.error))
-    card = _card(line, total) if line.error else None
-    if card:
-        result_files.write_yaml(line.folder.blocker, envelope, card)
-    with line.tidying("what a receipt needs"):
-        _give_receipt(line)
-    # Last of ours: where the envelope stands, everything it names stands.
-    result_files.write_yaml(line.folder.envelope, envelope)
-    if publish.wanted(line.config.publish, path or _asked_key(line)):
-        line.warnings += publish.attempt(line.folders, line.folder, envelope, body, card)
+    result_files.write_yaml(run.folder.result, envelope, body)
+    files.write_atomic(run.folder.summary, text)
+    files.write_atomic(run.folder.junit, junit_sarif.junit(title, plan, run.results, error, envelope.duration_ms or 0))
+    files.write_atomic(run.folder.sarif, junit_sarif.sarif(path or _plan_key(run), run.results, error))
+    known_fixes: list[dict[str, object]] = []
+    blocker: dict[str, Any] | None = None
+    if error:
+        record = failure or failure_of(run, error)
+        known_fixes = _known_fixes(run, record)
+        blocker = _blocker(run, error, record, known_fixes)
+        result_files.write_yaml(run.folder.blocker, envelope, blocker)
+    if isinstance(run, Prepared):
+        with run.warn_on_failure("what a receipt needs"):
+            _write_receipt(run, error)
+    # Last of ours: if the envelope exists, everything it names exists.
+    result_files.write_yaml(run.folder.envelope, envelope)
+    if publish.wanted(run.config.publish, path or _plan_key(run)):
+        run.warnings.extend(publish.attempt(run.folders, run.folder, envelope, body, blocker))
+    return known_fixes
 
 
-def _asked_agents(line: RunContext) -> Task | None:
-    """The task as its journal says now, where agents were asked for it; most runs need not look."""
-    plan = line.loaded.plan if line.loaded else None
-    if not (line.begun and line.journal and plan) or not (line.by_requests or any(one.agent for one in plan.steps)):
+def _task_with_agents(run: Requested) -> Task | None:
+    """Return the task as its journal is now, if agents were asked for it."""
+    if not isinstance(run, Prepared) or not (run.is_stepwise or any(step.agent for step in run.plan.steps)):
         return None
-    task = snapshot.load(line.journal.path.parent)
+    task = snapshot.load(run.journal.path.parent)
     return task if task.spent else None
 
 
-def _asked_key(line: RunContext) -> str | None:
-    """Where the plan would have been read from, had it been readable."""
-    if line.request.plan:
-        return tasks.plan_key(line.folders, line.request.plan)
-    there = [place for place in plans.DISCOVERED if (line.folders.root / place).exists()]
+def _plan_key(run: Requested) -> str | None:
+    """Return where the plan would have been read from."""
+    if run.request.plan:
+        return tasks.plan_key(run.folders, run.request.plan)
+    there = [place for place in plans.DISCOVERED if (run.folders.root / place).exists()]
     return str(there[0]) if there else None
 
 
-def failure_of(line: RunContext) -> FailureRecord:
-    from reflectloop.engine.failures import run_failure  # noqa: PLC0415 - a run that goes well needs no diagnosis
-
-    assert line.error  # noqa: S101
-    attempt = len(line.task.failures if line.task else []) + 1
-    found = run_failure.of(line.error, _failed(line), attempt, line.config.reflect, line.folders.root)
-    return run_failure.counted(found, _times_seen(line, found.signature))
+# The blocker --------------------------------------------------------------------------------------------------------
 
 
-def _failed(line: RunContext) -> StepResult | None:
-    failed = [step for step in line.steps if not step.success]
+def failure_of(run: Requested, error: ReflectloopError) -> FailureRecord:
+    from reflectloop.engine.failures import run_failure  # noqa: PLC0415 - a run that succeeds needs no diagnosis
+
+    task = _task(run)
+    attempt = len(task.failures if task else []) + 1
+    record = run_failure.of(error, _failed_step(run), attempt, run.config.reflect, run.folders.root)
+    return run_failure.counted(record, _times_seen(run, record.signature))
+
+
+def _task(run: Requested) -> Task | None:
+    return run.task if isinstance(run, Admitted) else None
+
+
+def _failed_step(run: Requested) -> StepResult | None:
+    failed = [step for step in run.results if not step.success]
     return next((step for step in failed if step.error_code != CANCELLED), failed[0] if failed else None)
 
 
-def _times_seen(line: RunContext, signature: str) -> int:
-    """In this task, with this time."""
-    task = line.task
-    told = task is not None and task.latch is not None and task.latch.run_id == line.run_id
-    return len(task.met.get(signature, ()) if task else ()) + (not told)
+def _times_seen(run: Requested, signature: str) -> int:
+    """Return how often a failure was seen in this task, with this time."""
+    task = _task(run)
+    counted = task is not None and task.latch is not None and task.latch.run_id == run.run_id
+    return len(task.met.get(signature, ()) if task else ()) + (not counted)
 
 
-def _known_fixes(line: RunContext, record: FailureRecord) -> list[dict[str, object]]:
-    if not (line.folders.knowledge.is_dir() or user_knowledge().is_dir()):
+def _known_fixes(run: Requested, record: FailureRecord) -> list[dict[str, object]]:
+    if not (run.folders.knowledge.is_dir() or user_knowledge().is_dir()):
         return []
     from reflectloop.engine.run import known_fixes  # noqa: PLC0415
 
     try:
-        return known_fixes.known(line.folders, record)
+        return known_fixes.known(run.folders, record)
     except (ReflectloopError, OSError) as fault:
-        line.warnings.append(f"known fixes could not be looked up: {fault}")
+        run.warnings.append(f"known fixes could not be looked up: {fault}")
         return []
 
 
-def _card(line: RunContext, total: int) -> dict[str, Any]:
-    assert line.error  # noqa: S101
-    asked = line.loaded.path if line.loaded else line.request.plan
-    history = line.task.failures if line.task else []
-    record = line.failure or failure_of(line)
-    line.known_fixes = _known_fixes(line, record)
+def _blocker(
+    run: Requested, error: ReflectloopError, record: FailureRecord, known_fixes: list[dict[str, object]]
+) -> dict[str, Any]:
+    asked = run.loaded.path if isinstance(run, Loaded) else run.request.plan
+    task = _task(run)
+    packet = run.gates.packet if isinstance(run, Judged) else None
     return result_files.blocker_body(
-        line.error,
-        at=line.started,
-        run_id=line.run_id,
-        plan=_relative(asked, line.folders.root) if asked else "PLAN",
-        steps=line.steps,
-        total=total,
-        history=history,
+        error,
+        at=run.started,
+        run_id=run.run_id,
+        plan=_relative(asked, run.folders.root) if asked else "PLAN",
+        steps=run.results,
+        total=len(run.plan.steps) if isinstance(run, Loaded) else 0,
+        history=task.failures if task else [],
         record=record,
-        times_seen=_times_seen(line, record.signature),
-        known_fixes=line.known_fixes,
-    ) | (_escalation(line.gates.packet) if line.gates and line.gates.packet else {})
+        times_seen=_times_seen(run, record.signature),
+        known_fixes=known_fixes,
+    ) | (_escalation(packet) if packet else {})
 
 
-def _escalation(packet: Any) -> dict[str, Any]:  # noqa: ANN401 - the gates' own
+def _escalation(packet: Any) -> dict[str, Any]:  # noqa: ANN401 - of the gates, which most runs do not load
     return {
-        "attempts": [dict(one) for one in packet.attempts],
+        "attempts": [dict(attempt) for attempt in packet.attempts],
         "root_cause_hypothesis": list(packet.causes),
         "asked": list(packet.asked),
     }

@@ -1,13 +1,15 @@
-"""After the line, whatever came of it: what the run means for its task, what is kept and what is cleared away."""
+"""Ends a run, however it went: records it in the journal, stores or drops its change, closes and removes the rest."""
 
 from __future__ import annotations
 
 import os
 
+from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine import tasks
 from reflectloop.engine.artifacts import publish, views
 from reflectloop.engine.run import artifacts
-from reflectloop.engine.run.run_context import RunContext, RunOutcome
+from reflectloop.engine.run.context import Admitted, Executed, Prepared, Requested
+from reflectloop.engine.run.request import RunOutcome
 from reflectloop.engine.run.steps import CANCELLED
 from reflectloop.errors import (
     Interrupted,
@@ -24,157 +26,164 @@ from reflectloop.state.fold import fold
 from reflectloop.system import files, process
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace import workspace_registry
+from reflectloop.workspace.workspace_registry import WorkspaceEntry
 
 
-def finish(line: RunContext) -> RunOutcome:
-    _keep_change(line)
-    try:
-        _settle_task(line)
-    except NoSpace as full:
-        line.error = line.error or full  # the rest is still cleared away
-    if line.journal:
-        line.journal.close()
-        line.warnings += views.refresh(line.journal.path.parent)
-    _learn(line)
-    bound_by = next((limiter.mechanism for limiter in line.limiters.values()), None)
-    closing = [space.close for space in line.spaces] + [limiter.close for limiter in line.limiters.values()]
-    for close in closing:
-        with line.tidying("what the run held open"):
+def finish(run: Requested, error: ReflectloopError | None) -> RunOutcome:
+    failure: FailureRecord | None = None
+    if isinstance(run, Prepared):
+        error = _store_change(run, error) or error
+        try:
+            error, failure = _record_end(run, error)
+        except NoSpace as full:
+            error = error or full  # the rest is still removed
+        run.journal.close()
+        run.warnings.extend(views.refresh(run.journal.path.parent))
+        _learn(run, error)
+    elif isinstance(run, Admitted) and isinstance(error, SandboxEscape) and run.opened.workspaces:
+        # An escape found in the workspace locks the project although nothing ran.
+        tasks.stop_project(run.folders, error, tasks.FailurePlace(run.run_id, None, run.plan.hash, run.base.tree))
+    limits_by = run.opened.limits_by
+    closing = [space.close for space in run.opened.workspaces]
+    for close in [*closing, *(limiter.close for limiter in run.opened.limiters.values())]:
+        with run.warn_on_failure("what the run held open"):
             close()
-    _clear_away(line)
-    if not isinstance(line.error, Latched | NothingToDo):
-        line.folders.set_latest(line.run_id)  # what was refused leaves the last failure in sight
-    envelope = artifacts.envelope_of(line).model_copy(update={"limits_by": bound_by})
-    artifacts.write(line, envelope)
-    envelope = envelope.model_copy(update={"warnings": list(dict.fromkeys(line.warnings))})
-    return RunOutcome(envelope, line.folder, line.steps, line.touched, line.error, tuple(line.known_fixes))
+    _remove_workspaces(run, error)
+    if not isinstance(error, Latched | NothingToDo):
+        run.folders.set_latest(run.run_id)  # a refused run leaves the last failure in sight
+    envelope = artifacts.envelope_of(run, error).model_copy(update={"limits_by": limits_by})
+    known_fixes = artifacts.write(run, envelope, error, failure)
+    envelope = envelope.model_copy(update={"warnings": list(dict.fromkeys(run.warnings))})
+    touched = run.touched if isinstance(run, Executed) else ()
+    return RunOutcome(envelope, run.folder, run.results, touched, error, tuple(known_fixes))
 
 
-def _settle_task(line: RunContext) -> None:
-    """Tell the journal how the run ended, and what that means for its task."""
-    if not (line.begun and line.journal and line.task and line.loaded and line.base):
-        _stop_unbegun(line)
-        return
-    if line.by_requests and line.error and not tasks.stops(line.error):
-        return  # the last word was no: steps can be appended, and it is asked for again
-    limits = line.loaded.plan.limits
-    allowed = limits.runs if line.request.max_retries is None else line.request.max_retries + 1
-    if line.error:
-        line.error = tasks.escalate(line.task, line.error, allowed, line.run_id)
-    if isinstance(line.error, Interrupted) and not line.over:
-        _pause(line)
-        return
-    if line.error and not (line.task.latch and line.task.latch.run_id == line.run_id):
-        failed = next((step.id for step in line.steps if step.error_code not in (None, CANCELLED)), None)
-        line.failure = artifacts.failure_of(line)
-        held = tasks.set_latch(
-            line.folders, line.journal, line.error, _place(line, failed), line.failure.signature if failed else ""
-        )
-        if held:
-            line.warnings += publish.set_home_latch(
-                line.folders, line.config.publish, held, "stop" if tasks.stops(line.error) else "failure"
+# The journal --------------------------------------------------------------------------------------------------------
+
+
+def _record_end(run: Prepared, error: ReflectloopError | None) -> tuple[ReflectloopError | None, FailureRecord | None]:
+    """Journal how the run ended and what that means for its task. Return the error, which may be one too many."""
+    failure: FailureRecord | None = None
+    if run.is_stepwise and error and not tasks.stops(error):
+        return error, None  # the gates refused it: steps can be appended, and it is judged again
+    if error:
+        limits = run.plan.limits
+        allowed = limits.runs if run.request.max_retries is None else run.request.max_retries + 1
+        error = tasks.escalate(run.task, error, allowed, run.run_id)
+    if isinstance(error, Interrupted) and not run.is_over:
+        _pause(run, error)
+        return error, None
+    if error and not (run.task.latch and run.task.latch.run_id == run.run_id):
+        failure = artifacts.failure_of(run, error)
+        _set_latch(run, error, failure)
+    # After the latch: a run that is over was also latched, whenever the engine may die.
+    if not run.is_over:
+        run.journal.append(
+            events.RunFinished(
+                run_id=run.run_id,
+                error_code=error.code if error else None,
+                end_tree=run.workspace.tree,
+                duration_ms=run.elapsed_ms(),
             )
-    # After the latch: a run that is over was also held, whenever the engine may die.
-    if not line.over:
-        end = line.space.tree if line.space else line.base.tree
-        code = line.error.code if line.error else None
-        line.journal.append(
-            events.RunFinished(run_id=line.run_id, error_code=code, end_tree=end, duration_ms=line.elapsed_ms())
         )
-    if not line.error:
-        tasks.close(line.folders, line.task)
-        publish.remove_home_latch(line.folders, line.config.publish)
+    if not error:
+        tasks.close(run.folders, run.task)
+        publish.remove_home_latch(run.folders, run.config.publish)
+    return error, failure
 
 
-def _learn(line: RunContext) -> None:
-    """How fixes did, and what changed where an earlier run had failed; for a run of which neither is true, nothing."""
-    mended = any(step.fixes for step in line.steps)
-    recovered = not line.error and line.task is not None and line.task.failures
-    if line.begun and (mended or recovered):
+def _set_latch(run: Prepared, error: ReflectloopError, failure: FailureRecord) -> None:
+    failed = next((result.id for result in run.results if result.error_code not in (None, CANCELLED)), None)
+    place = tasks.FailurePlace(run.run_id, failed, run.plan.hash, run.base.tree)
+    latched = tasks.set_latch(run.folders, run.journal, error, place, failure.signature if failed else "")
+    if latched:
+        grade = "stop" if tasks.stops(error) else "failure"
+        run.warnings.extend(publish.set_home_latch(run.folders, run.config.publish, latched, grade))
+
+
+def _pause(run: Prepared, error: ReflectloopError) -> None:
+    """Pause a run that somebody stopped: its half-done steps are dropped, and it can be resumed."""
+    state = fold(journal.read(run.journal.path)).runs[run.run_id]
+    for step in state.steps.values():
+        if step.status == "running":
+            run.journal.append(events.StepInterrupted(run_id=run.run_id, step_id=step.id))
+    run.journal.append(events.RunPaused(run_id=run.run_id, reason=error.message))
+
+
+def _learn(run: Prepared, error: ReflectloopError | None) -> None:
+    """Record how known fixes performed and what made a previously failing task pass. No-op otherwise."""
+    tried_fixes = any(step.fixes for step in run.results)
+    recovered = not error and bool(run.task.failures)
+    if tried_fixes or recovered:
         from reflectloop.engine.run import record_lessons  # noqa: PLC0415 - most runs teach nothing
 
-        line.warnings += record_lessons.keep(line)
+        run.warnings.extend(record_lessons.keep(run, error))
 
 
-def _pause(line: RunContext) -> None:
-    """A run that somebody stopped is not over: its half steps are dropped, and it can be gone on with."""
-    assert line.journal and line.error  # noqa: S101, PT018
-    run = fold(journal.read(line.journal.path)).runs[line.run_id]
-    for step in run.steps.values():
-        if step.status == "running":
-            line.journal.append(events.StepInterrupted(run_id=line.run_id, step_id=step.id))
-    line.journal.append(events.RunPaused(run_id=line.run_id, reason=line.error.message))
+# The change and the workspaces --------------------------------------------------------------------------------------
 
 
-def _place(line: RunContext, step_id: str | None) -> tasks.FailurePlace:
-    assert line.loaded and line.base  # noqa: S101, PT018
-    return tasks.FailurePlace(line.run_id, step_id, line.loaded.plan.hash, line.base.tree)
+def _withholds_change(run: Requested, error: ReflectloopError | None) -> bool:
+    """Return whether nothing of the change may be stored: it holds a secret, or may hold one."""
+    return isinstance(error, SecretLeak) or (isinstance(run, Executed) and bool(run.possible_secrets))
 
 
-def _stop_unbegun(line: RunContext) -> None:
-    """An escape found in the laid-out workspace stops the project although nothing ran."""
-    if isinstance(line.error, SandboxEscape) and line.spaces:
-        tasks.stop_project(line.folders, line.error, _place(line, None))
-
-
-def _keep_change(line: RunContext) -> None:
-    """What was proven harmless goes into the store; where that fails, the run did not give what it promised."""
-    if not (line.store and line.space and line.begun) or isinstance(line.error, SecretLeak) or line.suspect:
-        return
+def _store_change(run: Prepared, error: ReflectloopError | None) -> ReflectloopError | None:
+    """Move the change into the store. Return why that failed: the run did then not give what it promised."""
+    if _withholds_change(run, error):
+        return None
     try:
-        line.store.take_in(line.space.quarantine)
-        end = line.store.commit(line.space.tree, message=f"End of {line.run_id}")
-        line.store.keep(f"{line.run_id}/end", end)
-        line.store.keep(f"{line.run_id}/base", line.store.commit(line.space.base_tree, message="Base"))
+        run.store.take_in(run.workspace.quarantine)
+        end = run.store.commit(run.workspace.tree, message=f"End of {run.run_id}")
+        run.store.keep(f"{run.run_id}/end", end)
+        run.store.keep(f"{run.run_id}/base", run.store.commit(run.workspace.base_tree, message="Base"))
     except ReflectloopError as fault:
-        line.error = line.error or fault
+        return error or fault
     except (GitFailed, OSError) as fault:
-        line.error = line.error or NoSpace(f"cannot keep the change of {line.run_id} in {line.store.path}: {fault}")
+        return error or NoSpace(f"cannot keep the change of {run.run_id} in {run.store.path}: {fault}")
+    return None
 
 
-def _clear_away(line: RunContext) -> None:
-    """A leak leaves nothing; a failed run's workspace is kept to be looked at; one that served is kept warm."""
-    for number, entry in enumerate(_mine(line)):
-        with line.tidying(os.fspath(entry.folder)):
-            _settle_space(line, entry, first=number == 0)
-    with line.tidying("what earlier runs left"):
-        for old in workspace_registry.stale(line.folders.own, line.config.workspace.keep_failed):
-            _save_recorded(line, old)
-            # An engine killed in the very instant of starting a command may have left it.
+def _remove_workspaces(run: Requested, error: ReflectloopError | None) -> None:
+    """Remove the workspaces of this run and of dead ones, except what is kept to be looked at or reused."""
+    for number, entry in enumerate(_own_workspaces(run)):
+        with run.warn_on_failure(os.fspath(entry.folder)):
+            _settle_workspace(run, entry, error, first=number == 0)
+    with run.warn_on_failure("what earlier runs left"):
+        for old in workspace_registry.stale(run.folders.own, run.config.workspace.keep_failed):
+            if isinstance(run, Admitted) and old.fate == "at work" and (old.desk / "objects").is_dir():
+                run.store.take_in(old.desk / "objects")  # its run can be resumed
+            # An engine killed in the very instant of starting a command may have left that running.
             process.end_carrying(f"{environment.RUN}={old.name}")
             workspace_registry.remove(old)
 
 
-def _save_recorded(line: RunContext, dead: workspace_registry.WorkspaceEntry) -> None:
-    """The trees of a run that can be gone on with; its files are of no use."""
-    if line.store and dead.fate == "at work" and (dead.desk / "objects").is_dir():
-        line.store.take_in(dead.desk / "objects")
-
-
-def _settle_space(line: RunContext, entry: workspace_registry.WorkspaceEntry, *, first: bool) -> None:
-    if isinstance(line.error, SecretLeak):
+def _settle_workspace(run: Requested, entry: WorkspaceEntry, error: ReflectloopError | None, *, first: bool) -> None:
+    """A leak leaves nothing; the first workspace is kept after a failure to be looked at, or warm for the next run."""
+    if isinstance(error, SecretLeak):
         left = workspace_registry.destroy(entry)
         if left:
             where = ", ".join(map(os.fspath, left))
-            line.error.message += f"; what leaked may still lie in {where}, which could not be removed"
-    elif line.error and line.begun and line.config.workspace.keep_failed and first:
+            error.message += f"; what leaked may still lie in {where}, which could not be removed"
+    elif error and isinstance(run, Prepared) and run.config.workspace.keep_failed and first:
         workspace_registry.set_fate(entry, "kept")
-        if line.suspect:
+        if _withholds_change(run, error):
             files.remove_tree(entry.desk / "objects")
-    elif not line.error and line.config.workspace.warm and first:
-        _keep_warm(line, entry)
+    elif not error and run.config.workspace.warm and first:
+        _keep_warm(run, entry)
     else:
         workspace_registry.remove(entry)
 
 
-def _keep_warm(line: RunContext, entry: workspace_registry.WorkspaceEntry) -> None:
-    """One is enough: an older warm one makes room."""
-    for other in workspace_registry.entries(line.folders.own):
+def _keep_warm(run: Requested, entry: WorkspaceEntry) -> None:
+    for other in workspace_registry.entries(run.folders.own):
         if other.fate == "warm":
-            workspace_registry.remove(other)
-    workspace_registry.set_fate(entry, "warm", line.spaces[0].mark_ns, line.spaces[0].identity)
+            workspace_registry.remove(other)  # one is enough
+    space = run.opened.workspaces[0]
+    workspace_registry.set_fate(entry, "warm", space.mark_ns, space.identity)
 
 
-def _mine(line: RunContext) -> list[workspace_registry.WorkspaceEntry]:
-    names = [line.run_id, *(f"{line.run_id}.{number}" for number in range(1, 1 + len(line.spaces)))]
-    return [entry for entry in workspace_registry.entries(line.folders.own) if entry.name in names]
+def _own_workspaces(run: Requested) -> list[WorkspaceEntry]:
+    numbers = range(1, 1 + len(run.opened.workspaces))
+    names = [run.run_id, *(f"{run.run_id}.{number}" for number in numbers)]
+    return [entry for entry in workspace_registry.entries(run.folders.own) if entry.name in names]

@@ -6,7 +6,7 @@ from typing import Any
 
 from reflectloop import config, policy
 from reflectloop.engine.run.admission import networks, reach, refuse_agents, refuse_commands, refuse_untrusted
-from reflectloop.engine.run.run_context import RunOutcome, RunRequest
+from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.engine.run.steps import describe as describe_check
 from reflectloop.engine.run.steps import words
 from reflectloop.plan import load as plans

@@ -9,7 +9,7 @@ from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine.folders import RunFolder
 from reflectloop.engine.learning import blocker_card, lessons
 from reflectloop.engine.run import recovery
-from reflectloop.engine.run.run_context import RunContext
+from reflectloop.engine.run.context import Judged, Prepared
 from reflectloop.engine.run.steps import FixAttempt, words
 from reflectloop.errors import ReflectloopError
 from reflectloop.lessons import lesson_store
@@ -27,44 +27,44 @@ _SHOWN = 10  # files, in words
 _LEARNT_FROM = frozenset(("STEP_FAILED", "STEP_TIMEOUT", "VERIFICATION_FAILED", "NEEDS_INPUT", "MAX_RETRIES"))
 
 
-def keep(line: RunContext) -> list[str]:
-    """In the run's own file of sightings; what stands in the way is said, and changes nothing of how the run ended."""
-    shelves = {"project": lessons.project_shelf(line.folders), "user": lessons.user_shelf()}
-    told = []
-    for scope, shelf in shelves.items():
+def keep(run: Prepared, error: ReflectloopError | None) -> list[str]:
+    """Write to this run's occurrences file. Errors become warnings; they never change the run's outcome."""
+    folders = {"project": lessons.project_shelf(run.folders), "user": lessons.user_shelf()}
+    warnings = []
+    for scope, folder in folders.items():
         try:
-            drafts = [_counted(line, fix) for fix in _tried(line) if fix.scope == scope]
-            drafts += _recovered(line) if scope == "project" else []
-            if drafts:
-                lesson_store.keep(shelf, drafts, line.run_id)
+            new = [_fix_outcome(run, fix, error) for fix in _fixes(run) if fix.scope == scope]
+            new += _recovery(run, error) if scope == "project" else []
+            if new:
+                lesson_store.keep(folder, new, run.run_id)
         except (ReflectloopError, OSError, GitFailed) as fault:
-            told.append(f"what this run taught was not kept: {fault}")
-    return told
+            warnings.append(f"what this run taught was not kept: {fault}")
+    return warnings
 
 
 # Fixes that were tried --------------------------------------------------------------------------------------------
 
 
-def _tried(line: RunContext) -> Iterator[FixAttempt]:
-    yield from (fix for step in line.steps for fix in step.fixes)
+def _fixes(run: Prepared) -> Iterator[FixAttempt]:
+    yield from (fix for step in run.results for fix in step.fixes)
 
 
-def _counted(line: RunContext, fix: FixAttempt) -> NewLesson:
-    """By the time it was tried, so that telling it twice, after a crash, counts once."""
+def _fix_outcome(run: Prepared, fix: FixAttempt, error: ReflectloopError | None) -> NewLesson:
+    """Return the outcome of a fix, by the time it was tried: written twice, after a crash, it counts once."""
     page = Page(kind="failfix", title=fix.title, signature=fix.signature, fix=fix.fix, commands=fix.commands)
-    step = next(step.id for step in line.steps if fix in step.fixes)
-    what, note = _luck(line, fix)
+    step = next(step.id for step in run.results if fix in step.fixes)
+    what, note = _success(run, fix, error)
     return NewLesson(
         page,
-        Occurrence(lesson=fix.lesson, what=what, at=fix.tried, run=line.run_id, step=step, level="L2", note=note),
+        Occurrence(lesson=fix.lesson, what=what, at=fix.tried, run=run.run_id, step=step, level="L2", note=note),
     )
 
 
-def _luck(line: RunContext, fix: FixAttempt) -> tuple[What, str]:
-    """What gates then refused may be the fix's doing: no success, and no failure either."""
+def _success(run: Prepared, fix: FixAttempt, error: ReflectloopError | None) -> tuple[What, str]:
+    """Return whether a fix worked. If the gates refused the change, it is no success and no failure either."""
     if fix.outcome == "failed":
         return "failed", fix.reason
-    if fix.outcome == "worked" and not (line.error and line.gates):
+    if fix.outcome == "worked" and not (error and isinstance(run, Judged)):
         return "worked", ""
     return "seen", "" if fix.outcome == "worked" else str(fix)
 
@@ -72,13 +72,13 @@ def _luck(line: RunContext, fix: FixAttempt) -> tuple[What, str]:
 # What changed -----------------------------------------------------------------------------------------------------
 
 
-def _recovered(line: RunContext) -> list[NewLesson]:
-    """A run failed, something was changed, and now the same work passes: what was changed, as advice."""
-    failed = [run for run in line.task.runs.values() if run.error_code in _LEARNT_FROM] if line.task else []
-    if line.error or not failed or any(fix.outcome == "worked" for fix in _tried(line)):
+def _recovery(run: Prepared, error: ReflectloopError | None) -> list[NewLesson]:
+    """Return what was changed between a failed run and this one, which passes, as advice."""
+    failed = [earlier for earlier in run.task.runs.values() if earlier.error_code in _LEARNT_FROM]
+    if error or not failed or any(fix.outcome == "worked" for fix in _fixes(run)):
         return []
-    record = _record(line, failed[-1])
-    what = _change(line, failed[-1])
+    record = _record(run, failed[-1])
+    what = _change(run, failed[-1])
     if record is None or not what:
         return []
     redact = secrets.current().redact
@@ -89,32 +89,31 @@ def _recovered(line: RunContext) -> list[NewLesson]:
         keywords=(record.category.lower(),),
         fix=redact(what)[:_LONGEST],
     )
-    at = clock.stamp(line.started)
-    return [NewLesson(page, Occurrence(lesson=page.id, at=at, run=line.run_id, level="L2", refs=(failed[-1].id,)))]
+    at = clock.stamp(run.started)
+    return [NewLesson(page, Occurrence(lesson=page.id, at=at, run=run.run_id, level="L2", refs=(failed[-1].id,)))]
 
 
-def _record(line: RunContext, run: RunState) -> FailureRecord | None:
-    """None where its card is gone or says nothing."""
+def _record(run: Prepared, failed: RunState) -> FailureRecord | None:
+    """Return the failure record of a run; None if its blocker is gone or says nothing."""
     try:
-        return blocker_card.record_of(RunFolder(line.folders.own / "runs" / run.id))
+        return blocker_card.record_of(RunFolder(run.folders.own / "runs" / failed.id))
     except ReflectloopError:
         return None
 
 
-def _change(line: RunContext, failed: RunState) -> str:
-    """Empty where it cannot be said what helped."""
-    assert line.loaded and line.base and line.store  # noqa: S101, PT018 - a run that began
-    if failed.plan_hash != line.loaded.plan.hash:
-        return "; ".join(_plan_changes(_plan_then(line, failed), line.loaded.plan))
-    if failed.base_tree != line.base.tree:
-        names = [one.path for one in patch.touched(line.store.git(), failed.base_tree, line.base.tree)]
+def _change(run: Prepared, failed: RunState) -> str:
+    """Return what changed since the failed run; nothing if it is not known."""
+    if failed.plan_hash != run.plan.hash:
+        return "; ".join(_plan_changes(_plan_then(run, failed), run.plan))
+    if failed.base_tree != run.base.tree:
+        names = [one.path for one in patch.touched(run.store.git(), failed.base_tree, run.base.tree)]
         return f"the project was changed: {', '.join(names[:_SHOWN])}" if names else ""
-    return line.request.retry_reason or ""
+    return run.request.retry_reason or ""
 
 
-def _plan_then(line: RunContext, failed: RunState) -> Plan | None:
+def _plan_then(run: Prepared, failed: RunState) -> Plan | None:
     try:
-        return plans.load(recovery.plan_of(RunFolder(line.folders.own / "runs" / failed.id))).plan
+        return plans.load(recovery.plan_of(RunFolder(run.folders.own / "runs" / failed.id))).plan
     except ReflectloopError:
         return None
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import secrets
+from reflectloop.engine import next_command
+from reflectloop.engine.artifacts import views
 from reflectloop.engine.folders import Folders, RunFolder
 from reflectloop.engine.run.steps import FixAttempt, StepResult, last_lines
 from reflectloop.errors import MissingPlan, NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
@@ -15,7 +17,7 @@ from reflectloop.plan import load as plans
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan
 from reflectloop.sandbox import environment, isolation
-from reflectloop.state import journal
+from reflectloop.state import events, journal
 from reflectloop.state.events import Json, StepFinished
 from reflectloop.state.fold import RunState, Task, TaskKind, fold
 from reflectloop.state.transitions import TaskState
@@ -59,11 +61,34 @@ def find(folders: Folders) -> ResumePoint:
     if task.state is TaskState.ABORTED:
         raise NothingToDo(f"task {task.id} is aborted", next_step="reflectloop run PLAN")
     if run.kind.is_stepwise:
-        from reflectloop.engine.requests import concluding  # noqa: PLC0415 - most runs are no requests
-
-        concluding.refuse_open(folders, task, run)
+        refuse_unfinished(folders, task, run)
         return ResumePoint(task, run, folder if folder.logs.is_dir() else folders.open_run(run.id), None)
     return ResumePoint(task, run, folder, plan_of(folder))
+
+
+def refuse_unfinished(folders: Folders, task: Task, run: RunState) -> None:
+    """Refuse to resume while steps are pending: agents or FileOps requests execute those. Also ends a pause."""
+    left = run.unfinished_steps
+    if not left:
+        return
+    paused = task.state is TaskState.PAUSED
+    if paused:
+        _end_pause(folders, task, run)
+    by = "agents" if run.kind is TaskKind.AGENTS else "requests"
+    raise NothingToDo(
+        f"{'the pause is over; ' if paused else ''}step {left[0].id} of task {task.id} is {left[0].status}; "
+        f"its steps are done by {by}",
+        next_step=next_command.command(run),
+    )
+
+
+def _end_pause(folders: Folders, task: Task, run: RunState) -> None:
+    resumed = folders.open_journal(task.id)
+    try:
+        resumed.append(events.RunResumed(run_id=run.id))
+    finally:
+        resumed.close()
+    views.refresh(resumed.path.parent)
 
 
 def plan_of(folder: RunFolder) -> Path:

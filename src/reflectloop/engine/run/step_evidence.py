@@ -1,4 +1,4 @@
-"""What a plan must prove at the end of its run, and what its steps already showed."""
+"""Adds what the engine saw while steps ran to the evidence chain: exit codes, checks, fixes (L2: not sealed)."""
 
 from __future__ import annotations
 
@@ -6,39 +6,11 @@ from collections.abc import Iterable
 
 from reflectloop import secrets
 from reflectloop.engine.run.steps import StepResult
-from reflectloop.plan.model import Check, Plan
-from reflectloop.plan.order import sequence
-from reflectloop.terms import Track
 from reflectloop.verification import evidence
 from reflectloop.verification.evidence import Chain, EvidenceRecord
 
 
-def is_asked(plan: Plan) -> bool:
-    """On `direct` only where the plan names a verification or checks; else always."""
-    if plan.verification:
-        return plan.verification.mode != "none"
-    return plan.settled_track is not Track.DIRECT or bool(final_checks(plan))
-
-
-def is_judged(plan: Plan) -> bool:
-    """Whether the gates have anything to look at: what is to be proven, or a boundary."""
-    return is_asked(plan) or bool(plan.may_change or plan.must_not_change)
-
-
-def final_checks(plan: Plan) -> dict[str, Check]:
-    """The named checks that must hold in the end: not those last wanted red, nor what speaks of a step's output."""
-    order = sequence({step.id: step.depends_on for step in plan.steps})
-    steps = {step.id: step for step in plan.steps}
-    last = {wanted.name: wanted.must_fail for name in order for wanted in plan.checks_of(steps[name])}
-    return {name: check for name, check in plan.checks.items() if not last.get(name, False) and _stands_alone(check)}
-
-
-def _stands_alone(check: Check) -> bool:
-    return any((check.run is not None, check.file_exists, check.file_nonempty, check.file_unchanged))
-
-
 def note_steps(chain: Chain, steps: Iterable[StepResult], base: str, plan_hash: str, isolation: str) -> None:
-    """What the engine saw while the steps ran: their commands' exit codes, and their checks. L2, since not sealed."""
     for step in steps:
         seen = {"tree": step.tree, "base_tree": base, "plan_hash": plan_hash, "isolation": isolation}
         for fix in step.fixes:

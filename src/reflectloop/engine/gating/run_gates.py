@@ -1,0 +1,183 @@
+"""Puts the change of a run through the gates, and the change of a batch through the quick gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
+from reflectloop.engine.gating.gate_pipeline import GatePipeline
+from reflectloop.engine.run.context import Executed, Judged, Prepared, extend
+from reflectloop.gates import attempt_limits, batch_gate, decisions
+from reflectloop.gates import contract as contracts
+from reflectloop.gates.decisions import Ruling
+from reflectloop.gates.proof import ProofInput
+from reflectloop.gates.rules import GateSubject
+from reflectloop.plan import proof
+from reflectloop.plan.model import Plan
+from reflectloop.state import events
+from reflectloop.terms import Track
+from reflectloop.verification.result import ChangedFile, DetectedCheck
+from reflectloop.verification.tree_builder import TreeBuilder
+from reflectloop.verification.verdict import Verdict
+
+SUBJECT = ""  # the whole change
+# Which kinds of the project's own checks a plan's `verification` asks for.
+_KINDS = {
+    "lint": ("lint", "type"),
+    "test": ("build", "test"),
+    "build": ("build",),
+    "custom": (),
+    "none": (),
+    None: ("build", "lint", "type", "test", "custom"),
+}
+
+
+# The four gates ----------------------------------------------------------------------------------------------------
+
+
+def judge(run: Executed) -> Judged:
+    """Run all four gates. A change that does not pass leaves no patch to apply."""
+    plan, trees = run.plan, _trees(run)
+    changes = trees.changes(run.workspace.base_tree, run.workspace.tree)
+    said = contracts.of_plan(plan, [change.path for change in changes])
+    if run.request.retry_reason:
+        cause = {"root_cause": run.request.retry_reason}
+        said = said._replace(contract=said.contract.model_copy(update=cause))
+    verification = _Verification(run, trees, changes)
+    pipeline = GatePipeline(
+        run.run_id,
+        plan.title,
+        GateSubject(said, changes, run.workspace.base_tree, lifted=plan.may_change_protected),
+        danger_policy.of(run.config, run.folders.root),
+        lambda _again: verification.run(),
+        attempt_limits.of_journal(run.task.gated, SUBJECT, but="" if run.is_stepwise else run.run_id),
+        insight_lessons.remembered(run.folders),
+        lambda: run.chain().records,
+        plan,
+        {step.id: step.duration_ms for step in run.results},
+        run.request.jobs or plan.jobs,
+    )
+    report = pipeline.walk()
+    run.warnings.extend(report.warnings)
+    if not run.is_over and (run.is_stepwise or not _is_decided(run)):
+        run.journal.append(gate_pipeline.event(report, run.run_id, SUBJECT))
+    pipeline.write(report, run.folder.path, run.journal.path.parent)
+    refusal = decisions.as_error(report.last, f"reflectloop receipt show {run.run_id}")
+    return extend(run, Judged, gates=report, verdict=verification.verdict, refusal=refusal)
+
+
+def _is_decided(run: Executed) -> bool:
+    """Return whether an earlier engine journalled the decision of this run and died afterwards."""
+    return any(decision["run_id"] == run.run_id and decision["subject"] == SUBJECT for decision in run.task.gated)
+
+
+def _trees(run: Prepared) -> TreeBuilder:
+    return TreeBuilder(run.store, run.folders.scratch, run.workspace.quarantine)
+
+
+class _Verification:
+    """The sealed verification of a run, made when the proof gate asks for it."""
+
+    def __init__(self, run: Executed, trees: TreeBuilder, changes: Sequence[ChangedFile]) -> None:
+        self._run, self._trees, self._changes = run, trees, changes
+        self.verdict: Verdict | None = None
+
+    def run(self) -> ProofInput:
+        """Return what the steps showed and, if the plan asks for it, what base and patch show in fresh workspaces."""
+        run, plan = self._run, self._run.plan
+        if not (run.is_stepwise or proof.is_verified(plan)):
+            weakened = gate_pipeline.weakened(self._changes, plan.may_change_protected)
+            return ProofInput(exits=True, weakened=weakened)
+        self.verdict = verdict = self._verify()
+        run.warnings.extend(verdict.notes)
+        decided = run.resume is not None and run.resume.run.decision is not None
+        if not run.is_over and (run.is_stepwise or not decided):
+            run.journal.append(
+                events.Judged(
+                    run_id=run.run_id,
+                    decision=str(verdict.decision),
+                    level=verdict.level,
+                    tree=verdict.tree,
+                    sealed_tree=verdict.sealed_tree,
+                )
+            )
+        return ProofInput(verdict=verdict, exits=True)
+
+    def _verify(self) -> Verdict:
+        # Imported here: detecting and sealing load a lot, and a plan with boundaries alone needs neither.
+        from reflectloop.engine.gating import verify_command as verifying  # noqa: PLC0415
+        from reflectloop.verification.check_runner import CheckProgress  # noqa: PLC0415
+        from reflectloop.verification.sealed import VerificationInput  # noqa: PLC0415
+
+        run, plan, settings = self._run, self._run.plan, self._run.config
+        environment = verifying.SealedEnvironment(
+            run.run_id,
+            run.project,
+            self._trees,
+            settings,
+            run.level,
+            run.request.caller,
+            run.sandbox_root,
+            run.folders.own / "cache",
+            run.folder.logs,
+            CheckProgress(lambda name, words: run.observer.command("verify", f"{name} {words}"), run.observer.output),
+        )
+        base, head = run.workspace.base_tree, run.workspace.tree
+        tree = verifying.seen_by_detector(self._trees, base)
+        detected = verifying.known_checks(settings, tree, run.project.root, run.request.caller)
+        case = VerificationInput(
+            base,
+            head,
+            detected if run.is_stepwise else _wanted(plan, detected),
+            plan.settled_track if plan.settled_track is not Track.DIRECT else None,
+            lifted=plan.may_change_protected,
+            protect=settings.verify.protect,
+            required=frozenset(check.name for check in settings.verify.checks),
+            named=proof.final_checks(plan),
+            criteria={f"{item.id} {item.text}".strip(): item.check for item in plan.acceptance},
+            has_setup=bool(settings.verify.setup),
+        )
+        return verifying.judge(environment, case, run.chain(), run.base.commit, plan.hash)
+
+
+def _wanted(plan: Plan, detected: Iterable[DetectedCheck]) -> list[DetectedCheck]:
+    """Return which of the project's own checks a plan asks for; a direct plan that names its own needs no others."""
+    if plan.verification:
+        kinds: Sequence[str] = _KINDS[plan.verification.mode]
+    else:
+        kinds = () if plan.settled_track is Track.DIRECT else _KINDS[None]
+    return [check for check in detected if check.kind in kinds]
+
+
+# The quick gate ----------------------------------------------------------------------------------------------------
+
+
+def judge_batch(run: Prepared, steps: Sequence[str], before: str, after: str) -> None:
+    """Run the quick gate on the change of a batch; raise unless the next batch may build on it."""
+    plan, trees = run.plan, _trees(run)
+    subject = f"batch {','.join(steps)}"
+    ruling = batch_gate.look(
+        trees.changes(before, after),
+        trees.listing(after),
+        has_contract=bool(plan.title and plan.settled_track),
+        start=before,
+    )
+    if ruling.decision.goes_on:
+        return
+    past = attempt_limits.of_journal(run.task.gated, subject, but=run.run_id)
+    run.journal.append(_batch_event(run.run_id, subject, ruling))
+    error = decisions.as_error(attempt_limits.limited(ruling, past), f"reflectloop redo {steps[-1]} --reason TEXT")
+    if error:
+        error.message = f"{subject}: {error.message}"
+        raise error
+
+
+def _batch_event(run_id: str, subject: str, ruling: Ruling) -> events.GateDecided:
+    return events.GateDecided(
+        run_id=run_id,
+        subject=subject,
+        gate=str(ruling.gate),
+        decision=str(ruling.decision),
+        reasons=[reason.text for reason in ruling.reasons],
+        rules=[reason.rule for reason in ruling.reasons],
+    )

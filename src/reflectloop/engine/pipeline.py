@@ -1,0 +1,390 @@
+"""Runs a plan: a pipeline of stages from a request to a judged patch, or to a blocker that says what stopped it.
+
+    new run:         load → admit → prepare → execute → patch → gate
+    resumed run:   reload → readmit → reopen → execute → patch → gate
+    stepwise task: reload → readmit → reopen →           patch → gate    (agents or requests executed its steps)
+
+Whatever happens, `finish_run.finish` records how the run ended, closes what it opened and writes its artifacts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from reflectloop import config, policy, secrets
+from reflectloop.engine import task_control, task_plan, tasks
+from reflectloop.engine.artifacts import publish
+from reflectloop.engine.folders import Folders, folders_at
+from reflectloop.engine.requests.request_log import RequestLog
+from reflectloop.engine.run import admission, finish_run, patch_check, recovery
+from reflectloop.engine.run.context import Admitted, Executed, Loaded, Prepared, Requested, Stage, extend
+from reflectloop.engine.run.lesson_hooks import LessonHooks, RunSettings
+from reflectloop.engine.run.recovery import ResumePoint
+from reflectloop.engine.run.request import NullObserver, RunObserver, RunOutcome, RunRequest
+from reflectloop.engine.run.scheduler import Scheduler
+from reflectloop.engine.run.steps import CANCELLED, StepResult
+from reflectloop.errors import Internal, Interrupted, ReflectloopError, StepFailed, by_code
+from reflectloop.plan import load as plans
+from reflectloop.plan.model import Step
+from reflectloop.sandbox import editable_installs
+from reflectloop.sandbox.sandbox import Box
+from reflectloop.state import events, latch, lock
+from reflectloop.state.fold import Task
+from reflectloop.state.transitions import TaskState
+from reflectloop.system import cgroup, clock, git
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import patch, project, secret_guard, snapshot
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.record_tree import Unrecordable
+from reflectloop.workspace.snapshot import Snapshot
+from reflectloop.workspace.store import open_for
+
+_LEFT_OUT = "{} is a git repository of its own and is left out of the patch"
+_REFUSED = "{} has a name that git keeps for itself, and is left out of the patch"
+_SHOWN = 60  # characters of a command, in a message
+
+
+def run(request: RunRequest, observer: RunObserver | None = None) -> RunOutcome:
+    """Run a plan, or resume the run whose engine died. Errors after the project is known end in an outcome."""
+    return _run(request, observer, recovery.find if request.resume else None)
+
+
+def judge_task(request: RunRequest, observer: RunObserver | None = None) -> RunOutcome:
+    """Judge the whole change of the current task once agents or requests have finished its steps."""
+    return _run(request, observer, recovery.find)
+
+
+def _run(
+    request: RunRequest, observer: RunObserver | None, find: Callable[[Folders], ResumePoint] | None
+) -> RunOutcome:
+    folders = folders_at(request.start, request.mode)
+    folders.claim()
+    watching = observer or NullObserver()
+    with lock.hold(folders.own, "run", wait=watching.waits if request.wait else None):
+        point = find(folders) if find else None
+        run_id = point.run.id if point else clock.run_id(clock.now())
+        folder = point.folder if point else folders.open_run(run_id)
+        return _Pipeline(
+            Requested(request=request, folders=folders, run_id=run_id, folder=folder, observer=watching, resume=point)
+        ).run()
+
+
+class _Pipeline:
+    """Holds the value of the last stage that was reached, also when a later one raises."""
+
+    def __init__(self, requested: Requested) -> None:
+        self._reached = requested
+
+    def run(self) -> RunOutcome:
+        error: ReflectloopError | None = None
+        try:
+            with git.room_left(self._reached.folders.own):
+                self._run_stages()
+        except ReflectloopError as fault:
+            error = fault
+        except KeyboardInterrupt:
+            error = Interrupted("stopped by the user; every process of the run is dead", next_step=self._continue())
+        except Exception as bug:  # noqa: BLE001 - a bug of ours still leaves a blocker, and no workspace
+            error = Internal(f"{type(bug).__name__}: {bug}")
+            error.__cause__ = bug
+        return finish_run.finish(self._reached, error)
+
+    def _run_stages(self) -> None:
+        """Each stage takes the value of the one before."""
+        configured = self._reach(configure(self._reached))
+        point = configured.resume
+        if point is None:
+            admitted = self._reach(admit(self._reach(load(configured))))
+            prepared = self._reach(prepare(admitted))
+        else:
+            readmitted = self._reach(readmit(self._reach(reload(configured, point)), point))
+            prepared = self._reach(reopen(readmitted, point))
+        if not prepared.is_over and not prepared.is_stepwise:
+            execute(prepared)
+        raise_failure(prepared)
+        executed = self._reach(make_patch(prepared))
+        admission.refuse_doubtful(list(executed.possible_secrets))
+        self._gate(executed)
+
+    def _gate(self, executed: Executed) -> None:
+        decided_without = executed.is_over and executed.resume and not executed.resume.run.decision
+        if decided_without or not patch_check.must_judge(executed):
+            return
+        # Imported here: a run that needs no judgement does not load the gates.
+        from reflectloop.engine.gating import run_gates  # noqa: PLC0415
+
+        judged = self._reach(run_gates.judge(executed))
+        if judged.refusal:
+            raise judged.refusal
+
+    def _reach(self, stage: Stage) -> Stage:
+        self._reached = stage
+        return stage
+
+    def _continue(self) -> str:
+        """Return the command that continues where the run was stopped; a run without a journal starts again."""
+        again = self._reached.rerun_command()
+        return again.split(" run", 1)[0] + " resume" if isinstance(self._reached, Prepared) else again
+
+
+# Load ---------------------------------------------------------------------------------------------------------------
+
+
+def configure(run: Requested) -> Requested:
+    settings = config.load(run.folders.root)
+    secrets.use(secrets.of(settings.secrets, run.folders.root))
+    return extend(run, Requested, config=settings)
+
+
+def load(run: Requested) -> Loaded:
+    """Find and read the plan."""
+    secret_guard.refuse_words(run.request.retry_reason or "", "the reason")
+    foreign = publish.foreign_latch(run.folders)
+    run.warnings.extend([foreign] if foreign else [])
+    latch.refuse_if_stopped(run.folders.own)
+    root = run.folders.root
+    path = plans.locate(root, _requested_plan(run), lambda path: project.is_tracked(root, path))
+    loaded = plans.load(path)
+    run.warnings.extend(loaded.warnings)
+    run.observer.begins(loaded, run.run_id)
+    return extend(run, Loaded, loaded=loaded)
+
+
+def _requested_plan(run: Requested) -> Path | None:
+    """Return the plan that was named; `retry` runs the plan of the task that failed."""
+    if run.request.retry_reason is None or run.request.plan:
+        return run.request.plan
+    return run.folders.root / tasks.latched_task(run.folders).plan_path
+
+
+def reload(run: Requested, point: ResumePoint) -> Loaded:
+    """Read the plan that the run began with."""
+    latch.refuse_if_stopped(run.folders.own)
+    if run.is_stepwise:
+        loaded = task_plan.loaded(run.folders, point.task, point.run)
+    else:
+        loaded = recovery.plan_then(point, run.folders)
+    run.observer.begins(loaded, run.run_id)
+    return extend(run, Loaded, loaded=loaded)
+
+
+# Admit --------------------------------------------------------------------------------------------------------------
+
+
+def admit(run: Loaded) -> Admitted:
+    """Refuse what may not run; take a snapshot of the project."""
+    root, loaded, plan = run.folders.root, run.loaded, run.plan
+    admission.refuse_agents(loaded, run.config, run.request.caller, root)
+    admission.refuse_incomplete(plan)
+    admission.refuse_untrusted(plan, run.config)
+    admission.refuse_commands(loaded, policy.of(run.config.policy, root))
+    level = admission.reach(run.config, run.request, loaded)
+    found = project.open_at(root, run.request.mode)
+    store = open_for(found, run.config.workspace)
+    if applying.undo_killed(found, store, run.folders.scratch):
+        run.warnings.append("an apply was killed half way; your files were put back to what they were before it")
+    base = snapshot.take(found, store, run.folders.scratch)
+    run.warnings.extend(base.warnings)
+    key = tasks.plan_key(run.folders, loaded.path)
+    task = None if run.request.new_task else tasks.find_open(run.folders, key)
+    return extend(
+        run,
+        Admitted,
+        level=level,
+        project=found,
+        store=store,
+        base=base,
+        task=task,
+        start_tree=base.tree,
+        cleared=_clear_latch(run, task, base.tree),
+    )
+
+
+def _clear_latch(run: Loaded, task: Task | None, base_tree: str) -> events.LatchCleared | None:
+    reason = run.request.retry_reason
+    admission.refuse_causeless(task, reason)
+    if reason is not None and task and task.latch:
+        return events.LatchCleared(how="retry", reason=reason)
+    return tasks.admit(task, run.loaded, base_tree)
+
+
+def readmit(run: Loaded, point: ResumePoint) -> Admitted:
+    """Check again what may run, and continue from the tree that the last finished step left."""
+    done = [name for name, step in point.run.steps.items() if step.status in ("done", "skipped")]
+    admission.refuse_commands(run.loaded, policy.of(run.config.policy, run.folders.root), done)
+    level = admission.reach(run.config, run.request, run.loaded)
+    found = project.open_at(run.folders.root, "copy" if point.run.mode == "copy" else "auto")
+    store = open_for(found, run.config.workspace)
+    applying.undo_killed(found, store, run.folders.scratch)
+    recovery.take_in(run.folders, store, run.run_id)
+    run.results.extend(recovery.results(run.plan, point.run, run.folder.logs))
+    if point.run.end_tree:
+        tree = point.run.end_tree
+    elif run.is_stepwise:
+        tree = RequestLog(run.folders, store).tree_of(point.task.id, point.run)
+    else:
+        tree = recovery.reached(point.run, store)
+    admitted = extend(
+        run,
+        Admitted,
+        level=level,
+        project=found,
+        store=store,
+        base=Snapshot(point.run.base_tree, point.run.base_commit, dirty=False, warnings=()),
+        task=point.task,
+        start_tree=tree,
+    )
+    recovery.refuse_lower(point.run.isolation, admitted.isolation_label)
+    return admitted
+
+
+# Prepare ------------------------------------------------------------------------------------------------------------
+
+
+def prepare(run: Admitted) -> Prepared:
+    """Lay out the workspace, and open the journal of the task."""
+    space = _lay_out(run)
+    recovery.keep_plan(run.loaded, run.folder)
+    key = tasks.plan_key(run.folders, run.loaded.path)
+    journal, task = tasks.open_journal(run.folders, run.task, key, run.plan.title, run.started, run.observer.happened)
+    if run.cleared:
+        journal.append(run.cleared)
+    journal.append(
+        events.RunStarted(
+            run_id=run.run_id,
+            plan_hash=run.plan.hash,
+            base_tree=run.base.tree,
+            base_commit=run.base.commit,
+            isolation=run.isolation_label,
+            steps=[step.id for step in run.plan.steps],
+            mode=run.project.mode,
+        )
+    )
+    return extend(run, Prepared, task=task, journal=journal, workspace=space)
+
+
+def reopen(run: Admitted, point: ResumePoint) -> Prepared:
+    """Lay out the workspace, and continue the journal of a run whose engine died or was paused."""
+    space = _lay_out(run)
+    journal = run.folders.open_journal(point.task.id, run.observer.happened)
+    prepared = extend(run, Prepared, task=point.task, journal=journal, workspace=space)
+    if run.is_over:
+        return prepared
+    if not run.is_stepwise or point.task.state is TaskState.PAUSED:
+        journal.append(events.RunResumed(run_id=run.run_id))
+        for name in point.half_done:
+            journal.append(events.StepInterrupted(run_id=run.run_id, step_id=name))
+    return prepared
+
+
+def _lay_out(run: Admitted) -> Workspace:
+    space = run.open_workspace(0)
+    if not run.level.mounted:
+        editable_installs.refuse(run.folders.root, run.request.caller, [*map(Path, space.copied), *space.carried])
+    cgroup.sweep()
+    for step in run.plan.steps:
+        space.resolve(step.cwd)
+    return space
+
+
+# Execute ------------------------------------------------------------------------------------------------------------
+
+
+def execute(run: Prepared) -> None:
+    """Execute the steps; their results are added to the run as they finish."""
+    point = run.resume
+    if point:
+        recovery.refuse_deadly(point)
+    skipped = [step.id for step in point.run.steps.values() if step.status == "skipped"] if point else []
+    scheduler = Scheduler(
+        run.run_id,
+        run.plan,
+        run.journal,
+        run.folder.logs,
+        run.show,
+        run.workspace,
+        run.make_box,
+        run.open_workspace,
+        LessonHooks(
+            RunSettings(
+                run.folders,
+                run.config,
+                run.run_id,
+                run.folder.logs,
+                run.show,
+                run.plan.limits.step_attempts,
+                run.task.met,
+            )
+        ),
+        _agent_executor(run),
+        keep_going=run.request.keep_going,
+        results=run.results,
+        skipped=frozenset(skipped),
+        starts=recovery.starts(point.run) if point else {},
+        stop_asked=lambda: task_control.asked(run.folders),
+        between=lambda steps, before, after: _judge_batch(run, steps, before, after),
+    )
+    scheduler.run(run.request.jobs or run.plan.jobs)
+    for result in run.results:
+        run.warnings.extend(_LEFT_OUT.format(name) for name in result.nested)
+        run.warnings.extend(_REFUSED.format(name) for name in result.refused)
+        run.warnings.extend(f"step {result.id}: redacted what may be a secret: {what}" for what in result.doubtful)
+
+
+def _agent_executor(run: Prepared) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
+    if not any(step.agent for step in run.plan.steps):
+        return None
+    from reflectloop.engine.run.agent_steps import AgentSteps  # noqa: PLC0415 - most plans need no agent
+
+    return AgentSteps(run).perform
+
+
+def _judge_batch(run: Prepared, steps: list[str], before: str, after: str) -> None:
+    from reflectloop.engine.gating import run_gates  # noqa: PLC0415 - only batches need it
+
+    run_gates.judge_batch(run, steps, before, after)
+
+
+def raise_failure(run: Prepared) -> None:
+    """Raise the first failure of the steps, also one that an earlier engine journalled before it died."""
+    failed = next((result for result in run.results if result.error_code not in (None, CANCELLED)), None)
+    if failed and failed.error_code:
+        what = f"{_short(failed.command)}: " if failed.command else ""
+        raise by_code(failed.error_code)(
+            f"step {failed.id}: {what}{failed.reason}", next_step=f"reflectloop log {run.run_id} {failed.id}"
+        )
+    ended = run.resume.run if run.resume and run.is_over else None
+    if ended and ended.error_code and not ended.decision:
+        raise by_code(ended.error_code)("so its journal says; the engine died before it could say more")
+
+
+# Patch --------------------------------------------------------------------------------------------------------------
+
+
+def make_patch(run: Prepared) -> Executed:
+    """Record the workspace, and write the patch."""
+    space = run.workspace
+    try:
+        now = space.record(thorough=True)
+        patch.refuse_large(space.git(), space.base_tree, now.tree, space.largest)
+    except Unrecordable as fault:
+        raise StepFailed(
+            f"what the steps left cannot be recorded: {fault}", next_step=f"reflectloop shell {run.run_id}"
+        ) from fault
+    run.warnings.extend(_LEFT_OUT.format(name) for name in now.nested)
+    run.warnings.extend(_REFUSED.format(name) for name in now.refused)
+    secrets_added = patch.write(space.git(), space.base_tree, now.tree, run.folder.patch)
+    large = patch.oversize(run.folder.patch)
+    run.warnings.extend([large] if large else [])
+    return extend(
+        run,
+        Executed,
+        touched=patch.touched(space.git(), space.base_tree, now.tree),
+        possible_secrets=tuple(secrets_added),
+    )
+
+
+def _short(command: str) -> str:
+    first = command.strip().splitlines()[0]
+    return first if len(first) <= _SHOWN else first[: _SHOWN - 1] + "…"

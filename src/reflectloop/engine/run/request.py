@@ -1,0 +1,75 @@
+"""What a run is asked for, who is told of its progress, and what it answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from reflectloop.engine.envelope import Envelope
+from reflectloop.engine.folders import RunFolder
+from reflectloop.engine.run.steps import StepResult
+from reflectloop.errors import ReflectloopError
+from reflectloop.plan.load import LoadedPlan
+from reflectloop.state.journal import JournalEntry
+from reflectloop.terms import Isolation
+from reflectloop.workspace.patch import TouchedFile
+
+
+class RunObserver(Protocol):
+    """A terminal or a log that shows the progress of a run."""
+
+    def waits(self, why: str) -> None: ...
+    def begins(self, loaded: LoadedPlan, run_id: str) -> None: ...
+    def happened(self, entry: JournalEntry) -> None: ...
+    def command(self, step_id: str, words: str) -> None: ...
+    def output(self, step_id: str, data: bytes) -> None: ...
+    def warning(self, step_id: str, words: str) -> None: ...
+
+
+class NullObserver:
+    def waits(self, why: str) -> None:
+        pass
+
+    def begins(self, loaded: LoadedPlan, run_id: str) -> None:
+        pass
+
+    def happened(self, entry: JournalEntry) -> None:
+        pass
+
+    def command(self, step_id: str, words: str) -> None:
+        pass
+
+    def output(self, step_id: str, data: bytes) -> None:
+        pass
+
+    def warning(self, step_id: str, words: str) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    start: Path
+    plan: Path | None = None
+    isolation: Isolation | None = None
+    sandbox_root: Path | None = None
+    jobs: int | None = None
+    keep_going: bool = False
+    new_task: bool = False
+    max_retries: int | None = None
+    retry_reason: str | None = None
+    wait: bool = False
+    resume: bool = False  # continue the run whose engine died
+    mode: Literal["auto", "git", "copy"] = "auto"
+    caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+class RunOutcome(NamedTuple):
+    envelope: Envelope
+    folder: RunFolder
+    steps: list[StepResult]
+    touched: tuple[TouchedFile, ...]
+    error: ReflectloopError | None
+    known_fixes: tuple[dict[str, object], ...] = ()  # for that error
