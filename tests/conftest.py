@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import json
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
@@ -21,13 +24,15 @@ from tasks import kept, opened
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+_PR_SET_CHILD_SUBREAPER = 36
+
 # The same examples every time, and no clock: what lands must not depend on chance. `make proof-fuzz` plays at random.
 hypothesis.settings.register_profile("calm", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("calm")
 
 
 @pytest.fixture(autouse=True)
-def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No test reads the real HOME, the caller's git settings, or leaves anything in the shared temp folder."""
     home = tmp_path / "home"
     home.mkdir()
@@ -38,19 +43,33 @@ def _own_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temp").mkdir()
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temp"))
     monkeypatch.setattr(tempfile, "tempdir", None)
+    yield
+    # A test that called the engine made us the parent of every orphan, and thousands of dead ones slow each look at /proc.
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[Repo]:
-    """A small repository with one commit."""
-    made = Repo(tmp_path / "project")
+@functools.cache
+def _first_commit(folder: Path) -> Path:
+    """Return a small repository with one commit; each worker makes it once."""
+    made = Repo(folder)
     made.path.mkdir()
-    made.git("init", "-q", "-b", "main")
+    made.git("init", "-q", "-b", "main", "--template=")
     made.git("config", "user.name", "Test")
     made.git("config", "user.email", "test@localhost")
+    for name in ("hooks", "info"):
+        (folder / ".git" / name).mkdir()
     made.write("README.md", "# sample\n")
     made.write("src/app.py", "print('hello')\n")
     made.commit("first")
+    return folder
+
+
+@pytest.fixture
+def repo(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repo]:
+    """A small repository with one commit."""
+    made = Repo(tmp_path / "project")
+    shutil.copytree(_first_commit(tmp_path_factory.getbasetemp() / "first-commit"), made.path)
+    made.git("update-index", "-q", "--refresh")  # whose times are those of the copied files
     yield made
     made.no_process_left()
 

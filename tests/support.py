@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -63,7 +64,11 @@ class Repo:
         env = {**os.environ, "GIT_AUTHOR_NAME": "Test", "GIT_AUTHOR_EMAIL": "test@localhost"}
         env |= {"GIT_COMMITTER_NAME": "Test", "GIT_COMMITTER_EMAIL": "test@localhost"}
         done = subprocess.run(
-            ["git", *words], env=env, cwd=cwd or self.path, capture_output=True, check=True, timeout=60
+            ["git", "-c", "maintenance.auto=false", *words],
+            env=env,
+            cwd=cwd or self.path,
+            capture_output=True,
+            check=True,
         )
         return done.stdout.decode("utf-8", "surrogateescape")
 
@@ -141,18 +146,23 @@ class Repo:
 
 
 def _processes_naming(mark: bytes) -> list[str]:
-    """Commands of ours that still run: their HOME lies under this test's folder."""
+    """Return the commands of ours that still run: their HOME lies under this test's folder."""
     found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                environ = Path(f"/proc/{name}/environ").read_bytes()
-                words = Path(f"/proc/{name}/cmdline").read_bytes()
-            except (FileNotFoundError, PermissionError, ProcessLookupError):
-                continue
-            if b"HOME=" + mark in environ and b"REFLECTLOOP_RUN=" in environ and words:
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(FileNotFoundError, PermissionError, ProcessLookupError):
+            environ = _read(f"/proc/{name}/environ")
+            if (
+                b"HOME=" + mark in environ
+                and b"REFLECTLOOP_RUN=" in environ
+                and (words := _read(f"/proc/{name}/cmdline"))
+            ):
                 found.append(words.replace(b"\0", b" ").decode("utf-8", "replace"))
     return found
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
 
 
 def wait_until(condition: Any, timeout_s: float = 60.0) -> bool:

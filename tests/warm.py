@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, NoReturn
 
 _STREAMS = ("call", "stdin", "stdout", "stderr")
 
@@ -121,6 +121,7 @@ def _begin(selector: selectors.BaseSelector, control: socket.socket) -> list[str
     if not fds:
         sys.exit()
     *files, link = fds
+    _look_at_the_system()
     pid = os.fork()
     if pid == 0:
         return _become(files)
@@ -138,6 +139,8 @@ def _become(files: list[int]) -> list[str]:
     for number, file in enumerate(files[1:]):
         os.dup2(file, number)
     os.chdir(asked["cwd"])
+    if os.environ.get("PATH") != asked["env"].get("PATH"):
+        _forget_tools()
     os.environ.clear()
     os.environ.update(asked["env"])
     words: list[str] = asked["words"]
@@ -162,15 +165,68 @@ def _ended(pidfd: int) -> bool:
 
 def _import_everything() -> Any:
     import reflectloop
-    from reflectloop.secrets import builtin_rules
 
     for found in pkgutil.walk_packages(reflectloop.__path__, "reflectloop."):
         if ".sample" not in found.name and not found.name.endswith("__main__"):
             importlib.import_module(found.name)
-    builtin_rules.rules()
+    _read_rules()
+    _try_bubblewrap()
     gc.collect()
     gc.freeze()  # so that no fork goes through what it will never free
     return importlib.import_module("reflectloop.cli.main").main
+
+
+def _read_rules() -> None:
+    """Read and compile the built-in rules that most calls need."""
+    from reflectloop.policy import active_rules
+    from reflectloop.secrets import Detector, builtin_rules
+
+    Detector(builtin_rules.rules()).scan(b'password = "x"\n')
+    active_rules.default().in_workspace.judge("echo x > made.txt")
+
+
+def _try_bubblewrap() -> None:
+    """Find out what bubblewrap can do here; a call with another PATH finds out for itself."""
+    from reflectloop.system import bubblewrap
+
+    for apart in (bubblewrap.Namespaces(), bubblewrap.Namespaces(own_user=True), bubblewrap.Namespaces(True, True)):
+        bubblewrap.refusal(apart)
+    bubblewrap.sizes()
+
+
+def _forget_tools() -> None:
+    from reflectloop.system import bubblewrap, executables
+
+    for known in (*vars(bubblewrap).values(), *vars(executables).values()):
+        if hasattr(known, "cache_clear"):
+            known.cache_clear()
+
+
+def _look_at_the_system() -> None:
+    """Look for root's private files as an engine does that has run for a while: again after half a minute."""
+    from reflectloop.sandbox import hidden_files
+
+    hidden_files.from_others()
+
+
+def _call(program: Any, words: list[str]) -> NoReturn:
+    """Run the program and end as the interpreter does, but leave the memory to the kernel.
+
+    Freeing the modules one by one would write to every page that a fork shares with us: more work than most calls.
+    """
+    code: Any = None
+    try:
+        program(words)
+    except SystemExit as end:
+        code = end.code
+    if isinstance(code, str):
+        sys.exit(code)  # which prints it
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # closed: there is nobody to tell
+            stream.flush()
+    os._exit(code or 0)
 
 
 if __name__ == "__main__":
@@ -179,4 +235,4 @@ if __name__ == "__main__":
         called_with = _serve(socket.socket(fileno=int(sys.argv[1])))
     except KeyboardInterrupt:  # ^C on the test run; the calls under way got it too
         sys.exit(130)
-    program(called_with)
+    _call(program, called_with)
