@@ -87,9 +87,10 @@ _NO_HOME = ("bin", "sbin", "games", "lib")  # where the system says that some of
 _HOST_KEYS = ("/etc/ssh", "ssh_host_*_key")
 
 
-def system() -> list[Path]:
-    """Folders of the machine's own, which every command may read."""
-    return [Path(name) for name in _SYSTEM.split()]
+@functools.cache
+def system() -> tuple[Path, ...]:
+    """Return the machine's own folders, which every command may read."""
+    return tuple(Path(name) for name in _SYSTEM.split())
 
 
 def private(home: Path) -> list[Path]:
@@ -197,7 +198,11 @@ def homes(home: Path) -> list[Path]:
 
 def too_wide(path: Path, home: Path) -> bool:
     """Whether a folder holds a HOME, or is one, or everything; by whatever name."""
-    real = path.resolve()
-    if real in (Path("/"), Path("/tmp"), Path("/home")):  # noqa: S108
-        return True
-    return any(one != Path("/") and (real == one or real in one.parents) for one in homes(home))
+    return path.resolve() in _wide(home)
+
+
+@functools.cache
+def _wide(home: Path) -> set[Path]:
+    named = [path for path in homes(home) if path != Path("/")]
+    above = [parent for path in named for parent in path.parents]
+    return {Path("/"), Path("/tmp"), Path("/home"), *named, *above}  # noqa: S108

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal, NamedTuple, cast
 
 import re2
@@ -40,6 +41,7 @@ def pattern_of(entry: dict[str, Any]) -> str:
     return f"(?i:{entry['near']}){_TO_VALUE}((?i:{entry['value']})){_END_OF_VALUE}"
 
 
+@cache
 def compiled(pattern: str, *, captures: bool = True) -> re2._Regexp:
     """Compile a pattern. Without captures the engine needs no second pass over a match."""
     options = re2.Options()
