@@ -117,8 +117,7 @@ class Box:
         )
 
     def __post_init__(self) -> None:
-        if self.wall.by != "bubblewrap":
-            process.adopt_orphans()
+        process.adopt_orphans()
 
     @cached_property
     def view(self) -> MountTable | None:

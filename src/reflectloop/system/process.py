@@ -27,6 +27,7 @@ _live: set[int] = set()  # commands now running, so that orphans can be told fro
 _births = threading.Lock()  # a command is a child of ours for an instant before it is known to be
 _own: set[int] = set()  # tools of ours in sessions of their own, which are nobody's orphans
 _LOOK_S = 0.1  # between two looks at what a command uses
+_DEATH_MS = 10_000  # how long a killed process is waited for
 _LINGER_S = 1.0  # how long pipes kept open by strays are read after the command itself has ended
 
 OnOutput = Callable[[str, bytes], None]
@@ -225,13 +226,11 @@ def descendants(pid: int) -> list[int]:
 
 def _children(pid: int) -> list[int]:
     children: list[int] = []
-    try:
-        # Each thread lists its own children only.
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+    gone = contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError)
+    with gone:
+        for thread in os.listdir(f"/proc/{pid}/task"):  # each lists its own children only, and may end meanwhile
+            with gone, open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 children += [int(word) for word in file.read().split()]
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        pass
     return children
 
 
@@ -265,7 +264,7 @@ def _carries(pid: int, marker: str) -> bool:
 
 def adopt_orphans() -> None:
     """Become the parent of every process that a command leaves behind, so that it can be found and ended."""
-    import ctypes  # noqa: PLC0415 - only needed where there is no pid namespace
+    import ctypes  # noqa: PLC0415 - only needed where commands are run
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -295,6 +294,29 @@ def _end_orphans(marker: str) -> None:
         for pid in strays:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
+
+
+def _reap(session: int) -> None:
+    """Wait for the first process of a namespace, which is ours once bubblewrap has ended.
+
+    Until somebody has waited for it, it counts against the limits of its control group.
+    """
+    for pid in _children(os.getpid()):
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            if os.getsid(pid) == session:
+                _wait_for(pid)
+
+
+def _wait_for(pid: int) -> None:
+    """Wait for a child that was killed, though not without end: one that hangs in the kernel may never go."""
+    ended = os.pidfd_open(pid)
+    try:
+        poll = select.poll()
+        poll.register(ended, select.POLLIN)
+        poll.poll(_DEATH_MS)
+        os.waitpid(pid, os.WNOHANG)
+    finally:
+        os.close(ended)
 
 
 def _signal(pid: int, number: signal.Signals) -> None:
@@ -454,7 +476,9 @@ class SupervisedProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         _live.discard(self._process.pid)
-        if not self._namespaced:
+        if self._namespaced:
+            _reap(self._process.pid)
+        else:
             _end_orphans(self._marker)
 
     def _drain(self) -> None:
