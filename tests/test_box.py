@@ -17,17 +17,28 @@ import pytest
 from boxes import HELD, full, log, name_of, needs_landlock, without_bubblewrap
 from reflectloop.sandbox import escape_tests, isolation, toolchains
 from reflectloop.sandbox.isolation import IsolationLevel
-from reflectloop.system import cgroup, landlock, seccomp
+from reflectloop.system import cgroup, landlock, process, seccomp
 from reflectloop.terms import Isolation
 from support import PROGRAM, Repo
 
+CONTROL = escape_tests.ATTEMPTS[0]
 
-@pytest.mark.parametrize("wall", isolation.possible(), ids=name_of)
-def test_a_level_holds_what_it_promises(wall: IsolationLevel) -> None:
-    tried = escape_tests.attempt(wall)
-    promised = [one.name for one in escape_tests.ATTEMPTS if one.since.rank <= wall.level.rank]
-    assert {name: tried.held[name] for name in promised} == dict.fromkeys(promised, True)
-    assert tried.proven
+
+def test_doctor_proves_every_level_by_trying_to_get_out(repo: Repo) -> None:
+    """The only test that runs every attempt at every level; the others need a few of them."""
+    answer = repo.run("doctor", "--json")
+    assert answer.code == 0, answer.stdout
+    data = answer.json["data"]
+    assert data["isolation"] == isolation.possible()[0].level
+    assert [(level["level"], level["by"]) for level in data["levels"]] == [
+        (wall.level, wall.by) for wall in isolation.possible()
+    ]
+    for level in data["levels"]:
+        rank = Isolation(level["level"]).rank
+        promised = [test.name for test in escape_tests.ATTEMPTS if test.since.rank <= rank]
+        assert {name: level["held"][name] for name in promised} == dict.fromkeys(promised, True), level
+        assert level["proven"]
+        assert level["untried"] == {}
 
 
 def test_the_attempts_get_out_where_nothing_holds_them() -> None:
@@ -42,20 +53,37 @@ def test_the_attempts_get_out_where_nothing_holds_them() -> None:
 
 def test_a_box_in_which_nothing_runs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
-    assert not escape_tests.attempt(isolation.possible()[0]).proven
+    assert not escape_tests.attempt(isolation.possible()[0], [CONTROL]).proven
+
+
+def test_doctor_says_whether_the_floor_is_met(repo: Repo) -> None:
+    repo.write("reflectloop.toml", '[box]\nisolation = "full"\nstrongest = "workspace"\n')
+    below = repo.run("doctor")
+    assert below.code == 1
+    assert "isolation reached: workspace" in below.stdout
+    assert "floor: full" in below.stdout
 
 
 @full
-def test_doctor_tells_the_level_and_whether_the_floor_is_met(repo: Repo) -> None:
-    answer = repo.run("doctor", "--json")
-    assert answer.code == 0
-    assert answer.json["data"]["isolation"] == "full"
-    assert answer.json["data"]["levels"][0]["proven"]
-    repo.write("reflectloop.toml", '[box]\nisolation = "full"\nstrongest = "fs"\n')
-    below = repo.run("doctor")
-    assert below.code == 1
-    assert "isolation reached: fs" in below.stdout
-    assert "floor: full" in below.stdout
+def test_doctor_says_which_attempts_could_not_be_made(repo: Repo, tmp_path: Path) -> None:
+    """A bwrap that passes every probe, and then fails to start commands."""
+    fails = "case \"$*\" in *--json-status-fd*) echo 'out of luck' >&2; exit 1;; esac"
+    repo.weaken()
+    answer = repo.run("doctor", env=_path_with_bwrap(tmp_path, f'{fails}\nexec {shutil.which("bwrap")} "$@"'))
+    assert answer.code == 1
+    assert "not tried" in answer.stdout
+    assert "! workspace by bubblewrap: could not try to leave a process behind" in answer.stdout
+    assert "out of luck" in answer.stdout
+    assert "isolation reached: none" in answer.stdout
+    assert "GOT OUT" not in answer.stdout
+
+
+@pytest.mark.parametrize("wall", HELD, ids=name_of)
+def test_a_command_leaves_no_dead_process_to_its_engine(wall: IsolationLevel) -> None:
+    """Dead ones count against the limit on processes of whatever runs next."""
+    before = {*process.descendants(os.getpid())}
+    assert escape_tests.attempt(wall, [CONTROL]).proven
+    assert {*process.descendants(os.getpid())} <= before
 
 
 @full
@@ -161,10 +189,10 @@ def test_a_command_that_uses_too_much_is_told_which_limit_it_met(
 @pytest.mark.parametrize("wall", [*HELD[:1], *(wall for wall in HELD if wall.by == "landlock")], ids=name_of)
 def test_limits_hold_without_control_groups(wall: IsolationLevel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup, "make", lambda *_: None)
-    tried = escape_tests.attempt(wall)
+    tests = [test for test in escape_tests.ATTEMPTS if test.holds in escape_tests.USE_UP]
+    tried = escape_tests.attempt(wall, [CONTROL, *tests, CONTROL])
     assert tried.limits_by in ("rlimit", "watchdog")
-    assert [name for name, held in tried.held.items() if not held and ("fill" in name or "memory" in name)] == []
-    assert tried.proven
+    assert tried.held == {CONTROL.name: True, **{test.name: True for test in tests}}
 
 
 def test_a_control_group_is_made_beside_ours_in_a_unified_hierarchy(tmp_path: Path) -> None:
@@ -328,14 +356,20 @@ def test_a_filter_refuses_sockets_with_names_and_lets_pairs_pass() -> None:
 
 def test_what_bubblewrap_cannot_do_is_found_out_by_trying(tmp_path: Path, repo: Repo) -> None:
     """A bwrap that fails is not taken for one that works."""
-    fake = tmp_path / "fake"
-    fake.mkdir()
-    (fake / "bwrap").write_text("#!/bin/sh\necho 'setting up uid map: Permission denied' >&2\nexit 1\n")
-    (fake / "bwrap").chmod(0o755)
-    answer = repo.run("doctor", "--json", env={"PATH": f"{fake}:{os.environ['PATH']}"})
+    repo.weaken()
+    env = _path_with_bwrap(tmp_path, "echo 'setting up uid map: Permission denied' >&2; exit 1")
+    answer = repo.run("doctor", "--json", env=env)
     (found,) = (one for one in answer.json["data"]["findings"] if one["name"] == "bubblewrap")
     assert "Permission denied" in found["detail"]
-    assert answer.json["data"]["isolation"] != "full"
+    assert [level["by"] for level in answer.json["data"]["levels"]] == ["nothing"]
+
+
+def _path_with_bwrap(tmp_path: Path, script: str) -> dict[str, str]:
+    fake = tmp_path / "fake"
+    fake.mkdir()
+    (fake / "bwrap").write_text(f"#!/bin/sh\n{script}\n")
+    (fake / "bwrap").chmod(0o755)
+    return {"PATH": f"{fake}:{os.environ['PATH']}"}
 
 
 @full

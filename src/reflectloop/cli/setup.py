@@ -14,7 +14,7 @@ from reflectloop.cli import render
 from reflectloop.cli.render import colours, common, say
 from reflectloop.engine import doctor as diagnosis
 from reflectloop.engine import init_project
-from reflectloop.sandbox.escape_tests import ATTEMPTS
+from reflectloop.sandbox.escape_tests import ATTEMPTS, EscapeResults, EscapeTest
 
 
 @click.command()
@@ -70,6 +70,7 @@ def _as_data(found: diagnosis.DoctorReport) -> dict[str, Any]:
                 "limits_by": one.limits_by,
                 "proven": one.proven,
                 "held": one.held,
+                "untried": one.untried,
             }
             for one in found.tried
         ],
@@ -89,16 +90,23 @@ def _show(found: diagnosis.DoctorReport) -> None:
         say("attempts to get out".ljust(31) + "".join(f"{one.wall.level:<12}" for one in found.tried))
         say(" " * 31 + "".join(f"{one.wall.by:<12}" for one in found.tried))
         for row in ATTEMPTS:
-            cells = [_cell(paint, one.held[row.name], row.since.rank <= one.wall.level.rank) for one in found.tried]
-            say(f"  {row.name:29}" + "".join(cells))
+            say(f"  {row.name:29}" + "".join(_cell(paint, row, level) for level in found.tried))
         say("")
+        for level in found.tried:
+            for name, reason in level.untried.items():
+                say(f"! {level.wall.level} by {level.wall.by}: could not try to {name}: {reason}")
     bound = next((one.limits_by for one in found.tried if one.limits_by), None)
     say(f"isolation reached: {found.level}" + (f", limits by {bound}" if bound else "") + f"; floor: {found.floor}")
 
 
-def _cell(paint: Callable[[str, str], str], held: bool, promised: bool) -> str:
+def _cell(paint: Callable[[str, str], str], attempt: EscapeTest, level: EscapeResults) -> str:
     """Red is for what was promised and did not hold; a dash is for what this level never promised."""
-    word, colour = ("held", "green") if held else ("GOT OUT", "red") if promised else ("–", "dim")
+    if attempt.name in level.untried:
+        word, colour = "not tried", "yellow"
+    elif level.held[attempt.name]:
+        word, colour = "held", "green"
+    else:
+        word, colour = ("GOT OUT", "red") if attempt.since.rank <= level.wall.level.rank else ("–", "dim")
     return paint(colour, word) + " " * (12 - len(word))
 
 

@@ -8,16 +8,17 @@ import dataclasses
 import os
 import resource
 import secrets
+import select
 import socket
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop.errors import ReflectloopError
 from reflectloop.sandbox import escape_scripts as scripts
 from reflectloop.sandbox import toolchains
 from reflectloop.sandbox.isolation import IsolationLevel
@@ -30,6 +31,7 @@ from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 
 _TIMEOUT_S = 20.0
+_ANSWER_S = 0.2  # a call that was made is there as soon as its caller has ended
 _SHORT_S = 0.7
 _LATE_S = 1.5
 _LIMITS = ResourceLimits(memory_bytes=256 << 20, processes=64, file_bytes=8 << 20, disk_bytes=96 << 20)
@@ -66,8 +68,7 @@ class EscapeTargets:
     home: Path
     real_home: Path
     victim: process.Conversation
-    port: int
-    called: threading.Event
+    servers: dict[str, socket.socket]  # "internet", "file", "abstract" and "datagrams"
     abstract: str
     segment: Segment
 
@@ -77,7 +78,18 @@ class EscapeTargets:
     @property
     def victim_lives(self) -> bool:
         self.victim.ask(b"echo here\n")
-        return self.victim.answer(2.0) == b"here\n"
+        return self.victim.answer(_TIMEOUT_S) == b"here\n"
+
+    def is_reached(self, name: str) -> bool:
+        """Return whether somebody called one of the servers; what called it has ended."""
+        server = self.servers[name]
+        if not select.select([server], [], [], _ANSWER_S)[0]:
+            return False
+        if name == "datagrams":
+            server.recv(16)
+        else:
+            server.accept()[0].close()
+        return True
 
 
 class EscapeTrial(NamedTuple):
@@ -89,7 +101,7 @@ class EscapeTrial(NamedTuple):
 
     def run(self, script: str, *words: object, timeout_s: float = _TIMEOUT_S) -> tuple[CommandResult, bytes]:
         said = bytearray()
-        argv = (sys.executable, "-c", script, *map(str, words))
+        argv = (sys.executable, "-I", "-S", "-c", script, *map(str, words))
         order = SandboxCommand(argv, self.box.workspace.repo, self.log, timeout_s, look=said.extend)
         return self.box.run(order), bytes(said)
 
@@ -148,21 +160,18 @@ def _reads_engine(trial: EscapeTrial) -> bool:
 
 
 def _calls(trial: EscapeTrial) -> bool:
-    trial.stage.called.clear()
     trial.run(scripts.CALL, trial.stage.root)
-    return not trial.stage.called.wait(0.3)
+    return not trial.stage.is_reached("file")
 
 
 def _calls_abstract(trial: EscapeTrial) -> bool:
-    trial.stage.called.clear()
     trial.run(scripts.CALL_ABSTRACT, trial.stage.abstract)
-    return not trial.stage.called.wait(0.3)
+    return not trial.stage.is_reached("abstract")
 
 
 def _sends_by_pair(trial: EscapeTrial) -> bool:
-    trial.stage.called.clear()
     trial.run(scripts.SEND_BY_PAIR, trial.stage.root)
-    return not trial.stage.called.wait(0.3)
+    return not trial.stage.is_reached("datagrams")
 
 
 def _limits_others(trial: EscapeTrial) -> bool:
@@ -202,9 +211,8 @@ def _rules(trial: EscapeTrial) -> bool:
 
 
 def _connects(trial: EscapeTrial) -> bool:
-    trial.stage.called.clear()
-    trial.run(scripts.CONNECT, trial.stage.port)
-    return not trial.stage.called.wait(0.3)
+    trial.run(scripts.CONNECT, trial.stage.servers["internet"].getsockname()[1])
+    return not trial.stage.is_reached("internet")
 
 
 def _kills(trial: EscapeTrial) -> bool:
@@ -296,7 +304,7 @@ ATTEMPTS: tuple[EscapeTest, ...] = (
     EscapeTest("kill another process", Isolation.FULL, _kills),
     EscapeTest("(do its work to the end)", Isolation.NONE, _works),
 )
-_USE_UP = (_hoards, _forks, _fills, _fills_disk, _hoards_shared_memory, _hoards_memory_files)
+USE_UP = (_hoards, _forks, _fills, _fills_disk, _hoards_shared_memory, _hoards_memory_files)
 
 
 class EscapeResults(NamedTuple):
@@ -305,15 +313,17 @@ class EscapeResults(NamedTuple):
     wall: IsolationLevel
     held: dict[str, bool]
     limits_by: str | None
+    untried: dict[str, str]  # the attempts that could not be made, and why; none of them held
 
     @property
     def proven(self) -> bool:
         """Whether everything held that this level promises."""
-        return all(self.held[one.name] for one in ATTEMPTS if one.since.rank <= self.wall.level.rank)
+        promised = [test.name for test in ATTEMPTS if test.since.rank <= self.wall.level.rank]
+        return all(self.held[name] for name in promised if name in self.held)
 
 
-def attempt(wall: IsolationLevel) -> EscapeResults:
-    """Every escape, from behind one wall."""
+def attempt(wall: IsolationLevel, tests: Sequence[EscapeTest] = ATTEMPTS) -> EscapeResults:
+    """Try every escape from behind one wall. An attempt that cannot be made proves nothing, and stops no other."""
     with _set_up() as stage:
         space = _space(stage, wall)
         limiter = Limiter(space.name, _LIMITS) if wall.level.rank >= Isolation.FS.rank else None
@@ -321,18 +331,25 @@ def attempt(wall: IsolationLevel) -> EscapeResults:
         caller = dict(os.environ) | {"HOME": os.fspath(stage.home), "PATH": tools}
         box = Box(space, caller, wall, grace_s=0.2, limiter=limiter)
         trial = EscapeTrial(stage, box, stage.path("log"))
+        held = {test.name: False for test in tests}
+        untried: dict[str, str] = {}
         try:
-            held = {one.name: one.holds(trial) for one in ATTEMPTS if _can_be_tried(one, wall)}
+            for test in tests:
+                if _can_be_tried(test, wall):
+                    try:
+                        held[test.name] = test.holds(trial)
+                    except (OSError, ReflectloopError) as fault:
+                        untried[test.name] = str(fault)
         finally:
             mechanism = limiter.mechanism if limiter else None
             if limiter:
                 limiter.close()
-    return EscapeResults(wall, {one.name: held.get(one.name, False) for one in ATTEMPTS}, mechanism)
+    return EscapeResults(wall, held, mechanism, untried)
 
 
 def _can_be_tried(one: EscapeTest, wall: IsolationLevel) -> bool:
     """Without limits, trying to use everything up would do so."""
-    return wall.level.rank >= Isolation.FS.rank or one.holds not in _USE_UP
+    return wall.level.rank >= Isolation.FS.rank or one.holds not in USE_UP
 
 
 def _space(stage: EscapeTargets, wall: IsolationLevel) -> Workspace:
@@ -359,7 +376,6 @@ def _set_up() -> Iterator[EscapeTargets]:
     ):
         root = Path(name).resolve()
         _lay_out(root, canary)
-        called = threading.Event()
         server.bind(("127.0.0.1", 0))
         place = os.open(root, os.O_PATH)
         agent.bind(f"/proc/self/fd/{place}/socket")
@@ -367,18 +383,14 @@ def _set_up() -> Iterator[EscapeTargets]:
         os.close(place)
         label = f"reflectloop-{canary[:8]}"
         abstract.bind(f"\0{label}")
-        for one in (server, agent, abstract):
-            one.listen()
-            threading.Thread(target=_answer, args=(one, called), daemon=True).start()
-        threading.Thread(target=_receive, args=(datagrams, called), daemon=True).start()
+        for listener in (server, agent, abstract):
+            listener.listen()
+        servers = {"internet": server, "file": agent, "abstract": abstract, "datagrams": datagrams}
         victim = process.Conversation(["sh"], env={"CANARY": canary, "PATH": os.defpath})
         real_home = Path(os.environ.get("HOME") or "/")
         try:
-            port = server.getsockname()[1]
-            yield EscapeTargets(root, canary, root / "home", real_home, victim, port, called, label, segment)
+            yield EscapeTargets(root, canary, root / "home", real_home, victim, servers, label, segment)
         finally:
-            for one in (server, agent, abstract, datagrams):
-                one.shutdown(socket.SHUT_RDWR)
             victim.close()
 
 
@@ -393,18 +405,3 @@ def _lay_out(root: Path, canary: str) -> None:
     (root / "project/left").symlink_to(root / "home/.ssh")
     (root / "left-venv/pyvenv.cfg").write_text("")
     (root / "left-venv/bin/python").symlink_to(root / "home/.aws/a/b")
-
-
-def _receive(server: socket.socket, called: threading.Event) -> None:
-    with contextlib.suppress(OSError):
-        while server.recv(16):
-            called.set()
-
-
-def _answer(server: socket.socket, called: threading.Event) -> None:
-    while True:
-        try:
-            server.accept()[0].close()
-        except OSError:
-            return
-        called.set()
