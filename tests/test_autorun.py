@@ -1,4 +1,4 @@
-"""A change to a file that runs by itself waits for a person: in `run`, `verify`, `gate` and tasks of requests."""
+"""A change to a file that tools run automatically needs a person's decision in `run`, `verify`, `gate` and FileOps tasks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support import Answer, Repo
 
 _IDS = itertools.count()
 SETTINGS = '[[verify.checks]]\nname = "suite"\nkind = "custom"\nrun = ["sh", "check.sh"]\n'
-RUN_BY_THEMSELVES = [
+AUTORUN_PATHS = [
     ".husky/pre-commit",
     ".husky/_/husky.sh",
     ".githooks/pre-push",
@@ -188,27 +188,24 @@ ORDINARY = [
 ]
 
 
-@pytest.mark.parametrize("path", RUN_BY_THEMSELVES)
-def test_a_path_that_runs_by_itself_is_for_a_person_to_decide(path: str) -> None:
+@pytest.mark.parametrize("path", AUTORUN_PATHS)
+def test_a_path_that_tools_run_automatically_needs_confirmation(path: str) -> None:
     for place in (path, f"packages/app/{path}"):
-        found = judge_added(place, 0, "")
-        assert found
-        assert (found.verdict, bool(found.reason)) == ("confirm", True), place
+        verdict = judge_added(place, 0, "")
+        assert verdict
+        assert (verdict.verdict, bool(verdict.reason)) == ("confirm", True), place
 
 
 @pytest.mark.parametrize(("path", "line"), LINES)
-def test_a_line_that_makes_something_run_by_itself_is_for_a_person_to_decide(path: str, line: str) -> None:
-    found = judge_added(path, 1, line)
-    assert found
-    assert found.verdict == "confirm"
+def test_a_line_that_makes_something_run_automatically_needs_confirmation(path: str, line: str) -> None:
+    verdict = judge_added(path, 1, line)
+    assert verdict
+    assert verdict.verdict == "confirm"
 
 
 @pytest.mark.parametrize(("path", "line"), ORDINARY)
-def test_ordinary_files_beside_them_are_nobodys_question(path: str, line: str) -> None:
+def test_similar_ordinary_files_need_no_confirmation(path: str, line: str) -> None:
     assert judge_added(path, int(bool(line)), line) is None
-
-
-# Through the program ----------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -224,7 +221,7 @@ def shop(repo: Repo) -> Repo:
 def verified(shop: Repo) -> tuple[int, str]:
     done = shop.run("verify", "--json")
     data = done.json["data"] or {}
-    return done.code, "\n".join(f"{one['decision']} {one['text']}" for one in data.get("reasons", ()))
+    return done.code, "\n".join(f"{reason['decision']} {reason['text']}" for reason in data.get("reasons", ()))
 
 
 def planned(shop: Repo, command: str, **plan: Any) -> Answer:
@@ -243,27 +240,27 @@ def test_verify_asks_about_a_hook_and_not_about_a_price(shop: Repo) -> None:
     assert "autorun.git-hooks" in reasons
 
 
-def test_verify_does_not_ask_about_a_file_that_is_gone(shop: Repo) -> None:
+def test_verify_does_not_ask_about_a_removed_file(shop: Repo) -> None:
     shop.write("price", "12\n")
     (shop.path / ".envrc").unlink()
     assert verified(shop) == (0, "")
 
 
-def test_a_run_that_leaves_one_waits_for_a_person(shop: Repo) -> None:
+def test_a_run_that_adds_an_autorun_file_asks(shop: Repo) -> None:
     done = planned(shop, "mkdir -p .devcontainer && echo '{}' > .devcontainer/devcontainer.json")
     assert done.code == 33
     assert "GATE_REJECTED: ASK: .devcontainer/devcontainer.json:" in done.stderr
     assert "autorun.container" in done.stderr
 
 
-def test_a_plan_that_names_the_file_has_the_persons_word(shop: Repo) -> None:
+def test_a_plan_that_names_the_file_allows_it(shop: Repo) -> None:
     command = "echo 'export B=1' >> .envrc"
     assert "autorun.shell" in planned(shop, command).stderr
     done = planned(shop, command, may_change_protected=[".envrc"])
     assert "autorun" not in done.stderr, done.stderr
 
 
-def test_the_gates_ask_about_one(shop: Repo) -> None:
+def test_the_gates_ask_about_an_autorun_file(shop: Repo) -> None:
     shop.write("price", "12\n")
     shop.write(".mcp.json", "{}\n")
     path = shop.path.parent / "contract.yaml"
@@ -280,7 +277,7 @@ def test_the_gates_ask_about_one(shop: Repo) -> None:
     )
 
 
-def test_a_task_of_requests_asks_about_one(shop: Repo) -> None:
+def test_a_fileops_task_asks_about_an_autorun_file(shop: Repo) -> None:
     ops = [
         {"op": "triflow_plan_init", "taskName": "Prices", "steps": [{"title": "Raise"}]},
         {"op": "triflow_state_preflight"},
@@ -288,8 +285,8 @@ def test_a_task_of_requests_asks_about_one(shop: Repo) -> None:
         {"op": "run", "cmd": ["test", "-s", "price"]},
         {"op": "triflow_state_finalize"},
     ]
-    said = {"proto": "triflow.fileops.v1", "id": f"A-{next(_IDS)}", "purpose": "execute_step", "ops": ops}
-    answer = fileops_session.answer(fileops_session.FileopsTarget(shop.path), json.dumps(said).encode()).as_json()
+    request = {"proto": "triflow.fileops.v1", "id": f"A-{next(_IDS)}", "purpose": "execute_step", "ops": ops}
+    answer = fileops_session.answer(fileops_session.FileopsTarget(shop.path), json.dumps(request).encode()).as_json()
     assert answer["status"] == "ok", answer
     outcome = run(RunRequest(shop.path, resume=True))
     assert outcome.error

@@ -401,7 +401,7 @@ def test_the_gates_count_across_runs_and_ask_for_the_cause(gated: GatedRepo) -> 
 def test_dangerous_lines_of_a_direct_run_ask_or_stop(gated: GatedRepo) -> None:
     line = "requests.get(url, veri" + "fy=False)"
     envelope = run(gated.repo, f"echo '{line}' > web.py", code=33, track="direct")
-    assert "web.py:1: stops checking whom it talks to (added.tls-off)" in envelope["message"]
+    assert "web.py:1: disables the check of the server's certificate (added.tls-off)" in envelope["message"]
     assert '[policy] allow = ["added.tls-off"]' in envelope["message"]
     gated.repo.write("make.sh", "echo x > id_rsa\n")
     run(gated.repo, "sh make.sh", "--new", code=33, track="direct")

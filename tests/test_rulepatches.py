@@ -241,8 +241,8 @@ def test_what_passed_as_well_gives_no_rule(bare: Past) -> None:
     ("old", "new", "said"),
     [
         ('match: ["sh migrate.sh --all"]', 'match: ["sh other.sh"]', "does not match its sample"),
-        ('not_match: ["sh migrate.sh --one"]', 'not_match: ["sh x --all"]', "matches what it should not"),
-        ('    not_match: ["sh migrate.sh --one"]\n', "", "does not say what it lets pass"),
+        ('not_match: ["sh migrate.sh --one"]', 'not_match: ["sh x --all"]', "matches a sample that it must not match"),
+        ('    not_match: ["sh migrate.sh --one"]\n', "", "has no 'not_match' samples"),
         ("confirm", "allow", "verdict"),
         ("id: own.migrate", "id: nodots", "id"),
         ("rules:", "laws:", "one key, 'rules'"),

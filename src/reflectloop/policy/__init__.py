@@ -1,4 +1,7 @@
-"""Judges commands before they run, and what a patch adds, by rules that carry their own samples. Runs nothing."""
+"""Judge commands before they run, and lines that a patch adds, by rules that contain their own samples.
+
+Runs nothing.
+"""
 
 from reflectloop.policy.active_rules import default, of
 from reflectloop.policy.additions import AddedLineRules, judge_added

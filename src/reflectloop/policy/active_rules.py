@@ -1,4 +1,4 @@
-"""Which rules are in force: the shipped ones, the user's, and those that were accepted in the project."""
+"""Build the active policy: the built-in rules, the user's rules, and the rules accepted in the project."""
 
 from __future__ import annotations
 
@@ -11,36 +11,41 @@ from reflectloop.policy import builtin_rules
 from reflectloop.policy.commands import CommandPolicy
 from reflectloop.policy.rule import PolicyRule
 
-ACCEPTED = Path(".reflectloop") / "rules"  # each file one accepted patch of the rules
+ACCEPTED = Path(".reflectloop") / "rules"  # one file per accepted rule proposal
 
 
 def of(settings: PolicyConfig, root: Path) -> CommandPolicy:
-    """A rule file with faults is refused: nothing is judged by half of the rules."""
-    own = _own(([root / settings.rules] if settings.rules else []) + sorted((root / ACCEPTED).glob("*.yaml")))
-    rules = (*builtin_rules.rules(), *own)
+    """Return the policy of a project.
+
+    A rule file with faults is refused, so no command is judged by half of the rules.
+    """
+    added = _added_rules(([root / settings.rules] if settings.rules else []) + sorted((root / ACCEPTED).glob("*.yaml")))
+    rules = (*builtin_rules.rules(), *added)
     unknown = sorted(set(settings.allow) - {rule.id for rule in rules})
     if unknown:
         raise InvalidInput(f"[policy] allow names no rule: {', '.join(unknown)}", next_step="reflectloop policy rules")
-    return CommandPolicy(rules, frozenset(settings.allow)) if own or settings.allow else default()
+    return CommandPolicy(rules, frozenset(settings.allow)) if added or settings.allow else default()
 
 
-def _own(paths: list[Path]) -> list[PolicyRule]:
+def _added_rules(paths: list[Path]) -> list[PolicyRule]:
     if not paths:
         return []
-    from reflectloop.policy import rulefile  # noqa: PLC0415 - reading rule files is slow and seldom needed
+    from reflectloop.policy import rulefile  # noqa: PLC0415 - loads pydantic, and rule files are rare
 
-    found: dict[str, Path] = {}
+    paths_by_id: dict[str, Path] = {}
     rules: list[PolicyRule] = []
     for path in paths:
         for rule in rulefile.checked(path):
-            if rule.id in found:
-                raise InvalidInput(f"{path}: {found[rule.id]} has a rule '{rule.id}' too", next_step=f"correct {path}")
-            found[rule.id] = path
+            if rule.id in paths_by_id:
+                raise InvalidInput(
+                    f"{path}: {paths_by_id[rule.id]} also has a rule '{rule.id}'", next_step=f"correct {path}"
+                )
+            paths_by_id[rule.id] = path
             rules.append(rule)
     return rules
 
 
 @cache
 def default() -> CommandPolicy:
-    """The shipped rules alone."""
+    """Return the policy with the built-in rules only."""
     return CommandPolicy(builtin_rules.rules())

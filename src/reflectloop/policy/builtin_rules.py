@@ -1,4 +1,4 @@
-"""The rules that come with the program, read from the index that `make docs` writes: the rule files take too long."""
+"""The built-in rules, read from the index that `make docs` writes, because parsing the rule files is slow."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def rules() -> tuple[PolicyRule, ...]:
 
 
 def index() -> str:
-    """What the index must hold: the rules of the files, without their samples."""
-    from reflectloop.policy import rulefile  # noqa: PLC0415 - pydantic, and only when the index is written
+    """Return the content of the index: the rules of the files, without their samples."""
+    from reflectloop.policy import rulefile  # noqa: PLC0415 - loads pydantic, needed only to write the index
 
     lines = [json.dumps(entry.rule, ensure_ascii=False) for path in files() for entry in rulefile.read(path)]
     return "[\n" + ",\n".join(lines) + "\n]\n"

@@ -1,4 +1,4 @@
-"""What a rule cannot say with words and options alone, by name. Pure."""
+"""Checks that rules refer to by name, for conditions that words and options alone cannot express. Pure."""
 
 from __future__ import annotations
 
@@ -21,77 +21,79 @@ from reflectloop.policy.simple_command import SHELLS, ShellWord, SimpleCommand
 
 _MODES = re.compile(r"[0-7]{2,3}[2367]|a\+rwx|[ugo]*[ao][ugo]*\+[rx]*w[rx]*|o\+\w*w\w*|\+s|[ug]\+s|0?[4267]7[0-7]{2}")
 _LONGEST_MODE = 16
-_WHOLE = frozenset(("machine", "home", "device"))
+_WHOLE_PLACES = frozenset(("machine", "home", "device"))
 _REMOVERS = frozenset("rm rmdir unlink shred srm dd truncate mv".split())
 
 
-def find_starts(one: SimpleCommand) -> list[str]:
-    """What kinds of places a `find` begins at."""
+def find_starts(command: SimpleCommand) -> list[str]:
+    """Return the classes of the paths that a `find` starts at."""
     starts: list[str] = []
-    for word in one.words[1:]:
+    for word in command.words[1:]:
         if word.text.startswith(("-", "(", "!")) and word.text not in ("-H", "-L", "-P"):
             break
         if not word.text.startswith("-"):
-            starts.append(path_classes.of(word, one.folder))
+            starts.append(path_classes.path_class(word, command.folder))
     return starts or ["here"]
 
 
-def _finds_whole(one: SimpleCommand) -> bool:
-    removes = "-delete" in one.texts or bool({"-exec", "-execdir"} & set(one.texts) and _REMOVERS & set(one.texts))
-    return removes and bool(_WHOLE & set(find_starts(one)))
+def _finds_to_remove_whole(command: SimpleCommand) -> bool:
+    removes = "-delete" in command.texts or bool(
+        {"-exec", "-execdir"} & set(command.texts) and _REMOVERS & set(command.texts)
+    )
+    return removes and bool(_WHOLE_PLACES & set(find_starts(command)))
 
 
-def _opens_mode(one: SimpleCommand) -> bool:
-    return any(_MODES.fullmatch(word.text[:_LONGEST_MODE]) for word in one.words[1:])
+def _opens_mode(command: SimpleCommand) -> bool:
+    return any(_MODES.fullmatch(word.text[:_LONGEST_MODE]) for word in command.words[1:])
 
 
-def _looks_like_removal(one: SimpleCommand) -> bool:
-    """A program known only when it runs, with words that say what `rm -rf` says."""
-    if len(one.words) < 2 or one.words[0].known:  # noqa: PLR2004 - a program and its words
+def _looks_like_removal(command: SimpleCommand) -> bool:
+    """Return True if a program that is known only at run time gets the arguments of `rm -rf` on a whole place."""
+    if len(command.words) < 2 or command.words[0].known:  # noqa: PLR2004 - a program and its words
         return False
-    given = options.split(one.words[1:])
-    where = [path_classes.of(word, one.folder) for word in given.rest]
-    return given.has(("-r", "-R")) and given.has(("-f",)) and bool(_WHOLE & set(where))
+    args = options.split(command.words[1:])
+    where = [path_classes.path_class(word, command.folder) for word in args.rest]
+    return args.has(("-r", "-R")) and args.has(("-f",)) and bool(_WHOLE_PLACES & set(where))
 
 
-def _kills_all(one: SimpleCommand) -> bool:
-    texts = [text for text in one.texts[1:] if text != "--"]
+def _kills_all(command: SimpleCommand) -> bool:
+    texts = [text for text in command.texts[1:] if text != "--"]
     return (len(texts) > 1 and texts[-1] in ("-1", "1", "0")) or texts in (["-1"], ["1"])
 
 
-def _moves_away(one: SimpleCommand) -> bool:
-    """`mv` of a whole place, or into nothing."""
-    rest = options.split(one.words[1:], frozenset(("-t", "-S"))).rest
-    where = [path_classes.of(word, one.folder) for word in rest[:-1]]
-    return bool(_WHOLE & set(where)) or (len(rest) > 1 and rest[-1].text == "/dev/null")
+def _moves_away(command: SimpleCommand) -> bool:
+    """Return True if `mv` moves a whole place, or moves something to /dev/null."""
+    rest = options.split(command.words[1:], frozenset(("-t", "-S"))).rest
+    where = [path_classes.path_class(word, command.folder) for word in rest[:-1]]
+    return bool(_WHOLE_PLACES & set(where)) or (len(rest) > 1 and rest[-1].text == "/dev/null")
 
 
-def _syncs_away(one: SimpleCommand) -> bool:
-    """`rsync --delete` from an empty or temp folder onto something that counts is a removal by another name."""
-    rest = options.split(one.words[1:], frozenset(("-e", "--rsh", "--exclude", "--include", "-f", "--filter"))).rest
-    where = [path_classes.of(word, one.folder) for word in rest]
+def _syncs_away(command: SimpleCommand) -> bool:
+    """Return True if `rsync --delete` from an empty or temp folder would remove something that matters."""
+    rest = options.split(command.words[1:], frozenset(("-e", "--rsh", "--exclude", "--include", "-f", "--filter"))).rest
+    where = [path_classes.path_class(word, command.folder) for word in rest]
     remote = any(re.match(r"[^/]*:", word.text) for word in rest)
     if (
         not remote
         and len(rest) > 1
         and set(where) <= {"relative", "built"}
-        and "--remove-source-files" not in one.texts
+        and "--remove-source-files" not in command.texts
     ):
         return False
     return bool(rest) and where[-1] not in ("temp", "built")
 
 
-def _formats(one: SimpleCommand) -> bool:
-    """Whether a file system is made on a disk, or on what may be one; an image in a file harms nobody."""
-    rest = options.split(one.words[1:], frozenset("-t -L -b -n -N -O -E -m -U -i -I -S -o".split())).rest
+def _formats(command: SimpleCommand) -> bool:
+    """Return True if a file system is made on a disk, or on what may be one. An image in a file is harmless."""
+    rest = options.split(command.words[1:], frozenset("-t -L -b -n -N -O -E -m -U -i -I -S -o".split())).rest
     names = [word for word in rest if not re.fullmatch(r"\d+[KMGT]?", word.text)]
-    where = [path_classes.of(word, one.folder) for word in names]
+    where = [path_classes.path_class(word, command.folder) for word in names]
     return bool({"device", "machine", "unknown"} & set(where)) or not where or any("/dev/" in w.text for w in names)
 
 
-def _cuts(one: SimpleCommand) -> bool:
-    """Whether `truncate` takes something away from a file."""
-    size = options.split(one.words[1:], frozenset(("-s", "--size", "-r", "--reference"))).value("-s", "--size")
+def _cuts(command: SimpleCommand) -> bool:
+    """Return True if `truncate` removes content from a file."""
+    size = options.split(command.words[1:], frozenset(("-s", "--size", "-r", "--reference"))).value("-s", "--size")
     return size is None or re.match(r"0+[A-Za-z]*$|[-</%]|\$", size) is not None
 
 
@@ -99,57 +101,59 @@ _TESTS = frozenset("-name -iname -path -ipath -wholename".split())
 _LEFTOVERS = frozenset((".DS_Store", "Thumbs.db", "desktop.ini"))
 
 
-def find_leaves(one: SimpleCommand) -> str:
-    """Return the one name that a `find` below the current folder looks for, where only tools make such files."""
-    texts = one.texts
-    inside = set(find_starts(one)) <= {"here", "relative", "built", "temp"}
+def find_leaves(command: SimpleCommand) -> str:
+    """Return the name that a `find` below the current folder matches, if only tools make such files; else empty."""
+    texts = command.texts
+    inside = set(find_starts(command)) <= {"here", "relative", "built", "temp"}
     if not inside or {"-o", "-or", "!", "-not"} & set(texts):
         return ""
     names = [following for text, following in itertools.pairwise(texts) if text in _TESTS]
     name = names[0].removeprefix("*/").removesuffix("/*") if names else "*"
     if any(mark in name for mark in "*?["):
         return ""
-    return name if name in _LEFTOVERS or path_classes.of(ShellWord(name)) == "built" else ""
+    return name if name in _LEFTOVERS or path_classes.path_class(ShellWord(name)) == "built" else ""
 
 
-def _finds_to_delete(one: SimpleCommand) -> bool:
-    return not find_leaves(one) and not (one.program.startswith("find") and "-empty" in one.texts)
+def _finds_to_delete(command: SimpleCommand) -> bool:
+    return not find_leaves(command) and not (command.program.startswith("find") and "-empty" in command.texts)
 
 
 _SENDERS = frozenset("curl wget nc ncat netcat scp rsync ftp socat telnet".split())
 
 
-def _finds_to_send(one: SimpleCommand) -> bool:
-    sends = bool({"-exec", "-execdir"} & set(one.texts) and _SENDERS & set(one.texts))
-    return sends and bool(_WHOLE & set(find_starts(one)))
+def _finds_to_send(command: SimpleCommand) -> bool:
+    sends = bool({"-exec", "-execdir"} & set(command.texts) and _SENDERS & set(command.texts))
+    return sends and bool(_WHOLE_PLACES & set(find_starts(command)))
 
 
-def _finds_to_write(one: SimpleCommand) -> bool:
-    """`-fprintf` and its kin write a file."""
+def _finds_to_write(command: SimpleCommand) -> bool:
+    """Return True if `-fprintf` or a similar action of `find` writes to a guarded place."""
     writers = ("-fprintf", "-fprint", "-fprint0", "-fls")
-    named = [following for text, following in itertools.pairwise(one.texts) if text in writers]
-    return any(path_classes.of(ShellWord(name), one.folder) in _GUARDED for name in named)
+    named = [following for text, following in itertools.pairwise(command.texts) if text in writers]
+    return any(path_classes.path_class(ShellWord(name), command.folder) in _GUARDED_PLACES for name in named)
 
 
-_GUARDED = frozenset(("machine", "profile", "private", "device"))
+_GUARDED_PLACES = frozenset(("machine", "profile", "private", "device"))
 _TAKING = frozenset("-m -o -g -S -t --mode --owner --group --suffix --target-directory -e -P -i -F -l".split())
 
 
-def _puts(one: SimpleCommand) -> bool:
-    """Whether a copy, a link or a download ends where logins, the system or git look for programs to run."""
-    given = options.split(one.words[1:], _OUTPUT if one.program in ("curl", "wget") else _TAKING)
-    if one.program in ("curl", "wget"):
-        targets = [value for name, value in given.values if name in _OUTPUT]
-        return any(path_classes.of(ShellWord(value), one.folder) in _GUARDED for value in targets)
-    folder = given.value("-t", "--target-directory")
-    sources = given.rest if folder else given.rest[:-1]
-    if not folder and len(given.rest) < 2:  # noqa: PLR2004 - a source and a target
+def _puts(command: SimpleCommand) -> bool:
+    """Return True if a copy, link or download ends where logins, the system or git look for programs to run."""
+    args = options.split(command.words[1:], _OUTPUT if command.program in ("curl", "wget") else _TAKING)
+    if command.program in ("curl", "wget"):
+        targets = [value for name, value in args.values if name in _OUTPUT]
+        return any(path_classes.path_class(ShellWord(value), command.folder) in _GUARDED_PLACES for value in targets)
+    folder = args.value("-t", "--target-directory")
+    sources = args.rest if folder else args.rest[:-1]
+    if not folder and len(args.rest) < 2:  # noqa: PLR2004 - a source and a target
         return False
-    target = folder or given.rest[-1].text
+    target = folder or args.rest[-1].text
     names = [target]
-    if path_classes.of(ShellWord(target), one.folder) == "home" or (target.endswith("/") and target[0] in "~/$."):
+    if path_classes.path_class(ShellWord(target), command.folder) == "home" or (
+        target.endswith("/") and target[0] in "~/$."
+    ):
         names += [posixpath.join(target, posixpath.basename(word.text)) for word in sources]
-    return any(path_classes.of(ShellWord(name), one.folder) in ("profile", "private") for name in names)
+    return any(path_classes.path_class(ShellWord(name), command.folder) in ("profile", "private") for name in names)
 
 
 _OUTPUT = frozenset(("-o", "--output", "-O", "--output-document"))
@@ -163,17 +167,17 @@ _REQUEST_TAKING = frozenset(
 )
 _STORES = re.compile(
     r":9200(?:/?$|/_all|/\*)|:(?:2379|2375|2376|8500|6443|8200)(?:/|$)"
-)  # that keep what others need too
+)  # ports of data stores that others use too
 
 
-def _asks_others(one: SimpleCommand) -> bool:
-    """Whether a request goes to another machine, or to a store of this one."""
-    rest = options.split(one.words[1:], _REQUEST_TAKING).rest
+def _asks_others(command: SimpleCommand) -> bool:
+    """Return True if a request goes to another machine, or to a data store on this one."""
+    rest = options.split(command.words[1:], _REQUEST_TAKING).rest
     addresses = [word.text for word in rest if word.text != "DELETE" and ("/" in word.text or ":" in word.text)]
     local = bool(addresses) and all(
         uploads.is_loopback(address) and not _STORES.search(address) for address in addresses
     )
-    return one.program in ("gh", "grpcurl") or not local
+    return command.program in ("gh", "grpcurl") or not local
 
 
 def _is_local(address: str) -> bool:
@@ -190,71 +194,75 @@ _REGISTRIES = re.compile(
 )
 
 
-def _installs_address(one: SimpleCommand) -> bool:
-    """Whether what is installed or run comes from an address instead of a registry."""
-    rest = options.split(one.words[1:], download_sources.TAKING).rest
+def _installs_address(command: SimpleCommand) -> bool:
+    """Return True if the installed or started package comes from an address instead of a registry."""
+    rest = options.split(command.words[1:], download_sources.TAKING).rest
     return any(
         _ADDRESS.match(word.text) and not _REGISTRIES.match(word.text) and not _is_local(word.text) for word in rest
     )
 
 
-def _root_shell(one: SimpleCommand) -> bool:
-    """Whether a shell of another user, root as a rule, waits for whatever comes."""
+def _root_shell(command: SimpleCommand) -> bool:
+    """Return True if an interactive shell of another user, usually root, is started."""
     taking = frozenset("-u -g -h -p -C -r -t -U --user --group --host -c --command".split())
-    given = options.split(one.words[1:], taking, stop=True)
-    rest = [posixpath.basename(word.text) for word in given.rest]
-    if one.program == "su":
+    args = options.split(command.words[1:], taking, stop=True)
+    rest = [posixpath.basename(word.text) for word in args.rest]
+    if command.program == "su":
         return (
-            not given.has(("-c", "--command", "-s", "--help"))
+            not args.has(("-c", "--command", "-s", "--help"))
             and not any(text == "-c" for text in rest)
-            and one.feed is None
+            and command.feed is None
         )
     if not rest:
-        return given.has(("-i", "-s", "--login", "--shell")) or one.program == "run0"
-    return len(rest) == 1 and rest[0] in SHELLS and one.feed is None
+        return args.has(("-i", "-s", "--login", "--shell")) or command.program == "run0"
+    return len(rest) == 1 and rest[0] in SHELLS and command.feed is None
 
 
-def _dns_words(one: SimpleCommand) -> bool:
-    """Whether a name that is asked for is made of what another command prints."""
-    return any(word.made_by and re.search(r"\$\(…\)\.|\$\{\w+\}\.\w", word.text) for word in one.words[1:])
+def _dns_words(command: SimpleCommand) -> bool:
+    """Return True if the name of a DNS query contains the output of another command."""
+    return any(word.made_by and re.search(r"\$\(…\)\.|\$\{\w+\}\.\w", word.text) for word in command.words[1:])
 
 
-def _wipes_log(one: SimpleCommand) -> bool:
+def _wipes_log(command: SimpleCommand) -> bool:
     return any(
         redirect.operator in (">", ">|", "&>") and re.match(r"/var/log/(?!nginx/.*\.tmp)", redirect.target.text)
-        for redirect in one.redirects
-    ) and one.program in ("", ":", "true", "echo", "cat", "printf")
+        for redirect in command.redirects
+    ) and command.program in ("", ":", "true", "echo", "cat", "printf")
 
 
-def _fills_disk(one: SimpleCommand) -> bool:
-    """Whether a file grows until nothing is left."""
+def _fills_disk(command: SimpleCommand) -> bool:
+    """Return True if a file grows until the disk is full."""
     endless = {"/dev/zero", "/dev/urandom", "/dev/random"}
     to_file = any(
         redirect.operator.startswith(">") and redirect.target.text not in ("/dev/null", "/dev/full")
-        for redirect in one.redirects
+        for redirect in command.redirects
     )
-    if one.program == "dd":
-        ends = any(text.startswith(("count=", "of=/dev/null")) for text in one.texts)
+    if command.program == "dd":
+        ends = any(text.startswith(("count=", "of=/dev/null")) for text in command.texts)
         return (
-            not ends and any(f"if={name}" in one.texts for name in endless) and any("of=" in text for text in one.texts)
+            not ends
+            and any(f"if={name}" in command.texts for name in endless)
+            and any("of=" in text for text in command.texts)
         )
-    return to_file and (one.program == "yes" or (one.program == "cat" and bool(endless & set(one.texts))))
+    return to_file and (command.program == "yes" or (command.program == "cat" and bool(endless & set(command.texts))))
 
 
-def _reads_private_input(one: SimpleCommand) -> bool:
+def _reads_private_input(command: SimpleCommand) -> bool:
     return any(
-        redirect.operator == "<" and path_classes.of(redirect.target, one.folder) == "private"
-        for redirect in one.redirects
+        redirect.operator == "<" and path_classes.path_class(redirect.target, command.folder) == "private"
+        for redirect in command.redirects
     )
 
 
-def _kills_what_runs(one: SimpleCommand) -> bool:
-    """`ps … | xargs kill`, without anything that picks from the list."""
-    made_by = set(one.feed.made_by if one.feed else ()) | {name for word in one.words[1:] for name in word.made_by}
+def _kills_what_runs(command: SimpleCommand) -> bool:
+    """Return True for `ps … | xargs kill` without anything that selects from the list."""
+    made_by = set(command.feed.made_by if command.feed else ()) | {
+        name for word in command.words[1:] for name in word.made_by
+    }
     return (
         "ps" in made_by
         and not made_by & {"grep", "egrep", "rg", "pgrep", "head", "jq"}
-        and "xargs" in (*one.through, "xargs")
+        and "xargs" in (*command.through, "xargs")
     )
 
 
@@ -264,110 +272,119 @@ _KEYS = re.compile(
 )
 
 
-def _searches_keys(one: SimpleCommand) -> bool:
-    """Whether somebody looks for keys beyond the project."""
-    words = [word for word in one.words[1:] if not word.text.startswith("-") or word.text.startswith("-name=")]
+def _searches_keys(command: SimpleCommand) -> bool:
+    """Return True if a command searches for keys outside the project."""
+    words = [word for word in command.words[1:] if not word.text.startswith("-") or word.text.startswith("-name=")]
     if not any(_KEYS.search(word.text) for word in words):
         return False
-    if one.program in ("locate", "plocate"):
+    if command.program in ("locate", "plocate"):
         return True
     beyond = (word for word in words if word.text[:1] in "/~$" and not word.text.startswith(("/usr/", "/lib")))
-    return any(path_classes.of(word, one.folder) in ("home", "machine") for word in beyond)
+    return any(path_classes.path_class(word, command.folder) in ("home", "machine") for word in beyond)
 
 
-def _replaces(one: SimpleCommand) -> bool:
-    """Whether the last word, or the target of `dd` and `tee`, is a program or a library of the system."""
-    if one.program in ("tee", "dd"):
+def _replaces(command: SimpleCommand) -> bool:
+    """Return True if the last argument, or the target of `dd` or `tee`, is a program or library of the system."""
+    if command.program in ("tee", "dd"):
         return True
-    rest = options.split(one.words[1:], _TAKING).rest
+    rest = options.split(command.words[1:], _TAKING).rest
     system = re.compile(r"/(?:usr/)?(?:s?bin|lib(?:32|64|exec)?)/|/etc/alternatives/")
-    links = one.program == "ln" and len(rest) > 1 and system.match(rest[0].text)
+    links = command.program == "ln" and len(rest) > 1 and system.match(rest[0].text)
     return len(rest) > 1 and not links and system.match(rest[-1].text) is not None
 
 
-def _becomes_root(one: SimpleCommand) -> bool:
-    """Whether `su -c` runs a command as root."""
-    given = options.split(
-        one.words[1:], frozenset(("-c", "--command", "-s", "--shell", "-g", "-G", "--session-command"))
+def _becomes_root(command: SimpleCommand) -> bool:
+    """Return True if `su -c` runs a command as root."""
+    args = options.split(
+        command.words[1:], frozenset(("-c", "--command", "-s", "--shell", "-g", "-G", "--session-command"))
     )
-    users = [word.text for word in given.rest if word.text != "-"]
-    return given.value("-c", "--command", "--session-command") is not None and users[:1] in ([], ["root"])
+    users = [word.text for word in args.rest if word.text != "-"]
+    return args.value("-c", "--command", "--session-command") is not None and users[:1] in ([], ["root"])
 
 
-def _edits_profile(one: SimpleCommand) -> bool:
-    """Whether a program that writes without a redirection writes where something runs by itself."""
+def _edits_profile(command: SimpleCommand) -> bool:
+    """Return True if a program writes, without a redirection, to a file that is run automatically."""
     names = [
-        re.sub(r"^of=", "", word.text) for word in one.words[1:] if one.program != "dd" or word.text.startswith("of=")
+        re.sub(r"^of=", "", word.text)
+        for word in command.words[1:]
+        if command.program != "dd" or word.text.startswith("of=")
     ]
-    return any(path_classes.of(ShellWord(name), one.folder) == "profile" for name in names)
+    return any(path_classes.path_class(ShellWord(name), command.folder) == "profile" for name in names)
 
 
 _OWN_HOOKS = re.compile(r"(?:\./)?\.?(?:git-?)?hooks/?|\.husky(?:/_)?/?")
 
 
-def _git_config_runs(one: SimpleCommand) -> bool:
-    """Whether a setting holds a command that is not one of the ordinary ones."""
-    rest = [word.text for word in options.split(one.words[2:], frozenset(("-f", "--file", "--blob", "--type"))).rest]
+def _git_config_runs(command: SimpleCommand) -> bool:
+    """Return True if a git setting contains a command that is not one of the ordinary ones."""
+    rest = [
+        word.text for word in options.split(command.words[2:], frozenset(("-f", "--file", "--blob", "--type"))).rest
+    ]
     key, *values = rest[1:] if rest[:1] == ["set"] else rest or [""]
     if not values:
         return False
     if key.lower().startswith("alias."):
         return values[0].startswith("!")
-    allowed = git_programs.helper(key)
+    allowed = git_programs.ordinary_programs(key)
     if allowed is None or (key.lower() == "core.hookspath" and _OWN_HOOKS.fullmatch(values[0])):
         return False
     return not command_values.ordinary(values[0], allowed)
 
 
-def _pushes_elsewhere(one: SimpleCommand) -> bool:
-    rest = options.split(one.words[2:]).rest
+def _pushes_elsewhere(command: SimpleCommand) -> bool:
+    rest = options.split(command.words[2:]).rest
     return bool(rest) and rest[0].text not in ("origin", "upstream")
 
 
-def _pushes_to_stranger(one: SimpleCommand) -> bool:
-    """Whether `git push` is given an address that is on no well-known forge."""
-    rest = options.split(one.words[2:], frozenset(("-o", "--push-option"))).rest
+def _pushes_to_stranger(command: SimpleCommand) -> bool:
+    """Return True if `git push` gets an address that is not on a well-known forge."""
+    rest = options.split(command.words[2:], frozenset(("-o", "--push-option"))).rest
     address = rest[0].text if rest else ""
     return re.match(r"(?:https?|git|ssh)://[^$]|[\w.-]+@[\w.-]+:", address) is not None and not _FORGES.match(
         f"url.{address}"
     )
 
 
-def _installs_short(one: SimpleCommand) -> bool:
-    """Whether the package that is installed, or the program that is run, is named `owner/repository`."""
-    rest = options.split(one.words[1:], download_sources.TAKING | {"-p", "--package", "-w", "--workspace"}).rest
-    if one.program in ("npx", "bunx", "pnpx"):
+def _installs_short(command: SimpleCommand) -> bool:
+    """Return True if the installed package, or the program to run, is named `owner/repository`."""
+    rest = options.split(command.words[1:], download_sources.TAKING | {"-p", "--package", "-w", "--workspace"}).rest
+    if command.program in ("npx", "bunx", "pnpx"):
         named = rest[:1]
     else:
-        starts = rest and rest[0].text in ("dlx", "x", "exec")  # the words behind the program are its own
+        starts = rest and rest[0].text in ("dlx", "x", "exec")  # the words after the program are its arguments
         named = rest[1:2] if starts else rest[1:] if rest and rest[0].text in ("install", "i", "add") else ()
     return any(re.fullmatch(r"[A-Za-z0-9][\w-]*/[\w.-]+(?:#[\w./-]+)?", word.text) for word in named)
 
 
-def _mounts_over(one: SimpleCommand) -> bool:
-    """Whether something is put over, or taken away from, a place of the system or a home."""
-    given = options.split(one.words[1:], frozenset("-t --types -o --options -L -U --source --target".split()))
-    if one.program == "umount":
-        return any(path_classes.of(word, one.folder) in _WHOLE for word in given.rest) or given.has(
+def _mounts_over(command: SimpleCommand) -> bool:
+    """Return True if something is mounted over, or unmounted from, a system folder or a home."""
+    args = options.split(command.words[1:], frozenset("-t --types -o --options -L -U --source --target".split()))
+    if command.program == "umount":
+        return any(path_classes.path_class(word, command.folder) in _WHOLE_PLACES for word in args.rest) or args.has(
             ("-R", "--recursive")
         )
-    target = given.value("--target") or (given.rest[-1].text if len(given.rest) > 1 else "")
-    return bool(target) and path_classes.of(ShellWord(target), one.folder) in ("machine", "home", "profile", "private")
+    target = args.value("--target") or (args.rest[-1].text if len(args.rest) > 1 else "")
+    return bool(target) and path_classes.path_class(ShellWord(target), command.folder) in (
+        "machine",
+        "home",
+        "profile",
+        "private",
+    )
 
 
 _MANAGERS = frozenset("pip pip3 uv npm pnpm gem cargo conda pipx brew apt dpkg".split())
 
 
-def _removes_listed(one: SimpleCommand) -> bool:
-    """Whether every package is removed: those that the package manager itself lists."""
-    listed = {name for word in one.words[1:] for name in word.made_by}
-    listed |= set(one.feed.made_by) if one.feed and "xargs" in one.through else set()
+def _removes_listed(command: SimpleCommand) -> bool:
+    """Return True if every package is removed, as listed by the package manager itself."""
+    listed = {name for word in command.words[1:] for name in word.made_by}
+    listed |= set(command.feed.made_by) if command.feed and "xargs" in command.through else set()
     return bool(listed & _MANAGERS) and not listed & {"grep", "egrep", "rg", "head", "awk", "jq", "fzf"}
 
 
-def _takes_name(one: SimpleCommand) -> bool:
-    """Whether a file out of a temp folder becomes a program."""
-    rest = options.split(one.words[1:], _TAKING).rest
+def _takes_name(command: SimpleCommand) -> bool:
+    """Return True if a file from a temp folder is installed as a program."""
+    rest = options.split(command.words[1:], _TAKING).rest
     programs = re.compile(r"(?:/usr/local/s?bin|(?:~|\$\{?HOME\}?|/home/[^/]+|/root)/(?:\.local/)?bin)(?:/|$)")
     return (
         len(rest) > 1
@@ -376,34 +393,34 @@ def _takes_name(one: SimpleCommand) -> bool:
     )
 
 
-def _unpacks_home(one: SimpleCommand) -> bool:
+def _unpacks_home(command: SimpleCommand) -> bool:
     taking = frozenset(("-C", "--directory", "-d", "-D"))
-    given = options.split(one.words[1:], taking)
-    packs = one.program.endswith("tar") and re.match(r"-?\w*[cru]", one.texts[1]) is not None
-    targets = [value for name, value in given.values if name in taking]
+    args = options.split(command.words[1:], taking)
+    packs = command.program.endswith("tar") and re.match(r"-?\w*[cru]", command.texts[1]) is not None
+    targets = [value for name, value in args.values if name in taking]
     system = re.compile(r"/(?:etc|bin|sbin|boot|lib\w*|usr|usr/s?bin|usr/lib)?/?$")
     return not packs and any(
-        path_classes.of(ShellWord(value), one.folder) == "home" or system.match(value) for value in targets
+        path_classes.path_class(ShellWord(value), command.folder) == "home" or system.match(value) for value in targets
     )
 
 
-def _finds_to_remove_all(one: SimpleCommand) -> bool:
-    """Whether `find -exec rm` removes whatever there is: nothing picks by name, age or size."""
-    texts = set(one.texts)
+def _finds_to_remove_all(command: SimpleCommand) -> bool:
+    """Return True if `find -exec rm` removes everything, without a filter on name, age or size."""
+    texts = set(command.texts)
     picks = {
         text
         for text in texts
         if re.match(r"-i?(?:name|path|wholename|regex)|-[cma](?:time|min)|-newer|-size|-empty", text)
     }
     removes = bool({"-exec", "-execdir"} & texts) and bool({"rm", "unlink", "/bin/rm"} & texts)
-    return removes and not picks and bool({"here", "relative", "above"} & set(find_starts(one)))
+    return removes and not picks and bool({"here", "relative", "above"} & set(find_starts(command)))
 
 
-def _serves_home(one: SimpleCommand) -> bool:
-    if one.program == "php" and "-S" not in one.texts:
+def _serves_home(command: SimpleCommand) -> bool:
+    if command.program == "php" and "-S" not in command.texts:
         return False
-    named = [word for word in one.words[1:] if word.text[:1] in ("/", "~", "$")]
-    return any(path_classes.of(word, one.folder) in ("home", "machine") for word in named)
+    named = [word for word in command.words[1:] if word.text[:1] in ("/", "~", "$")]
+    return any(path_classes.path_class(word, command.folder) in ("home", "machine") for word in named)
 
 
 _USUAL_SOURCES = re.compile(
@@ -411,12 +428,12 @@ _USUAL_SOURCES = re.compile(
 )
 
 
-def _package_source(one: SimpleCommand) -> bool:
-    """Whether the system is told to take packages from an address, or to trust a key."""
-    texts = one.texts[1:]
+def _package_source(command: SimpleCommand) -> bool:
+    """Return True if the system is configured to take packages from an address, or to trust a key."""
+    texts = command.texts[1:]
     if any(_USUAL_SOURCES.match(text) for text in texts):
         return False
-    if one.program in ("apt-key", "pacman-key", "add-apt-repository", "apt-add-repository"):
+    if command.program in ("apt-key", "pacman-key", "add-apt-repository", "apt-add-repository"):
         return True
     return any(re.match(r"(?:--[\w-]+=)?https?://", text) or text in ("--dangerous", "--devmode") for text in texts)
 
@@ -427,32 +444,32 @@ _FORGES = re.compile(
 )
 
 
-def _trusts_elsewhere(one: SimpleCommand) -> bool:
-    """Whether `git config url.….insteadOf` sends requests to a host that is no forge."""
-    keys = [text for text in one.texts[2:] if re.match(r"(?i)url\..*\.(?:push)?insteadof$", text)]
+def _trusts_elsewhere(command: SimpleCommand) -> bool:
+    """Return True if `git config url.….insteadOf` redirects requests to a host that is not a forge."""
+    keys = [text for text in command.texts[2:] if re.match(r"(?i)url\..*\.(?:push)?insteadof$", text)]
     return any(not _FORGES.match(key) and "://" in key for key in keys)
 
 
 CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "asks-others": _asks_others,
-    "copies-home-away": uploads.of_home,
+    "copies-home-away": uploads.sends_home,
     "cuts": _cuts,
     "edits-profile": _edits_profile,
     "dns-words": _dns_words,
     "fills-disk": _fills_disk,
     "find-delete": _finds_to_delete,
     "find-sends": _finds_to_send,
-    "find-whole": _finds_whole,
+    "find-whole": _finds_to_remove_whole,
     "find-writes": _finds_to_write,
     "formats": _formats,
     "git-config-runs": _git_config_runs,
-    "git-branch-delete": lambda one: git_commands.deletes_branch(one.words[2:]),
-    "git-checkout-overwrite": lambda one: git_commands.overwrites(one.words[2:]),
-    "git-clean": lambda one: git_commands.cleans(one.words[2:], one.source),
-    "git-push-delete": lambda one: git_commands.deletes_remote(one.words[2:]),
-    "git-push-force": lambda one: git_commands.forces(one.words[2:]),
-    "git-restore": lambda one: git_commands.restores(one.words[2:]),
-    "git-switch-force": lambda one: git_commands.switches_hard(one.words[2:]),
+    "git-branch-delete": lambda command: git_commands.deletes_branch(command.words[2:]),
+    "git-checkout-overwrite": lambda command: git_commands.checkout_overwrites(command.words[2:]),
+    "git-clean": lambda command: git_commands.cleans_files(command.words[2:], command.source),
+    "git-push-delete": lambda command: git_commands.deletes_remote(command.words[2:]),
+    "git-push-force": lambda command: git_commands.pushes_by_force(command.words[2:]),
+    "git-restore": lambda command: git_commands.restores_files(command.words[2:]),
+    "git-switch-force": lambda command: git_commands.switches_by_force(command.words[2:]),
     "installs-address": _installs_address,
     "kill-all": _kills_all,
     "kill-listed": _kills_what_runs,
@@ -466,12 +483,12 @@ CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "searches-keys": _searches_keys,
     "reads-private-input": _reads_private_input,
     "root-shell": _root_shell,
-    "sends-private": uploads.of_private,
+    "sends-private": uploads.sends_private,
     "syncs-away": _syncs_away,
-    "plain-http": download_sources.of_plain_http,
-    "deploys-address": download_sources.of_deployment,
-    "go-settings": download_sources.of_settings,
-    "keeps-secret": secret_keepers.keeps,
+    "plain-http": download_sources.uses_plain_http,
+    "deploys-address": download_sources.deploys_address,
+    "go-settings": download_sources.sets_unproven_go,
+    "keeps-secret": secret_keepers.writes_secret,
     "mounts-over": _mounts_over,
     "removes-listed": _removes_listed,
     "takes-name": _takes_name,
@@ -482,6 +499,6 @@ CHECKS: dict[str, Callable[[SimpleCommand], bool]] = {
     "unpacks-home": _unpacks_home,
     "trusts-elsewhere": _trusts_elsewhere,
     "unknown-removal": _looks_like_removal,
-    "unproven-source": download_sources.of_packages,
+    "unproven-source": download_sources.takes_unproven_packages,
     "wipes-log": _wipes_log,
 }

@@ -1,4 +1,4 @@
-"""Commands that start others in a way of their own: from their input, from options, from one of their words."""
+"""Find the commands that xargs, find, env, eval and similar programs start, from their input, options or arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reflectloop.policy.simple_command import (
     SimpleCommand,
 )
 
-_MOST = 64  # inputs of one `parallel` that are looked at one by one
+_MOST = 64  # inputs of one `parallel` that are read one by one
 _XARGS = frozenset(
     """
     -I -n -P -L -s -d -a -E -J -R -S --max-args --max-procs --max-lines --delimiter --arg-file --replace-str
@@ -33,149 +33,153 @@ _PARALLEL = frozenset(
 _EXECS = frozenset("-exec -execdir -ok -okdir -x -X --exec --exec-batch".split())
 
 
-def inner(one: SimpleCommand) -> Iterator[Inner]:
-    program = one.program
-    special = _SPECIAL.get(program) or launchers.LAUNCHERS.get(program) or launchers.loader(program)
-    return special(one) if special else iter(())
+def inner_commands(command: SimpleCommand) -> Iterator[Inner]:
+    program = command.program
+    special = _SPECIAL.get(program) or launchers.LAUNCHERS.get(program) or launchers.dynamic_loader(program)
+    return special(command) if special else iter(())
 
 
-def _env(one: SimpleCommand) -> Iterator[Inner]:
-    """`env -S 'A=1 cmd' args`: the string is split and stands before the rest."""
-    for at, word in enumerate(one.words[1:], 1):
-        found = re.match(r"(?:-[a-zA-Z]*S|--split-string=?)(.*)", word.text, re.DOTALL)
-        if found:
-            rest = one.words[at + 1 :]
-            said = found[1] or (rest[0].text if rest else "")
-            rest = rest if found[1] else rest[1:]
-            words = (one.words[0], *(ShellWord(text) for text in said.split()), *rest)
-            yield one.inside(words)
+def _env(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the command of `env -S 'A=1 cmd' args`: the string is split and put before the rest."""
+    for at, word in enumerate(command.words[1:], 1):
+        match = re.match(r"(?:-[a-zA-Z]*S|--split-string=?)(.*)", word.text, re.DOTALL)
+        if match:
+            rest = command.words[at + 1 :]
+            text = match[1] or (rest[0].text if rest else "")
+            rest = rest if match[1] else rest[1:]
+            words = (command.words[0], *(ShellWord(word) for word in text.split()), *rest)
+            yield command.inside(words)
             return
         if not word.text.startswith("-"):
             return
 
 
-def _xargs(one: SimpleCommand) -> Iterator[Inner]:
-    arguments = options.split(one.words[1:], _XARGS, stop=True)
+def _xargs(command: SimpleCommand) -> Iterator[Inner]:
+    arguments = options.split(command.words[1:], _XARGS, stop=True)
     words = arguments.rest
     if not words:
         return
-    hole = arguments.value("-I", "-J", "--replace") or ("{}" if arguments.has(("-i", "--replace")) else "")
-    hole = next((word.text[2:] for word in one.words[1:] if re.match(r"-i.", word.text)), hole)
-    given = _given(one.feed) if "-a" not in arguments.flags else [ShellWord(UNKNOWN, known=False)]
-    if words[0].text.rpartition("/")[2] in SHELLS and any(_is_script(at, words, hole) for at in range(len(words))):
-        yield Opaque("shell.unknown-script", one.source, one.through)
-    if hole and any(hole in word.text for word in words):
-        text = " ".join(word.text for word in given)
-        yield one.inside(tuple(_filled(word, hole, text, known=given[0].known) for word in words))
+    placeholder = arguments.value("-I", "-J", "--replace") or ("{}" if arguments.has(("-i", "--replace")) else "")
+    placeholder = next((word.text[2:] for word in command.words[1:] if re.match(r"-i.", word.text)), placeholder)
+    inputs = _input_words(command.feed) if "-a" not in arguments.flags else [ShellWord(UNKNOWN, known=False)]
+    if words[0].text.rpartition("/")[2] in SHELLS and any(
+        _is_script(at, words, placeholder) for at in range(len(words))
+    ):
+        yield Opaque("shell.unknown-script", command.source, command.through)
+    if placeholder and any(placeholder in word.text for word in words):
+        text = " ".join(word.text for word in inputs)
+        yield command.inside(tuple(_filled(word, placeholder, text, known=inputs[0].known) for word in words))
     else:
-        yield one.inside((*words, *given))
+        yield command.inside((*words, *inputs))
 
 
-def _is_script(at: int, words: Sequence[ShellWord], hole: str) -> bool:
-    """The text that a shell runs is what the input says: the hole behind `-c`, or nothing at all."""
-    behind = words[at + 1].text if at + 1 < len(words) else hole
-    return words[at].text.endswith("c") and words[at].text.startswith("-") and behind == hole
+def _is_script(at: int, words: Sequence[ShellWord], placeholder: str) -> bool:
+    """Return True if the script of a shell comes from the input: the placeholder after `-c`, or nothing."""
+    following = words[at + 1].text if at + 1 < len(words) else placeholder
+    return words[at].text.endswith("c") and words[at].text.startswith("-") and following == placeholder
 
 
-def _given(feed: Feed | None) -> list[ShellWord]:
+def _input_words(feed: Feed | None) -> list[ShellWord]:
     if feed is None or feed.text is None or not feed.text.split():
         return [ShellWord(UNKNOWN, known=False)]
     return [ShellWord(text) for text in feed.text.split()]
 
 
-def _filled(word: ShellWord, hole: str, text: str, *, known: bool) -> ShellWord:
-    return ShellWord(word.text.replace(hole, text), word.known and known) if hole in word.text else word
+def _filled(word: ShellWord, placeholder: str, text: str, *, known: bool) -> ShellWord:
+    return ShellWord(word.text.replace(placeholder, text), word.known and known) if placeholder in word.text else word
 
 
-def _parallel(one: SimpleCommand) -> Iterator[Inner]:
-    words = options.split(one.words[1:], _PARALLEL, stop=True).rest
-    at = next((at for at, word in enumerate(words) if word.text in (":::", ":::+", "::::")), None)
+def _parallel(command: SimpleCommand) -> Iterator[Inner]:
+    words = options.split(command.words[1:], _PARALLEL, stop=True).rest
+    at = next((at for at, part in enumerate(words) if part.text in (":::", ":::+", "::::")), None)
     template, inputs = (words, None) if at is None else (words[:at], words[at + 1 :])
     if inputs is not None and words[len(template)].text == "::::":
         inputs = None
-    for given in _inputs(one, inputs):
+    for word in _inputs(command, inputs):
         if not template:
             yield (
-                ShellScript(given.text, (*one.through, "parallel"))
-                if given.known
-                else Opaque("shell.unknown-script", one.source, one.through)
+                ShellScript(word.text, (*command.through, "parallel"))
+                if word.known
+                else Opaque("shell.unknown-script", command.source, command.through)
             )
-        elif any("{}" in word.text for word in template):
-            yield one.inside(tuple(_filled(word, "{}", given.text, known=given.known) for word in template))
+        elif any("{}" in part.text for part in template):
+            yield command.inside(tuple(_filled(part, "{}", word.text, known=word.known) for part in template))
         else:
-            yield one.inside((*template, given))
+            yield command.inside((*template, word))
     if len(template) == 1 and " " in template[0].text:
-        yield ShellScript(template[0].text.replace("{}", UNKNOWN), (*one.through, "parallel"))
+        yield ShellScript(template[0].text.replace("{}", UNKNOWN), (*command.through, "parallel"))
 
 
-def _inputs(one: SimpleCommand, inputs: Sequence[ShellWord] | None) -> list[ShellWord]:
+def _inputs(command: SimpleCommand, inputs: Sequence[ShellWord] | None) -> list[ShellWord]:
     if inputs is None:
-        return _given(one.feed)
+        return _input_words(command.feed)
     return [word for word in inputs if word.text not in (":::", ":::+")][:_MOST]
 
 
-def _find(one: SimpleCommand) -> Iterator[Inner]:
-    """Each `-exec`, up to its end or the line's."""
-    command: list[ShellWord] | None = None
-    name = checks.find_leaves(one)
-    hole, known = (f"./{name}", True) if name else (UNKNOWN, False)
-    for word in (*one.words, ShellWord(";")):
-        if command is None:
-            command = [] if word.text in _EXECS else None
+def _find(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the command of each `-exec`, up to its terminator or the end of the line."""
+    exec_words: list[ShellWord] | None = None
+    name = checks.find_leaves(command)
+    placeholder, known = (f"./{name}", True) if name else (UNKNOWN, False)
+    for word in (*command.words, ShellWord(";")):
+        if exec_words is None:
+            exec_words = [] if word.text in _EXECS else None
         elif word.text in (";", "+"):
-            filled = tuple(_filled(part, "{}", hole, known=known) for part in command)
-            if one.program.startswith("fd") and filled == tuple(command):
+            filled = tuple(_filled(part, "{}", placeholder, known=known) for part in exec_words)
+            if command.program.startswith("fd") and filled == tuple(exec_words):
                 filled = (*filled, ShellWord(UNKNOWN, known=False))
-            yield one.inside(filled)
-            command = None
+            yield command.inside(filled)
+            exec_words = None
         else:
-            command.append(word)
+            exec_words.append(word)
 
 
 def _scripts(*flags: str) -> Callable[[SimpleCommand], Iterator[Inner]]:
-    """Commands with an option whose value a shell runs."""
+    """Return a reader for programs with an option whose value a shell runs."""
 
-    def found(one: SimpleCommand) -> Iterator[Inner]:
-        arguments = options.split(one.words[1:], frozenset(flags))
+    def read_options(command: SimpleCommand) -> Iterator[Inner]:
+        arguments = options.split(command.words[1:], frozenset(flags))
         for name, value in arguments.values:
             if name in flags and value:
-                yield ShellScript(value, (*one.through, one.program))
+                yield ShellScript(value, (*command.through, command.program))
 
-    return found
+    return read_options
 
 
-def _all_words(one: SimpleCommand) -> Iterator[Inner]:
-    """Commands whose words may each be a shell line."""
-    for word in one.words[1:]:
+def _all_words(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield each argument that may be a shell line."""
+    for word in command.words[1:]:
         if " " in word.text and word.known:
-            yield ShellScript(word.text, (*one.through, one.program), guess=True)
+            yield ShellScript(word.text, (*command.through, command.program), guess=True)
 
 
-def _first_word(one: SimpleCommand) -> Iterator[Inner]:
-    for word in one.words[1:2]:
-        yield ShellScript(word.text, (*one.through, one.program), one.env, guess=True)
+def _first_word(command: SimpleCommand) -> Iterator[Inner]:
+    for word in command.words[1:2]:
+        yield ShellScript(word.text, (*command.through, command.program), command.env, guess=True)
 
 
-def _alias(one: SimpleCommand) -> Iterator[Inner]:
-    for word in one.words[1:]:
+def _alias(command: SimpleCommand) -> Iterator[Inner]:
+    for word in command.words[1:]:
         name, equals, value = word.text.partition("=")
         if equals and name:
-            yield ShellScript(value, (*one.through, "alias"), guess=True)
+            yield ShellScript(value, (*command.through, "alias"), guess=True)
 
 
-def _eval(one: SimpleCommand) -> Iterator[Inner]:
-    words = one.words[1:]
+def _eval(command: SimpleCommand) -> Iterator[Inner]:
+    words = command.words[1:]
     made_by = tuple(name for word in words for name in word.made_by)
     if "read" in made_by and any(not word.known for word in words):
-        yield Opaque("shell.unknown-script", one.source, one.through)
+        yield Opaque("shell.unknown-script", command.source, command.through)
     elif made_by and any(not word.known for word in words):
-        yield one.inside((ShellWord("(evaluated)"), *words))
+        yield command.inside((ShellWord("(evaluated)"), *words))
     elif any(not word.known for word in words) and words[0].text.startswith("$"):
-        yield Opaque("shell.unknown-script", one.source, one.through)
+        yield Opaque("shell.unknown-script", command.source, command.through)
     elif words:
-        yield ShellScript(" ".join(word.text for word in words), (*one.through, "eval"), one.env, one.folder)
+        yield ShellScript(
+            " ".join(word.text for word in words), (*command.through, "eval"), command.env, command.folder
+        )
         if set(made_by) & DECODERS:
-            yield Opaque("shell.encoded", one.source, one.through)
+            yield Opaque("shell.encoded", command.source, command.through)
 
 
 _SPECIAL: dict[str, Callable[[SimpleCommand], Iterator[Inner]]] = {
@@ -188,7 +192,7 @@ _SPECIAL: dict[str, Callable[[SimpleCommand], Iterator[Inner]]] = {
     "gfind": _find,
     "flock": _scripts("-c", "--command"),
     "gcloud": _scripts("--command"),
-    "git": git_programs.inner,
+    "git": git_programs.inner_commands,
     "hyperfine": _all_words,
     "concurrently": _all_words,
     "npm-run-all": _all_words,

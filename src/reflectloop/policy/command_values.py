@@ -1,4 +1,7 @@
-"""Values that another program takes for a command: ordinary helpers pass, anything else is asked about. Pure."""
+"""Judge values that another program uses as a command: ordinary helpers pass, anything else needs confirmation.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,12 @@ BROWSERS = frozenset(
 DIFFERS = frozenset("difft diff colordiff delta icdiff meld vimdiff nvim kdiff3 diff-so-fancy true cat".split())
 SHELL_NAMES = frozenset("sh bash zsh dash ksh fish ash".split())
 HELPERS = frozenset("store cache osxkeychain manager manager-core libsecret wincred gh gcm".split())
-_STRINGS = re.compile(r"[;|&<>`\n]|\$\(")
+_SHELL_SYNTAX = re.compile(r"[;|&<>`\n]|\$\(")
 _STANDARD = re.compile(r"(?:/usr)?(?:/local)?/s?bin/[^/]+$|/opt/homebrew/bin/[^/]+$")
 
 
 def ordinary(value: str, allowed: frozenset[str]) -> bool:
-    """Say whether a value names one of the allowed programs, and nothing besides."""
+    """Return True if a value names one of the allowed programs and nothing else."""
     parts = value.split()
     if not parts:
         return True
@@ -42,11 +45,11 @@ def ordinary(value: str, allowed: frozenset[str]) -> bool:
     if parts[0] in ("env", "command", "exec") and len(parts) > 1:
         program = parts[1]
     place = "/" not in program or _STANDARD.match(program)
-    return bool(place) and posixpath.basename(program) in allowed and not _STRINGS.search(value)
+    return bool(place) and posixpath.basename(program) in allowed and not _SHELL_SYNTAX.search(value)
 
 
-def inner(value: str, allowed: frozenset[str], source: str, through: tuple[str, ...]) -> Iterator[Inner]:
-    """What starts when a program takes this value for a command."""
+def inner_commands(value: str, allowed: frozenset[str], source: str, through: tuple[str, ...]) -> Iterator[Inner]:
+    """Yield what starts if a program uses this value as a command."""
     if value.strip():
         yield ShellScript(value.removeprefix("!"), through, guess=True)
     if not ordinary(value, allowed):

@@ -1,4 +1,4 @@
-"""Finds servers that code is taken from: other package indexes, servers that prove nothing, addresses. Pure."""
+"""Find the servers that code is downloaded from: other package indexes, unverified servers, addresses. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INDEXES = frozenset(
 )
 _TRUSTED = frozenset(("--trusted-host", "--allow-insecure-host"))
 _LOOPBACK = re.compile(r"[a-z+]*:?/*(?:localhost|127\.|\[?::1|0\.0\.0\.0|host\.docker)")
-# Hosts that packages come from on most machines: registries, their mirrors, and what clouds and forges offer.
+# Hosts that packages usually come from: registries, their mirrors, clouds and forges.
 _KNOWN = re.compile(
     r"(?:https://|sparse\+https://)(?:[^/@]*@)?(?:[\w-]+\.)*(?:pypi\.org|pythonhosted\.org|npmjs\.(?:org|com)|pytorch\.org|rubygems\.org|crates\.io"
     r"|yarnpkg\.com|npmmirror\.com|tsinghua\.edu\.cn|aliyun\.com|ustc\.edu\.cn|nvidia\.com|pkg\.dev|amazonaws\.com"
@@ -35,52 +35,52 @@ _OFF = frozenset(("false", "0", "no", "off", "null"))
 
 
 def is_unproven(address: str) -> bool:
-    """Say whether packages from an address may be anybody's: plain http, or a host that is no registry."""
+    """Return True if anybody may have put the packages at an address: plain http, or a host that is not a registry."""
     parts = [part for part in re.split(r"[\s,|]+", address) if _ADDRESS.match(part)]
     return any(not _LOOPBACK.match(part) and not _KNOWN.match(part) for part in parts)
 
 
-def of_packages(one: SimpleCommand) -> bool:
-    """Whether packages are taken from another index, or from a server that need not prove who it is."""
-    given = options.split(one.words[1:], TAKING | _TRUSTED)
-    named = [value for name, value in given.values if name in _INDEXES]
-    if "conda" in one.program or "mamba" in one.program:
-        named += [value for name, value in given.values if name == "-c"]
-    settings = {"config", "set", "sources", "source"} & set(one.texts[1:3])
-    named += [word.text.partition("=")[2] or word.text for word in given.rest if settings]
-    named += [value for name, value in given.values if settings and name in ("-a", "--add")]
-    named += [part for name, value in given.values if name == "--pip-args" for part in re.split(r"[\s=]+", value)]
-    trusted = [value for name, value in given.values if name in _TRUSTED]
-    texts = one.texts
+def takes_unproven_packages(command: SimpleCommand) -> bool:
+    """Return True if packages come from another index, or from a server that is not authenticated."""
+    args = options.split(command.words[1:], TAKING | _TRUSTED)
+    named = [value for name, value in args.values if name in _INDEXES]
+    if "conda" in command.program or "mamba" in command.program:
+        named += [value for name, value in args.values if name == "-c"]
+    settings = {"config", "set", "sources", "source"} & set(command.texts[1:3])
+    named += [word.text.partition("=")[2] or word.text for word in args.rest if settings]
+    named += [value for name, value in args.values if settings and name in ("-a", "--add")]
+    named += [part for name, value in args.values if name == "--pip-args" for part in re.split(r"[\s=]+", value)]
+    trusted = [value for name, value in args.values if name in _TRUSTED]
+    texts = command.texts
     if "config" in texts and any(text.endswith("trusted-host") for text in texts[:-1]):
         trusted += texts[-1].split()
     return (
         any(is_unproven(value) for value in named)
         or any(not _LOOPBACK.match(value) and not _KNOWN.match(f"https://{value}") for value in trusted)
-        or _stops_checking(one)
+        or _stops_checking(command)
     )
 
 
-def _stops_checking(one: SimpleCommand) -> bool:
-    """`strict-ssl false` and its kin, as a setting or as an option."""
-    texts = one.texts[1:]
+def _stops_checking(command: SimpleCommand) -> bool:
+    """Return True for `strict-ssl false` and similar settings or options."""
+    texts = command.texts[1:]
     for at, text in enumerate(texts):
         name, equals, value = text.lstrip("-").partition("=")
         following = value if equals else "".join(texts[at + 1 : at + 2])
         if name in ("strict-ssl", "ssl_verify", "secure-http", "enableStrictSsl") and following.lower() in _OFF:
             return True
     insecure = {"conda": ("-k", "--insecure"), "mamba": ("-k", "--insecure"), "bundle": ("--no-verify",)}
-    return any(flag in texts for flag in insecure.get(one.program, ()))
+    return any(flag in texts for flag in insecure.get(command.program, ()))
 
 
-def of_settings(one: SimpleCommand) -> bool:
-    """`go env -w`: whether later commands take modules from elsewhere, or unchecked."""
-    pairs = (word.text.partition("=") for word in one.words[1:])
+def sets_unproven_go(command: SimpleCommand) -> bool:
+    """Return True if `go env -w` makes later commands take modules from elsewhere, or unchecked."""
+    pairs = (word.text.partition("=") for word in command.words[1:])
     return any(not is_ordinary_go(name, value) for name, equals, value in pairs if equals)
 
 
 def is_ordinary_go(name: str, value: str) -> bool:
-    """Say whether a variable of go leaves the checks on, and the modules where they are."""
+    """Return True if a variable of go keeps the checks on and the usual module source."""
     if name == "GOPROXY":
         return not is_unproven(value)
     if name in ("GOINSECURE", "GONOSUMDB", "GONOSUMCHECK", "GONOPROXY", "GOPRIVATE"):
@@ -90,15 +90,15 @@ def is_ordinary_go(name: str, value: str) -> bool:
     return name != "GOSUMDB" or value != "off"
 
 
-def of_deployment(one: SimpleCommand) -> bool:
-    """Whether what is deployed or built comes from an address, or from a server through a pipe."""
-    words = one.words[1:]
+def deploys_address(command: SimpleCommand) -> bool:
+    """Return True if the deployed or built content comes from an address, or from a server through a pipe."""
+    words = command.words[1:]
     texts = [word.text for word in words]
     if any(set(word.made_by) & FETCHERS for word in words):
         return True
     if (
-        one.feed is not None
-        and set(one.feed.made_by) & FETCHERS
+        command.feed is not None
+        and set(command.feed.made_by) & FETCHERS
         and set(texts) & {"-", "/dev/stdin", "--filename=-", "-f-"}
     ):
         return True
@@ -108,7 +108,7 @@ def of_deployment(one: SimpleCommand) -> bool:
     )
 
 
-def of_plain_http(one: SimpleCommand) -> bool:
-    """Whether an address of plain http, on another machine, stands in an option or a word."""
-    values = (re.sub(r"^--?[\w.-]+=", "", text).partition("http://") for text in one.texts[1:])
-    return any(found and not _LOOPBACK.match(f"http://{rest}") for _, found, rest in values)
+def uses_plain_http(command: SimpleCommand) -> bool:
+    """Return True if an option or argument contains a plain http address on another machine."""
+    values = (re.sub(r"^--?[\w.-]+=", "", text).partition("http://") for text in command.texts[1:])
+    return any(scheme and not _LOOPBACK.match(f"http://{rest}") for _, scheme, rest in values)

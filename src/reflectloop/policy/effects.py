@@ -1,4 +1,4 @@
-"""Finds what a builtin leaves behind for the rest of the line: variables, parameters, aliases, other programs."""
+"""Find what a shell builtin changes for the rest of the line: variables, parameters, aliases, hashed programs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST = 64  # words that one line of input is split into
 
 
 class Effect(NamedTuple):
-    """A name and its values; `array` says that it is a list."""
+    """A name and its new values; `array` is True for a list."""
 
     name: str
     values: Values
@@ -26,7 +26,7 @@ class Effect(NamedTuple):
 
 
 def fields(text: str, separators: str) -> list[str]:
-    """Return a text split as the shell splits it."""
+    """Split a text as the shell does."""
     if not separators:
         return [text]
     if separators == BLANKS:
@@ -35,17 +35,17 @@ def fields(text: str, separators: str) -> list[str]:
     return [part.strip() if " " in separators else part for part in parts if part]
 
 
-def of(one: SimpleCommand, separators: str, scope: Scope) -> Iterator[Effect]:
-    """Yield what a command sets."""
-    if one.program == "read":
-        yield from _read(one, separators)
-    elif one.program in ("mapfile", "readarray"):
-        yield from _mapfile(one)
-    elif one.program == "printf":
-        yield from _printf(one)
-    elif one.program == "set":
-        yield from _set(one)
-    elif one.program == "shift":
+def effects_of(command: SimpleCommand, separators: str, scope: Scope) -> Iterator[Effect]:
+    """Yield the variables that a command sets."""
+    if command.program == "read":
+        yield from _read(command, separators)
+    elif command.program in ("mapfile", "readarray"):
+        yield from _mapfile(command)
+    elif command.program == "printf":
+        yield from _printf(command)
+    elif command.program == "set":
+        yield from _set(command)
+    elif command.program == "shift":
         yield Effect("@", scope.array("@")[1:], array=True)
 
 
@@ -53,11 +53,11 @@ def _unread(name: str) -> ShellWord:
     return ShellWord(f"${{{name}}}", known=False, made_by=("read",))
 
 
-def _read(one: SimpleCommand, separators: str) -> Iterator[Effect]:
-    given = options.split(one.words[1:], _READ_TAKING)
-    text = one.feed.text if one.feed else None
-    array = given.value("-a")
-    names = [array] if array else [word.text for word in given.rest] or ["REPLY"]
+def _read(command: SimpleCommand, separators: str) -> Iterator[Effect]:
+    args = options.split(command.words[1:], _READ_TAKING)
+    text = command.feed.text if command.feed else None
+    array = args.value("-a")
+    names = [array] if array else [word.text for word in args.rest] or ["REPLY"]
     if text is None:
         yield from (Effect(name, (_unread(name),), array=bool(array)) for name in names)
         return
@@ -71,47 +71,47 @@ def _read(one: SimpleCommand, separators: str) -> Iterator[Effect]:
 
 
 def _part(line: str, at: int, separators: str, *, last: bool) -> str:
-    """Return the piece of a line that the variable at a position gets; the last one gets the rest."""
+    """Return the part of a line that the variable at a position gets; the last variable gets the rest."""
     if at == 0 and last:
         return line.strip()
     parts = fields(line, separators)
     return " ".join(parts[at:]) if last else "".join(parts[at : at + 1])
 
 
-def _mapfile(one: SimpleCommand) -> Iterator[Effect]:
-    given = options.split(one.words[1:], _MAPFILE_TAKING)
-    name = given.rest[0].text if given.rest else "MAPFILE"
-    text = one.feed.text if one.feed else None
+def _mapfile(command: SimpleCommand) -> Iterator[Effect]:
+    args = options.split(command.words[1:], _MAPFILE_TAKING)
+    name = args.rest[0].text if args.rest else "MAPFILE"
+    text = command.feed.text if command.feed else None
     if text is None:
         yield Effect(name, (_unread(name),), array=True)
     else:
-        between = given.value("-d") or "\n"
+        between = args.value("-d") or "\n"
         yield Effect(name, tuple(ShellWord(line) for line in text.split(between)[:_MOST] if line), array=True)
 
 
-def _printf(one: SimpleCommand) -> Iterator[Effect]:
-    """`printf -v name …` puts what it prints into a variable."""
-    from reflectloop.policy import output  # noqa: PLC0415 - it asks this module's neighbours in turn
+def _printf(command: SimpleCommand) -> Iterator[Effect]:
+    """Yield the effect of `printf -v name …`, which prints into a variable."""
+    from reflectloop.policy import output  # noqa: PLC0415 - avoids an import cycle
 
-    if one.texts[1:2] == ["-v"] and len(one.words) > 3:  # noqa: PLR2004
-        text = output.of(one._replace(words=(one.words[0], *one.words[3:]))).text
-        yield Effect(one.words[2].text, (ShellWord(text) if text is not None else _unread(one.words[2].text),))
+    if command.texts[1:2] == ["-v"] and len(command.words) > 3:  # noqa: PLR2004
+        text = output.output_of(command._replace(words=(command.words[0], *command.words[3:]))).text
+        yield Effect(command.words[2].text, (ShellWord(text) if text is not None else _unread(command.words[2].text),))
 
 
-def _set(one: SimpleCommand) -> Iterator[Effect]:
-    texts = one.texts[1:]
+def _set(command: SimpleCommand) -> Iterator[Effect]:
+    texts = command.texts[1:]
     if "--" in texts:
-        yield Effect("@", one.words[texts.index("--") + 2 :], array=True)
+        yield Effect("@", command.words[texts.index("--") + 2 :], array=True)
     elif texts and not texts[0].startswith(("-", "+")):
-        yield Effect("@", one.words[1:], array=True)
+        yield Effect("@", command.words[1:], array=True)
 
 
-def renamed(one: SimpleCommand) -> Iterator[tuple[str, tuple[ShellWord, ...]]]:
-    """Yield the names that stand for other commands from here on."""
-    if one.program == "alias":
-        for word in one.words[1:]:
+def new_names(command: SimpleCommand) -> Iterator[tuple[str, tuple[ShellWord, ...]]]:
+    """Yield the names that stand for other commands from now on."""
+    if command.program == "alias":
+        for word in command.words[1:]:
             name, equals, value = word.text.partition("=")
             if equals and name:
                 yield name, (ShellWord("eval"), ShellWord(value))
-    elif one.program == "hash" and one.texts[1:2] == ["-p"] and len(one.words) > 3:  # noqa: PLR2004
-        yield from ((name, (ShellWord(posixpath.basename(one.texts[2])),)) for name in one.texts[3:])
+    elif command.program == "hash" and command.texts[1:2] == ["-p"] and len(command.words) > 3:  # noqa: PLR2004
+        yield from ((name, (ShellWord(posixpath.basename(command.texts[2])),)) for name in command.texts[3:])

@@ -1,4 +1,4 @@
-"""What git starts besides itself: programs it is configured with, transports, pagers, hooks of its subcommands."""
+"""Find the programs that git starts: those in its settings, transports, pagers, and commands of its subcommands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from reflectloop.policy import command_values, git_commands, options
 from reflectloop.policy.simple_command import Inner, Opaque, ShellScript, SimpleCommand
 
-# Settings that hold a command, and the programs that are ordinary there.
+# Settings that contain a command, and the ordinary programs for each.
 _SETTINGS: tuple[tuple[str, frozenset[str]], ...] = (
     (r"core\.pager|pager\..+|interactive\.difffilter", command_values.PAGERS | command_values.DIFFERS),
     (r"core\.editor|sequence\.editor", command_values.EDITORS),
@@ -35,61 +35,63 @@ _PACKERS = frozenset(("git-upload-pack", "git-receive-pack", "git"))
 _FILTERS = ("-x", "--exec", "--tree-filter", "--index-filter", "--msg-filter", "--env-filter", "--commit-filter")
 
 
-def helper(key: str) -> frozenset[str] | None:
-    """Return the programs that are ordinary as the value of a setting; None where it holds no command."""
+def ordinary_programs(key: str) -> frozenset[str] | None:
+    """Return the ordinary programs for the value of a setting; None if the setting does not contain a command."""
     return next((allowed for pattern, allowed in _SETTINGS if re.fullmatch(pattern, key.lower()[:200])), None)
 
 
-def inner(one: SimpleCommand) -> Iterator[Inner]:
-    """Commands that git starts: aliases, programs it is configured with, `rebase -x`, `bisect run` and such."""
-    texts, through = one.texts, (*one.through, "git")
-    plain = git_commands.plain(one)
+def inner_commands(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the commands that git starts: aliases, programs in settings, `rebase -x`, `bisect run` and similar."""
+    texts, through = command.texts, (*command.through, "git")
+    plain = git_commands.without_global_options(command)
     sub = plain.texts[1] if len(plain.texts) > 1 else ""
     for at, text in enumerate(texts[1:], 1):
         following = texts[at + 1] if at + 1 < len(texts) else ""
         if text in ("-c", "--config") or re.match(r"-c\w+\.|--config=", text):
-            yield from _setting(one, following if text in ("-c", "--config") else re.sub(r"^-c|^--config=", "", text))
+            yield from _setting(
+                command, following if text in ("-c", "--config") else re.sub(r"^-c|^--config=", "", text)
+            )
         elif text in _FILTERS and following:
             yield ShellScript(following, through, guess=True)
         elif text.startswith(("--exec=", "!")) or (text.startswith("--") and "-filter=" in text):
             yield ShellScript(text.partition("=")[2] or text[1:], through, guess=True)
         if _TRANSPORT.match(text):
-            yield Opaque(command_values.RULE, one.source, one.through)
-    yield from _by_subcommand(one, plain, sub)
+            yield Opaque(command_values.RULE, command.source, command.through)
+    yield from _by_subcommand(command, plain, sub)
 
 
-def _setting(one: SimpleCommand, setting: str) -> Iterator[Inner]:
+def _setting(command: SimpleCommand, setting: str) -> Iterator[Inner]:
     key, _, value = setting.partition("=")
-    through = (*one.through, "git")
+    through = (*command.through, "git")
     if key.lower().startswith("alias.") and value.startswith("!"):
         yield ShellScript(value[1:], through, guess=True)
     elif _PROTOCOL.fullmatch(setting) or (_PROTOCOL.match(setting) and "ext::" in setting):
-        yield Opaque(command_values.RULE, one.source, one.through)
+        yield Opaque(command_values.RULE, command.source, command.through)
     if _UNPROVEN.fullmatch(setting):
-        yield Opaque("git.unproven-server", one.source, one.through)
-    allowed = helper(key)
+        yield Opaque("git.unproven-server", command.source, command.through)
+    allowed = ordinary_programs(key)
     if allowed is not None:
-        yield from command_values.inner(value, allowed, one.source, through)
+        yield from command_values.inner_commands(value, allowed, command.source, through)
 
 
 _UNPROVEN = re.compile(r"(?i)http\.(?:\S+\.)?(?:sslverify=(?:false|0|no|off)|proxy=\S+)")
 
 
-def _by_subcommand(one: SimpleCommand, plain: SimpleCommand, sub: str) -> Iterator[Inner]:
-    through = (*one.through, "git")
+def _by_subcommand(command: SimpleCommand, plain: SimpleCommand, sub: str) -> Iterator[Inner]:
+    through = (*command.through, "git")
     if plain.texts[1:3] in (["bisect", "run"], ["submodule", "foreach"]):
         words = options.split(plain.words[3:], stop=True).rest
         if words:
-            yield ShellScript(words[0].text, through) if len(words) == 1 else one.inside(words)
+            yield ShellScript(words[0].text, through) if len(words) == 1 else command.inside(words)
     flags, allowed = _OPTIONS.get(sub, (frozenset[str](), frozenset[str]()))
     for name, value in options.split(plain.words[2:], flags).values:
         if name in flags:
-            yield from command_values.inner(value, allowed, one.source, through)
-    if sub and any(text.startswith("--exec-path=") for text in one.texts):
-        yield Opaque(command_values.RULE, one.source, one.through)
+            yield from command_values.inner_commands(value, allowed, command.source, through)
+    if sub and any(text.startswith("--exec-path=") for text in command.texts):
+        yield Opaque(command_values.RULE, command.source, command.through)
 
 
-# By subcommand: the options whose value is a command, and the programs that are ordinary there.
+# By subcommand: the options whose value is a command, and the ordinary programs for them.
 _OPTIONS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     **dict.fromkeys(("clone", "fetch", "pull", "ls-remote", "archive", "fetch-pack", "send-pack"), (_PACK, _PACKERS)),
     "push": (_PACK - {"-u"}, _PACKERS),

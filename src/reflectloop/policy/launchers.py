@@ -1,4 +1,4 @@
-"""Programs with an option, a setting or a word of their own that starts another command."""
+"""Find commands in the options, settings or arguments of programs that can start other programs."""
 
 from __future__ import annotations
 
@@ -32,104 +32,106 @@ _GDB = re.compile(r"(?:shell|!|pipe)\s*(.*)|(?:call|print|p)\b.*\bsystem\s*\(\s*
 
 
 def _option(flags: str, allowed: frozenset[str], *, taking: str = "") -> Callable[[SimpleCommand], Iterator[Inner]]:
-    """Programs with options whose value is a command that should be one of a few."""
+    """Return a reader for programs with options whose value is a command that should be one of a few."""
     named = frozenset(flags.split())
 
-    def found(one: SimpleCommand) -> Iterator[Inner]:
-        given = options.split(one.words[1:], named | frozenset(taking.split()))
-        for name, value in given.values:
+    def read_options(command: SimpleCommand) -> Iterator[Inner]:
+        args = options.split(command.words[1:], named | frozenset(taking.split()))
+        for name, value in args.values:
             if name in named:
-                yield from command_values.inner(value, allowed, one.source, (*one.through, one.program))
+                yield from command_values.inner_commands(
+                    value, allowed, command.source, (*command.through, command.program)
+                )
 
-    return found
+    return read_options
 
 
-def _tar(one: SimpleCommand) -> Iterator[Inner]:
-    through = (*one.through, one.program)
-    for text in one.texts[1:]:
+def _tar(command: SimpleCommand) -> Iterator[Inner]:
+    through = (*command.through, command.program)
+    for text in command.texts[1:]:
         action = _TARS_RUN.match(text)
         if action:
-            yield from command_values.inner(action[1], frozenset(), one.source, through)
-    following = [word.text for word in one.words]
+            yield from command_values.inner_commands(action[1], frozenset(), command.source, through)
+    following = [word.text for word in command.words]
     if "--checkpoint-action" in following and any(text.startswith("exec=") for text in following):
-        yield Opaque(command_values.RULE, one.source, one.through)
-    for name, value in options.split(one.words[1:], _TAR).values:
+        yield Opaque(command_values.RULE, command.source, command.through)
+    for name, value in options.split(command.words[1:], _TAR).values:
         if name in _TAR and not (name == "-F" and not value):
             allowed = command_values.PACKERS if name in ("-I", "--use-compress-program") else frozenset[str]()
-            yield from command_values.inner(value, allowed, one.source, through)
+            yield from command_values.inner_commands(value, allowed, command.source, through)
 
 
-def _ssh(one: SimpleCommand) -> Iterator[Inner]:
-    through = (*one.through, one.program)
-    given = options.split(one.words[1:], _SSH, stop=True)
-    for name, value in given.values:
-        found = _SSH_RUNS.match(value) if name == "-o" else None
-        if found:
-            allowed = command_values.PROXIES if found[1].lower() == "proxycommand" else frozenset[str]()
-            yield from command_values.inner(found[2], allowed, one.source, through)
-        elif name == "-F" and path_classes.of(ShellWord(value), one.folder) in ("temp", "network"):
-            yield Opaque(command_values.RULE, one.source, one.through)
-        elif name == "-S" and one.program in ("scp", "sftp"):
-            yield from command_values.inner(value, command_values.REMOTES, one.source, through)
+def _ssh(command: SimpleCommand) -> Iterator[Inner]:
+    through = (*command.through, command.program)
+    args = options.split(command.words[1:], _SSH, stop=True)
+    for name, value in args.values:
+        match = _SSH_RUNS.match(value) if name == "-o" else None
+        if match:
+            allowed = command_values.PROXIES if match[1].lower() == "proxycommand" else frozenset[str]()
+            yield from command_values.inner_commands(match[2], allowed, command.source, through)
+        elif name == "-F" and path_classes.path_class(ShellWord(value), command.folder) in ("temp", "network"):
+            yield Opaque(command_values.RULE, command.source, command.through)
+        elif name == "-S" and command.program in ("scp", "sftp"):
+            yield from command_values.inner_commands(value, command_values.REMOTES, command.source, through)
 
 
-def _make(one: SimpleCommand) -> Iterator[Inner]:
-    through = (*one.through, one.program)
-    given = options.split(one.words[1:], _MAKE)
-    for name, value in given.values:
+def _make(command: SimpleCommand) -> Iterator[Inner]:
+    through = (*command.through, command.program)
+    args = options.split(command.words[1:], _MAKE)
+    for name, value in args.values:
         if name in ("--eval", "-E"):
             yield from _makefile(value, through)
-            yield Opaque(command_values.RULE, one.source, one.through)
-        elif name in ("-f", "--file", "--makefile") and value in _STDIN and one.feed is not None:
-            if one.feed.text is None:
-                yield Opaque("shell.piped", one.source, one.through)
+            yield Opaque(command_values.RULE, command.source, command.through)
+        elif name in ("-f", "--file", "--makefile") and value in _STDIN and command.feed is not None:
+            if command.feed.text is None:
+                yield Opaque("shell.piped", command.source, command.through)
             else:
-                yield from _makefile(one.feed.text, through)
+                yield from _makefile(command.feed.text, through)
         elif name in ("-f", "--file", "--makefile"):
-            yield from _written_makefile(one, value, through)
-    for word in given.rest:
+            yield from _written_makefile(command, value, through)
+    for word in args.rest:
         name, equals, value = word.text.partition("=")
         if equals and name.rstrip(":?+") == "SHELL":
-            yield from command_values.inner(value, command_values.SHELL_NAMES, one.source, through)
+            yield from command_values.inner_commands(value, command_values.SHELL_NAMES, command.source, through)
         elif equals:
-            yield from (ShellScript(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(value))
+            yield from (ShellScript(match[1] or match[2], through, guess=True) for match in _MAKE_SHELL.finditer(value))
             if re.match(r"(?:\S*/)?(?:ba|da|z)?sh\s+-\w*c\s", value):
                 yield ShellScript(value.rstrip("# "), through, guess=True)
 
 
-def _written_makefile(one: SimpleCommand, name: str, through: tuple[str, ...]) -> Iterator[Inner]:
-    written = one.files.get(one.path(name))
+def _written_makefile(command: SimpleCommand, name: str, through: tuple[str, ...]) -> Iterator[Inner]:
+    written = command.files.get(command.path(name))
     if written is not None and written.text is not None:
         yield from _makefile(written.text, through)
 
 
 def _makefile(text: str, through: tuple[str, ...]) -> Iterator[Inner]:
-    """The shell lines of a makefile."""
-    yield from (ShellScript(found[1].replace("$$", "$"), through, guess=True) for found in _RECIPE.finditer(text))
-    yield from (ShellScript(found[1] or found[2], through, guess=True) for found in _MAKE_SHELL.finditer(text))
+    """Yield the shell lines of a makefile."""
+    yield from (ShellScript(match[1].replace("$$", "$"), through, guess=True) for match in _RECIPE.finditer(text))
+    yield from (ShellScript(match[1] or match[2], through, guess=True) for match in _MAKE_SHELL.finditer(text))
 
 
-def _cmake(one: SimpleCommand) -> Iterator[Inner]:
-    """`cmake -E` does what `rm`, `cp` and `env` do."""
-    texts = one.texts
+def _cmake(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the command that `cmake -E` stands for, such as `rm`, `cp` or `env`."""
+    texts = command.texts
     if "-E" not in texts[:-1]:
         return
     at = texts.index("-E") + 1
-    sub, rest = texts[at], one.words[at + 1 :]
+    sub, rest = texts[at], command.words[at + 1 :]
     if sub == "remove_directory":
-        yield one.inside((ShellWord("rm"), ShellWord("-rf"), *rest))
+        yield command.inside((ShellWord("rm"), ShellWord("-rf"), *rest))
     elif sub in _CMAKE:
-        yield one.inside((ShellWord(_CMAKE[sub]), *rest))
+        yield command.inside((ShellWord(_CMAKE[sub]), *rest))
     elif sub in ("env", "time"):
-        yield one.inside((ShellWord("env"), *rest))
+        yield command.inside((ShellWord("env"), *rest))
     elif sub == "chdir" and len(rest) > 1:
-        yield one.inside(rest[1:])
+        yield command.inside(rest[1:])
 
 
-def _npm(one: SimpleCommand) -> Iterator[Inner]:
-    through = (*one.through, one.program)
-    yield from _option_scripts(one, frozenset(("-c", "--call")))
-    texts = one.texts[1:]
+def _npm(command: SimpleCommand) -> Iterator[Inner]:
+    through = (*command.through, command.program)
+    yield from _option_scripts(command, frozenset(("-c", "--call")))
+    texts = command.texts[1:]
     if (
         texts[:2] == ["pkg", "set"]
         or texts[:1] == ["set-script"]
@@ -140,118 +142,130 @@ def _npm(one: SimpleCommand) -> Iterator[Inner]:
             if equals and name.startswith("scripts."):
                 yield ShellScript(value, through, guess=True)
             if _LIFECYCLE.match(name):
-                yield Opaque(command_values.RULE, one.source, one.through)
+                yield Opaque(command_values.RULE, command.source, command.through)
         if texts[0] == "set-script" and len(texts) > 2:  # noqa: PLR2004 - a name and a command
             yield ShellScript(texts[2], through, guess=True)
-    for name, value in options.split(one.words[1:], frozenset(("--script-shell",))).values:
+    for name, value in options.split(command.words[1:], frozenset(("--script-shell",))).values:
         if name == "--script-shell":
-            yield from command_values.inner(value, command_values.SHELL_NAMES, one.source, through)
+            yield from command_values.inner_commands(value, command_values.SHELL_NAMES, command.source, through)
 
 
-def _option_scripts(one: SimpleCommand, flags: frozenset[str]) -> Iterator[Inner]:
-    for name, value in options.split(one.words[1:], flags).values:
+def _option_scripts(command: SimpleCommand, flags: frozenset[str]) -> Iterator[Inner]:
+    for name, value in options.split(command.words[1:], flags).values:
         if name in flags and value:
-            yield ShellScript(value, (*one.through, one.program), one.env)
+            yield ShellScript(value, (*command.through, command.program), command.env)
 
 
-def _tcl(one: SimpleCommand) -> Iterator[Inner]:
-    """`expect -c` and what `tclsh` reads."""
-    given = options.split(one.words[1:], frozenset(("-c",)))
-    codes = [value for name, value in given.values if name == "-c"]
-    codes += [one.feed.text] if one.feed and one.feed.text else []
-    if one.feed is not None and one.feed.text is None and set(one.feed.made_by) & FETCHERS and len(one.words) == 1:
-        yield Opaque("shell.fetched", one.source, one.through)
+def _tcl(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the commands in `expect -c` and in the input of `tclsh`."""
+    args = options.split(command.words[1:], frozenset(("-c",)))
+    codes = [value for name, value in args.values if name == "-c"]
+    codes += [command.feed.text] if command.feed and command.feed.text else []
+    if (
+        command.feed is not None
+        and command.feed.text is None
+        and set(command.feed.made_by) & FETCHERS
+        and len(command.words) == 1
+    ):
+        yield Opaque("shell.fetched", command.source, command.through)
     for code in codes:
-        for found in _TCL.finditer(code):
-            yield ShellScript(found[1].strip("{}"), (*one.through, one.program), guess=True)
+        for match in _TCL.finditer(code):
+            yield ShellScript(match[1].strip("{}"), (*command.through, command.program), guess=True)
 
 
-def _gdb(one: SimpleCommand) -> Iterator[Inner]:
-    for name, value in options.split(one.words[1:], frozenset(("-ex", "--eval-command", "-iex", "-o"))).values:
-        found = _GDB.match(value) if name in ("-ex", "--eval-command", "-iex", "-o") else None
-        if found:
-            yield from command_values.inner(
-                found[1] or found[2] or "", frozenset(), one.source, (*one.through, one.program)
+def _gdb(command: SimpleCommand) -> Iterator[Inner]:
+    for name, value in options.split(command.words[1:], frozenset(("-ex", "--eval-command", "-iex", "-o"))).values:
+        match = _GDB.match(value) if name in ("-ex", "--eval-command", "-iex", "-o") else None
+        if match:
+            yield from command_values.inner_commands(
+                match[1] or match[2] or "", frozenset(), command.source, (*command.through, command.program)
             )
 
 
-def _sed(one: SimpleCommand) -> Iterator[Inner]:
-    """The `e` command, the flag `e` of `s`, and what `w` writes to."""
-    through = (*one.through, one.program)
-    given = options.split(one.words[1:], frozenset(("-e", "--expression", "-f", "--file", "-l")))
-    codes = [value for name, value in given.values if name in ("-e", "--expression")]
-    codes = codes or [word.text for word in given.rest[:1]]
-    if given.value("-f", "--file") in _STDIN and one.feed and one.feed.text:
-        codes.append(one.feed.text)
+def _sed(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the effects of the `e` command, of the flag `e` of `s`, and of the file that `w` writes."""
+    through = (*command.through, command.program)
+    args = options.split(command.words[1:], frozenset(("-e", "--expression", "-f", "--file", "-l")))
+    codes = [value for name, value in args.values if name in ("-e", "--expression")]
+    codes = codes or [word.text for word in args.rest[:1]]
+    if args.value("-f", "--file") in _STDIN and command.feed and command.feed.text:
+        codes.append(command.feed.text)
     for code in codes:
         for effect in sed_scripts.effects(code):
             if effect.kind == "writes":
-                if path_classes.of(ShellWord(effect.text), one.folder) in ("machine", "profile", "private", "device"):
-                    yield Opaque("shell.writes-by-code", one.source, one.through)
+                if path_classes.path_class(ShellWord(effect.text), command.folder) in (
+                    "machine",
+                    "profile",
+                    "private",
+                    "device",
+                ):
+                    yield Opaque("shell.writes-by-code", command.source, command.through)
             elif effect.text:
                 yield ShellScript(effect.text, through, guess=True)
-                yield Opaque(command_values.RULE, one.source, one.through)
+                yield Opaque(command_values.RULE, command.source, command.through)
             else:
-                yield Opaque(command_values.RULE, one.source, one.through)
+                yield Opaque(command_values.RULE, command.source, command.through)
 
 
-def _sqlite(one: SimpleCommand) -> Iterator[Inner]:
-    texts = [*one.texts[1:], *((one.feed.text or "").splitlines() if one.feed else ())]
+def _sqlite(command: SimpleCommand) -> Iterator[Inner]:
+    texts = [*command.texts[1:], *((command.feed.text or "").splitlines() if command.feed else ())]
     for text in texts:
-        found = re.match(r"\s*\.(?:shell|system)\s+(.*)|\s*\.(?:once|output)\s+\|(.*)|\s*\.(load)\s", text, re.DOTALL)
-        if found:
-            yield from command_values.inner(
-                found[1] or found[2] or "load", frozenset(), one.source, (*one.through, one.program)
+        match = re.match(r"\s*\.(?:shell|system)\s+(.*)|\s*\.(?:once|output)\s+\|(.*)|\s*\.(load)\s", text, re.DOTALL)
+        if match:
+            yield from command_values.inner_commands(
+                match[1] or match[2] or "load", frozenset(), command.source, (*command.through, command.program)
             )
 
 
-def _database(one: SimpleCommand) -> Iterator[Inner]:
-    """`\\!` and `\\o |` of database clients."""
-    texts = [*one.texts[1:], *((one.feed.text or "").splitlines() if one.feed else ())]
+def _database(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the commands after `\\!` and `\\o |` in database clients."""
+    texts = [*command.texts[1:], *((command.feed.text or "").splitlines() if command.feed else ())]
     for text in texts:
-        found = re.match(
+        match = re.match(
             r"\s*(?:\\!|\\system|system\s)\s*(.*)|.*\\(?:o|g|copy\b.*program)\s*\|?\s*'?(.*)", text, re.DOTALL
         )
-        if found and (found[1] or "|" in text or "program" in text.lower()):
-            yield from command_values.inner(
-                found[1] or found[2], command_values.PAGERS, one.source, (*one.through, one.program)
+        if match and (match[1] or "|" in text or "program" in text.lower()):
+            yield from command_values.inner_commands(
+                match[1] or match[2], command_values.PAGERS, command.source, (*command.through, command.program)
             )
 
 
-def _ed(one: SimpleCommand) -> Iterator[Inner]:
-    """`!command` as a line of `ed` or `ex`."""
-    for line in (one.feed.text or "").splitlines() if one.feed else ():
-        found = re.match(r"[\d,$.%]*\s*[rwe]?\s*!(.*)", line)
-        if found:
-            yield ShellScript(found[1], (*one.through, one.program), guess=True)
+def _ed(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield `!command` lines in the input of `ed` or `ex`."""
+    for line in (command.feed.text or "").splitlines() if command.feed else ():
+        match = re.match(r"[\d,$.%]*\s*[rwe]?\s*!(.*)", line)
+        if match:
+            yield ShellScript(match[1], (*command.through, command.program), guess=True)
 
 
-def _pager(one: SimpleCommand) -> Iterator[Inner]:
-    for text in one.texts[1:]:
-        found = re.match(r"\+\+?!(.*)", text, re.DOTALL)
-        if found:
-            yield from command_values.inner(found[1], frozenset(), one.source, (*one.through, one.program))
+def _pager(command: SimpleCommand) -> Iterator[Inner]:
+    for text in command.texts[1:]:
+        match = re.match(r"\+\+?!(.*)", text, re.DOTALL)
+        if match:
+            yield from command_values.inner_commands(
+                match[1], frozenset(), command.source, (*command.through, command.program)
+            )
 
 
-def _vim(one: SimpleCommand) -> Iterator[Inner]:
-    """`:!command` and `%!command`."""
-    given = options.split(one.words[1:], frozenset(("-c", "--cmd")))
-    commands = [value for name, value in given.values if name in ("-c", "--cmd")]
-    for text in (*commands, *(word.text[1:] for word in given.rest if word.text.startswith("+"))):
-        found = re.match(r":?\s*(?:silent\s*)?[%\d,$.]*(?:r|w|read|write)?\s*!(.*)", text, re.DOTALL)
-        if found:
-            yield ShellScript(found[1], (*one.through, one.program), guess=True)
+def _vim(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the commands of `:!command` and `%!command`."""
+    args = options.split(command.words[1:], frozenset(("-c", "--cmd")))
+    commands = [value for name, value in args.values if name in ("-c", "--cmd")]
+    for text in (*commands, *(word.text[1:] for word in args.rest if word.text.startswith("+"))):
+        match = re.match(r":?\s*(?:silent\s*)?[%\d,$.]*(?:r|w|read|write)?\s*!(.*)", text, re.DOTALL)
+        if match:
+            yield ShellScript(match[1], (*command.through, command.program), guess=True)
 
 
-def _cargo(one: SimpleCommand) -> Iterator[Inner]:
-    """`--config` with a setting that holds a program."""
-    for name, value in options.split(one.words[1:], frozenset(("--config",))).values:
-        found = re.match(
+def _cargo(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the program in a `--config` setting."""
+    for name, value in options.split(command.words[1:], frozenset(("--config",))).values:
+        match = re.match(
             r"(?:.*\.)?(?:runner|rustc-wrapper|rustc|linker|rustdoc|credential-provider)\s*=\s*(.*)", value, re.DOTALL
         )
-        if name == "--config" and found:
-            command = re.sub(r"[\[\]\"',]+", " ", found[1])
-            yield from command_values.inner(command, _CARGO, one.source, (*one.through, "cargo"))
+        if name == "--config" and match:
+            program = re.sub(r"[\[\]\"',]+", " ", match[1])
+            yield from command_values.inner_commands(program, _CARGO, command.source, (*command.through, "cargo"))
 
 
 _CARGO = frozenset(
@@ -259,36 +273,38 @@ _CARGO = frozenset(
 )
 
 
-def _service(one: SimpleCommand) -> Iterator[Inner]:
-    given = options.split(one.words[1:], frozenset("--exec -x --startas -a --user -u --chuid -c --pidfile -p".split()))
-    program = next((value for name, value in given.values if name in ("--exec", "-x", "--startas", "-a")), "")
+def _service(command: SimpleCommand) -> Iterator[Inner]:
+    args = options.split(
+        command.words[1:], frozenset("--exec -x --startas -a --user -u --chuid -c --pidfile -p".split())
+    )
+    program = next((value for name, value in args.values if name in ("--exec", "-x", "--startas", "-a")), "")
     if program:
-        yield one.inside((ShellWord(program), *given.rest))
+        yield command.inside((ShellWord(program), *args.rest))
 
 
-def _capsh(one: SimpleCommand) -> Iterator[Inner]:
-    texts = one.texts
+def _capsh(command: SimpleCommand) -> Iterator[Inner]:
+    texts = command.texts
     if "--" in texts:
-        yield one.inside((ShellWord("bash"), *one.words[texts.index("--") + 1 :]))
+        yield command.inside((ShellWord("bash"), *command.words[texts.index("--") + 1 :]))
 
 
-def _coproc(one: SimpleCommand) -> Iterator[Inner]:
-    words = tuple(word for word in one.words[1:] if word.text not in ("{", "}", "("))
+def _coproc(command: SimpleCommand) -> Iterator[Inner]:
+    words = tuple(word for word in command.words[1:] if word.text not in ("{", "}", "("))
     if words:
-        yield one.inside(words)
+        yield command.inside(words)
     if len(words) > 1 and re.fullmatch(r"[A-Z_]\w*", words[0].text):
-        yield one.inside(words[1:])
+        yield command.inside(words[1:])
 
 
-def _loader(one: SimpleCommand) -> Iterator[Inner]:
-    """`ld-linux.so` runs the program it is given."""
+def _loader(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the program that `ld-linux.so` runs."""
     taking = frozenset("--preload --library-path --argv0 --audit --inhibit-rpath --glibc-hwcaps-prepend".split())
-    words = options.split(one.words[1:], taking, stop=True).rest
+    words = options.split(command.words[1:], taking, stop=True).rest
     if words:
-        yield one.inside(words)
+        yield command.inside(words)
 
 
-def loader(program: str) -> Callable[[SimpleCommand], Iterator[Inner]] | None:
+def dynamic_loader(program: str) -> Callable[[SimpleCommand], Iterator[Inner]] | None:
     return (
         _loader
         if re.fullmatch(r"ld(?:-linux|-musl|-uclibc)?(?:-[\w.-]+)?\.so(?:\.\d+)*|ld-\d[\d.]*\.so", program)
@@ -296,73 +312,75 @@ def loader(program: str) -> Callable[[SimpleCommand], Iterator[Inner]] | None:
     )
 
 
-def _go(one: SimpleCommand) -> Iterator[Inner]:
-    """`-exec`, `-toolexec` and `-vettool`, which may have one dash or two."""
-    texts = one.texts[1:]
+def _go(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the programs of `-exec`, `-toolexec` and `-vettool`, which may have one dash or two."""
+    texts = command.texts[1:]
     for at, text in enumerate(texts):
-        found = re.fullmatch(r"--?(?:exec|toolexec|vettool)(?:=(.*))?", text, re.DOTALL)
-        if found:
-            value = found[1] if found[1] is not None else "".join(texts[at + 1 : at + 2])
-            yield from command_values.inner(value, _GO, one.source, (*one.through, "go"))
+        match = re.fullmatch(r"--?(?:exec|toolexec|vettool)(?:=(.*))?", text, re.DOTALL)
+        if match:
+            value = match[1] if match[1] is not None else "".join(texts[at + 1 : at + 2])
+            yield from command_values.inner_commands(value, _GO, command.source, (*command.through, "go"))
 
 
 _GO = frozenset("sudo wasmtime wasmer node go_js_wasm_exec go_wasip1_wasm_exec qemu-aarch64 qemu-arm garble".split())
 
 
 def _loads(pattern: str, starts: str = "") -> Callable[[SimpleCommand], Iterator[Inner]]:
-    """Programs with options that load code: a place where anybody may have put it is asked about.
+    """Return a reader for programs with options that load code; places where anybody may write need confirmation.
 
-    The option is the whole word, or its beginning; `starts` are options whose value is a command.
+    `pattern` matches the whole word, or its prefix; `starts` are options whose value is a command.
     """
     option = re.compile(pattern)
-    command = re.compile(starts or r"(?!)", re.DOTALL)
+    starting_option = re.compile(starts or r"(?!)", re.DOTALL)
 
-    def found(one: SimpleCommand) -> Iterator[Inner]:
-        texts = one.texts[1:]
+    def read_options(command: SimpleCommand) -> Iterator[Inner]:
+        texts = command.texts[1:]
         for at, text in enumerate(texts):
             loaded = option.match(text)
             value = (text[loaded.end() :] or "".join(texts[at + 1 : at + 2])) if loaded else ""
             if value and (
-                path_classes.of(ShellWord(value)) in ("temp", "network") or re.match(r"data:|https?:|//", value)
+                path_classes.path_class(ShellWord(value)) in ("temp", "network") or re.match(r"data:|https?:|//", value)
             ):
-                yield Opaque(command_values.RULE, one.source, one.through)
-            starting = command.match(text)
-            if starting:
-                yield from command_values.inner(
-                    text[starting.end() :], frozenset(), one.source, (*one.through, one.program)
+                yield Opaque(command_values.RULE, command.source, command.through)
+            match = starting_option.match(text)
+            if match:
+                yield from command_values.inner_commands(
+                    text[match.end() :], frozenset(), command.source, (*command.through, command.program)
                 )
 
-    return found
+    return read_options
 
 
 _COMPILER = _loads(r"-fplugin=|-B=?|-specs=|--config[= ]?", r"-wrapper[, ]?(?=.)")
 
 
-def _compiler(one: SimpleCommand) -> Iterator[Inner]:
-    yield from _COMPILER(one)
-    if "-wrapper" in one.texts:
-        yield Opaque(command_values.RULE, one.source, one.through)
+def _compiler(command: SimpleCommand) -> Iterator[Inner]:
+    yield from _COMPILER(command)
+    if "-wrapper" in command.texts:
+        yield Opaque(command_values.RULE, command.source, command.through)
 
 
-def _mercurial(one: SimpleCommand) -> Iterator[Inner]:
-    for name, value in options.split(one.words[1:], frozenset(("--config", "--ssh", "-e"))).values:
+def _mercurial(command: SimpleCommand) -> Iterator[Inner]:
+    for name, value in options.split(command.words[1:], frozenset(("--config", "--ssh", "-e"))).values:
         setting = re.match(
             r"(?:alias|hooks|extensions|extdiff|merge-tools|ui\.(?:editor|ssh))[^=]*=(.*)", value, re.DOTALL
         )
         if name == "--config" and setting and setting[1]:
-            yield from command_values.inner(
-                setting[1], command_values.EDITORS | command_values.REMOTES, one.source, (*one.through, "hg")
+            yield from command_values.inner_commands(
+                setting[1], command_values.EDITORS | command_values.REMOTES, command.source, (*command.through, "hg")
             )
         elif name in ("--ssh", "-e"):
-            yield from command_values.inner(value, command_values.REMOTES, one.source, (*one.through, "hg"))
+            yield from command_values.inner_commands(
+                value, command_values.REMOTES, command.source, (*command.through, "hg")
+            )
 
 
-def _ssh_library(one: SimpleCommand) -> Iterator[Inner]:
-    """`ssh-keygen -D` and `ssh-add -s` load a library."""
-    for name, value in options.split(one.words[1:], frozenset(("-D", "-s"))).values:
+def _ssh_library(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield a confirmation if `ssh-keygen -D` or `ssh-add -s` loads a library from an unusual place."""
+    for name, value in options.split(command.words[1:], frozenset(("-D", "-s"))).values:
         ordinary = re.match(r"(?:/usr|/opt|/lib|/nix/store|/Library|/run/current-system)/", value)
         if name in ("-D", "-s") and "/" in value and not ordinary:
-            yield Opaque(command_values.RULE, one.source, one.through)
+            yield Opaque(command_values.RULE, command.source, command.through)
 
 
 LAUNCHERS: dict[str, Callable[[SimpleCommand], Iterator[Inner]]] = {

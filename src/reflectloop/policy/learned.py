@@ -1,4 +1,4 @@
-"""Rules proposed from a failure: what is refused, and drafts from what the failed work ran or added. Pure."""
+"""Propose rules from a failure: which rules are refused, and drafts from commands and added lines. Pure."""
 
 from __future__ import annotations
 
@@ -8,47 +8,44 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from reflectloop.policy.options import split
-from reflectloop.policy.rulefile import PolicyRuleEntry, faults_of, speaks
+from reflectloop.policy.rulefile import PolicyRuleEntry, faults_of, matches_sample
 from reflectloop.policy.simple_command import SimpleCommand, of_argv
 
 Command = str | tuple[str, ...]
 PREFIX = "learned"
-# What every project does; a rule that speaks about all of it stops work as such.
+# Ordinary work of every project; a rule that matches all of it would stop everything.
 _ORDINARY = ("true", "ls", "git status", "make test", "python3 -m pytest -q", "npm test", "cat README.md", "echo done")
 _ORDINARY_LINES = ("README.md: # A title", "src/app.py: import os", "src/index.js: const a = 1;", "docs/a.txt: words")
-# Programs that only set the scene for the next one.
-_SCENERY = frozenset(": true false cd echo printf export set unset source . test [ [[ mkdir sleep".split())
+# Programs that only prepare for the next one.
+_PREPARING = frozenset(": true false cd echo printf export set unset source . test [ [[ mkdir sleep".split())
 _WORD = re.compile(r"[^\s|*$`]+")
-_LONGEST = 200  # of a line that a draft is made from
+_LONGEST = 200  # characters of a line that a draft is made from
 _SHORTEST = 4
 _MOST_SAMPLES = 5
 
 
 def faults(entry: PolicyRuleEntry) -> list[str]:
-    """Why a rule cannot even be proposed."""
+    """Return why a rule cannot be proposed."""
     if not entry.not_match:
-        return [f"rule '{entry.id}' has no 'not_match': it does not say what it lets pass"]
+        return [f"rule '{entry.id}' has no 'not_match' samples: add a command that it must not match"]
     broken = faults_of(entry)
     ordinary = _ORDINARY_LINES if entry.rule.kind == "added" else _ORDINARY
-    if not broken and all(speaks(entry.rule, sample) for sample in ordinary):
+    if not broken and all(matches_sample(entry.rule, sample) for sample in ordinary):
         return [f"rule '{entry.id}' stops everything, also {ordinary[0]!r}"]
     return broken
 
 
-# Drafts -----------------------------------------------------------------------------------------------------------
-
-
 def of_command(command: Command) -> Iterator[dict[str, Any]]:
-    """What could tell this command from others, the closest first: fields of a rule, without its samples."""
+    """Yield rule fields that distinguish this command from others, the most specific first, without samples."""
     for simple in _simple(command):
-        if simple.program and simple.program not in _SCENERY:
+        if simple.program and simple.program not in _PREPARING:
             yield from _drafts(simple)
 
 
 def _simple(command: Command) -> Sequence[SimpleCommand]:
     if not isinstance(command, str):
         return [of_argv(command)]
-    from reflectloop.policy import shell  # noqa: PLC0415 - the parser is loaded when there is something to parse
+    from reflectloop.policy import shell  # noqa: PLC0415 - loads the parser
 
     return shell.read(command).commands
 
@@ -69,12 +66,12 @@ def _drafts(simple: SimpleCommand) -> Iterator[dict[str, Any]]:
 
 
 def _escaped(text: str) -> str:
-    """As a pattern, with no more backslashes than it needs: people read it."""
+    """Return a text as a pattern with as few backslashes as possible, because people read it."""
     return re.sub(r"[\\.^$*+?()\[\]{}|]", r"\\\g<0>", text)
 
 
 def of_addition(path: str, text: str) -> Iterator[dict[str, Any]]:
-    """What could tell an added line, or where `text` is empty a path, from others."""
+    """Yield rule fields that distinguish an added line, or a path if `text` is empty, from others."""
     if not text:
         yield {"files": f"^{_escaped(path)}$"}
     elif _SHORTEST <= len(text.strip()) <= _LONGEST:
@@ -86,9 +83,12 @@ def of_addition(path: str, text: str) -> Iterator[dict[str, Any]]:
 def entry(
     fields: dict[str, Any], *, id_: str, reason: str, match: Iterable[str], not_match: Iterable[str]
 ) -> PolicyRuleEntry:
-    """A draft as a rule: a person may let it pass, since one failure proves no more."""
-    kept = tuple(dict.fromkeys(not_match))[:_MOST_SAMPLES]
-    samples = {"match": tuple(dict.fromkeys(match))[:_MOST_SAMPLES], "not_match": kept or (_harmless(fields),)}
+    """Return a draft as a rule with verdict `confirm`, because one failure proves no more."""
+    counterexamples = tuple(dict.fromkeys(not_match))[:_MOST_SAMPLES]
+    samples = {
+        "match": tuple(dict.fromkeys(match))[:_MOST_SAMPLES],
+        "not_match": counterexamples or (_harmless(fields),),
+    }
     return PolicyRuleEntry(id=id_, verdict="confirm", reason=reason, **fields, **samples)
 
 
@@ -97,7 +97,7 @@ def _harmless(fields: dict[str, Any]) -> str:
 
 
 def name(fields: dict[str, Any], mark: str) -> str:
-    """An id that says what it is about."""
-    said = [*fields.get("program", ()), *fields.get("sub", ()), *([fields["files"]] if "files" in fields else [])]
-    plain = "-".join(re.findall(r"[a-z0-9]+", " ".join(said).lower()))[:40].strip("-")
+    """Return a rule id that says what the rule is about."""
+    parts = [*fields.get("program", ()), *fields.get("sub", ()), *([fields["files"]] if "files" in fields else [])]
+    plain = "-".join(re.findall(r"[a-z0-9]+", " ".join(parts).lower()))[:40].strip("-")
     return f"{PREFIX}.{plain or 'change'}-{mark[:6]}"

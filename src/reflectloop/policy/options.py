@@ -1,4 +1,4 @@
-"""Tells the options of a command from its other words."""
+"""Separate the options of a command from its other arguments."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _SHORTEST_PREFIX = 5  # `--har` is read as `--hard`
 
 class Arguments(NamedTuple):
     flags: tuple[str, ...]  # `-rf` as `-r`, `-f` and `-rf`; `--x=y` as `--x`
-    rest: tuple[ShellWord, ...]  # what is no option
-    before: tuple[int, ...]  # how many options that could have taken a value stand before each of `rest`
+    rest: tuple[ShellWord, ...]  # arguments that are not options
+    before: tuple[int, ...]  # for each of `rest`, the number of preceding options that may take a value
     values: tuple[tuple[str, str], ...]  # options with their values
 
     def has(self, wanted: Iterable[str]) -> bool:
@@ -21,7 +21,8 @@ class Arguments(NamedTuple):
 
     def _shortened(self, flag: str) -> bool:
         return flag.startswith("--") and any(
-            given.startswith("--") and len(given) >= _SHORTEST_PREFIX and flag.startswith(given) for given in self.flags
+            prefix.startswith("--") and len(prefix) >= _SHORTEST_PREFIX and flag.startswith(prefix)
+            for prefix in self.flags
         )
 
     def value(self, *names: str) -> str | None:
@@ -65,7 +66,10 @@ class _Splitter:
 
 
 def split(words: Sequence[ShellWord], taking: frozenset[str] = frozenset(), *, stop: bool = False) -> Arguments:
-    """`taking`: options whose value is the next word. `stop`: options end at the first word that is none."""
+    """Split arguments into options and the rest.
+
+    `taking` are the options whose value is the next word. With `stop`, options end at the first other argument.
+    """
     splitter, at = _Splitter(taking), 0
     while at < len(words):
         text = words[at].text

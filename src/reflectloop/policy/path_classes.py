@@ -1,4 +1,4 @@
-"""What kind of place a path names: the machine, a home, a temp folder, something built. Never looks at the disk."""
+"""Classify paths without looking at the disk: the machine, a home, a temp folder, build output and so on."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from reflectloop.policy.rule import compiled
 from reflectloop.policy.simple_command import UNKNOWN, ShellWord
 
 Place = Literal[
-    "machine",  # the root, a system folder, or all of a folder right below the root
+    "machine",  # the root, a system folder, or a whole folder directly below the root
     "device",  # a disk
-    "network",  # another machine, by the shell's own names for it
-    "home",  # the whole of somebody's home
+    "network",  # another machine, by /dev/tcp or /dev/udp
+    "home",  # a whole home folder
     "private",  # keys and credentials in a home
-    "profile",  # what a shell or a login reads when it starts
+    "profile",  # files that a shell or a login runs when it starts
     "in-home",
     "temp",
-    "built",  # a relative path that tools make again
-    "here",  # all of the current folder, or its .git
-    "above",  # out of the current folder
+    "built",  # a relative path to files that tools can make again
+    "here",  # the whole current folder, or its .git
+    "above",  # outside the current folder, by `..`
     "relative",
     "absolute",
     "unknown",
@@ -32,7 +32,7 @@ Place = Literal[
 
 
 def _lazily(pattern: str) -> Callable[[], re2._Regexp]:
-    """Patterns are compiled when the first path is looked at."""
+    """Return a function that compiles the pattern on first use."""
     return lambda: compiled(pattern)
 
 
@@ -93,7 +93,7 @@ _BUILT_VARIABLE = _lazily(
     r"\$\{?\w*(BUILD|DIST|CACHE|COVERAGE|VENV|ARTIFACT|OUTPUT|OUT_?DIR|TARGET_?DIR|build|dist|cache|venv|out_?dir)\w*\}?(/.*)?$"
 )
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
-_LONGEST = 4096  # what the kernel takes for a path
+_LONGEST = 4096  # the kernel's limit for a path
 _HERE = frozenset(
     (
         ".",
@@ -116,13 +116,13 @@ _HERE = frozenset(
 )
 
 
-def of(word: ShellWord, folder: str = "") -> Place:
-    """Return the kind of place that a word names, seen from a folder."""
-    return "unknown" if len(word.text) + len(folder) > _LONGEST else _of(word, folder)
+def path_class(word: ShellWord, folder: str = "") -> Place:
+    """Return the class of the path that a word names, relative to a folder."""
+    return "unknown" if len(word.text) + len(folder) > _LONGEST else _path_class(word, folder)
 
 
-@lru_cache(maxsize=1024)  # several rules ask about the same word
-def _of(word: ShellWord, folder: str) -> Place:  # noqa: C901, PLR0911 - one question after the other
+@lru_cache(maxsize=1024)  # several rules need the class of the same word
+def _path_class(word: ShellWord, folder: str) -> Place:  # noqa: C901, PLR0911 - a list of cases in order
     path = _tidy(word.text, folder)
     if path.startswith(("/dev/tcp/", "/dev/udp/")):
         return "temp" if path.split("/")[3].startswith(("localhost", "127.", "[::1]")) else "network"
@@ -164,7 +164,7 @@ def _is_built(name: str) -> bool:
 
 
 def _tidy(text: str, folder: str) -> str:
-    """The path without detours; `/*` behind a folder means the folder."""
+    """Return the normalized path; `/*` after a folder means the folder."""
     path = _VARIABLE.sub(r"$\1", text.removeprefix("file://"))
     if folder and not path.startswith(("/", "~", "$")):
         path = posixpath.join(_VARIABLE.sub(r"$\1", folder), path)
@@ -174,7 +174,7 @@ def _tidy(text: str, folder: str) -> str:
         path = "/" + path.lstrip("/")
     rooted = path.startswith(("/", "~", "$"))
     bare = re.sub(r"(?<=/)(\*+|\.\*|\{.*\})?$", "", path) if rooted else path
-    # A detour out of a place that only the shell knows leads anywhere.
+    # `..` from a folder that only the shell knows may lead anywhere.
     tidy = posixpath.normpath(bare) if bare else path
     if rooted and path[0] in "~$" and (tidy in (".", "/") or not tidy.startswith(path[0])):
         return UNKNOWN

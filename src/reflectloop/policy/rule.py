@@ -1,4 +1,4 @@
-"""What one rule is: a kind of command, of code, or of line that a patch adds, and what is said about it."""
+"""A policy rule: which commands, code or added lines it matches, and its verdict."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ class PolicyRule(NamedTuple):
     id: str
     verdict: Verb
     reason: str
-    program: tuple[str, ...] = ()  # of a command; `*` is every one
-    sub: tuple[str, ...] = ()  # its first words that are no options, each `one|or|other`
-    flags: tuple[str, ...] = ()  # options that must all be there, each `-f|--force`
+    program: tuple[str, ...] = ()  # of a command; `*` is any program
+    sub: tuple[str, ...] = ()  # its first arguments that are not options, each `a|b|c`
+    flags: tuple[str, ...] = ()  # options that must all be present, each `-f|--force`
     without: tuple[str, ...] = ()  # options that make it harmless
-    args: str = ""  # what one of its words must match
-    place: tuple[str, ...] = ()  # what kind of place one of its words must name
-    writes: tuple[str, ...] = ()  # what kind of place a redirection must go to
-    check: str = ""  # which of `checks.CHECKS` has the last word
+    args: str = ""  # a pattern that one argument must match
+    place: tuple[str, ...] = ()  # path classes; one argument must be in one of them
+    writes: tuple[str, ...] = ()  # path classes; a redirection must write to one of them
+    check: str = ""  # name in `checks.CHECKS` of a final check
     language: tuple[str, ...] = ()  # of code
-    code: str = ""  # what the code must match
-    files: str = ""  # of an added line: what its path must match
-    line: str = ""  # what the line must match
-    unless: str = ""  # and what it must not
-    reach: Literal["", "folder"] = ""  # `folder`: the harm stays in the folder it runs in, which may be a copy
+    code: str = ""  # a pattern that the code must match
+    files: str = ""  # of an added line: a pattern that its path must match
+    line: str = ""  # a pattern that the line must match
+    unless: str = ""  # a pattern that must not match
+    reach: Literal["", "folder"] = ""  # `folder`: the harm stays in the current folder, which may be a copy
 
     @property
     def kind(self) -> Literal["command", "code", "added", "shape"]:
@@ -44,7 +44,7 @@ def from_row(row: list[Any]) -> PolicyRule:
 
 @cache
 def compiled(pattern: str) -> re2._Regexp:
-    """Linear in the text, whatever the pattern."""
+    """Compile a pattern for an engine whose time is linear in the text."""
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True

@@ -1,4 +1,4 @@
-"""Reads a file of rules. Every rule carries samples, and one that does not do what they say is refused."""
+"""Read a file of policy rules. Every rule contains samples, and a rule that contradicts its samples is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDTH = 110
 
 
 class PolicyRuleEntry(BaseModel):
-    """One rule as it is written."""
+    """One rule as written in the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -53,7 +53,7 @@ class PolicyRuleEntry(BaseModel):
     not_match: Texts = ()
 
     @model_validator(mode="after")
-    def _whole(self) -> PolicyRuleEntry:
+    def _is_consistent(self) -> PolicyRuleEntry:
         if self.check and self.check not in CHECKS:
             raise ValueError(f"'check' is one of {', '.join(CHECKS)}")
         if bool(self.language) != bool(self.code):
@@ -77,7 +77,7 @@ def _compiles(name: str, pattern: str) -> None:
 
 
 def read(path: Path) -> tuple[PolicyRuleEntry, ...]:
-    """The rules of a file; every fault at once, with its line."""
+    """Return the rules of a file, or report every fault at once with its line."""
     try:
         raw = beneath.read_path(path)
     except OSError as fault:
@@ -86,7 +86,7 @@ def read(path: Path) -> tuple[PolicyRuleEntry, ...]:
 
 
 def parse(raw: bytes, name: str) -> tuple[PolicyRuleEntry, ...]:
-    """The same of a text, which is called `name` where it is refused."""
+    """Parse rules from YAML text; `name` is used in error messages."""
     try:
         document = strict_yaml.parse(raw)
     except strict_yaml.UnreadableYaml as fault:
@@ -97,16 +97,16 @@ def parse(raw: bytes, name: str) -> tuple[PolicyRuleEntry, ...]:
     if not isinstance(rules, list) or list(document.value) != ["rules"]:  # type: ignore[arg-type]
         raise refused(name, [Fault("", None, "a rule file is a mapping with one key, 'rules', and a list below it")])
     faults: list[Fault] = []
-    entries = [entry for at, one in enumerate(rules) if (entry := _entry(at, one, document, faults))]
+    entries = [entry for at, raw_rule in enumerate(rules) if (entry := _entry(at, raw_rule, document, faults))]
     if faults:
         raise refused(name, faults)
     return tuple(entries)
 
 
 def text(entry: PolicyRuleEntry) -> str:
-    """A rule as a file of its own; the same rule gives the same text."""
-    said = entry.model_dump(mode="json", exclude_defaults=True)
-    written: str = yaml.safe_dump({"rules": [said]}, sort_keys=False, allow_unicode=True, width=_WIDTH)
+    """Return a rule as the text of a file; the same rule always gives the same text."""
+    fields = entry.model_dump(mode="json", exclude_defaults=True)
+    written: str = yaml.safe_dump({"rules": [fields]}, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return written
 
 
@@ -122,32 +122,32 @@ def _entry(at: int, raw: Any, document: strict_yaml.YamlDocument, faults: list[F
 
 
 def refused(name: str, faults: Sequence[Fault]) -> InvalidInput:
-    told = tuple(fault._replace(code=InvalidInput.code) for fault in faults)
-    return InvalidInput(f"{name}: {len(told)} fault(s) in its rules", next_step=f"correct {name}", faults=told)
+    coded = tuple(fault._replace(code=InvalidInput.code) for fault in faults)
+    return InvalidInput(f"{name}: {len(coded)} fault(s) in its rules", next_step=f"correct {name}", faults=coded)
 
 
 def checked(path: Path) -> tuple[PolicyRule, ...]:
-    """A user's rules; raises when one is broken, or does not do what its samples say."""
+    """Return the rules of a user's file; raise if one is broken or contradicts its samples."""
     entries = read(path)
-    own = {rule.id for rule in builtin_rules.rules()}
-    faults = [Fault(entry.id, None, "a shipped rule has this id") for entry in entries if entry.id in own]
-    faults += [Fault(entry.id, None, said) for entry in entries for said in faults_of(entry)]
+    builtin_ids = {rule.id for rule in builtin_rules.rules()}
+    faults = [Fault(entry.id, None, "a built-in rule has this id") for entry in entries if entry.id in builtin_ids]
+    faults += [Fault(entry.id, None, fault) for entry in entries for fault in faults_of(entry)]
     if faults:
         raise refused(str(path), faults)
     return tuple(entry.rule for entry in entries)
 
 
 def faults_of(entry: PolicyRuleEntry) -> list[str]:
-    """What is wrong with a rule, judged by its own samples."""
-    missed = [one for one in entry.match if not speaks(entry.rule, one)]
-    wrong = [one for one in entry.not_match if speaks(entry.rule, one)]
-    return [f"rule '{entry.id}' does not match its sample {one!r}" for one in missed] + [
-        f"rule '{entry.id}' matches what it should not: {one!r}" for one in wrong
+    """Return the faults of a rule, checked against its own samples."""
+    missed = [sample for sample in entry.match if not matches_sample(entry.rule, sample)]
+    wrong = [sample for sample in entry.not_match if matches_sample(entry.rule, sample)]
+    return [f"rule '{entry.id}' does not match its sample {sample!r}" for sample in missed] + [
+        f"rule '{entry.id}' matches a sample that it must not match: {sample!r}" for sample in wrong
     ]
 
 
-def speaks(rule: PolicyRule, sample: str) -> bool:
-    """Does this rule alone say something about a sample?"""
+def matches_sample(rule: PolicyRule, sample: str) -> bool:
+    """Return True if this rule alone matches a sample."""
     if rule.kind == "added":
         path, _, line = sample.partition(": ")
         return additions.fits(rule, path, line)
@@ -155,23 +155,23 @@ def speaks(rule: PolicyRule, sample: str) -> bool:
 
 
 class SingleRulePolicy:
-    """A rule without its neighbours."""
+    """A policy that consists of one rule."""
 
     def __init__(self, rule: PolicyRule) -> None:
-        shapes = [one for one in builtin_rules.rules() if one.kind == "shape" and one.id != rule.id]
+        shapes = [other for other in builtin_rules.rules() if other.kind == "shape" and other.id != rule.id]
         self.rule = rule
         self._policy = CommandPolicy((rule, *shapes))
 
     @property
     def in_workspace(self) -> SingleRulePolicy:
-        """The same for what runs in a copy of the project."""
+        """Return the same rule for commands that run in a copy of the project."""
         inside = SingleRulePolicy(self.rule)
         inside._policy = self._policy.in_workspace
         return inside
 
     def part(self, command: str | Sequence[str]) -> str:
-        """The part of a command that it speaks about; empty where it is silent."""
+        """Return the part of a command that the rule matches; empty if none."""
         if self.rule.kind == "added":
             return ""
-        seen = self._policy.look(command)
-        return next((one.source or "it" for one in seen if one.verdict.rule == self.rule.id), "")
+        parts = self._policy.look(command)
+        return next((part.source or "it" for part in parts if part.verdict.rule == self.rule.id), "")

@@ -1,4 +1,4 @@
-"""Holds the variables, arrays and positional parameters of a line, and takes them back at the end of a scope."""
+"""The variables, arrays and positional parameters of a shell line, with undo at the end of a scope."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Iterable
 from reflectloop.policy.simple_command import FRESH, ShellWord
 
 Values = tuple[ShellWord, ...]
-_MOST_PASSED = 64  # variables that a text run by a shell is given
+_MOST_PASSED = 64  # variables that are passed to an inner shell
 
 
-def _is_told(value: ShellWord) -> bool:
-    """Say whether a value is known as far as it counts: a fresh temp folder has a name that nobody else uses."""
+def _is_usable(value: ShellWord) -> bool:
+    """Return True if a value is known, or is a fresh temp folder, whose name nobody else uses."""
     return value.known or value.text == FRESH
 
 
 class Scope:
-    """Names with their values: several values of a plain name are the ones of a loop, `name[]` is an array."""
+    """Names and their values. Several values of a plain name are those of a loop; `name[]` is an array."""
 
     def __init__(self, variables: Iterable[tuple[str, str]]) -> None:
-        given = list(variables)
-        self._known: dict[str, Values] = {name: (ShellWord(value),) for name, value in given}
-        positional = [ShellWord(value) for name, value in given if name.isdigit() and name != "0"]
+        initial = list(variables)
+        self._known: dict[str, Values] = {name: (ShellWord(value),) for name, value in initial}
+        positional = [ShellWord(value) for name, value in initial if name.isdigit() and name != "0"]
         if positional:
             self._known["@[]"] = tuple(positional)
-        self._changes: list[tuple[str, Values | None]] = []  # what each name was before, latest last
+        self._changes: list[tuple[str, Values | None]] = []  # earlier values of changed names, latest last
         self._exported: set[str] = set()
 
     @property
@@ -33,7 +33,7 @@ class Scope:
         return len(self._changes)
 
     def undo(self, mark: int) -> None:
-        """Forget what was set since `mark`."""
+        """Restore the values that names had at `mark`."""
         while len(self._changes) > mark:
             name, before = self._changes.pop()
             if before is None:
@@ -46,15 +46,15 @@ class Scope:
         self._known[name] = values
 
     def swap(self, name: str, values: Values) -> None:
-        """Set a name for a moment; the caller puts it back."""
+        """Set a name temporarily; the caller restores it."""
         self._known[name] = values
 
     def get(self, name: str) -> Values:
-        """Return the values of a variable or of a positional parameter."""
-        found = self._known.get(name)
-        if found is None and name.isdigit() and name != "0":
-            found = self.array("@")[int(name) - 1 : int(name)] if len(name) < 4 else ()  # noqa: PLR2004
-        return found or self.array(name)[:1]
+        """Return the values of a variable or positional parameter."""
+        values = self._known.get(name)
+        if values is None and name.isdigit() and name != "0":
+            values = self.array("@")[int(name) - 1 : int(name)] if len(name) < 4 else ()  # noqa: PLR2004
+        return values or self.array(name)[:1]
 
     def array(self, name: str) -> Values:
         return self._known.get(f"{name}[]", ())
@@ -63,7 +63,7 @@ class Scope:
         self.set(f"{name}[]", values)
 
     def set_element(self, name: str, index: str, value: ShellWord) -> None:
-        """Set one element; what is no number is taken for the next one."""
+        """Set one element of an array; an index that is not a number appends."""
         elements = list(self.array(name))
         if index.isdigit() and len(index) < 4 and int(index) < len(elements):  # noqa: PLR2004
             elements[int(index)] = value
@@ -81,8 +81,8 @@ class Scope:
         self._exported.add(name)
 
     def passed(self, *, everything: bool) -> tuple[tuple[str, str], ...]:
-        """Return the variables that a shell below this one knows."""
+        """Return the variables that an inner shell knows."""
         names = list(self._known) if everything else [name for name in self._exported if name in self._known]
-        found = ((name, self._known[name]) for name in names if "[" not in name)
-        plain = ((name, values[0].text) for name, values in found if len(values) == 1 and _is_told(values[0]))
+        variables = ((name, self._known[name]) for name in names if "[" not in name)
+        plain = ((name, values[0].text) for name, values in variables if len(values) == 1 and _is_usable(values[0]))
         return tuple(itertools.islice(plain, _MOST_PASSED))

@@ -1,4 +1,4 @@
-"""Commands that run text: shells, interpreters, clients of databases. Finds the text, wherever it comes from."""
+"""Find the code that shells, interpreters and database clients run, in options, arguments, files or input."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from reflectloop.policy import options, path_classes
+import re2
+
+from reflectloop.policy import options, path_classes, shell_words
 from reflectloop.policy.files import DECODERS, FETCHERS
+from reflectloop.policy.rule import compiled
 from reflectloop.policy.simple_command import (
     SHELLS,
     UNKNOWN,
@@ -30,11 +33,11 @@ _POWERSHELL = frozenset(("powershell", "pwsh", "cmd"))
 
 class Interpreter(NamedTuple):
     language: str
-    flags: frozenset[str]  # whose value is code
-    letters: str  # of those, the ones that may end a cluster: `perl -ne`
+    flags: frozenset[str]  # options whose value is code
+    letters: str  # letters of those options that may end a cluster: `perl -ne`
 
 
-# The language, the programs that run it, the options whose value is code.
+# The language, the programs that run it, and the options whose value is code.
 _INTERPRETERS = """
     python: python pypy ipython ipython3 bpython ptpython: -c
     node: node nodejs bun tsx ts-node: -e --eval -p --print -pe
@@ -80,33 +83,33 @@ _BY_NAME = dict(_read(_INTERPRETERS))
 
 
 def is_interpreter(program: str) -> bool:
-    """Say whether a program runs code that stands among its words."""
+    """Return True if a program runs code that is among its arguments."""
     return program in _BY_NAME or re.sub(r"[\d.]+$", "", program[:_LONGEST_NAME]) in _BY_NAME
 
 
-def inner(one: SimpleCommand) -> Iterator[Inner]:
-    program = one.program
+def inner_commands(command: SimpleCommand) -> Iterator[Inner]:
+    program = command.program
     if program in SHELLS:
-        yield from _shell(one)
+        yield from _shell(command)
     elif program in _POWERSHELL:
-        yield from _powershell(one)
-    elif program in (".", "source") and one.texts[1:2] and one.texts[1] in _STDIN:
-        yield from _from_input(one)
+        yield from _powershell(command)
+    elif program in (".", "source") and command.texts[1:2] and command.texts[1] in _STDIN:
+        yield from _from_input(command)
     elif program in (".", "source", "(evaluated)"):
-        yield from _sourced(one, one.words[1:])
-    elif program.lower() in ("iex", "invoke-expression") and one.feed:
-        yield from _piped(one)
-    elif program in ("at", "batch", "newgrp") and one.feed and one.feed.text:
-        yield ShellScript(one.feed.text, (*one.through, program))
-    elif program in _READERS and one.feed and set(one.feed.made_by) & FETCHERS:
-        yield from _piped(one)
+        yield from _from_substitution(command, command.words[1:])
+    elif program.lower() in ("iex", "invoke-expression") and command.feed:
+        yield from _unknown_input(command)
+    elif program in ("at", "batch", "newgrp") and command.feed and command.feed.text:
+        yield ShellScript(command.feed.text, (*command.through, program))
+    elif program in _READERS and command.feed and set(command.feed.made_by) & FETCHERS:
+        yield from _unknown_input(command)
     elif program in _FRAMEWORKS:
-        yield from _framework(one)
+        yield from _framework(command)
     else:
-        yield from _interpreter(one, program)
+        yield from _interpreter(command, program)
 
 
-# Tools that run a word, or the value of an option, in the language of a framework.
+# Tools that run an argument, or the value of an option, as code: language, subcommand, option.
 _FRAMEWORKS = {
     "rails": ("ruby", "runner", ""),
     "rake": ("ruby", "", "-e"),
@@ -118,88 +121,88 @@ _FRAMEWORKS = {
 }
 
 
-def _framework(one: SimpleCommand) -> Iterator[Inner]:
-    language, sub, flag = _FRAMEWORKS[one.program]
-    texts = one.texts[1:]
+def _framework(command: SimpleCommand) -> Iterator[Inner]:
+    language, sub, flag = _FRAMEWORKS[command.program]
+    texts = command.texts[1:]
     if sub and sub not in texts:
         return
-    given = options.split(one.words[1:], frozenset((flag,)))
-    codes = [value for name, value in given.values if name == flag]
+    args = options.split(command.words[1:], frozenset((flag,)))
+    codes = [value for name, value in args.values if name == flag]
     codes += [] if flag else [text for text in texts[texts.index(sub) + 1 :] if not text.startswith("-")]
-    yield from (Code(language, code, (*one.through, one.program), one.folder) for code in codes)
+    yield from (Code(language, code, (*command.through, command.program), command.folder) for code in codes)
 
 
-def _shell(one: SimpleCommand) -> Iterator[Inner]:
-    words = one.words[1:]
+def _shell(command: SimpleCommand) -> Iterator[Inner]:
+    words = command.words[1:]
     at = next(
         (at for at, word in enumerate(words) if re.fullmatch(r"-[a-zA-Z]{0,8}?c[a-zA-Z]{0,8}|--command", word.text)),
         None,
     )
-    ahead = options.split(words[:at], _SHELL_TAKING, stop=True).rest if at is not None else ()
-    if at is not None and all(word.text[:1] in "-+" or word.text == "pipefail" for word in ahead):
-        yield from _given_script(one, options.split(words[at + 1 :], _SHELL_TAKING, stop=True).rest)
+    before = options.split(words[:at], _SHELL_TAKING, stop=True).rest if at is not None else ()
+    if at is not None and all(word.text[:1] in "-+" or word.text == "pipefail" for word in before):
+        yield from _script_argument(command, options.split(words[at + 1 :], _SHELL_TAKING, stop=True).rest)
         return
     files = options.split(words, _SHELL_TAKING, stop=True)
     started = [word for flag, word in itertools.pairwise(words) if flag.text in ("--rcfile", "--init-file")]
-    if started and (started[0].made_by or path_classes.of(started[0]) in ("temp", "device")):
-        yield from _sourced(one, tuple(started))
-        yield Opaque("shell.unknown-script", one.source, one.through)
+    if started and (started[0].made_by or path_classes.path_class(started[0]) in ("temp", "device")):
+        yield from _from_substitution(command, tuple(started))
+        yield Opaque("shell.unknown-script", command.source, command.through)
     if files.rest and files.rest[0].text not in _STDIN and not files.has(("-s",)):
-        yield from _sourced(one, files.rest)
+        yield from _from_substitution(command, files.rest)
     else:
-        yield from _from_input(one)
+        yield from _from_input(command)
 
 
-def _from_input(one: SimpleCommand) -> Iterator[Inner]:
-    """What a shell runs that reads its commands from its input."""
-    if one.feed is not None and one.feed.text is not None:
-        yield ShellScript(one.feed.text, (*one.through, one.program), one.env, one.folder)
-        is_whole_line = re.search(rf"(?m)^\s*{re.escape(UNKNOWN)}\s*$", one.feed.text) is not None
-        yield from _piped(one, encoded_only=not is_whole_line)
-    elif one.feed is not None:
-        yield from _piped(one)
+def _from_input(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the commands that a shell reads from its input."""
+    if command.feed is not None and command.feed.text is not None:
+        yield ShellScript(command.feed.text, (*command.through, command.program), command.env, command.folder)
+        is_whole_line = re.search(rf"(?m)^\s*{re.escape(UNKNOWN)}\s*$", command.feed.text) is not None
+        yield from _unknown_input(command, encoded_only=not is_whole_line)
+    elif command.feed is not None:
+        yield from _unknown_input(command)
 
 
-def _given_script(one: SimpleCommand, words: tuple[ShellWord, ...]) -> Iterator[Inner]:
+def _script_argument(command: SimpleCommand, words: tuple[ShellWord, ...]) -> Iterator[Inner]:
     if not words:
         return
-    script, through = words[0], (*one.through, one.program)
+    script, through = words[0], (*command.through, command.program)
     if script.made_by and not script.known:
-        yield from _sourced(one, words[:1])
+        yield from _from_substitution(command, words[:1])
     if not script.known and re.fullmatch(r"\s*(\$\(…\)|\$\{?[\w@*]+\}?)\s*", script.text):
-        yield Opaque("shell.unknown-script", one.source, one.through)
+        yield Opaque("shell.unknown-script", command.source, command.through)
         return
     if script.known and set(script.made_by) & DECODERS:
-        yield Opaque("shell.encoded", one.source, one.through)
-    given = (*one.env, *((str(at), word.text) for at, word in enumerate(words[1:])))
-    yield ShellScript(script.text.replace(UNKNOWN, "${unknown}"), through, given, one.folder)
+        yield Opaque("shell.encoded", command.source, command.through)
+    variables = (*command.env, *((str(at), word.text) for at, word in enumerate(words[1:])))
+    yield ShellScript(script.text.replace(UNKNOWN, "${unknown}"), through, variables, command.folder)
 
 
-def _sourced(one: SimpleCommand, words: tuple[ShellWord, ...]) -> Iterator[Inner]:
-    """Text that a substitution makes and a shell runs."""
+def _from_substitution(command: SimpleCommand, words: tuple[ShellWord, ...]) -> Iterator[Inner]:
+    """Yield the script that a substitution produces and a shell runs."""
     made_by = {name for word in words[:1] for name in word.made_by}
     if words and words[0].content is not None:
-        yield ShellScript(words[0].content, (*one.through, one.program), one.env, one.folder)
+        yield ShellScript(words[0].content, (*command.through, command.program), command.env, command.folder)
     if made_by & DECODERS:
-        yield Opaque("shell.encoded", one.source, one.through)
+        yield Opaque("shell.encoded", command.source, command.through)
     elif made_by & FETCHERS:
-        yield Opaque("shell.fetched", one.source, one.through)
+        yield Opaque("shell.fetched", command.source, command.through)
 
 
-def _piped(one: SimpleCommand, *, encoded_only: bool = False) -> Iterator[Inner]:
-    made_by = set(one.feed.made_by if one.feed else ())
+def _unknown_input(command: SimpleCommand, *, encoded_only: bool = False) -> Iterator[Inner]:
+    made_by = set(command.feed.made_by if command.feed else ())
     if made_by & DECODERS and not made_by & {"tar", "psql"}:
-        yield Opaque("shell.encoded", one.source, one.through)
+        yield Opaque("shell.encoded", command.source, command.through)
     elif encoded_only:
         return
     elif made_by & FETCHERS:
-        yield Opaque("shell.fetched", one.source, one.through)
+        yield Opaque("shell.fetched", command.source, command.through)
     elif made_by:
-        yield Opaque("shell.piped", one.source, one.through)
+        yield Opaque("shell.piped", command.source, command.through)
 
 
-def _powershell(one: SimpleCommand) -> Iterator[Inner]:
-    texts, through = one.texts[1:], (*one.through, one.program)
+def _powershell(command: SimpleCommand) -> Iterator[Inner]:
+    texts, through = command.texts[1:], (*command.through, command.program)
     for at, text in enumerate(texts):
         low = text.lower()
         if low in ("-c", "-command", "/c", "/k", "-commandwithargs"):
@@ -207,80 +210,80 @@ def _powershell(one: SimpleCommand) -> Iterator[Inner]:
             yield Code("powershell", code, through)
             yield ShellScript(code, through, guess=True)
         elif low in ("-e", "-ec", "-enc", "-encodedcommand"):
-            yield Opaque("shell.encoded", one.source, one.through)
-    if one.feed and one.feed.text:
-        yield Code("powershell", one.feed.text, through)
+            yield Opaque("shell.encoded", command.source, command.through)
+    if command.feed and command.feed.text:
+        yield Code("powershell", command.feed.text, through)
 
 
-def _interpreter(one: SimpleCommand, program: str) -> Iterator[Inner]:
+def _interpreter(command: SimpleCommand, program: str) -> Iterator[Inner]:
     name = program if program in _BY_NAME else re.sub(r"[\d.]+$", "", program[:_LONGEST_NAME])
     known = _BY_NAME.get(name)
     if known is None:
         return
-    through = (*one.through, program)
-    named = options.split(one.words[1:], known.flags, stop=True).rest[:1]
+    through = (*command.through, program)
+    named = options.split(command.words[1:], known.flags, stop=True).rest[:1]
     if named and named[0].made_by and UNKNOWN in named[0].text and name not in _WORDS_ARE_CODE:
-        yield from _sourced(one, named)
-    for flag, word in itertools.pairwise(one.words[1:]):
+        yield from _from_substitution(command, named)
+    for flag, word in itertools.pairwise(command.words[1:]):
         if flag.text in known.flags and word.text == UNKNOWN:
-            yield from _sourced(one, (word,))
-    yield from _named_inside(one, known)
-    for text in _codes(one, name, known):
-        yield Code(known.language, text, through, one.folder)
-    if one.feed is not None:
-        yield from _fed(one, one.feed, name, known)
+            yield from _from_substitution(command, (word,))
+    yield from _named_inside(command, known)
+    for text in _codes(command, name, known):
+        yield Code(known.language, text, through, command.folder)
+    if command.feed is not None:
+        yield from _interpreter_input(command, command.feed, name, known)
 
 
-def _named_inside(one: SimpleCommand, known: Interpreter) -> Iterator[Inner]:
-    """`python -m tool` and `php artisan` run the tool that is named."""
-    if known.language == "php" and one.texts[1:2] == ["artisan"]:
-        yield one.inside(one.words[1:])
-    if known.language == "python" and "-m" in one.texts[1:-1]:
-        yield one.inside(one.words[one.texts.index("-m") + 1 :])
+def _named_inside(command: SimpleCommand, known: Interpreter) -> Iterator[Inner]:
+    """Yield the tool that `python -m tool` or `php artisan` runs."""
+    if known.language == "php" and command.texts[1:2] == ["artisan"]:
+        yield command.inside(command.words[1:])
+    if known.language == "python" and "-m" in command.texts[1:-1]:
+        yield command.inside(command.words[command.texts.index("-m") + 1 :])
 
 
-def _fed(one: SimpleCommand, feed: Feed, name: str, known: Interpreter) -> Iterator[Inner]:
-    """What an interpreter runs that comes from its input."""
-    code = Code(known.language, feed.text or "", (*one.through, one.program), one.folder)
+def _interpreter_input(command: SimpleCommand, feed: Feed, name: str, known: Interpreter) -> Iterator[Inner]:
+    """Yield the code that an interpreter reads from its input."""
+    code = Code(known.language, feed.text or "", (*command.through, command.program), command.folder)
     if name in _WORDS_ARE_CODE:
-        named = bool({"-f", "--file"} & set(one.texts)) and bool(set(one.texts) & _STDIN)
+        named = bool({"-f", "--file"} & set(command.texts)) and bool(set(command.texts) & _STDIN)
         if named and feed.text is not None:
             yield code
         elif named and known.language in ("awk", "sed"):
-            yield from _piped(one)
+            yield from _unknown_input(command)
         return
-    reads = _reads_input(one, known)
+    reads = _reads_input(command, known)
     if feed.text is not None and (reads or known.language == "sql"):
         yield code
     elif reads and known.language not in ("sql", "mongo"):
-        yield from _piped(one)
+        yield from _unknown_input(command)
 
 
-# Options of interpreters that take the next word, and modules of python that run what they read.
+# Options of interpreters that take the next word, and python modules that run their input.
 _VALUES = frozenset("-W -X -r --require --import --loader --conditions -C -I -l --check-hash-based-pycs".split())
 _READING_MODULES = frozenset(("code", "asyncio", "IPython", "bpython", "ptpython"))
 
 
-def _reads_input(one: SimpleCommand, known: Interpreter) -> bool:
-    """Whether the code of an interpreter comes from its input: it names no script, or the input as one."""
-    words = one.words[1:]
+def _reads_input(command: SimpleCommand, known: Interpreter) -> bool:
+    """Return True if an interpreter reads its code from the input: it gets no script, or the input as one."""
+    words = command.words[1:]
     if known.language == "node" and words and words[0].text == "run":
         words = words[1:]
     if known.language == "php" and words and words[0].text == "--":
         return True
-    if known.language == "python" and "-m" in one.texts[1:-1]:
-        return one.texts[one.texts.index("-m") + 1] in _READING_MODULES
+    if known.language == "python" and "-m" in command.texts[1:-1]:
+        return command.texts[command.texts.index("-m") + 1] in _READING_MODULES
     taking = _VALUES if known.language in ("python", "node", "ruby", "lua") else frozenset[str]()
-    given = options.split(words, taking | known.flags, stop=True)
-    if known.flags & {name for name, _ in given.values} or any(_codes(one, one.program, known)):
+    args = options.split(words, taking | known.flags, stop=True)
+    if known.flags & {name for name, _ in args.values} or any(_codes(command, command.program, known)):
         return False
-    if not given.rest:
-        return not given.has(("--version", "-v", "-V", "--help", "-h"))
-    return given.rest[0].text in _STDIN
+    if not args.rest:
+        return not args.has(("--version", "-v", "-V", "--help", "-h"))
+    return args.rest[0].text in _STDIN
 
 
-def _codes(one: SimpleCommand, name: str, known: Interpreter) -> Iterator[str]:
-    texts = one.texts[1:]
+def _codes(command: SimpleCommand, name: str, known: Interpreter) -> Iterator[str]:
+    texts = command.texts[1:]
     letters = known.letters or "~"
     for at, text in enumerate(texts):
         flag, equals, value = text.partition("=")
@@ -304,6 +307,41 @@ def _codes(one: SimpleCommand, name: str, known: Interpreter) -> Iterator[str]:
 
 
 def _module_code(texts: list[str]) -> Iterator[str]:
-    """Yield the words of `python -m timeit`, which are code."""
+    """Yield the arguments of `python -m timeit`, which are code."""
     if "-m" in texts[:-1] and texts[texts.index("-m") + 1] == "timeit":
         yield from (text for text in texts[texts.index("-m") + 2 :] if not text.startswith("-"))
+
+
+_LONGEST_CODE = 100_000  # characters
+_QUOTED = r"""(?s)'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|`((?:[^`\\]|\\.)*)`|%[xqQ]?[\[({|]([^\])}|]*)[\])}|]"""
+_LIST_LITERAL = r"""(?:(?:'[^'\\]*'|"[^"\\]*")\s*,\s*[\[(]?\s*)+(?:'[^'\\]*'|"[^"\\]*")"""
+_LIST_ITEM = r"""['"]([^'"]*)['"]"""
+_STARTS_PROGRAMS = (
+    r"(?i)system|popen|subprocess|exec|getattr|__import__|importlib|globals|spawn|child_process|shell|\bsh\b|qx|%x|`|\brun\b|proc_open|passthru|pty|\$\("
+    r"|\|\s*(?:getline|\")"
+)
+_NO_STRINGS = frozenset(("sql", "redis", "mongo"))
+_NO_SHELL = frozenset(("awk", "sed", "vim", "emacs"))
+
+
+def shell_in_code(code: Code) -> Iterator[Inner]:
+    """Yield shell lines inside code: its string literals, and the code itself read as shell."""
+    if code.language in _NO_STRINGS:
+        return
+    if len(code.text) > _LONGEST_CODE:
+        yield Opaque("shell.too-long", code.text[:_LONGEST_CODE], code.through)
+        return
+    if code.language not in _NO_SHELL:
+        yield ShellScript(code.text, code.through, folder=code.folder, guess=True)
+    if compiled(_STARTS_PROGRAMS).search(code.text):
+        yield from _literals(code)
+
+
+def _literals(code: Code) -> Iterator[Inner]:
+    for match in re2.finditer(_QUOTED, code.text):
+        text = shell_words.ansi(next((group for group in match.groups() if group), ""))
+        if text.strip():
+            yield ShellScript(text, code.through, folder=code.folder, guess=True)
+    for match in re2.finditer(_LIST_LITERAL, code.text):
+        argv = re2.findall(_LIST_ITEM, match.group())
+        yield SimpleCommand(tuple(ShellWord(word) for word in argv), source=" ".join(argv), through=code.through)

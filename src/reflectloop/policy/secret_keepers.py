@@ -1,4 +1,4 @@
-"""Knows commands that print a secret out of a keeper of secrets. Pure."""
+"""Recognise commands that print a secret from a secret store. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 from reflectloop.policy.simple_command import SimpleCommand
 
-MARK = "(secret)"  # among the programs that made a text: there is something private in it
-# How the words of each keeper begin, or what they hold, where it prints a secret.
+MARK = "(secret)"  # in `made_by`: the text contains something private
+# For each program, a pattern of the arguments with which it prints a secret.
 _PRINTS = {
     "ansible-vault": r"(?:view|decrypt)\b",
     "aws": r".*\b(?:get-secret-value|get-session-token|get-login-password|get-federation-token|export-credentials"
@@ -44,26 +44,31 @@ _BY_NAME = {
     "k": _PRINTS["kubectl"],
     "fly": _PRINTS["flyctl"],
 }
-_LONGEST = 400  # characters of a command that are looked at
+_LONGEST = 400  # characters of a command that are matched
 
 
-def prints(one: SimpleCommand) -> bool:
-    """Say whether a command prints a secret."""
-    pattern = _BY_NAME.get(one.program)
-    return pattern is not None and re.match(pattern, " ".join(one.texts[1:])[:_LONGEST]) is not None
+def prints_secret(command: SimpleCommand) -> bool:
+    """Return True if a command prints a secret."""
+    pattern = _BY_NAME.get(command.program)
+    return pattern is not None and re.match(pattern, " ".join(command.texts[1:])[:_LONGEST]) is not None
 
 
-def keeps(one: SimpleCommand) -> bool:
-    """Say whether a secret that a command prints is put into a file."""
+def writes_secret(command: SimpleCommand) -> bool:
+    """Return True if a secret that a command prints is written to a file."""
     written = any(
         redirect.operator in (">", ">>", ">|", "&>") and not redirect.target.text.startswith(("/dev/", "&"))
-        for redirect in one.redirects
+        for redirect in command.redirects
     )
-    copied = one.program == "tee" and one.feed is not None and MARK in one.feed.made_by and len(one.words) > 1
-    return copied or (written and prints(one))
+    copied = (
+        command.program == "tee"
+        and command.feed is not None
+        and MARK in command.feed.made_by
+        and len(command.words) > 1
+    )
+    return copied or (written and prints_secret(command))
 
 
-# Variables that hold a secret, and the hosts that it is meant for.
+# Variables that contain a secret, and the hosts that may receive it.
 _MEANT_FOR = (
     (re.compile(r"AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN"), re.compile(r"amazonaws\.com|localhost")),
     (re.compile(r"GITHUB_TOKEN|GH_TOKEN|GITHUB_PAT|GH_PAT"), re.compile(r"git|ghcr\.io|localhost|codecov|coveralls")),
@@ -81,17 +86,17 @@ _HOST = re.compile(r"https?://(?:[^/@\s]*@)?([^/:?\s]+)")
 
 
 def names_secret(text: str) -> bool:
-    """Say whether a variable in a text holds a secret, by its name."""
+    """Return True if a text contains a variable whose name means a secret."""
     return any(_SECRET_NAME.fullmatch(name) for name in _VARIABLE.findall(text[:_LONGEST]))
 
 
-def goes_astray(one: SimpleCommand) -> bool:
-    """Say whether a request takes a secret to a host that it is not meant for."""
-    hosts = [found[1] for text in one.texts[1:] if (found := _HOST.match(text)) and "$" not in found[1]]
-    names = {name for text in one.texts[1:] for name in _VARIABLE.findall(text[:_LONGEST])}
-    strange = [host for host in hosts if not re.match(r"127\.|\[::1|0\.0\.0\.0", host)]
+def sends_secret_elsewhere(command: SimpleCommand) -> bool:
+    """Return True if a request sends a secret to a host that should not receive it."""
+    hosts = [match[1] for text in command.texts[1:] if (match := _HOST.match(text)) and "$" not in match[1]]
+    names = {name for text in command.texts[1:] for name in _VARIABLE.findall(text[:_LONGEST])}
+    remote_hosts = [host for host in hosts if not re.match(r"127\.|\[::1|0\.0\.0\.0", host)]
     return any(
-        variable.fullmatch(name) and any(not meant.search(host) for host in strange)
+        variable.fullmatch(name) and any(not meant.search(host) for host in remote_hosts)
         for name in names
         for variable, meant in _MEANT_FOR
     )

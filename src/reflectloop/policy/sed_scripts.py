@@ -1,4 +1,4 @@
-"""Finds what a sed script runs or writes: a small reader of its commands. Pure."""
+"""Find what a sed script runs or writes, with a small parser of its commands. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MOST = 500  # commands of one script
 
 
 class SedEffect(NamedTuple):
-    """`runs` with an empty text runs what is in the pattern space."""
+    """A command or file of a sed script. `runs` with an empty text runs the pattern space."""
 
     kind: Literal["runs", "writes"]
     text: str
 
 
 def effects(script: str) -> Iterator[SedEffect]:
-    """Yield what the commands of a script run, and the files they write."""
+    """Yield the commands that a script runs, and the files that it writes."""
     at = 0
     for _ in range(_MOST):
         at = _start(script, at)
@@ -34,7 +34,7 @@ def effects(script: str) -> Iterator[SedEffect]:
         elif command in "wW":
             yield SedEffect("writes", line.strip())
         elif command in "sy":
-            ended = _substituted(script, at)
+            ended = _after_substitution(script, at)
             flags = re.match(r"[gpiImM\d]*(e?)[gpiImM\d]*(?:w\s*([^\n]*))?", script[ended:])
             if command == "s" and flags and flags[1]:
                 yield SedEffect("runs", "")
@@ -42,24 +42,24 @@ def effects(script: str) -> Iterator[SedEffect]:
                 yield SedEffect("writes", flags[2].strip())
             at = ended + (flags.end() if flags else 0)
             continue
-        at = _behind(script, at)
+        at = _after_command(script, at)
 
 
 def _start(script: str, at: int) -> int:
-    """Skip blanks, separators and addresses before a command."""
+    """Return the position of the next command, after blanks, separators and addresses."""
     while at < len(script):
         if script[at] in " \t\n;{}!":
             at += 1
             continue
-        found = _ADDRESS.match(script, at)
-        if found is None or found.end() == at:
+        match = _ADDRESS.match(script, at)
+        if match is None or match.end() == at:
             return at
-        at = found.end()
+        at = match.end()
     return at
 
 
-def _substituted(script: str, at: int) -> int:
-    """Return the place behind the third delimiter of `s` or `y`."""
+def _after_substitution(script: str, at: int) -> int:
+    """Return the position after the third delimiter of `s` or `y`."""
     mark, left, at = script[at + 1 : at + 2], 2, at + 2
     while at < len(script) and left:
         if script[at] == "\\":
@@ -70,8 +70,8 @@ def _substituted(script: str, at: int) -> int:
     return at
 
 
-def _behind(script: str, at: int) -> int:
-    """Return the place behind a command that takes the rest of its line, or ends at a separator."""
+def _after_command(script: str, at: int) -> int:
+    """Return the position after a command that takes the rest of its line, or ends at a separator."""
     to_line_end = script[at] in "aicrRwWeb:tT#"
     ends = "\n" if to_line_end else "\n;}"
     while at < len(script) and script[at] not in ends:

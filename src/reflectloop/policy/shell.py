@@ -1,4 +1,4 @@
-"""Reads shell text into its simple commands, by a real parse; follows variables, `cd`, pipes and here documents."""
+"""Parse shell text into simple commands, following variables, `cd`, pipes and here documents."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser
 
-from reflectloop.policy import effects, files, output, parameter_expansion, shell_words, variables
+from reflectloop.policy import effects, files, output, shell_words, variables
 from reflectloop.policy.scope import Scope, Values
 from reflectloop.policy.simple_command import FRESH, LONGEST, UNKNOWN, Feed, File, Redirect, ShellWord, SimpleCommand
 
-_DEEPEST = 48  # commands within commands
-_MOST_TEXT = 4 * LONGEST  # that variables may be made into
+_DEEPEST = 48  # nesting of commands
+_MOST_TEXT = 4 * LONGEST  # characters that expansion may produce
 _MOST_VALUES = 16  # of one loop variable
-_MOST_CALLS = 128  # of functions whose body is read again with their arguments
-_BETWEEN = "\0"  # stands between the fields of a word; no shell text holds it
+_MOST_CALLS = 128  # function calls whose body is read with their arguments
+_BETWEEN = "\0"  # separates the fields of a word; shell text never contains it
 _EXPANSIONS = frozenset(("simple_expansion", "expansion", "command_substitution"))
 _EVALUATORS = frozenset(("eval", "trap", ".", "source"))
 _USES_ARGUMENTS = re.compile(r"\$\{?[@*1-9]")
@@ -29,48 +29,48 @@ _NOT_WORDS = frozenset(("comment", "file_descriptor", "heredoc_body", "heredoc_e
 
 class ParsedShell(NamedTuple):
     commands: tuple[SimpleCommand, ...]
-    broken: str = ""  # where the parse failed
-    bomb: str = ""  # the function that starts itself without end
-    endless: str = ""  # the loop without end that starts one process after the other
+    broken: str = ""  # the text where the parse failed
+    bomb: str = ""  # a function that starts itself endlessly
+    endless: str = ""  # an endless loop that starts processes in the background
     deep: bool = False
 
 
 @cache
 def _parser() -> Parser:
-    import tree_sitter_bash  # noqa: PLC0415 - the grammar is loaded when the first line is read
+    import tree_sitter_bash  # noqa: PLC0415 - loads the grammar
 
     return Parser(Language(tree_sitter_bash.language()))
 
 
-def read(text: str, given: Iterable[tuple[str, str]] = (), folder: str = "") -> ParsedShell:
-    """Return the simple commands of a text, which may use the variables that are `given`."""
-    # The grammar loses its way behind a bare `$IFS` in the middle of a word.
+def read(text: str, initial: Iterable[tuple[str, str]] = (), folder: str = "") -> ParsedShell:
+    """Parse a text into its simple commands. `initial` are the variables that it may use."""
+    # The grammar fails after a bare `$IFS` in the middle of a word.
     raw = _UNGLUED.sub(b"${IFS}", text.encode("utf-8", "surrogatepass"))
     root = _parser().parse(raw).root_node
     if root.has_error and b"<>" in raw:
-        # The grammar does not know `<>`; as a place that is written to it is `>`.
+        # The grammar does not know `<>`; for its target, `>` is equivalent.
         raw = raw.replace(b"<>", b"> ")
         root = _parser().parse(raw).root_node
-    reader = _Reader(raw, given, folder)
+    reader = _Reader(raw, initial, folder)
     reader.walk(root, None)
     broken = _broken(root, raw) if root.has_error else ""
     return ParsedShell(tuple(reader.commands), broken, reader.bomb, reader.endless, reader.deep)
 
 
 def _broken(root: Node, raw: bytes) -> str:
-    """The first part that is no shell; at least what stands where something is missing."""
+    """Return the first part that is not shell, or the text before a missing token."""
     node = root
     while node.type != "ERROR" and not node.is_missing:
         inner = next((child for child in node.children if child.has_error or child.is_missing), None)
         if inner is None:
             break
         node = inner
-    said = raw[node.start_byte : node.end_byte] or raw[max(0, node.start_byte - 20) :]
-    return said.decode("utf-8", "replace")[:60].strip() or "(nothing)"
+    text = raw[node.start_byte : node.end_byte] or raw[max(0, node.start_byte - 20) :]
+    return text.decode("utf-8", "replace")[:60].strip() or "(nothing)"
 
 
 class _Redirected(NamedTuple):
-    """What stands around a command: more words of it, where its output goes, all of it as it is written."""
+    """The context of a command in a redirected statement: more arguments, its redirects, and the whole source."""
 
     words: list[ShellWord]
     redirects: list[Redirect]
@@ -78,33 +78,35 @@ class _Redirected(NamedTuple):
 
 
 def _fresh_names(raw: bytes) -> frozenset[str]:
-    """Return the variables that a text sets to a fresh temp folder, and to nothing else."""
+    """Return the variables that a text sets only to a fresh temp folder."""
     if b"mktemp" not in raw:
         return frozenset()
-    found = [(name.decode(), bool(fresh)) for name, fresh in _ASSIGNED.findall(raw)]
-    others = {name for name, fresh in found if not fresh}
-    return frozenset(name for name, fresh in found if fresh) - others
+    assignments = [(name.decode(), bool(fresh)) for name, fresh in _ASSIGNED.findall(raw)]
+    others = {name for name, fresh in assignments if not fresh}
+    return frozenset(name for name, fresh in assignments if fresh) - others
 
 
 class _Reader:
-    def __init__(self, raw: bytes, given: Iterable[tuple[str, str]], folder: str) -> None:
+    def __init__(self, raw: bytes, initial: Iterable[tuple[str, str]], folder: str) -> None:
         self.raw, self.folder = raw, folder
-        self.scope = Scope(given)
+        self.scope = Scope(initial)
         self.commands: list[SimpleCommand] = []
         self.bomb = self.endless = ""
         self._functions: dict[str, Node] = {}
-        self._running: list[str] = []  # functions whose body is read with the arguments of a call
+        self._running: list[str] = []  # functions whose body is being read with the arguments of a call
         self._calls = 0
-        self._names: dict[str, tuple[ShellWord, ...]] = {}  # aliases and such: what a name stands for
+        self._names: dict[
+            str, tuple[ShellWord, ...]
+        ] = {}  # aliases and hashed programs: the words that a name stands for
         self._files: Mapping[str, File] = {}
         self.deep = False
         self._fresh = _fresh_names(raw)
-        self._later = False  # reads a body that runs later, when every variable of the text is set
+        self._later = False  # True while reading a function body, which runs when all variables are set
         self._depth = 0
-        self._spent = 0  # characters of words made so far
+        self._spent = 0  # characters of the words so far
 
     def walk(self, node: Node, feed: Feed | None) -> Feed:
-        """Read what is below a node; answers what it would print."""
+        """Read the nodes below a node, and return what they would print."""
         if self._depth > _DEEPEST:
             self.deep = True
             return Feed(None)
@@ -117,15 +119,15 @@ class _Reader:
     def text(self, node: Node) -> str:
         return self.raw[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
-    def _each(self, nodes: Iterable[Node], feed: Feed | None) -> Feed:
-        printed = [self.walk(node, feed) for node in nodes]
+    def _each(self, nodes: Iterable[Node], stdin: Feed | None) -> Feed:
+        printed = [self.walk(node, stdin) for node in nodes]
         if len(printed) == 1:
             return printed[0]
-        made_by = tuple(name for one in printed for name in one.made_by)
-        return Feed(None, made_by, any(one.private for one in printed))
+        made_by = tuple(name for feed in printed for name in feed.made_by)
+        return Feed(None, made_by, any(feed.private for feed in printed))
 
     def scoped(self, node: Node, feed: Feed | None) -> Feed:
-        """A subshell: what it sets, and where it goes, ends with it."""
+        """Read a subshell; its variables and its folder are undone at the end."""
         mark, folder = self.scope.mark, self.folder
         printed = self._each(node.named_children, feed)
         self.scope.undo(mark)
@@ -139,7 +141,7 @@ class _Reader:
         return passed or Feed(None)
 
     def command(self, node: Node, feed: Feed | None, extra: _Redirected | None = None) -> Feed:
-        said: list[ShellWord] = []
+        words: list[ShellWord] = []
         redirects: list[Redirect] = list(extra.redirects) if extra else []
         sets: list[tuple[str, ShellWord]] = []
         mark = self.scope.mark
@@ -147,41 +149,41 @@ class _Reader:
             if child.type == "variable_assignment":
                 sets += self._assigned(child)
             elif child.type.endswith("_redirect"):
-                feed = self._redirect(child, said, redirects) or feed
+                feed = self._redirect(child, words, redirects) or feed
             elif child.is_named or child.type == "$":
-                said += self.words(child)
-        said += extra.words if extra else []
-        said = [*self._names.get(said[0].text, said[:1]), *said[1:]] if said else said
-        one = SimpleCommand(
-            tuple(said), tuple(redirects), feed, extra.source if extra else self.text(node), self.folder
+                words += self.words(child)
+        words += extra.words if extra else []
+        words = [*self._names.get(words[0].text, words[:1]), *words[1:]] if words else words
+        command = SimpleCommand(
+            tuple(words), tuple(redirects), feed, extra.source if extra else self.text(node), self.folder
         )
-        passed = self.scope.passed(everything=one.program in _EVALUATORS)
-        if one.program == "trap":
+        passed = self.scope.passed(everything=command.program in _EVALUATORS)
+        if command.program == "trap":
             passed = (*((name, FRESH) for name in sorted(self._fresh)), *passed)
-        own = tuple((name, value.text) for name, value in sets if said)
-        return self._noted(one._replace(sets=tuple(sets), env=(*passed, *own)), mark)
+        assigned = tuple((name, value.text) for name, value in sets if words)
+        return self._record(command._replace(sets=tuple(sets), env=(*passed, *assigned)), mark)
 
-    def _noted(self, one: SimpleCommand, mark: int) -> Feed:
-        """Keep a command; follow what it leaves behind."""
-        one = one._replace(files=self._files)
-        if one.words or one.redirects or one.sets:
-            self.commands.append(one)
-        left = list(effects.of(one, self._separators(), self.scope))
-        if one.words:
+    def _record(self, command: SimpleCommand, mark: int) -> Feed:
+        """Record a command, and apply its effects on the rest of the line."""
+        command = command._replace(files=self._files)
+        if command.words or command.redirects or command.sets:
+            self.commands.append(command)
+        changes = list(effects.effects_of(command, self._separators(), self.scope))
+        if command.words:
             self.scope.undo(mark)
-        for name, values, array in left:
+        for name, values, array in changes:
             (self.scope.set_array if array else self.scope.set)(name, values)
-        if one.program in ("cd", "pushd"):
-            self.folder = _moved(self.folder, [word for word in one.words[1:] if not word.text.startswith("-")])
-        self._names.update(effects.renamed(one))
-        printed = output.of(one)
-        self._files = files.written(one, printed, self._files)
-        called = self._functions.get(one.words[0].text) if one.words else None
-        return self._call(called, one) if called is not None else printed
+        if command.program in ("cd", "pushd"):
+            self.folder = _moved(self.folder, [word for word in command.words[1:] if not word.text.startswith("-")])
+        self._names.update(effects.new_names(command))
+        printed = output.output_of(command)
+        self._files = files.written(command, printed, self._files)
+        body = self._functions.get(command.words[0].text) if command.words else None
+        return self._call(body, command) if body is not None else printed
 
-    def _call(self, body: Node, one: SimpleCommand) -> Feed:
-        """Read the body of a function again, now with the arguments of a call."""
-        name = one.words[0].text
+    def _call(self, body: Node, command: SimpleCommand) -> Feed:
+        """Read the body of a function again with the arguments of a call."""
+        name = command.words[0].text
         if name in self._running or not _USES_ARGUMENTS.search(self.text(body)):
             return Feed(None, (name,))
         self._calls += 1
@@ -189,9 +191,9 @@ class _Reader:
             self.deep = True
             return Feed(None)
         mark = self.scope.mark
-        self.scope.set_array("@", one.words[1:])
+        self.scope.set_array("@", command.words[1:])
         self._running.append(name)
-        printed = self.walk(body, one.feed)
+        printed = self.walk(body, command.feed)
         self._running.pop()
         self.scope.undo(mark)
         return printed
@@ -201,7 +203,7 @@ class _Reader:
         return values[0].text if values and values[0].known else effects.BLANKS
 
     def exported(self, node: Node, feed: Feed | None) -> Feed:
-        """`export X=…`, `declare -x X`, `local X=…`, and `declare -n X=Y`, which makes X another name of Y."""
+        """Read `export X=…`, `declare -x X`, `local X=…` and `declare -n X=Y`, which makes X another name of Y."""
         is_reference = re.match(r"(?:declare|typeset|local)\s+-\w*n", self.text(node)) is not None
         for child in node.named_children:
             name = child.child_by_field_name("name") if child.type == "variable_assignment" else child
@@ -227,8 +229,8 @@ class _Reader:
         forever = bool(ran) and ran[0].texts in (["true"], [":"], ["[", "1", "]"])
         background = any(child.type == "&" for body in node.named_children for child in body.children)
         if forever and background:
-            programs = {one.program for one in ran}
-            if any(one.texts[:1] in (["${0}"], ["$0"]) for one in ran):
+            programs = {command.program for command in ran}
+            if any(command.texts[:1] in (["${0}"], ["$0"]) for command in ran):
                 self.bomb = self.bomb or self.text(node)
             elif not programs & {"sleep", "wait", "read", "break", "exit", "return", "inotifywait"}:
                 self.endless = self.endless or self.text(node)
@@ -236,36 +238,36 @@ class _Reader:
 
     def redirected(self, node: Node, feed: Feed | None) -> Feed:
         body = node.child_by_field_name("body")
-        said: list[ShellWord] = []
+        words: list[ShellWord] = []
         redirects: list[Redirect] = []
         after: list[Node] = []
         for child in node.named_children:
             if child.type.endswith("_redirect"):
-                feed = self._redirect(child, said, redirects, after) or feed
+                feed = self._redirect(child, words, redirects, after) or feed
         if body is not None and body.type == "command":
-            printed = self.command(body, feed, _Redirected(said, redirects, self.text(node)))
+            printed = self.command(body, feed, _Redirected(words, redirects, self.text(node)))
         else:
             printed = self.walk(body, feed) if body is not None else Feed(None)
-            one = SimpleCommand((), tuple(redirects), None, self.text(node), self.folder)
-            self._noted(one, self.scope.mark)
-            self._files = files.written(one, printed, self._files)
+            command = SimpleCommand((), tuple(redirects), None, self.text(node), self.folder)
+            self._record(command, self.scope.mark)
+            self._files = files.written(command, printed, self._files)
         for child in after:
             printed = self.walk(child, printed)
         return printed
 
     def _redirect(
-        self, node: Node, said: list[ShellWord], redirects: list[Redirect], after: list[Node] | None = None
+        self, node: Node, words: list[ShellWord], redirects: list[Redirect], after: list[Node] | None = None
     ) -> Feed | None:
         if node.type == "herestring_redirect":
             value = _together([self.word(child) for child in node.named_children if child.type not in _NOT_WORDS])
             hidden = not value.known and re.fullmatch(r"\$\(…\)|\$\{[^}]*\}", value.text) is not None
             return Feed(None if hidden else value.text, value.made_by or (("?",) if hidden else ()))
         if node.type == "heredoc_redirect":
-            return self._heredoc(node, said, redirects, [] if after is None else after)
+            return self._heredoc(node, words, redirects, [] if after is None else after)
         operator = next((child.type for child in node.children if not child.is_named), ">")
         targets = [word for child in node.children_by_field_name("destination") for word in self.words(child)]
-        # The grammar takes the arguments that stand behind a redirection for more of its targets.
-        said += targets[1:]
+        # The grammar treats the arguments after a redirection as more targets.
+        words += targets[1:]
         redirects += [Redirect(operator, target) for target in targets[:1]]
         if not targets or operator not in ("<", "<&"):
             return None
@@ -285,7 +287,7 @@ class _Reader:
             output.is_private(targets[0], self.folder),
         )
 
-    def _heredoc(self, node: Node, said: list[ShellWord], redirects: list[Redirect], after: list[Node]) -> Feed:
+    def _heredoc(self, node: Node, words: list[ShellWord], redirects: list[Redirect], after: list[Node]) -> Feed:
         text, strip, literal = "", False, False
         made_by: tuple[str, ...] = ()
         for child in node.children:
@@ -297,10 +299,10 @@ class _Reader:
                 value = ShellWord(self.text(child)) if literal else self._joined(child, lambda piece: piece)
                 text, made_by = value.text, value.made_by
             elif child.type.endswith("_redirect"):
-                self._redirect(child, said, redirects)
+                self._redirect(child, words, redirects)
             elif child.is_named and child.type not in _NOT_WORDS:
                 is_argument = node.field_name_for_child(node.children.index(child)) == "argument"
-                said += self.words(child) if is_argument else []
+                words += self.words(child) if is_argument else []
                 after += [] if is_argument else [child]
         lines = [line.lstrip("\t") for line in text.split("\n")] if strip else [text]
         return Feed("\n".join(lines), made_by)
@@ -312,7 +314,7 @@ class _Reader:
         return Feed("")
 
     def _assigned(self, node: Node) -> list[tuple[str, ShellWord]]:
-        """Set what an assignment says; answers the name and its first value."""
+        """Apply an assignment, and return the name and its first value."""
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is None:
             return []
@@ -329,12 +331,14 @@ class _Reader:
             return []
         if more:
             start = self.scope.get(self.text(name))[:1]
-            values = tuple(_together([*start, one], "") for one in values)
+            values = tuple(_together([*start, item], "") for item in values)
         self.scope.set(self.text(name), values)
         return [(self.text(name), values[0])]
 
     def _values(self, node: Node) -> list[ShellWord]:
-        return [one._replace(text=one.text.replace(_BETWEEN, " ")) for one in self._several(node) or [self.word(node)]]
+        return [
+            item._replace(text=item.text.replace(_BETWEEN, " ")) for item in self._several(node) or [self.word(node)]
+        ]
 
     def loop(self, node: Node, feed: Feed | None) -> Feed:
         name = node.child_by_field_name("variable")
@@ -353,7 +357,9 @@ class _Reader:
         outer, self._later = self._later, True
         self.scoped(node, feed)
         self._later = outer
-        called = [one.program for one in self.commands[before:]].count(self.text(name) if name is not None else "")
+        called = [command.program for command in self.commands[before:]].count(
+            self.text(name) if name is not None else ""
+        )
         inside = node.child_by_field_name("body")
         if name is not None and inside is not None:
             self._functions[self.text(name)] = inside
@@ -363,44 +369,44 @@ class _Reader:
         return Feed("")
 
     def words(self, node: Node) -> list[ShellWord]:
-        """What a node of the grammar stands for: one word, or several by braces and loop variables."""
+        """Return the words that a node stands for: one, or several by braces and loop variables."""
         if node.type in _NOT_WORDS:
             return []
         if node.type == "command_name":
-            return [word for child in node.named_children for word in self.words(child)]
+            return [item for child in node.named_children for item in self.words(child)]
         several = self._several(node)
         if several:
             return several
-        one = self._split(self.word(node)) if node.type in _EXPANSIONS else self.word(node)
-        if _BETWEEN in one.text or (not one.text and node.type in ("simple_expansion", "expansion") and one.known):
-            return [one._replace(text=text) for text in one.text.split(_BETWEEN) if text]
-        if one.known and "{" in one.text and node.type in ("word", "concatenation") and '"' not in self.text(node):
-            return [one._replace(text=text) for text in shell_words.braces(one.text)]
-        return [one]
+        word = self._split(self.word(node)) if node.type in _EXPANSIONS else self.word(node)
+        if _BETWEEN in word.text or (not word.text and node.type in ("simple_expansion", "expansion") and word.known):
+            return [word._replace(text=text) for text in word.text.split(_BETWEEN) if text]
+        if word.known and "{" in word.text and node.type in ("word", "concatenation") and '"' not in self.text(node):
+            return [word._replace(text=text) for text in shell_words.braces(word.text)]
+        return [word]
 
-    def _split(self, one: ShellWord) -> ShellWord:
-        """What stands outside of quotes falls apart at the separators."""
+    def _split(self, word: ShellWord) -> ShellWord:
+        """Split an unquoted word at the separators."""
         separators = self._separators()
-        if not one.known or not any(mark in one.text for mark in separators):
-            return one
-        parts = _BETWEEN.join(effects.fields(one.text, separators))
-        starts = _BETWEEN if one.text[:1] in separators else ""
-        ends = _BETWEEN if one.text[-1:] in separators and parts else ""
-        return one._replace(text=starts + parts + ends)
+        if not word.known or not any(mark in word.text for mark in separators):
+            return word
+        parts = _BETWEEN.join(effects.fields(word.text, separators))
+        starts = _BETWEEN if word.text[:1] in separators else ""
+        ends = _BETWEEN if word.text[-1:] in separators and parts else ""
+        return word._replace(text=starts + parts + ends)
 
     def _several(self, node: Node) -> list[ShellWord]:
-        """Every value of a loop variable, alone or with text around it."""
+        """Return the word for every value of a loop variable in it."""
         inner = [node] if node.type == "simple_expansion" else node.named_children
         for child in inner:
             name = self.text(child).strip("${}")
             values = self.scope.get(name) if child.type in _EXPANSIONS else ()
             if child.type in ("simple_expansion", "expansion") and len(values) > 1:
-                found = []
+                words = []
                 for value in values:
                     self.scope.swap(name, (value,))
-                    found.append(self.word(node))
+                    words.append(self.word(node))
                 self.scope.swap(name, values)
-                return found
+                return words
         return []
 
     def word(self, node: Node) -> ShellWord:
@@ -409,17 +415,17 @@ class _Reader:
             return ShellWord(UNKNOWN, known=False)
         self._depth += 1
         handler = _WORDS.get(node.type)
-        one = handler(self, node) if handler else self._other(node)
+        word = handler(self, node) if handler else self._other(node)
         self._depth -= 1
-        self._spent += len(one.text)
-        return one
+        self._spent += len(word.text)
+        return word
 
     def _other(self, node: Node) -> ShellWord:
-        self._each(node.named_children, None)  # an array, a subscript: a substitution in it runs too
+        self._each(node.named_children, None)  # a substitution inside an array or a subscript runs too
         return ShellWord(shell_words.plain(self.text(node)))
 
     def _joined(self, node: Node, between: Callable[[str], str]) -> ShellWord:
-        """The parts of a node and whatever stands between them."""
+        """Join the parts of a node and the text between them."""
         parts: list[ShellWord] = []
         at = node.start_byte
         for child in node.children:
@@ -445,12 +451,12 @@ class _Reader:
         return ShellWord(shell_words.plain(text), glob="\\" not in text and any(mark in text for mark in "*?["))
 
     def expansion(self, node: Node) -> ShellWord:
-        """`$X`, `${X}`, `${X:-word}`, `${X[@]}`, `${X//a/b}`; any other form is known only when it runs."""
+        """Return the value of `$X`, `${X}`, `${X:-word}`, `${X[@]}` or `${X//a/b}`; other forms are unknown."""
         inner = node.named_children
         others = [self.word(child) for child in inner[1:]]  # a substitution in a default value runs too
         name = self.text(inner[0]) if inner else ""
         operators = [child.type for child in node.children if not child.is_named and child.type not in "${}"]
-        values = self._held(inner[0]) if inner else ()
+        values = self._value_of(inner[0]) if inner else ()
         if operators[:1] in ([":="], ["="]) and others and not values:
             self.scope.set(name, (others[0],))
         if operators[:1] == ["!"] and values:
@@ -462,15 +468,15 @@ class _Reader:
         ):
             return others[0]
         elif operators:
-            return self._worked(name, values, operators, [word.text for word in others])
+            return self._computed(name, values, operators, [word.text for word in others])
         if values:
             return values[0]
         if self._later and name in self._fresh:
             return ShellWord(FRESH, known=False)
         return _UNSET.get(name) or ShellWord(f"${{{name}}}", known=False)
 
-    def _held(self, node: Node) -> Values:
-        """What a name, an element or a whole array holds; the elements of an array are fields of one word."""
+    def _value_of(self, node: Node) -> Values:
+        """Return the value of a name, an element or an array; the elements of an array become fields of one word."""
         name = self.text(node)
         if node.type == "subscript":
             parts = [self.text(child) for child in node.named_children]
@@ -481,14 +487,14 @@ class _Reader:
             return self.scope.get(name)
         joined = self.text(node).endswith(("*", "*]"))
         elements = self.scope.array("@" if name == "*" else name)
-        # `${a[*]}` is joined by what stands in IFS, where the line has set it.
+        # `${a[*]}` is joined by the first character of IFS, if the line has set it.
         between = self._separators()[:1] if joined and self.scope.get("IFS") else _BETWEEN
         return (_together(elements, between),) if elements else ()
 
-    def _worked(self, name: str, values: Values, operators: list[str], operands: list[str]) -> ShellWord:
-        if not values and parameter_expansion.first_character(name, operators, operands):
+    def _computed(self, name: str, values: Values, operators: list[str], operands: list[str]) -> ShellWord:
+        if not values and shell_words.first_character(name, operators, operands):
             return ShellWord("/")
-        made = parameter_expansion.applied(values[0].text, operators, operands) if values and values[0].known else None
+        made = shell_words.expanded(values[0].text, operators, operands) if values and values[0].known else None
         return ShellWord(f"${{{name}}}", known=False) if made is None else values[0]._replace(text=made)
 
     def substitution(self, node: Node) -> ShellWord:
@@ -509,7 +515,7 @@ def _together(parts: Iterable[ShellWord], between: str = " ") -> ShellWord:
     return ShellWord(text, all(part.known for part in parts), made_by, glob=any(part.glob for part in parts))
 
 
-# Names that hold the same on every machine, unless the line sets them.
+# Variables with the same value on every machine, unless the line sets them.
 _UNSET = {"IFS": ShellWord(effects.BLANKS), **{name: ShellWord("") for name in ("7", "8", "9")}}
 
 

@@ -1,4 +1,4 @@
-"""A simple command as the policy sees it: words without their quotes, and what is known of its input."""
+"""A simple command as the policy sees it: words without quotes, and what is known about its input."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from functools import lru_cache
 from typing import NamedTuple
 
 SHELLS = frozenset("sh bash dash zsh ksh mksh ash fish rbash csh tcsh pdksh yash oksh osh xonsh nu".split())
-# Characters of one command: where a text is no shell, the parser takes the square of its length.
+# Characters of one command; on text that is not shell, the parser takes quadratic time.
 LONGEST = 50_000
-FRESH = "$TMPDIR/mktemp"  # what `mktemp` prints
-UNKNOWN = "$(…)"  # what a substitution gives is known only when it runs
+FRESH = "$TMPDIR/mktemp"  # the assumed output of `mktemp`
+UNKNOWN = "$(…)"  # the output of a substitution, known only at run time
 
 
 class ShellWord(NamedTuple):
     text: str
-    known: bool = True  # False: a part of it is known only when it runs
-    made_by: tuple[str, ...] = ()  # the programs inside its substitutions
-    content: str | None = None  # what can be read under this name, where that is known
-    glob: bool = False  # it is no text but a pattern of names
+    known: bool = True  # False if part of it is known only at run time
+    made_by: tuple[str, ...] = ()  # the programs in its substitutions
+    content: str | None = None  # the content of the file with this name, if known
+    glob: bool = False  # it is a file name pattern
 
 
 class Redirect(NamedTuple):
@@ -28,19 +28,19 @@ class Redirect(NamedTuple):
 
 
 class Feed(NamedTuple):
-    """What a command reads on its standard input."""
+    """The standard input of a command."""
 
-    text: str | None  # None: known only when it runs
+    text: str | None  # None if known only at run time
     made_by: tuple[str, ...] = ()
-    private: bool = False  # keys, credentials, the environment or a whole home are in it
+    private: bool = False  # True if it contains keys, credentials, the environment or a whole home
 
 
 class File(NamedTuple):
-    """What an earlier part of the same line left in a file."""
+    """The content of a file that an earlier part of the same line wrote."""
 
-    text: str | None = None  # its text, where that is known
-    made_by: tuple[str, ...] = ()  # else the programs that wrote it
-    program: str = ""  # or the program that it is a copy of, or a link to
+    text: str | None = None  # its text, if known
+    made_by: tuple[str, ...] = ()  # otherwise the programs that wrote it
+    program: str = ""  # or the program that it copies or links to
 
 
 @lru_cache(maxsize=1024)
@@ -54,10 +54,10 @@ class SimpleCommand(NamedTuple):
     redirects: tuple[Redirect, ...] = ()
     feed: Feed | None = None
     source: str = ""
-    folder: str = ""  # where an earlier `cd` of the same line went; empty: where the line began
+    folder: str = ""  # target of an earlier `cd` of the line; empty for the starting folder
     through: tuple[str, ...] = ()
-    sets: tuple[tuple[str, ShellWord], ...] = ()  # variables that are set for it, or for all that follows
-    env: tuple[tuple[str, str], ...] = ()  # variables that a shell below it knows
+    sets: tuple[tuple[str, ShellWord], ...] = ()  # variables that are set for it, or for the rest of the line
+    env: tuple[tuple[str, str], ...] = ()  # variables that an inner shell knows
     files: Mapping[str, File] = {}
 
     @property
@@ -69,18 +69,18 @@ class SimpleCommand(NamedTuple):
         return [word.text for word in self.words]
 
     def inside(self, words: tuple[ShellWord, ...], *, feed: Feed | None = None) -> SimpleCommand:
-        """The command that this one starts with `words`."""
+        """Return the command that this one starts with `words`."""
         source = " ".join(word.text for word in words)
         through = (*self.through, self.program)
         return SimpleCommand(words, (), feed or self.feed, source, self.folder, through, env=self.env, files=self.files)
 
     def path(self, text: str) -> str:
-        """Return a path as this command would find it, without detours."""
+        """Return a normalized path, relative to the folder of this command."""
         return posixpath.normpath(posixpath.join(self.folder, text))
 
 
 def of_argv(argv: tuple[str, ...]) -> SimpleCommand:
-    """Return the command of a list of words; bytes that are no text are spelled out, since patterns know only text."""
+    """Return the command of an argv; undecodable bytes are escaped, because patterns match only text."""
     words = [word if word.isascii() else word.encode("utf-8", "backslashreplace").decode() for word in argv]
     return SimpleCommand(tuple(ShellWord(word) for word in words), source=" ".join(words))
 
@@ -92,7 +92,7 @@ class ShellScript(NamedTuple):
     through: tuple[str, ...]
     variables: tuple[tuple[str, str], ...] = ()
     folder: str = ""
-    guess: bool = False  # it may be no shell text at all: what cannot be parsed means nothing
+    guess: bool = False  # True if it may not be shell text; a syntax error is then ignored
 
 
 class Code(NamedTuple):
@@ -105,7 +105,7 @@ class Code(NamedTuple):
 
 
 class Opaque(NamedTuple):
-    """Something will be run, and what it is cannot be told before."""
+    """Something that will be run and cannot be known in advance."""
 
     rule: str
     source: str

@@ -1,4 +1,4 @@
-"""Variables of the environment that make other programs run something: which values are ordinary, which are not."""
+"""Judge environment variables that make other programs run something: which values are ordinary."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def _commands(allowed: frozenset[str]) -> Callable[[SimpleCommand, str], bool]:
 
 
 def _outside(value: str) -> bool:
-    """Say whether a path lies where anybody may have put something."""
-    return path_classes.of(ShellWord(value)) in ("temp", "network") or value.startswith(("http:", "https:", "data:"))
+    """Return True if a path is in a place where anybody may write."""
+    return path_classes.path_class(ShellWord(value)) in ("temp", "network") or value.startswith(
+        ("http:", "https:", "data:")
+    )
 
 
 def _preload(_: SimpleCommand, value: str) -> bool:
@@ -37,7 +39,7 @@ def _preload(_: SimpleCommand, value: str) -> bool:
 
 
 def _paths(_: SimpleCommand, value: str) -> bool:
-    """Whether every folder that is searched first is the user's own."""
+    """Return True if every folder that PATH searches first is the user's own."""
     folders = value.split(":")
     ahead = folders[: next((at for at, folder in enumerate(folders) if "PATH" in folder), len(folders))]
     return not any(
@@ -50,8 +52,8 @@ def _inside(_: SimpleCommand, value: str) -> bool:
 
 
 def _node(_: SimpleCommand, value: str) -> bool:
-    """Whether what node loads first is a package, or a file of the tests or the project's set-up."""
-    names = [found[1].strip("\"'") for found in _MODULE.finditer(value)]
+    """Return True if node first loads only packages, or files of the tests or the project's set-up."""
+    names = [match[1].strip("\"'") for match in _MODULE.finditer(value)]
     return not any(
         name.startswith(("/", "~", "data:", "http", "file:", ".."))
         or (name.startswith((".", "$")) and not _SET_UP.search(name))
@@ -65,7 +67,7 @@ _SET_UP = re.compile(
 
 
 def _perl(_: SimpleCommand, value: str) -> bool:
-    """Whether the modules that perl loads first are well known ones."""
+    """Return True if perl first loads only well-known modules."""
     modules = re.findall(r"-[Mm]-?([\w:]+)", value)
     return not value or (_PERL.fullmatch(value) is not None and all(_PERL_MODULE.match(name) for name in modules))
 
@@ -81,13 +83,13 @@ _RUBY_MODULE = re.compile(
 
 
 def _ruby(_: SimpleCommand, value: str) -> bool:
-    """Whether the libraries that ruby loads first are well known ones."""
+    """Return True if ruby first loads only well-known libraries."""
     loads = re.findall(r"(?:^|\s)-r\s*\S+", value)
     return not value or (_RUBY.fullmatch(value) is not None and all(_RUBY_MODULE.match(load.strip()) for load in loads))
 
 
 def _source(_: SimpleCommand, value: str) -> bool:
-    """Whether packages come from a registry, or from this machine."""
+    """Return True if packages come from a registry, or from this machine."""
     return not download_sources.is_unproven(value)
 
 
@@ -97,14 +99,14 @@ def _trusted(_: SimpleCommand, value: str) -> bool:
 
 
 def _go(name: str) -> Callable[[SimpleCommand, str], bool]:
-    return lambda one, value: (
-        download_sources.is_ordinary_go(name, value) and (name != "GOFLAGS" or _inside(one, value))
+    return lambda command, value: (
+        download_sources.is_ordinary_go(name, value) and (name != "GOFLAGS" or _inside(command, value))
     )
 
 
-def _startup(one: SimpleCommand, value: str) -> bool:
-    """`ENV` names a file where a shell starts, and a stage of deployment anywhere else."""
-    return one.program not in SHELLS or "/" not in value
+def _startup(command: SimpleCommand, value: str) -> bool:
+    """Return True unless `ENV` names a file for a shell to read; elsewhere it names a deployment stage."""
+    return command.program not in SHELLS or "/" not in value
 
 
 def _nothing(_: SimpleCommand, value: str) -> bool:
@@ -119,7 +121,7 @@ def _only(pattern: re.Pattern[str]) -> Callable[[SimpleCommand, str], bool]:
     return lambda _, value: not value or pattern.fullmatch(value) is not None
 
 
-# A variable's name, and whether a value of it is ordinary.
+# For each variable, a function that returns True if a value is ordinary.
 _ORDINARY: dict[str, Callable[[SimpleCommand, str], bool]] = {
     **dict.fromkeys(
         ("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER", "AWS_PAGER", "GH_PAGER"), _commands(command_values.PAGERS)
@@ -207,7 +209,7 @@ _COMMANDS = frozenset(
     SSH_ASKPASS GIT_EXTERNAL_DIFF GIT_PROXY_COMMAND PROMPT_COMMAND BROWSER SUDO_EDITOR KUBE_EDITOR SUDO_ASKPASS
     """.split()
 )
-# Variables of cargo with a name of the user's in the middle.
+# Variables of cargo that contain a name chosen by the user.
 _CARGO = {
     re.compile(r"CARGO_REGISTRIES_\w+_INDEX|CARGO_SOURCE_\w+_REGISTRY"): _source,
     re.compile(r"CARGO_TARGET_\w+_(?:RUNNER|LINKER)|CARGO_BUILD_RUSTC(?:_WRAPPER)?|CARGO_BUILD_RUSTDOC"): _inside,
@@ -216,49 +218,49 @@ _SETTING_VALUE = re.compile(r"GIT_CONFIG_(?:VALUE|KEY)_\d+")
 
 
 def is_watched(name: str) -> bool:
-    """Say whether a variable may make another program run something."""
-    return name in _ORDINARY or _of_cargo(name) is not None or _SETTING_VALUE.fullmatch(name) is not None
+    """Return True if a variable may make another program run something."""
+    return name in _ORDINARY or _cargo_check(name) is not None or _SETTING_VALUE.fullmatch(name) is not None
 
 
-def _of_cargo(name: str) -> Callable[[SimpleCommand, str], bool] | None:
+def _cargo_check(name: str) -> Callable[[SimpleCommand, str], bool] | None:
     if not name.startswith("CARGO_"):
         return None
     return next((ordinary for pattern, ordinary in _CARGO.items() if pattern.fullmatch(name)), None)
 
 
-def inner(one: SimpleCommand) -> Iterator[Inner]:
-    """What starts because of the variables that are set for a command."""
-    for name, word in (*one.sets, *_of_words(one)):
+def inner_commands(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the commands that start because of the variables set for a command."""
+    for name, word in (*command.sets, *_assigned_arguments(command)):
         if not is_watched(name):
             continue
-        through = (*one.through, name)
+        through = (*command.through, name)
         if name in _COMMANDS and word.text.strip():
             yield ShellScript(word.text, through, guess=True)
         if name.startswith("GIT_CONFIG_KEY"):
             if _runs_by_setting(word.text):
-                yield Opaque(_RULE, one.source, one.through)
-        elif not name.startswith("GIT_CONFIG_VALUE") and not _is_ordinary(one, name, word):
-            yield Opaque(_RULE, one.source, one.through)
+                yield Opaque(_RULE, command.source, command.through)
+        elif not name.startswith("GIT_CONFIG_VALUE") and not _is_ordinary(command, name, word):
+            yield Opaque(_RULE, command.source, command.through)
 
 
-def _is_ordinary(one: SimpleCommand, name: str, word: ShellWord) -> bool:
+def _is_ordinary(command: SimpleCommand, name: str, word: ShellWord) -> bool:
     if name == "PYTHONSTARTUP" and "/" in word.text:
-        return _nothing(one, word.text)
+        return _nothing(command, word.text)
     if not word.known and word.text.startswith("$") and name != "LD_PRELOAD":
         return name not in ("BASH_ENV", "PROMPT_COMMAND") or not word.made_by
-    ordinary = _of_cargo(name) or _ORDINARY[name]
-    return ordinary(one, word.text)
+    ordinary = _cargo_check(name) or _ORDINARY[name]
+    return ordinary(command, word.text)
 
 
 def _runs_by_setting(key: str) -> bool:
-    from reflectloop.policy import git_programs  # noqa: PLC0415 - it asks this module's neighbours in turn
+    from reflectloop.policy import git_programs  # noqa: PLC0415 - avoids an import cycle
 
-    return git_programs.helper(key) is not None
+    return git_programs.ordinary_programs(key) is not None
 
 
-def _of_words(one: SimpleCommand) -> Iterator[tuple[str, ShellWord]]:
-    """`env X=… program`, `sudo X=… program`, `export X=…` given as words."""
-    if one.program not in (
+def _assigned_arguments(command: SimpleCommand) -> Iterator[tuple[str, ShellWord]]:
+    """Yield the assignments in the arguments of `env X=… program`, `sudo X=… program` or `export X=…`."""
+    if command.program not in (
         "env",
         "sudo",
         "export",
@@ -270,7 +272,7 @@ def _of_words(one: SimpleCommand) -> Iterator[tuple[str, ShellWord]]:
         "env-cmd",
     ):
         return
-    for word in one.words[1:]:
+    for word in command.words[1:]:
         name, equals, value = word.text.partition("=")
         if equals and re.fullmatch(r"\w+", name):
             yield name, word._replace(text=value)

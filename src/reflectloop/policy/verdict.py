@@ -1,4 +1,4 @@
-"""What the policy answers: may it run, by which rule not, and which part of the command it is about."""
+"""The verdict of the policy: allowed or not, by which rule, and about which part of the command."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _GRAVITY: dict[str, int] = {"allow": 0, "confirm": 1, "deny": 2}
 class PolicyVerdict(NamedTuple):
     verdict: Word
     rule: str | None = None
-    reason: str = "no rule speaks against it"
+    reason: str = "no rule matches it"
     where: str = ""  # the part of the command that the rule is about
-    through: tuple[str, ...] = ()  # what that part was wrapped in, from the outside in
+    through: tuple[str, ...] = ()  # the commands that wrap this part, from the outside in
 
     @property
     def allowed(self) -> bool:
@@ -22,5 +22,5 @@ class PolicyVerdict(NamedTuple):
 
 
 def worst(verdicts: Iterable[PolicyVerdict]) -> PolicyVerdict:
-    """The gravest one, and of those the first."""
-    return max(verdicts, key=lambda one: _GRAVITY[one.verdict], default=PolicyVerdict("allow"))
+    """Return the gravest verdict; of equal ones, the first."""
+    return max(verdicts, key=lambda verdict: _GRAVITY[verdict.verdict], default=PolicyVerdict("allow"))

@@ -1,4 +1,4 @@
-"""Commands that start another command: which of their words are their own, and which are the other's."""
+"""Commands that start another command: which arguments are their own, and which are the other command."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _ASSIGNMENT = re.compile(r"[\w.-]*=")
 
 
 class Wrapper(NamedTuple):
-    """The options that take a value, and how many words stand before the command."""
+    """The options that take a value, and the number of arguments before the command."""
 
     taking: str = ""
     skip: int = 0
     assigns: bool = False
-    after: str = ""  # the command begins behind this word of its own, as `run` in `poetry run`
-    split: bool = False  # the words are put together and given to a shell
+    after: str = ""  # the command starts after this word, such as `run` in `poetry run`
+    split: bool = False  # the words are joined and run by a shell
 
 
 _SUDO = """
@@ -194,20 +194,20 @@ WRAPPERS: dict[str, Wrapper] = {
 }
 
 
-def inner(one: SimpleCommand) -> Iterator[Inner]:
-    """What a command starts by the words behind its own."""
-    wrapper = WRAPPERS.get(one.program)
+def inner_commands(command: SimpleCommand) -> Iterator[Inner]:
+    """Yield the command that a wrapper starts with its remaining arguments."""
+    wrapper = WRAPPERS.get(command.program)
     if wrapper:
-        yield from _unwrapped(one, wrapper)
-    elif one.words and _ASSIGNMENT.match(one.words[0].text) and len(one.words) > 1:
-        yield one.inside(one.words[1:])
+        yield from _unwrapped(command, wrapper)
+    elif command.words and _ASSIGNMENT.match(command.words[0].text) and len(command.words) > 1:
+        yield command.inside(command.words[1:])
 
 
-def _unwrapped(one: SimpleCommand, wrapper: Wrapper) -> Iterator[Inner]:
-    words: Sequence[ShellWord] = one.words[1:]
+def _unwrapped(command: SimpleCommand, wrapper: Wrapper) -> Iterator[Inner]:
+    words: Sequence[ShellWord] = command.words[1:]
     taking = frozenset(wrapper.taking.split())
     if wrapper.after:
-        words = _behind(words, wrapper.after.split("|"))
+        words = _arguments_after(words, wrapper.after.split("|"))
     words = options.split(words, taking, stop=True).rest
     if wrapper.assigns:
         words = _without_assignments(words, taking)
@@ -217,19 +217,19 @@ def _unwrapped(one: SimpleCommand, wrapper: Wrapper) -> Iterator[Inner]:
         return
     line = " ".join(word.text for word in words)
     if wrapper.split:
-        yield ShellScript(line, (*one.through, one.program))
-        if one.feed is not None and re.fullmatch(r"[\w./ -]{1,80}", line):
-            yield one.inside(tuple(ShellWord(text) for text in line.split()))  # it reads what this command reads
-    elif one.program in ("uv", "uvx") and words[0].text == "-":
-        yield one.inside((ShellWord("python3"), *words))
+        yield ShellScript(line, (*command.through, command.program))
+        if command.feed is not None and re.fullmatch(r"[\w./ -]{1,80}", line):
+            yield command.inside(tuple(ShellWord(text) for text in line.split()))  # it has the same input
+    elif command.program in ("uv", "uvx") and words[0].text == "-":
+        yield command.inside((ShellWord("python3"), *words))
     else:
-        yield one.inside(tuple(words))
+        yield command.inside(tuple(words))
         if len(words) == 1 and " " in words[0].text.strip():
-            yield ShellScript(line, (*one.through, one.program), guess=True)
+            yield ShellScript(line, (*command.through, command.program), guess=True)
 
 
-def _behind(words: Sequence[ShellWord], names: Sequence[str]) -> Sequence[ShellWord]:
-    """The words behind the first of `names`, where that is a subcommand."""
+def _arguments_after(words: Sequence[ShellWord], names: Sequence[str]) -> Sequence[ShellWord]:
+    """Return the arguments after the first of `names`, if that is a subcommand."""
     for at, word in enumerate(words):
         if word.text in names:
             return words[at + 1 :]
