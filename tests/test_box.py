@@ -46,7 +46,7 @@ def test_the_attempts_get_out_where_nothing_holds_them() -> None:
     (Path(os.environ["HOME"]) / "diary").write_text("mine")
     tried = escape_tests.attempt(IsolationLevel(Isolation.WORKSPACE, "nothing"))
     escaped = [
-        one.name for one in escape_tests.ATTEMPTS if one.since is not Isolation.WORKSPACE and not tried.held[one.name]
+        one.name for one in escape_tests.ATTEMPTS if one.since is not Isolation.WORKSPACE and not tried.prevented[one.name]
     ]
     assert escaped == [one.name for one in escape_tests.ATTEMPTS if one.since.rank > Isolation.WORKSPACE.rank]
 
@@ -192,7 +192,7 @@ def test_limits_hold_without_control_groups(wall: IsolationLevel, monkeypatch: p
     tests = [test for test in escape_tests.ATTEMPTS if test.holds in escape_tests.USE_UP]
     tried = escape_tests.attempt(wall, [CONTROL, *tests, CONTROL])
     assert tried.limits_by in ("rlimit", "watchdog")
-    assert tried.held == {CONTROL.name: True, **{test.name: True for test in tests}}
+    assert tried.prevented == {CONTROL.name: True, **{test.name: True for test in tests}}
 
 
 def test_a_control_group_is_made_beside_ours_in_a_unified_hierarchy(tmp_path: Path) -> None:
@@ -202,7 +202,9 @@ def test_a_control_group_is_made_beside_ours_in_a_unified_hierarchy(tmp_path: Pa
     own.write_text("0::/user.slice/app.slice/shell.scope\n")
     found = cgroup._parents(tmp_path, own.read_text())
     assert [parent["pids"] for parent in found][:2] == [tmp_path / "user.slice/app.slice", tmp_path / "user.slice"]
-    assert cgroup.make("x", cgroup.CgroupLimits(1, 1), root=tmp_path, own=own) is None  # no controller was handed down
+    assert (
+        cgroup.make("x", cgroup.CgroupLimits(1, 1), root=tmp_path, own_groups=own) is None
+    )  # no controller was handed down
     assert list((tmp_path / "user.slice/app.slice").iterdir()) == [tmp_path / "user.slice/app.slice/shell.scope"]
 
 

@@ -227,7 +227,7 @@ def test_where_the_walls_cannot_hold_it_nothing_is_started(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(landlock, "version", lambda: 3)
-    with pytest.raises(SandboxCreateFailed, match="cannot be held to its model's address"):
+    with pytest.raises(SandboxCreateFailed, match="cannot be restricted to its model's address"):
         ran(place, tmp_path, "print('ran')", Forward((place_of("http://127.0.0.1:4000"),)), LANDLOCK)
 
 

@@ -217,15 +217,15 @@ def test_open_files_without_a_name_are_counted(tmp_path: Path) -> None:
     memory = os.memfd_create("part")
     os.write(memory, bytes(size))
     with tempfile.TemporaryFile(dir=tmp_path) as file:
-        before = usage.held([os.getpid()])
+        before = usage.unnamed_files([os.getpid()])
         file.write(b"x" * size)
         file.flush()
         os.fsync(file.fileno())
-        after = usage.held([os.getpid(), os.getpid()])
+        after = usage.unnamed_files([os.getpid(), os.getpid()])
     assert after.memory_bytes >= size
     assert after.disk_bytes - before.disk_bytes >= size
     os.close(memory)
-    assert usage.held([os.getpid()]).memory_bytes == after.memory_bytes - size
+    assert usage.unnamed_files([os.getpid()]).memory_bytes == after.memory_bytes - size
 
 
 def test_what_was_written_since_is_counted_and_what_was_there_is_not(tmp_path: Path) -> None:

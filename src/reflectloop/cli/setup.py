@@ -69,7 +69,7 @@ def _as_data(found: diagnosis.DoctorReport) -> dict[str, Any]:
                 "by": one.wall.by,
                 "limits_by": one.limits_by,
                 "proven": one.proven,
-                "held": one.held,
+                "held": one.prevented,
                 "untried": one.untried,
             }
             for one in found.tried
@@ -103,7 +103,7 @@ def _cell(paint: Callable[[str, str], str], attempt: EscapeTest, level: EscapeRe
     """Red is for what was promised and did not hold; a dash is for what this level never promised."""
     if attempt.name in level.untried:
         word, colour = "not tried", "yellow"
-    elif level.held[attempt.name]:
+    elif level.prevented[attempt.name]:
         word, colour = "held", "green"
     else:
         word, colour = ("GOT OUT", "red") if attempt.since.rank <= level.wall.level.rank else ("–", "dim")

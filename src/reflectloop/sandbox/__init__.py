@@ -1,1 +1,1 @@
-"""The box: a workspace plus what keeps a command inside it, and what its output passes through."""
+"""The sandbox: a workspace, the isolation around its commands, and the recording of their output."""

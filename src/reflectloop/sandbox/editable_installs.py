@@ -1,4 +1,7 @@
-"""Installed links back to the project: where the workspace cannot stand at its path, they would test the original."""
+"""Refuses installed links to the project where the workspace cannot be mounted at the project's path.
+
+Commands would follow such a link and test the user's files instead of the workspace's.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,11 @@ _PYTHON_LINKS = ("*.pth", "*.egg-link", "__editable__*.py", "*.dist-info/direct_
 
 
 def refuse(root: Path, caller: Mapping[str, str], carried: Iterable[Path]) -> None:
-    """SANDBOX_CREATE_FAILED when what commands would import or require is the user's tree and not the workspace."""
+    """Raise SandboxCreateFailed if commands would import the user's files instead of the workspace's."""
     for link in _links(root, caller, carried):
         raise SandboxCreateFailed(
-            f"{link} leads to {root}: commands would run your files instead of the workspace's, and this level of"
-            " isolation cannot put the workspace in their place",
+            f"{link} points to {root}: commands would run your files instead of the workspace's, and this level of"
+            " isolation cannot mount the workspace there",
             next_step="reflectloop doctor; or install the project without links (pip install .)",
             missing=("mount-namespace",),
         )
@@ -27,18 +30,18 @@ def _links(root: Path, caller: Mapping[str, str], carried: Iterable[Path]) -> It
     folders = [root / name for name in carried]
     for site in sites(caller, folders):
         for pattern in _PYTHON_LINKS:
-            yield from (path for path in site.glob(pattern) if _names(path, root))
+            yield from (path for path in site.glob(pattern) if _mentions(path, root))
     for folder in folders:
-        yield from (path for path in _linked(folder) if _leads_into(path, root))
+        yield from (path for path in _linked(folder) if _points_into(path, root))
 
 
 def sites(caller: Mapping[str, str], folders: Iterable[Path]) -> list[Path]:
-    """Where Python may find installed packages: in these environments, and in the caller's."""
+    """Return the folders of installed Python packages, in these environments and in the caller's."""
     return list(_site_packages([*folders, *_environments(caller)]))
 
 
 def _environments(caller: Mapping[str, str]) -> Iterator[Path]:
-    """Where a `python` of this caller's may keep packages."""
+    """Yield the Python environments of the caller."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if caller.get(name):
             yield Path(caller[name])
@@ -55,7 +58,7 @@ def _site_packages(environments: Iterable[Path]) -> Iterator[Path]:
             yield from environment.glob(pattern)
 
 
-def _names(path: Path, root: Path) -> bool:
+def _mentions(path: Path, root: Path) -> bool:
     try:
         text = beneath.read_path(path)
     except OSError:
@@ -72,7 +75,7 @@ def _ends(text: bytes, place: bytes) -> Iterator[int]:
 
 
 def _linked(folder: Path) -> Iterator[Path]:
-    """Packages that are links, in a folder of packages or under a scope in it."""
+    """Yield the packages in a folder, or under a scope in it, that are symbolic links."""
     if folder.is_dir():
         for entry in folder.iterdir():
             if entry.is_symlink():
@@ -81,7 +84,7 @@ def _linked(folder: Path) -> Iterator[Path]:
                 yield from (path for path in entry.iterdir() if path.is_symlink())
 
 
-def _leads_into(path: Path, root: Path) -> bool:
-    """By an absolute name: a relative one leads to the workspace, where the folder is copied to."""
+def _points_into(path: Path, root: Path) -> bool:
+    """Return True for an absolute link into the project; a relative one stays in the copied folder."""
     target = path.readlink()
     return target.is_absolute() and target.is_relative_to(root)

@@ -1,4 +1,4 @@
-"""What of the caller's environment a command may see: where tools are and how text is written, no more."""
+"""Builds a command's environment: of the caller's variables only those for tools and locale."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MARK = "REFLECTLOOP_COMMAND"
 RUN = "REFLECTLOOP_RUN"
 
 
-# Where tools look when HOME is not the user's and nothing else tells them.
+# Folders below the user's HOME that tools need, although the command has another HOME.
 _UNDER_HOME = {"PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup", "NVM_DIR": ".nvm"}
 
 
@@ -58,7 +58,7 @@ def build(
     also: Sequence[str],
     own_home: Path | None = None,
 ) -> dict[str, str]:
-    """What a command finds. With a view, HOME and the temp folder have their usual names."""
+    """Return the environment of a command. With mounts, HOME and the temp folder have their usual paths."""
     env = {key: caller[key] for key in caller if key in ALLOWED or key.startswith(_ALLOWED_PREFIX) or key in also}
     env.setdefault("PATH", os.defpath)
     env.setdefault("LANG", "C.UTF-8")
@@ -75,5 +75,5 @@ def build(
 
 
 def status(names: Sequence[str], caller: Mapping[str, str]) -> dict[str, str]:
-    """Whether variables are there; never what they hold."""
+    """Return for each variable whether it is set; never its value."""
     return {name: "<SET>" if caller.get(name) else "<UNSET>" for name in names}

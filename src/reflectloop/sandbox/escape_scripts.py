@@ -1,4 +1,4 @@
-"""What the attempts to get out of the box run inside it, as Python scripts."""
+"""Python scripts that the escape tests run inside the sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries to get out of the box, for real, and judges by what happened outside. What `doctor` proves a level with."""
+"""Tries to escape from the sandbox and checks the effects outside. `doctor` proves an isolation level with it."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _ANSWER_S = 0.2  # a call that was made is there as soon as its caller has ended
 _SHORT_S = 0.7
 _LATE_S = 1.5
 _LIMITS = ResourceLimits(memory_bytes=256 << 20, processes=64, file_bytes=8 << 20, disk_bytes=96 << 20)
-_FEW_FILES, _SLOWER = 77, 7  # what no process has by itself
+_FEW_FILES, _SLOWER = 77, 7  # values that no process has by default
 
 
 class Segment:
-    """System V shared memory of ours, of one byte."""
+    """One byte of System V shared memory."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -61,7 +61,7 @@ class Segment:
 
 @dataclass
 class EscapeTargets:
-    """What there is to reach: a project, its neighbours, a HOME, a server, another process. All of it ours."""
+    """The targets of the escapes, all temporary: a project, its siblings, a HOME, a server, another process."""
 
     root: Path
     canary: str
@@ -93,7 +93,7 @@ class EscapeTargets:
 
 
 class EscapeTrial(NamedTuple):
-    """One box with one command run in it at a time."""
+    """A sandbox in which the scripts run, one at a time."""
 
     stage: EscapeTargets
     box: Box
@@ -108,12 +108,12 @@ class EscapeTrial(NamedTuple):
 
 class EscapeTest(NamedTuple):
     name: str
-    since: Isolation  # the weakest level that promises to hold it
+    since: Isolation  # the weakest level that must prevent it
     holds: Callable[[EscapeTrial], bool]
 
 
 def _works(trial: EscapeTrial) -> bool:
-    """The control, first and last: where nothing runs, nothing gets out, and that proves nothing."""
+    """Control test, first and last: an escape test proves nothing if commands do not work at all."""
     made = trial.box.workspace.repo / "made"
     made.unlink(missing_ok=True)
     trial.run(scripts.WRITE, "made")
@@ -139,15 +139,15 @@ def _through_a_link(trial: EscapeTrial) -> bool:
 
 
 def _sees_home(trial: EscapeTrial) -> bool:
-    """Of the user's own HOME nothing shows but folders of tools, and what lies in the way to something shown."""
+    """Check that of the user's HOME only tool folders and the parents of visible paths can be listed."""
     home = trial.stage.real_home
     tools = toolchains.found(trial.box.caller, home)
-    shown = {path.relative_to(home).parts[0] for path in tools if path != home and path.is_relative_to(home)}
-    shown |= {path.relative_to(home).parts[0] for path in (trial.stage.root,) if path.is_relative_to(home)}
+    visible = {path.relative_to(home).parts[0] for path in tools if path != home and path.is_relative_to(home)}
+    visible |= {path.relative_to(home).parts[0] for path in (trial.stage.root,) if path.is_relative_to(home)}
     with contextlib.suppress(OSError):
-        private = {path.name for path in home.iterdir()} - shown
-        said = trial.run(scripts.LIST, home)[1].decode("utf-8", "surrogateescape").splitlines()
-        return not private & set(said)
+        private = {path.name for path in home.iterdir()} - visible
+        listed = trial.run(scripts.LIST, home)[1].decode("utf-8", "surrogateescape").splitlines()
+        return not private & set(listed)
     return True
 
 
@@ -200,7 +200,7 @@ def _reads_what_others_may_not(trial: EscapeTrial) -> bool:
 
 
 def _begins_without_leave(trial: EscapeTrial) -> bool:
-    """The engine dies before it lets the command begin: what it held open closes."""
+    """Check that the command does not start if the engine dies before it opens the gate."""
     box = dataclasses.replace(trial.box, let_in=Door.close)
     EscapeTrial(trial.stage, box, trial.log).run(scripts.WRITE, "begun")
     return not (trial.box.workspace.repo / "begun").exists()
@@ -235,9 +235,9 @@ def _writes_late(trial: EscapeTrial) -> bool:
 
 
 def _forks(trial: EscapeTrial) -> bool:
-    """None too many, or all ended for it: a watch sees them a moment after they are there."""
-    done, said = trial.run(scripts.FORK)
-    return done.limit is not None or not said.strip().isdigit() or int(said) <= _LIMITS.processes
+    """Check that too many processes cannot start, or are killed: the watchdog notices them with a delay."""
+    result, output = trial.run(scripts.FORK)
+    return result.limit is not None or not output.strip().isdigit() or int(output) <= _LIMITS.processes
 
 
 def _hoards(trial: EscapeTrial) -> bool:
@@ -245,20 +245,20 @@ def _hoards(trial: EscapeTrial) -> bool:
 
 
 def _hoards_shared_memory(trial: EscapeTrial) -> bool:
-    done, said = trial.run(scripts.SHARED_MEMORY)
-    return done.limit is not None or b"hoarded" not in said
+    result, output = trial.run(scripts.SHARED_MEMORY)
+    return result.limit is not None or b"hoarded" not in output
 
 
 def _hoards_memory_files(trial: EscapeTrial) -> bool:
-    done, said = trial.run(scripts.MEMORY_FILES)
-    return done.limit is not None or b"hoarded" not in said
+    result, output = trial.run(scripts.MEMORY_FILES)
+    return result.limit is not None or b"hoarded" not in output
 
 
 def _fills_disk(trial: EscapeTrial) -> bool:
-    done, said = trial.run(scripts.FILL_DISK)
+    result, output = trial.run(scripts.FILL_DISK)
     for part in trial.box.workspace.repo.glob("part*"):
-        part.unlink()  # what is over the limit ends every later command too
-    return done.limit is not None or b"filled" not in said
+        part.unlink()  # otherwise the limit would end every later command too
+    return result.limit is not None or b"filled" not in output
 
 
 def _fills(trial: EscapeTrial) -> bool:
@@ -308,10 +308,10 @@ USE_UP = (_hoards, _forks, _fills, _fills_disk, _hoards_shared_memory, _hoards_m
 
 
 class EscapeResults(NamedTuple):
-    """What came of every attempt at one level, by name."""
+    """The results of all escape tests at one level, by name."""
 
     wall: IsolationLevel
-    held: dict[str, bool]
+    prevented: dict[str, bool]
     limits_by: str | None
     untried: dict[str, str]  # the attempts that could not be made, and why; none of them held
 
@@ -319,7 +319,7 @@ class EscapeResults(NamedTuple):
     def proven(self) -> bool:
         """Whether everything held that this level promises."""
         promised = [test.name for test in ATTEMPTS if test.since.rank <= self.wall.level.rank]
-        return all(self.held[name] for name in promised if name in self.held)
+        return all(self.prevented[name] for name in promised if name in self.prevented)
 
 
 def attempt(wall: IsolationLevel, tests: Sequence[EscapeTest] = ATTEMPTS) -> EscapeResults:
@@ -356,7 +356,7 @@ def _space(stage: EscapeTargets, wall: IsolationLevel) -> Workspace:
     folder = stage.path(f"box-{secrets.token_hex(3)}")
     space = Workspace(folder.name, folder, folder / "desk", Store(folder / "desk", "sha1"), "", "", 0)
     space.root = stage.path("project")
-    if wall.mounted:  # elsewhere they are copied
+    if wall.mounted:  # other levels copy these folders
         space.carried = {Path("left"): stage.path("project/left"), Path(".venv"): stage.path("left-venv")}
     for path in (space.folder, space.repo, space.home, space.tmp, space.desk):
         path.mkdir()
@@ -375,7 +375,7 @@ def _set_up() -> Iterator[EscapeTargets]:
         contextlib.closing(Segment()) as segment,
     ):
         root = Path(name).resolve()
-        _lay_out(root, canary)
+        _create_files(root, canary)
         server.bind(("127.0.0.1", 0))
         place = os.open(root, os.O_PATH)
         agent.bind(f"/proc/self/fd/{place}/socket")
@@ -394,8 +394,8 @@ def _set_up() -> Iterator[EscapeTargets]:
             victim.close()
 
 
-def _lay_out(root: Path, canary: str) -> None:
-    """Put what is private where it is looked for, and links to it as a set-up could leave them."""
+def _create_files(root: Path, canary: str) -> None:
+    """Create private files in the usual places, and links to them as a set-up could leave them."""
     folders = "project project-evil outside other home/.ssh home/.aws/a home/.local/bin home/.local/lib left-venv/bin"
     for folder in (*folders.split(), "home/.local/share/app"):
         (root / folder).mkdir(parents=True)

@@ -1,7 +1,7 @@
-"""Runs first inside a box with a network of its own, then becomes the program. Uses the standard library only.
+"""Runs first inside a sandbox with a separate network, then becomes the program. Standard library only.
 
-It listens on ports of the box's own loopback and sends the listening sockets to the engine, which answers there.
-So nothing of ours stays in the box: the program has this process, its signals and its exit code.
+It listens on ports of the sandbox's loopback and sends the listening sockets to the engine, which answers there.
+No process of ours stays in the sandbox: the program takes over this process, its signals and its exit code.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import sys
 _LOOPBACKS = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _BACKLOG = 128
 _MOST_DESCRIPTORS = 1 << 10
-_NOT_FOUND, _NOT_RUNNABLE, _NO_DOOR = 127, 126, 125
+_NOT_FOUND, _NOT_RUNNABLE, _NO_PORT = 127, 126, 125
 
 
 def listen(port: int) -> list[socket.socket]:
-    """Return a listening socket for each loopback address that this machine has."""
+    """Return a listening socket for each loopback address of this machine."""
     listeners = []
     for family, address in _LOOPBACKS:
         try:
@@ -36,19 +36,19 @@ def listen(port: int) -> list[socket.socket]:
 
 
 def main(control: int, ports: list[int], program: list[str]) -> None:
-    """Open the ports, hand them over, and become the program."""
+    """Open the ports, send them to the engine, and execute the program."""
     try:
         listeners = [listener for port in ports for listener in listen(port)]
         with socket.socket(fileno=control) as engine:
             socket.send_fds(engine, [b"."], [listener.fileno() for listener in listeners])
     except OSError as fault:
-        sys.stderr.write(f"the way to the model could not be opened: {fault.strerror}\n")
-        sys.exit(_NO_DOOR)
+        sys.stderr.write(f"the connection to the model could not be set up: {fault.strerror}\n")
+        sys.exit(_NO_PORT)
     os.closerange(3, _MOST_DESCRIPTORS)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by this interpreter, and a program would inherit it
-        signal.signal(ignored, signal.SIG_DFL)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by this interpreter; the program would inherit that
+        signal.signal(number, signal.SIG_DFL)
     try:
-        os.execvp(program[0], program)  # noqa: S606 - no shell is what is wanted
+        os.execvp(program[0], program)  # noqa: S606 - without a shell
     except OSError as fault:
         sys.stderr.write(f"{program[0][:200]}: {fault.strerror}\n")
         sys.exit(_NOT_FOUND if isinstance(fault, FileNotFoundError) else _NOT_RUNNABLE)

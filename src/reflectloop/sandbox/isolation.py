@@ -1,4 +1,4 @@
-"""Which isolation this machine gives, found out by trying, and whether that is what was asked for."""
+"""Tests which isolation levels this machine supports, and chooses the one for a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NET = "+net"
 
 
 class IsolationLevel(NamedTuple):
-    """A level, and what makes it. Only bubblewrap can show the workspace where the project is."""
+    """A level and the mechanism behind it. Only bubblewrap can mount the workspace at the project's path."""
 
     level: Isolation
     by: By
@@ -26,23 +26,23 @@ class IsolationLevel(NamedTuple):
     def mounted(self) -> bool:
         return self.by == "bubblewrap" and self.level.rank >= Isolation.FS.rank
 
-    def network(self, asked: Network | None) -> Network:
-        return asked or (Network.NONE if self.level is Isolation.FULL else Network.HOST)
+    def network(self, requested: Network | None) -> Network:
+        return requested or (Network.NONE if self.level is Isolation.FULL else Network.HOST)
 
-    def stamp(self, asked: Iterable[Network | None]) -> str:
-        """What is written on the envelope: a step given the network lowers `full` for the whole run."""
-        opened = self.level is Isolation.FULL and any(self.network(one) is Network.HOST for one in asked)
+    def stamp(self, requested: Iterable[Network | None]) -> str:
+        """Return the label for the result: one step with the network lowers `full` for the entire run."""
+        opened = self.level is Isolation.FULL and any(self.network(network) is Network.HOST for network in requested)
         return f"{self.level}{NET}" if opened else str(self.level)
 
 
 def strength(stamp: str) -> tuple[int, bool]:
-    """Of a stamp, to compare with another's: the level, and whether the network stayed shut."""
+    """Return the strength of a label for comparison: the rank, and True if the network stayed closed."""
     return Isolation(stamp.removesuffix(NET)).rank, not stamp.endswith(NET)
 
 
 @functools.cache
 def possible() -> tuple[IsolationLevel, ...]:
-    """Every wall this machine can build, strongest first."""
+    """Return every isolation level that this machine supports, strongest first."""
     out = []
     apart = bubblewrap.refusal(Namespaces(network=True, own_user=True))
     mounts = bubblewrap.refusal(Namespaces(own_user=True))
@@ -59,31 +59,31 @@ def possible() -> tuple[IsolationLevel, ...]:
 
 
 def reach(floor: Isolation, strongest: Isolation = Isolation.FULL) -> IsolationLevel:
-    """The best wall up to `strongest`; refuses when it is below what was asked for."""
-    wall = next(one for one in possible() if one.level.rank <= max(strongest.rank, 1))
+    """Return the best level up to `strongest`, or raise SandboxCreateFailed if it is below `floor`."""
+    wall = next(level for level in possible() if level.level.rank <= max(strongest.rank, 1))
     if floor.rank > wall.level.rank:
         why = f"[box] strongest is {strongest}" if wall.level is strongest else wall.why_not_more
         raise SandboxCreateFailed(
-            f"isolation {floor} is required and {wall.level} is reached: {why}",
+            f"isolation {floor} is required, but only {wall.level} is available: {why}",
             next_step="reflectloop doctor",
             missing=(f"isolation:{floor}",),
         )
     return wall
 
 
-def refuse_network(wall: IsolationLevel, floor: Isolation, asked: dict[str, Network | None]) -> None:
-    """Before anything runs: what steps ask for must fit the level that was promised."""
-    opened = [name for name, one in asked.items() if one is Network.HOST]
+def refuse_network(wall: IsolationLevel, floor: Isolation, requested: dict[str, Network | None]) -> None:
+    """Raise SandboxCreateFailed if a step's network setting contradicts the required level, before anything runs."""
+    opened = [name for name, network in requested.items() if network is Network.HOST]
     if floor is Isolation.FULL and opened:
         raise SandboxCreateFailed(
-            f"isolation full is required, and step(s) {', '.join(opened)} ask for the network of the host",
-            next_step="take `network: host` out of the plan, or require fs",
+            f"isolation full is required, but step(s) {', '.join(opened)} ask for the host's network",
+            next_step="remove `network: host` from the plan, or require fs",
             missing=("isolation:full",),
         )
-    closed = [name for name, one in asked.items() if one is Network.NONE]
+    closed = [name for name, network in requested.items() if network is Network.NONE]
     if closed and wall.level.rank < Isolation.FS.rank:
         raise SandboxCreateFailed(
-            f"step(s) {', '.join(closed)} are to have no network, which level {wall.level} cannot promise",
+            f"step(s) {', '.join(closed)} must have no network, which level {wall.level} cannot enforce",
             next_step="reflectloop doctor",
             missing=("network:none",),
         )

@@ -1,4 +1,4 @@
-"""How much a command may use, by what the machine offers: a control group, the kernel's own limits, or our watch."""
+"""Limits the resources of a command by a control group, by rlimits, or by a watchdog."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from reflectloop.terms import Isolation
 Mechanism = Literal["cgroup", "rlimit", "watchdog"]
 _SHARE = 0.75  # of the machine's memory, and of the disk space that is free
 _SIGNALS = {128 + 24: "processor time", 128 + 25: "file size"}  # SIGXCPU, SIGXFSZ
-_EASE = 20  # looking at files may take one part in so many of the engine's time
-_MEMORY_LOOK_S = 0.5  # and memory files are looked for at least so often
-_DISK_LOOK_S = 0.2  # between two counts of what was written
+_EASE = 20  # counting files may take 1/20 of the engine's time
+_MEMORY_LOOK_S = 0.5  # maximum seconds between two counts of memory files
+_DISK_LOOK_S = 0.2  # minimum seconds between two counts of written files
 
 
 class ResourceLimits(NamedTuple):
     memory_bytes: int
     processes: int
     file_bytes: int
-    disk_bytes: int | None = None  # None: three quarters of what is free when the first command starts
+    disk_bytes: int | None = None  # None: three quarters of the free space when the first command starts
 
     def words(self, what: str) -> str:
         sizes = {
@@ -47,42 +47,42 @@ def wanted(settings: BoxConfig) -> ResourceLimits:
 
 
 def behind(wall: IsolationLevel, name: str, settings: BoxConfig) -> Limiter | None:
-    """Return what limits the commands of one workspace; None at the levels that promise no limits."""
+    """Return the limiter for the commands of one workspace, or None at levels without limits."""
     return Limiter(name, wanted(settings)) if wall.level.rank >= Isolation.FS.rank else None
 
 
 class _Disk:
-    """Watches how much of a disk the commands of one workspace fill."""
+    """Measures how much disk space the commands of one workspace use."""
 
     def __init__(self, folder: Path, limit_bytes: int | None) -> None:
         free = usage.free(folder)
         self.limit_bytes = int(free * _SHARE) if limit_bytes is None else limit_bytes
-        # A share of what is free is only in danger when the rest is all there is; others free space and fill it too.
+        # Count files only if free space fell by that share: other programs use and free space too.
         self._worry_below = free - self.limit_bytes if limit_bytes is None else None
         self._folder = folder
         self._since_ns = time.time_ns()
         self._look_again = 0.0
 
     def over(self, pids: Sequence[int]) -> bool:
-        """Whether too much was written. Counting goes through all files, so it is done the less often the longer."""
+        """Return True if too much was written. The slower counting is, the less often it is done."""
         if time.monotonic() < self._look_again or (
             self._worry_below is not None and usage.free(self._folder) > self._worry_below
         ):
             return False
         busy = time.thread_time()
-        written = usage.written(self._folder, self._since_ns) + usage.held(usage.family(pids)).disk_bytes
+        written = usage.written(self._folder, self._since_ns) + usage.unnamed_files(usage.family(pids)).disk_bytes
         self._look_again = time.monotonic() + max(_DISK_LOOK_S, _EASE * (time.thread_time() - busy))
         return written > self.limit_bytes
 
 
 class Limiter:
-    """Holds one workspace's commands to their limits, one command at a time."""
+    """Enforces the limits on one workspace's commands, one command at a time."""
 
     def __init__(self, name: str, limits: ResourceLimits) -> None:
         self.limits = limits
         self._group = cgroup.make(name, cgroup.CgroupLimits(limits.memory_bytes, limits.processes))
         self._disk: _Disk | None = None
-        self._held = usage.Held()
+        self._memory_files = usage.UnnamedFiles()
         self._look_again = 0.0
         self.hit: str | None = None
 
@@ -90,16 +90,16 @@ class Limiter:
     def mechanism(self) -> Mechanism:
         if self._group:
             return "cgroup"
-        return "watchdog" if os.geteuid() == 0 else "rlimit"  # the kernel counts no processes of root's
+        return "watchdog" if os.geteuid() == 0 else "rlimit"  # the kernel does not limit root's processes
 
     def start(self, start: process.Start) -> process.Started:
         with self._group.entered() if self._group else contextlib.nullcontext():
             return start()
 
     def take(self, pid: int, timeout_s: float, folder: Path, *, own_user: bool) -> None:
-        """Set the limits before the command begins: `pid` is still waiting, and will write below `folder`.
+        """Set the limits of the waiting process `pid`, which will write below `folder`.
 
-        Without a user namespace of its own the kernel counts all processes of this user.
+        Without a separate user namespace the kernel counts all processes of this user.
         """
         self.hit = None
         if self._disk is None:
@@ -112,7 +112,7 @@ class Limiter:
         if self._group:
             try:
                 self._group.admit(pid)
-            except OSError:  # one that may be made and not be entered
+            except OSError:  # the group can be created but not entered
                 self.close()
             else:
                 return
@@ -120,7 +120,7 @@ class Limiter:
         _set(pid, resource.RLIMIT_NPROC, self.limits.processes + (0 if own_user else _tasks()))
 
     def over(self, pids: Sequence[int]) -> bool:
-        """Whether processes and all below them use more than they may, of what the kernel does not see to."""
+        """Return True if processes and their descendants exceed a limit that the kernel does not enforce."""
         if self._disk and self._disk.over(pids):
             self.hit = "disk space"
         elif not self._group:
@@ -133,15 +133,15 @@ class Limiter:
             return "processes"
         if time.monotonic() >= self._look_again:
             busy = time.thread_time()
-            self._held = usage.held(pids)
+            self._memory_files = usage.unnamed_files(pids)
             self._look_again = time.monotonic() + min(_MEMORY_LOOK_S, _EASE * (time.thread_time() - busy))
-        held = self._held.memory_bytes + usage.shared_memory(pids)
-        if used.memory_bytes + held <= self.limits.memory_bytes:
+        files_bytes = self._memory_files.memory_bytes + usage.shared_memory(pids)
+        if used.memory_bytes + files_bytes <= self.limits.memory_bytes:
             return None
-        return "memory" if usage.proportional(pids, held) > self.limits.memory_bytes else None
+        return "memory" if usage.proportional(pids, files_bytes) > self.limits.memory_bytes else None
 
     def reached(self, exit_code: int) -> str | None:
-        """Which limit the command that just ended came up against, in words."""
+        """Return the limit that the last command reached, as text, or None."""
         what = self.hit or (self._group.refused() if self._group and exit_code else None) or _SIGNALS.get(exit_code)
         return self.limits.words(what) if what else None
 
@@ -152,12 +152,12 @@ class Limiter:
 
 
 def _tasks() -> int:
-    """Return how many tasks there are on the machine: never fewer than this user's."""
+    """Return the number of tasks on the machine, an upper bound for this user's."""
     return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
 
 
 def _set(pid: int, which: int, value: int) -> None:
-    """Never above what the engine itself may have."""
+    """Set a resource limit, at most to the engine's own hard limit."""
     with contextlib.suppress(PermissionError, ProcessLookupError):
         _, hard = resource.prlimit(pid, which)
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)

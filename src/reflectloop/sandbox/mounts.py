@@ -1,4 +1,4 @@
-"""What a command sees of the machine, as a table of mounts: one path inside, one place outside."""
+"""The mount table of a command: which outside path it sees at which inside path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reflectloop.workspace.checkout import OBJECTS_INSIDE, Workspace
 TEMP = Path("/tmp")  # noqa: S108 - inside; each workspace has its own
 _OTHER_TEMP = Path("/var/tmp")  # noqa: S108
 _SPARE_HOME = Path("/run/home")
-# procfs lets root's uid write root's files without any capability, and core_pattern starts programs outside.
+# procfs lets uid 0 write without any capability, and core_pattern could start programs outside.
 _PROC_READ_ONLY = ("sys", "sysrq-trigger", "fs", "mtrr", "acpi", "scsi", "driver")
 
 _EMPTY = ("/home", "/mnt", "/srv", "/media", "/var/log", "/var/lib", "/var/cache", "/run/lock", "/root")
@@ -31,32 +31,36 @@ class Mount(NamedTuple):
 
 
 class MountTable(NamedTuple):
-    """In the order of mounting: a later mount lies over an earlier one."""
+    """Mounts in order: a later mount covers an earlier one."""
 
     mounts: tuple[Mount, ...]
     home: Path
-    root: Path  # where the project is seen
-    read_only: bool = False  # whether it may be changed there
+    root: Path  # the project's path inside
+    read_only: bool = False  # True if commands may not change the project
 
     def points(self) -> Iterator[Path]:
-        """Every folder outside that a mount point inside a writable one passes through."""
+        """Yield every outside path through which a mount point inside a writable mount passes."""
         writable = [mount for mount in self.mounts if mount.kind == "write"]
         for mount in self.mounts:
-            above = [one for one in writable if one is not mount and mount.inside.is_relative_to(one.inside)]
+            above = [
+                candidate
+                for candidate in writable
+                if candidate is not mount and mount.inside.is_relative_to(candidate.inside)
+            ]
             if above:
-                nearest = max(above, key=lambda one: len(one.inside.parts))
+                nearest = max(above, key=lambda candidate: len(candidate.inside.parts))
                 path = nearest.outside
                 for part in mount.inside.relative_to(nearest.inside).parts:
                     path /= part
                     yield path
 
     def there(self) -> MountTable:
-        """Return the view without masks over what is gone meanwhile: bubblewrap could not put them anywhere."""
-        gone = {mount for mount in self.mounts if mount.kind == "mask" and not os.path.lexists(mount.outside)}
-        return self._replace(mounts=tuple(mount for mount in self.mounts if mount not in gone)) if gone else self
+        """Return the table without masks over paths that no longer exist: bubblewrap could not mount them."""
+        missing = {mount for mount in self.mounts if mount.kind == "mask" and not os.path.lexists(mount.outside)}
+        return self._replace(mounts=tuple(mount for mount in self.mounts if mount not in missing)) if missing else self
 
     def words(self, shared_memory_bytes: int | None = None) -> Iterator[str]:
-        """Yield the same in bubblewrap's language, with shared memory up to a size."""
+        """Yield bubblewrap's arguments for the table, with a size limit for shared memory."""
         for mount in self.mounts:
             inside, outside = os.fspath(mount.inside), os.fspath(mount.outside)
             if mount.kind == "link":
@@ -83,7 +87,7 @@ class MountTable(NamedTuple):
         for name, target in _LINKED:
             if not any(mount.inside.is_relative_to(name) for mount in self.mounts):
                 yield from ("--symlink", target, name)
-        if self.read_only:  # last: the mounts inside it want their mount points made
+        if self.read_only:  # last: mounts inside it need their mount points created first
             yield from ("--remount-ro", os.fspath(self.root))
         yield from ("--remount-ro", "/")
 
@@ -96,7 +100,7 @@ def of(
     home: Path | None = None,
     read_only: bool = False,
 ) -> MountTable:
-    """The system and tools read-only, a HOME and a temp folder of its own, the workspace where the project is."""
+    """Build the mounts: system and tools read-only, a separate HOME and temp folder, the workspace as the project."""
     root = space.root
     own_home, home = home or space.home, _home(caller, root)
     mounts = list(_system())
@@ -111,7 +115,7 @@ def of(
     mounts += [
         Mount("read", root / path, source)
         for path, source in space.carried.items()
-        # A command may have left a link there: what it leads to is shown only if it would be anyway.
+        # A command may have left a link there: its target is mounted only if it is visible anyway.
         if not source.is_symlink() or _covered(source.resolve(), mounts)
     ]
     resolver = Path("/etc/resolv.conf").resolve()
@@ -120,13 +124,13 @@ def of(
     )
     mounts += [Mount("read", OBJECTS_INSIDE / str(number), path) for number, path in enumerate(space.borrowed)]
     mounts += _sockets(mounts)
-    if any(mount.inside.is_relative_to(_OTHER_TEMP) for mount in mounts):  # else it is a link
+    if any(mount.inside.is_relative_to(_OTHER_TEMP) for mount in mounts):  # otherwise it is a link
         mounts.insert(0, Mount("write", _OTHER_TEMP, space.tmp))
     return MountTable(tuple(mounts), home, root, read_only)
 
 
 def _home(caller: Mapping[str, str], root: Path) -> Path:
-    """The user's own path, so that what tools expect under HOME is where they look; never one over the project."""
+    """Return the path of HOME inside: the user's own, where tools expect it, unless the project is above it."""
     home = Path(os.path.normpath(caller.get("HOME") or "/"))
     usable = home.is_absolute() and home != Path("/") and not home.is_relative_to(root)
     return home if usable and not _covered(home, list(_system())) else _SPARE_HOME
@@ -141,7 +145,7 @@ def _system() -> Iterator[Mount]:
 
 
 def _covered(path: Path, mounts: Sequence[Mount]) -> bool:
-    """Whether a path is shown already, and nothing that is hidden lies on the way to it."""
+    """Return True if a path is visible already and no mask covers it."""
     above = {path, *path.parents}
     return any(mount.kind in ("read", "link") and mount.inside in above for mount in mounts) and not any(
         mount.kind == "mask" and mount.inside in above for mount in mounts
@@ -149,48 +153,48 @@ def _covered(path: Path, mounts: Sequence[Mount]) -> bool:
 
 
 def readable(space: Workspace, caller: Mapping[str, str], also: Sequence[Path]) -> list[Path]:
-    """The same for walls that hide nothing inside what they show: folders with something private are listed apart."""
+    """Return the readable paths for Landlock, which cannot mask: folders with private files are split."""
     home = Path(os.path.normpath(caller.get("HOME") or "/"))
     hidden = toolchains.private(home)
-    beside = {parent for path in hidden for parent in path.parents}
-    out = [part for path in toolchains.system() for part in _but(path, set(hidden), beside)]
+    parents = {parent for path in hidden for parent in path.parents}
+    out = [part for path in toolchains.system() for part in _without_hidden(path, set(hidden), parents)]
     out += [
         path
         for path in toolchains.found(caller, home, also, space.root)
-        if path in also or not _stands_under(path, toolchains.system()) or _stands_under(path, hidden)
+        if path in also or not _is_below(path, toolchains.system()) or _is_below(path, hidden)
     ]
     out += [*space.borrowed, Path("/proc")]
     return list(dict.fromkeys(out))
 
 
 def _sockets(mounts: Sequence[Mount]) -> list[Mount]:
-    """Return masks for the sockets that lie in what is shown: to be read-only does not keep anyone from calling."""
+    """Return masks for the sockets in readable mounts: read-only does not prevent connecting to them."""
     try:
         names = [line.partition("/") for line in Path("/proc/net/unix").read_text(errors="replace").splitlines()]
     except OSError:
         return []
     bound = [Path(f"/{rest}") for _, slash, rest in names if slash]
-    shown = [mount for mount in mounts if mount.kind == "read"]
+    visible = [mount for mount in mounts if mount.kind == "read"]
     masked = {mount.outside for mount in mounts if mount.kind == "mask"}
     return [
         Mount("mask", mount.inside / path.relative_to(mount.outside), path)
         for path in dict.fromkeys(bound)
-        for mount in shown
+        for mount in visible
         if path.is_relative_to(mount.outside) and path.is_socket()
         if not masked.intersection((path, *path.parents))
     ]
 
 
-def _stands_under(path: Path, folders: Sequence[Path]) -> bool:
+def _is_below(path: Path, folders: Sequence[Path]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
-def _but(path: Path, hidden: AbstractSet[Path], beside: AbstractSet[Path]) -> Iterator[Path]:
-    """Yield a path, or in pieces if something below it is hidden; `beside` holds the folders above what is."""
+def _without_hidden(path: Path, hidden: AbstractSet[Path], parents: AbstractSet[Path]) -> Iterator[Path]:
+    """Yield a path, or its parts without the hidden ones; `parents` holds the folders above hidden paths."""
     if path in hidden or not toolchains.is_there(path):
         return
-    if path not in beside:
+    if path not in parents:
         yield path
         return
     for child in sorted(path.iterdir()):
-        yield from _but(child, hidden, beside)
+        yield from _without_hidden(child, hidden, parents)

@@ -1,8 +1,8 @@
-"""Lets a boxed program reach the places it was given, and no other, through the engine's own process.
+"""Lets a sandboxed program connect to the listed addresses only, through the engine's process.
 
-The program has a network of its own, without a way out. What it connects to there are listening sockets that the engine
-answers: a port of a loopback server leads to that server, and a proxy's port leads to the hosts on the list. The engine
-resolves names itself. Nothing lies in the file system, so nothing is left behind however the engine ends.
+The program has a separate network without a route outside. It connects to listening sockets that the engine answers:
+the port of a loopback server leads to that server, and a proxy's port to the listed hosts. The engine resolves names
+itself. Nothing is stored in the file system, so nothing is left behind however the engine ends.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from reflectloop.system import bubblewrap, landlock, process
 from reflectloop.system.bubblewrap import Namespaces
 
 PROXY_VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
-_FIRST_FREE_PORT = 1024  # below it a program without privileges cannot listen
+_FIRST_FREE_PORT = 1024  # a program without privileges cannot listen below it
 _PROXY_PORT = 47128
 _MOST_CONNECTIONS = 128
-_MOST_REFUSALS = 20  # that are kept
+_MOST_REFUSALS = 20  # reported
 _LARGEST_HEAD = 1 << 15  # bytes
 _CHUNK = 1 << 16
 _CONNECT_S = 20.0
@@ -47,7 +47,7 @@ _NOT_PASSED_ON = (b"proxy-", b"connection:", b"keep-alive:")
 
 
 class HostPort(NamedTuple):
-    """A host by its name or address, and a port of it."""
+    """A host name or address, and a port."""
 
     host: str
     port: int
@@ -65,12 +65,12 @@ class HostPort(NamedTuple):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the program finds it at its own loopback, under the address that it knows."""
+        """Return True if the program reaches it at its own loopback under the same address."""
         return self.is_loopback and self.port >= _FIRST_FREE_PORT
 
 
 def place_of(url: str, default_port: int = 443) -> HostPort:
-    """Return the place that a URL, or `host` or `host:port`, names. Raises ValueError where it names none."""
+    """Parse a URL, `host` or `host:port`, or raise ValueError."""
     parts = urlsplit(url if "//" in url else f"//{url}")
     host = (parts.hostname or "").rstrip(".")
     port = parts.port or _DEFAULT_PORTS.get(parts.scheme, default_port)
@@ -80,14 +80,14 @@ def place_of(url: str, default_port: int = 443) -> HostPort:
 
 
 class Forward(NamedTuple):
-    """All that a program can reach; nothing where it is empty."""
+    """The addresses that a program can reach; empty means none."""
 
     places: tuple[HostPort, ...] = ()
-    by_proxy: bool = False  # whether loopback servers too are reached by the proxy only
+    by_proxy: bool = False  # True: loopback servers are reached only by the proxy, too
 
     @property
     def direct(self) -> dict[int, HostPort]:
-        """Return the places that the program finds at its own loopback, by their ports."""
+        """Return the addresses that the program reaches at its own loopback, by port."""
         return {} if self.by_proxy else {place.port: place for place in self.places if place.is_direct}
 
     @property
@@ -96,19 +96,19 @@ class Forward(NamedTuple):
 
     @property
     def proxy_port(self) -> int:
-        """A port that no direct place has."""
+        """Return a port that no direct address uses."""
         return next(port for port in range(_PROXY_PORT, _PROXY_PORT + len(self.places) + 1) if port not in self.direct)
 
 
 def unshared(wall: IsolationLevel) -> bool:
-    """Whether a command behind this wall can have a network of its own."""
+    """Return True if a command at this level can have a separate network."""
     return wall.by == "bubblewrap" and bubblewrap.refusal(Namespaces(network=True, own_user=True)) is None
 
 
 def refuse_unheld(wall: IsolationLevel, forward: Forward) -> None:
-    """Refuse where this machine's walls cannot keep a program from other places than these."""
+    """Raise SandboxCreateFailed if this machine cannot restrict a program to these addresses."""
     if not forward.places or unshared(wall):
-        return  # nothing at all can be kept from it without a network of its own, too
+        return  # no network at all needs no namespace
     if wall.by == "bubblewrap":
         why = bubblewrap.refusal(Namespaces(network=True, own_user=True))
     elif landlock.version() < landlock.PORTS_SINCE:
@@ -116,14 +116,14 @@ def refuse_unheld(wall: IsolationLevel, forward: Forward) -> None:
     else:
         return
     raise SandboxCreateFailed(
-        f"what an agent can reach cannot be held to its model's address here: {why}",
+        f"an agent's network cannot be restricted to its model's address here: {why}",
         next_step='reflectloop doctor; or network = "host" under [agents.NAME] of your own settings',
         missing=("network:model",),
     )
 
 
 class Tunnel:
-    """The engine's side of one program's connections, in a thread of its own, from its start to `close`."""
+    """The engine's end of one program's connections, in a separate thread, from its start to `close`."""
 
     def __init__(self, forward: Forward, caller: Mapping[str, str], *, namespaced: bool) -> None:
         self._forward, self._caller, self.namespaced = forward, caller, namespaced
@@ -140,16 +140,16 @@ class Tunnel:
             os.write(self._script, Path(inner_proxy.__file__).read_bytes())
         elif forward.proxied:
             self._listener = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._live, name="forward", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="forward", daemon=True)
 
     @property
     def inherited(self) -> list[int]:
-        """Descriptors that the command must be started with."""
+        """Return the descriptors that the command must inherit."""
         return [self._script, self._control[1].fileno()] if self._control else []
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """Where there is no namespace: the ports of the machine that the program may connect to."""
+        """Return the machine's ports that the program may connect to, if it has no separate network."""
         return (*self._forward.direct, *([self._listener.getsockname()[1]] if self._listener else []))
 
     def command(self, argv: list[str]) -> list[str]:
@@ -158,8 +158,8 @@ class Tunnel:
             return argv
         ports = [*self._forward.direct, *([self._forward.proxy_port] if self._forward.proxied else [])]
         script, control = self.inherited
-        words = [interpreter(), "-I", "-S", f"/proc/self/fd/{script}", str(control)]
-        return [*words, ",".join(map(str, ports)), *argv]
+        launcher = [interpreter(), "-I", "-S", f"/proc/self/fd/{script}", str(control)]
+        return [*launcher, ",".join(map(str, ports)), *argv]
 
     def environment(self, env: Mapping[str, str]) -> dict[str, str]:
         """Return `env` with this proxy in place of any other."""
@@ -179,14 +179,14 @@ class Tunnel:
         self.close()
 
     def begin(self) -> None:
-        """Answer from now on; the command was started, and the descriptors it inherited are its own."""
+        """Start answering connections; the command has started and inherited its descriptors."""
         if self._control:
             self._control[1].close()
         if self._control or self._listener:
             self._thread.start()
 
     def close(self) -> tuple[str, ...]:
-        """End every connection, and return the places that the program was refused."""
+        """End every connection, and return the addresses that were refused."""
         if not self._closed:
             self._closed = True
             self._stop.set()
@@ -201,15 +201,15 @@ class Tunnel:
 
     # In the thread ---------------------------------------------------------------------------------------------------
 
-    def _live(self) -> None:
-        listeners = list(self._received()) if self._control else []
+    def _run(self) -> None:
+        listeners = list(self._receive_listeners()) if self._control else []
         if self._listener:
             listeners.append(self._listener)
         if listeners:
             asyncio.run(self._serve(listeners))
 
-    def _received(self) -> Iterator[socket.socket]:
-        """Wait for the sockets that the doorway opened; none come where it could not, or was ended before."""
+    def _receive_listeners(self) -> Iterator[socket.socket]:
+        """Wait for the sockets from the inner proxy; there are none if it failed or was ended."""
         if not self._control:
             return
         control = self._control[0]
@@ -226,18 +226,18 @@ class Tunnel:
         try:
             for listener in listeners:
                 listener.setblocking(False)
-                self._keep(loop.create_task(self._accept(listener)))
+                self._track(loop.create_task(self._accept(listener)))
             await stopped.wait()
         finally:
             loop.remove_reader(self._stop.reader)
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            await asyncio.sleep(0)  # for what was aborted to be closed
+            await asyncio.sleep(0)  # lets aborted transports close
             for listener in listeners:
                 listener.close()
 
-    def _keep(self, task: asyncio.Task[None]) -> None:
+    def _track(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -249,13 +249,13 @@ class Tunnel:
             await room.acquire()
             try:
                 connection, _ = await loop.sock_accept(listener)
-            except OSError:  # this process is short of descriptors
+            except OSError:  # too few descriptors
                 room.release()
                 await asyncio.sleep(_SHORT_OF_DESCRIPTORS_S)
                 continue
             task = loop.create_task(self._answer(connection, target))
             task.add_done_callback(functools.partial(_release, room, connection))
-            self._keep(task)
+            self._track(task)
 
     async def _answer(self, connection: socket.socket, target: HostPort | None) -> None:
         reader, writer = await asyncio.open_connection(sock=connection, limit=_LARGEST_HEAD)
@@ -265,32 +265,32 @@ class Tunnel:
             else:
                 await self._answer_proxied(reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
-            pass  # the program sees its connection end, as it would without us
+            pass  # the program sees its connection end, as without a proxy
         finally:
             await _finish(writer)
 
     async def _answer_proxied(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_S)
         try:
-            asked = _Asked.of(head)
+            request = _ProxyRequest.of(head)
         except ValueError as fault:
             await _refuse(writer, "400 Bad Request", f"{fault}")
             return
-        if asked.place not in self._forward.proxied:
+        if request.place not in self._forward.proxied:
             if len(self._refused) < _MOST_REFUSALS:
-                self._refused[str(asked.place)] = None
-            await _refuse(writer, "403 Forbidden", f"{asked.place} is not the address of this agent's model")
+                self._refused[str(request.place)] = None
+            await _refuse(writer, "403 Forbidden", f"{request.place} is not the address of this agent's model")
             return
-        if not asked.head:
+        if not request.head:
             try:
-                upstream = await self._connect(asked.place)
+                upstream = await self._connect(request.place)
             except OSError as fault:
-                await _refuse(writer, "502 Bad Gateway", f"no connection to {asked.place}: {fault}")
+                await _refuse(writer, "502 Bad Gateway", f"no connection to {request.place}: {fault}")
                 return
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             await _splice((reader, writer), upstream)
         else:
-            await self._join(asked.place, asked.head, reader, writer)
+            await self._join(request.place, request.head, reader, writer)
 
     async def _join(
         self, place: HostPort, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -300,7 +300,7 @@ class Tunnel:
         await _splice((reader, writer), upstream)
 
     async def _connect(self, place: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to a place on the list, by the user's own proxy where there is one."""
+        """Connect to a listed address, through the user's proxy if there is one."""
         proxy = None if place.is_loopback else self._proxy_for(place)
         try:
             async with asyncio.timeout(_CONNECT_S):
@@ -311,27 +311,31 @@ class Tunnel:
             raise OSError("it does not answer") from fault
 
     def _proxy_for(self, place: HostPort) -> SplitResult | None:
-        given = {name.lower(): value for name, value in self._caller.items() if value}
-        address = given.get("https_proxy") or given.get("all_proxy")
-        spared = [word.strip().lstrip("*.") for word in given.get("no_proxy", "").split(",") if word.strip()]
-        if not address or any(word in ("", place.host) or place.host.endswith(f".{word}") for word in spared):
+        variables = {name.lower(): value for name, value in self._caller.items() if value}
+        address = variables.get("https_proxy") or variables.get("all_proxy")
+        excluded = [
+            pattern.strip().lstrip("*.") for pattern in variables.get("no_proxy", "").split(",") if pattern.strip()
+        ]
+        if not address or any(
+            pattern in ("", place.host) or place.host.endswith(f".{pattern}") for pattern in excluded
+        ):
             return None
         return urlsplit(address if "//" in address else f"http://{address}")
 
 
-class _Asked(NamedTuple):
-    """What the program asks its proxy for: a tunnel, or one plain request whose head is `head`."""
+class _ProxyRequest(NamedTuple):
+    """A request to the proxy: for a tunnel, or a plain request whose head is `head`."""
 
     place: HostPort
     head: bytes = b""
 
     @classmethod
-    def of(cls, raw: bytes) -> _Asked:
+    def of(cls, raw: bytes) -> _ProxyRequest:
         line, *fields = raw[:-4].split(b"\r\n")
-        words = line.decode("ascii", "replace").split(" ")
-        if len(words) != 3 or not words[2].startswith("HTTP/1."):  # noqa: PLR2004 - method, target, version
+        parts = line.decode("ascii", "replace").split(" ")
+        if len(parts) != 3 or not parts[2].startswith("HTTP/1."):  # noqa: PLR2004 - method, target, version
             raise ValueError("no request to a proxy")
-        method, target, _ = words
+        method, target, _ = parts
         if method == "CONNECT":
             return cls(place_of(target))
         if not target.startswith("http://"):
@@ -349,14 +353,14 @@ async def _connect_by(proxy: SplitResult, place: HostPort) -> tuple[asyncio.Stre
     reader, writer = await asyncio.open_connection(proxy.hostname, port, ssl=secure, limit=_CHUNK)
     lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
     if proxy.username:
-        word = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
-        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(word.encode()).decode()}")
+        credentials = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(credentials.encode()).decode()}")
     writer.write("\r\n".join([*lines, "", ""]).encode())
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as fault:
         writer.transport.abort()
-        raise OSError("the proxy broke off") from fault
+        raise OSError("the proxy closed the connection") from fault
     if head.split(b" ", 2)[1:2] != [b"200"]:
         writer.transport.abort()
         answer = head.splitlines()[0][:100].decode("ascii", "replace")
@@ -365,12 +369,12 @@ async def _connect_by(proxy: SplitResult, place: HostPort) -> tuple[asyncio.Stre
 
 
 def _release(room: asyncio.Semaphore, connection: socket.socket, _: asyncio.Task[None]) -> None:
-    connection.close()  # which the task did, unless it was ended before it began
+    connection.close()  # the task closed it, unless it was cancelled before it started
     room.release()
 
 
-async def _refuse(writer: asyncio.StreamWriter, status: str, words: str) -> None:
-    text = f"reflectloop: {words}\n".encode("utf-8", "replace")
+async def _refuse(writer: asyncio.StreamWriter, status: str, message: str) -> None:
+    text = f"reflectloop: {message}\n".encode("utf-8", "replace")
     head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close\r\n\r\n"
     writer.write(head.encode() + text)
     await writer.drain()
@@ -380,20 +384,20 @@ async def _refuse(writer: asyncio.StreamWriter, status: str, words: str) -> None
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _splice(one: _Ends, other: _Ends) -> None:
-    """Pass bytes on both ways until both sides have ended, or either breaks; what is held at once is bounded."""
+async def _splice(left: _Ends, right: _Ends) -> None:
+    """Copy bytes in both directions until both sides end or one fails, with bounded buffers."""
     try:
         async with asyncio.TaskGroup() as both:
-            both.create_task(_pump(one[0], other[1]))
-            both.create_task(_pump(other[0], one[1]))
+            both.create_task(_pump(left[0], right[1]))
+            both.create_task(_pump(right[0], left[1]))
     except* OSError:
         pass
     finally:
-        await _finish(other[1])
+        await _finish(right[1])
 
 
 async def _finish(writer: asyncio.StreamWriter) -> None:
-    """Close, once what was written is sent; whoever does not take it is not waited for, nor anybody at the end."""
+    """Close after the written data is sent, with a time limit; abort at once if the task is cancelled."""
     task = asyncio.current_task()
     if task and task.cancelling():
         writer.transport.abort()
@@ -417,10 +421,10 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 def interpreter() -> str:
-    """Return the path of this Python itself, not of a link to it."""
+    """Return the path of this Python with links resolved."""
     return os.path.realpath(sys.executable)
 
 
 def needed() -> tuple[Path, ...]:
-    """Return what must be in sight inside a box for the doorway to run: the interpreter and its own library."""
+    """Return the paths that the inner proxy needs inside the sandbox: the interpreter and its library."""
     return (Path(interpreter()), Path(os.__file__).resolve().parent)

@@ -1,4 +1,4 @@
-"""A command's output on its way to disk: made plain text, scanned, capped; head and tail kept."""
+"""Records a command's output: converts it to plain text, redacts secrets, and limits its size to head and tail."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reflectloop.system import files, terminal
 
 _TAIL = 1 << 20
 _BEGINNING = 1 << 10
-_NAMED = 5  # of what may be secrets in one command's output
+_NAMED = 5  # possible secrets reported for one command
 
 
 class CappedLog:
-    """A file of bounded size: what came first, what came last, and a line saying what was cut."""
+    """A file of bounded size: the beginning, the end, and a line that says how much was cut."""
 
     def __init__(self, path: Path, cap: int) -> None:
         self._path = path
@@ -54,7 +54,7 @@ class CappedLog:
 
 
 class Recorder:
-    """What a watched command's chunks are handed to. A certain secret stops everything at once."""
+    """Receives the output of a command. A certain secret raises SecretLeak at once."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Recorder:
     ) -> None:
         self._log = CappedLog(log, cap)
         self._detector = secrets.current()
-        # Two streams meet in one log: halves of a secret, each harmless, would stand side by side there.
-        self._meeting = None if joined else self._detector.scanner()
+        # Two streams are merged in one log: the halves of a secret could become adjacent there.
+        self._merged = None if joined else self._detector.scanner()
         self.doubtful: list[str] = []
         self._scanners: dict[str, Scanner] = {}
         self._plain: dict[str, terminal.PlainText] = {}
         self._show = show
         self._look, self._apart = look, apart
-        self.beginning = b""  # of what came, to tell the box's own words by; never stored
+        self.beginning = b""  # start of the output, to recognise bubblewrap's messages; never stored
 
     def take(self, stream: str, chunk: bytes) -> None:
         if len(self.beginning) < _BEGINNING:
@@ -84,7 +84,7 @@ class Recorder:
             self._look(chunk)
         if stream not in self._scanners:
             self._scanners[stream], self._plain[stream] = self._detector.scanner(), terminal.PlainText()
-        # First: a colour in a token would hide it here, and whoever shows the log without colours would show it.
+        # Plain text first: colour codes inside a token would hide it from the scanner.
         scanner, text = self._scanners[stream], self._plain[stream].feed(chunk)
         self._pass(stream, scanner, scanner.feed(text))
 
@@ -92,9 +92,9 @@ class Recorder:
         self._judge(stream, scanner)
         if self._apart:
             self._apart(stream, clean)
-        if self._meeting:
-            clean = self._meeting.feed(clean)
-            self._judge("stdout and stderr together", self._meeting)
+        if self._merged:
+            clean = self._merged.feed(clean)
+            self._judge("stdout and stderr together", self._merged)
         self._write(clean)
 
     def _write(self, clean: bytes) -> None:
@@ -103,24 +103,24 @@ class Recorder:
             self._show(clean)
 
     def _judge(self, stream: str, scanner: Scanner) -> None:
-        found, scanner.findings = scanner.findings, []
-        for one in found:
-            if one.grade == "certain":
+        findings, scanner.findings = scanner.findings, []
+        for finding in findings:
+            if finding.grade == "certain":
                 raise SecretLeak(
-                    f"{one.rule} in {stream}, line {one.line} (fingerprint {one.fingerprint})",
-                    next_step="take the secret out of what the command prints, and change it: it was exposed",
+                    f"{finding.rule} in {stream}, line {finding.line} (fingerprint {finding.fingerprint})",
+                    next_step="remove the secret from the command's output and revoke it: it was exposed",
                 )
             if len(self.doubtful) < _NAMED:
-                self.doubtful.append(f"{one.rule} in {stream}, line {one.line}")
+                self.doubtful.append(f"{finding.rule} in {stream}, line {finding.line}")
 
     def close(self) -> None:
-        """Write what was held back; the log is closed whatever comes of it."""
+        """Write the buffered output and close the log, even on an error."""
         try:
             for stream, scanner in self._scanners.items():
                 self._pass(stream, scanner, scanner.feed(self._plain[stream].finish()) + scanner.finish())
-            if self._meeting:
-                clean = self._meeting.finish()
-                self._judge("stdout and stderr together", self._meeting)
+            if self._merged:
+                clean = self._merged.finish()
+                self._judge("stdout and stderr together", self._merged)
                 self._write(clean)
         finally:
             self._log.close()

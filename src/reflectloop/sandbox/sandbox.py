@@ -1,4 +1,4 @@
-"""Runs one untrusted command in a workspace, and knows whether it was the command or the box that failed."""
+"""Runs one untrusted command in a workspace, and tells a failed command from a failed sandbox."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from reflectloop.workspace.record_tree import changed_since, mark
 SHELL = ("bash", "-e", "-o", "pipefail", "-c")
 NOT_FOUND = 127
 NOT_RUNNABLE = 126
-_A_DAY_S = 86400.0  # a person may look as long as they like
-_TERMINAL = 0  # standard input is where a person types
-_BY_SIGNAL = 128  # the shell's mark
+_A_DAY_S = 86400.0  # an interactive shell has no real time limit
+_TERMINAL = 0  # standard input
+_BY_SIGNAL = 128  # exit codes above it mean a signal
 _NOT_STARTED = b"bwrap: execvp "
 _NOT_LED = (b"setsid: failed to execute ", f"{NAME}: ".encode())
 _WHY = {NOT_FOUND: "command not found", NOT_RUNNABLE: "cannot be run"}
@@ -45,21 +45,21 @@ def _ignore(_: bytes) -> None:
 
 
 class SandboxCommand(NamedTuple):
-    """One command to run."""
+    """A command to run, with its limits and the receivers of its output."""
 
     command: str | tuple[str, ...]
     cwd: Path
     log: Path
     timeout_s: float
     env: Mapping[str, str] = {}
-    show: Callable[[bytes], None] = _ignore  # scanned output, as it comes
-    look: Callable[[bytes], None] = _ignore  # raw standard output, for checks; never stored
-    apart: Callable[[str, bytes], None] | None = None  # scanned output with its stream's name, where not merged
+    show: Callable[[bytes], None] = _ignore  # receives redacted output as it arrives
+    look: Callable[[bytes], None] = _ignore  # receives raw standard output, for checks; never stored
+    apart: Callable[[str, bytes], None] | None = None  # receives redacted output with its stream's name, if not merged
     merge: bool = True
     idle_s: float | None = None
     network: Network | None = None
-    stdin: int = process.NOTHING  # a descriptor it reads from
-    forward: Forward | None = None  # all that it can reach, instead of what `network` says
+    stdin: int = process.NOTHING  # the descriptor of its standard input
+    forward: Forward | None = None  # the addresses it can reach; overrides `network`
 
 
 class CommandResult(NamedTuple):
@@ -68,9 +68,9 @@ class CommandResult(NamedTuple):
     duration_ms: int
     idle: bool = False
     cancelled: bool = False
-    limit: str | None = None  # which it came up against, in words
-    doubtful: tuple[str, ...] = ()  # what may be secrets in its output, and was taken out
-    refused: tuple[str, ...] = ()  # places it asked its proxy for and was not let through to
+    limit: str | None = None  # the limit it reached, as text
+    doubtful: tuple[str, ...] = ()  # possible secrets that were redacted in its output
+    refused: tuple[str, ...] = ()  # addresses that its proxy refused
 
 
 @dataclass
@@ -85,12 +85,12 @@ class Box:
     idle_s: float | None = None
     cancel: process.Cancel | None = None
     limiter: Limiter | None = None
-    read_only: bool = False  # whether commands may look at the workspace, and not change it
-    home: Path | None = None  # instead of the workspace's own
-    let_in: Callable[[Door], None] = Door.open  # what happens at the door once everything else is ready
+    read_only: bool = False  # True if commands may not change the workspace
+    home: Path | None = None  # replaces the workspace's HOME
+    let_in: Callable[[Door], None] = Door.open  # called when the command is ready to start
     _count: int = field(default=0, init=False)
-    _shown: MountTable | None = field(default=None, init=False)  # what `_words` say
-    _words: list[str] = field(default_factory=list, init=False)
+    _mounted: MountTable | None = field(default=None, init=False)  # the table behind `_mount_argv`
+    _mount_argv: list[str] = field(default_factory=list, init=False)
 
     @classmethod
     def by(
@@ -102,7 +102,7 @@ class Box:
         limiter: Limiter | None,
         cancel: process.Cancel | None = None,
     ) -> Box:
-        """As a project's settings want it."""
+        """Create a sandbox from the project's settings."""
         return cls(
             workspace,
             caller,
@@ -121,30 +121,28 @@ class Box:
 
     @cached_property
     def view(self) -> MountTable | None:
-        """What commands see; None where they see the machine as it is."""
+        """Return the mounts of the commands, or None if they see the machine as it is."""
         if not self.wall.mounted:
             return None
         return mounts.of(self.workspace, self.caller, self.readable, home=self.home, read_only=self.read_only)
 
     def for_agent(self, home: Path, *, read_only: bool) -> Box:
-        """The same box for a program that keeps a HOME of its own, and may only look where it is to only look."""
+        """Return this sandbox for an agent's program, with a separate HOME and optionally read-only."""
         return dataclasses.replace(self, home=home, read_only=read_only)
 
     @cached_property
     def _environment(self) -> dict[str, str]:
         return environment.build(self.workspace, self.caller, self.view, self.env_allow, self.home)
 
-    def run(self, order: SandboxCommand) -> CommandResult:
-        argv = [*SHELL, order.command] if isinstance(order.command, str) else list(order.command)
+    def run(self, spec: SandboxCommand) -> CommandResult:
+        argv = [*SHELL, spec.command] if isinstance(spec.command, str) else list(spec.command)
         tunnel: Tunnel | None = None
         self._count += 1
-        env = {**self._environment, **order.env, environment.MARK: f"{self.workspace.name}.{self._count}"}
-        recorder = Recorder(
-            order.log, self.log_cap, show=order.show, look=order.look, apart=order.apart, joined=order.merge
-        )
+        env = {**self._environment, **spec.env, environment.MARK: f"{self.workspace.name}.{self._count}"}
+        recorder = Recorder(spec.log, self.log_cap, show=spec.show, look=spec.look, apart=spec.apart, joined=spec.merge)
         try:
-            tunnel = self._tunnel(order)
-            ended = self._watch(argv, order, tunnel.environment(env) if tunnel else env, recorder, tunnel)
+            tunnel = self._tunnel(spec)
+            ended = self._watch(argv, spec, tunnel.environment(env) if tunnel else env, recorder, tunnel)
         except OSError as fault:
             if fault.errno not in (errno.E2BIG, errno.ENOEXEC, errno.EACCES):
                 raise
@@ -165,59 +163,59 @@ class Box:
             refused,
         )
 
-    def _tunnel(self, order: SandboxCommand) -> Tunnel | None:
-        """Return the only way out that a command has; None where it has the machine's network, or no wall at all."""
-        if order.forward is None or self.wall.level.rank < Isolation.FS.rank:
+    def _tunnel(self, spec: SandboxCommand) -> Tunnel | None:
+        """Return the tunnel for a restricted network, or None if the command's network is not restricted."""
+        if spec.forward is None or self.wall.level.rank < Isolation.FS.rank:
             return None
-        network_forward.refuse_unheld(self.wall, order.forward)
-        return Tunnel(order.forward, self.caller, namespaced=network_forward.unshared(self.wall))
+        network_forward.refuse_unheld(self.wall, spec.forward)
+        return Tunnel(spec.forward, self.caller, namespaced=network_forward.unshared(self.wall))
 
-    def _patience(self, order: SandboxCommand) -> process.Timeouts:
-        seen = [self.workspace.mark_ns]
+    def _timeouts(self, spec: SandboxCommand) -> process.Timeouts:
+        last_mark = [self.workspace.mark_ns]
 
         def stirred() -> bool:
-            since, seen[0] = seen[0], mark(self.workspace.folder)
+            since, last_mark[0] = last_mark[0], mark(self.workspace.folder)
             try:
                 return changed_since(self.workspace.repo, since)
             except OSError:
-                return True  # it shut a folder against us, or moves them about: it is at work
+                return True  # it changes permissions or moves folders: it is active
 
         over = self.limiter.over if self.limiter else None
-        return process.Timeouts(order.timeout_s, self.grace_s, order.idle_s or self.idle_s, stirred, over)
+        return process.Timeouts(spec.timeout_s, self.grace_s, spec.idle_s or self.idle_s, stirred, over)
 
     def _watch(
         self,
         argv: list[str],
-        order: SandboxCommand,
+        spec: SandboxCommand,
         env: Mapping[str, str],
         recorder: Recorder,
         tunnel: Tunnel | None = None,
     ) -> process.ProcessEnd:
         if self.wall.by == "bubblewrap":
-            return self._behind_bubblewrap(argv, order, env, recorder, tunnel)
-        if process.find(argv[0], path=env["PATH"], cwd=order.cwd) is None:
+            return self._run_bubblewrap(argv, spec, env, recorder, tunnel)
+        if process.find(argv[0], path=env["PATH"], cwd=spec.cwd) is None:
             recorder.take("stderr", f"{argv[0]}: command not found\n".encode())
             return process.ProcessEnd(NOT_FOUND, timed_out=False, duration_s=0)
         if self.wall.by == "landlock":
-            return self._behind_landlock(argv, order, env, recorder, tunnel)
-        return self._in_the_open(argv, order, env, recorder)
+            return self._run_landlock(argv, spec, env, recorder, tunnel)
+        return self._run_plain(argv, spec, env, recorder)
 
-    def _in_the_open(
+    def _run_plain(
         self,
         argv: list[str],
-        order: SandboxCommand,
+        spec: SandboxCommand,
         env: Mapping[str, str],
         recorder: Recorder,
         start: Callable[[process.Start], process.Started] = lambda start: start(),
     ) -> process.ProcessEnd:
-        door = Door(order.stdin)
+        door = Door(spec.stdin)
         try:
             watched = process.SupervisedProcess(
                 process.tie(door.before(argv)),
-                cwd=order.cwd,
+                cwd=spec.cwd,
                 env=env,
                 on_output=recorder.take,
-                merge=order.merge,
+                merge=spec.merge,
                 marker=f"{environment.MARK}={env[environment.MARK]}",
                 pass_fds=door.inherited,
                 cancel=self.cancel,
@@ -225,26 +223,26 @@ class Box:
                 stdin=door.stdin,
             )
             door.started()
-            if door.wait(order.timeout_s):  # it is tied to the engine now
+            if door.wait(spec.timeout_s):  # the process now dies with the engine
                 if self.limiter:
-                    self.limiter.take(watched.pid, order.timeout_s, self.workspace.folder, own_user=False)
+                    self.limiter.take(watched.pid, spec.timeout_s, self.workspace.folder, own_user=False)
                 self.let_in(door)
-            return watched.wait(self._patience(order))
+            return watched.wait(self._timeouts(spec))
         finally:
             door.close()
 
-    def _behind_landlock(
-        self, argv: list[str], order: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
+    def _run_landlock(
+        self, argv: list[str], spec: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
     ) -> process.ProcessEnd:
         if tunnel:
             tunnel.begin()
             network = Network.HOST if tunnel.ports else Network.NONE
         else:
-            network = self.wall.network(order.network)
-        with self._shut_in(network, tunnel.ports if tunnel else None) as thread:
-            return self._in_the_open(argv, order, env, recorder, thread.call)
+            network = self.wall.network(spec.network)
+        with self._landlocked(network, tunnel.ports if tunnel else None) as thread:
+            return self._run_plain(argv, spec, env, recorder, thread.call)
 
-    def _shut_in(self, network: Network, ports: tuple[int, ...] | None = None) -> landlock.RestrictedThread:
+    def _landlocked(self, network: Network, ports: tuple[int, ...] | None = None) -> landlock.RestrictedThread:
         space = self.workspace
         return landlock.behind(
             landlock.LandlockRules(
@@ -255,36 +253,36 @@ class Box:
             )
         )
 
-    def _behind_bubblewrap(
-        self, argv: list[str], order: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
+    def _run_bubblewrap(
+        self, argv: list[str], spec: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
     ) -> process.ProcessEnd:
         try:
-            return self._wrap_and_watch(argv, order, env, recorder, tunnel)
+            return self._wrap_and_watch(argv, spec, env, recorder, tunnel)
         except SandboxCreateFailed:
-            if tunnel or self.view is None or self.view.there() == self._shown:  # a tunnel serves one start
+            if tunnel or self.view is None or self.view.there() == self._mounted:  # a tunnel works for one start only
                 raise
-        return self._wrap_and_watch(argv, order, env, recorder, None)  # something went from under its mask meanwhile
+        return self._wrap_and_watch(argv, spec, env, recorder, None)  # a masked path disappeared meanwhile
 
     def _wrap_and_watch(
-        self, argv: list[str], order: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
+        self, argv: list[str], spec: SandboxCommand, env: Mapping[str, str], recorder: Recorder, tunnel: Tunnel | None
     ) -> process.ProcessEnd:
-        gate = StartGate(order.stdin)
+        gate = StartGate(spec.stdin)
         try:
             wrapped = self._wrapped(
                 tunnel.command(argv) if tunnel else argv,
                 gate,
-                self._inside(order.cwd),
+                self._inside(spec.cwd),
                 env,
-                Network.NONE if tunnel else self.wall.network(order.network),
+                Network.NONE if tunnel else self.wall.network(spec.network),
                 own_network=tunnel is not None and tunnel.namespaced,
             )
             with self._scoped() as start:
                 watched = process.SupervisedProcess(
                     wrapped,
-                    cwd=order.cwd,
-                    env=self._outside(),
+                    cwd=spec.cwd,
+                    env=self._bubblewrap_environment(),
                     on_output=recorder.take,
-                    merge=order.merge,
+                    merge=spec.merge,
                     namespaced=True,
                     pass_fds=[*gate.inherited, *(tunnel.inherited if tunnel else ())],
                     cancel=self.cancel,
@@ -293,8 +291,8 @@ class Box:
                 )
                 if tunnel:
                     tunnel.begin()
-                self._let_go(gate, order.timeout_s)
-                ended = watched.wait(self._patience(order))
+                self._release(gate, spec.timeout_s)
+                ended = watched.wait(self._timeouts(spec))
             return self._judge(ended, gate.exit_code(), argv, recorder)
         finally:
             gate.close()
@@ -310,12 +308,12 @@ class Box:
         terminal: bool = False,
         own_network: bool = False,
     ) -> list[str]:
-        """Return the command behind bubblewrap's walls, and under the filter for what they leave open."""
+        """Return the command wrapped by bubblewrap and a seccomp filter for what bubblewrap leaves open."""
         online = network is Network.HOST
         alone = own_network or (self.wall.level is Isolation.FULL and not online)
         apart = Namespaces(network=alone, own_user=self.view is not None)
         openings = Openings(
-            # Abstract sockets belong to a network, so one of its own holds them; on the host's only a scope does.
+            # A separate network isolates abstract sockets; on the host's network only a Landlock scope does.
             local=apart.network or not apart.own_user or bubblewrap.scopes(),
             internet=online or apart.network,
             large_segments=self.limiter is None or self.limiter.mechanism == "cgroup",
@@ -334,7 +332,7 @@ class Box:
 
     @contextlib.contextmanager
     def _scoped(self) -> Iterator[Callable[[process.Start], process.Started]]:
-        """Give what starts bubblewrap: a thread with Landlock's scopes, which lives as long as the command does."""
+        """Yield the function that starts bubblewrap: in a thread with Landlock scopes, for the command's lifetime."""
         if self.view is None or not bubblewrap.scopes():
             yield self._start
             return
@@ -344,43 +342,43 @@ class Box:
     def _start(self, start: process.Start) -> process.Started:
         return self.limiter.start(start) if self.limiter else start()
 
-    def _let_go(self, gate: StartGate, timeout_s: float) -> None:
+    def _release(self, gate: StartGate, timeout_s: float) -> None:
         gate.started()
         child = gate.child()
         if child is None:
-            return  # bubblewrap failed: nothing waits
+            return  # bubblewrap failed: there is no process
         if self.limiter:
             self.limiter.take(child, timeout_s, self.workspace.folder, own_user=self.view is not None)
         if gate.reach(child, timeout_s):
             self.let_in(gate.door)
 
-    def _outside(self) -> dict[str, str]:
-        """What bubblewrap itself finds. By the mark it is found if the engine dies while it still sets itself up."""
+    def _bubblewrap_environment(self) -> dict[str, str]:
+        """Return bubblewrap's own environment; the marker finds it if the engine dies during its set-up."""
         return {"PATH": executables.search_path(), environment.RUN: self.workspace.name}
 
     def _mounts(self) -> list[str]:
         if self.view:
             self._refuse_links()
             shared = self.limiter.limits.memory_bytes if self.limiter and bubblewrap.sizes() else None
-            shown = self.view.there()
-            if shown != self._shown:
-                self._shown, self._words = shown, list(shown.words(shared))
-            return self._words
-        seen = [word for pair in self.workspace.read_only for word in ("--ro-bind", *map(os.fspath, pair))]
+            table = self.view.there()
+            if table != self._mounted:
+                self._mounted, self._mount_argv = table, list(table.words(shared))
+            return self._mount_argv
+        binds = [argument for pair in self.workspace.read_only for argument in ("--ro-bind", *map(os.fspath, pair))]
         repo = os.fspath(self.workspace.repo)
-        shut = (["--bind", repo, repo], ["--remount-ro", repo]) if self.read_only else ([], [])
-        return [*bubblewrap.WHOLE_MACHINE, *shut[0], *seen, *shut[1]]
+        remounts = (["--bind", repo, repo], ["--remount-ro", repo]) if self.read_only else ([], [])
+        return [*bubblewrap.WHOLE_MACHINE, *remounts[0], *binds, *remounts[1]]
 
     @cached_property
     def _points(self) -> list[Path]:
         return list(dict.fromkeys(self.view.points())) if self.view else []
 
     def _refuse_links(self) -> None:
-        """Mount points are made while the machine is still in sight: a link in their way would lead out."""
+        """Raise SandboxEscape if a mount point is a link: bubblewrap would create it outside the sandbox."""
         for path in self._points:
             if path.is_symlink():
                 raise SandboxEscape(
-                    f"a command put a link where {path.name} is to be mounted",
+                    f"a command placed a link at the mount point {path.name}",
                     next_step="reflectloop unlock --reason TEXT",
                 )
 
@@ -389,7 +387,7 @@ class Box:
 
     @staticmethod
     def _judge(ended: process.ProcessEnd, code: int | None, argv: list[str], recorder: Recorder) -> process.ProcessEnd:
-        """Without the command's own exit code, and not by a signal, it was bubblewrap that failed."""
+        """Return the command's end; raise SandboxCreateFailed if bubblewrap failed before it started."""
         if code in (NOT_FOUND, NOT_RUNNABLE) and recorder.beginning.startswith(_NOT_LED):
             recorder.take("stderr", f"{argv[0][:200]}: {_WHY[code]}\n".encode())
         if code is not None:
@@ -400,16 +398,16 @@ class Box:
             code = NOT_FOUND if os.strerror(errno.ENOENT).encode() in recorder.beginning else NOT_RUNNABLE
             recorder.take("stderr", f"{argv[0][:200]}: {_WHY[code]}\n".encode())
             return ended._replace(code=code)
-        said = recorder.beginning.decode("utf-8", "replace").strip()[:300]
-        raise SandboxCreateFailed(f"bubblewrap could not start the command: {said}", next_step="reflectloop doctor")
+        output = recorder.beginning.decode("utf-8", "replace").strip()[:300]
+        raise SandboxCreateFailed(f"bubblewrap could not start the command: {output}", next_step="reflectloop doctor")
 
     def interact(self, command: list[str]) -> int:
-        """Hand the terminal to a command that sees what the others saw."""
+        """Run an interactive command on the terminal with the same isolation."""
         env = self._environment
         if self.wall.by == "nothing":
             return process.interactive(command, cwd=self.workspace.repo, env=env)
         if self.wall.by == "landlock":
-            with self._shut_in(self.wall.network(None)) as thread:
+            with self._landlocked(self.wall.network(None)) as thread:
                 return thread.call(lambda: process.interactive(command, cwd=self.workspace.repo, env=env))
         gate = StartGate(_TERMINAL)
         try:
@@ -420,9 +418,9 @@ class Box:
                 return process.interactive(
                     wrapped,
                     cwd=self.workspace.repo,
-                    env=self._outside(),
+                    env=self._bubblewrap_environment(),
                     pass_fds=gate.inherited,
-                    begun=lambda: self._let_go(gate, _A_DAY_S),
+                    begun=lambda: self._release(gate, _A_DAY_S),
                     start=start,
                 )
         finally:

@@ -1,4 +1,4 @@
-"""Which folders of the user's hold tools and nothing private: what a test suite needs to run, and no more of a HOME."""
+"""Lists the user's folders that contain tools and nothing private, for commands to read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SYSTEM = """
 /var/lib/gems /var/lib/ghc /var/lib/texmf /var/cache/fontconfig /home/linuxbrew/.linuxbrew
 """
 
-# Under HOME: folders that hold programs and nothing else. Never one above them, which may hold credentials.
+# Below HOME: folders that contain only programs. Never their parents, which may contain credentials.
 _AT_HOME = """
 .local/bin .local/lib/python3* .local/lib/node_modules .local/pipx/venvs
 .local/share/pipx/venvs .local/share/uv/python .local/share/uv/tools
@@ -46,8 +46,8 @@ go/bin go/pkg .goenv/bin .goenv/shims .goenv/versions .goenv/libexec .goenv/vers
 .opam/config .opam/opam-init .opam/*/bin .opam/*/lib .opam/*/share .opam/*/.opam-switch
 """
 
-# Variables that say where an installation is, and which parts of it hold programs. Whatever else lies there (settings,
-# credentials, other people's files) is not shown.
+# Variables that name an installation, and its parts that contain programs. The rest (settings, credentials) stays
+# hidden.
 _VENV = "bin lib lib64 include pyvenv.cfg share/jupyter"
 _PYTHON = "bin lib lib64 include"
 _CONDA = (
@@ -71,19 +71,19 @@ _NAMED = {
     "GEM_PATH": _GEMS,
 }
 _FILES = ("SSL_CERT_FILE",)
-_MODULES = "NODE_PATH"  # of folders that hold packages and nothing else, by their name
-_BESIDE = ("lib", "lib64", "libexec")  # what the programs of a `bin` load
+_MODULES = "NODE_PATH"  # only its folders named node_modules
+_BESIDE = ("lib", "lib64", "libexec")  # libraries of the programs in `bin`
 _PACKAGES = ("lib/python3*", "lib64/python3*", "lib/node_modules")
-_SHARED = ("share", "include")  # and of an installation outside HOME
+_SHARED = ("share", "include")  # also, for an installation outside HOME
 
-# In system folders, for those who may read them: root.
+# Private files in system folders that root could read.
 _PRIVATE = """
 /etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private
 /etc/pki/tls/private /etc/letsencrypt /etc/krb5.keytab /etc/wireguard /etc/openvpn /etc/ppp
 /etc/NetworkManager/system-connections /etc/apt/auth.conf /etc/apt/auth.conf.d /etc/kubernetes /etc/rancher
 /etc/docker /etc/machine-id
 """
-_NO_HOME = ("bin", "sbin", "games", "lib")  # where the system says that some of its own users live
+_NO_HOME = ("bin", "sbin", "games", "lib")  # home folders of system users
 _HOST_KEYS = ("/etc/ssh", "ssh_host_*_key")
 
 
@@ -94,23 +94,23 @@ def system() -> tuple[Path, ...]:
 
 
 def private(home: Path) -> list[Path]:
-    """Return what is masked inside system folders. What this user cannot read needs no mask."""
+    """Return the paths to mask inside system folders. Unreadable paths need no mask."""
     there = [Path(name) for name in _PRIVATE.split()] + list(Path(_HOST_KEYS[0]).glob(_HOST_KEYS[1]))
-    own = [one for one in homes(home) if one.name not in _NO_HOME]
-    there += [one for one in own if any(one.is_relative_to(shown) for shown in system())]
+    own_homes = [folder for folder in homes(home) if folder.name not in _NO_HOME]
+    there += [folder for folder in own_homes if any(folder.is_relative_to(system_folder) for system_folder in system())]
     return list(dict.fromkeys([*(path for path in there if is_there(path)), *hidden_files.from_others()]))
 
 
 def is_there(path: Path) -> bool:
-    """And can be read: what this user cannot reach does not exist for a command either."""
+    """Return True if a path exists and this user can read it."""
     return os.access(path, os.R_OK)
 
 
 def found(caller: Mapping[str, str], home: Path, also: Iterable[Path] = (), root: Path | None = None) -> list[Path]:
-    """Return what can be read besides the system's own folders.
+    """Return the readable paths in addition to the system folders.
 
-    `also` is what the user's settings name. No link inside `root`, the project, chooses anything: a repository may
-    have brought it, or a command in a box may have written it.
+    `also` comes from the user's settings. Links inside `root`, the project, are ignored: the repository or a
+    sandboxed command may have created them.
     """
     out = [path for path in also if is_there(path)]
     places = [*_allowed(home), *_named(caller, home), *_engine(), *_searched(caller, home)]
@@ -134,28 +134,28 @@ def _named(caller: Mapping[str, str], home: Path) -> Iterator[Path]:
 
 
 def _engine() -> Iterator[Path]:
-    """Yield where the engine's own Python lives."""
+    """Yield the folders of the engine's Python."""
     yield from (Path(sys.prefix) / part for part in _VENV.split())
     for place in (Path(sys.base_prefix), Path(sys.executable).resolve().parent.parent):
         yield from (place / part for part in _PYTHON.split())
 
 
 def _searched(caller: Mapping[str, str], home: Path) -> Iterator[Path]:
-    """Yield the folders of PATH with the libraries beside them, and no more of what lies around."""
+    """Yield the folders of PATH with their libraries."""
     for folder in _absolute(caller.get("PATH", "")):
         yield folder
         place = folder.parent
         if folder.name in ("bin", "shims", "condabin", "Scripts") and not too_wide(place, home):
-            if place.name == ".local":  # programs put their own data beside the libraries there
+            if place.name == ".local":  # its lib and share also contain programs' data
                 yield from (path for name in _PACKAGES for path in sorted(place.glob(name)))
                 continue
-            shared = () if any(place.is_relative_to(own) for own in homes(home)) else _SHARED
+            shared = () if any(place.is_relative_to(home_name) for home_name in homes(home)) else _SHARED
             yield from (place / part for part in (*_BESIDE, *shared, *_parts(place)))
 
 
-def _linked(caller: Mapping[str, str], shown: Sequence[Path], root: Path | None) -> Iterator[Path]:
-    """Yield the programs that links in folders of PATH lead to, each file alone, where they are not shown anyway."""
-    covering = {path.resolve() for path in shown}
+def _linked(caller: Mapping[str, str], visible: Sequence[Path], root: Path | None) -> Iterator[Path]:
+    """Yield the programs that links in folders of PATH point to, each as a single file, if not visible anyway."""
+    covering = {path.resolve() for path in visible}
     for folder in _absolute(caller.get("PATH", "")):
         if any(folder.is_relative_to(place) for place in (*system(), *((root,) if root else ()))):
             continue
@@ -171,7 +171,7 @@ def _is_program(path: Path) -> bool:
 
 
 def _parts(place: Path) -> list[str]:
-    """Return what a known kind of installation consists of besides."""
+    """Return the additional parts of a known kind of installation."""
     if is_there(place / "pyvenv.cfg"):
         return _VENV.split()
     if is_there(place / "conda-meta"):
@@ -189,7 +189,7 @@ def _absolute(text: str) -> list[Path]:
 
 @functools.cache
 def homes(home: Path) -> list[Path]:
-    """Every name of the user's HOME: what the variable says, what the system says, and what they really are."""
+    """Return every path of the user's HOME: by the variable, by the user database, and resolved."""
     named = [home]
     with contextlib.suppress(KeyError):
         named.append(Path(pwd.getpwuid(os.geteuid()).pw_dir))

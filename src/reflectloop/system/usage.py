@@ -1,4 +1,4 @@
-"""How much memory, how many processes and how much disk a command holds now, counted from outside."""
+"""Measures the memory, processes and disk space of a command from outside."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from reflectloop.system import process, tree_walk
 
-_BLOCK = 512  # what st_blocks counts in, whatever the file system
+_BLOCK = 512  # bytes per unit of st_blocks on every file system
 _SHARED_MEMORY = "dev/shm"
 
 
@@ -20,20 +20,20 @@ class ProcessUsage(NamedTuple):
     processes: int  # with their threads
 
 
-class Held(NamedTuple):
-    """What open files without a name take: memory files, and files that were removed while open."""
+class UnnamedFiles(NamedTuple):
+    """The space of open files without a name: memory files, and files deleted while open."""
 
     memory_bytes: int = 0
     disk_bytes: int = 0
 
 
 def family(pids: Iterable[int]) -> list[int]:
-    """Return processes with everything below them."""
+    """Return processes with their descendants."""
     return list(dict.fromkeys(below for pid in pids for below in (pid, *process.descendants(pid))))
 
 
 def resident(pids: Iterable[int]) -> ProcessUsage:
-    """Return what processes hold in memory. Pages that several share count for each: never too little."""
+    """Return the memory of processes, counting shared pages for each: an upper bound."""
     memory = count = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:
@@ -44,7 +44,7 @@ def resident(pids: Iterable[int]) -> ProcessUsage:
 
 
 def proportional(pids: Iterable[int], held_bytes: int) -> int:
-    """Return the memory of processes with each shared page counted once; slower, so asked only in doubt."""
+    """Return the memory of processes with shared pages counted once; slower, so used only in doubt."""
     private = shared = 0
     for pid in pids:
         with contextlib.suppress(OSError, ValueError), open(f"/proc/{pid}/smaps_rollup", "rb") as file:
@@ -54,16 +54,16 @@ def proportional(pids: Iterable[int], held_bytes: int) -> int:
     return private + max(shared, held_bytes)
 
 
-def held(pids: Iterable[int]) -> Held:
-    """Return what open files without a name take, each file counted once."""
-    seen: dict[tuple[int, int], tuple[int, bool]] = {}
+def unnamed_files(pids: Iterable[int]) -> UnnamedFiles:
+    """Return the space of open files without a name, each file counted once."""
+    sizes: dict[tuple[int, int], tuple[int, bool]] = {}
     for pid in pids:
-        for path, found in _nameless(pid):
+        for path, status in _nameless(pid):
             with contextlib.suppress(OSError):
                 in_memory = os.readlink(path).startswith("/memfd:")
-                seen[found.st_dev, found.st_ino] = (found.st_blocks * _BLOCK, in_memory)
-    memory = sum(size for size, in_memory in seen.values() if in_memory)
-    return Held(memory, sum(size for size, _ in seen.values()) - memory)
+                sizes[status.st_dev, status.st_ino] = (status.st_blocks * _BLOCK, in_memory)
+    memory = sum(size for size, in_memory in sizes.values() if in_memory)
+    return UnnamedFiles(memory, sum(size for size, _ in sizes.values()) - memory)
 
 
 def _nameless(pid: int) -> Iterator[tuple[str, os.stat_result]]:
@@ -71,13 +71,13 @@ def _nameless(pid: int) -> Iterator[tuple[str, os.stat_result]]:
         for name in os.listdir(f"/proc/{pid}/fd"):
             path = f"/proc/{pid}/fd/{name}"
             with contextlib.suppress(OSError):
-                found = os.stat(path)
-                if stat.S_ISREG(found.st_mode) and found.st_nlink == 0:
-                    yield path, found
+                status = os.stat(path)
+                if stat.S_ISREG(status.st_mode) and status.st_nlink == 0:
+                    yield path, status
 
 
 def shared_memory(pids: Iterable[int]) -> int:
-    """Return what lies in the shared memory of a command's own view; 0 where it has none of its own."""
+    """Return the used bytes of a command's own /dev/shm, or 0 if it has none."""
     for pid in reversed(list(pids)):
         with contextlib.suppress(OSError):
             place = f"/proc/{pid}/root/{_SHARED_MEMORY}"
@@ -88,17 +88,17 @@ def shared_memory(pids: Iterable[int]) -> int:
 
 
 def free(place: Path) -> int:
-    """Return how many bytes this user may still write to the disk that holds `place`."""
+    """Return the free bytes for this user on the disk of `place`."""
     space = os.statvfs(place)
     return space.f_bavail * space.f_frsize
 
 
 def written(folder: Path, since_ns: int) -> int:
-    """Return how many bytes of disk the files below `folder` take that were changed since."""
+    """Return the disk space of the files below `folder` that were changed since a time."""
     total = 0
     for below in tree_walk.walk(folder, passing=(OSError,)):
         for entry in below.entries:
             with contextlib.suppress(OSError):
-                found = os.stat(entry.name, dir_fd=below.fd, follow_symlinks=False)
-                total += found.st_blocks * _BLOCK if found.st_ctime_ns >= since_ns else 0
+                status = os.stat(entry.name, dir_fd=below.fd, follow_symlinks=False)
+                total += status.st_blocks * _BLOCK if status.st_ctime_ns >= since_ns else 0
     return total
