@@ -245,7 +245,7 @@ def _git(root: Path, take: Callable[[bytes], None], *args: str) -> None:
     try:
         Git(cwd=root).stream(take, *args)
     except GitFailed as fault:
-        raise InvalidInput(f"git could not say: {fault.said}", next_step="reflectloop scan --help") from fault
+        raise InvalidInput(f"git could not say: {fault.stderr}", next_step="reflectloop scan --help") from fault
 
 
 def answer(detector: Detector, question: dict[str, Any]) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""The outside world: processes, git, files and the clock, each behind one module."""
+"""Access to the operating system: processes, git, files and the clock, each in one module."""

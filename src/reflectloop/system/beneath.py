@@ -1,7 +1,7 @@
-"""Opens, reads, finds and copies what lies beneath a folder, by descriptor and never through a link.
+"""Opens, reads, finds and copies files beneath a folder, by descriptor and never through a link.
 
-Whatever a command or a repository may have put there is reached this way and no other: a path that is looked at first
-and used afterwards may lead somewhere else by then. Only regular files are read, and never more than was allowed.
+Everything that a command or a repository may have created is accessed this way: a path that is checked first and
+used afterwards may point elsewhere by then. Only regular files are read, up to a maximum size.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from typing import BinaryIO
 
 from reflectloop.system import tree_walk
 
-LARGEST_SETTINGS = 16 << 20  # bytes of a file that a project brings for us to read
+LARGEST_SETTINGS = 16 << 20  # bytes of a settings file in a project
 _SYS_OPENAT2 = 437  # on every architecture
 _NO_MAGIC_LINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
 _REFUSED_BY_FILTERS = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.E2BIG)
-_TRIES = 16  # openat2 asks for another when something was renamed meanwhile
+_TRIES = 16  # openat2 must be repeated if something was renamed meanwhile
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLACE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_MOST_SEEN = 1_000_000  # entries looked at in one search
-_DEEPEST = 128  # folders below each other that are searched or copied
+_MOST_SEEN = 1_000_000  # entries visited in one search
+_DEEPEST = 128  # nested folders that are searched or copied
 _PIECE = 1 << 30
 _KINDS = {
     stat.S_IFLNK: "a link, and links are not followed",
@@ -42,11 +42,11 @@ _KINDS = {
 
 
 class NotPlain(OSError):
-    """What stands there is no regular file or folder, is reached through a link, or is larger than allowed."""
+    """The path is not a regular file or folder, passes through a link, or the file is too large."""
 
 
 def kind_of(status: os.stat_result) -> str:
-    """Return what a file is, in words."""
+    """Return the kind of a file as text."""
     return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
 
 
@@ -54,7 +54,7 @@ def kind_of(status: os.stat_result) -> str:
 
 
 def open_beneath(top: int, path: str, flags: int) -> int:
-    """Open a path that is named from the folder `top`; no part of it may be a link or lead upwards."""
+    """Open a path relative to the folder `top`; no part of it may be a link or `..`."""
     parts = _parts(path)
     if len(parts) > 1 and _has_openat2():
         return _openat2(top, path, flags | os.O_CLOEXEC)
@@ -64,7 +64,7 @@ def open_beneath(top: int, path: str, flags: int) -> int:
 
 @contextlib.contextmanager
 def open_folder(top: int, parts: Sequence[str], *, make: bool = False) -> Iterator[int]:
-    """Give a folder beneath `top`, open; with `make`, missing ones are made."""
+    """Open a folder beneath `top`; with `make`, create missing folders."""
     folder = os.dup(top)
     try:
         for number, name in enumerate(parts):
@@ -76,8 +76,8 @@ def open_folder(top: int, parts: Sequence[str], *, make: bool = False) -> Iterat
         os.close(folder)
 
 
-def _enter(folder: int, name: str, shown: str, *, make: bool) -> int:
-    with _links_named(shown):
+def _enter(folder: int, name: str, path: str, *, make: bool) -> int:
+    with _links_named(path):
         try:
             return os.open(name, _FOLDER, dir_fd=folder)
         except FileNotFoundError:
@@ -89,7 +89,7 @@ def _enter(folder: int, name: str, shown: str, *, make: bool) -> int:
         except NotADirectoryError as fault:
             there = os.lstat(name, dir_fd=folder)
             number = errno.ELOOP if stat.S_ISLNK(there.st_mode) else errno.ENOTDIR
-            raise NotPlain(number, f"is {kind_of(there)}", shown) from fault
+            raise NotPlain(number, f"is {kind_of(there)}", path) from fault
 
 
 @contextlib.contextmanager
@@ -118,7 +118,7 @@ def _has_openat2() -> bool:
     try:
         os.close(_openat2(root, ".", _FOLDER))
     except OSError as fault:
-        if fault.errno in _REFUSED_BY_FILTERS:  # an old kernel, or a container that does not know the call
+        if fault.errno in _REFUSED_BY_FILTERS:  # an old kernel, or a container that blocks the call
             return False
         raise
     finally:
@@ -127,7 +127,7 @@ def _has_openat2() -> bool:
 
 
 def _openat2(top: int, path: str, flags: int) -> int:
-    import ctypes  # noqa: PLC0415 - most commands open nothing by a path of several names
+    import ctypes  # noqa: PLC0415 - most commands do not need it
 
     how = (ctypes.c_uint64 * 3)(flags, 0, _BENEATH | _NO_SYMLINKS | _NO_MAGIC_LINKS)
     call = ctypes.CDLL(None, use_errno=True).syscall
@@ -148,11 +148,11 @@ def _openat2(top: int, path: str, flags: int) -> int:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
 
 
-# Looking -----------------------------------------------------------------------------------------------------------
+# Finding -----------------------------------------------------------------------------------------------------------
 
 
 def status(top: int, path: str) -> os.stat_result | None:
-    """Return what stands at a path, a link as itself; None where there is nothing that can be reached."""
+    """Return the status of a path without following a link, or None if it cannot be reached."""
     try:
         place = open_beneath(top, path, _PLACE)
     except (FileNotFoundError, NotADirectoryError, NotPlain):
@@ -164,55 +164,55 @@ def status(top: int, path: str) -> os.stat_result | None:
 
 
 def is_file(top: int, path: str) -> bool:
-    found = status(top, path)
-    return found is not None and stat.S_ISREG(found.st_mode)
+    entry = status(top, path)
+    return entry is not None and stat.S_ISREG(entry.st_mode)
 
 
 def is_folder(top: int, path: str) -> bool:
-    found = status(top, path)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    entry = status(top, path)
+    return entry is not None and stat.S_ISDIR(entry.st_mode)
 
 
 def find_files(top: int, pattern: str, most: int) -> list[str]:
-    """Return the regular files that match a glob (`**`: any folders), in order; NotPlain where there are too many."""
-    wanted = pattern.split("/")
-    found: list[str] = []
-    seen = 0
+    """Return the regular files that match a glob (`**`: any folders), sorted; raise NotPlain if there are too many."""
+    patterns = pattern.split("/")
+    matches: list[str] = []
+    count = 0
     for folder in tree_walk.walk(top, passing=(OSError,)):
-        seen += len(folder.entries)
+        count += len(folder.entries)
         for entry in folder.entries:
             if entry.is_file(follow_symlinks=False):
                 path = folder.within(entry.name)
-                if _matches(path.split("/"), wanted):
-                    found.append(path)
+                if _matches(path.split("/"), patterns):
+                    matches.append(path)
         if folder.depth >= _DEEPEST:
             folder.entries = []
-        if len(found) > most or seen > _MOST_SEEN:
-            raise NotPlain(errno.E2BIG, f"more than {most} files, or {_MOST_SEEN} to look at", pattern)
-    return sorted(found)
+        if len(matches) > most or count > _MOST_SEEN:
+            raise NotPlain(errno.E2BIG, f"more than {most} files, or more than {_MOST_SEEN} entries to search", pattern)
+    return sorted(matches)
 
 
-def _matches(parts: list[str], wanted: list[str]) -> bool:
-    if not wanted:
+def _matches(parts: list[str], patterns: list[str]) -> bool:
+    if not patterns:
         return not parts
-    if wanted[0] == "**":
-        return any(_matches(parts[skipped:], wanted[1:]) for skipped in range(len(parts) + 1))
-    return bool(parts) and fnmatch.fnmatchcase(parts[0], wanted[0]) and _matches(parts[1:], wanted[1:])
+    if patterns[0] == "**":
+        return any(_matches(parts[skipped:], patterns[1:]) for skipped in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], patterns[0]) and _matches(parts[1:], patterns[1:])
 
 
 # Reading -----------------------------------------------------------------------------------------------------------
 
 
 def open_file(top: int, path: str) -> BinaryIO:
-    """Open a regular file to be read. Nothing else is opened: opening a pipe waits, and a device may do something."""
-    found = status(top, path)
-    if found is not None:
-        _expect_file(found, path)
+    """Open a regular file for reading. Nothing else is opened: a pipe would block, and a device may have effects."""
+    entry = status(top, path)
+    if entry is not None:
+        _expect_file(entry, path)
     return _opened(open_beneath(top, path, _READ), path)
 
 
 def read(top: int, path: str, most: int) -> bytes:
-    """Return the content of a regular file beneath `top`; NotPlain where it has more than `most` bytes."""
+    """Return the content of a regular file beneath `top`; raise NotPlain if it has more than `most` bytes."""
     with open_file(top, path) as file:
         return _content(file, most, path)
 
@@ -220,8 +220,8 @@ def read(top: int, path: str, most: int) -> bytes:
 def read_path(path: Path, most: int = LARGEST_SETTINGS, *, within: Path | None = None) -> bytes:
     """Return the content of a regular file of bounded size.
 
-    A path that a person names may pass through links. With `within`, a folder that a repository fills, links must
-    end inside that folder: they are resolved first, and what they lead to is opened through none.
+    A path that a person gives may contain links. With `within`, a folder with a repository's files, links must end
+    inside that folder: they are resolved first, and the target is opened without following links.
     """
     if within is None:
         with open_path(path) as file:
@@ -234,7 +234,7 @@ def read_path(path: Path, most: int = LARGEST_SETTINGS, *, within: Path | None =
 
 
 def open_path(path: Path, *, follow: bool = True) -> BinaryIO:
-    """Open a regular file by a path that is not a repository's; a link too, unless `follow` is off."""
+    """Open a regular file by a trusted path, following links unless `follow` is off."""
     _expect_file(path.stat(follow_symlinks=follow), os.fspath(path))
     with _links_named(os.fspath(path)):
         return _opened(os.open(path, _READ | (0 if follow else os.O_NOFOLLOW)), os.fspath(path))
@@ -243,17 +243,17 @@ def open_path(path: Path, *, follow: bool = True) -> BinaryIO:
 def _resolved(path: Path) -> Path:
     try:
         return path.resolve()
-    except RuntimeError as fault:  # links that lead in a circle
-        raise NotPlain(errno.ELOOP, "has links that lead in a circle", os.fspath(path)) from fault
+    except RuntimeError as fault:  # a loop of links
+        raise NotPlain(errno.ELOOP, "has a loop of links", os.fspath(path)) from fault
 
 
-def _expect_file(found: os.stat_result, path: str) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        raise NotPlain(errno.EINVAL, f"is {kind_of(found)}; only files are read", path)
+def _expect_file(entry: os.stat_result, path: str) -> None:
+    if not stat.S_ISREG(entry.st_mode):
+        raise NotPlain(errno.EINVAL, f"is {kind_of(entry)}; only files are read", path)
 
 
 def _opened(descriptor: int, path: str) -> BinaryIO:
-    """Return the file, which may be another one than was looked at; opened so that nothing waits for it."""
+    """Return an open file after checking again that it is regular; it was opened without blocking."""
     try:
         _expect_file(os.fstat(descriptor), path)
     except BaseException:
@@ -274,25 +274,25 @@ def _content(file: BinaryIO, most: int, path: str) -> bytes:
 
 
 def copy(source: int, path: str, target: int, to: str) -> None:
-    """Copy a file, a link or a folder with all in it from beneath one folder to beneath another.
+    """Copy a file, a link or a folder with its content from beneath one folder to beneath another.
 
-    Links are copied as links, on either side none is followed, and a file in the way is replaced. Pipes, sockets and
-    devices are left out: they mean nothing without the programs that made them.
+    Links are copied as links and never followed; an existing file is replaced. Pipes, sockets and devices are
+    skipped: they are useless without the programs that created them.
     """
     *above, name = _parts(path)
-    *into, wanted = _parts(to)
+    *into, new_name = _parts(to)
     with open_folder(source, above) as here, open_folder(target, into, make=True) as there:
         if not stat.S_ISDIR(os.lstat(name, dir_fd=here).st_mode):
-            _copy_entry(here, name, there, wanted)
+            _copy_entry(here, name, there, new_name)
             return
-        with open_folder(here, [name]) as top, open_folder(there, [wanted], make=True) as folder:
+        with open_folder(here, [name]) as top, open_folder(there, [new_name], make=True) as folder:
             _copy_folder(top, folder, path)
 
 
 def _copy_folder(source: int, target: int, path: str) -> None:
     for folder in tree_walk.walk(source):
         if folder.depth > _DEEPEST:
-            raise NotPlain(errno.ENAMETOOLONG, f"has more than {_DEEPEST} folders in each other", path)
+            raise NotPlain(errno.ENAMETOOLONG, f"has more than {_DEEPEST} nested folders", path)
         with open_folder(target, folder.within("").split("/")[:-1], make=True) as below:
             for entry in folder.entries:
                 if not entry.is_dir(follow_symlinks=False):
@@ -310,13 +310,13 @@ def _copy_entry(source: int, name: str, target: int, to: str) -> None:
         return
     with open_file(source, name) as file, open(os.open(to, _CREATE, 0o600, dir_fd=target), "wb") as made:
         _pour(file.fileno(), made.fileno())
-        found = os.fstat(file.fileno())
-        os.fchmod(made.fileno(), found.st_mode & 0o777 | stat.S_IRUSR)
-        os.utime(made.fileno(), ns=(found.st_atime_ns, found.st_mtime_ns))
+        entry = os.fstat(file.fileno())
+        os.fchmod(made.fileno(), entry.st_mode & 0o777 | stat.S_IRUSR)
+        os.utime(made.fileno(), ns=(entry.st_atime_ns, entry.st_mtime_ns))
 
 
 def _pour(source: int, target: int) -> None:
-    """Copy the content of a file. Its holes stay holes: a command makes a huge one in no time, and it takes no room."""
+    """Copy the content of a file and keep its holes: a sparse file can be huge and still use no space."""
     for begin, end in stretches(source):
         os.lseek(target, begin, os.SEEK_SET)
         while begin < end and (moved := os.sendfile(target, source, begin, min(_PIECE, end - begin))):
@@ -325,13 +325,13 @@ def _pour(source: int, target: int) -> None:
 
 
 def stretches(file: int) -> Iterator[tuple[int, int]]:
-    """Yield where each stretch of data in a file begins and ends; what lies between is holes."""
+    """Yield the start and end of each data range in a file; the gaps are holes."""
     end = 0
     while True:
         try:
             begin = os.lseek(file, end, os.SEEK_DATA)
         except OSError as fault:
-            if fault.errno == errno.ENXIO:  # none from here on
+            if fault.errno == errno.ENXIO:  # no more data
                 return
             raise
         end = os.lseek(file, begin, os.SEEK_HOLE)
@@ -339,7 +339,7 @@ def stretches(file: int) -> Iterator[tuple[int, int]]:
 
 
 def move(source: int, target: int, path: str) -> None:
-    """Move a file, a link or a folder to the same path beneath another folder; across disks it is copied."""
+    """Move a file, a link or a folder to the same path beneath another folder; copy it across disks."""
     *above, name = _parts(path)
     with open_folder(source, above) as here, open_folder(target, above, make=True) as there:
         try:

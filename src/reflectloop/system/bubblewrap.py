@@ -1,4 +1,4 @@
-"""bubblewrap: namespaces around a command, so that it sees what it is shown and ending it ends all it started."""
+"""Wraps commands with bubblewrap: namespaces limit what they see, and ending one ends all its children."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ _TIE_POLL_S = 0.0005
 
 
 class Namespaces(NamedTuple):
-    """What of the machine a command gets a copy of, besides processes."""
+    """The namespaces that a command gets in addition to the one for processes."""
 
     network: bool = False
-    own_user: bool = False  # and no capability in it
+    own_user: bool = False  # without any capability
 
 
 _PROCESSES_ONLY = Namespaces()
 
 
 class StartGate:
-    """The descriptors a wrapped command is started, held and asked through."""
+    """The descriptors that start, block and report a wrapped command."""
 
     def __init__(self, stdin: int = process.NOTHING) -> None:
         self._status, self.status = os.pipe()
         self.hold, self._go = os.pipe()
         self.arguments = os.memfd_create("arguments")
         self.filter = os.memfd_create("filter")
-        # bubblewrap itself takes a closed pipe for leave to go on, so it is not what holds the command.
+        # bubblewrap treats a closed pipe as permission to continue, so the door blocks the command instead.
         self.door = Door(stdin)
-        self._said = b""
+        self._status_text = b""
 
     @property
     def inherited(self) -> list[int]:
         return [self.status, self.hold, self.arguments, self.filter, *self.door.inherited]
 
     def started(self) -> None:
-        """The other ends belong to the command now."""
+        """Close the other ends, which the command has inherited."""
         for name in ("status", "hold"):
             os.close(getattr(self, name))
             setattr(self, name, -1)
         self.door.started()
 
     def child(self) -> int | None:
-        """The process that waits to become the command; None where bubblewrap failed before."""
-        while b"\n" not in self._said and (more := os.read(self._status, 1 << 12)):
-            self._said += more
-        return _number(self._said, "child-pid")
+        """Return the pid of the process that becomes the command, or None if bubblewrap failed."""
+        while b"\n" not in self._status_text and (more := os.read(self._status, 1 << 12)):
+            self._status_text += more
+        return _number(self._status_text, "child-pid")
 
     def reach(self, child: int, timeout_s: float) -> bool:
-        """Let bubblewrap go on, and return whether the command stands at the door, tied to the engine.
+        """Let bubblewrap continue, and return True if the command waits at the door and will die with the engine.
 
-        bubblewrap itself was tied before it named the child. The child ties itself to bubblewrap after it has made the
-        process that waits at the door, and puts its filter on right after that, which can be seen from here.
+        bubblewrap itself dies with the engine before it reports the child. The child sets this up after it has
+        created the process that waits at the door, and installs its filter right after that, which /proc shows.
         """
         with contextlib.suppress(BrokenPipeError):
             os.write(self._go, _GO)
@@ -78,11 +78,11 @@ class StartGate:
         return True
 
     def exit_code(self) -> int | None:
-        """What the command itself exited with, or None where it never came to run."""
+        """Return the command's exit code, or None if it never ran."""
         os.set_blocking(self._status, False)
         with contextlib.suppress(BlockingIOError):
-            self._said += os.read(self._status, 1 << 16)
-        return _number(self._said, "exit-code")
+            self._status_text += os.read(self._status, 1 << 16)
+        return _number(self._status_text, "exit-code")
 
     def close(self) -> None:
         self.door.close()
@@ -92,7 +92,7 @@ class StartGate:
 
 
 def _has_filter(pid: int) -> bool:
-    """Whether a process runs under a filter of system calls, or has ended."""
+    """Return True if a process has a seccomp filter, or has ended."""
     try:
         return b"\nSeccomp:\t2\n" in Path("/proc", str(pid), "status").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
@@ -102,9 +102,9 @@ def _has_filter(pid: int) -> bool:
 def _number(status: bytes, name: str) -> int | None:
     for line in status.splitlines():
         with contextlib.suppress(ValueError):
-            said = json.loads(line)
-            if isinstance(said, dict) and isinstance(said.get(name), int):
-                return int(said[name])
+            record = json.loads(line)
+            if isinstance(record, dict) and isinstance(record.get(name), int):
+                return int(record[name])
     return None
 
 
@@ -120,17 +120,17 @@ def wrap(
     limited: bool,
     terminal: bool = False,
 ) -> list[str]:
-    """The command behind `gate`, in namespaces of its own, under the filter that `openings` describe.
+    """Return the command behind `gate`, in separate namespaces, under the filter that `openings` describes.
 
-    Where it is to be `limited`, bubblewrap waits before it makes the process that becomes the command.
+    With `limited`, bubblewrap waits before it creates the process that becomes the command.
 
-    bubblewrap itself runs with the engine's environment and is found by the engine's path; the command's
-    environment goes through a descriptor, where neither the process list nor the loader sees it.
+    bubblewrap runs with the engine's environment and PATH; the command's environment is passed by a descriptor,
+    invisible to the process list and the loader.
     """
-    words = [*mounts, "--clearenv"]
+    arguments = [*mounts, "--clearenv"]
     for name, value in env.items():
-        words += ["--setenv", name, value]
-    _fill(gate.arguments, os.fsencode("\0".join(words) + "\0"))
+        arguments += ["--setenv", name, value]
+    _fill(gate.arguments, os.fsencode("\0".join(arguments) + "\0"))
     if seccomp.known():
         _fill(gate.filter, seccomp.program(openings))
     return [
@@ -147,7 +147,7 @@ def wrap(
 
 
 def leading() -> tuple[str, ...]:
-    """What makes a command the leader of a group: by bubblewrap's own option its group would be init's, number 1."""
+    """Return the prefix that makes a command a group leader; bubblewrap's option would put it into init's group."""
     setsid = executables.find("setsid")
     return (setsid,) if setsid else ()
 
@@ -166,7 +166,7 @@ def _separations(apart: Namespaces) -> Iterator[str]:
 
 
 def read_only_but(writable: Path) -> list[str]:
-    """What to put before a command that may write to one folder and nowhere else."""
+    """Return the prefix for a command that may write to one folder only."""
     place = os.fspath(writable)
     return [
         executables.need("bwrap"),
@@ -185,7 +185,7 @@ def read_only_but(writable: Path) -> list[str]:
 
 
 def tied(argv: list[str]) -> list[str]:
-    """The same command, ended when the engine is."""
+    """Return the command so that it ends when the engine ends."""
     if refusal() is not None:
         return argv
     return [executables.need("bwrap"), "--dev-bind", "/", "/", "--die-with-parent", "--", *argv]
@@ -193,20 +193,20 @@ def tied(argv: list[str]) -> list[str]:
 
 @functools.cache
 def refusal(apart: Namespaces = _PROCESSES_ONLY) -> str | None:
-    """None where these namespaces can really be made, else the reason. Found out by trying."""
+    """Try to create these namespaces; return None on success, else the reason."""
     return None if apart.own_user and _works_scoped(apart) else _refusal(apart)
 
 
 @functools.cache
 def sizes() -> bool:
-    """Whether a memory file system can be given a size: bubblewrap can since 0.7."""
+    """Return True if bubblewrap can limit a tmpfs's size, which it can since 0.7."""
     bwrap = executables.find("bwrap")
     return bwrap is not None and b"--size" in process.capture([bwrap, "--help"]).stdout
 
 
 @functools.cache
 def scopes() -> bool:
-    """Whether bubblewrap works behind Landlock's scopes: one that needs its setuid bit does not."""
+    """Return True if bubblewrap works under Landlock scopes; a setuid bubblewrap does not."""
     return _works_scoped(Namespaces(own_user=True))
 
 

@@ -1,4 +1,4 @@
-"""Control groups: a bound on processes and memory of everything a command starts, where this user may set one."""
+"""Limits the processes and the memory of a command and its children by a control group, if this user may create one."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 _ROOT = Path("/sys/fs/cgroup")
 _NEEDED = ("memory", "pids")
-_OWN = "reflectloop-"
-_PATIENCE_S = 1.0
+_PREFIX = "reflectloop-"
+_REMOVE_TIMEOUT_S = 1.0
 
 
 class CgroupLimits(NamedTuple):
@@ -21,7 +21,7 @@ class CgroupLimits(NamedTuple):
 
 
 class Group:
-    """One group, in one hierarchy or in one for each controller."""
+    """One control group, in one hierarchy or in one per controller."""
 
     def __init__(self, folders: dict[str, Path]) -> None:
         self._folders = folders
@@ -31,17 +31,17 @@ class Group:
         self._born_inside = False
 
     def take_threads(self) -> None:
-        """Where the kernel moves threads one by one, and ours may come back."""
+        """Enable moving single threads, if the kernel lets this thread move back."""
         with contextlib.suppress(OSError):
             _move_this_thread(self._above)
             self._takes_threads = True
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """What this thread starts meanwhile is born in the group, if threads are taken.
+        """Start processes in the group by moving this thread into it meanwhile, if that is possible.
 
-        To move a process that runs, the kernel waits until none on the machine is being born or ends: up to 10 ms.
-        A thread that moves itself waits for nobody.
+        Moving a running process makes the kernel wait for all forks and exits on the machine, up to 10 ms. A thread
+        that moves itself does not wait.
         """
         self._born_inside = False
         try:
@@ -61,7 +61,7 @@ class Group:
                 (folder / "cgroup.procs").write_text(str(pid))
 
     def refused(self) -> str | None:
-        """Which bound was hit since the last process was admitted."""
+        """Return the limit that was reached since the last process was admitted, or None."""
         memory, processes = self._counts()
         if memory > self._before[0]:
             return "memory"
@@ -73,8 +73,8 @@ class Group:
         return killed, _count(pids / "pids.events", "max")
 
     def close(self) -> None:
-        """A group whose last process just ended may be busy for a moment yet."""
-        deadline = time.monotonic() + _PATIENCE_S
+        """Remove the group; retry for a moment, because it may still be busy after its last process ended."""
+        deadline = time.monotonic() + _REMOVE_TIMEOUT_S
         for folder in dict.fromkeys(self._folders.values()):
             while not _remove(folder) and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -95,7 +95,7 @@ def _count(path: Path, name: str) -> int:
 
 
 def _remove(folder: Path) -> bool:
-    """With groups made below it."""
+    """Remove a group with its subgroups; return False if it is busy."""
     try:
         for below, _, _ in os.walk(folder, topdown=False):
             os.rmdir(below)
@@ -107,15 +107,15 @@ def _remove(folder: Path) -> bool:
 
 
 def make(
-    name: str, bounds: CgroupLimits, *, root: Path = _ROOT, own: Path = Path("/proc/thread-self/cgroup")
+    name: str, bounds: CgroupLimits, *, root: Path = _ROOT, own_groups: Path = Path("/proc/thread-self/cgroup")
 ) -> Group | None:
-    """A group with these bounds; None where none can be made."""
+    """Create a group with these limits, or return None if that is impossible."""
     try:
-        parents = _parents(root, own.read_text())
+        parents = _parents(root, own_groups.read_text())
     except OSError:
         return None
     for parent in parents:
-        folders = {controller: parent[controller] / f"{_OWN}{os.getpid()}-{name}" for controller in _NEEDED}
+        folders = {controller: parent[controller] / f"{_PREFIX}{os.getpid()}-{name}" for controller in _NEEDED}
         group = Group(folders)
         try:
             for folder in dict.fromkeys(folders.values()):
@@ -141,9 +141,9 @@ def _set(folder: Path, names: tuple[str, ...], value: int) -> None:
 
 
 def _parents(root: Path, text: str) -> list[dict[str, Path]]:
-    """Where a group could be made, nearest first: beside us and above in one hierarchy, below us in several.
+    """Return the possible parent groups, nearest first: our ancestors in the unified hierarchy, else our own groups.
 
-    In the unified hierarchy a group with processes of its own cannot hand controllers down, so our own is no parent.
+    In the unified hierarchy a group with processes cannot delegate controllers, so our own group cannot be a parent.
     """
     places: dict[str, str] = {}
     for line in text.splitlines():
@@ -157,11 +157,11 @@ def _parents(root: Path, text: str) -> list[dict[str, Path]]:
     return [dict.fromkeys(_NEEDED, folder) for folder in above if folder.is_relative_to(root)]
 
 
-def sweep(*, root: Path = _ROOT, own: Path = Path("/proc/self/cgroup")) -> None:
-    """Remove empty groups that killed engines left."""
+def sweep(*, root: Path = _ROOT, own_groups: Path = Path("/proc/self/cgroup")) -> None:
+    """Remove empty groups that killed engines left behind."""
     with contextlib.suppress(OSError):
-        for parent in _parents(root, own.read_text()):
-            for folder in {left for place in parent.values() for left in place.glob(f"{_OWN}*")}:
-                engine = folder.name.removeprefix(_OWN).partition("-")[0]
+        for parent in _parents(root, own_groups.read_text()):
+            for folder in {left for place in parent.values() for left in place.glob(f"{_PREFIX}*")}:
+                engine = folder.name.removeprefix(_PREFIX).partition("-")[0]
                 if not Path("/proc", engine).exists():
                     _remove(folder)

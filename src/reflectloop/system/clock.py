@@ -44,7 +44,7 @@ def trace_id() -> str:
 
 
 def mark() -> str:
-    """Draw a word that nobody can know beforehand."""
+    """Return an unpredictable random text."""
     return secrets.token_hex(8)
 
 

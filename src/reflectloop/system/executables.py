@@ -1,6 +1,6 @@
-"""Where the programs the engine itself starts are found: once, by absolute path, before anything untrusted runs.
+"""Finds the programs that the engine starts: once, by absolute path, before anything untrusted runs.
 
-A relative entry in PATH would let a workspace put a `git` of its own in our way.
+A relative entry in PATH would let a workspace replace `git` with its own program.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import shutil
 
 @functools.cache
 def search_path() -> str:
-    """The caller's PATH without entries that depend on the current folder."""
+    """Return the caller's PATH without relative entries."""
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
     return os.pathsep.join(entry for entry in entries if os.path.isabs(entry)) or os.defpath
 
@@ -23,8 +23,8 @@ def find(name: str) -> str | None:
 
 
 def need(name: str) -> str:
-    """The absolute path of a tool; FileNotFoundError where there is none."""
-    found = find(name)
-    if found is None:
+    """Return the absolute path of a tool, or raise FileNotFoundError."""
+    path = find(name)
+    if path is None:
         raise FileNotFoundError(name)
-    return found
+    return path

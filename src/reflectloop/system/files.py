@@ -1,4 +1,4 @@
-"""Files as the engine writes them: whole or not at all, and names as people can read them."""
+"""Writes files atomically, reports a full disk as NO_SPACE, and makes file names printable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LEAST_ROOM = 1 << 16  # bytes
 
 @contextlib.contextmanager
 def room_for(what: str, path: Path) -> Iterator[None]:
-    """Turn "cannot write here" into NO_SPACE that names the place."""
+    """Turn a write error into NO_SPACE with the path."""
     try:
         yield
     except OSError as fault:
@@ -41,7 +41,7 @@ def room_for(what: str, path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def room_left(path: Path) -> Iterator[None]:
-    """For work that writes in many places: a disk that is full is NO_SPACE wherever that was seen."""
+    """Turn a full disk into NO_SPACE, for work that writes to many places."""
     try:
         yield
     except OSError as fault:
@@ -52,19 +52,19 @@ def room_left(path: Path) -> Iterator[None]:
 
 
 def is_full(path: Path) -> bool:
-    """Whether nothing to speak of could be written there."""
+    """Return True if the disk has almost no free space."""
     room = os.statvfs(path)
     return room.f_bavail * room.f_frsize < _LEAST_ROOM
 
 
 def write_atomic(path: Path, content: bytes | str, *, mode: int = 0o666) -> None:
-    """Replace `path` so that a reader, or a power cut, sees the old or the new and nothing between."""
+    """Replace a file so that readers, even after a power loss, see the old or the new content, never a mixture."""
     raw = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
     _replace(path, lambda file: file.write(raw), mode)
 
 
 def copy_atomic(source: Path, path: Path) -> None:
-    """The same with the content of another file, however large it is."""
+    """Replace a file atomically with the content of another file of any size."""
     with source.open("rb") as origin:
         _replace(path, lambda file: shutil.copyfileobj(origin, file, 1 << 20))
 
@@ -85,13 +85,13 @@ def _replace(path: Path, fill: Callable[[BinaryIO], object], mode: int = 0o666) 
 
 
 def identity_of(folder: Path) -> list[int]:
-    """Which folder this is, and whose we are: another one after a copy, the same after a reboot."""
-    # Not the device: its number may be another one tomorrow.
+    """Return the identity of a folder and its user: different after a copy, equal after a reboot."""
+    # Not the device number, which can change at a reboot.
     return [os.statvfs(folder).f_fsid, folder.stat().st_ino, os.geteuid()]
 
 
 def sync_folder(path: Path) -> None:
-    """What was made or renamed in it is there after a power loss too."""
+    """Flush a folder, so that created and renamed entries survive a power loss."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
@@ -100,12 +100,12 @@ def sync_folder(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create a folder only its owner may enter; refuse one that somebody else put there."""
+    """Create a folder that only its owner may enter; refuse one that belongs to another user."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as fault:
         raise NoSpace(
-            f"cannot make the folder {path}: {fault.strerror}", next_step="reflectloop run --sandbox-root DIR"
+            f"cannot create the folder {path}: {fault.strerror}", next_step="reflectloop run --sandbox-root DIR"
         ) from fault
     status = path.lstat()
     if status.st_uid != os.geteuid() or not path.is_dir() or path.is_symlink():
@@ -113,7 +113,7 @@ def make_private(path: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Delete a tree whatever a command left in it."""
+    """Delete a file or a folder tree, whatever a command left in it."""
     if path.is_dir() and not path.is_symlink():
         tree_walk.remove(path)
     else:
@@ -121,7 +121,7 @@ def remove_tree(path: Path) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Bytes on disk below `path`; what vanishes meanwhile counts nothing."""
+    """Return the bytes on disk below `path`, ignoring files that disappear meanwhile."""
     total = 0
     for folder in tree_walk.walk(path, passing=(OSError,)):
         for entry in folder.entries:
@@ -132,7 +132,7 @@ def size_of(path: Path) -> int:
 
 
 def display(name: bytes | str) -> str:
-    """A file name as one printable line: control characters and odd bytes are escaped."""
+    """Return a file name as one printable line, with control characters and invalid bytes escaped."""
     text = os.fsdecode(name)
     if text.isprintable():
         return text

@@ -1,4 +1,4 @@
-"""The only caller of git. Nothing a working tree holds can make these calls run something else."""
+"""The only module that calls git. No content of a working tree can make these calls run another program."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from reflectloop.system.write_guard import WriteGuard
 
 MINIMUM = (2, 38)  # `git merge-tree --write-tree`
 
-# Command-line configuration outranks every file, and git hands it on to the children it starts itself.
+# Command-line configuration overrides every file, and git passes it to its child processes.
 _SAFE = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "core.untrackedCache=false"),
-    *("-c", "safe.bareRepository=explicit"),  # a clone can bring a folder that looks like one
+    *("-c", "safe.bareRepository=explicit"),  # a clone can contain a folder that looks like a bare repository
 )
 _FULL_DISK = (b"No space left on device", b"Read-only file system", b"Disk quota exceeded", b"unable to write file")
 
 
 class GitFailed(Exception):
-    """A git command said no; the caller knows what that means."""
+    """A git command failed; the caller knows what that means."""
 
     def __init__(self, argv: Sequence[str], code: int, stderr: bytes) -> None:
-        self.said = stderr.decode("utf-8", "replace").strip()
-        super().__init__(f"git {' '.join(argv)} exited {code}: {self.said}")
+        self.stderr = stderr.decode("utf-8", "replace").strip()
+        super().__init__(f"git {' '.join(argv)} exited {code}: {self.stderr}")
 
 
 @contextlib.contextmanager
 def room_left(path: Path) -> Iterator[None]:
-    """A disk that is full is NO_SPACE, also where it was git that saw it and said so in its own words or in none."""
+    """Turn a full disk into NO_SPACE, also if git failed because of it."""
     try:
         with files.room_left(path):
             yield
@@ -49,7 +49,7 @@ def _base_environment() -> dict[str, str]:
     return {
         "PATH": executables.search_path(),
         "LC_ALL": "C",
-        "GIT_OPTIONAL_LOCKS": "0",  # reading the user's repository must not rewrite its index
+        "GIT_OPTIONAL_LOCKS": "0",  # do not rewrite the user's index while reading
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
@@ -57,30 +57,30 @@ def _base_environment() -> dict[str, str]:
 
 
 def _quoted(path: Path) -> str:
-    """As git reads a list of paths: a colon would end one."""
+    """Quote a path for git's lists of paths, which colons separate."""
     text = os.fspath(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{text}"'
 
 
 @dataclass(frozen=True)
 class Git:
-    """One repository to talk to. With `git_dir` the caller's configuration is not read at all."""
+    """One repository. With `git_dir` the caller's git configuration is ignored."""
 
     git_dir: Path | None = None
     work_tree: Path | None = None
     index: Path | None = None
-    objects: Path | None = None  # where new objects go instead of the repository's own folder
+    objects: Path | None = None  # the folder for new objects instead of the repository's
     cwd: Path | None = None
-    tied: bool = False  # ends when the engine does, however that ends
-    shield: WriteGuard | None = None  # where given, git can write to one folder only
-    until: float | None = None  # on the monotonic clock; TimeoutError when a call has not ended by then
+    tied: bool = False  # end git when the engine ends
+    shield: WriteGuard | None = None  # restricts git's writes to one folder
+    until: float | None = None  # deadline on the monotonic clock; then TimeoutError
 
     def _environment(self) -> dict[str, str]:
         env = _base_environment()
         if self.git_dir is None:
-            # The user's own repository: their settings decide what git may open and whose name is on a commit.
-            kept = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
-            return env | {key: os.environ[key] for key in kept if key in os.environ}
+            # The user's repository: their settings decide what git may open and who commits.
+            names = ("HOME", "XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM")
+            return env | {key: os.environ[key] for key in names if key in os.environ}
         env |= {
             "GIT_DIR": os.fspath(self.git_dir),
             "GIT_CONFIG_NOSYSTEM": "1",
@@ -116,19 +116,19 @@ class Git:
         if self.shield:
             return self.shield.capture(self._argv(args), cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
         if cwd and not cwd.is_dir():
-            raise SandboxCreateFailed(f"{cwd} is not there any more")
+            raise SandboxCreateFailed(f"{cwd} no longer exists")
         argv = bubblewrap.tied(self._argv(args)) if self.tied else self._argv(args)
         return process.capture(argv, cwd=cwd, env=self._environment(), stdin=stdin, timeout_s=left)
 
     def time_left(self, what: str) -> float | None:
-        """Return the seconds that are left; TimeoutError, which names what was to be done, where there are none."""
+        """Return the remaining seconds, or raise TimeoutError with the name of the call."""
         left = None if self.until is None else self.until - clock.monotonic()
         if left is not None and left <= 0:
             raise TimeoutError(what)
         return left
 
     def stream(self, on_chunk: Callable[[bytes], None], *args: str) -> None:
-        """Run and hand the output on as it comes."""
+        """Run git and pass its output on as it arrives."""
         done = process.stream(self._argv(args), on_chunk, cwd=self.cwd, env=self._environment())
         if done.code:
             self.refuse(args, done)
@@ -137,7 +137,7 @@ class Git:
         return os.fsdecode(self.run(*args)).strip("\n")
 
     def refuse(self, args: Sequence[str], done: process.CapturedOutput) -> NoReturn:
-        """Raise what a call that failed means."""
+        """Raise NoSpace or GitFailed for a failed call."""
         if any(sign in done.stderr for sign in _FULL_DISK):
             where = self.git_dir or self.work_tree or self.cwd
             raise NoSpace(f"git could not write at {where}: {done.stderr.decode('utf-8', 'replace').strip()}")
@@ -150,5 +150,5 @@ def version() -> tuple[int, ...]:
 
 
 def paths(listing: bytes) -> list[bytes]:
-    """The names in a NUL-terminated listing."""
+    """Return the names in a NUL-terminated listing."""
     return [name for name in listing.split(b"\0") if name]

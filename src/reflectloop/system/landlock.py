@@ -1,6 +1,6 @@
-"""Landlock: a thread that has shut itself in, and starts commands which inherit its walls. Needs no privileges.
+"""Landlock: a thread restricts itself and starts commands that inherit the restriction. Needs no privileges.
 
-What a thread gives up is given up by what it starts; so nothing has to run between fork and exec.
+Restrictions of a thread apply to its children, so nothing has to run between fork and exec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PATH_BENEATH = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECUREBITS = 28
 _PR_SET_DUMPABLE = 4
-_NO_ROOT_LOCKED = 0b11  # uid 0 gains nothing by starting a program
+_NO_ROOT_LOCKED = 0b11  # uid 0 gains no capabilities by executing a program
 _CAPABILITIES_V3 = 0x20080522
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class LandlockRules(NamedTuple):
-    """What a command may read, and what it may do as it likes with. Nothing else exists for it."""
+    """The paths that a command may read, and those it may also write. It can access nothing else."""
 
     read: tuple[Path, ...]
     write: tuple[Path, ...]
@@ -53,10 +53,10 @@ class LandlockRules(NamedTuple):
 
 
 class RestrictedThread:
-    """Restricts itself for good, then calls what it is given. It must outlive what it started."""
+    """A thread that restricts itself permanently and then calls functions. It must outlive what it started."""
 
     def __init__(self, restrict: Callable[[], None]) -> None:
-        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._live, name="walled", daemon=True)
         self._thread.start()
         try:
@@ -66,20 +66,20 @@ class RestrictedThread:
             raise
 
     def _live(self) -> None:
-        while (order := self._orders.get()) is not None:
-            order()
+        while (function := self._calls.get()) is not None:
+            function()
 
     def call(self, action: Callable[[], T]) -> T:
-        """Do it behind the walls; what it raises is raised here."""
+        """Call a function in the restricted thread and return its result or raise its exception."""
         answer: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
 
-        def order() -> None:
+        def call_and_answer() -> None:
             try:
                 answer.put((action(), None))
-            except BaseException as fault:  # noqa: BLE001 - carried to the thread that asked
+            except BaseException as fault:  # noqa: BLE001 - raised in the calling thread
                 answer.put((None, fault))
 
-        self._orders.put(order)
+        self._calls.put(call_and_answer)
         value, fault = answer.get()
         if fault is not None:
             raise fault
@@ -92,7 +92,7 @@ class RestrictedThread:
         self.close()
 
     def close(self) -> None:
-        self._orders.put(None)
+        self._calls.put(None)
         self._thread.join()
 
 
@@ -108,29 +108,29 @@ def _call(number: int, *arguments: object) -> int:
 
 @functools.cache
 def version() -> int:
-    """What the kernel knows of Landlock; 0 where it knows nothing."""
+    """Return the kernel's Landlock version, or 0 without Landlock."""
     try:
         return _call(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
     except OSError:
         return 0
 
 
-def behind(walls: LandlockRules) -> RestrictedThread:
-    """Return a thread whose commands reach what `walls` allow and nothing else."""
+def behind(rules: LandlockRules) -> RestrictedThread:
+    """Return a thread whose commands can access only what the rules allow."""
     _hide_engine()
-    return RestrictedThread(lambda: _restrict(walls))
+    return RestrictedThread(lambda: _restrict(rules))
 
 
 def scoped() -> RestrictedThread:
-    """Return a thread whose commands reach no abstract socket and signal no process but those it started.
+    """Return a thread whose commands can use only their own abstract sockets and signal only their own processes.
 
-    It handles no access to files: a thread that did could not mount, and bubblewrap has to.
+    It restricts no file access: bubblewrap could not mount in a thread that does.
     """
     return RestrictedThread(_restrict_scopes)
 
 
 def scopes() -> bool:
-    """Whether the kernel can keep abstract sockets and signals inside."""
+    """Return True if the kernel can restrict abstract sockets and signals."""
     return version() >= _SCOPES_SINCE
 
 
@@ -149,26 +149,26 @@ def _ruleset(handled: int, connecting: int = 0) -> int:
     return _call(_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
 
 
-def _restrict(walls: LandlockRules) -> None:
+def _restrict(rules: LandlockRules) -> None:
     handled = _ALL_BY_VERSION.get(version(), _ALL_NEWEST)
-    connecting = _CONNECT_TCP if walls.ports is not None and version() >= PORTS_SINCE else 0
+    connecting = _CONNECT_TCP if rules.ports is not None and version() >= PORTS_SINCE else 0
     ruleset = _ruleset(handled, connecting)
     try:
-        for path in walls.read:
+        for path in rules.read:
             _allow(ruleset, path, _READ & handled)
-        for path in walls.write:
+        for path in rules.write:
             _allow(ruleset, path, handled)
-        for port in (walls.ports or ()) if connecting else ():
+        for port in (rules.ports or ()) if connecting else ():
             rule = struct.pack("=QQ", _CONNECT_TCP, port)
             _call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PORT), rule, ctypes.c_uint32(0))
         _give_up_privileges()
-        if walls.ports is not None:
+        if rules.ports is not None:
             seccomp.load(tcp_only.program())
-        # Landlock does not see sockets that have a name in the file system (agents, buses, docker), nor System V
-        # objects, nor calls that change the limits and the scheduling of other processes.
+        # Landlock does not cover sockets with a path (agents, buses, docker), System V objects, and calls that change
+        # limits and scheduling of other processes.
         seccomp.load(
             seccomp.program(
-                Openings(local=False, internet=walls.network, processes=False, shared=False, attributes=False)
+                Openings(local=False, internet=rules.network, processes=False, shared=False, attributes=False)
             )
         )
         _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
@@ -177,13 +177,13 @@ def _restrict(walls: LandlockRules) -> None:
 
 
 def _hide_engine() -> None:
-    """The thread shares its walls with what it starts, so by its number in /proc the engine itself could be read."""
+    """Make the engine's /proc entries unreadable: commands in the same Landlock domain could read them."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "dumpable")
 
 
 def _give_up_privileges() -> None:
-    """Root's capabilities see through walls: /proc shows it other processes' environment."""
+    """Drop all capabilities: with them, root could read other processes' environment in /proc."""
     libc = ctypes.CDLL(None, use_errno=True)
     if os.geteuid() == 0 and libc.prctl(_PR_SET_SECUREBITS, _NO_ROOT_LOCKED, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "securebits")
@@ -202,7 +202,7 @@ def _allow(ruleset: int, path: Path, access: int) -> None:
     try:
         place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return  # what is not there needs no leave
+        return  # a missing path needs no rule
     try:
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             access &= _OF_FILES
@@ -214,14 +214,14 @@ def _allow(ruleset: int, path: Path, access: int) -> None:
 
 @functools.cache
 def refusal() -> str | None:
-    """None where a shut-in thread really cannot write, else the reason. Found out by trying."""
+    """Try to write from a restricted thread; return None if that fails as it should, else the reason."""
     if version() == 0:
         return "the kernel has no Landlock, or it is switched off"
     if not seccomp.known():
-        return f"system calls of {platform.machine()} are not known here"
-    walls = LandlockRules(read=(Path("/usr"),), write=())
+        return f"the system calls of {platform.machine()} are unknown"
+    rules = LandlockRules(read=(Path("/usr"),), write=())
     try:
-        thread = behind(walls)
+        thread = behind(rules)
     except OSError as fault:
         return f"Landlock does not start: {fault.strerror}"
     try:
@@ -229,6 +229,6 @@ def refusal() -> str | None:
     except PermissionError:
         return None
     else:
-        return "Landlock was set and did not hold"
+        return "Landlock was enabled but did not prevent writing"
     finally:
         thread.close()

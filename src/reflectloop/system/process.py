@@ -1,4 +1,4 @@
-"""The only module that starts, watches and ends processes."""
+"""The only module that starts, supervises and ends processes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from typing import IO, NamedTuple
 
 from reflectloop.system import executables
 
-NOTHING = subprocess.DEVNULL  # to read from
+NOTHING = subprocess.DEVNULL  # an empty standard input
 READ_SIZE = 1 << 18
 _PIPE_SIZE = 1 << 20
 _F_SETPIPE_SZ = 1031
 _PR_SET_CHILD_SUBREAPER = 36
-_live: set[int] = set()  # commands now running, so that orphans can be told from them
-_births = threading.Lock()  # a command is a child of ours for an instant before it is known to be
-_own: set[int] = set()  # tools of ours in sessions of their own, which are nobody's orphans
-_LOOK_S = 0.1  # between two looks at what a command uses
+_live: set[int] = set()  # running commands, to tell them from orphans
+_births = threading.Lock()  # a new command is our child shortly before it is in _live
+_own: set[int] = set()  # our tools in their own sessions, which are not orphans
+_LOOK_S = 0.1  # between two checks of a command's resources
 _DEATH_MS = 10_000  # how long a killed process is waited for
-_LINGER_S = 1.0  # how long pipes kept open by strays are read after the command itself has ended
+_LINGER_S = 1.0  # maximum time to read pipes that orphans keep open after the command ended
 
 OnOutput = Callable[[str, bytes], None]
 Started = subprocess.Popen[bytes]
@@ -42,29 +42,29 @@ class CapturedOutput(NamedTuple):
 
 
 class ProcessEnd(NamedTuple):
-    """How a watched command ended. `code` is the shell's number: 128+N for signal N."""
+    """The end of a supervised command. `code` is the exit code as a shell reports it: 128+N for signal N."""
 
     code: int
     timed_out: bool
     duration_s: float
     idle: bool = False
     cancelled: bool = False
-    over: bool = False  # a limit that the engine watches
+    over: bool = False  # ended because of a resource limit
 
 
 class Timeouts(NamedTuple):
-    """How long a command may take, may do nothing, and has to end after it was asked to."""
+    """The time limits of a command: in total, while idle, and after it was asked to stop."""
 
     timeout_s: float
     grace_s: float
     idle_s: float | None = None
-    stirred: Callable[[], bool] = lambda: False  # whether something else shows that it is at work
-    # Whether these processes and all below them use more than they may; asked again and again.
+    stirred: Callable[[], bool] = lambda: False  # returns True if other signs show activity
+    # Returns True if these processes and their children exceed a limit; called repeatedly.
     over: Callable[[list[int]], bool] | None = None
 
 
 class Cancel:
-    """Ends commands from another thread."""
+    """A signal from another thread to end commands."""
 
     def __init__(self) -> None:
         self.reader, self._writer = os.pipe()
@@ -89,7 +89,7 @@ def capture(
     stdin: bytes = b"",
     timeout_s: float | None = None,
 ) -> CapturedOutput:
-    """Run a trusted tool to its end and return what it printed; TimeoutError when it takes too long."""
+    """Run a trusted tool and return its output; raise TimeoutError if it takes too long."""
     try:
         done = subprocess.run(argv, cwd=cwd, env=env, input=stdin, capture_output=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired as fault:
@@ -100,10 +100,10 @@ def capture(
 def stream(
     argv: Sequence[str], on_chunk: Callable[[bytes], None], *, cwd: Path | None, env: Mapping[str, str]
 ) -> CapturedOutput:
-    """Run a trusted tool and hand its output on as it comes."""
-    with tempfile.TemporaryFile() as said:
+    """Run a trusted tool and pass its output on as it arrives."""
+    with tempfile.TemporaryFile() as errors:
         with subprocess.Popen(
-            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said
+            argv, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors
         ) as process:
             assert process.stdout  # noqa: S101
             try:
@@ -112,12 +112,12 @@ def stream(
             except BaseException:
                 process.kill()
                 raise
-        said.seek(0)
-        return CapturedOutput(process.returncode, b"", said.read())
+        errors.seek(0)
+        return CapturedOutput(process.returncode, b"", errors.read())
 
 
 class Conversation:
-    """A trusted tool that is asked one line at a time and answers with one."""
+    """A trusted tool that answers each line of input with one line of output."""
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str]) -> None:
         with _births:
@@ -136,7 +136,7 @@ class Conversation:
             self._process.stdin.write(line)
 
     def answer(self, timeout_s: float) -> bytes | None:
-        """The next line, nothing when the tool has ended, None when it takes longer."""
+        """Return the next line, b"" if the tool has ended, or None after the timeout."""
         assert self._process.stdout  # noqa: S101
         if not select.select([self._process.stdout], [], [], timeout_s)[0]:
             return None
@@ -159,9 +159,9 @@ _detached: list[subprocess.Popen[bytes]] = []
 
 
 def detach(argv: Sequence[str]) -> None:
-    """Start a trusted tool that may outlive us, tied to none of our streams."""
-    # An engine that serves for long would collect the dead ones otherwise.
-    _detached[:] = [one for one in _detached if one.poll() is None]
+    """Start a trusted tool that may outlive us, without access to our streams."""
+    # A long-running engine would collect zombies otherwise.
+    _detached[:] = [child for child in _detached if child.poll() is None]
     _detached.append(
         subprocess.Popen(
             argv,
@@ -175,7 +175,7 @@ def detach(argv: Sequence[str]) -> None:
 
 
 def tie(argv: list[str]) -> list[str]:
-    """Without a namespace: at least the command itself ends with the engine, where util-linux is there."""
+    """Return the command so that it dies with the engine, if setpriv is installed; for use without a namespace."""
     setpriv = executables.find("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--", *argv] if setpriv else argv
 
@@ -189,14 +189,14 @@ def interactive(
     begun: Callable[[], None] = lambda: None,
     start: Callable[[Start], Started] = lambda start: start(),
 ) -> int:
-    """Hand the terminal to a command and wait. `begun` is called once it is there."""
+    """Run a command on the terminal and wait for it. `begun` is called once it has started."""
     with start(lambda: subprocess.Popen(argv, cwd=cwd, env=env, pass_fds=pass_fds)) as process:
         begun()
         return process.wait()
 
 
 def find(name: str, *, path: str, cwd: Path) -> str | None:
-    """Where `name` would be found by a command that runs in `cwd` with this PATH."""
+    """Return the path of the program `name` for a command in `cwd` with this PATH, or None."""
     if "/" in name:
         target = cwd / name
         return os.fspath(target) if target.is_file() and os.access(target, os.X_OK) else None
@@ -204,7 +204,7 @@ def find(name: str, *, path: str, cwd: Path) -> str | None:
 
 
 def born(pid: int) -> int:
-    """When a process began, in ticks since boot; 0 where there is none. A pid alone may be somebody else's by now."""
+    """Return the start time of a process in ticks since boot, or 0. With it, a reused pid is recognised."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return int(file.read().rsplit(b")", 1)[1].split()[19])
@@ -213,15 +213,15 @@ def born(pid: int) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every living process below `pid`, nearest first."""
-    found: list[int] = []
+    """Return all living descendants of a process, nearest first."""
+    pids: list[int] = []
     queue = [pid]
     while queue:
         parent = queue.pop(0)
         for child in _children(parent):
-            found.append(child)
+            pids.append(child)
             queue.append(child)
-    return found
+    return pids
 
 
 def _children(pid: int) -> list[int]:
@@ -235,21 +235,21 @@ def _children(pid: int) -> list[int]:
 
 
 def carrying(marker: str) -> list[int]:
-    """Every process whose environment holds `marker`, wherever it has been reparented to."""
+    """Return the processes with `marker` in their environment, whoever their parent is."""
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     return [pid for pid in pids if pid != os.getpid() and _carries(pid, marker)]
 
 
 def end_carrying(marker: str) -> int:
-    """End every process that carries `marker`, again until none is left; how many there were."""
+    """Kill every process with `marker`, repeatedly until none is left; return their number."""
     count = 0
     for _ in range(100):
-        strays = carrying(marker)
-        if not strays:
+        pids = carrying(marker)
+        if not pids:
             break
-        for pid in strays:
+        for pid in pids:
             _signal(pid, signal.SIGKILL)
-        count += len(strays)
+        count += len(pids)
         time.sleep(0.01)
     return count
 
@@ -263,27 +263,27 @@ def _carries(pid: int, marker: str) -> bool:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of every process that a command leaves behind, so that it can be found and ended."""
-    import ctypes  # noqa: PLC0415 - only needed where commands are run
+    """Become the parent of every process that a command leaves behind, to find and end it."""
+    import ctypes  # noqa: PLC0415 - only needed where commands run
 
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _orphans(marker: str) -> list[int]:
-    """Children that are no command of ours. Those that hide their mark belong to the only command there is."""
+    """Return orphaned children. One without the marker belongs to this command if no other is running."""
     strays = [pid for pid in _children(os.getpid()) if pid not in _live | _own and _in_another_session(pid)]
     return [pid for pid in strays if not _live or _carries(pid, marker)]
 
 
 def _in_another_session(pid: int) -> bool:
-    """As every command is; the tools the engine calls are in its own."""
+    """Return True if a process is in another session, as every command is; the engine's tools are not."""
     with contextlib.suppress(ProcessLookupError):
         return os.getsid(pid) != os.getsid(0)
     return False
 
 
 def _end_orphans(marker: str) -> None:
-    for _ in range(100):  # again until none is left, since they may be forking
+    for _ in range(100):  # repeat until none is left, because they may fork
         with _births:
             strays = _orphans(marker)
             for pid in strays:
@@ -325,7 +325,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 class SupervisedProcess:
-    """One untrusted command: its streams are read as they come, and it ends with all its children."""
+    """One untrusted command: its output is read as it arrives, and it ends with all its children."""
 
     def __init__(
         self,
@@ -370,19 +370,19 @@ class SupervisedProcess:
     def pid(self) -> int:
         return self._process.pid
 
-    def wait(self, patience: Timeouts) -> ProcessEnd:
-        """Read until the command ends or must end, then end whatever is left of it."""
+    def wait(self, timeouts: Timeouts) -> ProcessEnd:
+        """Read output until the command ends or must end, then end its remaining processes."""
         try:
             try:
-                if not self._read_until(self._started + patience.timeout_s, patience):
+                if not self._read_until(self._started + timeouts.timeout_s, timeouts):
                     self._stop = self._stop or "timeout"
                     if self._stop != "over":
                         self._ask_to_stop()
-                        self._read_until(time.monotonic() + patience.grace_s)
+                        self._read_until(time.monotonic() + timeouts.grace_s)
             finally:
                 self._end()
             self._drain()
-        finally:  # whoever takes the output may want no more of it
+        finally:  # the receiver of the output may have raised
             for stream in self._streams().values():
                 stream.close()
         code = self._process.returncode
@@ -399,30 +399,30 @@ class SupervisedProcess:
         named = {"stdout": self._process.stdout, "stderr": self._process.stderr}
         return {name: stream for name, stream in named.items() if stream and not stream.closed}
 
-    def _read_until(self, deadline: float, patience: Timeouts | None = None) -> bool:
-        """Pass output on until the command exits (True), or the deadline, idleness or a cancel comes (False)."""
+    def _read_until(self, deadline: float, timeouts: Timeouts | None = None) -> bool:
+        """Pass output on until the command exits (True), or the deadline, idleness or a cancel occurs (False)."""
         ended = os.pidfd_open(self._process.pid)
         try:
             with selectors.DefaultSelector() as selector:
                 selector.register(ended, selectors.EVENT_READ, "ended")
-                if patience and self._cancel:
+                if timeouts and self._cancel:
                     selector.register(self._cancel.reader, selectors.EVENT_READ, "cancel")
                 for name, stream in self._streams().items():
                     with contextlib.suppress(OSError):
                         _widen(stream)
                     selector.register(stream, selectors.EVENT_READ, name)
                 while (left := deadline - time.monotonic()) > 0:
-                    for key, _ in selector.select(min(left, self._until_look(patience))):
+                    for key, _ in selector.select(min(left, self._until_look(timeouts))):
                         if key.data == "ended":
                             return True
                         if key.data == "cancel":
                             self._stop = "cancel"
                             return False
                         self._pass_on(selector, key)
-                    if patience and patience.over and patience.over(self._branches()):
+                    if timeouts and timeouts.over and timeouts.over(self._branches()):
                         self._stop = "over"
                         return False
-                    if self._is_idle(patience):
+                    if self._is_idle(timeouts):
                         self._stop = "idle"
                         return False
         finally:
@@ -430,22 +430,22 @@ class SupervisedProcess:
         return self._process.poll() is not None
 
     def _branches(self) -> list[int]:
-        """Return the processes that the command's others are all below: itself, and what left it behind."""
+        """Return the roots of the command's process trees: the command itself and its orphans."""
         return [self._process.pid, *([] if self._namespaced else _orphans(self._marker))]
 
-    def _until_look(self, patience: Timeouts | None) -> float:
-        if patience and patience.over:
+    def _until_look(self, timeouts: Timeouts | None) -> float:
+        if timeouts and timeouts.over:
             return _LOOK_S
-        if patience is None or patience.idle_s is None:
+        if timeouts is None or timeouts.idle_s is None:
             return float("inf")
-        return max(0.05, self._last_sign + patience.idle_s - time.monotonic())
+        return max(0.05, self._last_sign + timeouts.idle_s - time.monotonic())
 
-    def _is_idle(self, patience: Timeouts | None) -> bool:
-        """No output for long enough, and since the last look neither processor time nor anything else was used."""
-        if patience is None or patience.idle_s is None or time.monotonic() < self._last_sign + patience.idle_s:
+    def _is_idle(self, timeouts: Timeouts | None) -> bool:
+        """Return True if there was no output for the idle time, and no processor time or other activity since."""
+        if timeouts is None or timeouts.idle_s is None or time.monotonic() < self._last_sign + timeouts.idle_s:
             return False
         used = _processor_time(self._process.pid)
-        at_work = used > self._used or patience.stirred()
+        at_work = used > self._used or timeouts.stirred()
         self._used = used
         self._last_sign = time.monotonic()
         return not at_work
@@ -459,7 +459,7 @@ class SupervisedProcess:
             selector.unregister(key.fileobj)
 
     def _ask_to_stop(self) -> None:
-        # In a pid namespace the outer process is the jailer: it must live to see the grace period out.
+        # In a pid namespace the outer process is bubblewrap, which must survive the grace period.
         targets = descendants(self._process.pid)
         if not self._namespaced:
             targets.append(self._process.pid)
@@ -468,7 +468,7 @@ class SupervisedProcess:
 
     def _end(self) -> None:
         if self._process.poll() is None:
-            # The namespace's init first: everything inside dies with it, and nothing can be born after.
+            # The namespace's init first: everything inside dies with it, and nothing new can start.
             for pid in [*descendants(self._process.pid), self._process.pid]:
                 _signal(pid, signal.SIGKILL)
         if not self._namespaced:
@@ -482,7 +482,7 @@ class SupervisedProcess:
             _end_orphans(self._marker)
 
     def _drain(self) -> None:
-        """Take what is still in the pipes; strays that hold them open do not hold us."""
+        """Read the rest of the pipes, without waiting long for orphans that keep them open."""
         deadline = time.monotonic() + _LINGER_S
         for name, stream in self._streams().items():
             os.set_blocking(stream.fileno(), False)
@@ -497,10 +497,10 @@ class SupervisedProcess:
 
 
 def _processor_time(pid: int) -> int:
-    """Clock ticks used so far by a process and everything below it."""
+    """Return the clock ticks used by a process and its descendants."""
     total = 0
-    for one in [pid, *descendants(pid)]:
-        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{one}/stat", "rb") as file:
+    for member in [pid, *descendants(pid)]:
+        with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{member}/stat", "rb") as file:
             fields = file.read().rsplit(b")", 1)[1].split()
             total += int(fields[11]) + int(fields[12])
     return total

@@ -1,4 +1,4 @@
-"""Filters of system calls, assembled here: few rules, so a library would be more to trust than to write."""
+"""Assembles filters of system calls; for so few rules a library would be more to trust than this code."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _REFUSE = 0x00050000 | errno.EPERM
 _NOT_THERE = 0x00050000 | errno.ENOSYS
-_NO_ATTRIBUTES = 0x00050000 | errno.EOPNOTSUPP  # as on a file system without them
+_NO_ATTRIBUTES = 0x00050000 | errno.EOPNOTSUPP  # as on a file system without extended attributes
 _NO_FAMILY = 0x00050000 | errno.EAFNOSUPPORT
-_BAD_SIZE = 0x00050000 | errno.EINVAL  # what the kernel itself says to a segment over its own limit
+_BAD_SIZE = 0x00050000 | errno.EINVAL  # the kernel's own error for a segment that is too large
 _LOAD, _EQUAL, _ABOVE, _AT_LEAST, _ANY_BIT, _KEEP_BITS, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 _NUMBER_AT, _ARCHITECTURE_AT = 0, 4
-_ARGUMENTS_AT, _ARGUMENT_SIZE = 16, 8  # the lower half first on both machines that are known here
+_ARGUMENTS_AT, _ARGUMENT_SIZE = 16, 8  # the lower half first on both known architectures
 _X32 = 0x40000000
-_TYPING = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: put words into a terminal's mouth
+_TYPING = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: inject input into a terminal
 _NEW_USER = 0x10000000  # a namespace in which a command would have capabilities
-_LOCAL, _INTERNET, _NETLINK = (1,), (2, 10), (16,)  # families of sockets; of others nothing is known to hold them
+_LOCAL, _INTERNET, _NETLINK = (1,), (2, 10), (16,)  # allowed socket families; nothing else restricts the others
 _CLONE3, _IO_URING = 435, 425  # the same everywhere
 _NEW_ATTRIBUTES = (463, 464, 465, 466)  # setxattrat, getxattrat, listxattrat, removexattrat
-_TYPE_BITS, _STREAM, _SEQUENCED = 0xF, 1, 5  # of sockets; a pair of any other type can be told to send elsewhere
-_SMALL_SEGMENT = 64 << 10  # all that a command may make of this size together stay below 256 MB
+_TYPE_BITS, _STREAM, _SEQUENCED = 0xF, 1, 5  # socket types; a pair of any other type can send to other addresses
+_SMALL_SEGMENT = 64 << 10  # all segments of this size together stay below 256 MB
 
 
 class _Machine(NamedTuple):
@@ -43,16 +43,18 @@ class _Machine(NamedTuple):
     unshare: int
     prlimit: int
     shmget: int
-    keys: tuple[int, ...]  # add_key, request_key, keyctl: the user's keyring is not behind any file
+    keys: tuple[int, ...]  # add_key, request_key, keyctl: the user's keyring
     prying: tuple[int, ...]  # bpf, perf_event_open, userfaultfd, fanotify_init, fanotify_mark
     # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd, kcmp, process_madvise, process_mrelease
     peeking: tuple[int, ...]
     # sched_setparam, sched_setscheduler, sched_setaffinity, sched_setattr, migrate_pages, move_pages
     by_process: tuple[int, ...]
-    by_class: tuple[tuple[int, int], ...]  # setpriority, ioprio_set, each with its word for "all of this user"
+    by_class: tuple[
+        tuple[int, int], ...
+    ]  # setpriority, ioprio_set, each with its value for "all processes of this user"
     # shmget, shmat, shmctl, shmdt, semget, semop, semctl, semtimedop, msgget, msgsnd, msgrcv, msgctl, mq_*
     shared: tuple[int, ...]
-    attributes: range  # setxattr to fremovexattr: Landlock guards what is in a file, not what is noted about it
+    attributes: range  # setxattr to fremovexattr: Landlock does not cover extended attributes
 
 
 _MACHINES = {
@@ -98,14 +100,14 @@ def known() -> bool:
 
 
 class Openings(NamedTuple):
-    """What a filter leaves open, for what other walls already hold."""
+    """The system calls that a filter allows, because other mechanisms restrict them."""
 
-    local: bool = True  # sockets with names in the file system, and abstract ones
+    local: bool = True  # sockets with a path, and abstract ones
     internet: bool = True
-    processes: bool = True  # other processes: a command in a process namespace sees none but its own
-    shared: bool = True  # System V objects and message queues: in a namespace of its own they are its own
-    large_segments: bool = True  # where a control group counts shared memory
-    attributes: bool = True  # extended ones, of any file that has a name
+    processes: bool = True  # calls on other processes: in a process namespace there are only its own
+    shared: bool = True  # System V objects and message queues: in a separate namespace there are only its own
+    large_segments: bool = True  # allowed if a control group counts shared memory
+    attributes: bool = True  # extended attributes of files
 
 
 _EVERYTHING = Openings()
@@ -113,7 +115,7 @@ _EVERYTHING = Openings()
 
 @functools.cache
 def program(openings: Openings = _EVERYTHING) -> bytes:
-    """Return the filter that every command runs under, with what `openings` shuts besides."""
+    """Return the filter for every command, which also blocks what `openings` does not allow."""
     machine = _MACHINES[platform.machine()]
     code = [
         _step(_LOAD, _ARCHITECTURE_AT),
@@ -123,10 +125,10 @@ def program(openings: Openings = _EVERYTHING) -> bytes:
         _step(_AT_LEAST, _X32, skip_false=1),
         _step(_RETURN, _NOT_THERE),
     ]
-    shut = () if openings.shared else machine.shared
-    for number in (*machine.keys, *machine.prying, *machine.peeking, *shut):
+    blocked = () if openings.shared else machine.shared
+    for number in (*machine.keys, *machine.prying, *machine.peeking, *blocked):
         code += [_step(_EQUAL, number, skip_false=1), _step(_RETURN, _REFUSE)]
-    # Its flags lie in memory, where a filter cannot look; libraries then use the older call. io_uring opens sockets.
+    # A filter cannot read clone3's flags in memory; libraries fall back to clone. io_uring can open sockets.
     for number in (_CLONE3, _IO_URING):
         code += [_step(_EQUAL, number, skip_false=1), _step(_RETURN, _NOT_THERE)]
     if not openings.attributes:
@@ -148,7 +150,7 @@ def program(openings: Openings = _EVERYTHING) -> bytes:
 
 
 def _refuse_other_processes(machine: _Machine) -> list[bytes]:
-    """Refuse calls that change another process; a filter does not know the caller's own number, so only 0 is it."""
+    """Refuse calls on another process. A filter does not know the caller's pid, so only 0 is allowed."""
     code = _for_call(machine.prlimit, _refuse_new_limits())
     for number in machine.by_process:
         code += _for_call(number, [_load(0), _step(_EQUAL, 0, skip_true=1), _step(_RETURN, _REFUSE)])
@@ -159,7 +161,7 @@ def _refuse_other_processes(machine: _Machine) -> list[bytes]:
 
 
 def _refuse_new_limits() -> list[bytes]:
-    """For a process other than the caller, limits may be asked for (no new value) and not set."""
+    """Allow reading another process's limits, but not setting them."""
     return [
         _load(0),
         _step(_EQUAL, 0, skip_true=5),
@@ -195,7 +197,7 @@ def _allow_values(allowed: tuple[int, ...], *, otherwise: int) -> list[bytes]:
 
 
 def _for_call(number: int, test: list[bytes]) -> list[bytes]:
-    """The test for one call only; the number is looked at again after it."""
+    """Return the test for one call only; the call number is loaded again after it."""
     again = _step(_LOAD, _NUMBER_AT)
     return [_step(_EQUAL, number, skip_false=len(test) + 1), *test, again]
 
@@ -205,12 +207,12 @@ def _step(operation: int, value: int, *, skip_true: int = 0, skip_false: int = 0
 
 
 def load(code: bytes) -> None:
-    """On this thread and everything it starts, for good. Needs no_new_privs."""
+    """Apply a filter to this thread and its children, permanently. Needs no_new_privs."""
 
     class Filter(ctypes.Structure):
         _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_char_p))
 
-    whole = Filter(len(code) // 8, code)
+    filter_program = Filter(len(code) // 8, code)
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(whole), 0, 0):
+    if libc.prctl(_PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(filter_program), 0, 0):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))

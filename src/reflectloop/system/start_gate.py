@@ -1,4 +1,4 @@
-"""The door every command starts behind: its first program waits for the engine's word, and ends if there is none."""
+"""Blocks a command at its start: its first program waits for the engine's permission, and ends without it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from reflectloop.system import executables, process
 
 _SHELL = "/bin/sh"
 _GO = b"go\n"
-NAME = "reflectloop"  # what the waiting shell calls itself when it cannot start the command
+NAME = "reflectloop"  # the name of the waiting shell in its error messages
 _FROM_STDIN = 'echo >&0; read -r go || exit 125; exec "$@" </dev/null'
 _FROM_NUMBER = 'echo >&{0}; read -r go <&{0} || exit 125; exec {0}>&-; exec "$@"'
 
 
 class Door:
-    """Holds one command back. When the engine dies, what it held open closes, and that means stop, never go."""
+    """Blocks one command. If the engine dies, its end of the socket closes, which stops the command."""
 
     def __init__(self, stdin: int = process.NOTHING) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -29,27 +29,27 @@ class Door:
 
     @property
     def stdin(self) -> int:
-        """The descriptor to give the process as its standard input."""
+        """Return the descriptor for the process's standard input."""
         return self._theirs.fileno() if self._at_stdin else self._command_stdin
 
     @property
     def inherited(self) -> tuple[int, ...]:
-        """Descriptors the process needs besides."""
+        """Return the additional descriptors that the process must inherit."""
         return () if self._at_stdin else (self._theirs.fileno(),)
 
     def before(self, argv: Sequence[str]) -> list[str]:
-        """Return `argv` behind the door: it begins when the door opens."""
+        """Return `argv` with the waiting shell in front."""
         if self._at_stdin:
             return [_SHELL if os.path.exists(_SHELL) else executables.need("sh"), "-c", _FROM_STDIN, NAME, *argv]
-        # Only bash knows descriptors above 9; -p keeps it from running what BASH_ENV names.
+        # Only bash supports descriptors above 9; -p prevents it from running BASH_ENV.
         return [executables.need("bash"), "-p", "-c", _FROM_NUMBER.format(self._theirs.fileno()), NAME, *argv]
 
     def started(self) -> None:
-        """Give up the other end: it belongs to the command now."""
+        """Close the other end, which the command has inherited."""
         self._theirs.close()
 
     def wait(self, timeout_s: float) -> bool:
-        """Return whether the first program stands at the door; it may have ended, or not come in time."""
+        """Return True if the first program is waiting; False if it ended or the time is over."""
         self._ours.settimeout(timeout_s)
         with contextlib.suppress(ConnectionResetError, TimeoutError):
             return bool(self._ours.recv(1))

@@ -1,6 +1,6 @@
-"""A filter of system calls: of the internet's sockets, only those that Landlock's rule for ports sees.
+"""A filter of system calls that allows only those internet sockets that Landlock's port rule covers.
 
-It does not see datagrams, raw packets, SCTP and multipath TCP, nor a connection that begins with data (fast open).
+That rule does not cover datagrams, raw packets, SCTP, multipath TCP and TCP fast open.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FAST_OPEN = 0x20000000
 
 class _Calls(NamedTuple):
     socket: int
-    flags: tuple[tuple[int, int], ...]  # sendto, sendmsg, sendmmsg, and which argument of each holds flags
+    flags: tuple[tuple[int, int], ...]  # sendto, sendmsg, sendmmsg, each with the number of its flags argument
 
 
 _MACHINES = {
@@ -34,7 +34,7 @@ _MACHINES = {
 
 @functools.cache
 def program() -> bytes:
-    """Return the filter for this machine. The general filter has refused other architectures' calls already."""
+    """Return the filter for this machine. The general filter already refuses calls of other architectures."""
     calls = _MACHINES[platform.machine()]
     code = [_step(_LOAD, _NUMBER_AT)]
     for number, argument in calls.flags:
@@ -44,7 +44,7 @@ def program() -> bytes:
 
 
 def _only_tcp() -> list[bytes]:
-    """Refuse an internet socket that is no TCP stream; other families are the general filter's."""
+    """Refuse an internet socket that is not a TCP stream; the general filter handles other families."""
     ipv4, ipv6 = _INTERNET
     tcp, default = _PROTOCOLS
     return [

@@ -1,7 +1,7 @@
-"""Walks folders that a command filled: however deep, with whatever names and modes, and never through a link.
+"""Walks untrusted folder trees of any depth, names and modes, and never follows a link.
 
-Paths end at 4,096 bytes and the stack at a thousand calls; a command can go deeper than both. So a folder is opened
-from the one above it, a bounded number are held open, and one further up is found again through "..".
+Paths are limited to 4,096 bytes and the stack to a thousand calls; a tree can be deeper than both. So each folder is
+opened relative to its parent, a bounded number stays open, and a closed ancestor is reopened through "..".
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-_HELD = 32  # folders open at a time
+_MOST_OPEN = 32  # folders open at a time
 _HOW = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Leave = Callable[[int, str], None]
 
 
 class Folder:
-    """One folder met on a walk. Folders taken out of `entries` are not entered."""
+    """One folder of a walk. Subfolders removed from `entries` are not entered."""
 
-    def __init__(self, name: str, above: Folder | None, beside: int | None = None) -> None:
+    def __init__(self, name: str, above: Folder | None, base: int | None = None) -> None:
         self.name, self._above = name, above
         self.depth: int = above.depth + 1 if above else 0  # folders between this one and the top
-        self.fd: int = os.open(name, _HOW, dir_fd=above.fd if above else beside)
+        self.fd: int = os.open(name, _HOW, dir_fd=above.fd if above else base)
         self._identity = (0, 0)
         try:
             with os.scandir(self.fd) as entries:
@@ -40,7 +40,7 @@ class Folder:
         return self._above is None
 
     def within(self, name: str) -> str:
-        """The path of something in this folder, from where the walk began."""
+        """Return the path of an entry of this folder, relative to the start of the walk."""
         parts, folder = [name], self
         while folder._above:
             parts.append(folder.name)
@@ -48,7 +48,7 @@ class Folder:
         return "/".join(reversed(parts))
 
     def rest(self) -> None:
-        """Let go of the descriptor; `wake` finds the folder again."""
+        """Close the descriptor; `wake` reopens it."""
         status = os.fstat(self.fd)
         self._identity = (status.st_dev, status.st_ino)
         self.close()
@@ -68,29 +68,28 @@ class Folder:
 
 
 def walk(top: Path | int, *, passing: tuple[type[OSError], ...] = (), leave: Leave | None = None) -> Iterator[Folder]:
-    """Every folder from `top` down, before what lies in it; each is open until the next is asked for.
+    """Yield `top` and every folder below it, parents first; each is open until the next one.
 
-    `top` is a path, or the descriptor of an open folder. Folders that cannot be entered for a reason named in
-    `passing` are passed over. `leave` is called with the folder above, open, and the name of one that was walked to
-    its end.
+    `top` is a path or the descriptor of an open folder. Folders that cannot be entered because of an error in
+    `passing` are skipped. `leave` is called after a folder, with its open parent and its name.
     """
-    line: list[Folder] = []
+    stack: list[Folder] = []
     try:
         with contextlib.suppress(*passing):
-            line.append(Folder(".", None, top) if isinstance(top, int) else Folder(os.fspath(top), None))
-        if line:
-            yield from _visit(line[-1])
-        while line:
-            if line[-1].pending:
+            stack.append(Folder(".", None, top) if isinstance(top, int) else Folder(os.fspath(top), None))
+        if stack:
+            yield from _visit(stack[-1])
+        while stack:
+            if stack[-1].pending:
                 with contextlib.suppress(*passing):
-                    line.append(Folder(line[-1].pending.pop(), line[-1]))
-                    if len(line) > _HELD:
-                        line[-1 - _HELD].rest()
-                    yield from _visit(line[-1])
+                    stack.append(Folder(stack[-1].pending.pop(), stack[-1]))
+                    if len(stack) > _MOST_OPEN:
+                        stack[-1 - _MOST_OPEN].rest()
+                    yield from _visit(stack[-1])
             else:
-                _go_up(line, leave)
+                _go_up(stack, leave)
     finally:
-        for folder in line:
+        for folder in stack:
             folder.close()
 
 
@@ -100,20 +99,20 @@ def _visit(folder: Folder) -> Iterator[Folder]:
     folder.entries = []
 
 
-def _go_up(line: list[Folder], leave: Leave | None) -> None:
-    done = line.pop()
+def _go_up(stack: list[Folder], leave: Leave | None) -> None:
+    left = stack.pop()
     try:
-        if line:
-            line[-1].wake(done)
+        if stack:
+            stack[-1].wake(left)
     finally:
-        done.close()
-    if line and leave:
-        leave(line[-1].fd, done.name)
+        left.close()
+    if stack and leave:
+        leave(stack[-1].fd, left.name)
 
 
 @contextlib.contextmanager
 def opened(top: Path) -> Iterator[int]:
-    """A folder to name things from: a path that is short enough for git, which stands there, is so for us."""
+    """Open a folder by its path and yield the descriptor."""
     fd = os.open(top, _HOW)
     try:
         yield fd
@@ -122,7 +121,7 @@ def opened(top: Path) -> Iterator[int]:
 
 
 def remove(top: Path) -> None:
-    """Delete a folder and all in it, whatever modes a command left there."""
+    """Delete a folder with its content, whatever modes a command left there."""
     open_up(os.fspath(top), os.lstat(top), None)
     for folder in walk(top, leave=lambda fd, name: os.rmdir(name, dir_fd=fd)):
         for entry in folder.entries:
@@ -135,6 +134,6 @@ def remove(top: Path) -> None:
 
 
 def open_up(name: str, status: os.stat_result, fd: int | None) -> None:
-    """Let the owner read, write and enter a folder, where its mode does not."""
+    """Let the owner read, write and enter a folder if its mode does not."""
     if status.st_mode & stat.S_IRWXU != stat.S_IRWXU:
         os.chmod(name, stat.S_IRWXU, dir_fd=fd)

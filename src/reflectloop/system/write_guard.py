@@ -1,7 +1,7 @@
-"""A shell that can write to one folder only, kept open so that a call through it costs no more than a fork.
+"""A shell that can write to one folder only, kept open so that each call costs only a fork.
 
-git writes to what it only reads: where an object it is about to write exists in a borrowed folder, it sets
-that file's time. Behind a shield that fails, and git writes a copy of its own instead.
+git changes repositories that it only reads: if an object it wants to write exists in a borrowed folder, it updates
+that file's time. Under the write guard that fails, and git writes its own copy instead.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from reflectloop.errors import SandboxCreateFailed
 from reflectloop.system import bubblewrap, clock, executables, files, tree_walk
 from reflectloop.system.process import CapturedOutput, Conversation
 
-_PATIENCE_S = 5.0  # before asking whether a call is slow or will never end
+_PATIENCE_S = 5.0  # before checking whether a call is slow or stuck
 
 
 class GitStuck(Exception):
-    """git waits on a file that is none: a pipe where it reads its rules, say."""
+    """git is blocked by a special file, such as a pipe in the place of .gitignore."""
 
 
 def _stuck_on(root: Path) -> str | None:
@@ -37,7 +37,7 @@ class WriteGuard:
     def __init__(self, writable: Path) -> None:
         with files.room_for("what git is given to work with", writable):
             self._folder = tempfile.TemporaryDirectory(prefix="shield-", dir=writable)
-        self._lock = threading.Lock()  # one conversation, several threads
+        self._lock = threading.Lock()  # several threads share the shell
         wall = bubblewrap.read_only_but(writable)
         self._shell = Conversation([*wall, executables.need("sh")], env={"PATH": executables.search_path()})
 
@@ -50,7 +50,7 @@ class WriteGuard:
         stdin: bytes,
         timeout_s: float | None = None,
     ) -> CapturedOutput:
-        """Like `process.capture`, behind the shield; after a timeout it serves no more."""
+        """Run a command like `process.capture`, under the guard; after a timeout the guard is unusable."""
         until = None if timeout_s is None else clock.monotonic() + timeout_s
         with self._lock:
             return self._capture(argv, cwd, env, stdin, until)
@@ -58,13 +58,15 @@ class WriteGuard:
     def _capture(
         self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], stdin: bytes, until: float | None
     ) -> CapturedOutput:
-        given, out, said = (Path(self._folder.name) / name for name in ("in", "out", "err"))
-        given.write_bytes(stdin)
-        words = [f"{key}={shlex.quote(value)}" for key, value in env.items()] + [shlex.quote(word) for word in argv]
+        stdin_file, out, stderr_file = (Path(self._folder.name) / name for name in ("in", "out", "err"))
+        stdin_file.write_bytes(stdin)
+        command = [f"{key}={shlex.quote(value)}" for key, value in env.items()] + [
+            shlex.quote(argument) for argument in argv
+        ]
         place = f"cd {shlex.quote(os.fspath(cwd))} && " if cwd else ""
-        line = f"{place}{' '.join(words)} <{_quoted(given)} >{_quoted(out)} 2>{_quoted(said)}; echo $?\n"
+        line = f"{place}{' '.join(command)} <{_quoted(stdin_file)} >{_quoted(out)} 2>{_quoted(stderr_file)}; echo $?\n"
         self._shell.ask(os.fsencode(line))
-        while (answer := self._shell.answer(_patience(until))) is None:
+        while (answer := self._shell.answer(_wait_s(until))) is None:
             if until is not None and clock.monotonic() >= until:
                 self._shell.kill()
                 raise TimeoutError(" ".join(argv[:2]))
@@ -72,8 +74,8 @@ class WriteGuard:
                 self._shell.kill()
                 raise GitStuck(name)
         if not answer.strip().isdigit():
-            raise SandboxCreateFailed("the shielded shell ended unexpectedly")
-        return CapturedOutput(int(answer), out.read_bytes(), said.read_bytes())
+            raise SandboxCreateFailed("the guarded shell ended unexpectedly")
+        return CapturedOutput(int(answer), out.read_bytes(), stderr_file.read_bytes())
 
     def __enter__(self) -> Self:
         return self
@@ -86,7 +88,7 @@ class WriteGuard:
         self._folder.cleanup()
 
 
-def _patience(until: float | None) -> float:
+def _wait_s(until: float | None) -> float:
     return _PATIENCE_S if until is None else max(0.0, min(_PATIENCE_S, until - clock.monotonic()))
 
 
@@ -95,5 +97,5 @@ def _quoted(path: Path) -> str:
 
 
 def raise_shield(writable: Path) -> WriteGuard | None:
-    """None where bubblewrap does not work: calls then go the plain way."""
+    """Start a write guard, or return None if bubblewrap does not work; git then runs without it."""
     return WriteGuard(writable) if bubblewrap.refusal() is None else None

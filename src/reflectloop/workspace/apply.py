@@ -96,7 +96,7 @@ def to_work_tree(
             saved.put_back()
             if isinstance(fault, GitFailed):
                 raise ApplyConflict(
-                    f"git could not change the files, and nothing was changed: {fault.said}",
+                    f"git could not change the files, and nothing was changed: {fault.stderr}",
                     next_step="mend what git says, then apply again",
                 ) from fault
             raise

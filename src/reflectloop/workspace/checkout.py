@@ -312,7 +312,7 @@ def create(
                 _lay_out(space, snapshot.tree)
             _lay_git(project, store, snapshot, space)
         except GitFailed as fault:
-            raise SandboxCreateFailed(f"the checkout failed: {fault.said}", next_step="git fsck") from fault
+            raise SandboxCreateFailed(f"the checkout failed: {fault.stderr}", next_step="git fsck") from fault
         (space.home / ".gitconfig").write_text(_HOME_GITCONFIG)
         _carry(project, space, carry or WorkspaceConfig(), bound=bound)
     space.tmp.chmod(0o1777)  # as programs expect it; nobody else can enter the folder above

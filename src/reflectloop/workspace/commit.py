@@ -60,7 +60,7 @@ def prepare(
     try:
         made = _write(project, store, merged, head_tree)
     except GitFailed as fault:
-        raise ApplyConflict(f"git could not make the commit: {fault.said}", next_step="git fsck") from fault
+        raise ApplyConflict(f"git could not make the commit: {fault.stderr}", next_step="git fsck") from fault
     return PendingCommit(made, tree, head_tree, ref, is_new=branch is not None)
 
 
@@ -95,7 +95,7 @@ def publish(project: Project, pending: PendingCommit) -> None:
         if index and before is not None and index.read_bytes() != before:
             files.write_atomic(index, before)
         raise ApplyConflict(
-            f"git could not move {pending.ref}; nothing was changed: {fault.said}", next_step="git status"
+            f"git could not move {pending.ref}; nothing was changed: {fault.stderr}", next_step="git status"
         ) from fault
     if index:
         with contextlib.suppress(GitFailed):

@@ -88,7 +88,7 @@ def _index(source: Git, changed: list[bytes]) -> list[bytes]:
         try:
             source.refuse(["update-index"], done)
         except GitFailed as fault:
-            raise _unreadable(source, fault.said.encode(), changed) from fault
+            raise _unreadable(source, fault.stderr.encode(), changed) from fault
     if _IGNORING not in done.stderr:
         return []
     return [name for name in changed if _IGNORING + name + b"\n" in done.stderr]

@@ -71,7 +71,7 @@ def whole_repository() -> Iterator[None]:
     try:
         yield
     except GitFailed as fault:
-        lines = fault.said.splitlines() or ["no reason given"]
+        lines = fault.stderr.splitlines() or ["no reason given"]
         reason = next((line for line in lines if line.startswith("fatal: ")), lines[0])
         raise SandboxCreateFailed(f"git cannot read the repository: {reason}", next_step="git fsck") from fault
 
