@@ -46,7 +46,9 @@ def test_the_attempts_get_out_where_nothing_holds_them() -> None:
     (Path(os.environ["HOME"]) / "diary").write_text("mine")
     tried = escape_tests.attempt(IsolationLevel(Isolation.WORKSPACE, "nothing"))
     escaped = [
-        one.name for one in escape_tests.ATTEMPTS if one.since is not Isolation.WORKSPACE and not tried.prevented[one.name]
+        one.name
+        for one in escape_tests.ATTEMPTS
+        if one.since is not Isolation.WORKSPACE and not tried.prevented[one.name]
     ]
     assert escaped == [one.name for one in escape_tests.ATTEMPTS if one.since.rank > Isolation.WORKSPACE.rank]
 

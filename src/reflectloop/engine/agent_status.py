@@ -217,6 +217,6 @@ def _scratch() -> Iterator[tuple[Path, Workspace]]:
         top = Path(name).resolve()
         space = Workspace("RLOP-check", top / "box", top / "desk", Store(top / "desk", "sha1"), "", "", 0)
         space.root = top / "project"
-        for path in (space.folder, space.repo, space.home, space.tmp, space.desk, space.root):
+        for path in (space.folder, space.repo, space.home, space.tmp, space.engine_dir, space.root):
             path.mkdir()
         yield top, space

@@ -34,7 +34,7 @@ class _BackedUp(NamedTuple):
 class IgnoredBackup:
     def __init__(self, workspace: Workspace) -> None:
         self._space = workspace
-        self._folder = workspace.desk / "shelf"
+        self._folder = workspace.engine_dir / "shelf"
         self._copies: dict[str, _BackedUp] = {}
         self._folders: tuple[str, ...] = ()
         self._count = 0

@@ -358,7 +358,7 @@ def _space(stage: EscapeTargets, wall: IsolationLevel) -> Workspace:
     space.root = stage.path("project")
     if wall.mounted:  # other levels copy these folders
         space.carried = {Path("left"): stage.path("project/left"), Path(".venv"): stage.path("left-venv")}
-    for path in (space.folder, space.repo, space.home, space.tmp, space.desk):
+    for path in (space.folder, space.repo, space.home, space.tmp, space.engine_dir):
         path.mkdir()
     return space
 

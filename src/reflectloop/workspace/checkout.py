@@ -51,7 +51,7 @@ class Workspace:
 
     name: str
     folder: Path  # holds repo, home and tmp
-    desk: Path  # the engine's side: index and quarantined objects, under .reflectloop
+    engine_dir: Path  # the engine's side: index and quarantined objects, under .reflectloop
     store: Store
     base_tree: str
     tree: str
@@ -90,11 +90,11 @@ class Workspace:
 
     @property
     def quarantine(self) -> Path:
-        return self.shared_objects or self.desk / "objects"
+        return self.shared_objects or self.engine_dir / "objects"
 
     def git(self) -> Git:
         """Return git for trees and the index: it stands in the store, and so opens no file that a command left."""
-        plain = self.store.git(index=self.desk / "index", objects=self.quarantine, shield=self.shield)
+        plain = self.store.git(index=self.engine_dir / "index", objects=self.quarantine, shield=self.shield)
         return dataclasses.replace(plain, cwd=self.store.path)
 
     def git_on_files(self, since_ns: int | None = None) -> Git:
@@ -194,7 +194,7 @@ class Workspace:
 
     def _writer(self) -> Git:
         """Not through the shield: the files lie outside it. No object is written by what this is for."""
-        plain = self.store.git(work_tree=self.repo, index=self.desk / "index", objects=self.quarantine)
+        plain = self.store.git(work_tree=self.repo, index=self.engine_dir / "index", objects=self.quarantine)
         return dataclasses.replace(plain, until=clock.monotonic() + self.record_s)
 
     def _lay(self, tree: str) -> None:
@@ -298,8 +298,8 @@ def create(
     """
     folder = root / name
     warm = None if fresh else workspace_registry.take_warm(project.folder, name, folder)
-    desk = warm.desk if warm else workspace_registry.enter(project.folder, name, folder)
-    space = Workspace(name, folder, desk, store, snapshot.tree, snapshot.tree, 0)
+    engine_dir = warm.engine_dir if warm else workspace_registry.enter(project.folder, name, folder)
+    space = Workspace(name, folder, engine_dir, store, snapshot.tree, snapshot.tree, 0)
     # Git in there finds what its index names, also where that is not in the store yet.
     space.borrowed = (*_borrowed(project, store), *([shared_objects] if shared_objects and fresh else []))
     space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
@@ -325,7 +325,7 @@ def reopen(
     project: Project, store: Store, entry: workspace_registry.WorkspaceEntry, settings: WorkspaceConfig
 ) -> Workspace:
     """A workspace that was kept, to be looked at as it is."""
-    space = Workspace(entry.name, entry.folder, entry.desk, store, "", "", 0, root=project.root, mounted=True)
+    space = Workspace(entry.name, entry.folder, entry.engine_dir, store, "", "", 0, root=project.root, mounted=True)
     space.borrowed = _borrowed(project, store)
     names = [Path(name.strip("/")) for name in settings.carry if carriable(project, name)]
     space.carried = {name: project.root / name for name in names}
@@ -388,11 +388,11 @@ def carriable(project: Project, name: str) -> bool:
 
 
 def _lay_out(space: Workspace, tree: str) -> None:
-    for part in (space.folder, space.repo, space.home, space.tmp, space.desk / "objects"):
+    for part in (space.folder, space.repo, space.home, space.tmp, space.engine_dir / "objects"):
         part.mkdir(mode=0o700)
     space.identity = workspace_registry.identity(space.folder)
     # Nothing new comes of a checkout; what it reads may lie in a quarantine.
-    checkout = space.store.git(work_tree=space.repo, index=space.desk / "index", objects=space.shared_objects)
+    checkout = space.store.git(work_tree=space.repo, index=space.engine_dir / "index", objects=space.shared_objects)
     checkout.run("read-tree", "-u", "--reset", tree)
 
 
@@ -418,15 +418,15 @@ def _vouch_for(space: Workspace, mark_ns: int) -> None:
     git keeps whole seconds and so distrusts a whole checkout made within one; the kernel's change times are finer.
     """
     if mark_ns and not changed_since(space.repo, mark_ns):
-        os.utime(space.desk / "index")
+        os.utime(space.engine_dir / "index")
 
 
 def _clear_warm(space: Workspace) -> None:
     """What an earlier run left beside the files goes; the files themselves are compared by git."""
-    for part in (space.home, space.tmp, space.desk / "objects", space.repo / ".git"):
+    for part in (space.home, space.tmp, space.engine_dir / "objects", space.repo / ".git"):
         if part.is_symlink() or part.exists():
             files.remove_tree(part)
-    for part in (space.home, space.tmp, space.desk / "objects"):
+    for part in (space.home, space.tmp, space.engine_dir / "objects"):
         part.mkdir(mode=0o700)
     _plain_modes(space.repo)
 
@@ -473,7 +473,7 @@ def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspac
         copy_if_there(project.shallow, target / "shallow")
     else:
         (target / "refs" / "heads" / "main").write_text(snapshot.commit + "\n")
-    shutil.copy2(space.desk / "index", target / "index")
+    shutil.copy2(space.engine_dir / "index", target / "index")
 
 
 def _lay_refs(project: Project, snapshot: Snapshot, target: Path) -> None:

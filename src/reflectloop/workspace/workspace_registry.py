@@ -24,7 +24,7 @@ Fate = Literal["at work", "kept", "warm"]
 class WorkspaceEntry(NamedTuple):
     name: str
     folder: Path
-    desk: Path
+    engine_dir: Path
     pid: int
     born: int  # when that process began, since pids come round again
     fate: Fate
@@ -42,49 +42,49 @@ def _home(own: Path) -> Path:
 
 def enter(own: Path, name: str, folder: Path) -> Path:
     """Write a workspace down before it exists, so that a crash cannot leave one nobody knows of."""
-    desk = _home(own) / name
-    with files.room_for("the ledger of workspaces", desk):
-        desk.mkdir(parents=True)
-    _write(desk, folder, "at work")
-    return desk
+    engine_dir = _home(own) / name
+    with files.room_for("the ledger of workspaces", engine_dir):
+        engine_dir.mkdir(parents=True)
+    _write(engine_dir, folder, "at work")
+    return engine_dir
 
 
 def set_fate(entry: WorkspaceEntry, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
-    _write(entry.desk, entry.folder, fate, mark_ns, same)
+    _write(entry.engine_dir, entry.folder, fate, mark_ns, same)
 
 
-def _write(desk: Path, folder: Path, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
+def _write(engine_dir: Path, folder: Path, fate: Fate, mark_ns: int = 0, same: tuple[int, ...] = ()) -> None:
     pid = os.getpid()
     entry: dict[str, object] = {
-        "name": desk.name,
+        "name": engine_dir.name,
         "folder": os.fspath(folder),
         "pid": pid,
         "born": process.born(pid),
         "fate": fate,
     }
     entry |= {"mark_ns": mark_ns, "identity": same}
-    files.write_atomic(desk / "workspace.json", json.dumps(entry) + "\n")
+    files.write_atomic(engine_dir / "workspace.json", json.dumps(entry) + "\n")
 
 
 def entries(own: Path) -> list[WorkspaceEntry]:
-    """Every workspace written down. A record that cannot be read is given its desk's name and no folder."""
-    return [_read(desk) for desk in sorted(_home(own).glob("*")) if desk.is_dir()]
+    """Every workspace written down. A record that cannot be read is given its engine_dir's name and no folder."""
+    return [_read(engine_dir) for engine_dir in sorted(_home(own).glob("*")) if engine_dir.is_dir()]
 
 
-def _read(desk: Path) -> WorkspaceEntry:
+def _read(engine_dir: Path) -> WorkspaceEntry:
     try:
-        said = json.loads((desk / "workspace.json").read_text())
+        said = json.loads((engine_dir / "workspace.json").read_text())
         folder = Path(said["folder"])
-        known = _NAME.fullmatch(desk.name) and said["fate"] in ("at work", "kept", "warm")
-        if known and folder.name == desk.name and _is_private(folder.parent):
+        known = _NAME.fullmatch(engine_dir.name) and said["fate"] in ("at work", "kept", "warm")
+        if known and folder.name == engine_dir.name and _is_private(folder.parent):
             mark_ns = int(said.get("mark_ns", 0))
             same = tuple(int(number) for number in said.get("identity", ()))
             return WorkspaceEntry(
-                desk.name, folder, desk, int(said["pid"]), int(said["born"]), said["fate"], mark_ns, same
+                engine_dir.name, folder, engine_dir, int(said["pid"]), int(said["born"]), said["fate"], mark_ns, same
             )
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    return WorkspaceEntry(desk.name, desk / "no-folder-known", desk, 0, 0, "at work")
+    return WorkspaceEntry(engine_dir.name, engine_dir / "no-folder-known", engine_dir, 0, 0, "at work")
 
 
 def _is_private(root: Path) -> bool:
@@ -124,7 +124,7 @@ def _is_the_same(entry: WorkspaceEntry) -> bool:
 
 
 class WarmWorkspace(NamedTuple):
-    desk: Path
+    engine_dir: Path
     mark_ns: int  # when its files were last known to be as its index says
 
 
@@ -132,13 +132,13 @@ def take_warm(own: Path, name: str, folder: Path) -> WarmWorkspace | None:
     """Rename a warm workspace to serve as `name`; None where none fits."""
     for entry in entries(own):
         if entry.fate == "warm" and entry.folder.parent == folder.parent and _is_the_same(entry):
-            desk = _home(own) / name
+            engine_dir = _home(own) / name
             with contextlib.suppress(OSError):
                 # The record first: wherever this is cut short, one of the two names is in the ledger.
-                entry.desk.rename(desk)
+                entry.engine_dir.rename(engine_dir)
                 entry.folder.rename(folder)
-                _write(desk, folder, "at work")
-                return WarmWorkspace(desk, entry.mark_ns)
+                _write(engine_dir, folder, "at work")
+                return WarmWorkspace(engine_dir, entry.mark_ns)
     return None
 
 
@@ -148,12 +148,12 @@ def remove(entry: WorkspaceEntry) -> None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         entry.folder.rename(grave)
         bury(grave)
-    files.remove_tree(entry.desk)
+    files.remove_tree(entry.engine_dir)
 
 
 def destroy(entry: WorkspaceEntry) -> list[Path]:
     """Deleted here and now: what leaked is gone when this returns, but for what it returns."""
-    return [path for path in (entry.folder, entry.desk) if not _destroyed(path)]
+    return [path for path in (entry.folder, entry.engine_dir) if not _destroyed(path)]
 
 
 def _destroyed(path: Path) -> bool:
@@ -168,7 +168,9 @@ def _destroyed(path: Path) -> bool:
 def stale(own: Path, keep_failed: int) -> list[WorkspaceEntry]:
     """What a crash left, and failed workspaces older than the newest few."""
     known = entries(own)
-    kept = sorted((entry for entry in known if entry.fate == "kept"), key=lambda entry: entry.desk.stat().st_mtime_ns)
+    kept = sorted(
+        (entry for entry in known if entry.fate == "kept"), key=lambda entry: entry.engine_dir.stat().st_mtime_ns
+    )
     crashed = [entry for entry in known if entry.fate == "at work" and not entry.alive]
     return kept[: max(0, len(kept) - keep_failed)] + crashed
 

@@ -49,7 +49,7 @@ class Calls:
             del printed[:-_KEPT]
             show(stream, clean)
 
-        log = self._space.desk / "call.log"
+        log = self._space.engine_dir / "call.log"
         # Only the time it may take ends it: a tool that waits for a service is not idle.
         order = SandboxCommand(argv, self._cwd, log, timeout_s, apart=take, merge=False, idle_s=2 * timeout_s)
         try:
@@ -146,7 +146,7 @@ def _clear_away(folders: Folders, settings: Config, space: Workspace, *, clean: 
     if entry is None:
         return
     with contextlib.suppress(OSError):
-        files.remove_tree(space.desk / "call.log")
+        files.remove_tree(space.engine_dir / "call.log")
     if not (clean and settings.workspace.warm):
         workspace_registry.remove(entry)
         return

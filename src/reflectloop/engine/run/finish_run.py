@@ -151,8 +151,8 @@ def _remove_workspaces(run: Requested, error: ReflectloopError | None) -> None:
             _settle_workspace(run, entry, error, first=number == 0)
     with run.warn_on_failure("what earlier runs left"):
         for old in workspace_registry.stale(run.folders.own, run.config.workspace.keep_failed):
-            if isinstance(run, Admitted) and old.fate == "at work" and (old.desk / "objects").is_dir():
-                run.store.take_in(old.desk / "objects")  # its run can be resumed
+            if isinstance(run, Admitted) and old.fate == "at work" and (old.engine_dir / "objects").is_dir():
+                run.store.take_in(old.engine_dir / "objects")  # its run can be resumed
             # An engine killed in the very instant of starting a command may have left that running.
             process.end_carrying(f"{environment.RUN}={old.name}")
             workspace_registry.remove(old)
@@ -168,7 +168,7 @@ def _settle_workspace(run: Requested, entry: WorkspaceEntry, error: ReflectloopE
     elif error and isinstance(run, Prepared) and run.config.workspace.keep_failed and first:
         workspace_registry.set_fate(entry, "kept")
         if _withholds_change(run, error):
-            files.remove_tree(entry.desk / "objects")
+            files.remove_tree(entry.engine_dir / "objects")
     elif not error and run.config.workspace.warm and first:
         _keep_warm(run, entry)
     else:

@@ -172,8 +172,8 @@ def take_in(folders: Folders, store: Store, run_id: str) -> None:
     for entry in workspace_registry.entries(folders.own):
         if entry.name.split(".")[0] == run_id:
             process.end_carrying(f"{environment.RUN}={entry.name}")
-            if (entry.desk / "objects").is_dir():
-                store.take_in(entry.desk / "objects")
+            if (entry.engine_dir / "objects").is_dir():
+                store.take_in(entry.engine_dir / "objects")
             workspace_registry.remove(entry)
 
 
