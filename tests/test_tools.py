@@ -428,7 +428,7 @@ def test_a_call_removes_nothing_of_the_users(repo: Repo, how: str, tmp_path: Pat
 def test_what_a_call_changes_is_said_and_dropped(repo: Repo) -> None:
     answer = repo.run("call", "--", "sh", "-c", "echo x >> README.md; echo y > new.txt; cat new.txt")
     assert (answer.code, answer.stdout) == (0, "y\n")
-    assert "changed in its copy of the project, and dropped: README.md, new.txt" in answer.stderr
+    assert "changed in its copy of the project, and discarded: README.md, new.txt" in answer.stderr
     assert (repo.path / "README.md").read_text() == "# sample\n"
     assert not (repo.path / "new.txt").exists()
     assert repo.run("call", "--json", "--", "touch", "new.txt").json["data"]["changes"] == ["new.txt"]

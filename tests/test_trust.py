@@ -455,7 +455,7 @@ def test_on_a_terminal_it_shows_each_grant_and_asks(repo: Repo, reply: bytes, co
         os.chdir(repo.path)
         os.execve(sys.executable, [sys.executable, "-m", "reflectloop", "trust"], os.environ)  # noqa: S606
     shown = b""
-    while b"Trust this project with it?" not in shown:
+    while b"Trust this project with these settings?" not in shown:
         shown += os.read(terminal, 65536)
     os.write(terminal, reply)
     while select.select([terminal], [], [], 60)[0]:

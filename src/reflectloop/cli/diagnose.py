@@ -1,89 +1,79 @@
-"""`diagnose`: what a log or a report of any tool says."""
+"""The command `diagnose`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from reflectloop.cli import render
-from reflectloop.cli.render import colours, common, say
+from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.failures import diagnose as flow
+from reflectloop.engine.failures import diagnose as logs
 from reflectloop.verification.result import Detail
 
-_SHOWN = 20  # details told to a person
+_MOST_DETAILS = 20  # shown to a person
 
 
 @click.command()
 @click.argument("log", required=False, type=click.Path(path_type=Path, allow_dash=True), metavar="[LOG|-]")
-@click.option("--exit-code", "exit_code", type=int, metavar="N", help="The exit code the tool left with.")
+@click.option("--exit-code", "exit_code", type=int, metavar="N", help="The exit code of the tool.")
 @click.option("--jsonl", is_flag=True, help="Answer JSON lines with 'id' and 'text' from standard input, one each.")
-@common
-def diagnose(
-    log: Path | None,
-    exit_code: int | None,
-    jsonl: bool,
-    project_dir: Path,
-    as_json: bool,
-    debug: bool,  # noqa: ARG001
-) -> None:
-    """Say what a LOG or a report file of any tool says: what failed, where, and what to do. Exits 1 unless it passed.
+@answers
+def diagnose(log: Path | None, exit_code: int | None, jsonl: bool, project_dir: Path) -> Answer | None:
+    """Explain a LOG or a report file of any tool: what failed, where, and what to do. Exits 1 unless it passed.
 
     \b
     Example: make test 2>&1 | reflectloop diagnose -
     """
     if jsonl and log:
-        raise click.UsageError("LOG and --jsonl do not go together")
-    rules = flow.look_as(project_dir)
+        raise click.UsageError("LOG and --jsonl cannot be used together.")
+    rules = logs.look_as(project_dir)
     if jsonl:
-        render.answer_lines(lambda question, number: flow.answer(question, number, rules))
-        return
+        render.answer_each_line(lambda question, number: logs.answer(question, number, rules))
+        return None
     if log is None or log == Path("-"):
-        found = flow.of(flow.stream(sys.stdin.buffer), exit_code=exit_code, rules=rules)
+        result = logs.of(logs.stream(sys.stdin.buffer), exit_code=exit_code, rules=rules)
     else:
-        found = flow.of(flow.load(log), exit_code=exit_code, log_path=str(log), rules=rules)
-    if as_json:
-        name = None if log is None else str(log)
-        render.answer("diagnose", {"id": name, **found.as_data()}, next_step=_next(found))
-    else:
-        _say(found)
-    sys.exit(0 if found.result.ok else 1)
+        result = logs.of(logs.load(log), exit_code=exit_code, log_path=str(log), rules=rules)
+    next_step = _next_step(result)
+    lines = [*_lines(result), *([Note(f"next: {next_step}")] if next_step else [])]
+    data = {"id": None if log is None else str(log), **result.as_data()}
+    return Answer(data, lines, next_step=next_step, exit_code=0 if result.result.ok else 1)
 
 
-def _next(found: flow.LogDiagnosis) -> str | None:
-    known = found.failure.diagnosis if found.failure else None
-    return (known.next_command if known else None) or found.result.suggestion or None
+def _next_step(result: logs.LogDiagnosis) -> str | None:
+    known = result.failure.diagnosis if result.failure else None
+    return (known.next_command if known else None) or result.result.suggestion or None
 
 
-def _say(found: flow.LogDiagnosis) -> None:
-    paint, result = colours(), found.result
-    say(f"{paint('green' if result.ok else 'red', result.type)}: {result.summary}")
-    for one in result.details[:_SHOWN]:
-        _say_detail(one)
-    if len(result.details) > _SHOWN:
-        say(f"  … and {len(result.details) - _SHOWN} more; --json tells all")
-    if found.failure:
-        _say_failure(found.failure)
-    if next_step := _next(found):
-        say(f"next: {next_step}", err=True)
+def _lines(diagnosis: logs.LogDiagnosis) -> Iterator[str]:
+    result = diagnosis.result
+    yield f"{paint('green' if result.ok else 'red', result.type)}: {result.summary}"
+    for detail in result.details[:_MOST_DETAILS]:
+        yield from _detail_lines(detail)
+    if len(result.details) > _MOST_DETAILS:
+        yield f"  … and {len(result.details) - _MOST_DETAILS} more; --json lists all"
+    if diagnosis.failure:
+        yield from _failure_lines(diagnosis.failure)
 
 
-def _say_failure(failure: FailureRecord) -> None:
-    passing = ", may pass by itself" if failure.transient else ""
+def _failure_lines(failure: FailureRecord) -> Iterator[str]:
+    transient = ", may pass by itself" if failure.transient else ""
     kind = f"class {failure.error_class} ({failure.error_class.english})"
-    say(f"{failure.category}, needs {failure.needs}{passing}; {kind}")
+    yield f"{failure.category}, needs {failure.needs}{transient}; {kind}"
     if failure.diagnosis:
-        say(f"likely cause: {failure.diagnosis.root_cause}")
-        say(f"suggestion: {failure.diagnosis.suggestion}")
-    say(f"signature: {failure.signature}")
+        yield f"likely cause: {failure.diagnosis.root_cause}"
+        yield f"suggestion: {failure.diagnosis.suggestion}"
+    yield f"signature: {failure.signature}"
 
 
-def _say_detail(one: Detail) -> None:
-    place = ":".join(str(part) for part in (one.file, one.line, one.column) if part)
-    rule = f" [{one.rule}]" if one.rule else ""
-    said = f"{one.severity}: {one.error}{rule}"
-    say(f"  {place}: {said}" if place else f"  {said}")
-    if one.test and one.test not in said:
-        say(f"    in {one.test}")
+def _detail_lines(detail: Detail) -> Iterator[str]:
+    place = ":".join(str(part) for part in (detail.file, detail.line, detail.column) if part)
+    rule = f" [{detail.rule}]" if detail.rule else ""
+    text = f"{detail.severity}: {detail.error}{rule}"
+    yield f"  {place}: {text}" if place else f"  {text}"
+    if detail.test and detail.test not in text:
+        yield f"    in {detail.test}"

@@ -1,4 +1,4 @@
-"""What a signal means to a command that must clear up before it ends."""
+"""Turns signals into KeyboardInterrupt, for commands that clean up before they end."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from types import FrameType
 
 
 def as_interrupts() -> None:
-    """Let every polite request to end be the one that clears up."""
+    """Raise KeyboardInterrupt on INT, TERM and HUP. A signal that the caller ignores stays ignored."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, _unmoved)  # as `nohup` wants it, without handing that on to commands
+            # A handler of our own, not SIG_IGN: commands would inherit that (as under `nohup`).
+            signal.signal(number, _ignore)
         elif number != signal.SIGQUIT:
-            signal.signal(number, _as_interrupt)
+            signal.signal(number, _interrupt)
 
 
-def _unmoved(number: int, frame: object) -> None:
+def _ignore(number: int, frame: object) -> None:
     pass
 
 
-def _as_interrupt(_: int, __: FrameType | None) -> None:
-    # Once: what follows is clearing up, and must not be cut short.
+def _interrupt(_: int, __: FrameType | None) -> None:
+    # Once: the clean-up that follows must not be interrupted.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

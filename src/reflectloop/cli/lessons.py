@@ -1,7 +1,8 @@
-"""`lessons`: what earlier work taught, kept and found again."""
+"""The command `lessons` and the commands below it."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ import click
 
 from reflectloop.cli import render, rule_proposals
 from reflectloop.cli.main import SuggestingGroup
-from reflectloop.cli.render import colours, common, say
+from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.engine.learning import lessons as flow
 from reflectloop.errors import Fault, InvalidInput
 from reflectloop.lessons.lesson import KINDS, STATUSES, Kind, Lesson, Level, Scope
@@ -32,109 +33,95 @@ def lessons() -> None:
     """
 
 
-def _scoped(command: F) -> F:
-    return click.option("--scope", type=click.Choice(["project", "user"]), help="Look in this scope only.")(command)
+def _search_scope(command: F) -> F:
+    return click.option("--scope", type=click.Choice(["project", "user"]), help="Search in this scope only.")(command)
 
 
-def _chosen(command: F) -> F:
+def _filters(command: F) -> F:
     command = click.option("--kind", "kinds", type=click.Choice(KINDS), multiple=True, help="Only this kind.")(command)
-    return click.option("--all", "everything", is_flag=True, help="Retired ones, too.")(_scoped(command))
+    return click.option("--all", "everything", is_flag=True, help="Include retired lessons.")(_search_scope(command))
 
 
-def _where(command: F) -> F:
+def _target_scope(command: F) -> F:
     return click.option(
         "--scope", type=click.Choice(["project", "user"]), default="project", show_default=True, help="Write it here."
     )(command)
 
 
 @lessons.command("list")
-@_chosen
-@common
-def lessons_list(
-    kinds: tuple[Kind, ...],
-    everything: bool,
-    scope: Scope | None,
-    project_dir: Path,
-    as_json: bool,
-    debug: bool,  # noqa: ARG001
-) -> None:
-    """List the lessons of the project and of the user, those seen most often first.
+@_filters
+@answers
+def lessons_list(kinds: tuple[Kind, ...], everything: bool, scope: Scope | None, project_dir: Path) -> Answer:
+    """List the lessons of the project and of the user, the most frequent first.
 
     \b
     Example: reflectloop lessons list --kind constraint
     """
-    found = flow.listed(flow.room_at(project_dir, scope), kinds or KINDS, STATUSES if everything else LIVING)
-    if as_json:
-        faults = [fault._asdict() for fault in found.faults]
-        render.answer("lessons", {"lessons": [one.record() for one in found.lessons], "faults": faults})
-        return
-    _tell(found.lessons)
-    _complain(found.faults)
+    listing = flow.listed(flow.room_at(project_dir, scope), kinds or KINDS, STATUSES if everything else LIVING)
+    data = {
+        "lessons": [lesson.record() for lesson in listing.lessons],
+        "faults": [fault._asdict() for fault in listing.faults],
+    }
+    return Answer(data, [*_lesson_lines(listing.lessons), *(_fault_line(fault) for fault in listing.faults)])
 
 
-def _tell(found: Iterable[Lesson]) -> None:
-    paint = colours()
-    some = list(found)
-    for one in some:
-        luck = f", worked {one.worked} of {one.worked + one.failed}" if one.kind == "failfix" else ""
-        status = paint(_COLOURS[one.status], one.status)
-        say(f"{one.id}  {one.kind}  {status}  {one.title}  (seen {one.count}x{luck}, {one.scope})")
-    if not some:
-        say("no lesson")
+def _lesson_lines(listed: Iterable[Lesson]) -> list[str]:
+    return [_lesson_line(lesson) for lesson in listed] or ["no lesson"]
 
 
-def _complain(faults: Iterable[Fault]) -> None:
-    for fault in faults:
-        place = f"{fault.path}:{fault.line}" if fault.line else fault.path
-        say(f"{colours()('yellow', 'damaged:')} {place}: {fault.message}", err=True)
+def _lesson_line(lesson: Lesson) -> str:
+    rate = f", worked {lesson.worked} of {lesson.worked + lesson.failed}" if lesson.kind == "failfix" else ""
+    status = paint(_COLOURS[lesson.status], lesson.status)
+    return f"{lesson.id}  {lesson.kind}  {status}  {lesson.title}  (seen {lesson.count}x{rate}, {lesson.scope})"
+
+
+def _fault_line(fault: Fault) -> Note:
+    place = f"{fault.path}:{fault.line}" if fault.line else fault.path
+    return Note(f"{paint('yellow', 'damaged:')} {place}: {fault.message}")
 
 
 @lessons.command("show")
-@click.argument("lesson", metavar="ID")
-@_scoped
-@common
-def lessons_show(lesson: str, scope: Scope | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Show all that is known of a lesson, by its id, the beginning of it, or its title.
+@click.argument("name", metavar="ID")
+@_search_scope
+@answers
+def lessons_show(name: str, scope: Scope | None, project_dir: Path) -> Answer:
+    """Show a lesson in full, by its id, the beginning of its id, or its title.
 
     \b
     Example: reflectloop lessons show L-3f2a
     """
-    one = flow.shown(flow.room_at(project_dir, scope), lesson)
-    if as_json:
-        render.answer("lessons", one.record(), next_step=_LIST)
-        return
-    _tell([one])
-    said = [*one.body.splitlines(), *one.fix.splitlines(), *(f"$ {command}" for command in one.commands)]
-    for line in said:
-        say(f"  > {line}")
-    for note in one.notes:
-        say(f"  also: {note}")
+    lesson = flow.shown(flow.room_at(project_dir, scope), name)
     facts = {
-        "keywords": ", ".join(one.keywords),
-        "evidence": " ".join((one.evidence.level, *one.evidence.refs)),
-        "seen": f"{one.first_seen} to {one.last_seen}" if one.first_seen else "",
-        "from": " ".join(filter(None, one.source)),
-        "contradicts": ", ".join(one.contradicts),
-        "signature": one.signature,
-        "files": ", ".join(one.files),
+        "keywords": ", ".join(lesson.keywords),
+        "evidence": " ".join((lesson.evidence.level, *lesson.evidence.refs)),
+        "seen": f"{lesson.first_seen} to {lesson.last_seen}" if lesson.first_seen else "",
+        "from": " ".join(filter(None, lesson.source)),
+        "contradicts": ", ".join(lesson.contradicts),
+        "signature": lesson.signature,
+        "files": ", ".join(lesson.files),
     }
-    for name, value in facts.items():
-        if value:
-            say(f"  {name}: {value}")
+    quoted = [*lesson.body.splitlines(), *lesson.fix.splitlines(), *(f"$ {command}" for command in lesson.commands)]
+    lines = [
+        _lesson_line(lesson),
+        *(f"  > {line}" for line in quoted),
+        *(f"  also: {note}" for note in lesson.notes),
+        *(f"  {label}: {value}" for label, value in facts.items() if value),
+    ]
+    return Answer(lesson.record(), lines, next_step=_LIST)
 
 
 @lessons.command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="So many at most.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="The most results.")
 @click.option(
     "--moment",
     type=click.Choice(MOMENTS),
-    help="Print what is read back before a step, after the design, or at a failure.",
+    help="Print the text that is given to an agent before a step, after the design, or at a failure.",
 )
-@click.option("--signature", default="", help="Of the failure, with --moment failure.")
-@click.option("--budget", type=click.IntRange(20, 100_000), default=BUDGET, show_default=True, help="Words read back.")
-@_chosen
-@common
+@click.option("--signature", default="", help="The signature of the failure, with --moment failure.")
+@click.option("--budget", type=click.IntRange(20, 100_000), default=BUDGET, show_default=True, help="Its most words.")
+@_filters
+@answers
 def lessons_search(
     words: tuple[str, ...],
     limit: int,
@@ -145,10 +132,8 @@ def lessons_search(
     everything: bool,
     scope: Scope | None,
     project_dir: Path,
-    as_json: bool,
-    debug: bool,  # noqa: ARG001
-) -> None:
-    """Find lessons by words, in any of their forms, and by the parts of identifiers; the best first.
+) -> Answer:
+    """Find lessons by words, in any of their forms, and by the parts of identifiers; the best match first.
 
     \b
     Example: reflectloop lessons search parsing http responses
@@ -156,39 +141,29 @@ def lessons_search(
     room = flow.room_at(project_dir, scope)
     query = " ".join(words)
     if moment:
-        made = flow.recalled(room, moment, query, signature=signature, budget=budget)
-        _read_back(made.text, made.lessons, as_json=as_json)
-        return
-    found = flow.searched(room, query, kinds or KINDS, STATUSES if everything else LIVING, limit)
-    if as_json:
-        render.answer("lessons", {"lessons": [one.record() for one in found]}, next_step=_LIST)
-        return
-    _tell(found)
-
-
-def _read_back(text: str, found: Iterable[Lesson], *, as_json: bool) -> None:
-    if as_json:
-        render.answer("lessons", {"text": text, "lessons": [one.id for one in found]}, next_step=_LIST)
-        return
-    say(text or "no lesson bears on it")
+        recalled = flow.recalled(room, moment, query, signature=signature, budget=budget)
+        data = {"text": recalled.text, "lessons": [lesson.id for lesson in recalled.lessons]}
+        return Answer(data, [recalled.text or "no lesson matches"], next_step=_LIST)
+    matches = flow.searched(room, query, kinds or KINDS, STATUSES if everything else LIVING, limit)
+    return Answer({"lessons": [lesson.record() for lesson in matches]}, _lesson_lines(matches), next_step=_LIST)
 
 
 @lessons.command("add")
 @click.argument("title", required=False)
-@click.option("--kind", type=click.Choice(KINDS), required=True, help="What it is.")
-@click.option("--body", default="", help="More of it.")
+@click.option("--kind", type=click.Choice(KINDS), required=True, help="The kind of lesson.")
+@click.option("--body", default="", help="The text of the lesson.")
 @click.option("--keyword", "keywords", multiple=True, help="A word to find it by.")
-@click.option("--signature", default="", help="Of the failure that it is about.")
-@click.option("--run", "failed_run", metavar="RUN", help="The failed run it is about (an id, or `latest`).")
+@click.option("--signature", default="", help="The signature of the failure that it is about.")
+@click.option("--run", "failed_run", metavar="RUN", help="The failed run that it is about (an id, or `latest`).")
 @click.option("--fix", default="", help="What helps, in words (failfix).")
 @click.option("--command", "commands", multiple=True, help="What helps, as a shell line (failfix).")
-@click.option("--impact", is_flag=True, help="It bears on architecture, security, performance or several modules.")
-@click.option("--reusable", is_flag=True, help="It holds elsewhere, too.")
+@click.option("--impact", is_flag=True, help="It concerns architecture, security, performance or several modules.")
+@click.option("--reusable", is_flag=True, help="It is also true in other projects.")
 @click.option("--contradicts", multiple=True, metavar="ID", help="A lesson that it contradicts.")
-@click.option("--level", type=click.Choice(["L0", "L1"]), default="L0", help="Said, or cited with --ref.")
-@click.option("--ref", "refs", multiple=True, help="Where it can be read up.")
-@_where
-@common
+@click.option("--level", type=click.Choice(["L0", "L1"]), default="L0", help="L0: claimed. L1: cited, with --ref.")
+@click.option("--ref", "refs", multiple=True, help="A source for it.")
+@_target_scope
+@answers
 def lessons_add(
     title: str | None,
     failed_run: str | None,
@@ -196,124 +171,104 @@ def lessons_add(
     refs: tuple[str, ...],
     scope: Scope,
     project_dir: Path,
-    as_json: bool,
-    debug: bool,  # noqa: ARG001
-    **fields: Any,  # noqa: ANN401 - those of a page, checked there
-) -> None:
-    """Keep a lesson; one that is known already is counted instead.
+    **fields: Any,  # noqa: ANN401 - the fields of a lesson, which are validated there
+) -> Answer:
+    """Record a lesson. If it is known already, it is counted again instead.
 
-    With --run RUN the title may be left out, and a failfix with --command is tried the next time that a step fails so.
+    With --run RUN the title may be left out. A failfix with --command is tried the next time that a step fails the
+    same way.
 
     \b
     Example: reflectloop lessons add --kind constraint "never edit generated files"
     Example: reflectloop lessons add --kind failfix --run latest --command "make generate"
     """
     if level == "L1" and not refs:
-        raise click.UsageError("--level L1 is cited: name the place with --ref")
+        raise click.UsageError("--level L1 means cited: name the source with --ref.")
     if not title and not failed_run:
-        raise click.UsageError("Say what the lesson is: TITLE, or --run RUN for a failure.")
+        raise click.UsageError("Name the lesson: TITLE, or --run RUN for a failure.")
     room = flow.room_at(project_dir, scope)
-    said = {"title": title, **fields}
+    values = {"title": title, **fields}
     if failed_run:
         from reflectloop.engine.learning import blocker_card
 
-        said = blocker_card.lesson_of(room.folders, failed_run, said)
-    kept = flow.added(room, said, level=level, refs=refs)
-    one = flow.shown(room, kept.id)
-    if as_json:
-        render.answer("lessons", {"new": kept.is_new, **one.record()}, next_step=f"reflectloop lessons show {one.id}")
-        return
-    _tell([one])
-    if failed_run and one.commands and one.status == "active":
-        say("it is tried when a step fails so again; next: reflectloop retry --reason TEXT")
-    for other in one.contradicts:
-        say(f"it contradicts {other}; next: reflectloop lessons retire ID --reason TEXT", err=True)
+        values = blocker_card.lesson_of(room.folders, failed_run, values)
+    stored = flow.added(room, values, level=level, refs=refs)
+    lesson = flow.shown(room, stored.id)
+    lines = [_lesson_line(lesson)]
+    if failed_run and lesson.commands and lesson.status == "active":
+        lines.append("it is tried when a step fails the same way again; next: reflectloop retry --reason TEXT")
+    lines += [
+        Note(f"it contradicts {other}; next: reflectloop lessons retire ID --reason TEXT")
+        for other in lesson.contradicts
+    ]
+    next_step = f"reflectloop lessons show {lesson.id}"
+    return Answer({"new": stored.is_new, **lesson.record()}, lines, next_step=next_step)
 
 
 @lessons.command("merge")
 @click.argument("into", metavar="ID")
 @click.argument("others", metavar="OTHER…", nargs=-1, required=True)
-@_scoped
-@common
-def lessons_merge(
-    into: str,
-    others: tuple[str, ...],
-    scope: Scope | None,
-    project_dir: Path,
-    as_json: bool,
-    debug: bool,  # noqa: ARG001
-) -> None:
-    """Say that OTHERs are the same lesson as ID in other words; they are counted together.
+@_search_scope
+@answers
+def lessons_merge(into: str, others: tuple[str, ...], scope: Scope | None, project_dir: Path) -> Answer:
+    """Merge OTHERs into ID: they are the same lesson in other words, and are counted together.
 
     \b
     Example: reflectloop lessons merge L-3f2a L-90bc
     """
-    _changed(flow.merged(flow.room_at(project_dir, scope), into, others), as_json=as_json)
+    return _changed(flow.merged(flow.room_at(project_dir, scope), into, others))
 
 
 @lessons.command("retire")
-@click.argument("lesson", metavar="ID")
-@click.option("--reason", required=True, help="Why it holds no more.")
-@_scoped
-@common
-def lessons_retire(
-    lesson: str,
-    reason: str,
-    scope: Scope | None,
-    project_dir: Path,
-    as_json: bool,
-    debug: bool,  # noqa: ARG001
-) -> None:
-    """Let a lesson advise nobody any more; it is kept, and shown with --all.
+@click.argument("name", metavar="ID")
+@click.option("--reason", required=True, help="Why it is no longer true.")
+@_search_scope
+@answers
+def lessons_retire(name: str, reason: str, scope: Scope | None, project_dir: Path) -> Answer:
+    """Stop using a lesson; it stays on record, and is listed with --all.
 
     \b
-    Example: reflectloop lessons retire L-3f2a --reason "the cache is gone"
+    Example: reflectloop lessons retire L-3f2a --reason "the cache was removed"
     """
-    _changed(flow.retired(flow.room_at(project_dir, scope), lesson, reason), as_json=as_json)
+    return _changed(flow.retired(flow.room_at(project_dir, scope), name, reason))
 
 
-def _changed(one: Lesson, *, as_json: bool) -> None:
-    if as_json:
-        render.answer("lessons", one.record(), next_step=f"reflectloop lessons show {one.id}")
-        return
-    _tell([one])
+def _changed(lesson: Lesson) -> Answer:
+    return Answer(lesson.record(), [_lesson_line(lesson)], next_step=f"reflectloop lessons show {lesson.id}")
 
 
 @lessons.command("export")
-@_scoped
-@common
-def lessons_export(scope: Scope | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
+@_search_scope
+@answers
+def lessons_export(scope: Scope | None, project_dir: Path) -> Answer:
     """Print every lesson as a line of JSON; with --json as one document.
 
     \b
     Example: reflectloop lessons export > lessons.jsonl
     """
-    lines = flow.exported(flow.room_at(project_dir, scope))
-    if as_json:
-        import json
+    exported = flow.exported(flow.room_at(project_dir, scope))
 
-        render.answer("lessons", {"lessons": [json.loads(line) for line in lines]}, next_step=_LIST)
-        return
-    for line in lines:
-        render.tell_program(line)
+    def print_lines() -> None:
+        for line in exported:
+            render.print_raw(line)
+
+    return Answer(lambda: {"lessons": [json.loads(line) for line in exported]}, print_lines, next_step=_LIST)
 
 
 @lessons.command("import")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True), metavar="FILE|-")
-@_where
-@common
-def lessons_import(file: Path, scope: Scope, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Take lessons in from JSON lines, all of a file or none; what is known already is not counted again.
+@_target_scope
+@answers
+def lessons_import(file: Path, scope: Scope, project_dir: Path) -> Answer:
+    """Import lessons from JSON lines, all of a file or none; a known lesson is not counted again.
 
     \b
     Example: reflectloop lessons import ../other/lessons.jsonl --scope user
     """
     raw = sys.stdin.buffer.read() if file == Path("-") else _content(file)
-    made = flow.imported(flow.room_at(project_dir, scope), raw.splitlines(), str(file))
-    if as_json:
-        render.answer("lessons", made._asdict(), next_step=_LIST)
-        return
-    say(f"{made.lines} lesson(s) read, {made.new} new; next: {_LIST}")
+    imported = flow.imported(flow.room_at(project_dir, scope), raw.splitlines(), str(file))
+    line = f"{imported.lines} lesson(s) read, {imported.new} new; next: {_LIST}"
+    return Answer(imported._asdict(), [line], next_step=_LIST)
 
 
 def _content(file: Path) -> bytes:

@@ -25,12 +25,12 @@ class CommandEntry(NamedTuple):
 GROUPS: dict[str, dict[str, CommandEntry]] = {
     "Set up": {
         "init": CommandEntry("setup", "Write reflectloop.toml and a first plan."),
-        "demo": CommandEntry("demo", "Run a demonstration on a bundled sample project."),
+        "demo": CommandEntry("setup", "Run a demonstration on a bundled sample project."),
         "doctor": CommandEntry("setup", "Show what this machine has and lacks, and test its isolation."),
-        "agents": CommandEntry("agents", "List the agents, their roles, and what each of them lacks."),
+        "agents": CommandEntry("setup", "List the agents, their roles, and what each of them lacks."),
         "config": CommandEntry("setup", "Show the active settings and where each comes from."),
-        "trust": CommandEntry("trust", "Show what the project's settings would allow, and agree to it."),
-        "gc": CommandEntry("apply", "Remove workspaces that are no longer needed."),
+        "trust": CommandEntry("setup", "Show what the project's settings would allow, and agree to it."),
+        "gc": CommandEntry("setup", "Remove workspaces that are no longer needed."),
     },
     "Plan and run": {
         "plan": CommandEntry("plan", "Check or show a plan, or print the JSON Schema of plans."),
@@ -49,7 +49,7 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "log": CommandEntry("status", "Print the output of a run's commands."),
         "diff": CommandEntry("status", "Show what a run changed."),
         "shell": CommandEntry("status", "Open a shell in the workspace of a failed run."),
-        "route": CommandEntry("run", "Show what the last failure needs, and the command for it."),
+        "route": CommandEntry("status", "Show what the last failure needs, and the command for it."),
     },
     "Steer a task": {
         "pause": CommandEntry("control", "Stop a run before its next step."),
@@ -59,13 +59,13 @@ GROUPS: dict[str, dict[str, CommandEntry]] = {
         "rewind": CommandEntry("control", "Return to the state before a step."),
         "answer": CommandEntry("control", "Answer the question of a blocked step."),
         "fork": CommandEntry("control", "Open a new task from the state before a step."),
-        "unlock": CommandEntry("run", "Lift the latch that a leak, an escape or failures set."),
+        "unlock": CommandEntry("control", "Lift the latch that a leak, an escape or failures set."),
     },
     "Judge and apply a change": {
         "verify": CommandEntry("verify", "Verify a change with the project's own checks in fresh copies."),
-        "gate": CommandEntry("gate", "Put a change and its contract through the four gates."),
+        "gate": CommandEntry("verify", "Put a change and its contract through the four gates."),
         "apply": CommandEntry("apply", "Apply a run's change to your files, a commit or a branch."),
-        "detect": CommandEntry("detect", "List the project's checks, and what each was detected by."),
+        "detect": CommandEntry("receipt", "List the project's checks, and what each was detected by."),
         "protected": CommandEntry("receipt", "List the files that judge a change, and why."),
         "receipt": CommandEntry("receipt", "Show or check the evidence behind a decision."),
     },
@@ -185,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     except click.exceptions.Exit as left:
         sys.exit(left.exit_code)
     except click.ClickException as usage:
-        sys.exit(_refuse_usage(usage, arguments))
+        sys.exit(_report_usage(usage, arguments))
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
@@ -193,9 +193,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.stderr.close()
         sys.exit(0)
     except Exception as fault:  # noqa: BLE001 - the boundary: everything becomes a code here, and only here
-        from reflectloop.cli.render import refuse
+        from reflectloop.cli.render import report_error
 
-        sys.exit(refuse(fault, arguments))
+        sys.exit(report_error(fault, arguments))
     finally:
         _warn_of_ignored(arguments)
 
@@ -209,11 +209,11 @@ def _warn_of_ignored(arguments: list[str]) -> None:
             warn_of_ignored(arguments)
 
 
-def _refuse_usage(usage: click.ClickException, arguments: list[str]) -> int:
+def _report_usage(usage: click.ClickException, arguments: list[str]) -> int:
     if "--json" in arguments:
-        from reflectloop.cli.render import usage_as_json
+        from reflectloop.cli.render import report_usage_as_json
 
-        usage_as_json(usage, arguments)
+        report_usage_as_json(usage, arguments)
     else:
         usage.show()
     return usage.exit_code

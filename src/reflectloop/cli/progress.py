@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: live on a terminal, plain lines elsewhere, events for programs."""
+"""Shows the progress of a run: live on a terminal, plain lines elsewhere, events for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from reflectloop import secrets
-from reflectloop.cli.render import harmless, tell_program
+from reflectloop.cli.render import harmless, print_raw
 from reflectloop.engine.run import recovery
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.state import events
@@ -25,12 +25,12 @@ _SHOWN = 4
 
 
 def plain(data: bytes) -> list[str]:
-    """Output as lines of text alone: no colours, nothing that commands a terminal."""
+    """Return output as lines of text, without colours and other control sequences."""
     return terminal.plain(data.replace(b"\r", b"\n")).decode("utf-8", "replace").split("\n")
 
 
 class Events:
-    """The journal as JSON lines on standard output."""
+    """Prints the journal as JSON lines on standard output."""
 
     def waits(self, why: str) -> None:
         pass
@@ -39,7 +39,7 @@ class Events:
         pass
 
     def happened(self, entry: JournalEntry) -> None:
-        tell_program(secrets.current().redact(json.dumps(entry.as_json())))
+        print_raw(secrets.current().redact(json.dumps(entry.as_json())))
 
     def command(self, step_id: str, words: str) -> None:
         pass
@@ -52,7 +52,7 @@ class Events:
 
 
 class PlainProgress:
-    """One line when a step begins and one when it ends."""
+    """Prints a line for each step that ends."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -118,7 +118,7 @@ class _Running(NamedTuple):
 
 
 class Terminal(PlainProgress):
-    """Finished steps scroll by; below them the running command, its clock and its last lines."""
+    """Prints finished steps and, below them, the running commands with their time and last lines of output."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console)
@@ -152,17 +152,17 @@ class Terminal(PlainProgress):
         self.partial = b""
 
     def output(self, step_id: str, data: bytes) -> None:  # noqa: ARG002
-        # Only the end can be seen: a flood must not be split into lines that nobody reads.
-        *whole, self.partial = (self.partial + data)[-8192:].split(b"\n")
-        for line in whole[-_SHOWN:]:
+        # Only the last lines are shown, so a large output is not split into lines before them.
+        *complete, self.partial = (self.partial + data)[-8192:].split(b"\n")
+        for line in complete[-_SHOWN:]:
             self.lines.extend(text for text in plain(line) if text.strip())
 
     def render(self) -> RenderableType:
         width = self.console.width - 14
-        # A copy: steps that run side by side begin and end in threads of their own.
+        # A copy: steps of a batch start and end in other threads.
         shown = list(self.running.items())
-        for name, one in shown:
-            one.spinner.update(text=Text(f"{name}  {one.words}"[:width] + f"  {time.monotonic() - one.since:.0f} s"))
+        for name, step in shown:
+            step.spinner.update(text=Text(f"{name}  {step.words}"[:width] + f"  {time.monotonic() - step.since:.0f} s"))
         more = [Text(f"and {len(shown) - _SHOWN} more", style="dim")] if len(shown) > _SHOWN else []
         lines = (Text(f"    {line[:width]}", style="dim") for line in list(self.lines))
-        return Group(*(one.spinner for _, one in shown[:_SHOWN]), *more, *lines)
+        return Group(*(step.spinner for _, step in shown[:_SHOWN]), *more, *lines)

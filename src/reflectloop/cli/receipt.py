@@ -1,39 +1,63 @@
-"""`protected` and `receipt`."""
+"""The commands `detect`, `protected` and `receipt`."""
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
-from reflectloop.cli import render
 from reflectloop.cli.main import SuggestingGroup
-from reflectloop.cli.render import common, say
+from reflectloop.cli.render import Answer, answers, paint
 from reflectloop.engine.gating import receipts
+from reflectloop.engine.gating.verify_command import detected
+from reflectloop.verification.result import DetectedCheck
+
+_NO_CHECKS = (
+    "no check was detected in this project; name one in reflectloop.toml: "
+    '[verify] checks = [{name = "tests", run = ["make", "test"], kind = "test"}]'
+)
 
 
 @click.command()
-@common
-def protected(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """List the files that judge a change, and so are taken from the base, each with the reason.
+@answers
+def detect(project_dir: Path) -> Answer:
+    """List the project's builds, linters, type checkers and tests, and the file that each was detected by.
+
+    \b
+    Example: reflectloop detect
+    """
+    checks = detected(project_dir, os.environ)
+    lines = [line for check in checks for line in _check_lines(check)]
+    data = {"checks": [check._asdict() for check in checks]}
+    return Answer(data, lines or [_NO_CHECKS], next_step=None if checks else _NO_CHECKS)
+
+
+def _check_lines(check: DetectedCheck) -> Iterator[str]:
+    folder = "" if check.cwd == "." else f"  (in {check.cwd})"
+    yield f"{check.kind:6} {paint('bold', f'{check.name:20}')} {shlex.join(check.command)}{folder}"
+    yield f"{'':27} {paint('dim', check.reason)}"
+
+
+@click.command()
+@answers
+def protected(project_dir: Path) -> Answer:
+    """List the files that judge a change and are therefore taken from the base, each with the reason.
 
     \b
     Example: reflectloop protected
     """
-    found = receipts.protected_files(project_dir)
-    if as_json:
-        render.answer("protected", found, next_step="reflectloop verify")
-        return
-    for one in found:
-        say(f"{one['path']}  {one['kind']}: {one['why']}")
-    if not found:
-        say("nothing here judges a change: no tests, no checks, no configuration of either")
+    files = receipts.protected_files(project_dir)
+    lines = [f"{file['path']}  {file['kind']}: {file['why']}" for file in files]
+    nothing = "nothing here judges a change: no tests, no checks, and no configuration of either"
+    return Answer(files, lines or [nothing], next_step="reflectloop verify")
 
 
 @click.group(cls=SuggestingGroup)
 def receipt() -> None:
-    """Show what was proven, or check that nothing of it was changed since.
+    """Show what was proven, or check that the evidence was not changed since.
 
     \b
     Example: reflectloop receipt verify
@@ -42,43 +66,37 @@ def receipt() -> None:
 
 @receipt.command("show")
 @click.argument("name", required=False, metavar="[RUN|FILE]")
-@common
-def receipt_show(name: str | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Show the receipt of a run or a verification: the decision, and the evidence it rests on.
+@answers
+def receipt_show(name: str | None, project_dir: Path) -> Answer:
+    """Show the receipt of a run or a verification: the decision and its evidence.
 
     \b
     Example: reflectloop receipt show
     """
-    found = receipts.checked(project_dir, name)
-    if as_json:
-        render.answer("receipt", found.data(), next_step=f"reflectloop receipt verify {found.path}")
-        return
-    told = found.verified.receipt
-    say(
-        f"{told['run_id']}: {told['decision']}"
-        + (f" at {told['level']}" if told["level"] else "")
-        + (f", track {told['track']}" if told["track"] else "")
-    )
-    for reason in told["reasons"]:
-        say(f"  {reason}")
-    for record in found.verified.records:
-        say(f"  {record['id']} {record['level']} {record['claim']}")
-    say(f"next: reflectloop receipt verify {found.path}")
+    checked = receipts.checked(project_dir, name)
+    content = checked.verified.receipt
+    next_step = f"reflectloop receipt verify {checked.path}"
+    lines = [
+        f"{content['run_id']}: {content['decision']}"
+        + (f" at {content['level']}" if content["level"] else "")
+        + (f", track {content['track']}" if content["track"] else ""),
+        *(f"  {reason}" for reason in content["reasons"]),
+        *(f"  {record['id']} {record['level']} {record['claim']}" for record in checked.verified.records),
+        f"next: {next_step}",
+    ]
+    return Answer(checked.data(), lines, next_step=next_step)
 
 
 @receipt.command("verify")
 @click.argument("name", required=False, metavar="[RUN|FILE]")
-@common
-def receipt_verify(name: str | None, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Check a receipt offline: the chain of evidence, every file it names, and, in the repository, the trees.
+@answers
+def receipt_verify(name: str | None, project_dir: Path) -> Answer:
+    """Check a receipt offline: the chain of evidence, every file it names and, in the repository, the trees.
 
     \b
     Example: reflectloop receipt verify .reflectloop/runs/RLOP-…/receipt.json
     """
-    found = receipts.checked(project_dir, name)
-    data: dict[str, Any] = found.data()
-    found.refuse_changed()
-    if as_json:
-        render.answer("receipt", data, next_step="reflectloop status")
-        return
-    say(f"{found.path}: {len(found.verified.records)} record(s), unchanged; {found.trees}")
+    checked = receipts.checked(project_dir, name)
+    checked.refuse_changed()
+    line = f"{checked.path}: {len(checked.verified.records)} record(s), unchanged; {checked.trees}"
+    return Answer(checked.data(), [line], next_step="reflectloop status")

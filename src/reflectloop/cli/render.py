@@ -1,15 +1,17 @@
-"""How answers look: one JSON document, or words for a person. Nothing is printed that was not redacted."""
+"""Prints the answer of a command: one JSON document, or lines for a person. Everything printed is redacted."""
 
 from __future__ import annotations
 
+import dataclasses
 import errno
+import functools
 import json
 import os
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -18,28 +20,83 @@ from reflectloop.engine.envelope import Envelope, of_error
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.system import clock, terminal
 
-F = TypeVar("F", bound=Callable[..., Any])
+_JSON, _DEBUG = "reflectloop.json", "reflectloop.debug"
+_COLOURS = {"red": "31;1", "green": "32;1", "yellow": "33", "dim": "2", "bold": "1"}
 
 
-def common(command: F) -> F:
-    """The options every command has."""
-    command = click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")(command)
-    command = click.option(
-        "--trust-project",
-        is_flag=True,
-        expose_value=False,
-        callback=_trust_project,
-        help="Let every setting of the project's reflectloop.toml count, for this command only.",
-    )(command)
-    command = click.option(
-        "--project",
-        "project_dir",
-        type=click.Path(path_type=Path),
-        default=Path(),
-        show_default="the repository around the current folder",
-        help="Work on the repository around this folder.",
-    )(command)
-    return click.option("--debug", is_flag=True, help="Print a traceback when something goes wrong.")(command)
+class Note(str):
+    """A line for standard error: progress, warnings, and the command to type next."""
+
+    __slots__ = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The result of a command: `data` is what `--json` prints, `lines` are what a person reads.
+
+    Either may be a function, which is called only when its form is printed.
+    """
+
+    data: Any = None
+    lines: Iterable[str] | Callable[[], None] = ()
+    next_step: str | None = None
+    error: ReflectloopError | None = None
+    exit_code: int = 0  # without an error
+    written: Sequence[Path] = ()
+    warnings: Sequence[str] = ()
+    envelope: Envelope | None = None  # the engine's, instead of one made from the fields above
+
+
+def answers(function: Callable[..., Answer | None]) -> Callable[..., None]:
+    """Give a command the options that all commands have, print its answer, and exit with the answer's code."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **options: Any) -> None:  # noqa: ANN401
+        answer = function(*args, **options)
+        if answer is not None:
+            render(answer)
+            sys.exit(answer.error.exit_code if answer.error else answer.exit_code)
+
+    for option in (
+        click.option(
+            "--json",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember(_JSON),
+            help="Print one JSON document and nothing else.",
+        ),
+        click.option(
+            "--trust-project",
+            is_flag=True,
+            expose_value=False,
+            callback=_trust_project,
+            help="Accept every setting of the project's reflectloop.toml, for this command only.",
+        ),
+        click.option(
+            "--project",
+            "project_dir",
+            type=click.Path(path_type=Path),
+            default=Path(),
+            show_default="the repository around the current folder",
+            help="Work on the repository around this folder.",
+        ),
+        click.option(
+            "--debug",
+            is_flag=True,
+            expose_value=False,
+            callback=_remember(_DEBUG),
+            help="Print a traceback when something goes wrong.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def _remember(key: str) -> Callable[[click.Context, click.Parameter, bool], None]:
+    def remember(context: click.Context, _option: click.Parameter, value: bool) -> None:
+        context.meta[key] = value
+
+    return remember
 
 
 def _trust_project(_context: click.Context, _option: click.Parameter, value: bool) -> None:
@@ -47,48 +104,79 @@ def _trust_project(_context: click.Context, _option: click.Parameter, value: boo
         trust.trust_by_flag()
 
 
-def warn_of_ignored(arguments: list[str]) -> None:
-    """Say which settings did not count, once a command; a JSON document has said it already."""
-    if "--json" in arguments:
-        return
-    for notice in trust.notices():
-        say(f"{colours()('yellow', 'warning:')} {notice}", err=True)
+def wants_json() -> bool:
+    return bool(click.get_current_context().meta.get(_JSON))
 
 
-def say(text: str = "", *, err: bool = False) -> None:
-    click.echo(secrets.current().redact(harmless(text)), err=err)
+def choose_json() -> None:
+    """Print this command's answer as JSON, as with `--json`."""
+    click.get_current_context().meta[_JSON] = True
 
 
-def harmless(text: str) -> str:
-    """Text that a terminal can be given: colours and line breaks stay, whatever else commands it is taken out."""
-    shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return terminal.coloured(shown.encode()).decode()
+def wants_debug() -> bool:
+    return bool(click.get_current_context().meta.get(_DEBUG))
 
 
-def answer(command: str, data: Any = None, *, next_step: str | None = None) -> None:  # noqa: ANN401
-    envelope = Envelope(command=command, timestamp=clock.stamp(clock.now()), status="OK", next=next_step)
-    as_json(envelope, data)
+def render(answer: Answer) -> None:
+    """Print an answer as the user asked: as JSON, or as lines."""
+    if wants_json():
+        command = click.get_current_context().command_path.split()[1]
+        data = answer.data() if callable(answer.data) else answer.data
+        print_json(answer.envelope or _envelope(command, answer), data)
+    elif callable(answer.lines):
+        answer.lines()
+    else:
+        for line in answer.lines:
+            echo(line, err=isinstance(line, Note))
 
 
-def as_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
-    warned = envelope.model_copy(update={"warnings": [*envelope.warnings, *trust.notices()]})
-    document = {"envelope": warned.model_dump(mode="json"), "data": data}
-    tell_program(secrets.current().redact(json.dumps(document, indent=2, ensure_ascii=True)))
+def _envelope(command: str, answer: Answer) -> Envelope:
+    timestamp = clock.stamp(clock.now())
+    envelope = Envelope(command=command, timestamp=timestamp, status="OK")
+    if answer.error:
+        envelope = of_error(command, timestamp, answer.error)
+    update: dict[str, Any] = {"artifacts_written": [str(path) for path in answer.written]}
+    update["warnings"] = list(answer.warnings)
+    return envelope.model_copy(update=update | ({"next": answer.next_step} if answer.next_step else {}))
 
 
-def tell_program(line: str) -> None:
-    """One line for whoever reads our output. A reader that went away changes nothing of what is being done."""
+def print_json(envelope: Envelope, data: Any = None) -> None:  # noqa: ANN401
+    complete = envelope.model_copy(update={"warnings": [*envelope.warnings, *trust.notices()]})
+    document = {"envelope": complete.model_dump(mode="json"), "data": data}
+    print_raw(secrets.current().redact(json.dumps(document, indent=2, ensure_ascii=True)))
+
+
+def print_raw(line: str) -> None:
+    """Print a line for a program to read. A reader that closed the pipe does not stop the command."""
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
     except (OSError, ValueError, AttributeError) as fault:  # a closed pipe, a full disk, no standard output at all
-        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - so that leaving does not fail on it again
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - the flush at exit would fail again otherwise
         if isinstance(fault, OSError) and fault.errno == errno.ENOSPC:
             raise NoSpace("the answer could not be written: no space is left where it goes") from fault
 
 
-def answer_lines(answer: Callable[[dict[str, Any], int], dict[str, Any]]) -> None:
-    """One JSON object for each that stands on a line of the standard input; `answer` is also told the line's number."""
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print a line for a person, redacted and safe for a terminal."""
+    click.echo(secrets.current().redact(harmless(text)), err=err)
+
+
+def harmless(text: str) -> str:
+    """Return text without terminal control sequences, except colours and line breaks."""
+    printable = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return terminal.coloured(printable.encode()).decode()
+
+
+def warn_of_ignored(arguments: list[str]) -> None:
+    """Print which settings were ignored. A JSON document lists them among its warnings."""
+    if "--json" not in arguments:
+        for notice in trust.notices():
+            echo(f"{paint('yellow', 'warning:')} {notice}", err=True)
+
+
+def answer_each_line(answer: Callable[[dict[str, Any], int], dict[str, Any]]) -> None:
+    """Print one JSON object for each on standard input; `answer` gets the object and its line number."""
     for number, line in enumerate(sys.stdin.buffer, 1):
         if not line.strip():
             continue
@@ -98,14 +186,13 @@ def answer_lines(answer: Callable[[dict[str, Any], int], dict[str, Any]]) -> Non
             raise InvalidInput(f"line {number} is not JSON: {fault}") from fault
         if not isinstance(question, dict):
             raise InvalidInput(f"line {number} is not an object")
-        tell_program(json.dumps(answer(question, number)))
+        print_raw(json.dumps(answer(question, number)))
 
 
-def usage_as_json(usage: click.ClickException, arguments: list[str]) -> None:
-    named = next((word for word in arguments if not word.startswith("-")), "reflectloop")
-    as_json(
+def report_usage_as_json(usage: click.ClickException, arguments: list[str]) -> None:
+    print_json(
         Envelope(
-            command=named,
+            command=_command_name(arguments),
             timestamp=clock.stamp(clock.now()),
             status="ERROR",
             error_code="USAGE",
@@ -120,42 +207,45 @@ def _command_path(usage: click.ClickException) -> str:
     return context.command_path if context else "reflectloop"
 
 
-def refuse(fault: Exception, arguments: list[str]) -> int:
-    """Turn any error into words or JSON, and its exit code."""
+def _command_name(arguments: list[str]) -> str:
+    return next((word for word in arguments if not word.startswith("-")), "reflectloop")
+
+
+def report_error(fault: Exception, arguments: list[str]) -> int:
+    """Print any error as lines or JSON, and return its exit code."""
     error = fault if isinstance(fault, ReflectloopError) else Internal(f"{type(fault).__name__}: {fault}")
     if "--debug" in arguments:
         sys.stderr.write(secrets.current().redact("".join(traceback.format_exception(fault))))
-    command = next((word for word in arguments if not word.startswith("-")), "reflectloop")
     if "--json" in arguments:
-        as_json(of_error(command, clock.stamp(clock.now()), error))
+        print_json(of_error(_command_name(arguments), clock.stamp(clock.now()), error))
     else:
-        explain(error)
+        for line in error_lines(error):
+            echo(line, err=True)
     return error.exit_code
 
 
-def explain(error: ReflectloopError) -> None:
-    paint = colours()
-    say(f"{paint('red', error.code)}: {error.message}", err=True)
-    for fault in error.faults:
-        say(f"  {fault}", err=True)
-    say(f"{paint('dim', 'next:')} {error.next_step}", err=True)
+def error_lines(error: ReflectloopError) -> list[Note]:
+    return [
+        Note(f"{paint('red', error.code)}: {error.message}"),
+        *(Note(f"  {fault}") for fault in error.faults),
+        Note(f"{paint('dim', 'next:')} {error.next_step}"),
+    ]
 
 
-def known_fix(one: Mapping[str, Any]) -> str:
-    """A fix that lessons hold, as a card carries it: somebody's words."""
-    luck = f"worked {one['worked']} of {one['worked'] + one['failed']}"
-    how = "is tried by itself" if one["executable"] else "in dispute" if one["status"] == "conflict" else "advice"
-    return f"{one['id']} ({luck}, {how}): {one['fix'] or one['title']}"
+def fix_line(fix: Mapping[str, Any]) -> str:
+    """Return a line about a known fix of a blocker."""
+    rate = f"worked {fix['worked']} of {fix['worked'] + fix['failed']}"
+    use = "is tried by itself" if fix["executable"] else "in dispute" if fix["status"] == "conflict" else "advice"
+    return f"{fix['id']} ({rate}, {use}): {fix['fix'] or fix['title']}"
 
 
-def colours() -> Callable[[str, str], str]:
-    """Paints where a terminal looks on, and NO_COLOR is not set."""
-    codes = {"red": "31;1", "green": "32;1", "yellow": "33", "dim": "2", "bold": "1"}
+def paint(colour: str, text: str) -> str:
+    """Return text in a colour if standard error is a terminal and NO_COLOR is not set."""
     wanted = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    return lambda name, text: f"\x1b[{codes[name]}m{text}\x1b[0m" if wanted else text
+    return f"\x1b[{_COLOURS[colour]}m{text}\x1b[0m" if wanted else text
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     thousand, units = 1000.0, ("B", "kB", "MB", "GB", "TB")
     power = 0
     while count >= thousand ** (power + 1) and power < len(units) - 1:

@@ -1,20 +1,20 @@
-"""`run`."""
+"""The commands `run`, `retry` and `resume`."""
 
 from __future__ import annotations
 
 import dataclasses
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from reflectloop.cli import render
+from reflectloop.cli.control import required_reason
 from reflectloop.cli.interrupts import as_interrupts
-from reflectloop.cli.render import colours, common, say
-from reflectloop.engine import apply_run as tasks_of
+from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.engine import task_control
 from reflectloop.engine.pipeline import run as run_plan
 from reflectloop.engine.run import plan_preview
@@ -23,15 +23,16 @@ from reflectloop.plan.load import ASSUMED_TRACK, refuse_address
 from reflectloop.terms import Isolation
 from reflectloop.workspace.project import Mode
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def running(command: F) -> F:
-    """The options of everything that runs a plan."""
+def run_options(function: Callable[..., Answer]) -> Callable[..., None]:
+    """Add the options of every command that runs a plan."""
+    command = function
     for option in reversed(
         (
             click.option(
-                "--isolation", type=click.Choice([level.value for level in Isolation]), help="Refuse to run below this."
+                "--isolation",
+                type=click.Choice([level.value for level in Isolation]),
+                help="Refuse to run with less isolation than this.",
             ),
             click.option(
                 "--sandbox-root", type=click.Path(path_type=Path), help="Make the workspace under this folder."
@@ -40,47 +41,46 @@ def running(command: F) -> F:
                 "--mode",
                 type=click.Choice(["auto", "git", "worktree", "copy"]),
                 default="auto",
-                help="How the project is taken: by git, or as a plain folder.",
+                help="How the project is copied: with git, or as a plain folder.",
             ),
             click.option(
                 "--jobs",
                 "-j",
                 type=click.IntRange(1, 64),
-                help="Run so many steps of a batch at once (default: the plan's, else 1).",
+                help="Run this many steps of a batch at once (default: the plan's, else 1).",
             ),
             click.option(
-                "--keep-going", "-k", is_flag=True, help="After a failure, finish what does not depend on it."
+                "--keep-going", "-k", is_flag=True, help="After a failure, finish the steps that do not depend on it."
             ),
             click.option(
                 "--max-retries",
                 type=click.IntRange(0, 100),
                 help="How often the task may be run again after a failure.",
             ),
-            click.option("--wait", is_flag=True, help="Wait while another engine works here."),
-            click.option("--yes", "-y", is_flag=True, help="Answer confirmations that are not about safety."),
+            click.option("--wait", is_flag=True, help="Wait while another engine works on this project."),
+            click.option("--yes", "-y", is_flag=True, help="Agree to questions that are not about safety."),
             click.option("--events", is_flag=True, help="Print the journal as JSON lines while it is written."),
         )
     ):
         command = option(command)
-    return common(command)
+    return answers(command)
 
 
 @click.command()
 @click.argument("plan", required=False, type=click.Path(path_type=Path))
 @click.option("--plan", "plan_option", type=click.Path(path_type=Path), help="The same as PLAN.")
-@click.option("--new", "new_task", is_flag=True, help="Open a new task, also where one is open for this plan.")
-@click.option("--dry-run", is_flag=True, help="Say what would run; run nothing.")
-@running
+@click.option("--new", "new_task", is_flag=True, help="Open a new task, even if one is open for this plan.")
+@click.option("--dry-run", is_flag=True, help="Show what would run; run nothing.")
+@run_options
 def run(
     plan: Path | None,
     plan_option: Path | None,
     new_task: bool,
     dry_run: bool,
-    as_json: bool,
     events: bool,
     **options: Any,  # noqa: ANN401
-) -> None:
-    """Run PLAN in an isolated copy of the project and leave a patch, or a blocker that says why not.
+) -> Answer:
+    """Run PLAN in an isolated copy of the project and leave a patch, or a blocker that says why it failed.
 
     Without PLAN: .reflectloop/plan.yaml, then .claude/state/thinking/plan.latest.yaml.
 
@@ -92,91 +92,47 @@ def run(
     _refuse_address(plan or plan_option)
     request = dataclasses.replace(_request(options), plan=plan or plan_option, new_task=new_task)
     if dry_run:
-        show_preview(plan_preview.preview(request), as_json=as_json)
-        return
-    carry_out(request, as_json=as_json, events=events, debug=options["debug"])
+        preview = plan_preview.preview(request)
+        return Answer(preview, _preview_lines(preview), next_step="reflectloop run")
+    return _carry_out(request, events=events)
 
 
 @click.command()
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN|STEP]")
-@click.option("--reason", required=True, help="What was mended outside the project; it is journalled.")
-@running
-def retry(plan: Path | None, reason: str, as_json: bool, events: bool, **options: Any) -> None:  # noqa: ANN401
+@click.option("--reason", required=True, help="What was fixed outside the project; it is written to the journal.")
+@run_options
+def retry(plan: Path | None, reason: str, events: bool, **options: Any) -> Answer:  # noqa: ANN401
     """Run a failed task again although neither the plan nor the project changed.
 
-    Named a step instead of a plan, only that step and what built on it are done again.
+    With a STEP instead of a plan, only that step and the steps that depend on it are done again.
 
     \b
     Example: reflectloop retry --reason "the database is up again"
     """
     _refuse_address(plan)
     if plan and not plan.exists() and task_control.has_step(options["project_dir"], str(plan)):
-        task_control.again(options["project_dir"], str(plan), "retry", _reason(reason))
+        task_control.again(options["project_dir"], str(plan), "retry", required_reason(reason))
         request = dataclasses.replace(_request(options), resume=True)
     else:
-        request = dataclasses.replace(_request(options), plan=plan, retry_reason=_reason(reason))
-    carry_out(request, as_json=as_json, events=events, debug=options["debug"])
+        request = dataclasses.replace(_request(options), plan=plan, retry_reason=required_reason(reason))
+    return _carry_out(request, events=events)
 
 
 @click.command()
-@running
-def resume(as_json: bool, events: bool, **options: Any) -> None:  # noqa: ANN401
-    """Go on with a run whose engine died or was stopped: finished steps are not run again, a half one is.
+@run_options
+def resume(events: bool, **options: Any) -> Answer:  # noqa: ANN401
+    """Continue a run that was paused, interrupted or killed: finished steps are kept, an interrupted one runs again.
 
     \b
     Example: reflectloop resume
     """
-    request = dataclasses.replace(_request(options), resume=True)
-    carry_out(request, as_json=as_json, events=events, debug=options["debug"])
-
-
-@click.command()
-@click.option("--reason", required=True, help="Why work may go on; it is journalled.")
-@common
-def unlock(reason: str, project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Lift the latch that a leak, an escape or too many failures set.
-
-    \b
-    Example: reflectloop unlock --reason "the key was revoked and taken out of the test"
-    """
-    lifted = tasks_of.unlock(project_dir, _reason(reason))
-    if as_json:
-        render.answer("unlock", lifted.stop.as_json(), next_step=lifted.again)
-        return
-    say(f"unlocked: {lifted.stop.error_code} of {lifted.stop.run_id or 'an unreadable latch'}")
-    say(f"next: {lifted.again}")
-
-
-@click.command()
-@common
-def route(project_dir: Path, as_json: bool, debug: bool) -> None:  # noqa: ARG001
-    """Say what the last failure needs: research, a new plan, an answer, a retry or an unlock; and the command.
-
-    \b
-    Example: reflectloop route --json
-    """
-    from reflectloop.engine.failures import routing
-
-    found = routing.route(project_dir)
-    if as_json:
-        render.answer("route", found.as_data(), next_step=found.command)
-        return
-    say(f"{found.route}: {found.why}")
-    say(f"next: {found.command}")
-    if found.then:
-        say(f"then: {found.then}")
+    return _carry_out(dataclasses.replace(_request(options), resume=True), events=events)
 
 
 def _refuse_address(plan: Path | None) -> None:
-    """Before a run begins: its records would name the address, with the password in it."""
+    """Refuse a URL before a run begins: its records would name it, with any password in it."""
     if plan:
         refuse_address(plan)
-
-
-def _reason(text: str) -> str:
-    if not text.strip():
-        raise click.UsageError("--reason must say something.")
-    return text.strip()
 
 
 def _request(options: dict[str, Any]) -> RunRequest:
@@ -194,71 +150,62 @@ def _request(options: dict[str, Any]) -> RunRequest:
     )
 
 
-def carry_out(request: RunRequest, *, as_json: bool, events: bool, debug: bool) -> None:
-    """Run, show, and leave with the code the outcome says."""
-    if as_json and events:
+def _carry_out(request: RunRequest, *, events: bool) -> Answer:
+    """Run the request, and return its outcome."""
+    if render.wants_json() and events:
         raise click.UsageError("--json prints one document, --events many; choose one.")
     as_interrupts()
-    outcome = _watched(request, as_json=as_json, as_events=events)
-    if debug and outcome.error and outcome.error.__cause__:
+    outcome = _run_observed(request, events=events)
+    if render.wants_debug() and outcome.error and outcome.error.__cause__:
         sys.stderr.write("".join(traceback.format_exception(outcome.error.__cause__)))
-    if as_json:
-        render.as_json(outcome.envelope, plan_preview.outcome_data(outcome))
-    elif not events:
-        tell(outcome)
-    sys.exit(outcome.error.exit_code if outcome.error else 0)
+    lines = () if events else _outcome_lines(outcome)
+    return Answer(plan_preview.outcome_data(outcome), lines, envelope=outcome.envelope, error=outcome.error)
 
 
-def _watched(request: RunRequest, *, as_json: bool, as_events: bool) -> RunOutcome:
-    if as_json:
+def _run_observed(request: RunRequest, *, events: bool) -> RunOutcome:
+    if render.wants_json():
         return run_plan(request, NullObserver())
     from rich.console import Console
 
     from reflectloop.cli.progress import Events, PlainProgress, Terminal
 
-    if as_events:
+    if events:
         return run_plan(request, Events())
     console = Console(stderr=True)
-    shown: PlainProgress = Terminal(console) if console.is_terminal else PlainProgress(console)
-    observer: RunObserver = shown
-    with shown:
+    progress: PlainProgress = Terminal(console) if console.is_terminal else PlainProgress(console)
+    observer: RunObserver = progress
+    with progress:
         return run_plan(request, observer)
 
 
-def show_preview(shown: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        render.answer("run", shown, next_step="reflectloop run")
-        return
-    say(f"{shown['title']}  (track {shown['track']}, isolation {shown['isolation']}, network {shown['network']})")
-    for number, batch in enumerate(shown["batches"], 1):
-        say(f"batch {number}")
+def _preview_lines(preview: dict[str, Any]) -> Iterator[str]:
+    where = f"isolation {preview['isolation']}, network {preview['network']}"
+    yield f"{preview['title']}  (track {preview['track']}, {where})"
+    for number, batch in enumerate(preview["batches"], 1):
+        yield f"batch {number}"
         for step in batch:
-            say(f"  {step['id']}  {step['title']}".rstrip() + (f"  (in {step['cwd']})" if step["cwd"] != "." else ""))
-            for command in step["commands"]:
-                say(f"    $ {command}")
-            for check in step["checks"]:
-                say(f"    check {check}")
-    for warning in shown["warnings"]:
-        say(f"warning: {warning}")
-    say("nothing was run")
+            folder = f"  (in {step['cwd']})" if step["cwd"] != "." else ""
+            yield f"  {step['id']}  {step['title']}".rstrip() + folder
+            yield from (f"    $ {command}" for command in step["commands"])
+            yield from (f"    check {check}" for check in step["checks"])
+    for warning in preview["warnings"]:
+        yield f"warning: {warning}"
+    yield "nothing was run"
 
 
-def tell(outcome: RunOutcome) -> None:
-    paint = colours()
-    envelope = outcome.envelope
+def _outcome_lines(outcome: RunOutcome) -> Iterator[Note]:
     failed = next((step for step in outcome.steps if not step.success), None)
-    if failed and failed.tail:
-        for line in failed.tail.splitlines():
-            say(f"    {line}", err=True)
-    # What was assumed is written down; it asks nothing of whoever looks on.
-    for warning in (one for one in envelope.warnings if not one.startswith(ASSUMED_TRACK)):
-        say(f"{paint('yellow', 'warning:')} {warning}", err=True)
+    if failed:
+        yield from (Note(f"    {line}") for line in failed.tail.splitlines())
+    for warning in outcome.envelope.warnings:
+        if not warning.startswith(ASSUMED_TRACK):  # the default; a person need not do anything
+            yield Note(f"{paint('yellow', 'warning:')} {warning}")
     if outcome.error:
-        render.explain(outcome.error)
-        for one in outcome.known_fixes:
-            say(f"{paint('dim', 'known:')} {render.known_fix(one)}", err=True)
-        say(f"{paint('dim', 'card:')} {envelope.artifacts_written[-1]}", err=True)
+        yield from render.error_lines(outcome.error)
+        for fix in outcome.known_fixes:
+            yield Note(f"{paint('dim', 'known:')} {render.fix_line(fix)}")
+        yield Note(f"{paint('dim', 'card:')} {outcome.envelope.artifacts_written[-1]}")
         return
     count = len(outcome.touched)
-    what = f"{count} file(s) changed" if count else "nothing changed"
-    say(f"{paint('green', 'OK')}: {what}; {paint('dim', 'next:')} {envelope.next}", err=True)
+    change = f"{count} file(s) changed" if count else "nothing changed"
+    yield Note(f"{paint('green', 'OK')}: {change}; {paint('dim', 'next:')} {outcome.envelope.next}")

@@ -1,30 +1,31 @@
-"""`scan`: the secrets in files, in a stream, or in what git takes."""
+"""The command `scan`."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import click
 
 from reflectloop.cli import render
-from reflectloop.cli.render import colours, common, say
-from reflectloop.engine import scan as flow
+from reflectloop.cli.render import Answer, Note, answers, paint
+from reflectloop.engine import scan as scans
 
 Format = Literal["text", "json", "sarif"]
-_LINES = 8  # of those that hold the same value, as many are named
+_MOST_LINES = 8  # further lines with the same value that are named
 
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path, allow_dash=True), metavar="[PATH…|-]")
-@click.option("--range", "asked", metavar="A..B", help="Look at what the commits of a range add and say.")
-@click.option("--staged", is_flag=True, help="Look at the lines the next commit adds; for a pre-commit hook.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", help="How to answer.")
+@click.option("--range", "asked", metavar="A..B", help="Search the added lines and the messages of these commits.")
+@click.option("--staged", is_flag=True, help="Search the lines that the next commit adds; for a pre-commit hook.")
+@click.option("--format", "form", type=click.Choice(["text", "json", "sarif"]), default="text", help="Output format.")
 @click.option("--jsonl", is_flag=True, help="Answer JSON lines with 'id' and 'text' from standard input, one each.")
-@click.option("--write-baseline", "write", is_flag=True, help="Write what is found to the baseline: it is let stand.")
-@common
+@click.option("--write-baseline", "write", is_flag=True, help="Write the findings to the baseline, which accepts them.")
+@answers
 def scan(
     paths: tuple[Path, ...],
     asked: str | None,
@@ -33,78 +34,71 @@ def scan(
     jsonl: bool,
     write: bool,
     project_dir: Path,
-    as_json: bool,
-    debug: bool,  # noqa: ARG001
-) -> None:
-    """Look for secrets in PATHs (default: the project), in a stream, or in commits. Exits 1 when there are any.
+) -> Answer | None:
+    """Search PATHs (default: the project), a stream or commits for secrets. Exits 1 if it finds any.
 
     \b
     Example: reflectloop scan --staged
     """
     if (bool(paths) + bool(asked) + staged + jsonl) > 1:
-        raise click.UsageError("PATH, --range, --staged and --jsonl do not go together")
-    here = flow.ground(project_dir, with_baseline=not write)
+        raise click.UsageError("PATH, --range, --staged and --jsonl cannot be used together.")
+    settings = scans.ground(project_dir, with_baseline=not write)
     if jsonl:
-        render.answer_lines(lambda question, _: flow.answer(here.detector, question))
-        return
-    report = _report(here, paths, asked, staged=staged)
+        render.answer_each_line(lambda question, _: scans.answer(settings.detector, question))
+        return None
+    report = _report(settings, paths, asked, staged=staged)
     if write:
-        _write(here, report, as_json=as_json)
-        sys.exit(1 if report.unread else 0)
-    _tell(report, "json" if as_json else form)
-    sys.exit(0 if report.clean else 1)
+        return _write_baseline(settings, report)
+    exit_code = 0 if report.clean else 1
+    if form == "sarif" and not render.wants_json():
+        return Answer(
+            lines=lambda: render.print_raw(json.dumps(scans.sarif(report), indent=2)),
+            exit_code=exit_code,
+        )
+    if form == "json":
+        render.choose_json()
+    return Answer(report.as_data(), _lines(report), exit_code=exit_code)
 
 
-def _report(here: flow.ScanSettings, paths: tuple[Path, ...], asked: str | None, *, staged: bool) -> flow.ScanReport:
+def _report(
+    settings: scans.ScanSettings, paths: tuple[Path, ...], asked: str | None, *, staged: bool
+) -> scans.ScanReport:
     if staged:
-        return flow.staged(here.detector, here.root)
+        return scans.staged(settings.detector, settings.root)
     if asked:
-        return flow.between(here.detector, here.root, asked)
+        return scans.between(settings.detector, settings.root, asked)
     if paths == (Path("-"),):
-        return flow.stream(here.detector, sys.stdin.buffer, "(standard input)")
-    return flow.tree(here, paths or (here.root,))
+        return scans.stream(settings.detector, sys.stdin.buffer, "(standard input)")
+    return scans.tree(settings, paths or (settings.root,))
 
 
-def _write(here: flow.ScanSettings, report: flow.ScanReport, *, as_json: bool) -> None:
-    count = flow.write_baseline(here.baseline, report)
-    setting = f'[secrets] baseline = "{here.baseline.name}" in reflectloop.toml'
-    if as_json:
-        unread = [one._asdict() for one in report.unread]
-        render.answer("scan", {"baseline": str(here.baseline), "entries": count, "unread": unread}, next_step=setting)
-    else:
-        _say(report._replace(findings=[]))
-        say(f"{here.baseline}: {count} finding(s) let stand, by {setting}")
+def _write_baseline(settings: scans.ScanSettings, report: scans.ScanReport) -> Answer:
+    count = scans.write_baseline(settings.baseline, report)
+    setting = f'[secrets] baseline = "{settings.baseline.name}" in reflectloop.toml'
+    unread = [file._asdict() for file in report.unread]
+    data = {"baseline": str(settings.baseline), "entries": count, "unread": unread}
+    lines = [
+        *_lines(report._replace(findings=[])),
+        f"{settings.baseline}: {count} finding(s) accepted, by {setting}",
+    ]
+    return Answer(data, lines, next_step=setting, exit_code=1 if report.unread else 0)
 
 
-def _tell(report: flow.ScanReport, form: Format) -> None:
-    if form == "sarif":
-        render.tell_program(json.dumps(flow.sarif(report), indent=2))
-    elif form == "json":
-        data = {
-            "clean": report.clean,
-            "findings": [one._asdict() for one in report.findings],
-            "unread": [one._asdict() for one in report.unread],
-        }
-        render.answer("scan", data)
-    else:
-        _say(report)
-
-
-def _say(report: flow.ScanReport) -> None:
-    paint = colours()
-    for one in report.findings:
-        where = f"{one.commit[:12]} {one.path}" if one.commit else one.path
-        grade = paint("red" if one.grade == "certain" else "yellow", one.grade)
-        say(f"{where}:{one.line}: {grade} {one.rule} (fingerprint {one.fingerprint}){_further(one.also)}")
-    for unread in report.unread:
-        say(f"{unread.path}: {paint('red', 'not read')}: {unread.reason}")
+def _lines(report: scans.ScanReport) -> Iterator[str]:
+    for finding in report.findings:
+        place = f"{finding.commit[:12]} {finding.path}" if finding.commit else finding.path
+        grade = paint("red" if finding.grade == "certain" else "yellow", finding.grade)
+        further = _further(finding.also)
+        yield f"{place}:{finding.line}: {grade} {finding.rule} (fingerprint {finding.fingerprint}){further}"
+    for file in report.unread:
+        yield f"{file.path}: {paint('red', 'not read')}: {file.reason}"
     if not report.clean:
-        say("next: take each secret out and change it; or a baseline: reflectloop scan --write-baseline", err=True)
+        yield Note("next: remove and change each secret; or accept them: reflectloop scan --write-baseline")
 
 
 def _further(lines: tuple[int, ...]) -> str:
-    """Return the words for the other lines that hold the same value."""
+    """Return the text that names the other lines with the same value."""
     if not lines:
         return ""
-    more = f" and {len(lines) - _LINES} more" if len(lines) > _LINES else ""
-    return f", also on line {', '.join(map(str, lines[:_LINES]))}{more}"
+    more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+    return f", also on line {', '.join(map(str, lines[:_MOST_LINES]))}{more}"

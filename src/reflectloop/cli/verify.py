@@ -1,42 +1,63 @@
-"""`verify`."""
+"""The commands `verify` and `gate`."""
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
-from reflectloop.cli.render import colours, common, say
-from reflectloop.engine.gating import verdict_export
-from reflectloop.engine.gating import verify_command as verifying
-from reflectloop.engine.gating.verify_command import VerifyOutcome, VerifyRequest
+from reflectloop.cli.render import Answer, Note, answers, echo, paint
+from reflectloop.engine.gating import gate_command, verdict_export, verify_command
+from reflectloop.engine.gating.gate_command import GateInput, GateResult
+from reflectloop.engine.gating.verify_command import VerifyRequest
 from reflectloop.errors import InvalidInput
 from reflectloop.system import files
 from reflectloop.terms import Decision, Isolation, Track
-from reflectloop.verification.verdict import CheckComparison
+from reflectloop.verification.verdict import CheckComparison, Verdict
 
-_MARKS = {"weakening": "red", "suspect": "yellow", "note": "dim"}
-_SHOWN = 20
+F = TypeVar("F", bound=Callable[..., Any])
+_GRADES = {"weakening": "red", "suspect": "yellow", "note": "dim"}
+_MOST = 20  # findings or reasons shown to a person
+_FILE = click.Path(path_type=Path)
+
+
+def _change_options(command: F) -> F:
+    """Add the options that say which change is judged, and where."""
+    for option in reversed(
+        (
+            click.option("--base", metavar="REV", help="Compare with this revision (default: HEAD)."),
+            click.option("--patch", type=_FILE, metavar="FILE", help="Judge this patch on top of the base."),
+            click.option("--worktree", is_flag=True, help="Judge the working tree as it is (the default)."),
+            click.option("--branch", metavar="BRANCH", help="Judge what a branch changes."),
+            click.option(
+                "--isolation",
+                type=click.Choice([level.value for level in Isolation]),
+                help="Refuse to run with less isolation than this.",
+            ),
+            click.option("--sandbox-root", type=_FILE, help="Make workspaces under this folder."),
+            click.option("--wait", is_flag=True, help="Wait while another engine works on this project."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def _check_options(patch: Path | None, branch: str | None, *, worktree: bool) -> None:
+    if sum((patch is not None, worktree, branch is not None)) > 1:
+        raise click.UsageError("Name one of --patch, --worktree and --branch.")
 
 
 @click.command()
-@click.option("--base", metavar="REV", help="Judge against this revision (default: HEAD).")
-@click.option("--patch", type=click.Path(path_type=Path), metavar="FILE", help="Judge this patch on top of the base.")
-@click.option("--worktree", is_flag=True, help="Judge the working tree as it stands (the default).")
-@click.option("--branch", metavar="BRANCH", help="Judge what a branch changes.")
-@click.option(
-    "--track", type=click.Choice([track.value for track in Track]), help="What kind of change it claims to be."
-)
-@click.option("--check", "checks", multiple=True, metavar="NAME", help="Only this check; may be given again.")
-@click.option("--isolation", type=click.Choice([level.value for level in Isolation]), help="Refuse to run below this.")
-@click.option("--sandbox-root", type=click.Path(path_type=Path), help="Make workspaces under this folder.")
-@click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Also write the verdict as JUnit XML.")
-@click.option("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write the findings as SARIF.")
-@click.option("--wait", is_flag=True, help="Wait while another engine works here.")
-@common
+@_change_options
+@click.option("--track", type=click.Choice([track.value for track in Track]), help="The kind of change it should be.")
+@click.option("--check", "checks", multiple=True, metavar="NAME", help="Run only this check; can be repeated.")
+@click.option("--junit", type=_FILE, metavar="FILE", help="Also write the verdict as JUnit XML.")
+@click.option("--sarif", type=_FILE, metavar="FILE", help="Also write the findings as SARIF.")
+@answers
 def verify(
     base: str | None,
     patch: Path | None,
@@ -50,18 +71,16 @@ def verify(
     sarif: Path | None,
     wait: bool,
     project_dir: Path,
-    as_json: bool,
-    debug: bool,  # noqa: ARG001
-) -> None:
-    """Judge a change by sealed runs: the engine's own, with tests and configuration as they are in the base.
+) -> Answer:
+    """Verify a change with the project's own checks, run in fresh copies, with tests and configuration from the base.
 
-    Exit 0 only when it is proven: not worse than base and nothing weakened; with --track also what that track asks.
+    Exits 0 only if the change is proven: nothing fails that passed on the base, and no test was weakened. With --track
+    it must also show what that kind of change requires.
 
     \b
     Example: reflectloop verify --base main --track fix
     """
-    if sum((patch is not None, worktree, branch is not None)) > 1:
-        raise click.UsageError("Name one of --patch, --worktree and --branch.")
+    _check_options(patch, branch, worktree=worktree)
     as_interrupts()
     request = VerifyRequest(
         project_dir,
@@ -74,15 +93,21 @@ def verify(
         sandbox_root,
         wait,
     )
-    outcome = verifying.verify(request, QuietProgress() if as_json else VerifyProgress())
-    if outcome.verdict:
-        _export(junit, verdict_export.junit(outcome.verdict))
-        _export(sarif, verdict_export.sarif(outcome.verdict))
-    if as_json:
-        render.as_json(outcome.envelope, verifying.as_data(outcome.verdict) if outcome.verdict else None)
-    else:
-        _tell(outcome)
-    sys.exit(outcome.error.exit_code if outcome.error else 0)
+    outcome = verify_command.verify(request, _progress())
+    verdict = outcome.verdict
+    if verdict is None:
+        return Answer(envelope=outcome.envelope, error=outcome.error)
+    _export(junit, verdict_export.junit(verdict))
+    _export(sarif, verdict_export.sarif(verdict))
+    colour = "green" if verdict.decision is Decision.PASS else "red"
+    track = f" (track {verdict.track})" if verdict.track else ""
+    decision = f"{paint(colour, str(verdict.decision))} at {verdict.level}{track}"
+    lines = (
+        *_verdict_lines(verdict, outcome.envelope.warnings),
+        Note(f"{decision}, isolation {outcome.envelope.isolation}"),
+        Note(f"{paint('dim', 'next:')} {outcome.envelope.next}"),
+    )
+    return Answer(verify_command.as_data(verdict), lines, envelope=outcome.envelope, error=outcome.error)
 
 
 def _export(path: Path | None, text: str) -> None:
@@ -95,6 +120,8 @@ def _export(path: Path | None, text: str) -> None:
 
 
 class QuietProgress:
+    """Prints nothing while checks run."""
+
     def waits(self, why: str) -> None:
         pass
 
@@ -106,43 +133,42 @@ class QuietProgress:
 
 
 class VerifyProgress(QuietProgress):
+    """Prints a line for each check that starts."""
+
     def waits(self, why: str) -> None:
-        say(why, err=True)
+        echo(why, err=True)
 
     def check(self, name: str, words: str) -> None:
-        say(f"{colours()('dim', '·')} {name} {words}", err=True)
+        echo(f"{paint('dim', '·')} {name} {words}", err=True)
 
 
-def _tell(outcome: VerifyOutcome) -> None:
-    paint, found = colours(), outcome.verdict
-    assert found  # noqa: S101
-    for one in found.checks:
-        say(_line(one), err=True)
-    for own in found.own:
-        say(f"  {own.check}, tests of the patch: {own.on_patch.summary}; on base: {own.on_base.summary}", err=True)
-    said = " ".join(reason.text for reason in found.reasons)
-    for finding in [one for one in found.findings if f"{one.what} ({one.rule})" not in said][:_SHOWN]:
+def _progress() -> QuietProgress:
+    return QuietProgress() if render.wants_json() else VerifyProgress()
+
+
+def _verdict_lines(verdict: Verdict, warnings: list[str]) -> Iterator[Note]:
+    for check in verdict.checks:
+        yield Note(_check_line(check))
+    for own in verdict.own:
+        yield Note(f"  {own.check}, tests of the patch: {own.on_patch.summary}; on base: {own.on_base.summary}")
+    reasons = " ".join(reason.text for reason in verdict.reasons)
+    unnamed = [finding for finding in verdict.findings if f"{finding.what} ({finding.rule})" not in reasons]
+    for finding in unnamed[:_MOST]:
         place = f"{finding.path}:{finding.line}" if finding.line else finding.path
-        say(f"  {paint(_MARKS[finding.grade], finding.grade)} {place}: {finding.what} ({finding.rule})", err=True)
-    for warning in (one for one in outcome.envelope.warnings if one not in found.notes):
-        say(f"{paint('yellow', 'warning:')} {warning}", err=True)
-    for reason in found.reasons[:_SHOWN]:
-        say(f"  {paint('bold', str(reason.decision))} {reason.text}", err=True)
-    colour = "green" if found.decision is Decision.PASS else "red"
-    proven = f" (track {found.track})" if found.track else ""
-    say(
-        f"{paint(colour, str(found.decision))} at {found.level}{proven}, isolation {outcome.envelope.isolation}",
-        err=True,
-    )
-    say(f"{paint('dim', 'next:')} {outcome.envelope.next}", err=True)
+        yield Note(f"  {paint(_GRADES[finding.grade], finding.grade)} {place}: {finding.what} ({finding.rule})")
+    for warning in warnings:
+        if warning not in verdict.notes:
+            yield Note(f"{paint('yellow', 'warning:')} {warning}")
+    for reason in verdict.reasons[:_MOST]:
+        yield Note(f"  {paint('bold', str(reason.decision))} {reason.text}")
 
 
-def _line(one: CheckComparison) -> str:
-    change = one.comparison
-    said = one.left_out or f"{one.sealed.summary}; on base: {one.base.summary if one.base else 'not run'}"
-    told = [
-        f"{len(names)} {words}"
-        for names, words in (
+def _check_line(check: CheckComparison) -> str:
+    change = check.comparison
+    result = check.left_out or f"{check.sealed.summary}; on base: {check.base.summary if check.base else 'not run'}"
+    counts = [
+        f"{len(names)} {label}"
+        for names, label in (
             (change.fixed, "fixed"),
             (change.newly_failing, "newly failing"),
             (change.vanished, "gone"),
@@ -152,4 +178,66 @@ def _line(one: CheckComparison) -> str:
         )
         if names
     ]
-    return f"  {one.check.name}: {said}" + (f" ({', '.join(told)})" if told else "")
+    return f"  {check.check.name}: {result}" + (f" ({', '.join(counts)})" if counts else "")
+
+
+@click.command()
+@click.option(
+    "--contract",
+    type=_FILE,
+    required=True,
+    metavar="FILE",
+    help="What the change claims to be (schemas/contract.json).",
+)
+@_change_options
+@click.option(
+    "--report",
+    type=_FILE,
+    metavar="FILE",
+    help="The author's report on the change; it proves nothing, but a false citation in it counts against the change.",
+)
+@answers
+def gate(
+    contract: Path,
+    base: str | None,
+    patch: Path | None,
+    worktree: bool,
+    branch: str | None,
+    report: Path | None,
+    isolation: str | None,
+    sandbox_root: Path | None,
+    wait: bool,
+    project_dir: Path,
+) -> Answer:
+    """Put a change through the four gates: rules, proof, insight, retention.
+
+    Exits 0 only if every gate lets it pass. The third time that the same goal is sent back, a person must decide.
+
+    \b
+    Example: reflectloop gate --contract contract.yaml --branch topic --base main
+    """
+    _check_options(patch, branch, worktree=worktree)
+    as_interrupts()
+    level = Isolation(isolation) if isolation else None
+    request = VerifyRequest(project_dir, base, patch, branch, isolation=level, sandbox_root=sandbox_root, wait=wait)
+    result = gate_command.gate(GateInput(request, contract, report), _progress())
+    return Answer(result.data, _gate_lines(result), envelope=result.envelope, error=result.error)
+
+
+def _gate_lines(result: GateResult) -> Iterator[Note]:
+    for stage in result.data["gates"]:
+        colour = "green" if stage["decision"] in (Decision.PASS, Decision.SKIP) else "red"
+        decision = "" if stage["surface"] == stage["decision"] else f" ({stage['decision']})"
+        line = f"{stage['sign']} {paint(colour, stage['surface'])}{decision} {stage['why_skipped'] or ''}"
+        yield Note(line.rstrip())
+        for reason in stage["reasons"][:_MOST]:
+            repair = f"; {reason['mend']}" if reason["mend"] else ""
+            yield Note(f"   {paint('bold', reason['decision'])} {reason['text']}{repair}")
+        for text in stage["feedback"]:
+            yield Note(f"   {paint('dim', 'feedback')} {text}")
+    for warning in result.envelope.warnings:
+        yield Note(f"{paint('yellow', 'warning:')} {warning}")
+    level = f" at {result.data['level']}" if result.data["level"] else ""
+    colour = "red" if result.error else "green"
+    yield Note(f"{paint(colour, result.data['decision'])}{level}; {result.folder / 'gates.md'}")
+    yield Note(f"{paint('dim', 'next:')} {result.envelope.next}")

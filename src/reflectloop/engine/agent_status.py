@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from reflectloop import agents, config, secrets
 from reflectloop.agents import AgentLimits, AgentRequest, Backend, Probe, Reply, claude, codex, subprocess_agent
@@ -27,6 +27,7 @@ from reflectloop.workspace.checkout import Workspace
 from reflectloop.workspace.store import Store
 
 State = Literal["ready", "unavailable", "not set up"]
+_ABILITIES = ("schema_output", "os_sandbox", "resume", "usage")
 _PROMPT = "This is a test of the connection. Use no tools. Answer with the one word: ready"
 _CHECK = AgentLimits(turns=3, timeout_s=90.0, usd=0.25)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
@@ -56,6 +57,34 @@ class AgentRow(NamedTuple):
         failed = self.tried is not None and not self.tried.ok
         return bool(self.roles) and (self.state != "ready" or failed)
 
+    @property
+    def abilities(self) -> list[str]:
+        """Return the names of the optional features that its program has."""
+        return [name for name in _ABILITIES if getattr(self.probe, name)]
+
+    def as_data(self) -> dict[str, Any]:
+        probe, tried = self.probe, self.tried
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "roles": self.roles,
+            "state": self.state,
+            "version": probe.version,
+            "can": self.abilities,
+            "keys": dict(self.keys),
+            "problem": probe.problem,
+            "next": probe.next_step if probe.problem else None,
+            "tried": None
+            if tried is None
+            else {
+                "status": tried.status,
+                "reason": tried.reason,
+                "duration_ms": tried.duration_ms,
+                "tokens": tried.usage.tokens,
+                "cost_usd": tried.cost_usd,
+            },
+        }
+
 
 class AgentTable(NamedTuple):
     rows: list[AgentRow]
@@ -79,6 +108,9 @@ class AgentTable(NamedTuple):
             next_step=first.probe.next_step if first.probe.problem else "reflectloop agents --check",
             missing=tuple(f"agent:{row.name}" for row in wanting),
         )
+
+    def as_data(self) -> dict[str, Any]:
+        return {"agents": [row.as_data() for row in self.rows], "unbound_roles": self.free}
 
 
 def listed(start: Path, *, check: bool = False) -> AgentTable:

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import reflectloop
 from reflectloop import config
@@ -42,6 +42,26 @@ class DoctorReport(NamedTuple):
     def sound(self) -> bool:
         """Whether everything needed is there, and the configured floor is met."""
         return self.level.rank >= self.floor.rank and all(finding.state != "missing" for finding in self.findings)
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "sound": self.sound,
+            "isolation": self.level,
+            "floor": self.floor,
+            "findings": [finding._asdict() for finding in self.findings],
+            "levels": [
+                {
+                    "level": results.wall.level,
+                    "by": results.wall.by,
+                    "limits_by": results.limits_by,
+                    "proven": results.proven,
+                    "held": results.prevented,
+                    "untried": results.untried,
+                }
+                for results in self.tried
+            ],
+            "attempts": [{"name": row.name, "promised_from": row.since} for row in escape_tests.ATTEMPTS],
+        }
 
 
 def doctor(start: Path) -> DoctorReport:

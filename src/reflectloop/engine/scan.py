@@ -59,6 +59,13 @@ class ScanReport(NamedTuple):
         """What could not be looked at is not clean."""
         return not self.findings and not self.unread
 
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "clean": self.clean,
+            "findings": [finding._asdict() for finding in self.findings],
+            "unread": [file._asdict() for file in self.unread],
+        }
+
 
 class ScanSettings(NamedTuple):
     """The project whose settings hold."""

@@ -13,7 +13,7 @@ from reflectloop import config, policy, secrets
 from reflectloop.diagnosis import diagnosis, rulefile, safe_call
 from reflectloop.diagnosis.failure_record import ErrorClass
 from reflectloop.diagnosis.rulefile import DiagnosisTable
-from reflectloop.diagnosis.safe_call import Invoke, Outcome, Params, RetryIO, RetryOptions, ToolError
+from reflectloop.diagnosis.safe_call import Invoke, Outcome, Params, RetryIO, RetryOptions, ToolError, ToolFailure
 from reflectloop.diagnosis.tool_failure_report import ToolReport
 from reflectloop.engine.failures import boxed
 from reflectloop.engine.failures.boxed import Show
@@ -21,7 +21,7 @@ from reflectloop.engine.failures.persistent_breakers import PersistentBreakers
 from reflectloop.engine.folders import Folders
 from reflectloop.engine.learning import lessons
 from reflectloop.engine.learning.tool_fixes import ToolFixes
-from reflectloop.errors import GateRejected, InvalidInput, NeedsInput
+from reflectloop.errors import GateRejected, InvalidInput, NeedsInput, ReflectloopError, StepFailed, StepTimeout
 from reflectloop.policy import CommandPolicy, PolicyVerdict
 from reflectloop.policy.simple_command import SHELLS
 from reflectloop.system import files, process, terminal
@@ -221,6 +221,18 @@ def _publish(folders: Folders, written: Path) -> None:
     from reflectloop.engine.learning import publish_research  # noqa: PLC0415 - few ask for it
 
     publish_research.publish_tool_failure(folders, written)
+
+
+def error_of(outcome: ToolFailure) -> ReflectloopError:
+    """Return the error that a call ended with, and the command or the advice that helps."""
+    failure, known = outcome.failure, outcome.failure.diagnosis
+    cause = known.root_cause if known else failure.log_excerpt
+    times = "once" if outcome.attempts == 1 else f"{outcome.attempts} times"
+    kind: type[ReflectloopError] = StepTimeout if failure.code == StepTimeout.code else StepFailed
+    return kind(
+        f"failed, tried {times}; last {outcome.tool}: {failure.category}, needs {failure.needs}: {cause}",
+        next_step=(known.next_command or known.suggestion) if known else None,
+    )
 
 
 def as_data(done: CallResult) -> dict[str, Any]:
