@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from reflectloop.engine.folders import Folders
 from reflectloop.workspace import checkout, project, snapshot, store, workspace_registry
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.project import OWN_FOLDER
 
 

@@ -17,10 +17,10 @@ from bench import race
 from bench.ground import Ground
 from bench.race import Contestant, Spent
 from bench.table import Measure, Row, Section
-from reflectloop.engine.folders import Folders
 from reflectloop.state import events, journal
 from reflectloop.state.fold import Task, advance, fold
 from reflectloop.state.journal import Journal
+from reflectloop.workspace.folders import Folders
 
 _APPEND_BAR, _GROWTH_BAR, _READ_BAR = 2.0, 1.3, 3.0
 _STEPS = 5  # of each small task

@@ -32,8 +32,8 @@ from proof.agent_case import (
 from proof.paper import Paper
 from reflectloop import secrets
 from reflectloop.agents import AgentLimits, sessions
+from reflectloop.commands import agent_status
 from reflectloop.config import SecretsConfig
-from reflectloop.engine import agent_status
 from reflectloop.errors import SecretLeak
 from reflectloop.terms import Role
 

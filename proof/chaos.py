@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 from proof.environment import Stage
 from proof.paper import Paper
 from reflectloop.cli.main import main as program
-from reflectloop.engine.folders import Folders
 from reflectloop.state import journal
 from reflectloop.state.events import Event
 from reflectloop.state.fold import Task, fold
 from reflectloop.state.journal import Journal, JournalEntry
 from reflectloop.state.transitions import TaskState
+from reflectloop.workspace.folders import Folders
 
 QUICK = bool(os.environ.get("PROOF_QUICK"))
 STEPS = 6 if QUICK else 30

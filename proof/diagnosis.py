@@ -9,7 +9,7 @@ from proof.failures import causing, corpus
 from proof.failures.ground import Log
 from proof.paper import Paper
 from reflectloop.diagnosis import diagnosis
-from reflectloop.engine.failures import diagnose as flow
+from reflectloop.diagnosis import log_diagnosis as flow
 
 _FEWEST, _BAR = 150, 0.9
 

@@ -10,7 +10,7 @@ from proof.failures.ground import Log
 from proof.failures.perturb import PERTURBATIONS, everything
 from proof.paper import Paper
 from reflectloop.diagnosis import diagnosis
-from reflectloop.engine.failures import diagnose as flow
+from reflectloop.diagnosis import log_diagnosis as flow
 
 _FEWEST, _SAME, _COLLIDING = 200, 0.98, 0.01
 

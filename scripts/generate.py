@@ -10,8 +10,8 @@ import click
 
 from reflectloop import errors
 from reflectloop.agents import command
+from reflectloop.artifacts.envelope import Envelope
 from reflectloop.cli.main import GROUPS, cli
-from reflectloop.engine.envelope import Envelope
 from reflectloop.fileops.schema import request_schema, response_schema
 from reflectloop.gates import contract
 from reflectloop.plan.schema import plan_schema

@@ -6,14 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from reflectloop.commands.apply_run import apply
 from reflectloop.engine.agent_tasks import planning, task_runner
 from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
-from reflectloop.engine.apply_run import apply
-from reflectloop.engine.folders import folders_at
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.state import events, journal
 from reflectloop.state.fold import StepState, fold
+from reflectloop.workspace.folders import folders_at
 from support import Repo
 
 BROKEN = "def add(a, b):\n    return a - b\n"

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from fake_cli import player, recorded
-from reflectloop.engine import agent_status
-from reflectloop.engine.agent_status import AgentRow
+from reflectloop.commands import agent_status
+from reflectloop.commands.agent_status import AgentRow
 from support import Repo, reflectloop, start, wait_until
 
 KEY = "dummy-" + "key-of-a-test"

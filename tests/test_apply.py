@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.engine import apply_run
+from reflectloop.commands import apply_run
 from support import PROGRAM, Repo, noise, start, wait_until
 
 

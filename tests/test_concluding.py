@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.engine import task_control
-from reflectloop.engine.artifacts import task_status
+from reflectloop.commands import task_control, task_status
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.run.request import RunOutcome, RunRequest
@@ -153,7 +152,7 @@ def test_a_step_done_by_requests_can_be_gone_back_to(shop: Repo) -> None:
     assert steered.steps == ("2",)
     found = good(shop, PREFLIGHT, {"op": "read_file", "path": "price"})
     assert found["data"]["1"]["content"] == "12\n"
-    with pytest.raises(InvalidInput, match="has no plan to fork"):
+    with pytest.raises(InvalidInput, match="has no plan file to fork"):
         task_control.fork(shop.path, "1")
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from reflectloop.engine import apply_run, task_control
+from reflectloop.artifacts import usage
+from reflectloop.artifacts.usage import AgentBudget
+from reflectloop.commands import apply_run, task_control, task_status
 from reflectloop.engine.agent_tasks import planning
 from reflectloop.engine.agent_tasks.planning import PlanRequest
-from reflectloop.engine.artifacts import task_status, usage
-from reflectloop.engine.artifacts.usage import AgentBudget
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import BudgetSpent, NeedsInput

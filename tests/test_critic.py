@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.engine.learning import critic as flow
 from reflectloop.errors import GateRejected, InvalidInput
 from reflectloop.gates.contract import Contract
 from reflectloop.plan.model import Check
 from reflectloop.reflection import critic, output, requirements
+from reflectloop.reflection import critic_command as flow
 from reflectloop.reflection.critic import CriticCheck, CriticReport, Identity
 from reflectloop.reflection.requirements import Requirements
 from reflectloop.reflection.ticket import CriticVerdict

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.engine import apply_run
+from reflectloop.commands import apply_run
 from reflectloop.engine.requests import fileops_session
 from reflectloop.errors import GateRejected, Latched
 from reflectloop.fileops.ops import ShownOutput

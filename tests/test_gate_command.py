@@ -13,16 +13,16 @@ import yaml
 
 from gate_builders import FULL_CONTRACT
 from reflectloop.engine import tasks
-from reflectloop.engine.folders import Folders
 from reflectloop.engine.gating import gate_command as gating
 from reflectloop.engine.gating.gate_command import GateInput, GateResult
 from reflectloop.engine.gating.verify_command import VerifyRequest
-from reflectloop.engine.learning import lessons
 from reflectloop.errors import InvalidInput, Latched
+from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson import KINDS
 from reflectloop.lessons.lesson_store import LIVING
 from reflectloop.state import journal, snapshot
 from reflectloop.state.fold import Task, fold
+from reflectloop.workspace.folders import Folders
 from support import Repo
 
 # Workspaces are removed in the background by a process that outlives its engine; here the engine is ourselves.
@@ -264,7 +264,8 @@ def test_a_repeated_decision_is_kept_with_a_number(gated: GatedRepo) -> None:
     gated.gate(goal="three", decisions=["another"])
     assert "D002" not in page.read_text()
     by_title = {
-        lesson.title: lesson for lesson in lessons.listed(lessons.room_at(gated.repo.path), KINDS, LIVING).lessons
+        lesson.title: lesson
+        for lesson in lesson_scopes.listed(lesson_scopes.room_at(gated.repo.path), KINDS, LIVING).lessons
     }
     active, waiting = by_title["negate twice"], by_title["another"]
     assert (active.kind, active.status, active.count, active.name) == ("decision", "active", 2, "D001")
@@ -273,11 +274,11 @@ def test_a_repeated_decision_is_kept_with_a_number(gated: GatedRepo) -> None:
 
 
 def test_a_lesson_added_by_a_person_and_seen_by_the_gates_is_one_lesson(gated: GatedRepo) -> None:
-    room = lessons.room_at(gated.repo.path, "project")
-    name = lessons.added(room, {"kind": "decision", "title": "Negate twice"}).id
+    room = lesson_scopes.room_at(gated.repo.path, "project")
+    name = lesson_scopes.added(room, {"kind": "decision", "title": "Negate twice"}).id
     gated.change()
     gated.gate(goal="one")
-    [lesson] = lessons.listed(room, KINDS, LIVING).lessons
+    [lesson] = lesson_scopes.listed(room, KINDS, LIVING).lessons
     assert (lesson.id, lesson.count, lesson.name) == (name, 2, "D001")
 
 

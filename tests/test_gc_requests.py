@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from reflectloop.engine import apply_run
-from reflectloop.engine.folders import folders_at
+from reflectloop.commands import apply_run
+from reflectloop.workspace.folders import folders_at
 from support import Repo
 
 

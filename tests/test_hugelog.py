@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.diagnosis import diagnosis
-from reflectloop.engine.failures import diagnose, large_log
+from reflectloop.diagnosis import diagnosis, large_log, log_diagnosis
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.run.request import RunRequest
 from support import Repo, noise
@@ -45,12 +44,12 @@ class Endless(io.RawIOBase):
 
 def test_a_huge_log_is_read_in_bounded_memory_and_its_one_telling_line_is_found() -> None:
     tracemalloc.start()
-    data = diagnose.stream(io.BufferedReader(Endless(1 << 28)))
+    data = log_diagnosis.stream(io.BufferedReader(Endless(1 << 28)))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < 100 << 20
     assert len(data) < 16 << 20
-    found = diagnose.of(data, rules=diagnosis.shipped())
+    found = log_diagnosis.of(data, rules=diagnosis.shipped())
     assert found.failure
     assert (found.failure.category, found.failure.needs) == ("ENV", "RESEARCH")
     assert found.failure.diagnosis
@@ -79,7 +78,7 @@ def test_noise_is_called_what_it_is_and_none_of_it_is_shown(repo: Repo) -> None:
     assert "not text" in answer.stdout
     assert (answer.stdout + answer.stderr).isascii()
     assert len(answer.stdout) < 1000
-    told = diagnose.of(noise, exit_code=3, rules=diagnosis.shipped()).as_data()
+    told = log_diagnosis.of(noise, exit_code=3, rules=diagnosis.shipped()).as_data()
     assert told["failure"]["exit_code"] == 3
     assert str(told).isascii()
 
@@ -94,10 +93,10 @@ def test_text_in_any_encoding_is_no_noise(encoding: str) -> None:
 
 def test_an_empty_log_is_no_pass_and_is_said_to_be_empty(repo: Repo) -> None:
     for nothing in (b"", b" \n\n"):
-        found = diagnose.of(nothing, rules=diagnosis.shipped())
+        found = log_diagnosis.of(nothing, rules=diagnosis.shipped())
         assert (found.result.ok, found.result.summary) == (False, "the log is empty")
         assert found.failure
-    assert diagnose.of(b"", exit_code=0, rules=diagnosis.shipped()).result.exit_code == 0
+    assert log_diagnosis.of(b"", exit_code=0, rules=diagnosis.shipped()).result.exit_code == 0
     answer = repo.run("diagnose", "-", "--json")
     assert (answer.code, answer.json["data"]["result"]["summary"]) == (1, "the log is empty")
 

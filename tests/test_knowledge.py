@@ -14,18 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.engine.folders import Folders
 from reflectloop.engine.gating import insight_lessons
-from reflectloop.engine.learning import lessons
 from reflectloop.errors import InvalidInput, Locked, NothingToDo, SecretLeak
 from reflectloop.gates.insight import Anchor
-from reflectloop.lessons import index, jsonl, lesson_page, lesson_recall, lesson_store, lesson_words
+from reflectloop.lessons import index, jsonl, lesson_page, lesson_recall, lesson_scopes, lesson_store, lesson_words
 from reflectloop.lessons import lesson_files as shelves
 from reflectloop.lessons.lesson import Lesson, Occurrence, Page
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.lessons.lesson_store import NewLesson
 from reflectloop.lessons.merge import fold
 from reflectloop.state import lock
+from reflectloop.workspace.folders import Folders
 from support import Repo
 
 
@@ -329,7 +328,7 @@ def test_opposite_lessons_of_two_branches_are_in_conflict_after_the_merge(repo: 
 
 def test_a_number_that_two_branches_gave_stays_with_the_elder(tmp_path: Path) -> None:
     folders = Folders(tmp_path)
-    shelf = lessons.project_shelf(folders)
+    shelf = lesson_scopes.project_shelf(folders)
     for day, title in ((2, "younger"), (1, "elder")):
         page = Page(kind="decision", title=title, reusable=True)
         seen = Occurrence(lesson=page.id, at=f"2026-01-0{day}", run=title, name="D001")

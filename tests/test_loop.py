@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 import yaml
 
-from reflectloop.engine.folders import Folders
 from reflectloop.engine.gating import receipts
-from reflectloop.engine.learning import blocker_card, lessons, warnings
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.run.request import NullObserver, RunOutcome, RunRequest
+from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson import Lesson
+from reflectloop.reflection import blocker_card, warnings
 from reflectloop.state import journal
 from reflectloop.state.fold import Task, fold
+from reflectloop.workspace.folders import Folders
 from support import Repo, start, wait_until
 
 NEEDS = "cat made/{}.txt >> out.txt"
@@ -50,13 +51,13 @@ def ran(repo: Repo, path: Path, **more: Any) -> RunOutcome:
 def taught(repo: Repo, command: str, failed: str = "latest", **more: Any) -> Lesson:
     """What a person says after a run failed."""
     scope = more.pop("scope", "project")
-    room = lessons.room_at(repo.path, scope)
+    room = lesson_scopes.room_at(repo.path, scope)
     said = blocker_card.lesson_of(room.folders, failed, {"kind": "failfix", "commands": [command], **more})
-    return lessons.shown(room, lessons.added(room, said).id)
+    return lesson_scopes.shown(room, lesson_scopes.added(room, said).id)
 
 
 def known(repo: Repo, one: Lesson) -> Lesson:
-    return lessons.shown(lessons.room_at(repo.path, one.scope), one.id)
+    return lesson_scopes.shown(lesson_scopes.room_at(repo.path, one.scope), one.id)
 
 
 def tried(outcome: RunOutcome) -> list[tuple[str, str]]:
@@ -231,8 +232,8 @@ def test_a_fix_that_does_not_help_is_tried_once_and_its_work_is_taken_back(repo:
 def test_a_contradicted_fix_is_in_conflict_shown_and_not_tried(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"))
-    room = lessons.room_at(repo.path, "project")
-    lessons.added(room, {"kind": "constraint", "title": "made/ is generated elsewhere", "contradicts": [fix.id]})
+    room = lesson_scopes.room_at(repo.path, "project")
+    lesson_scopes.added(room, {"kind": "constraint", "title": "made/ is generated elsewhere", "contradicts": [fix.id]})
     outcome = ran(repo, plan(repo, "second", NEEDS.format("a")))
     assert outcome.error
     assert tried(outcome) == []
@@ -244,7 +245,9 @@ def test_a_contradicted_fix_is_in_conflict_shown_and_not_tried(repo: Repo) -> No
 def test_a_word_against_a_users_fix_in_the_project_holds_there(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"), scope="user")
-    lessons.added(lessons.room_at(repo.path), {"kind": "constraint", "title": "not here", "contradicts": [fix.id]})
+    lesson_scopes.added(
+        lesson_scopes.room_at(repo.path), {"kind": "constraint", "title": "not here", "contradicts": [fix.id]}
+    )
     assert tried(ran(repo, plan(repo, "second", NEEDS.format("a")))) == []
     assert [one["executable"] for one in card(repo)["known_fixes"]] == [False]
 
@@ -274,12 +277,12 @@ def test_a_fix_that_the_policy_refuses_is_not_run_and_that_is_said(repo: Repo) -
 def test_words_candidates_and_near_fixes_are_advice_and_never_run(repo: Repo) -> None:
     failed_once(repo)
     record = blocker_card.record_of(Folders(repo.path).find_run("latest"))
-    room = lessons.room_at(repo.path, "project")
-    lessons.added(room, {"kind": "failfix", "title": "in words", "signature": record.signature, "fix": "make it"})
+    room = lesson_scopes.room_at(repo.path, "project")
+    lesson_scopes.added(room, {"kind": "failfix", "title": "in words", "signature": record.signature, "fix": "make it"})
     unsure = {"signature": record.signature, "commands": [MAKE.format("a")]}
-    lessons.added(room, {"kind": "failfix", "title": "seen once", **unsure})
+    lesson_scopes.added(room, {"kind": "failfix", "title": "seen once", **unsure})
     near = {"signature": "other", "commands": ["false"], "status": "active"}
-    lessons.added(room, {"kind": "failfix", "title": "cat: made: No such file or directory", **near})
+    lesson_scopes.added(room, {"kind": "failfix", "title": "cat: made: No such file or directory", **near})
     outcome = ran(repo, plan(repo, "second", NEEDS.format("a")))
     assert tried(outcome) == []
     fixes = {one["title"]: (one["match"], one["executable"]) for one in card(repo)["known_fixes"]}
@@ -409,7 +412,7 @@ def test_what_was_changed_before_the_same_work_passed_is_kept_as_advice(repo: Re
         (repo.path.parent / "there.txt").write_text("x")
     outcome = ran(repo, path, retry_reason="it was put there" if what == "retry" else None)
     assert outcome.error is None
-    (fix,) = lessons.listed(lessons.room_at(repo.path), ["failfix"], ["candidate"]).lessons
+    (fix,) = lesson_scopes.listed(lesson_scopes.room_at(repo.path), ["failfix"], ["candidate"]).lessons
     assert (fix.signature, fix.commands, fix.evidence.level) == (record.signature, (), "L2")
     assert said in fix.fix
 
@@ -418,17 +421,17 @@ def test_what_was_changed_before_the_same_work_passed_is_kept_as_advice(repo: Re
 
 
 def test_a_step_is_warned_of_and_what_came_of_it_is_kept(repo: Repo) -> None:
-    room = lessons.room_at(repo.path, "project")
+    room = lesson_scopes.room_at(repo.path, "project")
     risk = {"title": "made folder missing in cat", "keywords": ["made", "cat"], "body": "make the folder first"}
-    lessons.added(room, {"kind": "problem", "impact": True, **risk})
+    lesson_scopes.added(room, {"kind": "problem", "impact": True, **risk})
     watching = Watching()
     run(RunRequest(repo.path, plan(repo, "warned", NEEDS.format("a"))), watching)
     assert watching.warnings == ["warned-1: made folder missing in cat: make the folder first"]
     repo.write("made/a.txt", "a\n")
     assert run(RunRequest(repo.path, plan(repo, "fine", NEEDS.format("a"), "true")), watching).error is None
-    tally = warnings.tally(Folders(repo.path))
-    assert (tally.right, tally.wrong, tally.missed) == (1, 1, 0)
-    assert (tally.precision, tally.recall) == (0.5, 1.0)
+    score = warnings.total_score(Folders(repo.path))
+    assert (score.right, score.wrong, score.missed) == (1, 1, 0)
+    assert (score.precision, score.recall) == (0.5, 1.0)
 
 
 def test_a_damaged_lesson_does_not_keep_a_run_from_its_end(repo: Repo) -> None:
@@ -446,9 +449,8 @@ def test_a_project_without_lessons_pays_nothing_for_them(repo: Repo) -> None:
     code = (
         "import sys; from pathlib import Path; from reflectloop.engine.pipeline import run; from reflectloop.engine.run.request import "
         f"RunRequest; done = run(RunRequest(Path({str(repo.path)!r}), Path({str(path)!r}))); assert not done.error; "
-        "print([name for name in sys.modules if name.startswith(('reflectloop.lessons', 'reflectloop.reflection.diag', "
-        "'reflectloop.reflection.fore', "
-        "'reflectloop.engine.run.known_fixes', 'reflectloop.engine.learning.warnings', 'sqlite3'))])"
+        "print([name for name in sys.modules if name.startswith(('reflectloop.lessons', 'reflectloop.reflection', "
+        "'reflectloop.engine.run.known_fixes', 'sqlite3'))])"
     )
     said = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, check=True, timeout=60)
     assert said.stdout.decode().strip() == "[]"

@@ -12,7 +12,6 @@ from reflectloop import config
 from reflectloop.engine.agent_tasks import planning
 from reflectloop.engine.agent_tasks.planning import PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
-from reflectloop.engine.folders import folders_at
 from reflectloop.errors import (
     AgentUnavailable,
     InvalidInput,
@@ -21,6 +20,7 @@ from reflectloop.errors import (
 )
 from reflectloop.state import events
 from reflectloop.state.fold import StepState
+from reflectloop.workspace.folders import folders_at
 from scripted_task import CHECK, DESIGN, RIGHT, Crew
 from support import Repo
 

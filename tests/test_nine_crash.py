@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.engine import task_control
-from reflectloop.engine.artifacts import task_status
-from reflectloop.engine.failures import routing
+from reflectloop.commands import route, task_control, task_status
 from reflectloop.errors import InvalidInput, NeedsInput, NothingToDo
 from reflectloop.state import events
 from reflectloop.state.fold import StepState
@@ -243,7 +241,7 @@ def test_a_blocked_step_can_be_left_out(scene: Scene) -> None:
     assert "- [>] 2 Make add add (BLOCKED: the review stops: the goal is unclear" in scene.todo()
     assert task_status.status(scene.repo.path, everything=False)["next"] == "reflectloop answer 2 TEXT"
     assert task_control.skip(scene.repo.path, "2", "not now").next_step == "reflectloop tr --all"
-    assert routing.route(scene.repo.path).command == "reflectloop tr --all"
+    assert route.route(scene.repo.path).command == "reflectloop tr --all"
     assert scene.work().error is None
     scene.apply()
     assert (scene.repo.path / "notes.txt").exists()

@@ -11,14 +11,12 @@ import pytest
 
 from reflectloop.agents import AgentRequest, Probe, Reply
 from reflectloop.agents.answer_models import Review
-from reflectloop.engine import task_control
+from reflectloop.commands import task_control
 from reflectloop.engine.agent_tasks import planning, prompts
 from reflectloop.engine.agent_tasks.agent_pool import AgentCall
 from reflectloop.engine.agent_tasks.planning import PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.engine.agent_tasks.task_session import open_task_session
-from reflectloop.engine.folders import folders_at
-from reflectloop.engine.learning import lessons
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.errors import (
     AgentFailed,
@@ -27,9 +25,11 @@ from reflectloop.errors import (
     ReflectloopError,
     SecretLeak,
 )
+from reflectloop.lessons import lesson_scopes
 from reflectloop.state import events, latch
 from reflectloop.state.fold import StepState
 from reflectloop.terms import Role
+from reflectloop.workspace.folders import folders_at
 from scripted_task import BROKEN, CHECK, DESIGN, DONE, PASSES, RIGHT, WRITE, Crew
 from support import Repo
 
@@ -75,7 +75,7 @@ def test_a_failed_attempt_is_reflected_on_and_what_helped_is_kept_as_advice(crew
     assert said["error_analysis"]["root_cause"]
     told = crew.papers("1/2/executor.prompt.md")[0].read_text()
     assert f"Reflection: {said['error_analysis']['root_cause']}" in told
-    room = lessons.room_at(crew.repo.path)
+    room = lesson_scopes.room_at(crew.repo.path)
     (kept,) = [one for one in room.read().lessons if one.kind == "failfix"]
     assert (kept.fix, kept.commands, kept.status) == ("plus instead of minus", (), "candidate")
 
@@ -107,7 +107,7 @@ def test_what_is_not_known_is_asked_of_a_researcher_and_kept(crew: Crew) -> None
     ).story()
     assert done.error is None
     assert [one.status for one in crew.asked("researcher")] == ["ok"]
-    kept = lessons.room_at(crew.repo.path).read().lessons
+    kept = lesson_scopes.room_at(crew.repo.path).read().lessons
     assert any("numbers_of_ours is a file" in f"{one.title} {one.body} {one.fix}" for one in kept)
 
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reflectloop.diagnosis import diagnosis, rulefile, signature
+from reflectloop.diagnosis import log_diagnosis as flow
 from reflectloop.diagnosis.diagnosis import FailedCommand
 from reflectloop.diagnosis.failure_record import ErrorClass, Facts, FailureRecord, ToolErrorType, class_of, classify
 from reflectloop.diagnosis.rule import Rules
-from reflectloop.engine.failures import diagnose as flow
 from reflectloop.errors import InvalidInput
 from reflectloop.verification import reports
 from support import Repo, reflectloop

@@ -16,14 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.diagnosis.failure_record import ErrorClass, Facts
-from reflectloop.engine.folders import Folders
-from reflectloop.engine.learning import critic, lessons, reflection
-from reflectloop.engine.learning.reflection import ReflectionOutcome, ReflectionRequest
 from reflectloop.errors import InvalidInput, MaxRetries, NothingToDo, StateDamaged
+from reflectloop.lessons import lesson_scopes
 from reflectloop.reflection import critic as judging
-from reflectloop.reflection import output, reflection_report
+from reflectloop.reflection import critic_command, output, reflect_command, reflection_report
 from reflectloop.reflection import reflection as walking
 from reflectloop.reflection.critic import Identity
+from reflectloop.reflection.reflect_command import ReflectionOutcome, ReflectionRequest
 from reflectloop.reflection.reflection import MOST_ROUNDS, ReflectionIO, RepairOutcome, RepairPlan, RepairResult
 from reflectloop.reflection.reflection_report import Reflection
 from reflectloop.reflection.reflection_text import TicketFacts
@@ -32,6 +31,7 @@ from reflectloop.reflection.requirements import Requirements
 from reflectloop.reflection.ticket import Ticket
 from reflectloop.reflection.warnings import StepToWarn, WarningLesson, preflect
 from reflectloop.reflection.workspace_facts import WorkspaceFacts
+from reflectloop.workspace.folders import Folders
 from support import Repo
 from tasks import opened
 
@@ -73,7 +73,9 @@ def ticket_for(repo: Repo, text: str, target: str = TARGET, needs: str = NEEDS, 
     repo.write(target, text)
     path = repo.path.parent / "needs.yaml"
     path.write_text(needs)
-    report = critic.judge(critic.CriticRequest(repo.path, repo.path / target, path, f"{agent}-researcher")).report
+    report = critic_command.judge(
+        critic_command.CriticRequest(repo.path, repo.path / target, path, f"{agent}-researcher")
+    ).report
     assert report.rewind_ticket
     return report.rewind_ticket.ticket_id
 
@@ -81,7 +83,7 @@ def ticket_for(repo: Repo, text: str, target: str = TARGET, needs: str = NEEDS, 
 def hand_in(repo: Repo, ticket: str, text: str) -> ReflectionOutcome:
     path = repo.path.parent / "revised"
     path.write_text(text)
-    return reflection.reflect(ReflectionRequest(repo.path, ticket, revised=path))
+    return reflect_command.reflect(ReflectionRequest(repo.path, ticket, revised=path))
 
 
 def own(repo: Repo) -> Path:
@@ -107,7 +109,7 @@ class Worker:
 
 def test_too_few_papers_are_reflected_on_mended_and_pass(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(3))
-    done = reflection.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(6)])))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(6)])))
     assert done.error is None
     report = load(own(repo) / "reflections" / f"{ticket}.json")
     assert set(report) == REPORT_FIELDS
@@ -134,7 +136,7 @@ def test_too_few_papers_are_reflected_on_mended_and_pass(repo: Repo) -> None:
 
 def test_each_of_the_six_steps_leaves_its_output(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(3))
-    reflection.reflect(ReflectionRequest(repo.path, ticket))
+    reflect_command.reflect(ReflectionRequest(repo.path, ticket))
     folder = own(repo) / "reflections" / ticket
     assert sorted(path.name for path in folder.iterdir()) == [*STEPS, "handling.json"]
     explored, reflected, classified, planned, executed, submitted = (load(folder / name) for name in STEPS)
@@ -158,7 +160,7 @@ def test_the_same_mistake_for_the_third_time_is_a_matter_of_capability(repo: Rep
     listener = {"target": "posts.json", "needs": needs, "agent": "community"}
     names = [ticket_for(repo, json.dumps({"posts": [count]}), **listener) for count in range(3)]
     first, *_, last = (
-        reflection.reflect(ReflectionRequest(repo.path, name)).rounds[-1].report for name in names[:1] + names[2:]
+        reflect_command.reflect(ReflectionRequest(repo.path, name)).rounds[-1].report for name in names[:1] + names[2:]
     )
     assert last.error_classification.type == ErrorClass.CAPABILITY
     assert last.anti_pattern
@@ -166,9 +168,10 @@ def test_the_same_mistake_for_the_third_time_is_a_matter_of_capability(repo: Rep
     assert first.error_classification.type == ErrorClass.CAPABILITY  # by then all three lay there
     other = ticket_for(repo, "{}", target="other.json", needs=needs, agent="another")
     assert (
-        reflection.reflect(ReflectionRequest(repo.path, other)).rounds[-1].report.error_classification.type == "3.3.2"
+        reflect_command.reflect(ReflectionRequest(repo.path, other)).rounds[-1].report.error_classification.type
+        == "3.3.2"
     )
-    done = reflection.reflect(ReflectionRequest(repo.path, names[2]))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, names[2]))
     assert [name for name, _ in done.handled.measures] == [
         "record_antipattern",
         "ask_stronger_backend",
@@ -179,7 +182,7 @@ def test_the_same_mistake_for_the_third_time_is_a_matter_of_capability(repo: Rep
 def test_an_output_that_says_it_does_not_know_lacks_knowledge(repo: Repo) -> None:
     for said in ("I don't know where to look.", "搜索结果为空"):
         ticket = ticket_for(repo, f"# Papers\n\n{said}\n", target="out.md", needs="min_items: {Papers: 5}\n")
-        done = reflection.reflect(ReflectionRequest(repo.path, ticket))
+        done = reflect_command.reflect(ReflectionRequest(repo.path, ticket))
         assert done.rounds[-1].report.error_classification.type == ErrorClass.KNOWLEDGE
         assert done.rounds[-1].report.anti_pattern is None
 
@@ -187,7 +190,7 @@ def test_an_output_that_says_it_does_not_know_lacks_knowledge(repo: Repo) -> Non
 def test_a_finished_output_below_the_bar_is_a_normal_iteration_and_still_repaired(repo: Repo) -> None:
     needs = "min_items: 1\nmin_quality: 0.99\n"
     ticket = ticket_for(repo, "- one\n\nTODO\n", target="out.md", needs=needs)
-    done = reflection.reflect(ReflectionRequest(repo.path, ticket, repair=Worker(["- one\n"])))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker(["- one\n"])))
     assert done.rounds[0].report.error_classification.type == ErrorClass.ITERATION
     assert done.rounds[0].report.repair_actions
     assert done.error is None
@@ -197,7 +200,7 @@ def test_a_bad_query_is_mended_by_a_command_in_the_box(repo: Repo) -> None:
     needs = "must_have: [query]\nchecks: {syntax: {run: \"! grep -q 'agent,' query.json\"}}\n"
     ticket = ticket_for(repo, '{"query": "multi-agent, agent coordination"}', target="query.json", needs=needs)
     before = repo.state()
-    done = reflection.reflect(
+    done = reflect_command.reflect(
         ReflectionRequest(repo.path, ticket, fixes=("sed -i 's/, / OR /' query.json; touch stray",))
     )
     assert done.error is None, done.error
@@ -209,7 +212,7 @@ def test_a_bad_query_is_mended_by_a_command_in_the_box(repo: Repo) -> None:
 
 def test_a_fix_that_fails_leaves_another_iteration_to_do(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(3))
-    done = reflection.reflect(ReflectionRequest(repo.path, ticket, fixes=("echo no luck; exit 3", "true")))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, fixes=("echo no luck; exit 3", "true")))
     assert [(one.action, one.status) for one in done.rounds[-1].report.repair_actions] == [
         ("echo no luck; exit 3", "failed")
     ]
@@ -223,7 +226,7 @@ def test_a_fix_that_fails_leaves_another_iteration_to_do(repo: Repo) -> None:
 def test_three_rounds_and_no_more_each_in_files_of_its_own(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(1))
     worker = Worker([papers(2), papers(3), papers(4), papers(5)])
-    done = reflection.reflect(ReflectionRequest(repo.path, ticket, repair=worker))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=worker))
     assert isinstance(done.error, MaxRetries)
     assert len(worker.plans) == MOST_ROUNDS
     folder = own(repo) / "reflections"
@@ -240,16 +243,16 @@ def test_three_rounds_and_no_more_each_in_files_of_its_own(repo: Repo) -> None:
 
 def test_looking_again_costs_no_round_and_writes_nothing(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(1))
-    first = reflection.reflect(ReflectionRequest(repo.path, ticket))
+    first = reflect_command.reflect(ReflectionRequest(repo.path, ticket))
     before = sorted(own(repo).rglob("*"))
-    again = reflection.reflect(ReflectionRequest(repo.path, ticket))
+    again = reflect_command.reflect(ReflectionRequest(repo.path, ticket))
     assert sorted(own(repo).rglob("*")) == before
     assert again.rounds[-1].report == first.rounds[-1].report
     for count in (2, 3):
         assert hand_in(repo, ticket, papers(count)).error
     done = hand_in(repo, ticket, papers(5))
     assert done.error is None
-    assert reflection.reflect(ReflectionRequest(repo.path, ticket)).error is None
+    assert reflect_command.reflect(ReflectionRequest(repo.path, ticket)).error is None
     with pytest.raises(NothingToDo, match="pass already"):
         hand_in(repo, ticket, papers(7))
 
@@ -266,12 +269,12 @@ def test_a_step_counts_as_done_where_the_critic_no_longer_sees_what_it_was_for(r
 def test_what_is_rejected_is_reflected_on_and_left_to_whoever_decides(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(5), needs=NEEDS + "about: [chemistry]\n")
     worker = Worker([papers(6)])
-    done = reflection.reflect(ReflectionRequest(repo.path, ticket, repair=worker))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=worker))
     assert worker.plans == []
     assert done.error
     assert (done.error.exit_code, "ASK" in done.error.message) == (33, True)
     assert reflection_report.faults_of(done.rounds[0].report.model_dump(mode="json")) == []
-    unattended = reflection.reflect(ReflectionRequest(repo.path, ticket, unattended=True))
+    unattended = reflect_command.reflect(ReflectionRequest(repo.path, ticket, unattended=True))
     assert unattended.error
     assert "REPLAN" in unattended.error.message
 
@@ -281,7 +284,7 @@ def test_what_is_rejected_is_reflected_on_and_left_to_whoever_decides(repo: Repo
 
 def test_a_failed_run_is_reflected_on_from_its_record(chain: Repo) -> None:
     run_id = chain.run("run", chain.path.parent / "plan.yaml", "--json").envelope["run_id"]
-    done = reflection.reflect(ReflectionRequest(chain.path, run_id))
+    done = reflect_command.reflect(ReflectionRequest(chain.path, run_id))
     report = done.rounds[-1].report
     assert report.trigger == "step_failure"
     assert reflection_report.faults_of(report.model_dump(mode="json")) == []
@@ -293,12 +296,12 @@ def test_a_failed_run_is_reflected_on_from_its_record(chain: Repo) -> None:
     explored = load(task / "reflections" / done.ticket.ticket_id / "1-explore.json")
     assert [one.split()[0] for one in explored["checkpoints"]] == ["a"]
     assert any(name.endswith("blocker.yaml") for name in explored["artifacts"])
-    assert reflection.reflect(ReflectionRequest(chain.path, "latest")).ticket == done.ticket
+    assert reflect_command.reflect(ReflectionRequest(chain.path, "latest")).ticket == done.ticket
     with pytest.raises(InvalidInput, match="not about an output"):
         hand_in(chain, done.ticket.ticket_id, "x")
     redone = chain.run("redo", "b", "--reason", "the wrong file was changed", "--json")
     ticket = redone.json["data"]["ticket"]
-    asked = reflection.reflect(ReflectionRequest(chain.path, ticket))
+    asked = reflect_command.reflect(ReflectionRequest(chain.path, ticket))
     assert asked.rounds[-1].report.trigger == "director_request"
     assert asked.ticket.target_step == "b"
     assert asked.rounds[-1].report.anti_pattern
@@ -309,7 +312,7 @@ def test_a_failed_run_is_reflected_on_from_its_record(chain: Repo) -> None:
 def test_a_run_that_went_well_leaves_nothing_to_reflect_on(repo: Repo) -> None:
     assert repo.run("run", repo.steps("true")).code == 0
     with pytest.raises(NothingToDo, match="did not fail"):
-        reflection.reflect(ReflectionRequest(repo.path, "latest"))
+        reflect_command.reflect(ReflectionRequest(repo.path, "latest"))
 
 
 # Published, damaged, contradicted ---------------------------------------------------------------------------------
@@ -318,7 +321,7 @@ def test_a_run_that_went_well_leaves_nothing_to_reflect_on(repo: Repo) -> None:
 def test_the_protocols_own_paths_are_written_where_that_is_asked_for(repo: Repo) -> None:
     repo.write("reflectloop.toml", "[publish]\nresearch = true\n")
     ticket = ticket_for(repo, papers(3))
-    done = reflection.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(5)])))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(5)])))
     data = repo.path / "research_data"
     assert load(data / f"reflection_{ticket}.json") == done.rounds[0].report.model_dump(mode="json")
     assert (data / "academic_researcher_output_v2.json").read_text() == papers(5)
@@ -336,7 +339,7 @@ def test_nothing_is_published_through_a_link(repo: Repo, tmp_path: Path) -> None
     (tmp_path / "elsewhere").mkdir()
     (repo.path / "knowledge").symlink_to(tmp_path / "elsewhere")
     ticket = ticket_for(repo, papers(3))
-    done = reflection.reflect(ReflectionRequest(repo.path, ticket))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, ticket))
     assert done.warnings == ("nothing was published: knowledge is a link",)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -344,12 +347,12 @@ def test_nothing_is_published_through_a_link(repo: Repo, tmp_path: Path) -> None
 def test_a_ticket_that_is_not_there_or_is_damaged_is_said(repo: Repo) -> None:
     for name in ("rewind_20260101_000000_aaaaaa", "../../etc/passwd", "*"):
         with pytest.raises(NothingToDo, match="there is no"):
-            reflection.reflect(ReflectionRequest(repo.path, name))
+            reflect_command.reflect(ReflectionRequest(repo.path, name))
     ticket = ticket_for(repo, papers(3))
     path = own(repo) / "tickets" / f"{ticket}.json"
     path.write_text(path.read_text().replace('"REVISE"', '"MAYBE"'))
     with pytest.raises(StateDamaged, match="1 fault"):
-        reflection.reflect(ReflectionRequest(repo.path, ticket))
+        reflect_command.reflect(ReflectionRequest(repo.path, ticket))
 
 
 def test_requirements_that_are_gone_by_now_are_named(repo: Repo) -> None:
@@ -424,9 +427,9 @@ def test_the_checklist_names_what_a_report_lacks(changed: dict[str, Any], field:
 def test_an_anti_pattern_is_kept_as_a_lesson_and_counted_by_tickets(repo: Repo) -> None:
     for count in (1, 2):
         ticket = ticket_for(repo, papers(count))
-        done = reflection.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(3), papers(5)])))
+        done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(3), papers(5)])))
         assert done.warnings == ()
-    (lesson,) = lessons.room_at(repo.path, "project").read().lessons
+    (lesson,) = lesson_scopes.room_at(repo.path, "project").read().lessons
     assert (lesson.kind, lesson.title, lesson.count) == ("antipattern", "handed in short: papers", 2)
     assert lesson.source.ticket
     warnings = preflect(
@@ -445,7 +448,7 @@ def test_an_agents_report_is_taken_only_where_it_keeps_to_the_facts(repo: Repo) 
         return written
 
     ticket = ticket_for(repo, papers(1))
-    done = reflection.reflect(ReflectionRequest(repo.path, ticket, analyse=says()))
+    done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, analyse=says()))
     assert "first page" in done.rounds[0].report.error_analysis.root_cause
     for changed, said in (
         (
@@ -459,7 +462,7 @@ def test_an_agents_report_is_taken_only_where_it_keeps_to_the_facts(repo: Repo) 
         ({"learning_notes": ""}, "learning_notes"),
     ):
         other = ticket_for(repo, papers(2), target=f"{said}.json")
-        refused = reflection.reflect(ReflectionRequest(repo.path, other, analyse=says(**changed))).rounds[0]
+        refused = reflect_command.reflect(ReflectionRequest(repo.path, other, analyse=says(**changed))).rounds[0]
         assert said in refused.notes[0]
         assert "first page" not in refused.report.error_analysis.root_cause
 
@@ -489,7 +492,7 @@ def test_an_output_of_a_run_that_was_broken_off_is_a_matter_of_the_pipeline(chai
     book.close()
     Folders(chain.path).set_current_task("T-20260101-aaaaaa")
     ticket = ticket_for(chain, papers(1))
-    done = reflection.reflect(ReflectionRequest(chain.path, ticket))
+    done = reflect_command.reflect(ReflectionRequest(chain.path, ticket))
     assert done.rounds[-1].report.error_classification.type == ErrorClass.PIPELINE
     assert "resume" in dict(done.handled.measures)
 
@@ -497,13 +500,13 @@ def test_an_output_of_a_run_that_was_broken_off_is_a_matter_of_the_pipeline(chai
 def test_another_ticket_that_is_damaged_stands_in_nobodys_way(repo: Repo) -> None:
     damaged, whole = ticket_for(repo, papers(1)), ticket_for(repo, papers(1), target="b.json")
     (own(repo) / "tickets" / f"{damaged}.context.json").write_text("{")
-    assert reflection.reflect(ReflectionRequest(repo.path, whole)).rounds
+    assert reflect_command.reflect(ReflectionRequest(repo.path, whole)).rounds
 
 
 def test_no_command_is_run_on_what_lies_outside_of_the_project(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(1), target="../outside.json")
     with pytest.raises(InvalidInput, match="lies outside"):
-        reflection.reflect(ReflectionRequest(repo.path, ticket, fixes=("true",)))
+        reflect_command.reflect(ReflectionRequest(repo.path, ticket, fixes=("true",)))
     assert not (own(repo) / "latch.json").exists()
     done = hand_in(repo, ticket, papers(5))
     assert done.rounds[-1].submission.revised_output_file == ".reflectloop/outputs/outside_v2.json"
@@ -516,8 +519,8 @@ def test_a_known_fix_comes_first_in_the_plan_of_a_failed_run(chain: Repo) -> Non
     card.write_text(card.read_text().replace("known_fixes: []\n", fixes))
     (signature,) = re.findall(r"signature: '?(\d+)", card.read_text())
     fields = {"kind": "failfix", "title": "b exits 3", "signature": signature, "commands": ["touch b"]}
-    lessons.added(lessons.room_at(chain.path), fields)
-    done = reflection.reflect(ReflectionRequest(chain.path, "latest"))
+    lesson_scopes.added(lesson_scopes.room_at(chain.path), fields)
+    done = reflect_command.reflect(ReflectionRequest(chain.path, "latest"))
     assert done.ticket.repair_plan[:3] == ("make clean; make", "look twice", "touch b")
     assert done.rounds[-1].report.repair_actions[0].action == "make clean; make"
 
@@ -554,8 +557,8 @@ def test_what_the_rules_write_always_passes_the_checklist(text: str, name: str, 
 def test_a_run_loads_nothing_of_this_until_it_is_asked_for() -> None:
     heavy = [
         "reflectloop.reflection.critic",
-        "reflectloop.engine.learning.tickets",
-        "reflectloop.engine.learning.check_sandbox",
+        "reflectloop.reflection.ticket_store",
+        "reflectloop.reflection.check_sandbox",
     ]
     code = (
         f"import reflectloop.engine.run.run, sys; sys.exit(str([one for one in {heavy} if one in sys.modules] or ''))"

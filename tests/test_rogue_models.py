@@ -13,10 +13,10 @@ from model import Line, Model, Turn, call, say
 from reflectloop.engine.agent_tasks import planning, task_runner
 from reflectloop.engine.agent_tasks.planning import PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
-from reflectloop.engine.folders import folders_at
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.errors import NeedsInput
 from reflectloop.state import events, journal
+from reflectloop.workspace.folders import folders_at
 from support import Repo
 
 STEP = {"title": "Round up", "checks": ["grep -q ceil pager.py"]}

@@ -7,20 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from reflectloop.commands import route
+from reflectloop.commands.route import FailedRunFacts, of_failure
 from reflectloop.diagnosis.diagnosis import FailedCommand, bare
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.diagnosis.routing import FailedRunFacts, of_failure
-from reflectloop.engine.failures import routing
-from reflectloop.engine.folders import Folders
-from reflectloop.engine.learning import lessons
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import NothingToDo
-from reflectloop.lessons import lesson_store
+from reflectloop.lessons import lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Occurrence, Page
 from reflectloop.lessons.lesson_store import NewLesson
 from reflectloop.state import events
 from reflectloop.state.journal import Journal
+from reflectloop.workspace.folders import Folders
 from support import Repo
 
 # Workspaces are removed in the background by a process that outlives its engine; here the engine is ourselves.
@@ -76,12 +75,12 @@ def test_the_same_failure_for_the_third_time_goes_to_a_person() -> None:
 def test_a_known_fix_is_the_command(plain: Repo) -> None:
     failed = ran(plain, "no-such-command-here")
     assert failed.error
-    told = routing.route(plain.path)
+    told = route.route(plain.path)
     signature = dict(told.facts)["signature"]
     page = Page(kind="failfix", title="not there", signature=signature, commands=("make tools",))
-    shelf = lessons.room_at(plain.path, "project").writable("project")
+    shelf = lesson_scopes.room_at(plain.path, "project").writable("project")
     lesson_store.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id, what="worked"))], "S-1")
-    again = routing.route(plain.path)
+    again = route.route(plain.path)
     assert (again.route, again.command, again.then) == ("research", "make tools", "reflectloop retry --reason TEXT")
     assert again.as_data()["known_fixes"] == ["make tools"]
 
@@ -91,27 +90,27 @@ def test_a_latched_run_is_routed_by_the_failure_that_holds(plain: Repo) -> None:
     again = ran(plain, "no-such-command-here", new=False)
     assert again.error
     assert again.error.code == "LATCHED"
-    found = routing.route(plain.path)
+    found = route.route(plain.path)
     assert (found.route, found.run_id) == ("research", first.envelope.run_id)
 
 
 def test_a_run_that_went_well_leaves_nothing_to_route(plain: Repo) -> None:
     ran(plain, "no-such-command-here")
     ran(plain, "true")
-    with pytest.raises(NothingToDo, match="nothing is to be routed") as refused:
-        routing.route(plain.path)
+    with pytest.raises(NothingToDo, match="nothing to route") as refused:
+        route.route(plain.path)
     assert refused.value.next_step == "reflectloop status"
 
 
 def test_what_is_open_in_the_current_task_comes_first(plain: Repo) -> None:
     book = opened(plain.path)
-    gone = routing.route(plain.path)
+    gone = route.route(plain.path)
     assert (gone.route, gone.command, "engine" in gone.why) == ("retry", "reflectloop resume", True)
     book.append(events.RunPaused(run_id="RLOP-20260101-aaaaaa", reason="lunch"))
-    assert routing.route(plain.path).why == "RLOP-20260101-aaaaaa is paused"
+    assert route.route(plain.path).why == "RLOP-20260101-aaaaaa is paused"
     book.append(events.RunResumed(run_id="RLOP-20260101-aaaaaa"))
     book.append(events.StepBlocked(run_id="RLOP-20260101-aaaaaa", step_id="P-1", reason="no key", unblock="get one"))
-    asked = routing.route(plain.path)
+    asked = route.route(plain.path)
     assert (asked.route, asked.command) == ("ask", "reflectloop answer P-1 TEXT")
     assert "no key; get one" in asked.why
     book.close()

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from reflectloop.commands import call
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.diagnosis.safe_call import Params, RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess
-from reflectloop.engine.failures import call
-from reflectloop.engine.learning import critic, lessons, reflection
-from reflectloop.engine.learning.reflection import ReflectionOutcome, ReflectionRequest
 from reflectloop.errors import InvalidInput
+from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson import KINDS, Lesson
 from reflectloop.lessons.lesson_store import LIVING
-from reflectloop.reflection import reflection_report
+from reflectloop.reflection import critic_command, reflect_command, reflection_report
+from reflectloop.reflection.reflect_command import ReflectionOutcome, ReflectionRequest
 from reflectloop.reflection.reflection import RepairOutcome, RepairPlan, RepairResult
 from reflectloop.reflection.ticket import Ticket
 from support import Repo
@@ -77,13 +77,15 @@ def judged(lab: Repo, target: str, text: str, needs: str, agent: str) -> str:
     lab.write(target, text)
     path = lab.path.parent / "needs.yaml"
     path.write_text(needs)
-    ticket = critic.judge(critic.CriticRequest(lab.path, lab.path / target, path, agent)).report.rewind_ticket
+    ticket = critic_command.judge(
+        critic_command.CriticRequest(lab.path, lab.path / target, path, agent)
+    ).report.rewind_ticket
     assert ticket
     return ticket.ticket_id
 
 
 def known(lab: Repo) -> list[Lesson]:
-    return list(lessons.listed(lessons.room_at(lab.path), KINDS, LIVING).lessons)
+    return list(lesson_scopes.listed(lesson_scopes.room_at(lab.path), KINDS, LIVING).lessons)
 
 
 def agent(*outputs: str) -> Any:
@@ -106,7 +108,7 @@ def traces(done: ReflectionOutcome) -> dict[str, tuple[str, str]]:
 
 def test_insufficient_papers_are_a_wrong_decision_and_are_mended_at_the_protocols_paths(lab: Repo) -> None:
     ticket = judged(lab, PAPERS, papers(3), NEEDS, "academic-researcher")
-    first = reflection.reflect(ReflectionRequest(lab.path, ticket))
+    first = reflect_command.reflect(ReflectionRequest(lab.path, ticket))
     report = load(lab.path / "research_data" / f"reflection_{ticket}.json")
     assert set(report) == REPORT
     assert reflection_report.faults_of(report) == []
@@ -125,7 +127,7 @@ def test_insufficient_papers_are_a_wrong_decision_and_are_mended_at_the_protocol
     assert amended.title.startswith("must be met at the least: ")
     (checkpoint,) = (lab.path / done["add_checkpoint"][1]).read_text().splitlines()
     assert (json.loads(checkpoint)["ticket_id"], json.loads(checkpoint)["target"]) == (ticket, PAPERS)
-    mended = reflection.reflect(ReflectionRequest(lab.path, ticket, repair=agent(papers(6))))
+    mended = reflect_command.reflect(ReflectionRequest(lab.path, ticket, repair=agent(papers(6))))
     assert mended.error is None
     assert (lab.path / "research_data" / "academic_researcher_output_v2.json").read_text() == papers(6)
     (page,) = (lab.path / "knowledge" / "anti_patterns").iterdir()
@@ -136,7 +138,7 @@ def test_insufficient_papers_are_a_wrong_decision_and_are_mended_at_the_protocol
 
 
 def test_the_critic_names_the_checkpoints_that_reflections_left(lab: Repo) -> None:
-    reflection.reflect(ReflectionRequest(lab.path, judged(lab, PAPERS, papers(3), NEEDS, "academic-researcher")))
+    reflect_command.reflect(ReflectionRequest(lab.path, judged(lab, PAPERS, papers(3), NEEDS, "academic-researcher")))
     lab.write(PAPERS, papers(6))
     again = lab.run("critic", PAPERS, "--requirements", lab.path.parent / "needs.yaml")
     assert again.code == 0
@@ -148,7 +150,7 @@ def test_a_mistake_repeated_for_the_third_time_is_a_matter_of_capability(lab: Re
     kinds, last = [], None
     for _ in range(3):
         ticket = judged(lab, POSTS, posts, CONSENSUS, "community-listener")
-        last = reflection.reflect(ReflectionRequest(lab.path, ticket))
+        last = reflect_command.reflect(ReflectionRequest(lab.path, ticket))
         kinds.append(load(lab.path / "research_data" / f"reflection_{ticket}.json")["error_classification"]["type"])
     assert kinds == ["3.3.2", "3.3.2", "3.3.1"]
     assert last
@@ -169,17 +171,19 @@ def test_a_mistake_repeated_for_the_third_time_is_a_matter_of_capability(lab: Re
 def test_what_was_not_known_is_asked_answered_and_met_with_the_answer_the_next_time(lab: Repo) -> None:
     text = json.dumps({"papers": [], "note": "I don't know which index lists them"})
     ticket = judged(lab, PAPERS, text, NEEDS, "academic-researcher")
-    asked = reflection.reflect(ReflectionRequest(lab.path, ticket))
+    asked = reflect_command.reflect(ReflectionRequest(lab.path, ticket))
     assert asked.rounds[0].report.error_classification.type == "3.3.4"
     assert traces(asked)["store_answer"] == ("open", f"reflectloop reflect {ticket} --answer TEXT")
     answered = lab.run("reflect", ticket, "--answer", "search the index of the library", "--json")
     measures = {one["measure"]: one for one in answered.json["data"]["handling"]["measures"]}
     assert (measures["ask_research"]["state"], measures["store_answer"]["state"]) == ("done", "done")
     assert next(one for one in known(lab) if one.id == measures["store_answer"]["trace"]).fix.startswith("search")
-    again = reflection.reflect(ReflectionRequest(lab.path, judged(lab, PAPERS, text, NEEDS, "academic-researcher")))
+    again = reflect_command.reflect(
+        ReflectionRequest(lab.path, judged(lab, PAPERS, text, NEEDS, "academic-researcher"))
+    )
     assert again.rounds[0].report.repair_actions[0].action == "search the index of the library"
     with pytest.raises(InvalidInput, match="looks like a secret"):
-        reflection.reflect(
+        reflect_command.reflect(
             ReflectionRequest(lab.path, ticket, answer="use ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8")
         )
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reflectloop.engine.artifacts import views
+from reflectloop.artifacts import views
 from reflectloop.errors import StateDamaged
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import Latch, RunState, StepState, Task

@@ -111,7 +111,7 @@ def test_a_run_that_is_asked_to_pause_stops_before_its_next_step(repo: Repo) -> 
     gate.open()
     done = engine.ended()
     assert done.code == 130
-    assert b"paused as asked" in done.stderr
+    assert b"paused as requested" in done.stderr
     kinds = [event["kind"] for event in journal(repo)]
     assert kinds.count("step_finished") == 1
     assert kinds[-1] == "run_paused"

@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from reflectloop.diagnosis.breaker import BreakerLimits, Breakers, BreakerState
+from reflectloop.commands import call as calling
+from reflectloop.diagnosis.breaker import BreakerLimits, Breakers, BreakerState, PersistentBreakers
 from reflectloop.diagnosis.failfix import FailFix, known
 from reflectloop.diagnosis.retry_policy import RetryPolicy
 from reflectloop.diagnosis.retrying import delay_of, retry_after
 from reflectloop.diagnosis.safe_call import RetryIO, RetryOptions, ToolError, ToolFailure, ToolSuccess, safe_call
 from reflectloop.diagnosis.tool_failure_report import ToolReport
-from reflectloop.engine.failures import call as calling
-from reflectloop.engine.failures.persistent_breakers import PersistentBreakers
-from reflectloop.engine.folders import Folders
 from reflectloop.errors import ReflectloopError
 from reflectloop.secrets.rulefile import filled
+from reflectloop.workspace.folders import Folders
 from support import Repo, reflectloop
 
 NOW = datetime(2026, 2, 21, 10, 45, tzinfo=UTC)

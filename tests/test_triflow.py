@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reflectloop.engine.artifacts import triflow
+from reflectloop.artifacts import triflow
 from reflectloop.errors import InvalidInput
 from support import Repo
 from tasks import items, journals, run, task_folder, truth
@@ -79,7 +79,7 @@ def test_a_file_that_is_not_ours_is_left_alone_said_and_stays_part_of_the_projec
     shared.write("todo.md", "# My list\n")
     (shared.path / "plan_log.md").symlink_to("README.md")
     answer = run(shared)
-    assert answer.stderr.count("is not ours and was left as it is") == 3
+    assert answer.stderr.count("was not written by reflectloop and was not changed") == 3
     assert (shared.path / "state.json").read_text() == '{"taskName": "mine"}\n'
     assert (shared.path / "todo.md").read_text() == "# My list\n"
     assert (shared.path / "README.md").read_text() == "# sample\n"
@@ -243,8 +243,8 @@ def test_indexes_must_be_unique_and_the_pointer_must_point_somewhere(tmp_path: P
     [
         ("", "is not JSON"),
         ("[" * 100_000, "is not JSON"),
-        ('{"taskName": "a", "taskName": "b"}', "stands there twice"),
-        ('{"taskName": NaN}', "NaN is no number"),
+        ('{"taskName": "a", "taskName": "b"}', "occurs twice"),
+        ('{"taskName": NaN}', "NaN is not a number"),
         ("[]", "has 1 fault"),
     ],
 )

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from reflectloop import config
+from reflectloop.commands import trust
 from reflectloop.config import Config
-from reflectloop.engine import trust_command
 from reflectloop.errors import InvalidInput, NotTrusted
 from reflectloop.terms import Isolation
 from reflectloop.trust import grants, record
@@ -54,7 +54,7 @@ def user(text: str) -> Path:
 
 
 def agree(repo: Repo) -> None:
-    assert trust_command.ask(repo.path, lambda _asked: True).answer == "trusted"
+    assert trust.ask(repo.path, lambda _asked: True).answer == "trusted"
 
 
 def warnings(answer: Answer) -> list[str]:
@@ -149,7 +149,7 @@ def test_a_project_may_always_tighten(repo: Repo) -> None:
     found = config.sources(repo.path)
     assert found.split.grants == ()
     assert found.config == Config.model_validate(found.project)
-    assert trust_command.ask(repo.path, lambda _asked: False).answer == "nothing to trust"
+    assert trust.ask(repo.path, lambda _asked: False).answer == "nothing to trust"
 
 
 def test_every_setting_is_judged_by_a_row() -> None:
@@ -214,7 +214,7 @@ def test_a_changed_grant_asks_again_and_an_unrelated_edit_does_not(repo: Repo) -
     assert config.load(repo.path).ignored == ()
     brings(repo, '[box]\nread = ["/srv", "/home"]\n')
     assert config.load(repo.path).ignored == ("box.read",)
-    assert trust_command.ask(repo.path, lambda _asked: False).asked.changed == ("box.read",)
+    assert trust.ask(repo.path, lambda _asked: False).asked.changed == ("box.read",)
     brings(repo, "")
     assert config.load(repo.path).ignored == ()
     brings(repo, text)
@@ -247,11 +247,11 @@ def test_what_is_recorded_is_what_was_shown(repo: Repo) -> None:
     repo.write("tool.sh", "echo one\n")
     brings(repo, HELPER % "command")
 
-    def swap(_asked: trust_command.Asked) -> bool:
+    def swap(_asked: trust.Asked) -> bool:
         repo.write("tool.sh", "echo two\n")
         return True
 
-    trust_command.ask(repo.path, swap)
+    trust.ask(repo.path, swap)
     assert "agents.helper.run" in config.load(repo.path).ignored
 
 
@@ -260,9 +260,9 @@ def test_trust_is_for_one_project_at_one_place(repo: Repo, tmp_path: Path) -> No
     other = tmp_path / "other"
     repo.git("clone", "-q", str(repo.path), str(other))
     assert config.load(other).ignored == ("box.strongest",)
-    assert trust_command.revoke(repo.path).answer == "revoked"
+    assert trust.revoke(repo.path).answer == "revoked"
     assert config.load(repo.path).ignored == ("box.strongest",)
-    assert trust_command.revoke(repo.path).answer == "was not trusted"
+    assert trust.revoke(repo.path).answer == "was not trusted"
 
 
 # The record -------------------------------------------------------------------------------------------------------

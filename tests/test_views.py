@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from reflectloop.engine.artifacts import views
+from reflectloop.artifacts import views
 from reflectloop.state import events, journal, snapshot
 from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.state.transitions import TaskState
@@ -148,7 +148,7 @@ def test_a_view_edited_by_hand_is_pointed_out_once_and_overwritten(chain: Repo) 
     todo.write_text(whole.replace("[>]", "[x]"))
     (said,) = warnings(chain)
     assert said.startswith("todo.md of T-")
-    assert "edited by hand; that changes nothing" in said
+    assert "edited by hand; the edit has no effect" in said
     assert chain.run("status").stdout.count("edited by hand") == 1
     assert chain.run("tasks", "--json").json["data"][0]["state"] == "BLOCKED"
     assert chain.run("skip", "b", "--reason", "x").code == 0

@@ -14,23 +14,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reflectloop.engine import apply_run
-from reflectloop.engine import scan as scans
-from reflectloop.engine.apply_run import ApplyResult
-from reflectloop.engine.artifacts import task_status
-from reflectloop.engine.folders import folders_at
+from reflectloop.commands import apply_run, task_status
+from reflectloop.commands import scan as scans
+from reflectloop.commands.apply_run import ApplyResult
+from reflectloop.commands.scan import LocatedSecret, ScanReport
 from reflectloop.engine.gating import gate_command, verify_command
 from reflectloop.engine.gating.gate_command import GateInput
 from reflectloop.engine.gating.verify_command import VerifyRequest
-from reflectloop.engine.run.run import run as run_request
-from reflectloop.engine.run.run_context import NullObserver, RunRequest
-from reflectloop.engine.scan import LocatedSecret, ScanReport
+from reflectloop.engine.pipeline import run as run_request
+from reflectloop.engine.run.request import NullObserver, RunRequest
 from reflectloop.errors import ReflectloopError, WorkFault
 from reflectloop.plan.load import load
 from reflectloop.plan.model import Plan
 from reflectloop.state.journal import JournalEntry
 from reflectloop.system import files
 from reflectloop.terms import Decision, Isolation, Track
+from reflectloop.workspace.folders import folders_at
 
 __all__ = [
     "ApplyResult",

@@ -6,6 +6,11 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
 
+def shorten(text: str, length: int) -> str:
+    """Return the text, cut to `length` characters with an ellipsis at its end if it is longer."""
+    return text if len(text) <= length else text[: length - 1] + "…"
+
+
 class Isolation(StrEnum):
     """How far a command is kept from the machine, weakest first."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from reflectloop.artifacts import usage
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import Answer, Note, answers, echo, paint
@@ -16,10 +17,10 @@ from reflectloop.engine.agent_tasks.plan_import import ProposedPlan
 from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
 from reflectloop.engine.agent_tasks.prompts import one_line
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
-from reflectloop.engine.artifacts import usage
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run import steps
 from reflectloop.errors import GateRejected, NeedsInput
+from reflectloop.plan.model import command_text
 from reflectloop.terms import Isolation
 
 _LONGEST = 1_000  # characters of a line of progress
@@ -103,7 +104,7 @@ def _plan_lines(proposed: ProposedPlan) -> Iterator[str]:
     yield f"goal: {one_line(plan.objective.goal or plan.title)}"
     for step in plan.steps:
         yield f"{step.id}. {step.title or step.id}"
-        yield from (f"     $ {one_line(steps.words(command))}" for command in step.commands)
+        yield from (f"     $ {one_line(command_text(command))}" for command in step.commands)
         yield from (f"     check {one_line(steps.describe(wanted.check))}" for wanted in plan.checks_of(step))
     for criterion in plan.acceptance:
         check = f"  (check {one_line(steps.describe(plan.checks[criterion.check]))})" if criterion.check else ""

@@ -10,8 +10,8 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.cli.status import ColouredPatch
-from reflectloop.engine import apply_run
-from reflectloop.engine.apply_run import ApplyResult, Offer
+from reflectloop.commands import apply_run
+from reflectloop.commands.apply_run import ApplyResult, Offer
 
 
 @click.command()

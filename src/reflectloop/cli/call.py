@@ -11,9 +11,9 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, Note, answers, echo, paint
+from reflectloop.commands import call as calls
 from reflectloop.diagnosis.safe_call import ToolFailure
 from reflectloop.diagnosis.tool_failure_report import ToolReport
-from reflectloop.engine.failures import call as calls
 from reflectloop.terms import Network
 
 _MOST_NAMES = 5  # changed files that are named

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from reflectloop.cli.render import Answer, answers
-from reflectloop.engine import apply_run, task_control
-from reflectloop.engine.task_control import ControlResult
+from reflectloop.commands import apply_run, task_control
+from reflectloop.commands.task_control import ControlResult
 
 _reason = click.option("--reason", required=True, help="Why; it is written to the journal.")
 
@@ -21,7 +21,7 @@ def required_reason(text: str) -> str:
 
 def _answer(result: ControlResult) -> Answer:
     ticket = [f"why it is done again: reflectloop reflect {result.ticket}"] if result.ticket else []
-    lines = [result.said, *ticket, f"next: {result.next_step}"]
+    lines = [result.message, *ticket, f"next: {result.next_step}"]
     return Answer(result._asdict(), lines, next_step=result.next_step)
 
 

@@ -10,8 +10,8 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, Note, answers, paint
+from reflectloop.diagnosis import log_diagnosis as logs
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.failures import diagnose as logs
 from reflectloop.verification.result import Detail
 
 _MOST_DETAILS = 20  # shown to a person

@@ -13,8 +13,8 @@ import click
 from reflectloop.cli import render, rule_proposals
 from reflectloop.cli.main import SuggestingGroup
 from reflectloop.cli.render import Answer, Note, answers, paint
-from reflectloop.engine.learning import lessons as flow
 from reflectloop.errors import Fault, InvalidInput
+from reflectloop.lessons import lesson_scopes as flow
 from reflectloop.lessons.lesson import KINDS, STATUSES, Kind, Lesson, Level, Scope
 from reflectloop.lessons.lesson_recall import BUDGET, MOMENTS, Moment
 from reflectloop.lessons.lesson_store import LIVING
@@ -189,7 +189,7 @@ def lessons_add(
     room = flow.room_at(project_dir, scope)
     values = {"title": title, **fields}
     if failed_run:
-        from reflectloop.engine.learning import blocker_card
+        from reflectloop.reflection import blocker_card
 
         values = blocker_card.lesson_of(room.folders, failed_run, values)
     stored = flow.added(room, values, level=level, refs=refs)

@@ -11,8 +11,7 @@ import click
 
 from reflectloop.cli.main import SuggestingGroup
 from reflectloop.cli.render import Answer, answers, paint
-from reflectloop.engine import policy_command
-from reflectloop.engine.artifacts import state_import
+from reflectloop.commands import policy, state_import
 from reflectloop.engine.run import admission, plan_preview
 from reflectloop.plan import load as plans
 from reflectloop.plan.schema import plan_schema
@@ -48,7 +47,7 @@ def check(path: Path | None, project_dir: Path) -> Answer:
     admission.refuse_incomplete(loaded.plan)
 
     def lines() -> Iterator[str]:
-        refusals = admission.refusals(loaded.plan, policy_command.in_force(project_dir))
+        refusals = admission.refusals(loaded.plan, policy.in_force(project_dir))
         for warning in (
             *loaded.warnings,
             *(f"run will refuse {refusal.place}: {refusal.said}" for refusal in refusals),

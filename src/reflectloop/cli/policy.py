@@ -10,7 +10,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, Note, answers, paint
-from reflectloop.engine import policy_command
+from reflectloop.commands import policy as policy_command
 from reflectloop.errors import GateRejected, NeedsInput
 from reflectloop.policy import CommandPolicy, PolicyVerdict
 

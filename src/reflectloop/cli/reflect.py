@@ -11,10 +11,10 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import Answer, Note, answers, paint
-from reflectloop.engine.learning import critic as judging
-from reflectloop.engine.learning import reflection
-from reflectloop.engine.learning.reflection import ReflectionOutcome
+from reflectloop.reflection import critic_command as judging
+from reflectloop.reflection import reflect_command
 from reflectloop.reflection.critic import CriticReport
+from reflectloop.reflection.reflect_command import ReflectionOutcome
 
 _MOST = 20  # issues or actions shown to a person
 _FILE = click.Path(path_type=Path)
@@ -27,7 +27,7 @@ _FILE = click.Path(path_type=Path)
     type=_FILE,
     required=True,
     metavar="FILE",
-    help="The requirements: a file of requirements (docs/reflection.md), or a contract.",
+    help="The requirements: a file of requirements (docs/reflect_command.md), or a contract.",
 )
 @click.option("--agent", default="executor", show_default=True, help="The role that made the output.")
 @click.option("--step", help="The step that made the output.")
@@ -89,8 +89,8 @@ def reflect(
     Example: reflectloop reflect RLOP-20261115-1f0c2a
     """
     as_interrupts()
-    result = reflection.reflect(
-        reflection.ReflectionRequest(project_dir, name, revised, fixes, answer=answer, unattended=unattended)
+    result = reflect_command.reflect(
+        reflect_command.ReflectionRequest(project_dir, name, revised, fixes, answer=answer, unattended=unattended)
     )
     next_step = _copy_command(result)
     end = render.error_lines(result.error) if result.error else [Note(f"next: {next_step}")] if next_step else []

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from reflectloop import secrets, trust
-from reflectloop.engine.envelope import Envelope, of_error
+from reflectloop.artifacts.envelope import Envelope, of_error
 from reflectloop.errors import Internal, InvalidInput, NoSpace, ReflectloopError
 from reflectloop.system import clock, terminal
 

@@ -22,7 +22,7 @@ def propose(subject: str, project_dir: Path) -> Answer:
     \b
     Example: reflectloop lessons propose RLOP-20260101-abcdef
     """
-    from reflectloop.engine.learning import rule_proposals as proposals
+    from reflectloop.rule_proposals import proposals
 
     made = proposals.propose(proposals.room_at(project_dir), subject)
     next_step = f"reflectloop lessons replay {made.lesson.id}"
@@ -49,7 +49,7 @@ def replay(lesson: str, project_dir: Path) -> Answer:
     \b
     Example: reflectloop lessons replay L-3f2a
     """
-    from reflectloop.engine.learning import rule_proposals as proposals
+    from reflectloop.rule_proposals import proposals
 
     judged = proposals.judged(proposals.room_at(project_dir), lesson)
     next_step = f"reflectloop lessons accept {judged.lesson.id}"
@@ -81,8 +81,8 @@ def accept(lesson: str, reason: str, project_dir: Path) -> Answer:
     \b
     Example: reflectloop lessons accept L-3f2a
     """
-    from reflectloop.engine.learning import rule_proposals as proposals
-    from reflectloop.engine.learning.lessons import rule_file
+    from reflectloop.lessons.lesson_scopes import rule_file
+    from reflectloop.rule_proposals import proposals
 
     room = proposals.room_at(project_dir)
     judged = proposals.accept(room, lesson, reason)
@@ -104,7 +104,7 @@ def reject(lesson: str, reason: str, project_dir: Path) -> Answer:
     \b
     Example: reflectloop lessons reject L-3f2a --reason "the plan should decide this"
     """
-    from reflectloop.engine.learning import rule_proposals as proposals
+    from reflectloop.rule_proposals import proposals
 
     rejected = proposals.reject(proposals.room_at(project_dir), lesson, reason)
     lines = [f"{rejected.id}  rejected, not in force: {reason}"]

@@ -15,7 +15,7 @@ from reflectloop.cli import render
 from reflectloop.cli.control import required_reason
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import Answer, Note, answers, paint
-from reflectloop.engine import task_control
+from reflectloop.commands import task_control
 from reflectloop.engine.pipeline import run as run_plan
 from reflectloop.engine.run import plan_preview
 from reflectloop.engine.run.request import NullObserver, RunObserver, RunOutcome, RunRequest

@@ -12,7 +12,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, Note, answers, paint
-from reflectloop.engine import scan as scans
+from reflectloop.commands import scan as scans
 
 Format = Literal["text", "json", "sarif"]
 _MOST_LINES = 8  # further lines with the same value that are named

@@ -12,11 +12,12 @@ import click
 from reflectloop.cli import render
 from reflectloop.cli.interrupts import as_interrupts
 from reflectloop.cli.render import Answer, answers, echo, paint
+from reflectloop.commands import agent_status, apply_run, init_project
+from reflectloop.commands import doctor as machine
+from reflectloop.commands import trust as trust_command
+from reflectloop.commands.agent_status import AgentRow, AgentTable
+from reflectloop.commands.trust import Asked, Settled
 from reflectloop.config import NAME
-from reflectloop.engine import agent_status, apply_run, init_project, trust_command
-from reflectloop.engine import doctor as machine
-from reflectloop.engine.agent_status import AgentRow, AgentTable
-from reflectloop.engine.trust_command import Asked, Settled
 from reflectloop.errors import NeedsInput
 from reflectloop.sandbox.escape_tests import ATTEMPTS, EscapeResults, EscapeTest
 

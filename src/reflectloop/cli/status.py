@@ -11,7 +11,7 @@ import click
 
 from reflectloop.cli import render
 from reflectloop.cli.render import Answer, answers, echo, harmless, paint
-from reflectloop.engine.artifacts import task_status
+from reflectloop.commands import task_status
 
 
 @click.command()
@@ -67,7 +67,7 @@ def _step_lines(step: dict[str, Any] | None) -> Iterator[str]:
 
 def _cost_lines(cost: dict[str, Any] | None, step: dict[str, Any] | None) -> Iterator[str]:
     if cost:
-        from reflectloop.engine.artifacts import usage
+        from reflectloop.artifacts import usage
 
         yield from usage.words(cost, step["id"] if step else "")
 
@@ -167,7 +167,7 @@ def shell(run: str | None, command: tuple[str, ...], project_dir: Path) -> None:
     """
     if render.wants_json():
         raise click.UsageError("a shell has no JSON; see 'reflectloop show --json'.")
-    from reflectloop.engine import shell as shells
+    from reflectloop.commands import shell as shells
 
     after = click.get_current_context().meta.get("after", ())
     sys.exit(shells.open_in(project_dir, run, (*command, *after)))
@@ -255,9 +255,9 @@ def route(project_dir: Path) -> Answer:
     \b
     Example: reflectloop route --json
     """
-    from reflectloop.engine.failures import routing
+    from reflectloop.commands import route
 
-    chosen = routing.route(project_dir)
+    chosen = route.route(project_dir)
     then = [f"then: {chosen.then}"] if chosen.then else []
     lines = [f"{chosen.route}: {chosen.why}", f"next: {chosen.command}", *then]
     return Answer(chosen.as_data(), lines, next_step=chosen.command)

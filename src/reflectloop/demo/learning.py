@@ -6,10 +6,11 @@ import json
 from pathlib import Path
 
 from reflectloop.demo.project import Say
-from reflectloop.engine.learning import blocker_card, lessons
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import Internal
+from reflectloop.lessons import lesson_scopes
+from reflectloop.reflection import blocker_card
 
 _FIX = "echo 1.0 > VERSION"
 _TAUGHT = {"kind": "failfix", "commands": [_FIX]}
@@ -22,8 +23,8 @@ def play(project: Path, stage: Path, say: Say) -> None:
     if first.error is None or first.error.code != "STEP_FAILED":
         raise Internal("demo: a step without its file was to fail")
     say("answer", f"{first.error.code}, exit {first.error.exit_code}")
-    room = lessons.room_at(project, "project")
-    lessons.added(room, blocker_card.lesson_of(room.folders, first.folder.run_id, dict(_TAUGHT)))
+    room = lesson_scopes.room_at(project, "project")
+    lesson_scopes.added(room, blocker_card.lesson_of(room.folders, first.folder.run_id, dict(_TAUGHT)))
     say("do", f"reflectloop lessons add --kind failfix --run latest --command '{_FIX}'")
     say("moral", "nothing knew of this failure; now something does")
     say("scene", "The second time it is met with the stored fix")

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from reflectloop.commands import apply_run
 from reflectloop.demo import learning
 from reflectloop.demo.project import Say, check_tests, check_untouched, lay_out, opened
-from reflectloop.engine import apply_run
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import Internal

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from reflectloop import trust
 from reflectloop.agents.answer_models import PlanDesign
+from reflectloop.artifacts import usage
+from reflectloop.commands import apply_run
 from reflectloop.demo.project import Say, check_tests, check_untouched, lay_out, opened
-from reflectloop.engine import apply_run
 from reflectloop.engine.agent_tasks import planning, task_runner
 from reflectloop.engine.agent_tasks.plan_import import ProposedPlan
 from reflectloop.engine.agent_tasks.planning import PlanningResult, PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
-from reflectloop.engine.artifacts import usage
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.errors import Internal
 from reflectloop.plan.model import Plan

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Callable
 from enum import StrEnum
+from pathlib import Path
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from reflectloop.state import lock
+from reflectloop.system import files
+from reflectloop.workspace.folders import Folders
 
 
 class BreakerState(StrEnum):
@@ -68,3 +76,82 @@ class Breakers:
     def leave(self, tool: str, now: float, *, well: bool) -> None:
         with self._lock:
             self._tools[tool] = self._tools.get(tool, Breaker()).after(now, self.limits, well=well)
+
+
+# On disk ----------------------------------------------------------------------------------------------------------
+
+T = TypeVar("T")
+_FOLDER = Path("cache") / "breakers"
+_FILE = "tools.json"
+_LARGEST = 1 << 20
+
+
+class PersistentBreakers(Breakers):
+    """Breakers that outlive their process, so that the next call also leaves a failing tool alone.
+
+    Times are seconds since the machine started, which all its processes share; older entries are void.
+    """
+
+    def __init__(self, folders: Folders, limits: BreakerLimits | None = None) -> None:
+        super().__init__(limits)
+        self._folders = folders
+        self._path = folders.own / _FOLDER / _FILE
+
+    def enter(self, tool: str, now: float) -> bool:
+        tool = _digest(tool)
+        if not self._path.exists():
+            return super().enter(tool, now)
+        return self._locked(now, lambda: super(PersistentBreakers, self).enter(tool, now))
+
+    def leave(self, tool: str, now: float, *, well: bool) -> None:
+        tool = _digest(tool)
+        if well and not self._path.exists():  # a call that succeeds leaves no file behind
+            return
+        self._locked(now, lambda: super(PersistentBreakers, self).leave(tool, now, well=well))
+
+    def _locked(self, now: float, work: Callable[[], T]) -> T:
+        """Run `work` on the stored breakers, under a lock, and store what it changed."""
+        self._folders.refuse_strange()
+        self._folders.claim()
+        with lock.hold(self._path.parent, "breakers", wait=lambda _: None):
+            before = self._read(now)
+            self._tools = dict(before)
+            result = work()
+            if self._tools != before:
+                self._write(now)
+            return result
+
+    def _read(self, now: float) -> dict[str, Breaker]:
+        """Return the stored breakers; none if the file is missing or damaged."""
+        try:
+            stored = json.loads(self._path.read_bytes()[:_LARGEST])
+            breakers = {str(tool): _breaker(entry, now, self.limits) for tool, entry in stored.items()}
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+            return {}
+        return {tool: breaker for tool, breaker in breakers.items() if breaker != Breaker()}
+
+    def _write(self, now: float) -> None:
+        entries = {
+            tool: {
+                "failures": breaker.failures,
+                "opened_at": breaker.opened_at,
+                "trying_since": now if breaker.trying else None,
+            }
+            for tool, breaker in self._tools.items()
+            if breaker != Breaker()
+        }
+        files.write_atomic(self._path, json.dumps(entries) + "\n")
+
+
+def _digest(tool: str) -> str:
+    """Return a digest of a tool's name, which can be a whole command with a secret in it."""
+    return hashlib.sha256(tool.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _breaker(entry: dict[str, float | None], now: float, limits: BreakerLimits) -> Breaker:
+    opened, since = entry["opened_at"], entry["trying_since"]
+    if opened is not None and now < opened:
+        return Breaker()  # the machine was restarted
+    # The process that made the trial call may have died: do not wait for it longer than a breaker stays open.
+    trying = since is not None and 0 <= now - since < limits.cool_s
+    return Breaker(int(entry["failures"] or 0), opened, trying)

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from reflectloop import config, policy, secrets
-from reflectloop.engine import task_control, task_plan, tasks
-from reflectloop.engine.artifacts import publish
-from reflectloop.engine.folders import Folders, folders_at
+from reflectloop.artifacts import publish
+from reflectloop.engine import task_plan, tasks
 from reflectloop.engine.requests.request_log import RequestLog
 from reflectloop.engine.run import admission, finish_run, patch_check, recovery
 from reflectloop.engine.run.context import Admitted, Executed, Loaded, Prepared, Requested, Stage, extend
@@ -36,6 +35,7 @@ from reflectloop.system import cgroup, clock, git
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import patch, project, secret_guard, snapshot
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders, folders_at
 from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.snapshot import Snapshot
 from reflectloop.workspace.store import open_for
@@ -322,7 +322,7 @@ def execute(run: Prepared) -> None:
         results=run.results,
         skipped=frozenset(skipped),
         starts=recovery.starts(point.run) if point else {},
-        stop_asked=lambda: task_control.asked(run.folders),
+        stop_asked=lambda: tasks.pause_requested(run.folders),
         between=lambda steps, before, after: _judge_batch(run, steps, before, after),
     )
     scheduler.run(run.request.jobs or run.plan.jobs)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from reflectloop import secrets
+from reflectloop.artifacts import views
 from reflectloop.engine import task_plan
-from reflectloop.engine.artifacts import views
-from reflectloop.engine.folders import Folders
 from reflectloop.fileops.ops_context import Refusal
 from reflectloop.fileops.plan_ops import NewStep
 from reflectloop.plan.model import Plan
@@ -19,6 +18,7 @@ from reflectloop.state.fold import RunState, StepState, Task, advance, fold
 from reflectloop.state.journal import JournalEntry
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock
+from reflectloop.workspace.folders import Folders
 
 _ENDED = (TaskState.DONE, TaskState.ABORTED)
 Drafts = Mapping[str, NewStep]

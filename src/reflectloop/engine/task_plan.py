@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reflectloop.engine.folders import Folders
 from reflectloop.fileops.plan_ops import NewStep, PlanInit
 from reflectloop.plan import drafts
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan
 from reflectloop.state.fold import RunState, Task
+from reflectloop.workspace.folders import Folders
 
 PLAN = "plan"  # its name among what a run keeps of its objective
 FORM = "fileops"

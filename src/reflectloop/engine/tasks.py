@@ -1,4 +1,4 @@
-"""Which task a plan belongs to, whether it may run now, and what a failed run does to it."""
+"""Open and find the task of a plan, latch it after a failure, and lift its latch again."""
 
 from __future__ import annotations
 
@@ -7,26 +7,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from reflectloop.engine import next_command
-from reflectloop.engine.artifacts import views
-from reflectloop.engine.folders import TASK_ID, Folders, pointed
+from reflectloop.artifacts import next_command, views
 from reflectloop.errors import Latched, MaxRetries, NothingToDo, ReflectloopError
 from reflectloop.plan.load import LoadedPlan
-from reflectloop.state import events, journal, latch
-from reflectloop.state.fold import COUNTED, Task, TaskKind, fold
+from reflectloop.state import events, latch
+from reflectloop.state.fold import COUNTED, Task
 from reflectloop.state.journal import Journal, OnEvent
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files
+from reflectloop.workspace.folders import TASK_ID, Folders, pointed
 
-# What stops the whole project, whoever comes next.
+# Errors that stop the whole project, not only the task.
 STOPPING = frozenset(("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "BUDGET_SPENT"))
+_PAUSE_REQUEST = "asked"
 
-
-GATE = "gate:"  # begins the key of a task that no plan made
+# The task of a plan ------------------------------------------------------------------------------------------------
 
 
 def plan_key(folders: Folders, path: Path) -> str:
-    """A plan's path as tasks know it: from the top of the project where it lies inside."""
+    """Return the path of a plan as tasks store it: relative to the project if the plan lies inside."""
     full = path.resolve()
     return str(full.relative_to(folders.root)) if full.is_relative_to(folders.root) else str(full)
 
@@ -36,11 +35,11 @@ def _pointer(folders: Folders, key: str) -> Path:
 
 
 def find_open(folders: Folders, key: str) -> Task | None:
-    """The task this plan is being worked on in. The pointer only says where to look; the journal decides."""
+    """Return the task in which this plan is being worked on, if its journal says that it is not done."""
     task_id = pointed(_pointer(folders, key), TASK_ID)
     if task_id is None:
         return None
-    task = fold(journal.read(folders.journal(task_id)))
+    task = folders.load_task(task_id)
     over = task.passed or task.state is TaskState.ABORTED
     return task if task.plan_path == key and not over else None
 
@@ -48,50 +47,63 @@ def find_open(folders: Folders, key: str) -> Task | None:
 def open_journal(
     folders: Folders, task: Task | None, key: str, title: str, at: datetime, tell: OnEvent, *, current: bool = True
 ) -> tuple[Journal, Task]:
-    """The journal to write to: the open task's, or a new one's. `current` makes it the task that commands are about."""
+    """Open the journal of the task, or of a new one if there is none.
+
+    `current` makes it the task that other commands are about.
+    """
     if task is None:
         task = Task(clock.task_id(at), key, title)
-        book = folders.open_journal(task.id, tell)
-        book.append(events.TaskOpened(task_id=task.id, plan_path=key, title=title))
+        journal = folders.open_journal(task.id, tell)
+        journal.append(events.TaskOpened(task_id=task.id, plan_path=key, title=title))
         files.write_atomic(_pointer(folders, key), task.id + "\n")
     else:
-        book = folders.open_journal(task.id, tell)
+        journal = folders.open_journal(task.id, tell)
     if current:
         folders.set_current_task(task.id)
-    return book, task
+    return journal, task
+
+
+def close(folders: Folders, task: Task) -> None:
+    _pointer(folders, task.plan_path).unlink(missing_ok=True)
+
+
+# Latches ----------------------------------------------------------------------------------------------------------
 
 
 def admit(task: Task | None, loaded: LoadedPlan, base_tree: str) -> events.LatchCleared | None:
-    """Refuse to run the same plan on the same tree again; else say why the latch, if any, is gone."""
-    held = task.latch if task else None
-    if held is None:
+    """Raise Latched if neither plan nor project changed since the last failure.
+
+    Return the event that clears the latch if one of them did, and None if there is no latch.
+    """
+    current = task.latch if task else None
+    if current is None:
         return None
-    if held.plan_hash != loaded.plan.hash:
+    if current.plan_hash != loaded.plan.hash:
         return events.LatchCleared(how="plan_changed", reason="the plan asks for other work now")
-    if held.base_tree != base_tree:
+    if current.base_tree != base_tree:
         return events.LatchCleared(how="tree_changed", reason="the project changed since")
-    where = f" at step {held.step_id}" if held.step_id else ""
-    reason = held.reason.removeprefix(f"step {held.step_id}: ")
+    where = f" at step {current.step_id}" if current.step_id else ""
+    reason = current.reason.removeprefix(f"step {current.step_id}: ")
     raise Latched(
-        f"nothing changed since {held.run_id} failed with {held.error_code}{where}: {reason}",
-        next_step="change the plan or the project; if something outside was mended: reflectloop retry --reason TEXT",
+        f"nothing changed since {current.run_id} failed with {current.error_code}{where}: {reason}",
+        next_step="change the plan or the project; if you fixed something else: reflectloop retry --reason TEXT",
     )
 
 
 def escalate(task: Task, error: ReflectloopError, allowed: int, run_id: str) -> ReflectloopError:
-    """The failure itself, or MAX_RETRIES with the whole history when it was one too many."""
+    """Return the error itself, or MAX_RETRIES with the history if the task has failed too often."""
     if error.code not in COUNTED or error.code in STOPPING:
         return error
     past = task.failures
     if len(past) + 1 < allowed:
         return error
     history = [f"{run.id}: {run.error_code}" for run in past]
-    told = "; ".join([*history, f"{run_id}: {error.code}: {error.message}"])
-    return MaxRetries(f"{len(past) + 1} runs of this task have failed. {told}", faults=error.faults)
+    text = "; ".join([*history, f"{run_id}: {error.code}: {error.message}"])
+    return MaxRetries(f"{len(past) + 1} runs of this task have failed. {text}", faults=error.faults)
 
 
 class FailurePlace(NamedTuple):
-    """Which run of which work a failure belongs to."""
+    """The run and the work that a failure belongs to."""
 
     run_id: str
     step_id: str | None
@@ -100,14 +112,14 @@ class FailurePlace(NamedTuple):
 
 
 def set_latch(
-    folders: Folders, book: Journal, error: ReflectloopError, place: FailurePlace, signature: str = ""
+    folders: Folders, journal: Journal, error: ReflectloopError, place: FailurePlace, signature: str = ""
 ) -> latch.Stop | None:
-    """A failure of the work holds the task; a stop holds the project."""
+    """Latch the task after a failure of its work, or the whole project after an error that stops it."""
     if error.code not in COUNTED and not error.stops:
         return None
-    stop = _made(error, place)
+    stop = _stop(error, place)
     grade = "stop" if stops(error) else "failure"
-    book.append(
+    journal.append(
         events.LatchSet(
             id=stop.id,
             grade=grade,
@@ -123,78 +135,69 @@ def set_latch(
 
 
 def stop_project(folders: Folders, error: ReflectloopError, place: FailurePlace) -> None:
-    """For what is found before the run has a journal to say it in."""
-    latch.set_stop(folders.own, _made(error, place))
+    """Latch the project for an error that happened before the run had a journal."""
+    latch.set_stop(folders.own, _stop(error, place))
 
 
 def stops(error: ReflectloopError) -> bool:
-    """Whether it holds the whole project, not only its task."""
+    """Return True if the error stops the whole project, not only its task."""
     return error.stops or error.code in STOPPING
 
 
-def _made(error: ReflectloopError, place: FailurePlace) -> latch.Stop:
+def _stop(error: ReflectloopError, place: FailurePlace) -> latch.Stop:
     return latch.make(clock.now(), reason=error.message, error_code=error.code, **place._asdict())
 
 
-def close(folders: Folders, task: Task) -> None:
-    _pointer(folders, task.plan_path).unlink(missing_ok=True)
-
-
 def latched_task(folders: Folders) -> Task:
-    """The task that `retry` is about: the current one, if its last run failed."""
-    current = folders.current_task()
-    task = fold(journal.read(folders.journal(current))) if current else Task()
-    last = list(task.runs.values())[-1:] if task.runs else []
-    if (
-        task.passed
-        or task.state is TaskState.ABORTED
-        or not (task.latch or any(run.status == "failed" for run in last))
-    ):
-        raise NothingToDo("no failed task is waiting here", next_step="reflectloop run PLAN")
+    """Return the current task if its last run failed, for `retry`."""
+    task = folders.load_current()
+    failed = task.last_run is not None and task.last_run.status == "failed"
+    if task.passed or task.state is TaskState.ABORTED or not (task.latch or failed):
+        raise NothingToDo("there is no failed task to retry", next_step=next_command.NEW_RUN)
     return task
 
 
 def clear(folders: Folders, task_id: str, how: str, reason: str) -> None:
-    book = folders.open_journal(task_id)
-    try:
-        book.append(events.LatchCleared(how=how, reason=reason))
-    finally:
-        book.close()
-    views.refresh(book.path.parent)
+    views.append_events(folders, task_id, [events.LatchCleared(how=how, reason=reason)])
 
 
 class UnlockResult(NamedTuple):
     stop: latch.Stop
-    plan_path: str  # of the task that was stopped; empty where no task is known
-    kind: TaskKind = TaskKind.RUN
-
-    @property
-    def again(self) -> str:
-        """The command that goes on with it."""
-        if self.kind is TaskKind.AGENTS:
-            return next_command.BY_AGENTS
-        by_gate = self.plan_path.startswith(GATE)
-        return "reflectloop gate --contract FILE" if by_gate else f"reflectloop run {self.plan_path}".rstrip()
+    again: str  # the command that continues the task
 
 
 def unlock(folders: Folders, reason: str) -> UnlockResult:
-    """Lift the stop latch. A person says why, and the journal keeps it."""
+    """Lift the project's latch and record the reason in the journal of the task that was stopped."""
     stop = latch.read_stop(folders.own)
     if stop is None:
-        current = folders.current_task()
-        task = fold(journal.read(folders.journal(current))) if current else Task()
-        held = task.latch is not None and not task.passed
+        task = folders.load_current()
+        is_latched = task.latch is not None and not task.passed
         raise NothingToDo(
-            "nothing is stopped here" + ("; a failed run holds this task only" if held else ""),
-            next_step="reflectloop retry --reason TEXT" if held else "reflectloop status",
+            "the project is not stopped" + ("; only its task is, by a failed run" if is_latched else ""),
+            next_step=next_command.RETRY if is_latched else next_command.STATUS,
         )
-    owner = next((one for one in _all(folders) if stop.run_id in one.runs), None)
+    owner = next((task for task in folders.load_tasks() if stop.run_id in task.runs), None)
     if owner:
         clear(folders, owner.id, "unlock", reason)
     latch.clear_stop(folders.own)
-    last = owner.last_run if owner else None
-    return UnlockResult(stop, owner.plan_path if owner else "", last.kind if last else TaskKind.RUN)
+    return UnlockResult(stop, next_command.after_unlock(owner))
 
 
-def _all(folders: Folders) -> list[Task]:
-    return [fold(journal.read(path)) for path in (folders.own / "tasks").glob("T-*/journal.jsonl")]
+# Pausing ----------------------------------------------------------------------------------------------------------
+
+
+def request_pause(folders: Folders) -> None:
+    """Ask the running engine to stop before its next step."""
+    files.write_atomic(folders.own / _PAUSE_REQUEST, "pause\n")
+
+
+def withdraw_pause(folders: Folders) -> None:
+    (folders.own / _PAUSE_REQUEST).unlink(missing_ok=True)
+
+
+def pause_requested(folders: Folders) -> str | None:
+    """Return the reason to pause if a user asked for it, and withdraw the request; None otherwise."""
+    if not (folders.own / _PAUSE_REQUEST).exists():
+        return None
+    withdraw_pause(folders)
+    return "paused as requested, before the next step"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
@@ -51,6 +53,13 @@ Command = Annotated[
         }
     ),
 ]
+
+
+def command_text(command: str | Argv) -> str:
+    """Return a command as one line of shell text, for people and for comparison."""
+    return command if isinstance(command, str) else shlex.join(command)
+
+
 Seconds = Annotated[StrictInt, Field(gt=0, le=7 * 24 * 3600)]
 Globs = tuple[Annotated[str, Field(min_length=1)], ...]
 
@@ -200,6 +209,17 @@ class Plan(PlanModel):
             if claims:
                 written["verify"] = [claim or item for claim, item in zip(claims, written["verify"], strict=True)]
         return value
+
+    def commands(self, steps: Iterable[Step] | None = None) -> Iterator[tuple[str, str | Argv]]:
+        """Yield every command that the steps (all by default) would run, each check's once, with its place."""
+        known: set[str | Argv] = set()
+        for step in self.steps if steps is None else steps:
+            yield from ((f"step {step.id}, command {number}", line) for number, line in enumerate(step.commands, 1))
+            for name, check, _ in self.checks_of(step):
+                for command in (check.run, check.service.run if check.service else None):
+                    if command and command not in known:
+                        known.add(command)
+                        yield f"step {step.id}, check {name}", command
 
     @property
     def settled_track(self) -> Track:

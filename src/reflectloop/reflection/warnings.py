@@ -1,12 +1,21 @@
-"""Warn before a step by matching lessons; afterwards score the warnings by precision and recall. Pure."""
+"""Warn before a step by matching lessons; afterwards score the warnings by precision and recall."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from reflectloop import secrets
 from reflectloop.diagnosis.failure_record import FailureRecord
+from reflectloop.errors import ReflectloopError
+from reflectloop.lessons import lesson_scopes, lesson_store, lesson_words
+from reflectloop.lessons.lesson import Lesson
+from reflectloop.lessons.lesson_files import LessonDir
+from reflectloop.plan.model import Step, command_text
+from reflectloop.system import clock, files
+from reflectloop.workspace.folders import Folders
 
 _MOST = 5  # warnings; nobody reads more
 WARNING_KINDS = {"problem": 3, "antipattern": 3, "failfix": 3, "constraint": 2, "pattern": 1}
@@ -16,6 +25,11 @@ _COMMON = frozenset(
     "the and for with from that this not are was were has have must when then into step run file test tests".split()  # noqa: SIM905 - a list of words
 )
 _LEAST_SHARED = 2
+_FILE = "foresight.jsonl"
+_LONGEST_QUERY = 2_000  # characters
+_CONSIDERED = 12  # lessons per lesson folder
+
+Warn = Callable[[str, str], None]  # step and message
 
 
 class WarningLesson(NamedTuple):
@@ -75,14 +89,6 @@ class WarningStats(NamedTuple):
     wrong: int = 0
     foreseen: int = 0  # predicted failures
     missed: int = 0
-
-    def with_(self, scored: WarningOutcome) -> WarningStats:
-        return WarningStats(
-            self.right + len(scored.right),
-            self.wrong + len(scored.wrong),
-            self.foreseen + bool(scored.right),
-            self.missed + scored.missed,
-        )
 
     @property
     def precision(self) -> float | None:
@@ -153,3 +159,93 @@ def _keywords(text: str) -> frozenset[str]:
     """Return the words of a text, splitting names so that `load_users` and `loadUsers` share them."""
     lowered = (word.lower() for word in _WORD.findall(_CAMEL.sub(" ", text).replace("_", " ")))
     return frozenset(word for word in lowered if word not in _COMMON)
+
+
+# On disk ----------------------------------------------------------------------------------------------------------
+
+
+def warnings_for(folders: Folders, step: Step, signatures: Sequence[str], warn: Warn) -> tuple[StepWarning, ...]:
+    """Return the warnings for a step from the lessons of the project and the user.
+
+    Lessons that cannot be read are reported through `warn`; they never stop a run.
+    """
+    commands = tuple(command_text(command) for command in step.commands)
+    about = StepToWarn(step.id, step.title, commands, signatures=tuple(signatures))
+    dirs = [place for place in lesson_scopes.lesson_dirs(folders) if place.folder.is_dir()]
+    try:
+        return preflect(about, dict.fromkeys(lesson for place in dirs for lesson in _matching(place, about)))
+    except (ReflectloopError, OSError) as fault:
+        warn(step.id, f"lessons could not be read: {fault}")
+        return ()
+
+
+def _matching(place: LessonDir, about: StepToWarn) -> list[WarningLesson]:
+    query = " ".join((about.title, *about.commands))[:_LONGEST_QUERY]
+    near = lesson_store.search(place, query, kinds=tuple(WARNING_KINDS), statuses=("active",), limit=_CONSIDERED)
+    same = (lesson for mark in about.signatures for lesson in lesson_store.by_mark(place, mark))
+    lessons = {lesson.id: lesson for lesson in (*(lesson for lesson in same if lesson.status == "active"), *near)}
+    return [
+        WarningLesson(
+            lesson.kind, lesson.title, lesson.body, lesson.keywords, _failure_signature(lesson), lesson.commands
+        )
+        for lesson in lessons.values()
+    ]
+
+
+def _failure_signature(lesson: Lesson) -> str:
+    """Return the signature of a lesson's failure; empty if it was made of kind and title, which no log contains."""
+    return "" if lesson.signature == lesson_words.signature(f"{lesson.kind} {lesson.title}") else lesson.signature
+
+
+def score_warnings(
+    folders: Folders,
+    run_id: str,
+    step_id: str,
+    warned: tuple[StepWarning, ...],
+    failure: FailureRecord | None,
+    warn: Warn,
+) -> None:
+    """Score the warnings of a step that ended and append the score; a fault is reported through `warn`."""
+    try:
+        append_score(folders, run_id, step_id, afterflect(warned, failure))
+    except (ReflectloopError, OSError) as fault:
+        warn(step_id, f"the score of the warnings was not written: {fault}")
+
+
+def append_score(folders: Folders, run_id: str, step_id: str, scored: WarningOutcome) -> None:
+    """Append one line to the file of scores. The caller holds the project's lock."""
+    path = folders.own / _FILE
+    line = {
+        "timestamp": clock.stamp(clock.now()),
+        "run_id": run_id,
+        "step_id": step_id,
+        "right": [warning.lesson for warning in scored.right],
+        "wrong": [warning.lesson for warning in scored.wrong],
+        "missed": scored.missed,
+        "precision": scored.precision,
+        "recall": scored.recall,
+    }
+    text = secrets.current().redact(json.dumps(line, ensure_ascii=False))
+    with files.room_for("the score of warnings", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+
+def total_score(folders: Folders) -> WarningStats:
+    """Return the sum of all scores; a line torn by a crash is skipped."""
+    try:
+        lines = (folders.own / _FILE).read_text("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return WarningStats()
+    total = WarningStats()
+    for line in lines:
+        try:
+            score = json.loads(line)
+            right, wrong, missed = len(score["right"]), len(score["wrong"]), bool(score["missed"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        total = WarningStats(
+            total.right + right, total.wrong + wrong, total.foreseen + bool(right), total.missed + missed
+        )
+    return total

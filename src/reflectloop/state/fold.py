@@ -160,6 +160,7 @@ class Task:
 
     @property
     def last_run(self) -> RunState | None:
+        """Return the run that started last, or None."""
         return next(reversed(self.runs.values()), None)
 
     @property

@@ -131,6 +131,14 @@ def size_of(path: Path) -> int:
     return total
 
 
+def last_lines(path: Path, count: int = 12, size: int = 1 << 14) -> str:
+    """Return the last lines of a text file, of which only the last `size` bytes are read."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - size))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    return "\n".join(lines[-count:])
+
+
 def display(name: bytes | str) -> str:
     """Return a file name as one printable line, with control characters and invalid bytes escaped."""
     text = os.fsdecode(name)

@@ -13,14 +13,14 @@ from reflectloop.engine.agent_tasks import prompts
 from reflectloop.engine.agent_tasks.agent_pool import AgentCall
 from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
 from reflectloop.engine.agent_tasks.task_session import TaskSession
-from reflectloop.engine.learning import blocker_card, lessons, reflection, ticket_lessons, tickets
-from reflectloop.engine.learning.tickets import OpenTicket, TicketContext, TicketDir
 from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
-from reflectloop.lessons import lesson_store
+from reflectloop.lessons import lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Occurrence, Page
 from reflectloop.lessons.lesson_store import NewLesson
+from reflectloop.reflection import blocker_card, reflect_command, ticket_lessons, ticket_store
 from reflectloop.reflection import ticket as making
 from reflectloop.reflection.reflection_report import Reflection
+from reflectloop.reflection.ticket_store import OpenTicket, TicketContext, TicketDir
 from reflectloop.system import clock
 from reflectloop.terms import Role
 
@@ -46,7 +46,8 @@ def reflect(
     opened = _ticket(session, failure, why, where)
     try:
         found = _researched(session, failure, where, work, output)
-        done = reflection.on_ticket(session.folders, session.settings, opened, _analyst(session, where), found or None)
+        analyst = _analyst(session, where)
+        done = reflect_command.on_ticket(session.folders, session.settings, opened, analyst, found or None)
     except BudgetSpent:
         raise
     except ReflectloopError as fault:
@@ -86,7 +87,7 @@ def _ticket(session: TaskSession, failure: FailureRecord, why: str, where: Attem
         known_fixes=fixes,
     )
     shelf = TicketDir(session.folders.journal(where.task).parent)
-    tickets.open_ticket(shelf, made, context)
+    ticket_store.open_ticket(shelf, made, context)
     return OpenTicket(shelf, made, context)
 
 
@@ -116,7 +117,7 @@ def learn(session: TaskSession, approach: str, where: AttemptPlace) -> None:
         _draft(one, approach, where) for one in {one.failure.signature: one for one in failed if one.failure}.values()
     ]
     try:
-        lesson_store.keep(lessons.project_shelf(session.folders), drafts, lessons.sitting())
+        lesson_store.keep(lesson_scopes.project_shelf(session.folders), drafts, lesson_scopes.sitting())
     except ReflectloopError as fault:
         session.tell(f"what step {where.step} taught was not kept: {fault.message}")
 

@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 from reflectloop import secrets
 from reflectloop.agents.answer_models import Item
+from reflectloop.artifacts import usage
 from reflectloop.engine.agent_tasks import reviews
 from reflectloop.engine.agent_tasks.prompts import StepBrief, requested_changes
 from reflectloop.engine.agent_tasks.reviews import ReviewResult
 from reflectloop.engine.agent_tasks.task_session import TaskSession
-from reflectloop.engine.artifacts import usage
-from reflectloop.engine.folders import Folders
 from reflectloop.engine.run.request import RunOutcome
 from reflectloop.fileops.plan_ops import NewStep
 from reflectloop.plan.model import Plan
 from reflectloop.state.fold import RunState, Task
 from reflectloop.system import clock, files
 from reflectloop.terms import Role
+from reflectloop.workspace.folders import Folders
 
 MOST_APPENDED = 2  # rounds in which steps are appended; what is larger is a task of its own
 _SHOWN = 300

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from reflectloop.engine.agent_tasks import prompts
-from reflectloop.engine.folders import Folders
-from reflectloop.engine.learning import lessons
 from reflectloop.fileops import read_ops, safe_files
 from reflectloop.fileops.request import ListDir, Search
+from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson_recall import Moment
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 _COMMON = frozenset(
@@ -75,4 +75,4 @@ def _failures(folders: Folders) -> Iterable[str]:
 
 def advice(start: Path, moment: Moment, query: str, signature: str = "") -> str:
     """Lessons that bear on this moment, as advice; empty where there are none."""
-    return lessons.recalled(lessons.room_at(start), moment, query, signature=signature).text
+    return lesson_scopes.recalled(lesson_scopes.room_at(start), moment, query, signature=signature).text

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.agents.answer_models import PlanDesign
-from reflectloop.engine import next_command
+from reflectloop.artifacts import next_command
 from reflectloop.engine.agent_tasks import design_merge, plan_import, planner_context, prompts
 from reflectloop.engine.agent_tasks.design_merge import AgreedDesign, Subject
 from reflectloop.engine.agent_tasks.plan_import import ProposedPlan
 from reflectloop.engine.agent_tasks.task_session import TaskSession, Tell, open_task_session
-from reflectloop.engine.folders import Folders, folders_at
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run import admission, steps
 from reflectloop.engine.task_journal import NewTask
@@ -27,6 +26,7 @@ from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files, git
 from reflectloop.terms import Role, Track
 from reflectloop.workspace import secret_guard
+from reflectloop.workspace.folders import Folders, folders_at
 
 _ENDED = (TaskState.DONE, TaskState.ABORTED)
 DESIGNS = "designs"

@@ -11,9 +11,9 @@ from reflectloop.engine.agent_tasks import prompts
 from reflectloop.engine.agent_tasks.agent_pool import AgentCall
 from reflectloop.engine.agent_tasks.prompts import StepBrief
 from reflectloop.engine.agent_tasks.task_session import TaskSession
-from reflectloop.engine.run.steps import last_lines
 from reflectloop.gates import batch_gate
 from reflectloop.plan.model import Check
+from reflectloop.system import files
 from reflectloop.terms import Role
 from reflectloop.verification import checks
 from reflectloop.verification.tree_builder import TreeBuilder
@@ -90,7 +90,7 @@ def _run_extra_tests(session: TaskSession, tests: Sequence[str], folder: Path, l
         log = folder / f"extra-{label}-{number}.log"
         result = checks.run_command(f"extra-{number}", Check(run=test), session.box, log)
         if not result.held:
-            failures.append(f"{test}: {result.reason}\n{last_lines(log)}")
+            failures.append(f"{test}: {result.reason}\n{files.last_lines(log)}")
     if _differs(session, before):
         session.workspace.reset_to(before)
     return failures

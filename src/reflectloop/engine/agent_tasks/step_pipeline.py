@@ -23,9 +23,8 @@ from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, 
 from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.agent_tasks.design_merge import Subject
 from reflectloop.engine.agent_tasks.task_session import TaskSession, next_step, refusals
-from reflectloop.engine.failures import run_failure
 from reflectloop.engine.requests.plan_ops import proof_of_command, proofs_of
-from reflectloop.engine.run import steps
+from reflectloop.engine.run import run_failure, steps
 from reflectloop.engine.run.recovery import MOST_INTERRUPTIONS
 from reflectloop.engine.run.steps import AgentProblem, StepObserver, StepResult
 from reflectloop.errors import AgentUnavailable, GateRejected, NeedsInput

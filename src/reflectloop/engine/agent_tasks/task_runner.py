@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from reflectloop import config
 from reflectloop.agents.answer_models import Item
-from reflectloop.engine import next_command
+from reflectloop.artifacts import next_command
 from reflectloop.engine.agent_tasks import final_review, prompts, reviews, step_pipeline
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome
 from reflectloop.engine.agent_tasks.reviews import ReviewResult
@@ -18,7 +18,6 @@ from reflectloop.engine.agent_tasks.task_session import (
     open_task_session,
     refuse_if_asked,
 )
-from reflectloop.engine.folders import Folders, RunFolder, folders_at
 from reflectloop.engine.pipeline import judge_task
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run.request import RunObserver, RunOutcome, RunRequest
@@ -33,6 +32,7 @@ from reflectloop.errors import (
 from reflectloop.state import journal
 from reflectloop.state.fold import RunState, Task, fold
 from reflectloop.system import git
+from reflectloop.workspace.folders import Folders, RunFolder, folders_at
 
 _MENDABLE = (VerificationFailed, GateRejected)
 

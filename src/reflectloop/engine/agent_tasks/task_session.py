@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reflectloop.agents.backend import Act
+from reflectloop.artifacts import next_command, usage
+from reflectloop.artifacts.usage import AgentBudget
 from reflectloop.config import Config
-from reflectloop.engine import next_command, task_control, task_plan
+from reflectloop.engine import task_plan, tasks
 from reflectloop.engine.agent_tasks import agent_fileops, prompts
 from reflectloop.engine.agent_tasks.agent_pool import AgentPool, Budget
 from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.agent_tasks.prompts import StepBrief
-from reflectloop.engine.artifacts import usage
-from reflectloop.engine.artifacts.usage import AgentBudget
-from reflectloop.engine.folders import Folders
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.requests.fileops_session import FileopsSession, FileopsTarget
 from reflectloop.engine.run import admission
@@ -33,6 +32,7 @@ from reflectloop.state.transitions import TaskState
 from reflectloop.terms import Network, Role
 from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders
 
 _LARGEST_DIFF = 200_000  # characters of a diff that are kept for agents to read
 Tell = Callable[[str], None]
@@ -187,7 +187,7 @@ def _session(files: FileopsSession, target: FileopsTarget, tell: Tell) -> TaskSe
 
 def refuse_if_asked(folders: Folders) -> None:
     """Stop before the next step if a person asked for a pause or an abort."""
-    why = task_control.asked(folders)
+    why = tasks.pause_requested(folders)
     if why:
         raise Interrupted(why, next_step=next_command.BY_AGENTS)
 

@@ -6,9 +6,9 @@ import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from reflectloop.artifacts import next_command, views
+from reflectloop.artifacts.envelope import Envelope
 from reflectloop.engine import tasks
-from reflectloop.engine.artifacts import views
-from reflectloop.engine.envelope import Envelope
 from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
 from reflectloop.engine.gating import verify_command as verifying
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
@@ -114,7 +114,8 @@ class _Line(verifying.Verification):
         return self.said.contract
 
     def judge(self, sides: BaseAndHead) -> VerifyOutcome:
-        key = f"{tasks.GATE}{hashlib.sha256(f'{self.contract.track} {self.contract.goal}'.encode()).hexdigest()[:16]}"
+        digest = hashlib.sha256(f"{self.contract.track} {self.contract.goal}".encode()).hexdigest()[:16]
+        key = f"{next_command.GATE}{digest}"
         task = tasks.find_open(self.folders, key)
         past = attempt_limits.of_journal(task.gated if task else (), SUBJECT)
         self._refuse_causeless(past)

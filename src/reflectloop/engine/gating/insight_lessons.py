@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from reflectloop import secrets
-from reflectloop.engine.folders import Folders
-from reflectloop.engine.learning import lessons
 from reflectloop.gates import insight, retention
 from reflectloop.gates.insight import Anchor
 from reflectloop.gates.retention import RetainedAnchor, RetentionResult
-from reflectloop.lessons import lesson_store
+from reflectloop.lessons import lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Kind, Lesson, Occurrence, Page
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.lessons.lesson_store import NewLesson
 from reflectloop.system import clock, files
+from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.generated_files import HEAD
 
 PAGE, COMPACT = "anchors.md", "compact.md"
@@ -76,7 +75,7 @@ def _marks(one: Lesson) -> set[str]:
 
 
 def remembered(folders: Folders) -> AnchorLessons:
-    shelf = lessons.project_shelf(folders)
+    shelf = lesson_scopes.project_shelf(folders)
     found = [one for one in lesson_store.read(shelf).lessons if one.kind in _LETTERS]
     return AnchorLessons(shelf, tuple(sorted(found, key=lambda one: (one.first_seen, one.id))))
 

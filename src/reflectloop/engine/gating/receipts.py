@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import config
-from reflectloop.engine.folders import Folders, folders_at
 from reflectloop.errors import InvalidInput, NothingToDo, ReflectloopError
 from reflectloop.plan.globs import named
 from reflectloop.system import clock, files
@@ -16,6 +15,7 @@ from reflectloop.verification import evidence, protected
 from reflectloop.verification.evidence import RECEIPT, ReceiptCheck
 from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.workspace import project
+from reflectloop.workspace.folders import Folders, folders_at
 from reflectloop.workspace.store import open_for
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from reflectloop import config, secrets
+from reflectloop.artifacts.envelope import Envelope, of_error
 from reflectloop.engine import tasks
-from reflectloop.engine.envelope import Envelope, of_error
-from reflectloop.engine.folders import Folders, folders_at
 from reflectloop.engine.gating import danger_policy
 from reflectloop.engine.run import junit_sarif
 from reflectloop.errors import (
@@ -40,6 +39,7 @@ from reflectloop.verification.tree_builder import TreeBuilder
 from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, patch, project, secret_guard, snapshot, workspace_registry
+from reflectloop.workspace.folders import Folders, folders_at
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.store import open_for

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from reflectloop import config, policy, secrets
 from reflectloop.config import Config
 from reflectloop.engine import task_plan, tasks
-from reflectloop.engine.folders import Folders, folders_at
 from reflectloop.engine.requests.plan_ops import TaskOps
 from reflectloop.engine.requests.request_log import RequestLog
 from reflectloop.engine.task_journal import Base, TaskJournal
@@ -33,6 +32,7 @@ from reflectloop.terms import Isolation
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import checkout, project, snapshot, workspace_registry
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders, folders_at
 from reflectloop.workspace.store import open_for
 
 EXIT_CODES = {"ok": 0, "validation_error": 12, "fail": 30, "ask": 40, "split": 40}

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from reflectloop.engine.folders import Folders
 from reflectloop.engine.run import steps
 from reflectloop.engine.run.steps import StepObserver
 from reflectloop.engine.task_journal import Base, NewTask, TaskJournal
@@ -20,8 +19,10 @@ from reflectloop.plan.model import Plan, Step
 from reflectloop.policy import CommandPolicy
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.state import events
+from reflectloop.system import files
 from reflectloop.verification import checks, evidence
 from reflectloop.verification.checks import CheckResult
+from reflectloop.workspace.folders import Folders
 
 _SHOWN = 300  # characters of a command or an output
 # What the protocol lets a caller ask to be looked at after a step was finalized.
@@ -128,7 +129,7 @@ class TaskOps:
         with tempfile.TemporaryDirectory(dir=self.folders.scratch, prefix="checks-") as folder:
             checked = steps.run_checks(plan, step, self.box, Path(folder), _SILENT)
             if checked.failure:
-                printed = steps.last_lines(checked.failure.log) if checked.failure.log else ""
+                printed = files.last_lines(checked.failure.log) if checked.failure.log else ""
                 command = f": {checked.failure.command[:_SHOWN]}" if checked.failure.command else ""
                 raise Refusal(
                     f"the step does not pass {checked.failure.reason}{command}",

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from reflectloop.engine.folders import Folders
 from reflectloop.errors import NoSpace
 from reflectloop.fileops.ops_context import StoredResponse, count_failures
 from reflectloop.fileops.request import FileopsRequest
@@ -20,6 +19,7 @@ from reflectloop.state.fold import RunState, fold
 from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.store import Store
 
 _POINTER = "pointer.json"

@@ -110,22 +110,10 @@ def refusals(plan: Plan, rules: CommandPolicy) -> list[RefusedCommand]:
 
 def refusals_of(plan: Plan, steps: Iterable[Step], rules: CommandPolicy) -> Iterator[RefusedCommand]:
     """Yield the commands of these steps, and of their checks, that the policy does not let run."""
-    for place, command in commands(plan, steps):
+    for place, command in plan.commands(steps):
         verdict = rules.judge(command)
         if not verdict.allowed:
             yield RefusedCommand(place, verdict)
-
-
-def commands(plan: Plan, steps: Iterable[Step]) -> Iterator[tuple[str, str | tuple[str, ...]]]:
-    """Yield every command that steps of a plan would run, each once, with its place."""
-    seen: set[str | tuple[str, ...]] = set()
-    for step in steps:
-        yield from ((f"step {step.id}, command {number}", one) for number, one in enumerate(step.commands, 1))
-        for name, check, _ in plan.checks_of(step):
-            for command in (check.run, check.service.run if check.service else None):
-                if command and command not in seen:
-                    seen.add(command)
-                    yield f"step {step.id}, check {name}", command
 
 
 def floor(settings: config.Config, request: RunRequest, loaded: LoadedPlan) -> Isolation:

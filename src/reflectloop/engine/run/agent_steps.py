@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import policy
+from reflectloop.artifacts.usage import AgentBudget, since
 from reflectloop.engine.agent_tasks import agent_executor, agent_fileops
 from reflectloop.engine.agent_tasks.agent_executor import AgentTask
 from reflectloop.engine.agent_tasks.agent_fileops import PROTO
 from reflectloop.engine.agent_tasks.agent_pool import AgentPool, Budget
 from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
-from reflectloop.engine.artifacts.usage import AgentBudget, since
-from reflectloop.engine.failures import run_failure
+from reflectloop.engine.run import run_failure
 from reflectloop.engine.run.context import Prepared
-from reflectloop.engine.run.steps import CANCELLED, AgentProblem, StepResult, describe, execute, words
+from reflectloop.engine.run.steps import CANCELLED, AgentProblem, StepResult, describe, execute
 from reflectloop.errors import AgentFailed, NeedsInput
 from reflectloop.fileops.ops_context import InMemoryResponses, NoPlanOps, OpsContext
-from reflectloop.plan.model import Plan, Step
+from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.sandbox.sandbox import Box
 
 _LARGEST_DIFF = 20_000
@@ -93,7 +93,7 @@ class AgentSteps:
         failure = run_failure.of_step(result, self.run.config.reflect, self.run.folders.root)
         diff = box.workspace.git().run("diff-tree", "-r", "-p", before, result.tree) if result.tree != before else b""
         text = diff[:_LARGEST_DIFF].decode("utf-8", "replace")
-        why = f"{words(result.command)}: {result.reason}" if result.command else result.reason
+        why = f"{command_text(result.command)}: {result.reason}" if result.command else result.reason
         return FailedAttempt(number, "", why, failure, result.tail, text)
 
     def _pool(self, box: Box) -> AgentPool:

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from reflectloop import secrets
+from reflectloop.artifacts import next_command, publish, usage
+from reflectloop.artifacts.envelope import Envelope, of_error, write_yaml
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine import tasks
-from reflectloop.engine.artifacts import publish, task_progress, usage
-from reflectloop.engine.envelope import Envelope, of_error
-from reflectloop.engine.folders import user_knowledge
+from reflectloop.engine import task_progress, tasks
 from reflectloop.engine.run import junit_sarif, result_files
 from reflectloop.engine.run.context import Admitted, Executed, Judged, Loaded, Prepared, Requested
 from reflectloop.engine.run.steps import CANCELLED, StepResult
@@ -22,6 +21,7 @@ from reflectloop.state import snapshot
 from reflectloop.state.fold import Task
 from reflectloop.system import clock, files
 from reflectloop.verification import evidence
+from reflectloop.workspace.folders import user_knowledge
 
 
 def envelope_of(run: Requested, error: ReflectloopError | None) -> Envelope:
@@ -83,8 +83,7 @@ def _write_receipt(run: Prepared, error: ReflectloopError | None) -> None:
 
 
 def _next(run: Requested) -> str:
-    touched = isinstance(run, Executed) and run.touched
-    return f"reflectloop apply {run.run_id}" if touched else "reflectloop status"
+    return next_command.after_success(run.run_id, touched=isinstance(run, Executed) and bool(run.touched))
 
 
 def write(
@@ -117,7 +116,7 @@ def write(
         error=error,
         cost=usage.table(asked) if asked else (),
     )
-    result_files.write_yaml(run.folder.result, envelope, body)
+    write_yaml(run.folder.result, envelope, body)
     files.write_atomic(run.folder.summary, text)
     files.write_atomic(run.folder.junit, junit_sarif.junit(title, plan, run.results, error, envelope.duration_ms or 0))
     files.write_atomic(run.folder.sarif, junit_sarif.sarif(path or _plan_key(run), run.results, error))
@@ -127,12 +126,12 @@ def write(
         record = failure or failure_of(run, error)
         known_fixes = _known_fixes(run, record)
         blocker = _blocker(run, error, record, known_fixes)
-        result_files.write_yaml(run.folder.blocker, envelope, blocker)
+        write_yaml(run.folder.blocker, envelope, blocker)
     if isinstance(run, Prepared):
         with run.warn_on_failure("what a receipt needs"):
             _write_receipt(run, error)
     # Last of ours: if the envelope exists, everything it names exists.
-    result_files.write_yaml(run.folder.envelope, envelope)
+    write_yaml(run.folder.envelope, envelope)
     if publish.wanted(run.config.publish, path or _plan_key(run)):
         run.warnings.extend(publish.attempt(run.folders, run.folder, envelope, body, blocker))
     return known_fixes
@@ -158,7 +157,7 @@ def _plan_key(run: Requested) -> str | None:
 
 
 def failure_of(run: Requested, error: ReflectloopError) -> FailureRecord:
-    from reflectloop.engine.failures import run_failure  # noqa: PLC0415 - a run that succeeds needs no diagnosis
+    from reflectloop.engine.run import run_failure  # noqa: PLC0415 - a run that succeeds needs no diagnosis
 
     task = _task(run)
     attempt = len(task.failures if task else []) + 1

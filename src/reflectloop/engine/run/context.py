@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reflectloop.config import Config
-from reflectloop.engine.folders import Folders, RunFolder
 from reflectloop.engine.run import step_evidence
 from reflectloop.engine.run.recovery import ResumePoint
 from reflectloop.engine.run.request import RunObserver, RunRequest
@@ -41,6 +40,7 @@ from reflectloop.verification.verdict import Verdict
 from reflectloop.workspace import checkout
 from reflectloop.workspace.added_lines import AddedSecret
 from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders, RunFolder
 from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import Snapshot

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from reflectloop.artifacts import publish, views
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine import tasks
-from reflectloop.engine.artifacts import publish, views
 from reflectloop.engine.run import artifacts
 from reflectloop.engine.run.context import Admitted, Executed, Prepared, Requested
 from reflectloop.engine.run.request import RunOutcome

@@ -8,17 +8,16 @@ from typing import Literal, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.folders import Folders
-from reflectloop.engine.learning import lessons
 from reflectloop.engine.run.steps import CANCELLED, FailedStep, FixAttempt, StepObserver, StepResult
 from reflectloop.errors import ReflectloopError
-from reflectloop.lessons import lesson_recall, lesson_store
+from reflectloop.lessons import lesson_recall, lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Lesson
 from reflectloop.lessons.lesson_files import LessonDir
 from reflectloop.policy import CommandPolicy
 from reflectloop.sandbox.sandbox import SandboxCommand
 from reflectloop.system import clock
 from reflectloop.workspace import patch
+from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.record_tree import Unrecordable
 
 _SHOWN = 20  # files, in a record
@@ -38,7 +37,7 @@ class FixTools(NamedTuple):
 
 def shelves_of(folders: Folders) -> tuple[LessonDir, ...]:
     """Those that there are, the project's first."""
-    every = (lessons.project_shelf(folders), lessons.user_shelf())
+    every = (lesson_scopes.project_shelf(folders), lesson_scopes.user_shelf())
     return tuple(one for one in every if one.folder.is_dir())
 
 

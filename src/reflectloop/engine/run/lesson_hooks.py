@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from reflectloop import policy
 from reflectloop.config import Config
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.folders import Folders, user_knowledge
 from reflectloop.engine.run.steps import CANCELLED, FailedStep, StepObserver, StepResult
 from reflectloop.plan.model import Step
+from reflectloop.workspace.folders import Folders, user_knowledge
 
 
 class RunSettings(NamedTuple):
@@ -41,10 +41,10 @@ class LessonHooks:
         """Before a step: what is known to go wrong with such."""
         if not self.knows:
             return
-        from reflectloop.engine.learning import warnings  # noqa: PLC0415 - of no use where there are no lessons
+        from reflectloop.reflection import warnings  # noqa: PLC0415 - of no use where there are no lessons
 
         known = [signature for signature, steps in self._in.met.items() if step.id in steps]
-        self._warned[step.id] = warned = warnings.ahead(self._in.folders, step, known, self._in.show)
+        self._warned[step.id] = warned = warnings.warnings_for(self._in.folders, step, known, self._in.show.warning)
         for one in warned:
             self._in.show.warning(step.id, f"{one.risk}: {one.mitigation}")
 
@@ -70,11 +70,13 @@ class LessonHooks:
         """After it: which warnings were right. For one thread at a time."""
         warned, failure = self._warned.get(result.id, ()), self._failures.get(result.id)
         if warned or failure:
-            from reflectloop.engine.learning import warnings  # noqa: PLC0415
+            from reflectloop.reflection import warnings  # noqa: PLC0415
 
-            warnings.look_back(self._in.folders, self._in.run_id, result.id, warned, failure, self._in.show)
+            warnings.score_warnings(
+                self._in.folders, self._in.run_id, result.id, warned, failure, self._in.show.warning
+            )
 
     def _diagnosed(self, result: StepResult) -> FailureRecord:
-        from reflectloop.engine.failures import run_failure  # noqa: PLC0415
+        from reflectloop.engine.run import run_failure  # noqa: PLC0415
 
         return run_failure.of_step(result, self._in.config.reflect, self._in.folders.root)

@@ -8,10 +8,9 @@ from reflectloop import config, policy
 from reflectloop.engine.run.admission import networks, reach, refuse_agents, refuse_commands, refuse_untrusted
 from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.engine.run.steps import describe as describe_check
-from reflectloop.engine.run.steps import words
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import LoadedPlan
-from reflectloop.plan.model import Plan, Step
+from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.plan.order import batches
 from reflectloop.workspace import project
 
@@ -53,7 +52,7 @@ def _step(plan: Plan, step: Step) -> dict[str, Any]:
         "cwd": step.cwd,
         "timeout_s": step.timeout_s,
         "depends_on": list(step.depends_on),
-        "commands": [words(command) for command in step.commands],
+        "commands": [command_text(command) for command in step.commands],
         "agent": step.agent.model_dump(mode="json") if step.agent else None,
         "checks": [
             f"{name}: {describe_check(check)}" + (" (must fail)" if must_fail else "")

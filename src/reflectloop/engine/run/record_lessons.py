@@ -6,21 +6,21 @@ from collections.abc import Iterator
 
 from reflectloop import secrets
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.folders import RunFolder
-from reflectloop.engine.learning import blocker_card, lessons
 from reflectloop.engine.run import recovery
 from reflectloop.engine.run.context import Judged, Prepared
-from reflectloop.engine.run.steps import FixAttempt, words
+from reflectloop.engine.run.steps import FixAttempt
 from reflectloop.errors import ReflectloopError
-from reflectloop.lessons import lesson_store
+from reflectloop.lessons import lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Occurrence, Page, What
 from reflectloop.lessons.lesson_store import NewLesson
 from reflectloop.plan import load as plans
-from reflectloop.plan.model import Plan, Step
+from reflectloop.plan.model import Plan, Step, command_text
+from reflectloop.reflection import blocker_card
 from reflectloop.state.fold import RunState
 from reflectloop.system import clock
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace import patch
+from reflectloop.workspace.folders import RunFolder
 
 _LONGEST = 1_000  # of what is said to have helped
 _SHOWN = 10  # files, in words
@@ -29,7 +29,7 @@ _LEARNT_FROM = frozenset(("STEP_FAILED", "STEP_TIMEOUT", "VERIFICATION_FAILED", 
 
 def keep(run: Prepared, error: ReflectloopError | None) -> list[str]:
     """Write to this run's occurrences file. Errors become warnings; they never change the run's outcome."""
-    folders = {"project": lessons.project_shelf(run.folders), "user": lessons.user_shelf()}
+    folders = {"project": lesson_scopes.project_shelf(run.folders), "user": lesson_scopes.user_shelf()}
     warnings = []
     for scope, folder in folders.items():
         try:
@@ -134,4 +134,4 @@ def _plan_changes(before: Plan | None, now: Plan) -> Iterator[str]:
 
 
 def _commands(step: Step) -> str:
-    return "`" + "; ".join(words(one) for one in step.commands) + "`"
+    return "`" + "; ".join(command_text(one) for one in step.commands) + "`"

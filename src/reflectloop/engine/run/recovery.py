@@ -8,10 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop import secrets
-from reflectloop.engine import next_command
-from reflectloop.engine.artifacts import views
-from reflectloop.engine.folders import Folders, RunFolder
-from reflectloop.engine.run.steps import FixAttempt, StepResult, last_lines
+from reflectloop.artifacts import next_command, views
+from reflectloop.engine.run.steps import FixAttempt, StepResult
 from reflectloop.errors import MissingPlan, NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import LoadedPlan
@@ -25,6 +23,7 @@ from reflectloop.system import files, process
 from reflectloop.verification.checks import CheckResult
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import workspace_registry
+from reflectloop.workspace.folders import Folders, RunFolder
 from reflectloop.workspace.store import Store
 
 MOST_INTERRUPTIONS = 5  # in a row, of one step: then it is the step that ends the engine
@@ -244,7 +243,7 @@ def _result(ended: StepFinished, title: str, logs: Path, fixes: tuple[FixAttempt
         error_code=ended.error_code,
         reason=ended.reason,
         command=ended.command,
-        tail=last_lines(written[-1]) if written and ended.error_code and ended.command else "",
+        tail=files.last_lines(written[-1]) if written and ended.error_code and ended.command else "",
         fixes=fixes,
     )
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from reflectloop.engine.envelope import Envelope
-from reflectloop.engine.folders import RunFolder
+from reflectloop.artifacts.envelope import Envelope
 from reflectloop.engine.run.steps import StepResult
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.state.journal import JournalEntry
 from reflectloop.terms import Isolation
+from reflectloop.workspace.folders import RunFolder
 from reflectloop.workspace.patch import TouchedFile
 
 

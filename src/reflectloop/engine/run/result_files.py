@@ -6,28 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import yaml
-
 from reflectloop import secrets
+from reflectloop.artifacts import next_command
+from reflectloop.artifacts.envelope import Envelope
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.envelope import Envelope
-from reflectloop.engine.folders import RunFolder
 from reflectloop.engine.run.steps import FixAttempt, StepResult
 from reflectloop.errors import ReflectloopError
-from reflectloop.state.fold import COUNTED, RunState
-from reflectloop.system import files
+from reflectloop.state.fold import RunState
+from reflectloop.workspace.folders import RunFolder
 from reflectloop.workspace.patch import TouchedFile
-
-_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-
-def dump(value: dict[str, Any]) -> str:
-    text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    return secrets.current().redact(text)
-
-
-def write_yaml(path: Any, envelope: Envelope, body: dict[str, Any] | None = None) -> None:  # noqa: ANN401
-    files.write_atomic(path, dump({"envelope": envelope.model_dump(mode="json"), **(body or {})}))
 
 
 def result_body(
@@ -130,14 +117,14 @@ def blocker_body(
         "run_id": run_id,
         "steps_completed": sum(step.success for step in steps),
         "steps_total": total,
-        "commands": {"look": f"reflectloop log {run_id}", "retry": _retry(error, plan), "next": error.next_step}
+        "commands": {
+            "look": f"reflectloop log {run_id}",
+            "retry": next_command.after_failure(error.code, plan),
+            "next": error.next_step,
+        }
         | _unlock(error)
         | _teach(steps, run_id),
     }
-
-
-def _retry(error: ReflectloopError, plan: str) -> str:
-    return "reflectloop retry --reason TEXT" if error.code in COUNTED else f"reflectloop run {plan}"
 
 
 def _teach(steps: list[StepResult], run_id: str) -> dict[str, str]:
@@ -148,7 +135,7 @@ def _teach(steps: list[StepResult], run_id: str) -> dict[str, str]:
 
 def _unlock(error: ReflectloopError) -> dict[str, str]:
     stopped = error.code in ("SECRET_LEAK", "SANDBOX_ESCAPE", "MAX_RETRIES", "LATCHED")
-    return {"unlock": "reflectloop unlock --reason TEXT"} if stopped else {}
+    return {"unlock": next_command.UNLOCK} if stopped else {}
 
 
 def _cell(text: str) -> str:

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop.errors import NeedsInput, StepFailed, StepTimeout, VerificationFailed
-from reflectloop.plan.model import Check, Command, Plan, Step
+from reflectloop.plan.model import Check, Plan, Step, command_text
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.system import files
 from reflectloop.verification import checks
 from reflectloop.verification.checks import CheckResult
 from reflectloop.workspace import patch
 from reflectloop.workspace.checkout import TreeNow
 from reflectloop.workspace.record_tree import Unrecordable
 
-_TAIL_LINES = 12
 _SHOWN = 5  # files, in a message
 CANCELLED = "CANCELLED"  # of a step, never of a run
 
@@ -100,13 +100,9 @@ class StepObserver(NamedTuple):
     warning: Callable[[str, str], None] = lambda _step, _words: None
 
 
-def words(command: Command) -> str:
-    return command if isinstance(command, str) else " ".join(command)
-
-
 def describe(check: Check) -> str:
     """What a check looks at, in a line."""
-    said = [words(check.run)] if check.run is not None else []
+    said = [command_text(check.run)] if check.run is not None else []
     said += [f"{check.file_exists} exists"] if check.file_exists else []
     said += [f"{check.file_nonempty} is not empty"] if check.file_nonempty else []
     said += [f"{check.file_unchanged} is unchanged"] if check.file_unchanged else []
@@ -170,7 +166,7 @@ def execute(
         error_code=failure.code if failure else None,
         reason=failure.reason if failure else "",
         command=failure.command if failure else "",
-        tail=last_lines(failure.log) if failure and failure.log else "",
+        tail=files.last_lines(failure.log) if failure and failure.log else "",
         nested=now.nested,
         refused=now.refused,
         doubtful=tuple(work.doubtful),
@@ -216,7 +212,7 @@ class _StepRun:
         if not self.cwd.is_dir():
             return StepFailure(StepFailed.code, f"cwd {self.step.cwd!r} is not a folder", 1, "", None)
         for number, command in enumerate(self.step.commands, 1):
-            self.show.command(self.step.id, words(command))
+            self.show.command(self.step.id, command_text(command))
             log = self._log()
             order = SandboxCommand(
                 command,
@@ -234,16 +230,16 @@ class _StepRun:
             self.doubtful += done.doubtful
             if done.cancelled:
                 reason = "was ended because another step failed"
-                return StepFailure(CANCELLED, reason, done.exit_code, words(command), log)
+                return StepFailure(CANCELLED, reason, done.exit_code, command_text(command), log)
             if done.idle:
-                return StepFailure(NeedsInput.code, self._idle_words(), done.exit_code, words(command), log)
+                return StepFailure(NeedsInput.code, self._idle_words(), done.exit_code, command_text(command), log)
             if done.timed_out:
                 reason = f"ran past {self.step.timeout_s} s and was killed with its children"
-                return StepFailure(StepTimeout.code, reason, done.exit_code, words(command), log)
+                return StepFailure(StepTimeout.code, reason, done.exit_code, command_text(command), log)
             self.exited = done.exit_code
             if done.exit_code and not (self.may_fail and number == len(self.step.commands)):
                 reason = f"exited {done.exit_code}" + (f": {done.limit}" if done.limit else "")
-                return StepFailure(StepFailed.code, reason, done.exit_code, words(command), log)
+                return StepFailure(StepFailed.code, reason, done.exit_code, command_text(command), log)
         return None
 
     def _idle_words(self) -> str:
@@ -283,14 +279,7 @@ class _StepRun:
                     VerificationFailed.code,
                     f"check {name}: {result.reason}",
                     code or 1,
-                    words(check.run) if check.run is not None else "",
+                    command_text(check.run) if check.run is not None else "",
                     result.log,
                 )
         return None
-
-
-def last_lines(log: Path, count: int = _TAIL_LINES) -> str:
-    with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - (1 << 14)))
-        lines = file.read().decode("utf-8", "replace").splitlines()
-    return "\n".join(lines[-count:])

@@ -1,0 +1,214 @@
+"""`apply`, `gc` and `unlock`: apply a run's change, remove leftovers, lift the latch."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from reflectloop import config
+from reflectloop.artifacts import publish, views
+from reflectloop.commands import task_status
+from reflectloop.commands.git_lock_retry import patiently
+from reflectloop.engine import tasks
+from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.sandbox import environment
+from reflectloop.state import events, lock
+from reflectloop.state.fold import RunState, Task
+from reflectloop.system import files, process
+from reflectloop.system.git import GitFailed
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import commit as committing
+from reflectloop.workspace import patch, project, secret_guard, workspace_registry
+from reflectloop.workspace.apply import RunChange
+from reflectloop.workspace.commit import CommitPart
+from reflectloop.workspace.folders import Folders, folders_at
+from reflectloop.workspace.patch import TouchedFile
+from reflectloop.workspace.store import Store, open_for
+
+_LOGS_TO_KEEP = 200  # of FileOps requests
+
+
+class ApplyResult(NamedTuple):
+    run_id: str
+    touched: tuple[TouchedFile, ...]
+    commit: str | None
+    ref: str | None
+
+
+class Offer(NamedTuple):
+    """A change that the user is asked to accept. `stream` writes its patch, which may be large."""
+
+    run_id: str
+    touched: tuple[TouchedFile, ...]
+    stream: Callable[[Callable[[bytes], None]], None]
+
+
+def apply(
+    start: Path,
+    name: str | None,
+    *,
+    commit: bool,
+    branch: str | None,
+    message: str | None,
+    agree: Callable[[Offer], bool],
+    each_step: bool = False,
+) -> ApplyResult | None:
+    """Apply the change of a run; return None if the user does not agree.
+
+    Every check that can refuse runs before anything is changed.
+    """
+    folders = folders_at(start)
+    with lock.hold(folders.own, "apply"):
+        task, run = _passed(folders, name)
+        home = project.open_at(folders.root, "copy" if run.mode == "copy" else "auto")
+        store = open_for(home, config.load(folders.root).workspace)
+        change = RunChange(run.id, run.base_tree, run.end_tree or run.base_tree)
+        if change.base == change.end:
+            raise NothingToDo(f"{run.id} changed nothing; there is nothing to apply")
+        try:
+            patch.refuse_leaks(store.git(), change.base, change.end)
+        except GitFailed as fault:
+            raise task_status.base_is_gone(run.id) from fault
+        prepared = None if branch is not None else applying.prepare(home, store, change, folders.scratch)
+        before, after = (prepared.now, prepared.result) if prepared else (change.base, change.end)
+        if prepared and before == after and not commit:
+            raise NothingToDo(f"the change of {run.id} is already in your tree")
+        secret_guard.refuse_words(message or "", "the message of the commit")
+        text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
+        wanted = commit or branch is not None
+        parts = _parts(folders, run, text) if each_step else [CommitPart(change.end, text)]
+        pending = patiently(lambda: committing.prepare(home, store, change, parts, branch=branch)) if wanted else None
+        git = store.git()
+        offer = Offer(
+            run.id, patch.touched(git, before, after), lambda take: patch.stream(git, before, after, take, exact=False)
+        )
+        if not agree(offer):
+            return None
+        _carry_out(home, store, prepared, pending, folders.scratch)
+        committed, ref = (pending.commit, pending.ref) if pending else (None, None)
+        applied = events.Applied(run_id=run.id, result_tree=after, commit=committed, ref=ref)
+        views.append_events(folders, task.id, [applied])
+        return ApplyResult(run.id, offer.touched, committed, ref)
+
+
+def _parts(folders: Folders, run: RunState, last: str) -> list[CommitPart]:
+    """Return one commit per finished step; changes after the last step make one more."""
+    done = [run.steps[name] for name in run.order if run.steps[name].status == "done"]
+    in_sequence = run.kind.is_stepwise or all(after.start == before.tree for before, after in itertools.pairwise(done))
+    if not in_sequence:
+        raise InvalidInput(
+            f"the steps of {run.id} ran in parallel and make one change",
+            next_step=f"reflectloop apply {run.id} without --each-step",
+        )
+    titles = run.titles or _titles(folders, run)
+    mark = f"Reflectloop-Run: {run.id}\n"
+    parts = [
+        CommitPart(step.tree or "", f"{titles.get(step.id) or step.id}\n\n{mark}Reflectloop-Step: {step.id}\n")
+        for step in done
+    ]
+    end = run.end_tree or run.base_tree
+    if parts and parts[-1].tree == end:
+        return parts
+    return [*parts, CommitPart(end, last)]
+
+
+def _titles(folders: Folders, run: RunState) -> dict[str, str]:
+    from reflectloop.plan import load as plans  # noqa: PLC0415 - needed only for one commit per step
+
+    plan = plans.load(folders.run_folder(run.id).saved_plan()).plan
+    return {step.id: step.title for step in plan.steps}
+
+
+def _carry_out(
+    home: project.Project,
+    store: Store,
+    prepared: applying.PreparedApply | None,
+    pending: committing.PendingCommit | None,
+    scratch: Path,
+) -> None:
+    def then() -> None:
+        if pending:
+            patiently(lambda: committing.publish(home, pending))
+
+    if prepared:
+        applying.to_work_tree(home, store, prepared, scratch, then)
+    else:
+        then()
+
+
+def _passed(folders: Folders, name: str | None) -> tuple[Task, RunState]:
+    """Return the run to apply, the named one or the last one, if it passed."""
+    known = folders.load_tasks()
+    if name in (None, "latest"):
+        current = next((task for task in known if task.id == folders.current_task()), None)
+        run_id = current.last_run.id if current and current.last_run else folders.find_run(None).run_id
+    else:
+        run_id = folders.find_run(name).run_id
+    for task in reversed(known):
+        run = task.runs.get(run_id)
+        if run and run.status == "ok":
+            return task, run
+    raise NothingToDo(
+        f"{run_id} did not pass; only verified changes are applied", next_step=f"reflectloop show {run_id}"
+    )
+
+
+class GcResult(NamedTuple):
+    workspaces: int
+    freed: int
+    processes: int
+
+
+def gc(start: Path, *, everything: bool) -> GcResult:
+    """Remove leftovers of crashes and old failed workspaces; with `everything`, all workspaces."""
+    folders = folders_at(start)
+    with lock.hold(folders.own, "gc"):
+        settings = config.load(folders.root).workspace
+        removed = (
+            workspace_registry.entries(folders.own)
+            if everything
+            else workspace_registry.stale(folders.own, settings.keep_failed)
+        )
+        roots = {entry.folder.parent for entry in workspace_registry.entries(folders.own)}
+        roots.add(settings.root or Path(tempfile.gettempdir()) / "reflectloop")
+        killed = sum(process.end_carrying(f"{environment.RUN}={entry.name}") for entry in removed)
+        total = sum(files.size_of(entry.folder) for entry in removed)
+        for entry in removed:
+            workspace_registry.remove(entry)
+        lost = [path for root in roots for path in workspace_registry.unwritten(folders.own, root)]
+        total += sum(files.size_of(path) for path in lost)
+        for path in lost:
+            workspace_registry.bury(path)
+        total += _drop_half_objects(folders.own / "git" / "objects")
+        total += _drop_request_logs(folders.own / "requests" / "logs", 0 if everything else _LOGS_TO_KEEP)
+        return GcResult(len(removed) + len(lost), total, killed)
+
+
+def _drop_half_objects(folder: Path) -> int:
+    """Remove objects that git could not finish writing; return their bytes. We hold the lock, so nobody writes."""
+    total = 0
+    for path in folder.glob("*/tmp_obj_*"):
+        total += path.stat().st_size
+        path.unlink()
+    return total
+
+
+def _drop_request_logs(folder: Path, keep: int) -> int:
+    """Remove all but the newest logs of FileOps requests; return their bytes."""
+    logs = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime, reverse=True)[keep:]
+    total = sum(path.stat().st_size for path in logs)
+    for path in logs:
+        path.unlink()
+    return total
+
+
+def unlock(start: Path, reason: str) -> tasks.UnlockResult:
+    folders = folders_at(start)
+    with lock.hold(folders.own, "unlock"):
+        secret_guard.refuse_words(reason, "the reason")
+        lifted = tasks.unlock(folders, reason)
+        publish.remove_home_latch(folders, config.load(folders.root).publish)
+        return lifted

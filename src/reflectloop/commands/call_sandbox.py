@@ -1,0 +1,156 @@
+"""Runs called commands in the box, in a copy of the project; what they change in the copy is said, and dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from reflectloop.config import Config
+from reflectloop.diagnosis.safe_call import ToolError
+from reflectloop.errors import InvalidInput, ReflectloopError
+from reflectloop.sandbox import editable_installs, isolation, limits
+from reflectloop.sandbox.isolation import IsolationLevel
+from reflectloop.sandbox.limits import Limiter
+from reflectloop.sandbox.sandbox import Box, SandboxCommand
+from reflectloop.state import lock
+from reflectloop.system import cgroup, clock, files
+from reflectloop.terms import Isolation, Network
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import checkout, patch, project, snapshot, workspace_registry
+from reflectloop.workspace.checkout import Workspace
+from reflectloop.workspace.folders import Folders
+from reflectloop.workspace.patch import TouchedFile
+from reflectloop.workspace.record_tree import Unrecordable
+from reflectloop.workspace.store import open_for
+
+_KEPT = 1 << 20  # bytes of what a command printed
+
+Show = Callable[[str, bytes], None]  # which stream, and what of it may be shown
+
+
+class Calls:
+    """One workspace for all tries of a call."""
+
+    def __init__(self, space: Workspace, box: Box, cwd: Path, network: Network | None) -> None:
+        self._space, self._box, self._cwd, self._network = space, box, cwd, network
+        self._base = space.tree
+        self.stop: ReflectloopError | None = None  # a leak or an escape: nothing more is started
+
+    def run(self, argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
+        """Return what a command printed; raise what it said where it failed."""
+        if self.stop:
+            raise ToolError(self.stop.message)
+        printed = bytearray()
+
+        def take(stream: str, clean: bytes) -> None:
+            printed.extend(clean)
+            del printed[:-_KEPT]
+            show(stream, clean)
+
+        log = self._space.engine_dir / "call.log"
+        # Only the time it may take ends it: a tool that waits for a service is not idle.
+        order = SandboxCommand(argv, self._cwd, log, timeout_s, apart=take, merge=False, idle_s=2 * timeout_s)
+        try:
+            done = self._box.run(order._replace(network=self._network))
+        except ReflectloopError as fault:
+            self.stop = fault
+            raise ToolError(fault.message) from fault
+        text = printed.decode("utf-8", "replace")
+        if done.timed_out:
+            raise TimeoutError(f"ran past {timeout_s:g} s and was ended with its children")
+        if done.limit:
+            raise ToolError(f"{text}\n{done.limit}", exit_code=done.exit_code)
+        if done.exit_code:
+            raise ToolError(text, exit_code=done.exit_code)
+        return text
+
+    def changes(self) -> tuple[TouchedFile, ...] | None:
+        """Return the files of the copy that the commands changed; None where that cannot be told."""
+        try:
+            now = self._space.record()
+            return patch.touched(self._space.git(), self._base, now.tree) if now.changed else ()
+        except (Unrecordable, ReflectloopError):
+            return None
+
+
+def reached(settings: Config, network: Network | None) -> IsolationLevel:
+    """Return the wall that calls get here; a network that the settings forbid is refused."""
+    wall = isolation.reach(settings.box.isolation, settings.box.strongest)
+    isolation.refuse_network(wall, settings.box.isolation, {"call": network})
+    return wall
+
+
+@contextlib.contextmanager
+def opened(
+    folders: Folders, settings: Config, wall: IsolationLevel, network: Network | None, waits: Callable[[str], None]
+) -> Iterator[Calls]:
+    """Lay a copy of the project out, with the project's lock held; it is gone or kept warm when this ends."""
+    folders.refuse_strange()
+    folders.claim()
+    with lock.hold(folders.own, "call", wait=waits):
+        name = clock.run_id(clock.now())
+        space = _lay_out(folders, settings, wall, name)
+        limiter = Limiter(space.name, limits.wanted(settings.box)) if wall.level is Isolation.FULL else None
+        calls: Calls | None = None
+        try:
+            box = Box.by(settings, space, dict(os.environ), wall, limiter)
+            calls = Calls(space, box, _cwd(folders.root, space), network)
+            yield calls
+        finally:
+            if limiter:
+                limiter.close()
+            clean = calls is not None and calls.stop is None and calls.changes() == ()
+            space.close()
+            _clear_away(folders, settings, space, clean=clean)
+
+
+def _lay_out(folders: Folders, settings: Config, wall: IsolationLevel, name: str) -> Workspace:
+    found = project.open_at(folders.root)
+    store = open_for(found, settings.workspace)
+    applying.undo_killed(found, store, folders.scratch)
+    cgroup.sweep()
+    space = checkout.create(
+        found,
+        store,
+        snapshot.take(found, store, folders.scratch),
+        name=name,
+        root=checkout.sandbox_root(found, settings.workspace.root),
+        carry=settings.workspace,
+        mounted=wall.mounted,
+        bound=wall.by == "bubblewrap",
+    )
+    if not wall.mounted:
+        editable_installs.refuse(folders.root, dict(os.environ), [*map(Path, space.copied), *space.carried])
+    return space
+
+
+def _cwd(root: Path, space: Workspace) -> Path:
+    """Return the folder of the copy that stands for the current one; its top where that is outside of the project."""
+    here = Path.cwd()
+    if not here.is_relative_to(root):
+        return space.repo
+    inside = here.relative_to(root)
+    if not (space.repo / inside).is_dir():
+        raise InvalidInput(
+            f"{inside} is not in the copy of the project: git ignores it",
+            next_step="call it from another folder, or with --host",
+        )
+    return space.resolve(str(inside))
+
+
+def _clear_away(folders: Folders, settings: Config, space: Workspace, *, clean: bool) -> None:
+    """Keep a copy that nobody changed for the next run; remove any other."""
+    entry = workspace_registry.find(folders.own, space.name)
+    if entry is None:
+        return
+    with contextlib.suppress(OSError):
+        files.remove_tree(space.engine_dir / "call.log")
+    if not (clean and settings.workspace.warm):
+        workspace_registry.remove(entry)
+        return
+    for other in workspace_registry.entries(folders.own):
+        if other.fate == "warm":
+            workspace_registry.remove(other)
+    workspace_registry.set_fate(entry, "warm", space.mark_ns, space.identity)

@@ -1,0 +1,46 @@
+"""A shell in the workspace that was kept of a run; what is done in it is not recorded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from reflectloop import config
+from reflectloop.commands.task_status import refuse_running
+from reflectloop.errors import NothingToDo
+from reflectloop.sandbox import isolation, limits
+from reflectloop.sandbox.sandbox import Box
+from reflectloop.terms import Isolation
+from reflectloop.workspace import checkout, project, workspace_registry
+from reflectloop.workspace.folders import folders_at
+from reflectloop.workspace.store import open_for
+
+
+def open_in(start: Path, name: str | None, command: tuple[str, ...]) -> int:
+    """Hand the terminal to a shell in the workspace that was kept of a run."""
+    folders = folders_at(start)
+    folder = folders.find_run(name)
+    entry = workspace_registry.find(folders.own, folder.run_id)
+    refuse_running(folders, folder)
+    if entry is None or entry.fate != "kept" or not (entry.folder / "repo").is_dir():
+        raise NothingToDo(
+            f"the workspace of {folder.run_id} was not kept; the last failed ones are", next_step="reflectloop status"
+        )
+    settings = config.load(folders.root)
+    wall = isolation.reach(Isolation.NONE, settings.box.strongest)
+    found = project.open_at(folders.root)
+    space = checkout.reopen(found, open_for(found, settings.workspace), entry, settings.workspace)
+    limiter = limits.behind(wall, f"{space.name}-shell", settings.box)
+    box = Box(
+        space,
+        dict(os.environ),
+        wall,
+        readable=settings.box.read,
+        env_allow=settings.run.env_allow,
+        limiter=limiter,
+    )
+    try:
+        return box.interact(list(command) or [os.environ.get("SHELL", "bash")])
+    finally:
+        if limiter:
+            limiter.close()

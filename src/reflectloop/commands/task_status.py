@@ -1,0 +1,289 @@
+"""`status`, `show`, `log`, `diff`: read back the state and the files of runs. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reflectloop.artifacts import next_command, views
+from reflectloop.engine import task_progress
+from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.state import events, latch
+from reflectloop.state.fold import RunState, Task, TaskKind
+from reflectloop.state.transitions import TaskState
+from reflectloop.system import clock, files
+from reflectloop.system.git import Git, GitFailed
+from reflectloop.workspace import apply as applying
+from reflectloop.workspace import patch, workspace_registry
+from reflectloop.workspace.folders import Folders, RunFolder, folders_at
+from reflectloop.workspace.patch import TouchedFile
+from reflectloop.workspace.store import Store
+
+_POLL_S = 0.2
+
+
+def all_tasks(start: Path) -> list[dict[str, Any]]:
+    """Return every task with its state, oldest first."""
+    folders = folders_at(start)
+    current = folders.current_task()
+    return [_task_data(task, current) for task in folders.peek_tasks()]
+
+
+def _task_data(task: Task, current: str | None) -> dict[str, Any]:
+    run = task.last_run
+    return {
+        "id": task.id,
+        "title": task.title,
+        "plan_path": task.plan_path,
+        "state": str(task.state),
+        "runs": len(task.runs),
+        "steps_done": run.count("done") + run.count("skipped") if run else 0,
+        "steps_total": len(run.steps) if run else 0,
+        "current": task.id == current,
+    }
+
+
+def find_run(folders: Folders, folder: RunFolder) -> tuple[Task, RunState] | None:
+    """Return the run of a run folder with its task; None if no journal names it."""
+    for task in reversed(folders.load_tasks()):
+        if folder.run_id in task.runs:
+            return task, task.runs[folder.run_id]
+    return None
+
+
+def status(start: Path, *, everything: bool) -> dict[str, Any]:
+    folders = folders_at(start)
+    current = folders.current_task()
+    tasks = folders.peek_tasks() if everything else [folders.peek_current()] if current else []
+    task = next((known for known in tasks if known.id == current), None)
+    runs = [_run_data(folders, owner, run) for owner in tasks for run in owner.runs.values()]
+    last_task = next((owner for owner in reversed(tasks) if owner.runs), None)
+    spaces = workspace_registry.entries(folders.own)
+    stop = latch.read_stop(folders.own)
+    torn = applying.was_killed(folders.own / "tmp")
+    return {
+        "stop": stop.as_json() if stop else None,
+        "torn_apply": torn,
+        "task": {"id": task.id, "title": task.title, "plan_path": task.plan_path} if task else None,
+        "runs": runs,
+        "step": task_progress.step_of(task) if task else None,
+        "cost": task_progress.cost(folders, task) if task and task.spent else None,
+        "known_fixes": _known_fixes(folders, runs),
+        "workspaces": {"count": len(spaces), "bytes": sum(files.size_of(entry.folder) for entry in spaces)},
+        "warnings": views.edited(folders.journal(current).parent) if current else [],
+        "next": next_command.UNLOCK if stop else "reflectloop apply" if torn else _next(folders, last_task, runs),
+    }
+
+
+def _known_fixes(folders: Folders, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the fixes that helped earlier against the failure of the last run."""
+    if not runs or runs[-1]["status"] != "failed":
+        return []
+    card = folders.run_folder(runs[-1]["run_id"]).blocker
+    fixes = _read_yaml(card).get("known_fixes") if card.exists() else None
+    return [fix for fix in fixes or () if isinstance(fix, dict) and "id" in fix]
+
+
+def _run_data(folders: Folders, task: Task, run: RunState) -> dict[str, Any]:
+    return {
+        "run_id": run.id,
+        "status": run.status,
+        "started": run.started,
+        "error_code": run.error_code,
+        "steps_done": run.count("done") + run.count("skipped"),
+        "steps_total": len(run.steps),
+        "touched": _touched(folders, run) if run.status == "ok" else None,
+        "applied": bool(run.applied),
+        "note": _note(folders, task, run),
+    }
+
+
+def _note(folders: Folders, task: Task, run: RunState) -> str:
+    if run.kind is TaskKind.IMPORTED:
+        return events.IMPORTED
+    if run.status != "running":
+        return "applied" if run.applied else ""
+    if task.state is TaskState.ABORTED:
+        return "aborted"
+    if task.state is TaskState.PAUSED:
+        return "paused"
+    if run.kind.is_stepwise:
+        return _note_by_requests(folders, run)
+    place = _workspace_at_work(folders, run.id)
+    return f"running in {place}" if place else "its engine is gone"
+
+
+def _note_by_requests(folders: Folders, run: RunState) -> str:
+    if _any_at_work(folders):
+        return "an engine is at work on it"
+    if run.kind is TaskKind.AGENTS:
+        return "worked on by tr"
+    left = any(step.status not in ("done", "skipped") for step in run.steps.values())
+    return "worked on by requests" if left else "every step is done; the final gates are open"
+
+
+def _any_at_work(folders: Folders) -> bool:
+    return any(entry.fate == "at work" and entry.alive for entry in workspace_registry.entries(folders.own))
+
+
+def _touched(folders: Folders, run: RunState) -> int | None:
+    """Return how many files a run touched; None if the user's repository no longer has its base."""
+    try:
+        return len(patch.touched(Store(folders.own / "git", "").git(), run.base_tree, run.end_tree or run.base_tree))
+    except GitFailed:
+        return None
+
+
+def _next(folders: Folders, task: Task | None, runs: list[dict[str, Any]]) -> str:
+    run = task.last_run if task else None
+    touched = runs[-1]["touched"] if runs else None
+    if run is None or run.status != "running":
+        return next_command.for_status(task, run, "idle", touched=touched)
+    if run.kind.is_stepwise:
+        activity: next_command.Activity = "request at work" if _any_at_work(folders) else "idle"
+    else:
+        activity = "engine at work" if _workspace_at_work(folders, run.id) else "idle"
+    return next_command.for_status(task, run, activity, touched=touched)
+
+
+def _workspace_at_work(folders: Folders, run_id: str) -> Path | None:
+    """Return the workspace in which an engine works on the run; None if no engine does."""
+    entry = workspace_registry.find(folders.own, run_id)
+    return entry.folder / "repo" if entry and entry.fate == "at work" and entry.alive else None
+
+
+def refuse_running(folders: Folders, folder: RunFolder) -> None:
+    """Raise NothingToDo if an engine still works on the run."""
+    place = _workspace_at_work(folders, folder.run_id)
+    if place is None:
+        return
+    known = find_run(folders, folder)
+    steps = known[1].steps.values() if known else ()
+    now = [step.id for step in steps if step.status == "running"]
+    done = f", {known[1].count('done')} of {len(known[1].steps)} step(s) done" if known else ""
+    at = f", now {', '.join(now)}" if now else ""
+    raise NothingToDo(
+        f"{folder.run_id} is still running in {place}{done}{at}", next_step=f"reflectloop log {folder.run_id}"
+    )
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    import yaml  # noqa: PLC0415 - most commands read only the journal
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        value: dict[str, Any] = yaml.load(path.read_bytes(), Loader=loader)  # noqa: S506 - a safe loader
+    except FileNotFoundError as fault:
+        raise NothingToDo(f"{path.parent.name} left no {path.name}: its engine was killed") from fault
+    return value
+
+
+def result(start: Path, name: str | None) -> dict[str, Any]:
+    folders = folders_at(start)
+    folder = folders.find_run(name)
+    if not folder.result.exists():
+        refuse_running(folders, folder)
+    content = _read_yaml(folder.result)
+    if folder.blocker.exists():
+        content["blocker"] = _read_yaml(folder.blocker)
+    return content
+
+
+def summary(start: Path, name: str | None) -> str:
+    folders = folders_at(start)
+    folder = folders.find_run(name)
+    if not folder.summary.exists():
+        refuse_running(folders, folder)
+        raise NothingToDo(
+            f"{folder.run_id} left no summary: its engine was killed",
+            next_step=f"reflectloop log {folder.run_id}",
+        )
+    return folder.summary.read_text()
+
+
+def logs(start: Path, name: str | None, step: str | None) -> list[Path]:
+    folder = folders_at(start).find_run(name)
+    paths = sorted(folder.logs.glob("*.log"), key=lambda path: (path.stat().st_mtime_ns, path.name))
+    if step:
+        paths = [path for path in paths if path.name.rsplit(".", 2)[0] == step]
+    if not paths:
+        what = f"step {step!r} of {folder.run_id}" if step else folder.run_id
+        raise NothingToDo(f"{what} has no logs", next_step=f"reflectloop show {folder.run_id}")
+    return paths
+
+
+def follow(start: Path, name: str | None, step: str | None, show: Callable[[str], None]) -> None:
+    """Show what the commands of a run print until the run ends; without a name, of the current task's last run."""
+    folders = folders_at(start)
+    folder = folders.find_run(name) if name else _newest(folders)
+    read: dict[Path, int] = {}  # bytes of each log that were shown
+    while True:
+        alive = _workspace_at_work(folders, folder.run_id) is not None
+        for path in sorted(
+            folder.logs.glob(f"{step or '*'}.*.log"), key=lambda log: (log.stat().st_ctime_ns, log.name)
+        ):
+            with path.open("rb") as file:
+                file.seek(read.get(path, 0))
+                fresh = file.read()
+            read[path] = read.get(path, 0) + len(fresh)
+            if fresh:
+                show(fresh.decode("utf-8", "replace"))
+        if not alive:
+            return
+        clock.wait(_POLL_S)
+
+
+def _newest(folders: Folders) -> RunFolder:
+    """Return the folder of the current task's last run, ended or not."""
+    run = folders.peek_current().last_run
+    if run is None:
+        raise NothingToDo("nothing has run here yet", next_step=next_command.NEW_RUN)
+    return folders.run_folder(run.id)
+
+
+def base_is_gone(run_id: str) -> InvalidInput:
+    return InvalidInput(
+        f"the repository no longer has the tree that {run_id} began with (git gc removed it)",
+        next_step=f"git apply .reflectloop/runs/{run_id}/changes.patch, or run the plan again",
+    )
+
+
+class DiffView(NamedTuple):
+    run_id: str
+    base: str
+    end: str
+    touched: tuple[TouchedFile, ...]
+    git: Git
+
+    def stream(self, on_chunk: Callable[[bytes], None], *, exact: bool) -> None:
+        """Stream the redacted patch; the exact one lies in the run's folder."""
+        cleaned = patch.RedactedPatch(on_chunk)
+        patch.stream(self.git, self.base, self.end, cleaned.feed, exact=exact)
+        cleaned.finish()
+
+
+def change(start: Path, name: str | None) -> DiffView:
+    """Return the change of a run, ended or not."""
+    folders = folders_at(start)
+    folder = folders.find_run(name)
+    known = find_run(folders, folder)
+    if known is None or known[1].end_tree is None:
+        refuse_running(folders, folder)
+        raise NothingToDo(f"{folder.run_id} changed nothing", next_step=f"reflectloop show {folder.run_id}")
+    run = known[1]
+    if run.error_code == "SECRET_LEAK":
+        raise NothingToDo(f"{folder.run_id} leaked a secret; its change was not kept", next_step="reflectloop show")
+    redacted = folder.path / patch.REDACTED
+    if redacted.exists():
+        raise NothingToDo(
+            f"the change of {folder.run_id} may contain a secret and was not kept",
+            next_step=f"less {redacted}, or look at its files: reflectloop shell {folder.run_id}",
+        )
+    end = run.end_tree or run.base_tree
+    git = Store(folders.own / "git", "").git()
+    try:
+        touched = patch.touched(git, run.base_tree, end)
+    except GitFailed as fault:
+        raise base_is_gone(folder.run_id) from fault
+    return DiffView(folder.run_id, run.base_tree, end, touched, git)

@@ -1,0 +1,64 @@
+"""Reflections, revised outputs and anti-patterns at the paths of the reflection protocol. Copies: never read back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from reflectloop import secrets
+from reflectloop.errors import NoSpace
+from reflectloop.reflection import ticket_store
+from reflectloop.reflection.reflection_report import AntiPattern, Reflection
+from reflectloop.system import files
+from reflectloop.workspace.folders import Folders
+
+DATA, PATTERNS, TOOLS = Path("research_data"), Path("knowledge/anti_patterns"), Path("knowledge/reflections")
+_NOT_A_NAME = re.compile(r"[^\w.-]+")
+_LONGEST = 80
+
+
+def publish(folders: Folders, ticket_id: str, number: int, report: Reflection, revised: Path | None) -> list[str]:
+    """Write the views of one round; what stands in the way is said, and changes nothing of how it ended."""
+    for place in (DATA, PATTERNS.parent, PATTERNS):
+        if (folders.root / place).is_symlink():
+            return [f"nothing was published: {place} is a link"]
+    try:
+        _publish(folders.root, ticket_id, number, report, revised)
+    except (OSError, NoSpace) as fault:
+        return [f"not all was published under {DATA} and {PATTERNS.parent}: {fault}"]
+    return []
+
+
+def _publish(root: Path, ticket_id: str, number: int, report: Reflection, revised: Path | None) -> None:
+    name = f"reflection_{ticket_id}{ticket_store.round_mark(number)}.json"
+    ticket_store.write(root / DATA / name, report.model_dump(mode="json"))
+    if revised:
+        files.copy_atomic(revised, root / DATA / revised.name)
+    if report.anti_pattern:
+        pattern = report.anti_pattern
+        path = root / PATTERNS / f"{file_name(pattern.pattern_name)}.md"
+        files.write_atomic(path, secrets.current().redact(page(pattern, ticket_id)))
+
+
+def publish_tool_failure(folders: Folders, written: Path) -> list[str]:
+    """The diagnosis of a call that failed, too."""
+    if any((folders.root / place).is_symlink() for place in (TOOLS.parent, TOOLS)):
+        return [f"nothing was published: {TOOLS} is a link"]
+    try:
+        files.copy_atomic(written, folders.root / TOOLS / written.name)
+    except (OSError, NoSpace) as fault:
+        return [f"not published under {TOOLS}: {fault}"]
+    return []
+
+
+def file_name(name: str) -> str:
+    return _NOT_A_NAME.sub("-", name).strip("-.")[:_LONGEST] or "pattern"
+
+
+def page(pattern: AntiPattern, ticket_id: str) -> str:
+    symptoms = "\n".join(f"- {one}" for one in pattern.symptoms)
+    kind = f"{pattern.error_type} {pattern.error_type.english} ({pattern.error_type.chinese})"
+    return (
+        f"# {pattern.pattern_name}\n\nerror_type: {kind}\nticket: {ticket_id}\n\n"
+        f"## Symptoms\n\n{symptoms}\n\n## Prevention\n\n{pattern.prevention}\n"
+    )
