@@ -247,7 +247,7 @@ def test_what_is_recorded_is_what_was_shown(repo: Repo) -> None:
     repo.write("tool.sh", "echo one\n")
     brings(repo, HELPER % "command")
 
-    def swap(_asked: trust.Asked) -> bool:
+    def swap(_asked: trust.TrustQuestion) -> bool:
         repo.write("tool.sh", "echo two\n")
         return True
 

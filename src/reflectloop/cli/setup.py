@@ -16,7 +16,7 @@ from reflectloop.commands import agent_status, apply_run, init_project
 from reflectloop.commands import doctor as machine
 from reflectloop.commands import trust as trust_command
 from reflectloop.commands.agent_status import AgentRow, AgentTable
-from reflectloop.commands.trust import Asked, Settled
+from reflectloop.commands.trust import TrustAnswer, TrustQuestion
 from reflectloop.config import NAME
 from reflectloop.errors import NeedsInput
 from reflectloop.sandbox.escape_tests import ATTEMPTS, EscapeResults, EscapeTest
@@ -212,7 +212,7 @@ def trust(yes: bool, revoke: bool, list_all: bool, project_dir: Path) -> Answer:
     if revoke:
         return _trust_answer(trust_command.revoke(project_dir))
 
-    def agree(asked: Asked) -> bool:
+    def agree(asked: TrustQuestion) -> bool:
         if not render.wants_json():
             _show_grants(asked)
         if yes:
@@ -228,14 +228,14 @@ def trust(yes: bool, revoke: bool, list_all: bool, project_dir: Path) -> Answer:
     return _trust_answer(trust_command.ask(project_dir, agree))
 
 
-def _show_grants(asked: Asked) -> None:
+def _show_grants(asked: TrustQuestion) -> None:
     echo(f"{NAME} of {asked.root} would allow:")
     for grant in asked.grants:
         mark = "  (changed since you trusted it)" if grant.key in asked.changed else ""
         echo(f"  {grant.key}: {' '.join(grant.words.split())}{mark}")
 
 
-def _trust_answer(settled: Settled) -> Answer:
+def _trust_answer(settled: TrustAnswer) -> Answer:
     asked = settled.asked
     data = {
         "project": str(asked.root),

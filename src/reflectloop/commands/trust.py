@@ -10,13 +10,13 @@ from reflectloop import config
 from reflectloop.system import clock
 from reflectloop.trust import Grant, ignore, record
 from reflectloop.trust.digests import digest
-from reflectloop.trust.record import Trusted
+from reflectloop.trust.record import TrustEntry
 from reflectloop.workspace import project
 
 Answer = Literal["nothing to trust", "trusted already", "trusted", "not trusted", "revoked", "was not trusted"]
 
 
-class Asked(NamedTuple):
+class TrustQuestion(NamedTuple):
     """What the project would be allowed; `changed` names what was otherwise when the user last agreed."""
 
     root: Path
@@ -24,36 +24,36 @@ class Asked(NamedTuple):
     changed: tuple[str, ...]
 
 
-class Settled(NamedTuple):
-    asked: Asked
+class TrustAnswer(NamedTuple):
+    asked: TrustQuestion
     answer: Answer
 
 
-def ask(start: Path, agree: Callable[[Asked], bool]) -> Settled:
+def ask(start: Path, agree: Callable[[TrustQuestion], bool]) -> TrustAnswer:
     """Show what the project's settings would allow; where the user agrees, record exactly what was shown."""
     root = project.locate(start)
     grants = config.sources(root).split.grants
     ignore(root, ())  # it is shown here, and asked about
-    asked = Asked(root, grants, tuple(record.changed(root, grants)))
+    asked = TrustQuestion(root, grants, tuple(record.changed(root, grants)))
     if not grants:
-        return Settled(asked, "nothing to trust")
+        return TrustAnswer(asked, "nothing to trust")
     if record.holds(root, grants):
-        return Settled(asked, "trusted already")
+        return TrustAnswer(asked, "trusted already")
     # Before anybody is asked: a file that changes meanwhile is not what was agreed to.
     digests = {grant.key: digest(grant, root) for grant in grants}
     if not agree(asked):
-        return Settled(asked, "not trusted")
+        return TrustAnswer(asked, "not trusted")
     record.trust(root, digests, clock.stamp(clock.now()))
-    return Settled(asked, "trusted")
+    return TrustAnswer(asked, "trusted")
 
 
-def revoke(start: Path) -> Settled:
+def revoke(start: Path) -> TrustAnswer:
     """Take the agreement back."""
     root = project.locate(start)
     known = record.revoke(root)
-    return Settled(Asked(root, (), ()), "revoked" if known else "was not trusted")
+    return TrustAnswer(TrustQuestion(root, (), ()), "revoked" if known else "was not trusted")
 
 
-def known() -> dict[str, Trusted]:
+def known() -> dict[str, TrustEntry]:
     """Return every project that the user trusts."""
     return record.read()

@@ -17,7 +17,7 @@ from reflectloop.artifacts import publish
 from reflectloop.engine import task_plan, tasks
 from reflectloop.engine.requests.request_log import RequestLog
 from reflectloop.engine.run import admission, finish_run, patch_check, recovery
-from reflectloop.engine.run.context import Admitted, Executed, Loaded, Prepared, Requested, Stage, extend
+from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, LoadedRun, PreparedRun, RequestedRun, Stage, extend
 from reflectloop.engine.run.lesson_hooks import LessonHooks, RunSettings
 from reflectloop.engine.run.recovery import ResumePoint
 from reflectloop.engine.run.request import NullObserver, RunObserver, RunOutcome, RunRequest
@@ -66,14 +66,16 @@ def _run(
         run_id = point.run.id if point else clock.run_id(clock.now())
         folder = point.folder if point else folders.open_run(run_id)
         return _Pipeline(
-            Requested(request=request, folders=folders, run_id=run_id, folder=folder, observer=watching, resume=point)
+            RequestedRun(
+                request=request, folders=folders, run_id=run_id, folder=folder, observer=watching, resume=point
+            )
         ).run()
 
 
 class _Pipeline:
     """Holds the value of the last stage that was reached, also when a later one raises."""
 
-    def __init__(self, requested: Requested) -> None:
+    def __init__(self, requested: RequestedRun) -> None:
         self._reached = requested
 
     def run(self) -> RunOutcome:
@@ -107,7 +109,7 @@ class _Pipeline:
         admission.refuse_doubtful(list(executed.possible_secrets))
         self._gate(executed)
 
-    def _gate(self, executed: Executed) -> None:
+    def _gate(self, executed: ExecutedRun) -> None:
         decided_without = executed.is_over and executed.resume and not executed.resume.run.decision
         if decided_without or not patch_check.must_judge(executed):
             return
@@ -125,19 +127,19 @@ class _Pipeline:
     def _continue(self) -> str:
         """Return the command that continues where the run was stopped; a run without a journal starts again."""
         again = self._reached.rerun_command()
-        return again.split(" run", 1)[0] + " resume" if isinstance(self._reached, Prepared) else again
+        return again.split(" run", 1)[0] + " resume" if isinstance(self._reached, PreparedRun) else again
 
 
 # Load ---------------------------------------------------------------------------------------------------------------
 
 
-def configure(run: Requested) -> Requested:
+def configure(run: RequestedRun) -> RequestedRun:
     settings = config.load(run.folders.root)
     secrets.use(secrets.of(settings.secrets, run.folders.root))
-    return extend(run, Requested, config=settings)
+    return extend(run, RequestedRun, config=settings)
 
 
-def load(run: Requested) -> Loaded:
+def load(run: RequestedRun) -> LoadedRun:
     """Find and read the plan."""
     secret_guard.refuse_words(run.request.retry_reason or "", "the reason")
     foreign = publish.foreign_latch(run.folders)
@@ -148,17 +150,17 @@ def load(run: Requested) -> Loaded:
     loaded = plans.load(path)
     run.warnings.extend(loaded.warnings)
     run.observer.begins(loaded, run.run_id)
-    return extend(run, Loaded, loaded=loaded)
+    return extend(run, LoadedRun, loaded=loaded)
 
 
-def _requested_plan(run: Requested) -> Path | None:
+def _requested_plan(run: RequestedRun) -> Path | None:
     """Return the plan that was named; `retry` runs the plan of the task that failed."""
     if run.request.retry_reason is None or run.request.plan:
         return run.request.plan
     return run.folders.root / tasks.latched_task(run.folders).plan_path
 
 
-def reload(run: Requested, point: ResumePoint) -> Loaded:
+def reload(run: RequestedRun, point: ResumePoint) -> LoadedRun:
     """Read the plan that the run began with."""
     latch.refuse_if_stopped(run.folders.own)
     if run.is_stepwise:
@@ -166,13 +168,13 @@ def reload(run: Requested, point: ResumePoint) -> Loaded:
     else:
         loaded = recovery.plan_then(point, run.folders)
     run.observer.begins(loaded, run.run_id)
-    return extend(run, Loaded, loaded=loaded)
+    return extend(run, LoadedRun, loaded=loaded)
 
 
 # Admit --------------------------------------------------------------------------------------------------------------
 
 
-def admit(run: Loaded) -> Admitted:
+def admit(run: LoadedRun) -> AdmittedRun:
     """Refuse what may not run; take a snapshot of the project."""
     root, loaded, plan = run.folders.root, run.loaded, run.plan
     admission.refuse_agents(loaded, run.config, run.request.caller, root)
@@ -190,7 +192,7 @@ def admit(run: Loaded) -> Admitted:
     task = None if run.request.new_task else tasks.find_open(run.folders, key)
     return extend(
         run,
-        Admitted,
+        AdmittedRun,
         level=level,
         project=found,
         store=store,
@@ -201,7 +203,7 @@ def admit(run: Loaded) -> Admitted:
     )
 
 
-def _clear_latch(run: Loaded, task: Task | None, base_tree: str) -> events.LatchCleared | None:
+def _clear_latch(run: LoadedRun, task: Task | None, base_tree: str) -> events.LatchCleared | None:
     reason = run.request.retry_reason
     admission.refuse_causeless(task, reason)
     if reason is not None and task and task.latch:
@@ -209,7 +211,7 @@ def _clear_latch(run: Loaded, task: Task | None, base_tree: str) -> events.Latch
     return tasks.admit(task, run.loaded, base_tree)
 
 
-def readmit(run: Loaded, point: ResumePoint) -> Admitted:
+def readmit(run: LoadedRun, point: ResumePoint) -> AdmittedRun:
     """Check again what may run, and continue from the tree that the last finished step left."""
     done = [name for name, step in point.run.steps.items() if step.status in ("done", "skipped")]
     admission.refuse_commands(run.loaded, policy.of(run.config.policy, run.folders.root), done)
@@ -227,7 +229,7 @@ def readmit(run: Loaded, point: ResumePoint) -> Admitted:
         tree = recovery.reached(point.run, store)
     admitted = extend(
         run,
-        Admitted,
+        AdmittedRun,
         level=level,
         project=found,
         store=store,
@@ -242,7 +244,7 @@ def readmit(run: Loaded, point: ResumePoint) -> Admitted:
 # Prepare ------------------------------------------------------------------------------------------------------------
 
 
-def prepare(run: Admitted) -> Prepared:
+def prepare(run: AdmittedRun) -> PreparedRun:
     """Lay out the workspace, and open the journal of the task."""
     space = _lay_out(run)
     recovery.keep_plan(run.loaded, run.folder)
@@ -261,14 +263,14 @@ def prepare(run: Admitted) -> Prepared:
             mode=run.project.mode,
         )
     )
-    return extend(run, Prepared, task=task, journal=journal, workspace=space)
+    return extend(run, PreparedRun, task=task, journal=journal, workspace=space)
 
 
-def reopen(run: Admitted, point: ResumePoint) -> Prepared:
+def reopen(run: AdmittedRun, point: ResumePoint) -> PreparedRun:
     """Lay out the workspace, and continue the journal of a run whose engine died or was paused."""
     space = _lay_out(run)
     journal = run.folders.open_journal(point.task.id, run.observer.happened)
-    prepared = extend(run, Prepared, task=point.task, journal=journal, workspace=space)
+    prepared = extend(run, PreparedRun, task=point.task, journal=journal, workspace=space)
     if run.is_over:
         return prepared
     if not run.is_stepwise or point.task.state is TaskState.PAUSED:
@@ -278,7 +280,7 @@ def reopen(run: Admitted, point: ResumePoint) -> Prepared:
     return prepared
 
 
-def _lay_out(run: Admitted) -> Workspace:
+def _lay_out(run: AdmittedRun) -> Workspace:
     space = run.open_workspace(0)
     if not run.level.mounted:
         editable_installs.refuse(run.folders.root, run.request.caller, [*map(Path, space.copied), *space.carried])
@@ -291,7 +293,7 @@ def _lay_out(run: Admitted) -> Workspace:
 # Execute ------------------------------------------------------------------------------------------------------------
 
 
-def execute(run: Prepared) -> None:
+def execute(run: PreparedRun) -> None:
     """Execute the steps; their results are added to the run as they finish."""
     point = run.resume
     if point:
@@ -332,7 +334,7 @@ def execute(run: Prepared) -> None:
         run.warnings.extend(f"step {result.id}: redacted what may be a secret: {what}" for what in result.doubtful)
 
 
-def _agent_executor(run: Prepared) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
+def _agent_executor(run: PreparedRun) -> Callable[[Step, Box, str, tuple[Path, ...]], StepResult] | None:
     if not any(step.agent for step in run.plan.steps):
         return None
     from reflectloop.engine.run.agent_steps import AgentSteps  # noqa: PLC0415 - most plans need no agent
@@ -340,13 +342,13 @@ def _agent_executor(run: Prepared) -> Callable[[Step, Box, str, tuple[Path, ...]
     return AgentSteps(run).perform
 
 
-def _judge_batch(run: Prepared, steps: list[str], before: str, after: str) -> None:
+def _judge_batch(run: PreparedRun, steps: list[str], before: str, after: str) -> None:
     from reflectloop.engine.gating import run_gates  # noqa: PLC0415 - only batches need it
 
     run_gates.judge_batch(run, steps, before, after)
 
 
-def raise_failure(run: Prepared) -> None:
+def raise_failure(run: PreparedRun) -> None:
     """Raise the first failure of the steps, also one that an earlier engine journalled before it died."""
     failed = next((result for result in run.results if result.error_code not in (None, CANCELLED)), None)
     if failed and failed.error_code:
@@ -362,7 +364,7 @@ def raise_failure(run: Prepared) -> None:
 # Patch --------------------------------------------------------------------------------------------------------------
 
 
-def make_patch(run: Prepared) -> Executed:
+def make_patch(run: PreparedRun) -> ExecutedRun:
     """Record the workspace, and write the patch."""
     space = run.workspace
     try:
@@ -379,7 +381,7 @@ def make_patch(run: Prepared) -> Executed:
     run.warnings.extend([large] if large else [])
     return extend(
         run,
-        Executed,
+        ExecutedRun,
         touched=patch.touched(space.git(), space.base_tree, now.tree),
         possible_secrets=tuple(secrets_added),
     )

@@ -15,9 +15,9 @@ from reflectloop.reflection import blocker_card, critic_command, reflection, rem
 from reflectloop.reflection.critic_command import Judge
 from reflectloop.reflection.reflection import (
     MOST_ROUNDS,
-    Ended,
     ReflectionIO,
     ReflectionRound,
+    ReflectionRounds,
     Repair,
     RepairOutcome,
     RepairPlan,
@@ -131,7 +131,7 @@ class _Work:
         tried = sum(one.tried for one in before)
         case = self.desk.case()
         if before and not self.asked.mends:  # looking again costs nothing, and changes nothing
-            ended = Ended((before[-1],), case.ticket.verdict, stopped=tried >= MOST_ROUNDS)
+            ended = ReflectionRounds((before[-1],), case.ticket.verdict, stopped=tried >= MOST_ROUNDS)
             return self._outcome(case, ended, act=self.asked.answer is not None)
         if case.ticket.verdict == CriticVerdict.PASS:
             raise NothingToDo(f"the critic let {self.ticket.target} pass already", next_step="reflectloop status")
@@ -141,7 +141,7 @@ class _Work:
         ended = reflection.walk(case, self._hands(), done=len(before), tried=tried, most=most)
         return self._outcome(case, ended, act=True)
 
-    def _outcome(self, case: TicketFacts, ended: Ended, *, act: bool) -> ReflectionOutcome:
+    def _outcome(self, case: TicketFacts, ended: ReflectionRounds, *, act: bool) -> ReflectionOutcome:
         handled = self._handled(case, ended)
         acted = remediation.act(self.desk, handled, ended.rounds[-1], self.asked.answer) if act else ()
         written, warnings = tuple(self.desk.written), tuple(self.desk.warnings)
@@ -192,7 +192,7 @@ class _Work:
 
     # What comes of it ------------------------------------------------------------------------------------------
 
-    def _handled(self, case: TicketFacts, ended: Ended) -> TicketRemediation:
+    def _handled(self, case: TicketFacts, ended: ReflectionRounds) -> TicketRemediation:
         report = ended.rounds[-1].report
         pattern = report.anti_pattern
         return handle(
@@ -203,7 +203,7 @@ class _Work:
             step=self.ticket.target_step or "",
         )
 
-    def _error(self, ended: Ended) -> ReflectloopError | None:
+    def _error(self, ended: ReflectionRounds) -> ReflectloopError | None:
         if ended.verdict == CriticVerdict.PASS:
             return None
         if ended.verdict == CriticVerdict.REJECT:

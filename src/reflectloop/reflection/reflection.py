@@ -108,7 +108,7 @@ class ReflectionRound(NamedTuple):
     tried: bool = False  # a repair was tried, successfully or not
 
 
-class Ended(NamedTuple):
+class ReflectionRounds(NamedTuple):
     """The result of a reflection."""
 
     rounds: tuple[ReflectionRound, ...]
@@ -121,7 +121,9 @@ class Ended(NamedTuple):
         return ErrorClass.ITERATION if self.verdict == CriticVerdict.PASS and self.rounds else None
 
 
-def walk(case: TicketFacts, hands: ReflectionIO, *, done: int = 0, tried: int = 0, most: int = MOST_ROUNDS) -> Ended:
+def walk(
+    case: TicketFacts, hands: ReflectionIO, *, done: int = 0, tried: int = 0, most: int = MOST_ROUNDS
+) -> ReflectionRounds:
     """Repeat rounds until the critic passes the output, nothing was revised, or no round is left.
 
     `done` rounds were completed before; in `tried` of them something was repaired, and only these count.
@@ -137,7 +139,7 @@ def walk(case: TicketFacts, hands: ReflectionIO, *, done: int = 0, tried: int = 
             break
         case = case.after(round_.evaluation)
     spent = tried + sum(round_.tried for round_ in rounds) >= MOST_ROUNDS
-    return Ended(tuple(rounds), verdict, stopped=spent and verdict == CriticVerdict.REVISE)
+    return ReflectionRounds(tuple(rounds), verdict, stopped=spent and verdict == CriticVerdict.REVISE)
 
 
 def _round(case: TicketFacts, hands: ReflectionIO, number: int) -> ReflectionRound:

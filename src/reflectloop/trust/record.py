@@ -18,7 +18,7 @@ _LARGEST = 8 << 20
 _HEX = 64
 
 
-class Trusted(NamedTuple):
+class TrustEntry(NamedTuple):
     """One project's entry: what each setting was when the user agreed."""
 
     digests: Mapping[str, str]  # by the setting's name
@@ -51,7 +51,7 @@ def changed(root: Path, grants: Iterable[Grant]) -> list[str]:
 
 
 def trust(root: Path, digests: Mapping[str, str], at: str) -> None:
-    _write({**read(root), os.fspath(root.resolve()): Trusted(digests, at)})
+    _write({**read(root), os.fspath(root.resolve()): TrustEntry(digests, at)})
 
 
 def revoke(root: Path) -> bool:
@@ -64,7 +64,7 @@ def revoke(root: Path) -> bool:
     return True
 
 
-def read(root: Path | None = None) -> dict[str, Trusted]:
+def read(root: Path | None = None) -> dict[str, TrustEntry]:
     """Return every trusted project. A file that another could have written is refused, never believed."""
     place = path()
     if root is not None and place.resolve().is_relative_to(root.resolve()):
@@ -95,7 +95,7 @@ def _refuse_unsound_folder(folder: Path) -> None:
         raise _refusal("its folder belongs to another user, or others may write to it")
 
 
-def _parse(raw: bytes) -> dict[str, Trusted]:
+def _parse(raw: bytes) -> dict[str, TrustEntry]:
     if len(raw) > _LARGEST:
         raise _refusal(f"it is larger than {_LARGEST >> 20} MB")
     try:
@@ -107,7 +107,7 @@ def _parse(raw: bytes) -> dict[str, Trusted]:
     projects = document.get("projects")
     if not isinstance(projects, dict) or not all(_is_entry(entry) for entry in projects.values()):
         raise _refusal("it has an entry of another shape")
-    return {name: Trusted(entry["digests"], entry["at"]) for name, entry in projects.items()}
+    return {name: TrustEntry(entry["digests"], entry["at"]) for name, entry in projects.items()}
 
 
 def _is_entry(entry: object) -> bool:
@@ -120,7 +120,7 @@ def _is_entry(entry: object) -> bool:
     )
 
 
-def _write(projects: Mapping[str, Trusted]) -> None:
+def _write(projects: Mapping[str, TrustEntry]) -> None:
     place = path()
     with files.room_for("the record of trust", place):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

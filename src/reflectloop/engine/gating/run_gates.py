@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
-from reflectloop.engine.run.context import Executed, Judged, Prepared, extend
+from reflectloop.engine.run.context import ExecutedRun, JudgedRun, PreparedRun, extend
 from reflectloop.gates import attempt_limits, batch_gate, decisions
 from reflectloop.gates import contract as contracts
 from reflectloop.gates.decisions import Ruling
@@ -35,7 +35,7 @@ _KINDS = {
 # The four gates ----------------------------------------------------------------------------------------------------
 
 
-def judge(run: Executed) -> Judged:
+def judge(run: ExecutedRun) -> JudgedRun:
     """Run all four gates. A change that does not pass leaves no patch to apply."""
     plan, trees = run.plan, _trees(run)
     changes = trees.changes(run.workspace.base_tree, run.workspace.tree)
@@ -63,22 +63,22 @@ def judge(run: Executed) -> Judged:
         run.journal.append(gate_pipeline.event(report, run.run_id, SUBJECT))
     pipeline.write(report, run.folder.path, run.journal.path.parent)
     refusal = decisions.as_error(report.last, f"reflectloop receipt show {run.run_id}")
-    return extend(run, Judged, gates=report, verdict=verification.verdict, refusal=refusal)
+    return extend(run, JudgedRun, gates=report, verdict=verification.verdict, refusal=refusal)
 
 
-def _is_decided(run: Executed) -> bool:
+def _is_decided(run: ExecutedRun) -> bool:
     """Return whether an earlier engine journalled the decision of this run and died afterwards."""
     return any(decision["run_id"] == run.run_id and decision["subject"] == SUBJECT for decision in run.task.gated)
 
 
-def _trees(run: Prepared) -> TreeBuilder:
+def _trees(run: PreparedRun) -> TreeBuilder:
     return TreeBuilder(run.store, run.folders.scratch, run.workspace.quarantine)
 
 
 class _Verification:
     """The sealed verification of a run, made when the proof gate asks for it."""
 
-    def __init__(self, run: Executed, trees: TreeBuilder, changes: Sequence[ChangedFile]) -> None:
+    def __init__(self, run: ExecutedRun, trees: TreeBuilder, changes: Sequence[ChangedFile]) -> None:
         self._run, self._trees, self._changes = run, trees, changes
         self.verdict: Verdict | None = None
 
@@ -152,7 +152,7 @@ def _wanted(plan: Plan, detected: Iterable[DetectedCheck]) -> list[DetectedCheck
 # The quick gate ----------------------------------------------------------------------------------------------------
 
 
-def judge_batch(run: Prepared, steps: Sequence[str], before: str, after: str) -> None:
+def judge_batch(run: PreparedRun, steps: Sequence[str], before: str, after: str) -> None:
     """Run the quick gate on the change of a batch; raise unless the next batch may build on it."""
     plan, trees = run.plan, _trees(run)
     subject = f"batch {','.join(steps)}"

@@ -15,7 +15,7 @@ from reflectloop.engine.agent_tasks.agent_fileops import PROTO
 from reflectloop.engine.agent_tasks.agent_pool import AgentPool, Budget
 from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
 from reflectloop.engine.run import run_failure
-from reflectloop.engine.run.context import Prepared
+from reflectloop.engine.run.context import PreparedRun
 from reflectloop.engine.run.steps import CANCELLED, AgentProblem, StepResult, describe, execute
 from reflectloop.errors import AgentFailed, NeedsInput
 from reflectloop.fileops.ops_context import InMemoryResponses, NoPlanOps, OpsContext
@@ -35,7 +35,7 @@ class AttemptState(NamedTuple):
 
 @dataclass
 class AgentSteps:
-    run: Prepared
+    run: PreparedRun
     budget: Budget = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from reflectloop.artifacts.envelope import Envelope, of_error, write_yaml
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine import task_progress, tasks
 from reflectloop.engine.run import junit_sarif, result_files
-from reflectloop.engine.run.context import Admitted, Executed, Judged, Loaded, Prepared, Requested
+from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, JudgedRun, LoadedRun, PreparedRun, RequestedRun
 from reflectloop.engine.run.steps import CANCELLED, StepResult
 from reflectloop.errors import ReflectloopError, SecretLeak
 from reflectloop.plan import load as plans
@@ -24,16 +24,16 @@ from reflectloop.verification import evidence
 from reflectloop.workspace.folders import user_knowledge
 
 
-def envelope_of(run: Requested, error: ReflectloopError | None) -> Envelope:
+def envelope_of(run: RequestedRun, error: ReflectloopError | None) -> Envelope:
     stamp = clock.stamp(run.started)
     plain = of_error("run", stamp, error) if error else Envelope(command="run", timestamp=stamp, status="OK")
-    folder, begun = run.folder, isinstance(run, Prepared)
+    folder, begun = run.folder, isinstance(run, PreparedRun)
     written = [folder.envelope, folder.result, folder.summary, folder.junit, folder.sarif]
     proofs = [folder.path / name for name in (evidence.FILE, evidence.RECEIPT)]
     written += proofs if begun and not isinstance(error, SecretLeak) else []
-    written += [folder.path / name for name in ("gates.md", "gates.json")] if isinstance(run, Judged) else []
+    written += [folder.path / name for name in ("gates.md", "gates.json")] if isinstance(run, JudgedRun) else []
     written += [folder.blocker] if error else [folder.patch]
-    loaded = run.loaded if isinstance(run, Loaded) else None
+    loaded = run.loaded if isinstance(run, LoadedRun) else None
     spaces = run.opened.workspaces
     return plain.model_copy(
         update={
@@ -44,9 +44,9 @@ def envelope_of(run: Requested, error: ReflectloopError | None) -> Envelope:
             "plan_form": loaded.form if loaded else None,
             "plan_hash": loaded.plan.hash if loaded else None,
             "base_tree": spaces[0].base_tree if spaces else None,
-            "isolation": run.isolation_label if isinstance(run, Prepared) else None,
-            "isolation_by": run.level.by if isinstance(run, Prepared) else None,
-            "sandbox_mode": run.project.mode if isinstance(run, Admitted) else None,
+            "isolation": run.isolation_label if isinstance(run, PreparedRun) else None,
+            "isolation_by": run.level.by if isinstance(run, PreparedRun) else None,
+            "sandbox_mode": run.project.mode if isinstance(run, AdmittedRun) else None,
             "evidence_level": _level(run, error),
             "duration_ms": run.elapsed_ms(),
             "warnings": list(dict.fromkeys(run.warnings)),
@@ -54,17 +54,17 @@ def envelope_of(run: Requested, error: ReflectloopError | None) -> Envelope:
     )
 
 
-def _level(run: Requested, error: ReflectloopError | None) -> str | None:
-    if isinstance(run, Judged) and run.verdict:
+def _level(run: RequestedRun, error: ReflectloopError | None) -> str | None:
+    if isinstance(run, JudgedRun) and run.verdict:
         return run.verdict.level
-    return "L2" if isinstance(run, Prepared) and not error else None
+    return "L2" if isinstance(run, PreparedRun) and not error else None
 
 
-def _write_receipt(run: Prepared, error: ReflectloopError | None) -> None:
+def _write_receipt(run: PreparedRun, error: ReflectloopError | None) -> None:
     """Write what was decided and what that rests on. A leak leaves no receipt."""
     if isinstance(error, SecretLeak):
         return
-    judged = run if isinstance(run, Judged) else None
+    judged = run if isinstance(run, JudgedRun) else None
     refused = str(judged.gates.decision) if judged else "STOP"
     facts = {
         "run_id": run.run_id,
@@ -82,22 +82,22 @@ def _write_receipt(run: Prepared, error: ReflectloopError | None) -> None:
     evidence.write_receipt(run.folder.path, run.chain(), facts, named)
 
 
-def _next(run: Requested) -> str:
-    return next_command.after_success(run.run_id, touched=isinstance(run, Executed) and bool(run.touched))
+def _next(run: RequestedRun) -> str:
+    return next_command.after_success(run.run_id, touched=isinstance(run, ExecutedRun) and bool(run.touched))
 
 
 def write(
-    run: Requested, envelope: Envelope, error: ReflectloopError | None, failure: FailureRecord | None
+    run: RequestedRun, envelope: Envelope, error: ReflectloopError | None, failure: FailureRecord | None
 ) -> list[dict[str, object]]:
     """Write every file of the run. Return the known fixes of its failure."""
-    plan = run.plan if isinstance(run, Loaded) else None
-    path = _relative(run.loaded.path, run.folders.root) if isinstance(run, Loaded) else None
-    touched = run.touched if isinstance(run, Executed) else ()
+    plan = run.plan if isinstance(run, LoadedRun) else None
+    path = _relative(run.loaded.path, run.folders.root) if isinstance(run, LoadedRun) else None
+    touched = run.touched if isinstance(run, ExecutedRun) else ()
     asked = _task_with_agents(run)
     body: dict[str, Any] = result_files.result_body(
         run_id=run.run_id,
-        source_hash=run.loaded.source_hash if isinstance(run, Loaded) else None,
-        mode=run.project.mode if isinstance(run, Admitted) else None,
+        source_hash=run.loaded.source_hash if isinstance(run, LoadedRun) else None,
+        mode=run.project.mode if isinstance(run, AdmittedRun) else None,
         env_status=environment.status(run.config.run.env_allow, run.request.caller),
         steps=run.results,
         error=error,
@@ -127,7 +127,7 @@ def write(
         known_fixes = _known_fixes(run, record)
         blocker = _blocker(run, error, record, known_fixes)
         write_yaml(run.folder.blocker, envelope, blocker)
-    if isinstance(run, Prepared):
+    if isinstance(run, PreparedRun):
         with run.warn_on_failure("what a receipt needs"):
             _write_receipt(run, error)
     # Last of ours: if the envelope exists, everything it names exists.
@@ -137,15 +137,15 @@ def write(
     return known_fixes
 
 
-def _task_with_agents(run: Requested) -> Task | None:
+def _task_with_agents(run: RequestedRun) -> Task | None:
     """Return the task as its journal is now, if agents were asked for it."""
-    if not isinstance(run, Prepared) or not (run.is_stepwise or any(step.agent for step in run.plan.steps)):
+    if not isinstance(run, PreparedRun) or not (run.is_stepwise or any(step.agent for step in run.plan.steps)):
         return None
     task = snapshot.load(run.journal.path.parent)
     return task if task.spent else None
 
 
-def _plan_key(run: Requested) -> str | None:
+def _plan_key(run: RequestedRun) -> str | None:
     """Return where the plan would have been read from."""
     if run.request.plan:
         return tasks.plan_key(run.folders, run.request.plan)
@@ -156,7 +156,7 @@ def _plan_key(run: Requested) -> str | None:
 # The blocker --------------------------------------------------------------------------------------------------------
 
 
-def failure_of(run: Requested, error: ReflectloopError) -> FailureRecord:
+def failure_of(run: RequestedRun, error: ReflectloopError) -> FailureRecord:
     from reflectloop.engine.run import run_failure  # noqa: PLC0415 - a run that succeeds needs no diagnosis
 
     task = _task(run)
@@ -165,23 +165,23 @@ def failure_of(run: Requested, error: ReflectloopError) -> FailureRecord:
     return run_failure.counted(record, _times_seen(run, record.signature))
 
 
-def _task(run: Requested) -> Task | None:
-    return run.task if isinstance(run, Admitted) else None
+def _task(run: RequestedRun) -> Task | None:
+    return run.task if isinstance(run, AdmittedRun) else None
 
 
-def _failed_step(run: Requested) -> StepResult | None:
+def _failed_step(run: RequestedRun) -> StepResult | None:
     failed = [step for step in run.results if not step.success]
     return next((step for step in failed if step.error_code != CANCELLED), failed[0] if failed else None)
 
 
-def _times_seen(run: Requested, signature: str) -> int:
+def _times_seen(run: RequestedRun, signature: str) -> int:
     """Return how often a failure was seen in this task, with this time."""
     task = _task(run)
     counted = task is not None and task.latch is not None and task.latch.run_id == run.run_id
     return len(task.met.get(signature, ()) if task else ()) + (not counted)
 
 
-def _known_fixes(run: Requested, record: FailureRecord) -> list[dict[str, object]]:
+def _known_fixes(run: RequestedRun, record: FailureRecord) -> list[dict[str, object]]:
     if not (run.folders.knowledge.is_dir() or user_knowledge().is_dir()):
         return []
     from reflectloop.engine.run import known_fixes  # noqa: PLC0415
@@ -194,18 +194,18 @@ def _known_fixes(run: Requested, record: FailureRecord) -> list[dict[str, object
 
 
 def _blocker(
-    run: Requested, error: ReflectloopError, record: FailureRecord, known_fixes: list[dict[str, object]]
+    run: RequestedRun, error: ReflectloopError, record: FailureRecord, known_fixes: list[dict[str, object]]
 ) -> dict[str, Any]:
-    asked = run.loaded.path if isinstance(run, Loaded) else run.request.plan
+    asked = run.loaded.path if isinstance(run, LoadedRun) else run.request.plan
     task = _task(run)
-    packet = run.gates.packet if isinstance(run, Judged) else None
+    packet = run.gates.packet if isinstance(run, JudgedRun) else None
     return result_files.blocker_body(
         error,
         at=run.started,
         run_id=run.run_id,
         plan=_relative(asked, run.folders.root) if asked else "PLAN",
         steps=run.results,
-        total=len(run.plan.steps) if isinstance(run, Loaded) else 0,
+        total=len(run.plan.steps) if isinstance(run, LoadedRun) else 0,
         history=task.failures if task else [],
         record=record,
         times_seen=_times_seen(run, record.signature),

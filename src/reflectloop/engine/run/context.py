@@ -1,4 +1,4 @@
-"""The values that the stages of a run hand on: Requested, Loaded, Admitted, Prepared, Executed, Judged. All frozen.
+"""The values that the stages of a run hand on, from RequestedRun to JudgedRun. All are frozen.
 
 Each is the one before with more known. What a stage opens (workspaces, limits) and every warning and step result is
 added to containers that the first value holds, so that a run which stops anywhere can be closed and reported.
@@ -63,7 +63,7 @@ class OpenResources:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requested:
+class RequestedRun:
     """A run that somebody asked for, and where it writes."""
 
     request: RunRequest
@@ -114,7 +114,7 @@ class Requested:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loaded(Requested):
+class LoadedRun(RequestedRun):
     loaded: LoadedPlan
 
     @property
@@ -126,7 +126,7 @@ class Loaded(Requested):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Admitted(Loaded):
+class AdmittedRun(LoadedRun):
     """A run that may begin: its isolation, its project, and the tree it starts from."""
 
     level: IsolationLevel
@@ -180,7 +180,7 @@ class EvidenceFile:
     def __init__(self) -> None:
         self._chain: Chain | None = None
 
-    def chain(self, run: Prepared) -> Chain:
+    def chain(self, run: PreparedRun) -> Chain:
         if self._chain is None:
             path = run.folder.path / evidence.FILE
             path.unlink(missing_ok=True)  # left by an engine that died; the journal says all of it again
@@ -190,7 +190,7 @@ class EvidenceFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared(Admitted):
+class PreparedRun(AdmittedRun):
     """A run with a workspace and a journal: what happens from here on counts."""
 
     task: Task
@@ -203,7 +203,7 @@ class Prepared(Admitted):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Executed(Prepared):
+class ExecutedRun(PreparedRun):
     """A run whose steps succeeded, with the patch they made."""
 
     touched: tuple[TouchedFile, ...]
@@ -211,7 +211,7 @@ class Executed(Prepared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judged(Executed):
+class JudgedRun(ExecutedRun):
     """A run whose change the gates judged; `refusal` is their error, if they do not let it through."""
 
     gates: GateReport
@@ -219,9 +219,9 @@ class Judged(Executed):
     refusal: ReflectloopError | None
 
 
-Stage = TypeVar("Stage", bound=Requested)
+Stage = TypeVar("Stage", bound=RequestedRun)
 
 
-def extend(run: Requested, stage: type[Stage], **known: Any) -> Stage:  # noqa: ANN401 - fields of the stage
+def extend(run: RequestedRun, stage: type[Stage], **known: Any) -> Stage:  # noqa: ANN401 - fields of the stage
     """Return the value of the next stage: this one with more known."""
     return stage(**({each.name: getattr(run, each.name) for each in dataclasses.fields(run)} | known))

@@ -8,7 +8,7 @@ from reflectloop.artifacts import publish, views
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine import tasks
 from reflectloop.engine.run import artifacts
-from reflectloop.engine.run.context import Admitted, Executed, Prepared, Requested
+from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, PreparedRun, RequestedRun
 from reflectloop.engine.run.request import RunOutcome
 from reflectloop.engine.run.steps import CANCELLED
 from reflectloop.errors import (
@@ -29,9 +29,9 @@ from reflectloop.workspace import workspace_registry
 from reflectloop.workspace.workspace_registry import WorkspaceEntry
 
 
-def finish(run: Requested, error: ReflectloopError | None) -> RunOutcome:
+def finish(run: RequestedRun, error: ReflectloopError | None) -> RunOutcome:
     failure: FailureRecord | None = None
-    if isinstance(run, Prepared):
+    if isinstance(run, PreparedRun):
         error = _store_change(run, error) or error
         try:
             error, failure = _record_end(run, error)
@@ -40,7 +40,7 @@ def finish(run: Requested, error: ReflectloopError | None) -> RunOutcome:
         run.journal.close()
         run.warnings.extend(views.refresh(run.journal.path.parent))
         _learn(run, error)
-    elif isinstance(run, Admitted) and isinstance(error, SandboxEscape) and run.opened.workspaces:
+    elif isinstance(run, AdmittedRun) and isinstance(error, SandboxEscape) and run.opened.workspaces:
         # An escape found in the workspace locks the project although nothing ran.
         tasks.stop_project(run.folders, error, tasks.FailurePlace(run.run_id, None, run.plan.hash, run.base.tree))
     limits_by = run.opened.limits_by
@@ -54,14 +54,16 @@ def finish(run: Requested, error: ReflectloopError | None) -> RunOutcome:
     envelope = artifacts.envelope_of(run, error).model_copy(update={"limits_by": limits_by})
     known_fixes = artifacts.write(run, envelope, error, failure)
     envelope = envelope.model_copy(update={"warnings": list(dict.fromkeys(run.warnings))})
-    touched = run.touched if isinstance(run, Executed) else ()
+    touched = run.touched if isinstance(run, ExecutedRun) else ()
     return RunOutcome(envelope, run.folder, run.results, touched, error, tuple(known_fixes))
 
 
 # The journal --------------------------------------------------------------------------------------------------------
 
 
-def _record_end(run: Prepared, error: ReflectloopError | None) -> tuple[ReflectloopError | None, FailureRecord | None]:
+def _record_end(
+    run: PreparedRun, error: ReflectloopError | None
+) -> tuple[ReflectloopError | None, FailureRecord | None]:
     """Journal how the run ended and what that means for its task. Return the error, which may be one too many."""
     failure: FailureRecord | None = None
     if run.is_stepwise and error and not tasks.stops(error):
@@ -92,7 +94,7 @@ def _record_end(run: Prepared, error: ReflectloopError | None) -> tuple[Reflectl
     return error, failure
 
 
-def _set_latch(run: Prepared, error: ReflectloopError, failure: FailureRecord) -> None:
+def _set_latch(run: PreparedRun, error: ReflectloopError, failure: FailureRecord) -> None:
     failed = next((result.id for result in run.results if result.error_code not in (None, CANCELLED)), None)
     place = tasks.FailurePlace(run.run_id, failed, run.plan.hash, run.base.tree)
     latched = tasks.set_latch(run.folders, run.journal, error, place, failure.signature if failed else "")
@@ -101,7 +103,7 @@ def _set_latch(run: Prepared, error: ReflectloopError, failure: FailureRecord) -
         run.warnings.extend(publish.set_home_latch(run.folders, run.config.publish, latched, grade))
 
 
-def _pause(run: Prepared, error: ReflectloopError) -> None:
+def _pause(run: PreparedRun, error: ReflectloopError) -> None:
     """Pause a run that somebody stopped: its half-done steps are dropped, and it can be resumed."""
     state = fold(journal.read(run.journal.path)).runs[run.run_id]
     for step in state.steps.values():
@@ -110,7 +112,7 @@ def _pause(run: Prepared, error: ReflectloopError) -> None:
     run.journal.append(events.RunPaused(run_id=run.run_id, reason=error.message))
 
 
-def _learn(run: Prepared, error: ReflectloopError | None) -> None:
+def _learn(run: PreparedRun, error: ReflectloopError | None) -> None:
     """Record how known fixes performed and what made a previously failing task pass. No-op otherwise."""
     tried_fixes = any(step.fixes for step in run.results)
     recovered = not error and bool(run.task.failures)
@@ -123,12 +125,12 @@ def _learn(run: Prepared, error: ReflectloopError | None) -> None:
 # The change and the workspaces --------------------------------------------------------------------------------------
 
 
-def _withholds_change(run: Requested, error: ReflectloopError | None) -> bool:
+def _withholds_change(run: RequestedRun, error: ReflectloopError | None) -> bool:
     """Return whether nothing of the change may be stored: it holds a secret, or may hold one."""
-    return isinstance(error, SecretLeak) or (isinstance(run, Executed) and bool(run.possible_secrets))
+    return isinstance(error, SecretLeak) or (isinstance(run, ExecutedRun) and bool(run.possible_secrets))
 
 
-def _store_change(run: Prepared, error: ReflectloopError | None) -> ReflectloopError | None:
+def _store_change(run: PreparedRun, error: ReflectloopError | None) -> ReflectloopError | None:
     """Move the change into the store. Return why that failed: the run did then not give what it promised."""
     if _withholds_change(run, error):
         return None
@@ -144,28 +146,28 @@ def _store_change(run: Prepared, error: ReflectloopError | None) -> ReflectloopE
     return None
 
 
-def _remove_workspaces(run: Requested, error: ReflectloopError | None) -> None:
+def _remove_workspaces(run: RequestedRun, error: ReflectloopError | None) -> None:
     """Remove the workspaces of this run and of dead ones, except what is kept to be looked at or reused."""
     for number, entry in enumerate(_own_workspaces(run)):
         with run.warn_on_failure(os.fspath(entry.folder)):
             _settle_workspace(run, entry, error, first=number == 0)
     with run.warn_on_failure("what earlier runs left"):
         for old in workspace_registry.stale(run.folders.own, run.config.workspace.keep_failed):
-            if isinstance(run, Admitted) and old.fate == "at work" and (old.engine_dir / "objects").is_dir():
+            if isinstance(run, AdmittedRun) and old.fate == "at work" and (old.engine_dir / "objects").is_dir():
                 run.store.take_in(old.engine_dir / "objects")  # its run can be resumed
             # An engine killed in the very instant of starting a command may have left that running.
             process.end_carrying(f"{environment.RUN}={old.name}")
             workspace_registry.remove(old)
 
 
-def _settle_workspace(run: Requested, entry: WorkspaceEntry, error: ReflectloopError | None, *, first: bool) -> None:
+def _settle_workspace(run: RequestedRun, entry: WorkspaceEntry, error: ReflectloopError | None, *, first: bool) -> None:
     """A leak leaves nothing; the first workspace is kept after a failure to be looked at, or warm for the next run."""
     if isinstance(error, SecretLeak):
         left = workspace_registry.destroy(entry)
         if left:
             where = ", ".join(map(os.fspath, left))
             error.message += f"; what leaked may still lie in {where}, which could not be removed"
-    elif error and isinstance(run, Prepared) and run.config.workspace.keep_failed and first:
+    elif error and isinstance(run, PreparedRun) and run.config.workspace.keep_failed and first:
         workspace_registry.set_fate(entry, "kept")
         if _withholds_change(run, error):
             files.remove_tree(entry.engine_dir / "objects")
@@ -175,7 +177,7 @@ def _settle_workspace(run: Requested, entry: WorkspaceEntry, error: ReflectloopE
         workspace_registry.remove(entry)
 
 
-def _keep_warm(run: Requested, entry: WorkspaceEntry) -> None:
+def _keep_warm(run: RequestedRun, entry: WorkspaceEntry) -> None:
     for other in workspace_registry.entries(run.folders.own):
         if other.fate == "warm":
             workspace_registry.remove(other)  # one is enough
@@ -183,7 +185,7 @@ def _keep_warm(run: Requested, entry: WorkspaceEntry) -> None:
     workspace_registry.set_fate(entry, "warm", space.mark_ns, space.identity)
 
 
-def _own_workspaces(run: Requested) -> list[WorkspaceEntry]:
+def _own_workspaces(run: RequestedRun) -> list[WorkspaceEntry]:
     numbers = range(1, 1 + len(run.opened.workspaces))
     names = [run.run_id, *(f"{run.run_id}.{number}" for number in numbers)]
     return [entry for entry in workspace_registry.entries(run.folders.own) if entry.name in names]

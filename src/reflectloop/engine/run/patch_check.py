@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop import policy
-from reflectloop.engine.run.context import Executed
+from reflectloop.engine.run.context import ExecutedRun
 from reflectloop.plan import proof
 from reflectloop.policy import AddedLineRules
 from reflectloop.workspace.patch import TouchedFile
@@ -16,7 +16,7 @@ from reflectloop.workspace.patch import TouchedFile
 _HUNK = re.compile(rb"@@ -\d+(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
-def must_judge(run: Executed) -> bool:
+def must_judge(run: ExecutedRun) -> bool:
     """Return whether the change goes through the gates: by its plan, or because it touches what is dangerous."""
     if run.is_stepwise or proof.is_judged(run.plan):
         return True
@@ -31,7 +31,7 @@ def _touches_protected(touched: Sequence[TouchedFile]) -> bool:
     return any(protected.guard(change.path) for change in touched)
 
 
-def _is_dangerous(run: Executed) -> bool:
+def _is_dangerous(run: ExecutedRun) -> bool:
     """Return whether a security rule matches the patch. If it says no, the gates would find nothing either."""
     active = policy.of(run.config.policy, run.folders.root)
     rules = AddedLineRules(active.rules, active.allowed)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from reflectloop import secrets
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine.run import recovery
-from reflectloop.engine.run.context import Judged, Prepared
+from reflectloop.engine.run.context import JudgedRun, PreparedRun
 from reflectloop.engine.run.steps import FixAttempt
 from reflectloop.errors import ReflectloopError
 from reflectloop.lessons import lesson_scopes, lesson_store
@@ -27,7 +27,7 @@ _SHOWN = 10  # files, in words
 _LEARNT_FROM = frozenset(("STEP_FAILED", "STEP_TIMEOUT", "VERIFICATION_FAILED", "NEEDS_INPUT", "MAX_RETRIES"))
 
 
-def keep(run: Prepared, error: ReflectloopError | None) -> list[str]:
+def keep(run: PreparedRun, error: ReflectloopError | None) -> list[str]:
     """Write to this run's occurrences file. Errors become warnings; they never change the run's outcome."""
     folders = {"project": lesson_scopes.project_shelf(run.folders), "user": lesson_scopes.user_shelf()}
     warnings = []
@@ -45,11 +45,11 @@ def keep(run: Prepared, error: ReflectloopError | None) -> list[str]:
 # Fixes that were tried --------------------------------------------------------------------------------------------
 
 
-def _fixes(run: Prepared) -> Iterator[FixAttempt]:
+def _fixes(run: PreparedRun) -> Iterator[FixAttempt]:
     yield from (fix for step in run.results for fix in step.fixes)
 
 
-def _fix_outcome(run: Prepared, fix: FixAttempt, error: ReflectloopError | None) -> NewLesson:
+def _fix_outcome(run: PreparedRun, fix: FixAttempt, error: ReflectloopError | None) -> NewLesson:
     """Return the outcome of a fix, by the time it was tried: written twice, after a crash, it counts once."""
     page = Page(kind="failfix", title=fix.title, signature=fix.signature, fix=fix.fix, commands=fix.commands)
     step = next(step.id for step in run.results if fix in step.fixes)
@@ -60,11 +60,11 @@ def _fix_outcome(run: Prepared, fix: FixAttempt, error: ReflectloopError | None)
     )
 
 
-def _success(run: Prepared, fix: FixAttempt, error: ReflectloopError | None) -> tuple[What, str]:
+def _success(run: PreparedRun, fix: FixAttempt, error: ReflectloopError | None) -> tuple[What, str]:
     """Return whether a fix worked. If the gates refused the change, it is no success and no failure either."""
     if fix.outcome == "failed":
         return "failed", fix.reason
-    if fix.outcome == "worked" and not (error and isinstance(run, Judged)):
+    if fix.outcome == "worked" and not (error and isinstance(run, JudgedRun)):
         return "worked", ""
     return "seen", "" if fix.outcome == "worked" else str(fix)
 
@@ -72,7 +72,7 @@ def _success(run: Prepared, fix: FixAttempt, error: ReflectloopError | None) -> 
 # What changed -----------------------------------------------------------------------------------------------------
 
 
-def _recovery(run: Prepared, error: ReflectloopError | None) -> list[NewLesson]:
+def _recovery(run: PreparedRun, error: ReflectloopError | None) -> list[NewLesson]:
     """Return what was changed between a failed run and this one, which passes, as advice."""
     failed = [earlier for earlier in run.task.runs.values() if earlier.error_code in _LEARNT_FROM]
     if error or not failed or any(fix.outcome == "worked" for fix in _fixes(run)):
@@ -93,7 +93,7 @@ def _recovery(run: Prepared, error: ReflectloopError | None) -> list[NewLesson]:
     return [NewLesson(page, Occurrence(lesson=page.id, at=at, run=run.run_id, level="L2", refs=(failed[-1].id,)))]
 
 
-def _record(run: Prepared, failed: RunState) -> FailureRecord | None:
+def _record(run: PreparedRun, failed: RunState) -> FailureRecord | None:
     """Return the failure record of a run; None if its blocker is gone or says nothing."""
     try:
         return blocker_card.record_of(RunFolder(run.folders.own / "runs" / failed.id))
@@ -101,7 +101,7 @@ def _record(run: Prepared, failed: RunState) -> FailureRecord | None:
         return None
 
 
-def _change(run: Prepared, failed: RunState) -> str:
+def _change(run: PreparedRun, failed: RunState) -> str:
     """Return what changed since the failed run; nothing if it is not known."""
     if failed.plan_hash != run.plan.hash:
         return "; ".join(_plan_changes(_plan_then(run, failed), run.plan))
@@ -111,7 +111,7 @@ def _change(run: Prepared, failed: RunState) -> str:
     return run.request.retry_reason or ""
 
 
-def _plan_then(run: Prepared, failed: RunState) -> Plan | None:
+def _plan_then(run: PreparedRun, failed: RunState) -> Plan | None:
     try:
         return plans.load(recovery.plan_of(RunFolder(run.folders.own / "runs" / failed.id))).plan
     except ReflectloopError:
