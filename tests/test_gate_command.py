@@ -12,10 +12,10 @@ import pytest
 import yaml
 
 from gate_builders import FULL_CONTRACT
-from reflectloop.engine import tasks
 from reflectloop.engine.gating import gate_command as gating
 from reflectloop.engine.gating.gate_command import GateInput, GateResult
 from reflectloop.engine.gating.verify_command import VerifyRequest
+from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import InvalidInput, Latched
 from reflectloop.lessons import lesson_scopes
 from reflectloop.lessons.lesson import KINDS
@@ -219,7 +219,7 @@ def test_the_third_retry_stops_the_project_and_lists_every_attempt(gated: GatedR
     assert "### Escalation" in (third.folder / "gates.md").read_text()
     with pytest.raises(Latched):
         gated.gate()
-    lifted = tasks.unlock(Folders(gated.repo.path), "the check was wrong")
+    lifted = open_tasks.unlock(Folders(gated.repo.path), "the check was wrong")
     assert lifted.again == "reflectloop gate --contract FILE"
     assert gated.gate(**wrong).data["decision"] == "RETRY"
 

@@ -12,12 +12,13 @@ import pytest
 from reflectloop.agents import AgentRequest, Probe, Reply
 from reflectloop.agents.answer_models import Review
 from reflectloop.commands import task_control
-from reflectloop.engine.agent_tasks import planning, prompts
-from reflectloop.engine.agent_tasks.agent_pool import AgentCall
+from reflectloop.engine.agent_tasks import planning
 from reflectloop.engine.agent_tasks.planning import PlanRequest
 from reflectloop.engine.agent_tasks.task_runner import TaskResult
 from reflectloop.engine.agent_tasks.task_session import open_task_session
 from reflectloop.engine.requests.fileops_session import FileopsTarget
+from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps.agent_pool import AgentCall
 from reflectloop.errors import (
     AgentFailed,
     InvalidInput,

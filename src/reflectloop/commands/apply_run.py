@@ -12,7 +12,7 @@ from reflectloop import config
 from reflectloop.artifacts import publish, views
 from reflectloop.commands import task_status
 from reflectloop.commands.git_lock_retry import patiently
-from reflectloop.engine import tasks
+from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.sandbox import environment
 from reflectloop.state import events, lock
@@ -205,10 +205,10 @@ def _drop_request_logs(folder: Path, keep: int) -> int:
     return total
 
 
-def unlock(start: Path, reason: str) -> tasks.UnlockResult:
+def unlock(start: Path, reason: str) -> open_tasks.UnlockResult:
     folders = folders_at(start)
     with lock.hold(folders.own, "unlock"):
         secret_guard.refuse_words(reason, "the reason")
-        lifted = tasks.unlock(folders, reason)
+        lifted = open_tasks.unlock(folders, reason)
         publish.remove_home_latch(folders, config.load(folders.root).publish)
         return lifted

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.artifacts import triflow, views
-from reflectloop.engine import tasks
+from reflectloop.engine.tasks import open_tasks
 from reflectloop.state import events, lock
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
@@ -29,7 +29,7 @@ def import_state(start: Path, path: Path) -> StateImport:
     folders = folders_at(start)
     folders.claim()
     with lock.hold(folders.own, "import-state"):
-        return _open(folders, state, tasks.plan_key(folders, path))
+        return _open(folders, state, open_tasks.plan_key(folders, path))
 
 
 def _open(folders: Folders, state: triflow.TriflowState, key: str) -> StateImport:

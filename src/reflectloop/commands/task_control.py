@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.artifacts import next_command, views
-from reflectloop.engine import task_plan, tasks
+from reflectloop.engine.tasks import open_tasks, task_plan
 from reflectloop.errors import InvalidInput, Locked, NothingToDo
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Plan
@@ -86,7 +86,7 @@ def pause(start: Path) -> ControlResult:
             return ControlResult(locked.task.id, locked.run.id, f"{locked.run.id} is paused", next_command.RESUME)
     except Locked:
         folders = folders_at(start)
-        tasks.request_pause(folders)
+        open_tasks.request_pause(folders)
         message = "the engine will stop before its next step"
         return ControlResult(folders.current_task() or "", "", message, next_command.STATUS)
 
@@ -96,7 +96,7 @@ def abort(start: Path, reason: str) -> ControlResult:
     secret_guard.refuse_words(reason, "the reason")
     _stop_engine(folders_at(start))
     with _locked(start, "abort") as locked:
-        tasks.withdraw_pause(locked.folders)  # nothing is left to pause
+        open_tasks.withdraw_pause(locked.folders)  # nothing is left to pause
         for name in [step.id for step in locked.run.steps.values() if step.status == "running"]:
             locked.journal.append(events.StepInterrupted(run_id=locked.run.id, step_id=name))
         locked.journal.append(events.Aborted(reason=reason))

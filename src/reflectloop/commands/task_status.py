@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from reflectloop.artifacts import next_command, views
-from reflectloop.engine import task_progress
+from reflectloop.engine.tasks import task_progress
 from reflectloop.errors import InvalidInput, NothingToDo
 from reflectloop.state import events, latch
 from reflectloop.state.fold import RunState, Task, TaskKind

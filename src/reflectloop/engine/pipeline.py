@@ -14,7 +14,6 @@ from pathlib import Path
 
 from reflectloop import config, policy, secrets
 from reflectloop.artifacts import publish
-from reflectloop.engine import task_plan, tasks
 from reflectloop.engine.requests.request_log import RequestLog
 from reflectloop.engine.run import admission, finish_run, patch_check, recovery
 from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, LoadedRun, PreparedRun, RequestedRun, Stage, extend
@@ -22,7 +21,8 @@ from reflectloop.engine.run.lesson_hooks import LessonHooks, RunSettings
 from reflectloop.engine.run.recovery import ResumePoint
 from reflectloop.engine.run.request import NullObserver, RunObserver, RunOutcome, RunRequest
 from reflectloop.engine.run.scheduler import Scheduler
-from reflectloop.engine.run.steps import CANCELLED, StepResult
+from reflectloop.engine.steps.execution import CANCELLED, StepResult
+from reflectloop.engine.tasks import open_tasks, task_plan
 from reflectloop.errors import Internal, Interrupted, ReflectloopError, StepFailed, by_code
 from reflectloop.plan import load as plans
 from reflectloop.plan.model import Step
@@ -157,7 +157,7 @@ def _requested_plan(run: RequestedRun) -> Path | None:
     """Return the plan that was named; `retry` runs the plan of the task that failed."""
     if run.request.retry_reason is None or run.request.plan:
         return run.request.plan
-    return run.folders.root / tasks.latched_task(run.folders).plan_path
+    return run.folders.root / open_tasks.latched_task(run.folders).plan_path
 
 
 def reload(run: RequestedRun, point: ResumePoint) -> LoadedRun:
@@ -188,8 +188,8 @@ def admit(run: LoadedRun) -> AdmittedRun:
         run.warnings.append("an apply was killed half way; your files were put back to what they were before it")
     base = snapshot.take(found, store, run.folders.scratch)
     run.warnings.extend(base.warnings)
-    key = tasks.plan_key(run.folders, loaded.path)
-    task = None if run.request.new_task else tasks.find_open(run.folders, key)
+    key = open_tasks.plan_key(run.folders, loaded.path)
+    task = None if run.request.new_task else open_tasks.find_open(run.folders, key)
     return extend(
         run,
         AdmittedRun,
@@ -208,7 +208,7 @@ def _clear_latch(run: LoadedRun, task: Task | None, base_tree: str) -> events.La
     admission.refuse_causeless(task, reason)
     if reason is not None and task and task.latch:
         return events.LatchCleared(how="retry", reason=reason)
-    return tasks.admit(task, run.loaded, base_tree)
+    return open_tasks.admit(task, run.loaded, base_tree)
 
 
 def readmit(run: LoadedRun, point: ResumePoint) -> AdmittedRun:
@@ -248,8 +248,10 @@ def prepare(run: AdmittedRun) -> PreparedRun:
     """Lay out the workspace, and open the journal of the task."""
     space = _lay_out(run)
     recovery.keep_plan(run.loaded, run.folder)
-    key = tasks.plan_key(run.folders, run.loaded.path)
-    journal, task = tasks.open_journal(run.folders, run.task, key, run.plan.title, run.started, run.observer.happened)
+    key = open_tasks.plan_key(run.folders, run.loaded.path)
+    journal, task = open_tasks.open_journal(
+        run.folders, run.task, key, run.plan.title, run.started, run.observer.happened
+    )
     if run.cleared:
         journal.append(run.cleared)
     journal.append(
@@ -324,7 +326,7 @@ def execute(run: PreparedRun) -> None:
         results=run.results,
         skipped=frozenset(skipped),
         starts=recovery.starts(point.run) if point else {},
-        stop_asked=lambda: tasks.pause_requested(run.folders),
+        stop_asked=lambda: open_tasks.pause_requested(run.folders),
         between=lambda steps, before, after: _judge_batch(run, steps, before, after),
     )
     scheduler.run(run.request.jobs or run.plan.jobs)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from reflectloop import secrets
 from reflectloop.agents.answer_models import StepDesign
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.agent_tasks.prompts import FailedAttempt
+from reflectloop.engine.steps.prompts import FailedAttempt
 from reflectloop.state.fold import StepState
 from reflectloop.system import files
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from reflectloop import secrets
 from reflectloop.agents.answer_models import ResearchAnswer
 from reflectloop.diagnosis.failure_record import FailureRecord, class_of
-from reflectloop.engine.agent_tasks import prompts
-from reflectloop.engine.agent_tasks.agent_pool import AgentCall
-from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
 from reflectloop.engine.agent_tasks.task_session import TaskSession
+from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps.agent_pool import AgentCall
+from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
 from reflectloop.errors import AgentFailed, BudgetSpent, ReflectloopError
 from reflectloop.lessons import lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Occurrence, Page

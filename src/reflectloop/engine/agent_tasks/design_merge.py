@@ -10,8 +10,8 @@ from typing import Generic, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from reflectloop.agents.answer_models import Agreement
-from reflectloop.engine.agent_tasks import prompts
-from reflectloop.engine.agent_tasks.agent_pool import AgentCall, AgentPool
+from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps.agent_pool import AgentCall, AgentPool
 from reflectloop.system import files
 from reflectloop.terms import Role
 

@@ -10,10 +10,10 @@ from reflectloop import secrets
 from reflectloop.agents.answer_models import Item
 from reflectloop.artifacts import usage
 from reflectloop.engine.agent_tasks import reviews
-from reflectloop.engine.agent_tasks.prompts import StepBrief, requested_changes
 from reflectloop.engine.agent_tasks.reviews import ReviewResult
 from reflectloop.engine.agent_tasks.task_session import TaskSession
 from reflectloop.engine.run.request import RunOutcome
+from reflectloop.engine.steps.prompts import StepBrief, requested_changes
 from reflectloop.fileops.plan_ops import NewStep
 from reflectloop.plan.model import Plan
 from reflectloop.state.fold import RunState, Task

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from reflectloop.agents.answer_models import Item, Review
-from reflectloop.engine.agent_tasks import prompts
-from reflectloop.engine.agent_tasks.agent_pool import AgentCall
-from reflectloop.engine.agent_tasks.prompts import StepBrief
 from reflectloop.engine.agent_tasks.task_session import TaskSession
+from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps.agent_pool import AgentCall
+from reflectloop.engine.steps.prompts import StepBrief
 from reflectloop.gates import batch_gate
 from reflectloop.plan.model import Check
 from reflectloop.system import files

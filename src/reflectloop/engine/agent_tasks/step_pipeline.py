@@ -8,25 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reflectloop.agents.answer_models import FEWEST, MOST, PlannedStep, StepDesign
-from reflectloop.engine.agent_tasks import (
-    agent_executor,
-    attempt_history,
-    attempt_reflection,
-    design_merge,
-    planner_context,
-    prompts,
-    reviews,
-)
-from reflectloop.engine.agent_tasks.agent_executor import UNANSWERED, AgentTask
-from reflectloop.engine.agent_tasks.agent_fileops import PROTO
+from reflectloop.engine.agent_tasks import attempt_history, attempt_reflection, design_merge, reviews
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, block, change, fail
 from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.agent_tasks.design_merge import Subject
 from reflectloop.engine.agent_tasks.task_session import TaskSession, next_step, refusals
 from reflectloop.engine.requests.plan_ops import proof_of_command, proofs_of
-from reflectloop.engine.run import run_failure, steps
 from reflectloop.engine.run.recovery import MOST_INTERRUPTIONS
-from reflectloop.engine.run.steps import AgentProblem, StepObserver, StepResult
+from reflectloop.engine.steps import agent_executor, execution, planner_context, prompts, run_failure
+from reflectloop.engine.steps.agent_executor import UNANSWERED, AgentTask
+from reflectloop.engine.steps.agent_fileops import PROTO
+from reflectloop.engine.steps.execution import AgentProblem, StepObserver, StepResult
 from reflectloop.errors import AgentUnavailable, GateRejected, NeedsInput
 from reflectloop.fileops.plan_ops import NewStep
 from reflectloop.plan.model import Check, Plan, Step, StepCheck
@@ -181,8 +173,8 @@ def execute(attempt: StepAttempt) -> AttemptOutcome | None:
         return fail(attempt, f"{refused.place}: may not run: {refused.said}")
     attempt.write("req.json", _request(attempt))
     asking = (lambda: _ask(attempt)) if step.agent else (lambda: None)
-    result = steps.execute(plan, step, session.box, attempt.folder, _SILENT, (), asking)
-    attempt.result = result = steps.refuse_changes(step, result, session.box, attempt.start)
+    result = execution.execute(plan, step, session.box, attempt.folder, _SILENT, (), asking)
+    attempt.result = result = execution.refuse_changes(step, result, session.box, attempt.start)
     if attempt.claim:
         attempt.write("outcome.json", attempt.claim)
     passed = [check for check in result.checks if check.held]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from reflectloop import config
 from reflectloop.agents.answer_models import Item
 from reflectloop.artifacts import next_command
-from reflectloop.engine.agent_tasks import final_review, prompts, reviews, step_pipeline
+from reflectloop.engine.agent_tasks import final_review, reviews, step_pipeline
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome
 from reflectloop.engine.agent_tasks.reviews import ReviewResult
 from reflectloop.engine.agent_tasks.task_session import (
@@ -21,6 +21,7 @@ from reflectloop.engine.agent_tasks.task_session import (
 from reflectloop.engine.pipeline import judge_task
 from reflectloop.engine.requests.fileops_session import FileopsTarget
 from reflectloop.engine.run.request import RunObserver, RunOutcome, RunRequest
+from reflectloop.engine.steps import prompts
 from reflectloop.errors import (
     GateRejected,
     Interrupted,

@@ -11,16 +11,16 @@ from reflectloop.agents.backend import Act
 from reflectloop.artifacts import next_command, usage
 from reflectloop.artifacts.usage import AgentBudget
 from reflectloop.config import Config
-from reflectloop.engine import task_plan, tasks
-from reflectloop.engine.agent_tasks import agent_fileops, prompts
-from reflectloop.engine.agent_tasks.agent_pool import AgentPool, Budget
 from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
-from reflectloop.engine.agent_tasks.prompts import StepBrief
 from reflectloop.engine.requests import fileops_session
 from reflectloop.engine.requests.fileops_session import FileopsSession, FileopsTarget
 from reflectloop.engine.run import admission
-from reflectloop.engine.run.steps import describe
-from reflectloop.engine.task_journal import TaskJournal
+from reflectloop.engine.steps import agent_fileops, prompts
+from reflectloop.engine.steps.agent_pool import AgentPool, Budget
+from reflectloop.engine.steps.execution import describe
+from reflectloop.engine.steps.prompts import StepBrief
+from reflectloop.engine.tasks import open_tasks, task_plan
+from reflectloop.engine.tasks.task_journal import TaskJournal
 from reflectloop.errors import Interrupted, NothingToDo
 from reflectloop.plan.model import Plan, Step
 from reflectloop.policy import CommandPolicy
@@ -187,7 +187,7 @@ def _session(files: FileopsSession, target: FileopsTarget, tell: Tell) -> TaskSe
 
 def refuse_if_asked(folders: Folders) -> None:
     """Stop before the next step if a person asked for a pause or an abort."""
-    why = tasks.pause_requested(folders)
+    why = open_tasks.pause_requested(folders)
     if why:
         raise Interrupted(why, next_step=next_command.BY_AGENTS)
 

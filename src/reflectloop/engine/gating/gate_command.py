@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from reflectloop.artifacts import next_command, views
 from reflectloop.artifacts.envelope import Envelope
-from reflectloop.engine import tasks
 from reflectloop.engine.gating import danger_policy, gate_pipeline, insight_lessons
 from reflectloop.engine.gating import verify_command as verifying
 from reflectloop.engine.gating.gate_pipeline import GatePipeline
 from reflectloop.engine.gating.verify_command import BaseAndHead, VerifyObserver, VerifyOutcome, VerifyRequest
 from reflectloop.engine.run import junit_sarif
+from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import Fault, InvalidInput, Latched, ReflectloopError
 from reflectloop.gates import attempt_limits, decisions
 from reflectloop.gates import contract as contracts
@@ -116,7 +116,7 @@ class _Line(verifying.Verification):
     def judge(self, sides: BaseAndHead) -> VerifyOutcome:
         digest = hashlib.sha256(f"{self.contract.track} {self.contract.goal}".encode()).hexdigest()[:16]
         key = f"{next_command.GATE}{digest}"
-        task = tasks.find_open(self.folders, key)
+        task = open_tasks.find_open(self.folders, key)
         past = attempt_limits.of_journal(task.gated if task else (), SUBJECT)
         self._refuse_causeless(past)
         chain = Chain(self.folder / evidence.FILE)
@@ -200,7 +200,7 @@ class _Line(verifying.Verification):
     def _open(self, key: str, task: Task | None, sides: BaseAndHead) -> tuple[Journal, Task]:
         """The journal of the goal's own task, which is never the current one: nobody works on it here."""
         title = f"gate: {self.contract.goal}"[:_TITLE]
-        book, task = tasks.open_journal(self.folders, task, key, title, clock.now(), lambda _: None, current=False)
+        book, task = open_tasks.open_journal(self.folders, task, key, title, clock.now(), lambda _: None, current=False)
         book.append(
             events.RunStarted(
                 run_id=self.run_id,
@@ -215,8 +215,8 @@ class _Line(verifying.Verification):
         return book, task
 
     def _settle(self, book: Journal, error: ReflectloopError | None, sides: BaseAndHead) -> None:
-        if error and tasks.stops(error):
-            tasks.set_latch(self.folders, book, error, tasks.FailurePlace(self.run_id, None, "", sides.base))
+        if error and open_tasks.stops(error):
+            open_tasks.set_latch(self.folders, book, error, open_tasks.FailurePlace(self.run_id, None, "", sides.base))
         spent = round((clock.monotonic() - self.clock) * 1000)
         code = error.code if error else None
         book.append(events.RunFinished(run_id=self.run_id, error_code=code, end_tree=sides.head, duration_ms=spent))

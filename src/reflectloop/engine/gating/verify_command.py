@@ -10,9 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 from reflectloop import config, secrets
 from reflectloop.artifacts.envelope import Envelope, of_error
-from reflectloop.engine import tasks
 from reflectloop.engine.gating import danger_policy
 from reflectloop.engine.run import junit_sarif
+from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import (
     InvalidInput,
     NothingToDo,
@@ -145,8 +145,8 @@ class Verification:
                 sides = self._sides()
             return self.judge(sides)
         except (SecretLeak, SandboxEscape) as fault:
-            place = tasks.FailurePlace(self.run_id, None, "", "")
-            tasks.stop_project(self.folders, fault, place)
+            place = open_tasks.FailurePlace(self.run_id, None, "", "")
+            open_tasks.stop_project(self.folders, fault, place)
             if isinstance(fault, SecretLeak):
                 files.remove_tree(self.folder)
             raise

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from reflectloop import config, policy, secrets
 from reflectloop.config import Config
-from reflectloop.engine import task_plan, tasks
 from reflectloop.engine.requests.plan_ops import TaskOps
 from reflectloop.engine.requests.request_log import RequestLog
-from reflectloop.engine.task_journal import Base, TaskJournal
+from reflectloop.engine.tasks import open_tasks, task_plan
+from reflectloop.engine.tasks.task_journal import Base, TaskJournal
 from reflectloop.errors import NothingToDo, ReflectloopError, SecretLeak
 from reflectloop.fileops import execute, validate
 from reflectloop.fileops.ops_context import OpsContext
@@ -106,7 +106,7 @@ def open_session(target: FileopsTarget, purpose: str = "fileops") -> Iterator[Fi
             yield opening.open()
             opening.succeeded = True
         except ReflectloopError as fault:
-            if tasks.stops(fault):
+            if open_tasks.stops(fault):
                 opening.lock_out(fault)
             raise
         finally:
@@ -196,7 +196,7 @@ class _Opening:
 
     def lock_out(self, fault: ReflectloopError) -> None:
         self.leak = fault if isinstance(fault, SecretLeak) else None
-        tasks.stop_project(self.folders, fault, tasks.FailurePlace(self._run_id(), None, "", self.tree))
+        open_tasks.stop_project(self.folders, fault, open_tasks.FailurePlace(self._run_id(), None, "", self.tree))
 
     def _run_id(self) -> str:
         """Return the run that a person's `unlock` is about: the current task's, if there is one."""

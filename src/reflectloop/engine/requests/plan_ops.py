@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from reflectloop.engine.run import steps
-from reflectloop.engine.run.steps import StepObserver
-from reflectloop.engine.task_journal import Base, NewTask, TaskJournal
+from reflectloop.engine.steps import execution
+from reflectloop.engine.steps.execution import StepObserver
+from reflectloop.engine.tasks.task_journal import Base, NewTask, TaskJournal
 from reflectloop.fileops.ops_context import Data, EngineEvidence, Refusal
 from reflectloop.fileops.plan_ops import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
 from reflectloop.plan.model import Plan, Step
@@ -127,7 +127,7 @@ class TaskOps:
             if verdict and not verdict.allowed:
                 raise Refusal(f"check {wanted.name} of the step may not run: {verdict.reason} ({verdict.rule})")
         with tempfile.TemporaryDirectory(dir=self.folders.scratch, prefix="checks-") as folder:
-            checked = steps.run_checks(plan, step, self.box, Path(folder), _SILENT)
+            checked = execution.run_checks(plan, step, self.box, Path(folder), _SILENT)
             if checked.failure:
                 printed = files.last_lines(checked.failure.log) if checked.failure.log else ""
                 command = f": {checked.failure.command[:_SHOWN]}" if checked.failure.command else ""
@@ -140,7 +140,7 @@ class TaskOps:
 
 def proofs_of(plan: Plan, step: Step, results: Sequence[CheckResult]) -> list[events.Json]:
     """Return the passed checks of a step as its journal stores them."""
-    described = {wanted.name: steps.describe(wanted.check) for wanted in plan.checks_of(step)}
+    described = {wanted.name: execution.describe(wanted.check) for wanted in plan.checks_of(step)}
     return [
         {
             "name": result.name,

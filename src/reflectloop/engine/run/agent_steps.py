@@ -9,14 +9,13 @@ from typing import NamedTuple
 
 from reflectloop import policy
 from reflectloop.artifacts.usage import AgentBudget, since
-from reflectloop.engine.agent_tasks import agent_executor, agent_fileops
-from reflectloop.engine.agent_tasks.agent_executor import AgentTask
-from reflectloop.engine.agent_tasks.agent_fileops import PROTO
-from reflectloop.engine.agent_tasks.agent_pool import AgentPool, Budget
-from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
-from reflectloop.engine.run import run_failure
 from reflectloop.engine.run.context import PreparedRun
-from reflectloop.engine.run.steps import CANCELLED, AgentProblem, StepResult, describe, execute
+from reflectloop.engine.steps import agent_executor, agent_fileops, run_failure
+from reflectloop.engine.steps.agent_executor import AgentTask
+from reflectloop.engine.steps.agent_fileops import PROTO
+from reflectloop.engine.steps.agent_pool import AgentPool, Budget
+from reflectloop.engine.steps.execution import CANCELLED, AgentProblem, StepResult, describe, execute
+from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
 from reflectloop.errors import AgentFailed, NeedsInput
 from reflectloop.fileops.ops_context import InMemoryResponses, NoPlanOps, OpsContext
 from reflectloop.plan.model import Plan, Step, command_text

@@ -10,10 +10,10 @@ from reflectloop import secrets
 from reflectloop.artifacts import next_command, publish, usage
 from reflectloop.artifacts.envelope import Envelope, of_error, write_yaml
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine import task_progress, tasks
 from reflectloop.engine.run import junit_sarif, result_files
 from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, JudgedRun, LoadedRun, PreparedRun, RequestedRun
-from reflectloop.engine.run.steps import CANCELLED, StepResult
+from reflectloop.engine.steps.execution import CANCELLED, StepResult
+from reflectloop.engine.tasks import open_tasks, task_progress
 from reflectloop.errors import ReflectloopError, SecretLeak
 from reflectloop.plan import load as plans
 from reflectloop.sandbox import environment
@@ -148,7 +148,7 @@ def _task_with_agents(run: RequestedRun) -> Task | None:
 def _plan_key(run: RequestedRun) -> str | None:
     """Return where the plan would have been read from."""
     if run.request.plan:
-        return tasks.plan_key(run.folders, run.request.plan)
+        return open_tasks.plan_key(run.folders, run.request.plan)
     there = [place for place in plans.DISCOVERED if (run.folders.root / place).exists()]
     return str(there[0]) if there else None
 
@@ -157,7 +157,7 @@ def _plan_key(run: RequestedRun) -> str | None:
 
 
 def failure_of(run: RequestedRun, error: ReflectloopError) -> FailureRecord:
-    from reflectloop.engine.run import run_failure  # noqa: PLC0415 - a run that succeeds needs no diagnosis
+    from reflectloop.engine.steps import run_failure  # noqa: PLC0415 - a run that succeeds needs no diagnosis
 
     task = _task(run)
     attempt = len(task.failures if task else []) + 1

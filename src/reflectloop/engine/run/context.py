@@ -20,7 +20,7 @@ from reflectloop.config import Config
 from reflectloop.engine.run import step_evidence
 from reflectloop.engine.run.recovery import ResumePoint
 from reflectloop.engine.run.request import RunObserver, RunRequest
-from reflectloop.engine.run.steps import StepObserver, StepResult
+from reflectloop.engine.steps.execution import StepObserver, StepResult
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan

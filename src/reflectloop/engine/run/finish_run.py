@@ -6,11 +6,11 @@ import os
 
 from reflectloop.artifacts import publish, views
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine import tasks
 from reflectloop.engine.run import artifacts
 from reflectloop.engine.run.context import AdmittedRun, ExecutedRun, PreparedRun, RequestedRun
 from reflectloop.engine.run.request import RunOutcome
-from reflectloop.engine.run.steps import CANCELLED
+from reflectloop.engine.steps.execution import CANCELLED
+from reflectloop.engine.tasks import open_tasks
 from reflectloop.errors import (
     Interrupted,
     Latched,
@@ -42,7 +42,9 @@ def finish(run: RequestedRun, error: ReflectloopError | None) -> RunOutcome:
         _learn(run, error)
     elif isinstance(run, AdmittedRun) and isinstance(error, SandboxEscape) and run.opened.workspaces:
         # An escape found in the workspace locks the project although nothing ran.
-        tasks.stop_project(run.folders, error, tasks.FailurePlace(run.run_id, None, run.plan.hash, run.base.tree))
+        open_tasks.stop_project(
+            run.folders, error, open_tasks.FailurePlace(run.run_id, None, run.plan.hash, run.base.tree)
+        )
     limits_by = run.opened.limits_by
     closing = [space.close for space in run.opened.workspaces]
     for close in [*closing, *(limiter.close for limiter in run.opened.limiters.values())]:
@@ -66,12 +68,12 @@ def _record_end(
 ) -> tuple[ReflectloopError | None, FailureRecord | None]:
     """Journal how the run ended and what that means for its task. Return the error, which may be one too many."""
     failure: FailureRecord | None = None
-    if run.is_stepwise and error and not tasks.stops(error):
+    if run.is_stepwise and error and not open_tasks.stops(error):
         return error, None  # the gates refused it: steps can be appended, and it is judged again
     if error:
         limits = run.plan.limits
         allowed = limits.runs if run.request.max_retries is None else run.request.max_retries + 1
-        error = tasks.escalate(run.task, error, allowed, run.run_id)
+        error = open_tasks.escalate(run.task, error, allowed, run.run_id)
     if isinstance(error, Interrupted) and not run.is_over:
         _pause(run, error)
         return error, None
@@ -89,17 +91,17 @@ def _record_end(
             )
         )
     if not error:
-        tasks.close(run.folders, run.task)
+        open_tasks.close(run.folders, run.task)
         publish.remove_home_latch(run.folders, run.config.publish)
     return error, failure
 
 
 def _set_latch(run: PreparedRun, error: ReflectloopError, failure: FailureRecord) -> None:
     failed = next((result.id for result in run.results if result.error_code not in (None, CANCELLED)), None)
-    place = tasks.FailurePlace(run.run_id, failed, run.plan.hash, run.base.tree)
-    latched = tasks.set_latch(run.folders, run.journal, error, place, failure.signature if failed else "")
+    place = open_tasks.FailurePlace(run.run_id, failed, run.plan.hash, run.base.tree)
+    latched = open_tasks.set_latch(run.folders, run.journal, error, place, failure.signature if failed else "")
     if latched:
-        grade = "stop" if tasks.stops(error) else "failure"
+        grade = "stop" if open_tasks.stops(error) else "failure"
         run.warnings.extend(publish.set_home_latch(run.folders, run.config.publish, latched, grade))
 
 

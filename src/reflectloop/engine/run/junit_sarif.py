@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import reflectloop
 from reflectloop import secrets
-from reflectloop.engine.run.steps import StepResult
+from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import ReflectloopError, published
 from reflectloop.plan.model import Plan
 

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.run.steps import CANCELLED, FailedStep, FixAttempt, StepObserver, StepResult
+from reflectloop.engine.steps.execution import CANCELLED, FailedStep, FixAttempt, StepObserver, StepResult
 from reflectloop.errors import ReflectloopError
 from reflectloop.lessons import lesson_recall, lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Lesson

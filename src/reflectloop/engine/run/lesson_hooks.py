@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from reflectloop import policy
 from reflectloop.config import Config
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.run.steps import CANCELLED, FailedStep, StepObserver, StepResult
+from reflectloop.engine.steps.execution import CANCELLED, FailedStep, StepObserver, StepResult
 from reflectloop.plan.model import Step
 from reflectloop.workspace.folders import Folders, user_knowledge
 
@@ -77,6 +77,6 @@ class LessonHooks:
             )
 
     def _diagnosed(self, result: StepResult) -> FailureRecord:
-        from reflectloop.engine.run import run_failure  # noqa: PLC0415
+        from reflectloop.engine.steps import run_failure  # noqa: PLC0415
 
         return run_failure.of_step(result, self._in.config.reflect, self._in.folders.root)

@@ -7,7 +7,7 @@ from typing import Any
 from reflectloop import config, policy
 from reflectloop.engine.run.admission import networks, reach, refuse_agents, refuse_commands, refuse_untrusted
 from reflectloop.engine.run.request import RunOutcome, RunRequest
-from reflectloop.engine.run.steps import describe as describe_check
+from reflectloop.engine.steps.execution import describe as describe_check
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan, Step, command_text

@@ -8,7 +8,7 @@ from reflectloop import secrets
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.engine.run import recovery
 from reflectloop.engine.run.context import JudgedRun, PreparedRun
-from reflectloop.engine.run.steps import FixAttempt
+from reflectloop.engine.steps.execution import FixAttempt
 from reflectloop.errors import ReflectloopError
 from reflectloop.lessons import lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Occurrence, Page, What

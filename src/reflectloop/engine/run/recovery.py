@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from reflectloop import secrets
 from reflectloop.artifacts import next_command, views
-from reflectloop.engine.run.steps import FixAttempt, StepResult
+from reflectloop.engine.steps.execution import FixAttempt, StepResult
 from reflectloop.errors import MissingPlan, NothingToDo, SandboxCreateFailed, StateDamaged, StepFailed
 from reflectloop.plan import load as plans
 from reflectloop.plan.load import LoadedPlan

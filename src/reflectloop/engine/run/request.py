@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from reflectloop.artifacts.envelope import Envelope
-from reflectloop.engine.run.steps import StepResult
+from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.state.journal import JournalEntry

@@ -10,7 +10,7 @@ from reflectloop import secrets
 from reflectloop.artifacts import next_command
 from reflectloop.artifacts.envelope import Envelope
 from reflectloop.diagnosis.failure_record import FailureRecord
-from reflectloop.engine.run.steps import FixAttempt, StepResult
+from reflectloop.engine.steps.execution import FixAttempt, StepResult
 from reflectloop.errors import ReflectloopError
 from reflectloop.state.fold import RunState
 from reflectloop.workspace.folders import RunFolder

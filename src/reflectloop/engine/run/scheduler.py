@@ -12,7 +12,7 @@ from pathlib import Path
 from reflectloop import secrets
 from reflectloop.engine.run import recovery
 from reflectloop.engine.run.lesson_hooks import LessonHooks
-from reflectloop.engine.run.steps import FailedStep, StepObserver, StepResult, execute, refuse_changes
+from reflectloop.engine.steps.execution import FailedStep, StepObserver, StepResult, execute, refuse_changes
 from reflectloop.errors import ApplyConflict, Interrupted, StepFailed
 from reflectloop.plan.model import Plan, Step
 from reflectloop.plan.order import batches, sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reflectloop import secrets
-from reflectloop.engine.run.steps import StepResult
+from reflectloop.engine.steps.execution import StepResult
 from reflectloop.verification import evidence
 from reflectloop.verification.evidence import Chain, EvidenceRecord
 

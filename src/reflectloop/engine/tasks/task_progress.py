@@ -7,7 +7,7 @@ from typing import Any
 from reflectloop import config
 from reflectloop.artifacts import usage, views
 from reflectloop.artifacts.usage import AgentBudget
-from reflectloop.engine import task_plan
+from reflectloop.engine.tasks import task_plan
 from reflectloop.errors import ReflectloopError
 from reflectloop.plan.model import PlanBudget
 from reflectloop.state.fold import Task

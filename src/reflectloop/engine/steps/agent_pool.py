@@ -19,7 +19,7 @@ from reflectloop.artifacts.usage import AgentBudget
 from reflectloop.config import AgentConfig, Config
 from reflectloop.diagnosis.breaker import Breakers
 from reflectloop.diagnosis.safe_call import RetryOptions, ToolError, ToolFailure, safe_call
-from reflectloop.engine.agent_tasks import prompts
+from reflectloop.engine.steps import prompts
 from reflectloop.errors import AgentFailed, AgentUnavailable, BudgetSpent, GateRejected, ReflectloopError
 from reflectloop.gates.decisions import Gate
 from reflectloop.sandbox.sandbox import Box

@@ -9,7 +9,7 @@ from reflectloop.diagnosis import diagnosis, large_log, log_diagnosis
 from reflectloop.diagnosis.diagnosis import FailedCommand
 from reflectloop.diagnosis.failure_record import FailureRecord, class_of
 from reflectloop.diagnosis.rule import Rules
-from reflectloop.engine.run.steps import StepResult
+from reflectloop.engine.steps.execution import StepResult
 from reflectloop.errors import Internal, InvalidInput, ReflectloopError, by_code
 from reflectloop.verification import reports
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from reflectloop.agents.answer_models import StepClaim
 from reflectloop.agents.backend import Act, Reply
-from reflectloop.engine.agent_tasks import planner_context, prompts
-from reflectloop.engine.agent_tasks.agent_pool import AgentCall, AgentPool
-from reflectloop.engine.agent_tasks.prompts import FailedAttempt, StepBrief
-from reflectloop.engine.run.steps import AgentProblem
+from reflectloop.engine.steps import planner_context, prompts
+from reflectloop.engine.steps.agent_pool import AgentCall, AgentPool
+from reflectloop.engine.steps.execution import AgentProblem
+from reflectloop.engine.steps.prompts import FailedAttempt, StepBrief
 from reflectloop.errors import AgentFailed, NeedsInput, StepFailed
 from reflectloop.plan.model import Step
 from reflectloop.terms import Role

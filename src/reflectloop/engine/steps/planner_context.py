@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from reflectloop.engine.agent_tasks import prompts
+from reflectloop.engine.steps import prompts
 from reflectloop.fileops import read_ops, safe_files
 from reflectloop.fileops.request import ListDir, Search
 from reflectloop.lessons import lesson_scopes

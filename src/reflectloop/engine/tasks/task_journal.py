@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from reflectloop import secrets
 from reflectloop.artifacts import views
-from reflectloop.engine import task_plan
+from reflectloop.engine.tasks import task_plan
 from reflectloop.fileops.ops_context import Refusal
 from reflectloop.fileops.plan_ops import NewStep
 from reflectloop.plan.model import Plan
