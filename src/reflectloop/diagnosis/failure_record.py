@@ -151,10 +151,6 @@ class FailureRecord(BaseModel):
     def as_data(self) -> dict[str, Any]:
         return self.model_dump(mode="json", by_alias=True)
 
-    def passed_later(self) -> FailureRecord:
-        """Return the record as a normal iteration, after a changed attempt passed."""
-        return self.model_copy(update={"error_class": ErrorClass.ITERATION})
-
 
 class Facts(NamedTuple):
     """The facts about an attempt that the decision tree needs."""

@@ -1,7 +1,7 @@
-"""Installs a project's dependencies once for each set of lock files, and keeps what that made, to be read only.
+"""Install a project's dependencies once per set of lock files, and store the result read-only.
 
-What is kept was written by programs that nobody vouches for, the change under judgement among them. It is moved, looked
-at and carried by descriptor and through no link; a link in it means what it means in a box, and nothing outside.
+The stored files were written by untrusted programs, among them the change under judgement. They are moved, inspected
+and mounted by file descriptor and through no link; a link in them is resolved only inside the sandbox.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from reflectloop.verification.check_runner import CheckProgress
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.workspace.record_tree import Unrecordable
 
-# Besides lock files: what says which dependencies there are.
+# Files besides lock files that declare dependencies.
 _MANIFESTS = frozenset(
     ("pyproject.toml", "setup.py", "setup.cfg", "package.json", "Cargo.toml", "go.mod", "Gemfile", "composer.json")
 )
-_LISTING, _FILES = "made.json", "files"  # what was made, and the folder it is kept in
-_SHOWN = 300  # letters of what was refused
-_FORM = 3  # of what is kept; another form has another key
+_LISTING, _FILES = "made.json", "files"  # the list of stored files, and the folder that contains them
+_SHOWN = 300  # characters of a message about a refused file
+_FORM = 3  # version of the stored format; another version has another key
 
 
 def key(ground: WorkspaceFactory, tree: str, author: str = "") -> str:
-    """Return the name of what is kept for a tree: the same where dependencies and `author` are the same."""
+    """Return the name under which the set-up of a tree is stored; it depends on the dependencies and `author`."""
     listing = ground.trees.listing(tree)
     manifests = [path for path in listing if protected.dependencies(path) or PurePosixPath(path).name in _MANIFESTS]
     blobs = [(path, listing[path].blob) for path in sorted(manifests)]
@@ -43,12 +43,12 @@ def key(ground: WorkspaceFactory, tree: str, author: str = "") -> str:
 
 
 def made(
-    ground: WorkspaceFactory, tree: str, base: str, memory: Path, logs: Path, told: CheckProgress
+    ground: WorkspaceFactory, tree: str, base: str, memory: Path, logs: Path, progress: CheckProgress
 ) -> Mapping[Path, Path]:
-    """Return what the set-up makes for a tree: where it is to lie, and where it is kept.
+    """Return the files that the set-up makes for a tree: where each belongs, and where it is stored.
 
-    A change that leaves the dependencies alone gets what base's own files installed. One that changes them is
-    installed by its own files, and what those left serves that very tree and no other change.
+    A change that leaves the dependencies alone uses the installation from base's own files. A change that alters them
+    is installed from its own files, and that installation serves only this tree.
     """
     commands = ground.settings.verify.setup
     if not commands:
@@ -58,37 +58,39 @@ def made(
         tree = base
     else:
         name = key(ground, tree, author=tree)
-    kept = memory / name
-    if not (kept / _LISTING).exists():
-        if kept.exists():
-            files.remove_tree(kept)
+    store = memory / name
+    if not (store / _LISTING).exists():
+        if store.exists():
+            files.remove_tree(store)
         with ground.open(tree, tree) as box, files.room_for("what the set-up installed", memory):
-            _install(box, commands, logs, told)
-            _keep(box, kept)
-    names = _names(kept)
-    with tree_walk.opened(kept / _FILES) as top:
+            _install(box, commands, logs, progress)
+            _store(box, store)
+    names = _names(store)
+    with tree_walk.opened(store / _FILES) as top:
         for name in names:
             _refuse_strange(top, name)
-    return {Path(name): kept / _FILES / name for name in names}
+    return {Path(name): store / _FILES / name for name in names}
 
 
-def _names(kept: Path) -> list[str]:
+def _names(store: Path) -> list[str]:
     try:
-        return [str(name) for name in json.loads(beneath.read_path(kept / _LISTING))]
+        return [str(name) for name in json.loads(beneath.read_path(store / _LISTING))]
     except (OSError, ValueError, TypeError) as fault:
-        raise StateDamaged(f"{kept} cannot be read: {fault}", next_step=f"remove {kept}, then run it again") from fault
+        raise StateDamaged(
+            f"{store} cannot be read: {fault}", next_step=f"remove {store}, then run it again"
+        ) from fault
 
 
-def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, told: CheckProgress) -> None:
+def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, progress: CheckProgress) -> None:
     for number, command in enumerate(commands, 1):
-        told.check("setup", " ".join(command))
+        progress.check("setup", " ".join(command))
         log = logs / f"verify.setup.{number}.log"
         order = SandboxCommand(
             command,
             box.workspace.resolve("."),
             log,
             3600,
-            show=lambda data: told.output("setup", data),
+            show=lambda data: progress.output("setup", data),
             network=Network.HOST,
         )
         done = box.run(order)
@@ -99,46 +101,46 @@ def _install(box: Box, commands: tuple[tuple[str, ...], ...], logs: Path, told: 
             )
 
 
-def _keep(box: Box, kept: Path) -> None:
-    """Move everything there that is no file of the project; the list last, so that a half-kept one is made again."""
+def _store(box: Box, store: Path) -> None:
+    """Move every untracked file to the store. The list is written last, so that a partial store is made again."""
     try:
         lister = box.workspace.git_on_files()
     except Unrecordable as fault:
         raise _refused(", ".join(fault.names), "would hold git up") from fault
     listed = lister.run("ls-files", "-z", "--others", "--directory", "--no-empty-directory")
     names = [os.fsdecode(name).rstrip("/") for name in git.paths(listed)]
-    (kept / _FILES).mkdir(parents=True)
-    with tree_walk.opened(box.workspace.repo) as source, tree_walk.opened(kept / _FILES) as target:
+    (store / _FILES).mkdir(parents=True)
+    with tree_walk.opened(box.workspace.repo) as source, tree_walk.opened(store / _FILES) as target:
         for name in names:
             _refuse_strange(source, name)
             beneath.move(source, target, name)
-    files.write_atomic(kept / _LISTING, json.dumps(names))
+    files.write_atomic(store / _LISTING, json.dumps(names))
 
 
 def _refuse_strange(top: int, name: str) -> None:
-    """Refuse what is not a folder, a file, or a link that stays in the project; no check sees what a link leads to."""
-    found = beneath.status(top, name)
-    if found is None:
+    """Refuse anything but a folder, a file, or a link that stays in the project."""
+    status = beneath.status(top, name)
+    if status is None:
         raise _refused(name, "is reached through a link, or is not there any more")
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         *above, last = name.split("/")
         with beneath.open_folder(top, above) as folder:
             target = os.readlink(last, dir_fd=folder)
         if not stays_inside(name, target):
             raise _refused(name, f"is a link out of the project, to {target}")
-    elif not (stat.S_ISDIR(found.st_mode) or stat.S_ISREG(found.st_mode)):
-        raise _refused(name, f"is {beneath.kind_of(found)}")
+    elif not (stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode)):
+        raise _refused(name, f"is {beneath.kind_of(status)}")
 
 
 def stays_inside(name: str, target: str) -> bool:
-    """Whether a link at `name`, from the project's top, leads to something in the project by what it says."""
-    leads = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-    return not target.startswith("/") and leads != ".." and not leads.startswith("../")
+    """Return True if a link at `name`, relative to the project's top, points inside the project."""
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    return not target.startswith("/") and path != ".." and not path.startswith("../")
 
 
 def _refused(name: str, why: str) -> VerificationFailed:
-    shown = files.display(f"{name} {why}")[:_SHOWN]
+    text = files.display(f"{name} {why}")[:_SHOWN]
     return VerificationFailed(
-        f"[verify] setup left what no check may be given: {shown}",
-        next_step="look at what the set-up of this change does, then run it again",
+        f"[verify] setup left a file that no check may use: {text}",
+        next_step="inspect the set-up commands of this change, then run it again",
     )

@@ -12,7 +12,6 @@ from reflectloop.verification.tampering.doctests import all_examples
 
 _PLAIN = ("None", "True", "False", "0", "1", "-1", "2", "''", "b''", "[]", "()", "{}")
 _LEAST = 2
-Pairs = frozenset[tuple[str, str]]
 
 
 def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:

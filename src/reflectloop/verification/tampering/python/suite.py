@@ -11,18 +11,6 @@ from reflectloop.verification.protected.fixtures import Function, is_fixture, pa
 from reflectloop.verification.tampering.python.checks import Assertion
 from reflectloop.verification.tampering.python.flow import Skip, constant, walked
 
-_LIFECYCLE = frozenset(
-    (
-        "setUp",
-        "tearDown",
-        "setUpClass",
-        "tearDownClass",
-        "setup_method",
-        "teardown_method",
-        "setup_class",
-        "setup_module",
-    )
-)
 _SKIP_MARKS = frozenset(("skip", "skipif", "skipIf", "skipUnless", "xfail", "expectedFailure", "skip_if", "xfailif"))
 
 
@@ -151,10 +139,6 @@ def _case(node: Function, around: _Around) -> SuiteFunction:
         body=bare(node),
         conditions=around.conditions,
     )
-
-
-def is_lifecycle(name: str) -> bool:
-    return name.rpartition(".")[2] in _LIFECYCLE
 
 
 def bare(node: Function) -> str:
