@@ -115,7 +115,7 @@ def test_a_pipe_that_an_agent_leaves_where_git_reads_does_not_hold_up_the_next_a
     crew.repo.commit("an agent of our own")
     done = played(crew, {**STEP, "verify": []})
     assert isinstance(done.error, StepFailed)
-    assert "git would wait for ever on" in done.error.message
+    assert "git would wait forever for" in done.error.message
     assert [asked.status for asked in crew.asked("executor")] == ["ok", "ok", "ok"]
 
 

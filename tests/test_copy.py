@@ -126,7 +126,7 @@ def test_device_files_are_said_and_left(folder: Repo) -> None:
     _device(folder.path / "sub" / "null")
     answer = folder.run("run", "--json", folder.steps("test ! -e null; test ! -e sub/null; echo x > made"))
     assert answer.code == 0, answer.stdout
-    assert "not taken, since they are no files: null, sub/null" in answer.envelope["warnings"]
+    assert "left out because they are not files: null, sub/null" in answer.envelope["warnings"]
     assert [change["path"] for change in answer.json["data"]["touched_files"]] == ["made"]
     assert folder.run("apply", "--yes").code == 0
     assert (folder.path / "null").is_char_device()

@@ -239,7 +239,7 @@ def test_a_link_where_our_folder_should_be_is_not_followed(repo: Repo, tmp_path:
 def test_a_pipe_where_git_reads_its_rules_does_not_hang_us(repo: Repo, command: str) -> None:
     answer = repo.run("run", "--json", repo.steps(command))
     assert answer.code == 30
-    assert "is no file" in answer.envelope["message"]
+    assert "not a file" in answer.envelope["message"]
 
 
 def test_control_sequences_that_hide_in_each_other_are_taken_out(repo: Repo) -> None:

@@ -331,7 +331,7 @@ def test_a_record_of_another_user_is_refused(repo: Repo) -> None:
 def test_a_record_that_the_repository_brings_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     brings(repo, LOWERED)
     monkeypatch.setenv("XDG_STATE_HOME", str(repo.path / "state"))
-    with pytest.raises(NotTrusted, match="lies inside the project"):
+    with pytest.raises(NotTrusted, match="is inside the project"):
         config.load(repo.path)
     monkeypatch.setenv("XDG_STATE_HOME", "state")
     monkeypatch.chdir(repo.path)
@@ -343,7 +343,7 @@ def test_settings_of_the_users_that_the_repository_brings_are_refused(
 ) -> None:
     repo.write("reflectloop/config.toml", LOWERED)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(repo.path))
-    with pytest.raises(InvalidInput, match="lies inside the project"):
+    with pytest.raises(InvalidInput, match="is inside the project"):
         config.load(repo.path)
     monkeypatch.setenv("XDG_CONFIG_HOME", ".")
     monkeypatch.chdir(repo.path)

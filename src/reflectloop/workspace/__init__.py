@@ -1,1 +1,1 @@
-"""The isolated copy: taken from the user's tree, checked out beside it, given back as an exact patch."""
+"""The isolated copy of a project: taken as a snapshot, checked out as a workspace, returned as an exact patch."""

@@ -1,4 +1,4 @@
-"""Reads a patch as it comes and looks through the lines it adds, file by file, with their numbers in the new file."""
+"""Parses a streamed patch and scans the lines it adds for secrets, with their line numbers in the new file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _HUNK = re.compile(rb"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
 def _both(names: bytes) -> bytes:
-    """The name in `a/NAME b/NAME`; nothing where the two differ, for then other lines say it."""
+    """Return the name in `a/NAME b/NAME`, or b"" if the two differ; other header lines then contain it."""
     half = len(names) // 2
-    old, new = (one.strip(b'"') for one in (names[:half], names[half + 1 :]))  # quoted where letters are odd
+    old, new = (name.strip(b'"') for name in (names[:half], names[half + 1 :]))  # quoted if it has special characters
     old, new = old.removeprefix(b"a/"), new.removeprefix(b"b/")
     return new if old == new else b""
 
@@ -29,47 +29,47 @@ class AddedSecret(NamedTuple):
 
 
 class AddedLines:
-    """A hunk says how many lines it has, so nothing in them is taken for a header.
+    """Scans added lines. A hunk states its number of lines, so no line in it is mistaken for a header.
 
-    Removed lines may hold a secret that is being taken out, or moved: they are only remembered.
+    Removed lines are scanned too, to recognise a secret that is only removed or moved.
     """
 
     def __init__(self, detector: Detector) -> None:
         self._detector = detector
-        self._found: list[AddedSecret] = []
-        self._told = 0  # of `_found`
-        self._pieces = LineSplitter()
-        self._into: Scanner | None = None  # where the rest of a long line goes
+        self._secrets: list[AddedSecret] = []
+        self._reported = 0  # number of `_found` that were returned
+        self._splitter = LineSplitter()
+        self._into: Scanner | None = None  # the scanner for the rest of a long line
         self._path = ""
         self._name = b""
         self._commit: str | None = None
         self._removed = self._expected = 0
-        self._hunks: list[tuple[int, int]] = []  # the scanner's line and the file's at the beginning of each hunk
+        self._hunks: list[tuple[int, int]] = []  # the scanner's and the file's line number at the start of each hunk
         self._fed = 1
         self._scanner = detector.scanner()
         self._old = detector.scanner()
 
     @property
     def moved(self) -> frozenset[str]:
-        """Fingerprints of what the patch takes out somewhere. Of a patch read to its end."""
-        return frozenset(one.fingerprint for one in self._old.findings)
+        """Return the fingerprints of the secrets in removed lines, once the patch is complete."""
+        return frozenset(finding.fingerprint for finding in self._old.findings)
 
     def news(self) -> list[AddedSecret]:
-        """What was found since this was last asked, while the patch is still coming."""
-        self._place()
-        told, self._told = self._told, len(self._found)
-        return self._found[told:]
+        """Return the findings since the last call, while the patch is still being read."""
+        self._collect()
+        reported, self._reported = self._reported, len(self._secrets)
+        return self._secrets[reported:]
 
     def feed(self, chunk: bytes) -> None:
-        for piece in self._pieces.feed(chunk):
+        for piece in self._splitter.feed(chunk):
             self._take(piece)
 
     def finish(self) -> list[AddedSecret]:
-        for piece in self._pieces.finish():
+        for piece in self._splitter.finish():
             self._take(piece._replace(ends=True))
         self._close()
         self._old.finish()
-        return self._found
+        return self._secrets
 
     def _take(self, piece: LineChunk) -> None:
         if piece.begins:
@@ -94,7 +94,7 @@ class AddedLines:
             self._scanner.feed(b"\n")
         elif hunk := _HUNK.match(line):
             self._removed, self._expected = (int(count) if count else 1 for count in hunk.group(1, 3))
-            self._scanner.feed(b"\n")  # what two hunks hold does not belong together
+            self._scanner.feed(b"\n")  # lines of two hunks are not adjacent
             self._fed += 1
             self._hunks.append((self._fed, int(hunk[2])))
         elif line.startswith(b"\0"):
@@ -104,7 +104,7 @@ class AddedLines:
             self._close()
             self._path, self._name = "", _both(line[11:])
         elif line.startswith(b"new file mode ") and self._name:
-            self._named(self._name)  # nothing else names a file that is empty
+            self._named(self._name)  # no other header names an empty file
         elif line.startswith(b"+++ "):
             self._close()
             self._named(line[4:].rstrip(b"\t").strip(b'"').removeprefix(b"b/"))
@@ -117,20 +117,20 @@ class AddedLines:
             return
         self._name = name
         self._path = self._detector.redact(files.display(name))
-        self._found += [AddedSecret(self._path, one, self._commit, 0) for one in self._detector.scan(name)]
+        self._secrets += [AddedSecret(self._path, finding, self._commit, 0) for finding in self._detector.scan(name)]
 
     def _close(self) -> None:
-        """A file is over."""
+        """End the current file."""
         self._scanner.finish()
-        self._place()
+        self._collect()
         self._scanner = self._detector.scanner()
         self._hunks, self._fed = [], 1
         self._removed = self._expected = 0
 
-    def _place(self) -> None:
-        """Say where in the file it stands what the scanner found."""
-        for one in self._scanner.findings:
-            hunk = bisect_right(self._hunks, one.line, key=lambda known: known[0])
+    def _collect(self) -> None:
+        """Move the scanner's findings to the list, with their line numbers in the file."""
+        for finding in self._scanner.findings:
+            hunk = bisect_right(self._hunks, finding.line, key=lambda known: known[0])
             at = self._hunks[hunk - 1] if hunk else (1, 1)
-            self._found.append(AddedSecret(self._path, one, self._commit, at[1] + one.line - at[0]))
+            self._secrets.append(AddedSecret(self._path, finding, self._commit, at[1] + finding.line - at[0]))
         self._scanner.findings = []

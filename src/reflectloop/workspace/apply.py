@@ -1,21 +1,138 @@
-"""Puts a run's tree onto the user's: computed first, checked next, touched last, put back on failure."""
+"""Applies a run's change to the user's files: computes the result, checks it, writes it, and undoes it on failure."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import filecmp
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
-from reflectloop.errors import ApplyConflict
+from reflectloop.errors import ApplyConflict, StateDamaged
 from reflectloop.system import files, git, tree_walk
 from reflectloop.system.git import Git, GitFailed
 from reflectloop.workspace import patch
-from reflectloop.workspace.apply_backup import ApplyBackup, recover
 from reflectloop.workspace.project import Project
 from reflectloop.workspace.snapshot import take
 from reflectloop.workspace.store import Store
+
+_MANIFEST = "manifest"
+
+
+class ApplyBackup:
+    """Copies of files, on the project's file system, so that restoring them needs no space."""
+
+    def __init__(self, root: Path, folder: Path, names: list[bytes], result: str) -> None:
+        self._root, self._folder, self._names, self._result = root, folder, names, result
+
+    def __enter__(self) -> Self:
+        with files.room_for("copies of the files to be changed", self._folder):
+            self._folder.mkdir()
+            for number, name in enumerate(self._names):
+                source = self._place(name)
+                if source.is_symlink() or source.is_file():
+                    shutil.copy2(source, self._copy(number), follow_symlinks=False)
+        # From here on, files may have been changed when a crash happens.
+        files.write_atomic(self._folder / _MANIFEST, b"\0".join([self._result.encode(), *self._names]))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        files.remove_tree(self._folder)
+
+    def _place(self, name: bytes) -> Path:
+        return Path(os.fsdecode(os.fsencode(self._root) + b"/" + name))
+
+    def _copy(self, number: int) -> Path:
+        return self._folder / str(number)
+
+    def put_back(self) -> None:
+        """Restore the files. Added files are removed first: a new folder may be where a file was."""
+        for number, name in enumerate(self._names):
+            if not os.path.lexists(self._copy(number)):
+                with contextlib.suppress(OSError):
+                    self._place(name).unlink()
+        for number, name in enumerate(self._names):
+            place, copy = self._place(name), self._copy(number)
+            if os.path.lexists(copy) and not _same(place, copy):
+                _remove_empty(place)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                copy.replace(place)
+
+    def changed_by_others(self, target: Git) -> list[str]:
+        """Return the files that somebody else changed: they match neither the backup nor the apply's result."""
+        out = []
+        for number, name in enumerate(self._names):
+            place, copy = self._place(name), self._copy(number)
+            if os.path.lexists(place) and not _same(place, copy) and not self._partly_written(target, name, place):
+                out.append(files.display(name))
+        return out
+
+    def _partly_written(self, target: Git, name: bytes, place: Path) -> bool:
+        made = target.attempt("cat-file", "--filters", f"{self._result}:{os.fsdecode(name)}")
+        if made.code or place.is_dir():
+            return False
+        now = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes()
+        return made.stdout.startswith(now)
+
+
+def _remove_empty(folder: Path) -> None:
+    """Remove a folder that contains only folders; keep one that contains a file."""
+    if folder.is_dir() and not folder.is_symlink():
+        for _ in tree_walk.walk(folder, passing=(OSError,), leave=_remove_if_empty):
+            pass
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _remove_if_empty(above: int, name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=above)
+
+
+def _same(left: Path, right: Path) -> bool:
+    if left.is_symlink() or right.is_symlink():
+        return left.is_symlink() and right.is_symlink() and left.readlink() == right.readlink()
+    if not (left.is_file() and right.is_file()):
+        return False
+    return left.stat().st_mode == right.stat().st_mode and filecmp.cmp(left, right, shallow=False)
+
+
+def _refuse_outside(root: Path, names: list[bytes]) -> None:
+    """Raise StateDamaged for names that no apply can have changed: outside the project, or through a link."""
+    for name in names:
+        parts = name.split(b"/")
+        parents = [os.fsencode(root) + b"/" + b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+        linked = any(os.path.islink(parent) for parent in parents)  # noqa: PTH114 - bytes names
+        if linked or any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts):
+            raise StateDamaged(
+                f"the record of an unfinished apply names {files.display(name)!r}, which no apply changes",
+                next_step="remove .reflectloop/tmp/apply.saved after looking at it",
+            )
+
+
+def recover(root: Path, folder: Path, target: Git) -> bool:
+    """Undo an apply that was killed; return True if there was one."""
+    if not folder.exists():
+        return False
+    manifest = folder / _MANIFEST
+    if manifest.exists():
+        result, *names = manifest.read_bytes().split(b"\0")
+        _refuse_outside(root, names)
+        saved = ApplyBackup(root, folder, names, result.decode())
+        changed = saved.changed_by_others(target)
+        if changed:
+            raise ApplyConflict(
+                f"an earlier apply was killed, and files have changed since: {', '.join(changed[:10])}",
+                next_step=f"look at the copies in {folder}, then remove that folder",
+                missing=tuple(changed),
+            )
+        saved.put_back()
+    files.remove_tree(folder)
+    return True
+
 
 _SAVED = "apply.saved"
 _INDEX = "apply.index"
@@ -23,7 +140,7 @@ LISTING = ("-r", "-z", "--name-only", "--no-renames")
 
 
 class RunChange(NamedTuple):
-    """What a run did: from the tree it began with to the tree it ended with."""
+    """A run's change: the tree at its start and the tree at its end."""
 
     run_id: str
     base: str
@@ -31,13 +148,13 @@ class RunChange(NamedTuple):
 
 
 class PreparedApply(NamedTuple):
-    now: str  # the user's tree as it stands
-    result: str  # what it will be
+    now: str  # the user's present tree
+    result: str  # the tree after the apply
     touched: tuple[patch.TouchedFile, ...]
 
 
 def prepare(project: Project, store: Store, change: RunChange, scratch: Path) -> PreparedApply:
-    """Work out the result without touching anything; APPLY_CONFLICT when it cannot be had."""
+    """Compute the result without changing anything; raise APPLY_CONFLICT if the trees conflict."""
     undo_killed(project, store, scratch)
     now = take(project, store, scratch).tree
     result = merge(store, base=change.base, ours=now, theirs=change.end)
@@ -50,7 +167,7 @@ def _without(name: bytes, ends: tuple[bytes, ...]) -> bytes:
 
 
 def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = None) -> str:
-    """Three-way merge of trees; the result's id, or APPLY_CONFLICT with the files."""
+    """Merge trees three-way and return the result's id, or raise APPLY_CONFLICT with the files."""
     if ours in (base, theirs):
         return theirs
     if theirs == base:
@@ -60,7 +177,7 @@ def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = N
     merged = (by or store.git()).attempt("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", *sides)
     fields = git.paths(merged.stdout)
     if merged.code == 1:
-        # Where a file and a folder meet, git names the file by the side it comes from: "name~COMMIT".
+        # If a file and a folder conflict, git appends the file's side: "name~COMMIT".
         ends = tuple(f"~{side}".encode() for side in sides)
         names = list(dict.fromkeys(files.display(_without(name, ends)) for name in fields[1:]))
         raise ApplyConflict(
@@ -76,7 +193,7 @@ def merge(store: Store, *, base: str, ours: str, theirs: str, by: Git | None = N
 def to_work_tree(
     project: Project, store: Store, prepared: PreparedApply, scratch: Path, then: Callable[[], None] = lambda: None
 ) -> None:
-    """Change the user's files from `now` to `result`, then do `then`; when either fails, all is put back."""
+    """Change the user's files from `now` to `result`, then call `then`; undo everything if either fails."""
     if prepared.now == prepared.result:
         then()
         return
@@ -88,7 +205,7 @@ def to_work_tree(
         try:
             target.run("read-tree", prepared.now)
             target.attempt("update-index", "-q", "--refresh")
-            # Tied to us: a git that goes on after we were killed would change files behind the next apply's back.
+            # It must die with us: otherwise it could go on changing files during the next apply.
             dataclasses.replace(target, tied=True).run("read-tree", "-m", "-u", prepared.now, prepared.result)
             _refuse_unwritten(project, store, prepared, names, scratch)
             then()
@@ -97,7 +214,7 @@ def to_work_tree(
             if isinstance(fault, GitFailed):
                 raise ApplyConflict(
                     f"git could not change the files, and nothing was changed: {fault.stderr}",
-                    next_step="mend what git says, then apply again",
+                    next_step="fix the problem that git reports, then apply again",
                 ) from fault
             raise
         finally:
@@ -110,7 +227,7 @@ def _drop_index(scratch: Path) -> None:
 
 
 def undo_killed(project: Project, store: Store, scratch: Path) -> bool:
-    """Put back what an apply that was killed half way has touched. Whether there was one."""
+    """Undo an apply that was killed; return True if there was one."""
     _drop_index(scratch)
     return recover(project.root, scratch / _SAVED, store.git(work_tree=project.root))
 
@@ -122,44 +239,44 @@ def was_killed(scratch: Path) -> bool:
 def _refuse_unwritten(
     project: Project, store: Store, prepared: PreparedApply, names: list[bytes], scratch: Path
 ) -> None:
-    """Git only warns about a file it could not remove; what stands there now is what counts."""
+    """Raise APPLY_CONFLICT if a file was not changed: git only warns if it cannot remove one."""
     now = take(project, store, scratch).tree
     differing = set(git.paths(store.git().run("diff-tree", *LISTING, now, prepared.result)))
     wrong = [files.display(name) for name in names if name in differing]
     if wrong:
         raise ApplyConflict(
-            f"{len(wrong)} file(s) could not be changed, and nothing was: {', '.join(wrong[:10])}",
+            f"{len(wrong)} file(s) could not be changed, so nothing was: {', '.join(wrong[:10])}",
             next_step="make them and their folders writable, then apply again",
             missing=tuple(wrong),
         )
 
 
 def _refuse_hidden(project: Project, store: Store, prepared: PreparedApply) -> None:
-    """An ignored file in the way is not in the snapshot, and git would overwrite it without a word."""
+    """Raise APPLY_CONFLICT for ignored files that git would overwrite silently: no snapshot contains them."""
     between = (prepared.now, prepared.result)
     added = git.paths(store.git().run("diff-tree", *LISTING, "--diff-filter=A", *between))
     removed = set(git.paths(store.git().run("diff-tree", *LISTING, "--diff-filter=D", *between)))
     root = os.fsencode(project.root)
-    hidden = [files.display(found) for name in added for found in _in_the_way(root, name, removed)]
+    hidden = [files.display(path) for name in added for path in _in_the_way(root, name, removed)]
     if hidden:
         raise ApplyConflict(
-            f"ignored file(s) stand where the patch adds one: {', '.join(hidden[:10])}",
+            f"ignored file(s) exist where the patch adds a file: {', '.join(hidden[:10])}",
             next_step="move them away and apply again",
             missing=tuple(hidden),
         )
 
 
 def _in_the_way(root: bytes, name: bytes, removed: set[bytes]) -> Iterator[bytes]:
-    """What stands at `name`, above it or below it, and is not about to be removed by the patch itself."""
+    """Yield the files at `name`, above it or below it that the patch does not remove itself."""
     parts = name.split(b"/")
     for depth in range(1, len(parts) + 1):
         place = b"/".join(parts[:depth])
-        path = root + b"/" + place
-        if os.path.islink(path) or os.path.isfile(path):  # noqa: PTH113, PTH114 - bytes names
+        full = root + b"/" + place
+        if os.path.islink(full) or os.path.isfile(full):  # noqa: PTH113, PTH114 - bytes names
             if place not in removed:
                 yield place
             return
     for folder in tree_walk.walk(Path(os.fsdecode(root + b"/" + name)), passing=(OSError,)):
         files_in = (entry for entry in folder.entries if not entry.is_dir(follow_symlinks=False))
         inside = (name + b"/" + os.fsencode(folder.within(entry.name)) for entry in files_in)
-        yield from (one for one in inside if one not in removed)
+        yield from (path for path in inside if path not in removed)

@@ -1,4 +1,4 @@
-"""Lays a snapshot out as a workspace: the files, a throwaway `.git`, a HOME and a TMPDIR of its own."""
+"""Checks a snapshot out as a workspace: the files, a disposable `.git`, a separate HOME and TMPDIR."""
 
 from __future__ import annotations
 
@@ -42,32 +42,32 @@ class TreeNow(NamedTuple):
     tree: str
     changed: bool
     nested: tuple[str, ...]
-    refused: tuple[str, ...] = ()  # names that git takes for its own
+    refused: tuple[str, ...] = ()  # files with names that git reserves
 
 
 @dataclass
 class Workspace:
-    """A checked-out copy. `record` is how the engine learns what was done in it."""
+    """A checked-out copy of the project. `record` returns the tree of what commands did in it."""
 
     name: str
-    folder: Path  # holds repo, home and tmp
-    engine_dir: Path  # the engine's side: index and quarantined objects, under .reflectloop
+    folder: Path  # contains repo, home and tmp
+    engine_dir: Path  # index and quarantined objects, under .reflectloop; commands cannot write there
     store: Store
     base_tree: str
     tree: str
     mark_ns: int
-    borrowed: tuple[Path, ...] = ()  # object folders the workspace's own .git reads from
+    borrowed: tuple[Path, ...] = ()  # object folders that the workspace's .git reads
     shield: WriteGuard | None = None
-    copied: tuple[str, ...] = ()  # ignored folders laid into it
-    carried: Mapping[Path, Path] = field(default_factory=dict)  # to be seen read-only in it: where, and from where
-    installed: frozenset[Path] = frozenset()  # those of `carried` that a set-up made in a box
-    root: Path = Path("/")  # the project's
-    mounted: bool = False  # whether commands see it at the project's own path
-    identity: tuple[int, ...] = ()  # of the folders as they were laid out
-    shared_objects: Path | None = None  # another workspace's quarantine, where several serve one run
-    largest: int = WorkspaceConfig().largest_change_mb * 10**6  # bytes of a file that is taken into a patch
-    largest_total: int = WorkspaceConfig().largest_total_mb * 10**6  # bytes of all that a step changed
-    record_s: int = WorkspaceConfig().record_s  # that recording may take
+    copied: tuple[str, ...] = ()  # ignored folders copied into it
+    carried: Mapping[Path, Path] = field(default_factory=dict)  # mounted read-only in it: target and source
+    installed: frozenset[Path] = frozenset()  # those of `carried` that a set-up created in a sandbox
+    root: Path = Path("/")  # the project's folder
+    mounted: bool = False  # True if commands see it at the project's path
+    identity: tuple[int, ...] = ()  # of its folders when they were created
+    shared_objects: Path | None = None  # another workspace's quarantine, if several belong to one run
+    largest: int = WorkspaceConfig().largest_change_mb * 10**6  # maximum bytes of a changed file
+    largest_total: int = WorkspaceConfig().largest_total_mb * 10**6  # maximum bytes of all changed files
+    record_s: int = WorkspaceConfig().record_s  # time limit for recording
 
     @property
     def repo(self) -> Path:
@@ -75,7 +75,7 @@ class Workspace:
 
     @property
     def read_only(self) -> list[tuple[Path, Path]]:
-        """What commands may see and not change: borrowed objects in place, carried folders inside the workspace."""
+        """Return the read-only mounts (source, target): borrowed objects, and carried folders inside the workspace."""
         return [(path, path) for path in self.borrowed] + [
             (source, self.repo / path) for path, source in self.carried.items()
         ]
@@ -93,30 +93,30 @@ class Workspace:
         return self.shared_objects or self.engine_dir / "objects"
 
     def git(self) -> Git:
-        """Return git for trees and the index: it stands in the store, and so opens no file that a command left."""
+        """Return git for trees and the index; it runs in the store, so it opens no file that a command wrote."""
         plain = self.store.git(index=self.engine_dir / "index", objects=self.quarantine, shield=self.shield)
         return dataclasses.replace(plain, cwd=self.store.path)
 
     def git_on_files(self, since_ns: int | None = None) -> Git:
-        """Return git for the files too; Unrecordable where a command left what would hold git up (`traps.refuse`)."""
+        """Return git for the files; raise Unrecordable if a command left files that would block it (`traps.refuse`)."""
         traps.refuse(self.repo, since_ns)
         return dataclasses.replace(self.git(), work_tree=self.repo, cwd=None, until=clock.monotonic() + self.record_s)
 
     def git_for_merges(self) -> Git:
-        """Return git that merges by the attributes among the files, or by none where those would hold it up."""
+        """Return git that uses the workspace's attributes for merges, or none if those would block it."""
         try:
             return self.git_on_files()
         except Unrecordable:
             return self.git()
 
     def close(self) -> None:
-        """Let go of what the engine holds open; the files stay."""
+        """Close the write guard; the files stay."""
         if self.shield:
             self.shield.close()
             self.shield = None
 
     def record(self, *, thorough: bool = False) -> TreeNow:
-        """The tree as it is now. Skips the work when nothing was touched, unless asked to be thorough."""
+        """Return the present tree. Skip the work if nothing was changed, unless `thorough`."""
         self.refuse_swapped()
         try:
             secret_guard.refuse_messages(self.repo, self.mark_ns)
@@ -130,42 +130,42 @@ class Workspace:
         except TimeoutError as fault:
             raise Unrecordable(
                 [],
-                f"recording what it left took more than {self.record_s} s, the last of it for {fault}"
+                f"recording its changes took more than {self.record_s} s, at last for {fault}"
                 " ([workspace] record_s); ignored files do not count",
             ) from fault
         changed, self.tree, self.mark_ns = recorded.tree != self.tree, recorded.tree, now
         return TreeNow(recorded.tree, changed, recorded.nested, recorded.refused)
 
     def _inspect(self, source: Git, names: list[bytes]) -> None:
-        """Before anything is stored: a large file would cost as much disk, and its patch a multiple in memory."""
+        """Refuse large files and secrets before anything is stored."""
         with tree_walk.opened(self.repo) as top:
             sizes = {name: _size(name, top) for name in names}
         large = {name: size for name, size in sizes.items() if size > self.largest}
         if large:
-            known = _sizes_in(source, self.tree)  # a renamed file is no new content
+            known = _sizes_in(source, self.tree)  # a renamed file is not new content
             new = {name: size for name, size in large.items() if size not in known or not _is_known(source, name)}
             patch.raise_if_large({files.display(name): size for name, size in new.items()}, self.largest)
         self._refuse_much(source, sizes)
         secret_guard.refuse(source, names)
 
     def _refuse_much(self, source: Git, sizes: Mapping[bytes, int]) -> None:
-        """Many files below the limit of each would keep the engine at work for hours; holes count, git reads them."""
+        """Raise Unrecordable if the new files are too large together; holes count, because git reads them."""
         if sum(sizes.values()) <= self.largest_total:
             return
-        known = _sizes_in(source, self.tree)  # what was only moved is no new content
+        known = _sizes_in(source, self.tree)  # moved files are not new content
         new = {name: size for name, size in sizes.items() if size not in known}
         total = sum(new.values())
         if total > self.largest_total:
             largest = sorted(new, key=lambda name: new[name], reverse=True)[:5]
-            shown = ", ".join(f"{files.display(name)} ({new[name] / 1e6:.0f} MB)" for name in largest)
+            examples = ", ".join(f"{files.display(name)} ({new[name] / 1e6:.0f} MB)" for name in largest)
             raise Unrecordable(
                 [files.display(name) for name in largest],
-                f"too much for a patch: {total / 1e6:.0f} MB in {len(new)} file(s), {shown} among them; the limit is"
+                f"too much for a patch: {total / 1e6:.0f} MB in {len(new)} file(s), such as {examples}; the limit is"
                 f" {self.largest_total / 1e6:.0f} MB ([workspace] largest_total_mb), and ignored files do not count",
             )
 
     def refuse_swapped(self) -> None:
-        """A command may have put a link or another folder where the workspace was: we would work in there."""
+        """Raise SandboxEscape if a command replaced the workspace by a link or another folder."""
         try:
             same = workspace_registry.identity(self.folder) == self.identity
         except NotADirectoryError:
@@ -178,66 +178,66 @@ class Workspace:
             )
 
     def reset_to(self, tree: str) -> None:
-        """Make the files those of `tree`, whatever a command left: changed, new, ignored or nested."""
+        """Reset all files to `tree`, whatever a command left: changed, new, ignored or nested."""
         try:
             self.refuse_swapped()
         except Unrecordable as fault:
             raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
-        kept = [word for path in self.copied for word in ("-e", f"/{path}")]
+        excluded = [option for path in self.copied for option in ("-e", f"/{path}")]
         try:
-            self.repo.chmod(stat.S_IRWXU)  # a command may have shut it
+            self.repo.chmod(stat.S_IRWXU)  # a command may have removed our permissions
             traps.remove_special(self.repo)
-            self._writer().run("clean", "-ffdxq", *kept)
-            self._lay(tree)
-        except (GitFailed, OSError):  # folders too deep for git, say, or a time that ran out
-            self._lay_anew(tree)
+            self._writer().run("clean", "-ffdxq", *excluded)
+            self._check_out(tree)
+        except (GitFailed, OSError):  # for example folders too deep for git, or a timeout
+            self._check_out_again(tree)
 
     def _writer(self) -> Git:
-        """Not through the shield: the files lie outside it. No object is written by what this is for."""
+        """Return git without the write guard, which does not allow the workspace's files. It writes no objects."""
         plain = self.store.git(work_tree=self.repo, index=self.engine_dir / "index", objects=self.quarantine)
         return dataclasses.replace(plain, until=clock.monotonic() + self.record_s)
 
-    def _lay(self, tree: str) -> None:
+    def _check_out(self, tree: str) -> None:
         self._writer().run("read-tree", "-u", "--reset", tree)
         self.tree, self.mark_ns = tree, mark(self.folder)
 
-    def _lay_anew(self, tree: str) -> None:
+    def _check_out_again(self, tree: str) -> None:
         try:
             _empty(self.repo, [Path(".git"), *map(Path, self.copied)])
-            self._lay(tree)
+            self._check_out(tree)
         except (GitFailed, OSError) as fault:
             raise SandboxCreateFailed(f"the workspace cannot be used again: {fault}") from fault
 
     def step_back(self, tree: str) -> None:
-        """Take recorded changes back; what is ignored, such as build output of earlier steps, stays."""
+        """Undo recorded changes; ignored files, such as build output of earlier steps, stay."""
         self.refuse_swapped()
         try:
             traps.refuse(self.repo)
-            self._lay(tree)
+            self._check_out(tree)
         except (GitFailed, TimeoutError, Unrecordable):
             self.reset_to(tree)
 
     def resolve(self, cwd: str) -> Path:
-        """The real folder behind a step's cwd; outside the workspace is an escape."""
+        """Return the real folder of a step's cwd; raise SandboxEscape if it is outside the workspace."""
         try:
             self.refuse_swapped()
         except Unrecordable:
-            return self.repo / cwd  # which is not there; the step says so
+            return self.repo / cwd  # it does not exist; the step will report that
         root = self.repo.resolve()
         try:
             target = (root / cwd).resolve()
         except (OSError, RuntimeError) as fault:
-            why = "its links lead in a circle" if isinstance(fault, RuntimeError) else fault.strerror
+            why = "it has a loop of links" if isinstance(fault, RuntimeError) else fault.strerror
             raise InvalidPlan(f"path {cwd[:80]!r} cannot be resolved: {why}", next_step="correct the plan") from fault
         if target != root and root not in target.parents:
             raise SandboxEscape(f"path {cwd!r} leads out of the workspace", next_step="correct the plan")
         return target
 
 
-def _empty(folder: Path, kept: list[Path]) -> None:
-    """Delete all that lies in a folder but what is kept, named from there."""
+def _empty(folder: Path, keep: list[Path]) -> None:
+    """Delete the content of a folder except the paths to keep."""
     for path in list(folder.iterdir()):
-        below = [keep.relative_to(path.name) for keep in kept if keep.parts[0] == path.name]
+        below = [path_to_keep.relative_to(path.name) for path_to_keep in keep if path_to_keep.parts[0] == path.name]
         if not below or path.is_symlink():
             files.remove_tree(path)
         elif Path() not in below:
@@ -253,26 +253,26 @@ def _size(name: bytes, top: int) -> int:
 
 
 def _sizes_in(source: Git, tree: str) -> set[int]:
-    """Of all files of a tree: reading gigabytes to compare them is spared where no file is as large."""
-    words = source.run("ls-tree", "-r", "--format=%(objectsize)", tree).split()
-    return {int(size) for size in words if size.isdigit()}
+    """Return the sizes of all files of a tree, so that only files of an equal size are compared."""
+    fields = source.run("ls-tree", "-r", "--format=%(objectsize)", tree).split()
+    return {int(size) for size in fields if size.isdigit()}
 
 
 def _is_known(source: Git, name: bytes) -> bool:
-    found = source.line("hash-object", "--no-filters", "--", os.fsdecode(name))
-    return source.attempt("cat-file", "-e", found).code == 0
+    blob = source.line("hash-object", "--no-filters", "--", os.fsdecode(name))
+    return source.attempt("cat-file", "-e", blob).code == 0
 
 
-def sandbox_root(project: Project, wanted: Path | None) -> Path:
-    """Where workspaces live: outside the project, entered by nobody else."""
-    root = wanted or Path(tempfile.gettempdir()) / "reflectloop"
-    if wanted is None and root.exists() and root.lstat().st_uid != os.geteuid():
+def sandbox_root(project: Project, chosen: Path | None) -> Path:
+    """Return the folder for workspaces: outside the project, and private."""
+    root = chosen or Path(tempfile.gettempdir()) / "reflectloop"
+    if chosen is None and root.exists() and root.lstat().st_uid != os.geteuid():
         root = root.with_name(f"reflectloop-{os.geteuid()}")
     files.make_private(root)
     real = root.resolve()
     if project.root == real or project.root in real.parents:
         raise SandboxCreateFailed(
-            f"the workspace folder {real} lies inside the project",
+            f"the workspace folder {real} is inside the project",
             next_step="reflectloop run --sandbox-root DIR",
         )
     return real
@@ -291,31 +291,31 @@ def create(
     bound: bool = False,
     fresh: bool = False,
 ) -> Workspace:
-    """A workspace with the files of `snapshot`: one kept warm is taken over, else a new one is laid out.
+    """Create a workspace with the files of `snapshot`, from a warm one if there is any.
 
-    `mounted`: commands will see it at the project's own path; `bound`: and what is carried lies in it by a mount;
-    `fresh`: nothing that a command ever worked in may serve.
+    `mounted`: commands will see it at the project's path; `bound`: carried folders are mounted in it;
+    `fresh`: do not reuse a workspace in which a command has run.
     """
     folder = root / name
     warm = None if fresh else workspace_registry.take_warm(project.folder, name, folder)
     engine_dir = warm.engine_dir if warm else workspace_registry.enter(project.folder, name, folder)
     space = Workspace(name, folder, engine_dir, store, snapshot.tree, snapshot.tree, 0)
-    # Git in there finds what its index names, also where that is not in the store yet.
+    # Git in the workspace must find every object of its index, also those not yet in the store.
     space.borrowed = (*_borrowed(project, store), *([shared_objects] if shared_objects and fresh else []))
     space.shared_objects, space.root, space.mounted = shared_objects, project.root, mounted
-    wanted = carry or WorkspaceConfig()
-    space.largest, space.largest_total = wanted.largest_change_mb * 10**6, wanted.largest_total_mb * 10**6
-    space.record_s = wanted.record_s
+    settings = carry or WorkspaceConfig()
+    space.largest, space.largest_total = settings.largest_change_mb * 10**6, settings.largest_total_mb * 10**6
+    space.record_s = settings.record_s
     with files.room_for("the workspace", root):
         try:
             if not (warm and _take_over(space, warm.mark_ns, project.folder)):
-                _lay_out(space, snapshot.tree)
-            _lay_git(project, store, snapshot, space)
+                _create_folders(space, snapshot.tree)
+            _write_git(project, store, snapshot, space)
         except GitFailed as fault:
             raise SandboxCreateFailed(f"the checkout failed: {fault.stderr}", next_step="git fsck") from fault
         (space.home / ".gitconfig").write_text(_HOME_GITCONFIG)
         _carry(project, space, carry or WorkspaceConfig(), bound=bound)
-    space.tmp.chmod(0o1777)  # as programs expect it; nobody else can enter the folder above
+    space.tmp.chmod(0o1777)  # as programs expect; nobody else can enter the parent folder
     space.shield = raise_shield(project.folder)
     space.mark_ns = mark(folder)
     return space
@@ -324,7 +324,7 @@ def create(
 def reopen(
     project: Project, store: Store, entry: workspace_registry.WorkspaceEntry, settings: WorkspaceConfig
 ) -> Workspace:
-    """A workspace that was kept, to be looked at as it is."""
+    """Open a kept workspace as it is."""
     space = Workspace(entry.name, entry.folder, entry.engine_dir, store, "", "", 0, root=project.root, mounted=True)
     space.borrowed = _borrowed(project, store)
     names = [Path(name.strip("/")) for name in settings.carry if carriable(project, name)]
@@ -336,27 +336,31 @@ def _borrowed(project: Project, store: Store) -> tuple[Path, ...]:
     return (project.objects, store.objects) if project.objects else (store.objects,)
 
 
-def _carry(project: Project, space: Workspace, wanted: WorkspaceConfig, *, bound: bool) -> None:
-    """Ignored folders that commands need: seen read-only where there is a mount namespace, else copied."""
-    copied = [name.strip("/") for name in wanted.carry_copy if carriable(project, name)]
-    there = [name.strip("/") for name in wanted.carry if carriable(project, name)]
-    if not wanted.names_carried:  # a guess of ours gives way to what the project itself brings
+def _carry(project: Project, space: Workspace, settings: WorkspaceConfig, *, bound: bool) -> None:
+    """Provide ignored folders that commands need: mounted read-only if possible, else copied."""
+    copied = [name.strip("/") for name in settings.carry_copy if carriable(project, name)]
+    there = [name.strip("/") for name in settings.carry if carriable(project, name)]
+    if not settings.names_carried:  # the defaults do not replace folders of the project
         there = [name for name in there if name not in copied and not os.path.lexists(space.repo / name)]
     space.carried = {Path(name): project.root / name for name in there} if bound else {}
     _copy_in(space, {Path(name): (project.root / name).resolve() for name in (*copied, *(() if bound else there))})
 
 
-def carry_also(space: Workspace, own: Mapping[Path, Path], installed: Mapping[Path, Path], *, bound: bool) -> None:
-    """Lay more into it that is no part of the project: of the user's own, and what a set-up made in a box.
+def carry_also(
+    space: Workspace, user_folders: Mapping[Path, Path], installed: Mapping[Path, Path], *, bound: bool
+) -> None:
+    """Provide more folders that are not part of the project: the user's, and those a set-up created in a sandbox.
 
-    Links that a set-up left are copied as links, and mean what they mean in the box; a mount would follow them.
+    Links that a set-up left are copied as links, so they resolve inside the sandbox; a mount would follow them.
     """
     links = {path: source for path, source in installed.items() if source.is_symlink()}
     if bound:
         mounted = {path: source for path, source in installed.items() if path not in links}
-        space.carried = {**space.carried, **own, **mounted}
+        space.carried = {**space.carried, **user_folders, **mounted}
         space.installed = frozenset(mounted)
-    _copy_in(space, links if bound else {**{path: source.resolve() for path, source in own.items()}, **installed})
+    _copy_in(
+        space, links if bound else {**{path: source.resolve() for path, source in user_folders.items()}, **installed}
+    )
 
 
 def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
@@ -366,14 +370,14 @@ def _copy_in(space: Workspace, sources: Mapping[Path, Path]) -> None:
                 beneath.copy(top, source.name, target, os.fspath(path))
         except beneath.NotPlain as fault:
             raise SandboxCreateFailed(
-                f"{path} cannot be laid into the workspace: {fault.filename} {fault.strerror}",
-                next_step="look at what stands there in the project",
+                f"{path} cannot be copied into the workspace: {fault.filename} {fault.strerror}",
+                next_step="check this path in the project",
             ) from fault
     space.copied = (*space.copied, *map(os.fspath, sources))
 
 
 def carriable(project: Project, name: str) -> bool:
-    """Whether the project has such a folder to carry; one that leads out of it, or to its records, is refused."""
+    """Return True if the project has this folder; raise InvalidInput if it is outside, or a reserved folder."""
     path = Path(name)
     if path.is_absolute() or ".." in path.parts or path.parts[:1] in ((".git",), (".reflectloop",)):
         raise InvalidInput(
@@ -387,42 +391,42 @@ def carriable(project: Project, name: str) -> bool:
     return real.is_dir()
 
 
-def _lay_out(space: Workspace, tree: str) -> None:
+def _create_folders(space: Workspace, tree: str) -> None:
     for part in (space.folder, space.repo, space.home, space.tmp, space.engine_dir / "objects"):
         part.mkdir(mode=0o700)
     space.identity = workspace_registry.identity(space.folder)
-    # Nothing new comes of a checkout; what it reads may lie in a quarantine.
+    # A checkout writes no objects; those it reads may be in a quarantine.
     checkout = space.store.git(work_tree=space.repo, index=space.engine_dir / "index", objects=space.shared_objects)
     checkout.run("read-tree", "-u", "--reset", tree)
 
 
-def _take_over(space: Workspace, mark_ns: int, own: Path) -> bool:
-    """Make a warm workspace serve again. One that is damaged is put away, as if there had been none."""
+def _take_over(space: Workspace, mark_ns: int, own_folder: Path) -> bool:
+    """Reuse a warm workspace; if it is damaged, remove it and return False."""
     try:
         space.identity = workspace_registry.identity(space.folder)
-        _vouch_for(space, mark_ns)
+        _refresh_index_time(space, mark_ns)
         _clear_warm(space)
         space.reset_to(space.tree)
     except (GitFailed, SandboxCreateFailed, OSError):
-        damaged = workspace_registry.find(own, space.name)
+        damaged = workspace_registry.find(own_folder, space.name)
         if damaged:
             workspace_registry.remove(damaged)
-        workspace_registry.enter(own, space.name, space.folder)
+        workspace_registry.enter(own_folder, space.name, space.folder)
         return False
     return True
 
 
-def _vouch_for(space: Workspace, mark_ns: int) -> None:
-    """Spare git from reading files again that are as young as its index, where nothing was touched since.
+def _refresh_index_time(space: Workspace, mark_ns: int) -> None:
+    """Update the index's time if no file was changed since, so that git does not read all files again.
 
-    git keeps whole seconds and so distrusts a whole checkout made within one; the kernel's change times are finer.
+    git compares full seconds and so distrusts a checkout made within one; the kernel's change times are finer.
     """
     if mark_ns and not changed_since(space.repo, mark_ns):
         os.utime(space.engine_dir / "index")
 
 
 def _clear_warm(space: Workspace) -> None:
-    """What an earlier run left beside the files goes; the files themselves are compared by git."""
+    """Remove what an earlier run left besides the files; git compares the files themselves."""
     for part in (space.home, space.tmp, space.engine_dir / "objects", space.repo / ".git"):
         if part.is_symlink() or part.exists():
             files.remove_tree(part)
@@ -432,7 +436,7 @@ def _clear_warm(space: Workspace) -> None:
 
 
 def _plain_modes(repo: Path) -> None:
-    """Modes that git does not keep are not to pass from one run to the next."""
+    """Reset file modes that git does not record, so that they do not pass to the next run."""
     mask = os.umask(0)
     os.umask(mask)
     repo.chmod(0o700)
@@ -446,15 +450,15 @@ def _plain_modes(repo: Path) -> None:
 
 
 def _refuse_inherited(folder: tree_walk.Folder) -> None:
-    """Refuse a folder with an ACL for what is made in it: such a workspace is put away, and not repaired."""
+    """Raise if a folder has a default ACL: such a workspace is removed, not repaired."""
     with contextlib.suppress(OSError):
         if "system.posix_acl_default" not in os.listxattr(folder.fd):
             return
         raise SandboxCreateFailed(f"a command left an access list on {folder.name}")
 
 
-def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspace) -> None:
-    """A repository for tools, tests and agents. The host never reads it, and it reaches no ref of the user's."""
+def _write_git(project: Project, store: Store, snapshot: Snapshot, space: Workspace) -> None:
+    """Write a repository for tools, tests and agents. The engine never reads it, and it has no ref of the user."""
     target = space.repo / ".git"
     head = f"ref: {project.branch}" if project.branch else snapshot.commit
     if project.mode == "copy":
@@ -469,14 +473,14 @@ def _lay_git(project: Project, store: Store, snapshot: Snapshot, space: Workspac
         settings=content_settings(project),
     )
     if project.mode == "git" and project.shallow:
-        _lay_refs(project, snapshot, target)
+        _write_refs(project, snapshot, target)
         copy_if_there(project.shallow, target / "shallow")
     else:
         (target / "refs" / "heads" / "main").write_text(snapshot.commit + "\n")
     shutil.copy2(space.engine_dir / "index", target / "index")
 
 
-def _lay_refs(project: Project, snapshot: Snapshot, target: Path) -> None:
+def _write_refs(project: Project, snapshot: Snapshot, target: Path) -> None:
     template = "%(objectname) %(refname)%(if)%(*objectname)%(then)%0a^%(*objectname)%(end)"
     tags = project.git().run("for-each-ref", f"--format={template}", "refs/tags")
     branch = f"{snapshot.commit} {project.branch}\n".encode() if project.branch else b""

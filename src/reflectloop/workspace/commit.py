@@ -1,4 +1,4 @@
-"""A commit of a run's change alone, on top of the user's HEAD: made first, named by a branch last."""
+"""Commits a run's change alone on top of the user's HEAD: writes the commit first, moves the branch last."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNFINISHED = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", 
 
 
 class PendingCommit(NamedTuple):
-    """A commit that stands in the user's repository and that nothing names yet."""
+    """A commit in the user's repository that no ref names yet."""
 
     commit: str
     tree: str
@@ -28,7 +28,7 @@ class PendingCommit(NamedTuple):
 
 
 class CommitPart(NamedTuple):
-    """A commit to be: where the work had come to, and what is said of it."""
+    """The tree and the message of a commit to write."""
 
     tree: str
     message: str
@@ -37,12 +37,14 @@ class CommitPart(NamedTuple):
 def prepare(
     project: Project, store: Store, change: RunChange, parts: Sequence[CommitPart], *, branch: str | None
 ) -> PendingCommit:
-    """Refuse all that can be refused, and write the objects; without a ref they change nothing.
+    """Check everything and write the objects; without a ref they change nothing.
 
-    The last of `parts` is the whole change; what comes before it is a commit of its own, below it.
+    The last of `parts` is the complete change; the parts before it become separate commits below it.
     """
     if project.mode != "git" or project.head is None:
-        raise InvalidInput(f"{project.root} is no git repository to commit to", next_step="reflectloop apply")
+        raise InvalidInput(
+            f"{project.root} is not a git repository, so there is nothing to commit to", next_step="reflectloop apply"
+        )
     ref = project.branch if branch is None else _new_ref(project, branch)
     if ref is None:
         raise InvalidInput(
@@ -50,7 +52,7 @@ def prepare(
         )
     _refuse_nameless(project)
     head_tree = project.git().line("rev-parse", f"{project.head}^{{tree}}")
-    merged = [one._replace(tree=merge(store, base=change.base, ours=head_tree, theirs=one.tree)) for one in parts]
+    merged = [part._replace(tree=merge(store, base=change.base, ours=head_tree, theirs=part.tree)) for part in parts]
     tree = merged[-1].tree
     if tree == head_tree:
         raise ApplyConflict("HEAD already holds this change; there is nothing to commit")
@@ -65,10 +67,10 @@ def prepare(
 
 
 def _write(project: Project, store: Store, parts: Sequence[CommitPart], head_tree: str) -> str:
-    """One commit on top of the other; a part that changes nothing is none."""
-    # The user's objects are borrowed by the store, so only new ones travel.
-    wanted = "".join(f"{part.tree}\n" for part in parts) + f"^{head_tree}\n"
-    pack = store.git().run("pack-objects", "--revs", "--stdout", "-q", "--thin", stdin=wanted.encode())
+    """Write one commit on top of the other, without one for a part that changes nothing."""
+    # The store borrows the user's objects, so only new ones are copied.
+    revisions = "".join(f"{part.tree}\n" for part in parts) + f"^{head_tree}\n"
+    pack = store.git().run("pack-objects", "--revs", "--stdout", "-q", "--thin", stdin=revisions.encode())
     user = project.git()
     user.run("unpack-objects", "-q", stdin=pack)
     below, last = str(project.head), head_tree
@@ -81,7 +83,7 @@ def _write(project: Project, store: Store, parts: Sequence[CommitPart], head_tre
 
 
 def publish(project: Project, pending: PendingCommit) -> None:
-    """Move the branch, if it still stands where it stood, and the index with it; both or neither."""
+    """Move the branch, unless it has moved meanwhile, and update the index; both or neither."""
     user = project.git()
     old = "0" * len(pending.commit) if pending.is_new else str(project.head)
     index = None if pending.is_new else project.index
@@ -103,21 +105,23 @@ def publish(project: Project, pending: PendingCommit) -> None:
 
 
 def _refresh(user: Git) -> None:
-    """Note in the index which files are as committed, without starting a filter that the repository's config names.
+    """Refresh the index without running filters that the repository's config names.
 
-    A file that goes through a filter stays unnoted: the user's next `git status` looks at it.
+    Filtered files are not refreshed; the user's next `git status` reads them.
     """
-    said = user.attempt("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
-    names = dict.fromkeys(said.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1])
+    answer = user.attempt(
+        "config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$"
+    )
+    names = dict.fromkeys(answer.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1])
     if any("=" in name for name in names):
-        return  # which part is the name and which the value could not be told
-    off = [word for name in names for word in ("-c", f"{name}=" + ("false" if name.endswith(".required") else ""))]
+        return  # a name with "=" could not be told from its value
+    off = [option for name in names for option in ("-c", f"{name}=" + ("false" if name.endswith(".required") else ""))]
     user.attempt(*off, "update-index", "-q", "--refresh")
 
 
 def _refuse_nameless(project: Project) -> None:
-    asked = ("GIT_COMMITTER_IDENT", "GIT_AUTHOR_IDENT")
-    if any(project.git().attempt("var", name).code for name in asked):
+    identities = ("GIT_COMMITTER_IDENT", "GIT_AUTHOR_IDENT")
+    if any(project.git().attempt("var", name).code for name in identities):
         raise InvalidInput(
             "git does not know whose name to put on the commit",
             next_step="git config user.name NAME && git config user.email ADDRESS",
@@ -127,7 +131,7 @@ def _refuse_nameless(project: Project) -> None:
 def _new_ref(project: Project, branch: str) -> str:
     user = project.git()
     if user.attempt("check-ref-format", "--branch", branch).code:
-        raise InvalidInput(f"{branch!r} is no branch name", next_step="reflectloop apply --branch NAME")
+        raise InvalidInput(f"{branch!r} is not a branch name", next_step="reflectloop apply --branch NAME")
     ref = f"refs/heads/{branch}"
     if not user.attempt("show-ref", "--verify", "--quiet", ref).code:
         raise InvalidInput(f"branch {branch!r} exists", next_step="choose another name with --branch")
@@ -146,7 +150,7 @@ def _refuse_unfinished(project: Project) -> None:
 
 
 def _changed_entries(user: Git, old: str, new: str) -> bytes:
-    """The change between two trees as `update-index --index-info` reads it."""
+    """Return the change between two trees in the format of `update-index --index-info`."""
     fields = user.run("diff-tree", "-r", "-z", "--no-renames", old, new).split(b"\0")
     out = []
     for head, name in zip(fields[0::2], fields[1::2], strict=False):
@@ -157,11 +161,11 @@ def _changed_entries(user: Git, old: str, new: str) -> bytes:
 
 def _refuse_staged(project: Project, store: Store, head_tree: str, tree: str) -> None:
     staged = set(git.paths(project.git().run("diff-index", "--cached", *LISTING, head_tree)))
-    wanted = store.git().run("diff-tree", *LISTING, head_tree, tree)
-    both = [files.display(name) for name in git.paths(wanted) if name in staged]
+    changed = store.git().run("diff-tree", *LISTING, head_tree, tree)
+    both = [files.display(name) for name in git.paths(changed) if name in staged]
     if both:
         raise ApplyConflict(
-            f"staged changes stand in the way of a commit: {', '.join(both[:10])}",
+            f"staged changes prevent a commit: {', '.join(both[:10])}",
             next_step="commit or unstage them, or use --branch NAME",
             missing=tuple(both),
         )

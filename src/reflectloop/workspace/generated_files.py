@@ -1,4 +1,4 @@
-"""Which files at the top of a project are views that we generated there; told by a mark at their beginning."""
+"""Recognises the files that we generate at the top of a project by the text at their beginning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BEGINNINGS = {STATE: '{\n  "generatedBy": "reflectloop', TODO: HEAD, LOG: HEAD}
 
 
 def is_ours(path: Path) -> bool:
-    """Whether we made it. A link is never ours: we would not have made one."""
+    """Return True if we generated this file. A link is never ours."""
     beginning = _BEGINNINGS[path.name].encode()
     try:
         if path.is_symlink() or not path.is_file():
@@ -23,5 +23,5 @@ def is_ours(path: Path) -> bool:
 
 
 def ours(root: Path) -> list[str]:
-    """Those that lie there now: no part of the project, so of no workspace and no patch."""
+    """Return the generated files that exist; they are not part of the project, a workspace or a patch."""
     return [name for name in _BEGINNINGS if is_ours(root / name)]

@@ -1,4 +1,4 @@
-"""Cuts a stream into lines; a long line is given on in pieces, so that none costs more than its length."""
+"""Splits a stream into lines; a long line is passed on in chunks, to bound memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _LONGEST = 1 << 16  # more than the longest header of a patch
 
 class LineChunk(NamedTuple):
     text: bytes  # without the newline
-    begins: bool  # a line
-    ends: bool  # it, with a newline
+    begins: bool  # True at the start of a line
+    ends: bool  # True at the end of a line, before its newline
 
     @property
     def whole(self) -> bytes:
-        """With the newline, where there is one."""
+        """Return the text with its newline, if any."""
         return self.text + b"\n" if self.ends else self.text
 
 

@@ -1,4 +1,4 @@
-"""Finds the user's repository and says where its parts lie; reads only."""
+"""Finds the user's repository and its parts; reads only."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from reflectloop.workspace import repository
 from reflectloop.workspace.repository import Repository
 
 OWN_FOLDER = ".reflectloop"
-# Never taken into a workspace, never part of a patch, whatever git tracks.
+# Never copied into a workspace and never part of a patch, even if git tracks them.
 KEPT_OUT = (OWN_FOLDER, ".claude/state", ".claude/sandbox", ".claude/private")
 
 
-# What copy mode leaves out besides: tools' leftovers and binaries that are no source.
+# Excluded in copy mode: tools' output and binaries.
 LEFT_OUT = (
     "node_modules/",
     "venv/",
@@ -39,7 +39,7 @@ Mode = Literal["auto", "git", "copy"]
 
 @dataclass(frozen=True)
 class Project:
-    """A git working tree with at least one commit, or, in copy mode, any folder."""
+    """A git working tree with at least one commit, or any folder in copy mode."""
 
     root: Path
     mode: Literal["git", "copy"]
@@ -60,21 +60,21 @@ class Project:
 
 
 def locate(start: Path, mode: Mode = "auto") -> Path:
-    """The top folder of the project around `start`: a repository's, or in copy mode any folder."""
+    """Return the top folder of the project that contains `start`: a repository, or in copy mode any folder."""
     if not start.is_dir():
         raise InvalidInput(f"{start} is not a folder", next_step="reflectloop --project DIR …")
     start = start.resolve()
-    found = repository.find(start)
-    answer = repository.ask(found.root if found else start, "rev-parse", "--show-toplevel")
-    if found and answer.code == 0:
-        if "\n" in os.fspath(found.root):
+    repo = repository.find(start)
+    answer = repository.ask(repo.root if repo else start, "rev-parse", "--show-toplevel")
+    if repo and answer.code == 0:
+        if "\n" in os.fspath(repo.root):
             raise UnsupportedRepository(
                 "the path of the repository has a line break in it", next_step="rename the folder"
             )
-        repository.refuse_elsewhere(found)
-        _refuse_inside(found, start)
-        return found.root
-    _refuse_broken(start, answer.stderr, is_found=found is not None)
+        repository.refuse_elsewhere(repo)
+        _refuse_inside(repo, start)
+        return repo.root
+    _refuse_broken(start, answer.stderr, is_found=repo is not None)
     if mode == "git":
         raise UnsupportedRepository(
             f"{start} is not inside a git repository",
@@ -83,44 +83,44 @@ def locate(start: Path, mode: Mode = "auto") -> Path:
     return _folder_around(start)
 
 
-def _refuse_inside(found: Repository, start: Path) -> None:
-    if start.is_relative_to(found.git_dir):
+def _refuse_inside(repo: Repository, start: Path) -> None:
+    if start.is_relative_to(repo.git_dir):
         raise UnsupportedRepository(f"{start} is inside a .git folder", next_step="cd to the working tree")
 
 
-def _refuse_broken(start: Path, said: bytes, *, is_found: bool) -> None:
-    if b"dubious ownership" in said:
+def _refuse_broken(start: Path, stderr: bytes, *, is_found: bool) -> None:
+    if b"dubious ownership" in stderr:
         raise UnsupportedRepository(
             f"git does not trust {start}: it belongs to another user",
             next_step=f"git config --global --add safe.directory {start}",
         )
-    if b"safe.bareRepository" in said:
+    if b"safe.bareRepository" in stderr:
         raise UnsupportedRepository(f"{start} is a bare repository", next_step="git clone it and work in the clone")
-    if is_found or b"not a git repository" not in said:
+    if is_found or b"not a git repository" not in stderr:
         raise UnsupportedRepository(
-            f"git cannot read {start}: {said.decode('utf-8', 'replace').strip()}", next_step="git fsck"
+            f"git cannot read {start}: {stderr.decode('utf-8', 'replace').strip()}", next_step="git fsck"
         )
 
 
 def _folder_around(start: Path) -> Path:
-    """The nearest folder that was used or set up before, else `start`; never a place that holds everything."""
+    """Return the nearest folder with our settings or records, else `start`; refuse a home or system folder."""
     above = [start, *start.parents]
     root = next(
         (place for place in above if (place / OWN_FOLDER).is_dir() or (place / "reflectloop.toml").is_file()), start
     )
     if root in (Path("/"), Path.home().resolve(), Path("/tmp"), Path("/home")):  # noqa: S108
         raise UnsupportedRepository(
-            f"{root} is no project: copying all of it is refused", next_step="cd to the project, or --project DIR"
+            f"{root} is not a project: copying all of it is refused", next_step="cd to the project, or --project DIR"
         )
     return root
 
 
 def is_tracked(root: Path, path: Path) -> bool:
-    """Say whether git tracks a file, or it is reached through a link; in a plain folder nothing is tracked."""
+    """Return True if git tracks a file or it is reached through a link; False in a folder without git."""
     if (root / path).resolve() != root.resolve() / path:
-        return True  # git tracks the link, or what it leads to
-    found = Git(cwd=root).attempt("ls-files", "--error-unmatch", "--", f":(literal){path}")
-    return found.code == 0
+        return True  # git tracks the link or its target
+    answer = Git(cwd=root).attempt("ls-files", "--error-unmatch", "--", f":(literal){path}")
+    return answer.code == 0
 
 
 def open_at(start: Path, mode: Mode = "auto") -> Project:
@@ -129,7 +129,7 @@ def open_at(start: Path, mode: Mode = "auto") -> Project:
     if repository.find(root) is None:
         return Project(root, "copy")
     parts = ("objects", "index", "info/exclude", "shallow")
-    arguments = [word for part in parts for word in ("--git-path", part)]
+    arguments = [argument for part in parts for argument in ("--git-path", part)]
     answers = git.line("rev-parse", "--path-format=absolute", "--show-object-format", *arguments).split("\n")
     places = [Path(answer) for answer in answers[1:]]
     try:

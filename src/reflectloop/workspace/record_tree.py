@@ -1,7 +1,7 @@
-"""Turns a working tree into a git tree, without letting anything in that tree run.
+"""Records a working tree as a git tree, without running anything from that tree.
 
-`git add -A` is not used: where the tree holds a repository of its own it starts `git status` in there,
-and that repository's configuration can name programs to run. Listing and indexing by name does not.
+`git add -A` is not used: in a nested repository it runs `git status`, and that repository's configuration can name
+programs to run. Listing and indexing files by name does not.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from reflectloop.system.write_guard import GitStuck
 from reflectloop.workspace.project import KEPT_OUT
 
 _UNREADABLE = re.compile(rb"(?:open\(\"|could not open directory '|readlink\(\"|Unable to process path )([^'\"\n]+)")
-# Rules that are a link: git says so, and goes by none of them.
+# Git warns about a rule file that is a link and ignores it.
 _LINKED_RULES = re.compile(
     rb"warning: unable to access '(?:.*/)?\.git(?:attributes|ignore)': Too many levels of symbolic links"
 )
 _KEPT_OUT = tuple(path.encode() for path in KEPT_OUT)
 _IGNORING = b"Ignoring path "
-_SHOWN = 120  # of a name, in a message
+_SHOWN = 120  # characters of a name in a message
 _NAMED = 5
 
 
 class Unrecordable(Exception):
-    """What stands in the work tree cannot be taken as it is; whose fault that is, the caller knows."""
+    """The working tree cannot be recorded; the caller knows who caused that."""
 
     def __init__(self, names: list[str], why: str) -> None:
         self.names = names
@@ -39,28 +39,28 @@ class Unrecordable(Exception):
 
 class RecordedTree(NamedTuple):
     tree: str
-    nested: tuple[str, ...]  # repositories inside the tree; they are left out
-    refused: tuple[str, ...] = ()  # files with names that git takes for its own; they are left out too
+    nested: tuple[str, ...]  # nested repositories, which are left out
+    refused: tuple[str, ...] = ()  # files with names that git reserves, which are left out
 
 
 Inspect = Callable[[Git, list[bytes]], None]
 
 
 def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = None) -> RecordedTree:
-    """The tree id of what stands in the work tree now: tracked and untracked, not left out.
+    """Record the tracked and untracked files and return their tree.
 
-    `inspect` sees the names of what changed before any of it is stored. TimeoutError when `source` has a time to
-    end by, and it came.
+    `inspect` is called with the changed names before anything is stored. TimeoutError is raised at the deadline of
+    `source`.
     """
     try:
         listing = source.attempt("ls-files", "-z", "--modified", "--others", "--deleted", *leave_out)
     except GitStuck as fault:
         name = files.display(str(fault))
-        raise Unrecordable([name], f"git would wait for ever on {name!r}, which is no file") from fault
-    said = b"\n".join(line for line in listing.stderr.splitlines() if not _LINKED_RULES.fullmatch(line))
-    if listing.code or said:
-        # A folder that cannot be read would otherwise look like deleted files.
-        raise _unreadable(source, said, git.paths(listing.stdout))
+        raise Unrecordable([name], f"git would wait forever for {name!r}, which is not a file") from fault
+    warnings = b"\n".join(line for line in listing.stderr.splitlines() if not _LINKED_RULES.fullmatch(line))
+    if listing.code or warnings:
+        # Files in an unreadable folder would look deleted otherwise.
+        raise _unreadable(source, warnings, git.paths(listing.stdout))
     names = dict.fromkeys(git.paths(listing.stdout))
     nested = [name for name in names if name.endswith(b"/")]
     named = [name for name in names if not name.endswith(b"/") and not _ours(name)]
@@ -81,7 +81,7 @@ def record(source: Git, leave_out: tuple[str, ...], inspect: Inspect | None = No
 
 
 def _index(source: Git, changed: list[bytes]) -> list[bytes]:
-    """Put what changed into the index; returns the names that git refuses to take, such as `.GIT/config`."""
+    """Add the changed files to the index; return the names that git refuses, such as `.GIT/config`."""
     names = b"\0".join(changed) + b"\0"
     done = source.attempt("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=names)
     if done.code:
@@ -95,9 +95,9 @@ def _index(source: Git, changed: list[bytes]) -> list[bytes]:
 
 
 def _in_order(names: list[bytes], root: Path) -> list[bytes]:
-    """Sorted, so that a file that became a folder leaves the index before what lies in the folder enters it.
+    """Sort the names, so that a file that became a folder leaves the index before the folder's files enter it.
 
-    Where a folder became a file or a link, what lay in it goes with it and is not named again.
+    If a folder became a file or a link, the names below it are dropped, because they are removed with it.
     """
     with tree_walk.opened(root) as top:
         known = {name for name in names if not _is_folder(name, top)}
@@ -118,18 +118,18 @@ def _above(name: bytes) -> Iterator[bytes]:
 
 
 def _ours(name: bytes) -> bool:
-    return any(name == kept or name.startswith(kept + b"/") for kept in _KEPT_OUT)
+    return any(name == folder or name.startswith(folder + b"/") for folder in _KEPT_OUT)
 
 
-def _unreadable(source: Git, said: bytes, listed: list[bytes]) -> Unrecordable:
-    """Git stops at the first file it cannot read; whoever must mend it wants to know all of them."""
+def _unreadable(source: Git, stderr: bytes, listed: list[bytes]) -> Unrecordable:
+    """Return an error that names all unreadable files; git itself stops at the first."""
     root = os.fsencode(source.work_tree or "")
     closed = [name for name in listed if _is_closed(root + b"/" + name)]
-    found = dict.fromkeys(files.display(name) for name in (*_UNREADABLE.findall(said), *closed))
-    named = [_described(root, name) for name in found]
+    names = dict.fromkeys(files.display(name) for name in (*_UNREADABLE.findall(stderr), *closed))
+    named = [_described(root, name) for name in names]
     more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    words = ", ".join(named[:_NAMED]) + more or said.decode("utf-8", "replace").strip()[:500]
-    return Unrecordable(list(found)[:20], f"cannot record {words}")
+    text = ", ".join(named[:_NAMED]) + more or stderr.decode("utf-8", "replace").strip()[:500]
+    return Unrecordable(list(names)[:20], f"cannot record {text}")
 
 
 def _is_closed(path: bytes) -> bool:
@@ -137,26 +137,25 @@ def _is_closed(path: bytes) -> bool:
 
 
 def _described(root: bytes, name: str) -> str:
-    shown = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
+    short = name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…"
     try:
         mode = os.lstat(root + b"/" + os.fsencode(name)).st_mode
     except OSError:
-        return repr(shown)
+        return repr(short)
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
     kind = kinds.get(stat.S_IFMT(mode))
-    return f"{shown!r} ({kind}; only files, folders and links can be recorded)" if kind else f"{shown!r} (not readable)"
+    return f"{short!r} ({kind}; only files, folders and links can be recorded)" if kind else f"{short!r} (not readable)"
 
 
 def changed_since(root: Path, mark_ns: int) -> bool:
-    """Whether anything below `root` was touched at or after `mark_ns`; cheap, and wrong only towards True.
+    """Return True if anything below `root` was changed at or after `mark_ns`; cheap, and may err only towards True.
 
-    Change times are set by the kernel: a command cannot put them back, and a name that came or went shows
-    on its folder.
+    The kernel sets change times: a command cannot reset them, and an added or removed name changes its folder's.
     """
     try:
         return any(_touched_in(folder, mark_ns) for folder in tree_walk.walk(root))
     except (FileNotFoundError, NotADirectoryError):
-        return True  # it went while we looked
+        return True  # removed while we looked
 
 
 def _touched_in(folder: tree_walk.Folder, mark_ns: int) -> bool:
@@ -168,9 +167,9 @@ def _touched_in(folder: tree_walk.Folder, mark_ns: int) -> bool:
     return any(entry.stat(follow_symlinks=False).st_ctime_ns >= mark_ns for entry in inside)
 
 
-def mark(beside: Path) -> int:
-    """Now, by the clock of the file system that `beside` lies on."""
-    probe = beside / ".mark"
+def mark(folder: Path) -> int:
+    """Return the present time by the clock of the file system of `beside`."""
+    probe = folder / ".mark"
     probe.touch()
     os.utime(probe)
     stamp = probe.lstat().st_ctime_ns

@@ -1,7 +1,7 @@
-"""Finds the git repository around a folder without asking git, and refuses one that leads somewhere else.
+"""Finds the git repository of a folder without git, and refuses one that refers to another place.
 
-A clone or an unpacked archive may bring a `.git`, or a folder that looks like one, whose settings name another folder
-as the working tree or another project's history. git would follow them; here the project is what holds `.git`.
+A clone or an unpacked archive may contain a `.git`, or a folder that looks like one, whose settings name another
+working tree or another project's history. git would follow them; here the project is the folder with `.git`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from reflectloop.system import beneath, clock, process
 from reflectloop.system.git import Git
 
 _NAME = ".git"
-_FOLDERS = ("objects", "refs", "info")  # of the repository itself; a link could be to another project's
-_ANSWER_S = 20.0  # that git may take for an answer of a few lines
-_LARGEST_POINTER = 1 << 16  # bytes of a `.git` file and of what points back to it
-# What git opens as soon as it looks at a repository: opening a pipe waits for ever.
+_FOLDERS = ("objects", "refs", "info")  # of the repository itself; a link could point to another project's
+_ANSWER_S = 20.0  # time limit for a short answer of git
+_LARGEST_POINTER = 1 << 16  # bytes of a `.git` file and of its back pointer
+# Files that git opens in every repository: opening a pipe would block forever.
 _OPENED = (
     "HEAD",
     "config",
@@ -37,14 +37,14 @@ _OPENED = (
 
 
 class Repository(NamedTuple):
-    """A working tree, and the folder that git keeps its own files in."""
+    """A working tree and its git folder."""
 
     root: Path
     git_dir: Path
 
 
 def find(start: Path) -> Repository | None:
-    """Return the repository whose working tree holds `start`, or None. Raises where it leads somewhere else."""
+    """Return the repository whose working tree contains `start`, or None; raise if it refers to another place."""
     for folder in (start, *start.parents):
         try:
             status = os.lstat(folder / _NAME)
@@ -60,11 +60,11 @@ def find(start: Path) -> Repository | None:
 
 
 def refuse_elsewhere(repository: Repository) -> None:
-    """Raise unless git, asked in the working tree, means this working tree and this repository."""
-    words = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
-    answer = ask(repository.root, "rev-parse", *words)
+    """Raise unless git reports this working tree and this git folder."""
+    options = ("--show-toplevel", "--absolute-git-dir", "--path-format=absolute", "--git-common-dir")
+    answer = ask(repository.root, "rev-parse", *options)
     if answer.code:
-        return  # git refuses it; the caller says why
+        return  # git refuses it; the caller reports why
     top, git_dir, common = (Path(line) for line in os.fsdecode(answer.stdout).removesuffix("\n").split("\n"))
     if top.resolve() != repository.root.resolve():
         raise _refusal(
@@ -78,17 +78,17 @@ def refuse_elsewhere(repository: Repository) -> None:
 
 
 def refuse_named_pipes(repository: Repository) -> None:
-    """Raise where a file of patterns that settings name is none: git opens it as soon as it lists files."""
-    words = ("config", "-z", "--type=path", "--get-regexp", r"^core\.(excludesfile|attributesfile)$")
-    for setting in ask(repository.root, *words).stdout.split(b"\0")[:-1]:
+    """Raise if a pattern file in the settings is not a regular file: git opens it when it lists files."""
+    query = ("config", "-z", "--type=path", "--get-regexp", r"^core\.(excludesfile|attributesfile)$")
+    for setting in ask(repository.root, *query).stdout.split(b"\0")[:-1]:
         name = os.fsdecode(setting.partition(b"\n")[2])
         _refuse_pipe(repository.root, repository.root / name)
 
 
-def ask(folder: Path, *words: str, seconds: float = _ANSWER_S) -> process.CapturedOutput:
-    """Ask git about the repository around a folder, and raise where it does not answer: it may wait on a pipe."""
+def ask(folder: Path, *arguments: str, seconds: float = _ANSWER_S) -> process.CapturedOutput:
+    """Run git in a folder; raise if it does not answer, because it may be blocked by a pipe."""
     try:
-        return Git(cwd=folder, until=clock.monotonic() + seconds).attempt(*words)
+        return Git(cwd=folder, until=clock.monotonic() + seconds).attempt(*arguments)
     except TimeoutError as fault:
         raise UnsupportedRepository(
             f"git does not answer in {folder}: a file that its settings name may be a pipe",
@@ -97,19 +97,19 @@ def ask(folder: Path, *words: str, seconds: float = _ANSWER_S) -> process.Captur
 
 
 def _git_dir(folder: Path, status: os.stat_result) -> Path | None:
-    """Return where git keeps its files for a working tree; None where `.git` is an empty folder or of no known kind."""
+    """Return the git folder of a working tree, or None if `.git` is not a repository."""
     place = folder / _NAME
     if stat.S_ISDIR(status.st_mode):
         return place if (place / "HEAD").is_symlink() or (place / "HEAD").exists() else None
     if stat.S_ISLNK(status.st_mode):
-        raise _refusal(folder, f"{place} is a link, and what it leads to may be another project's")
+        raise _refusal(folder, f"{place} is a link, which may point to another project's files")
     if not stat.S_ISREG(status.st_mode):
         raise _refusal(folder, f"{place} is {beneath.kind_of(status)}")
     return _pointed_to(folder, place)
 
 
 def _pointed_to(folder: Path, place: Path) -> Path:
-    """Return the folder that a `.git` file names, if that folder names the working tree in turn."""
+    """Return the git folder that a `.git` file names; raise unless that folder names this working tree."""
     try:
         text = os.fsdecode(beneath.read_path(place, _LARGEST_POINTER))
     except OSError as fault:
@@ -125,7 +125,7 @@ def _pointed_to(folder: Path, place: Path) -> Path:
 
 
 def _back_pointers(git_dir: Path) -> list[Path]:
-    """Return the working trees that a git folder says it is for: a linked worktree's, or a submodule's."""
+    """Return the working trees that a git folder names: of a linked worktree, or of a submodule."""
     pointers = []
     try:
         text = os.fsdecode(beneath.read_path(git_dir / "gitdir", _LARGEST_POINTER))
@@ -143,11 +143,11 @@ def _back_pointers(git_dir: Path) -> list[Path]:
 def _refuse_links(git_dir: Path) -> None:
     for name in _FOLDERS:
         if (git_dir / name).is_symlink():
-            raise _refusal(git_dir.parent, f"{git_dir / name} is a link, and what it leads to may be another project's")
+            raise _refusal(git_dir.parent, f"{git_dir / name} is a link, which may point to another project's files")
 
 
 def _refuse_pipes(git_dir: Path) -> None:
-    """Raise where a file that git opens is none: it would wait for ever, or read without end."""
+    """Raise if a file that git opens is not a regular file: git would block or read forever."""
     for name in (*_OPENED, *_current_branch(git_dir)):
         _refuse_pipe(git_dir.parent, git_dir / name)
 
@@ -159,11 +159,11 @@ def _refuse_pipe(folder: Path, path: Path) -> None:
         return
     is_null = stat.S_ISCHR(status.st_mode) and status.st_rdev == Path(os.devnull).stat().st_rdev
     if not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode) or is_null):
-        raise _refusal(folder, f"{path} is {beneath.kind_of(status)} and no file")
+        raise _refusal(folder, f"{path} is {beneath.kind_of(status)}, not a file")
 
 
 def _current_branch(git_dir: Path) -> tuple[str, ...]:
-    """Return the file of the branch that HEAD names, where HEAD can be read."""
+    """Return the file of the branch in HEAD, if HEAD can be read."""
     try:
         text = os.fsdecode(beneath.read_path(git_dir / "HEAD", _LARGEST_POINTER))
     except OSError:
@@ -175,4 +175,4 @@ def _current_branch(git_dir: Path) -> tuple[str, ...]:
 def _refusal(
     folder: Path, why: str, next_step: str = "git clone it again, and work in the clone"
 ) -> UnsupportedRepository:
-    return UnsupportedRepository(f"the repository at {folder} leads somewhere else: {why}", next_step=next_step)
+    return UnsupportedRepository(f"the repository at {folder} refers to another place: {why}", next_step=next_step)

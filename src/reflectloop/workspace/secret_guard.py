@@ -1,4 +1,4 @@
-"""Looks at what changed before it is stored: a secret that was not there before never becomes an object on disk."""
+"""Scans changes before they are stored, so that a new secret is never written to disk as an object."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from reflectloop.system.git import Git
 _CHUNK = 1 << 20
 _HOLE = bytes(64)
 _MOST = 1000  # reflogs
-_LONGEST = 8 << 20  # of a message or a reflog
+_LONGEST = 8 << 20  # bytes of a message or a reflog
 _MESSAGES = ("COMMIT_EDITMSG", "MERGE_MSG", "TAG_EDITMSG", "config", "packed-refs")
 
 
 def refuse(source: Git, names: list[bytes]) -> None:
-    """Raise SECRET_LEAK when a changed file holds a certain secret that its recorded version does not."""
+    """Raise SECRET_LEAK if a changed file contains a certain secret that its recorded version does not."""
     with tree_walk.opened(source.work_tree or Path()) as top:
         for name in names:
             _refuse(secrets.current().scan(name), "the name of a file")
-            found = _certain(_scan_file(source, name, top))
-            if found:
+            leaks = _certain(_scan_file(source, name, top))
+            if leaks:
                 known = {old.fingerprint for old in content.scan(secrets.current(), _recorded(source, name))}
-                new = [one for one in found if one.fingerprint not in known]
+                new = [leak for leak in leaks if leak.fingerprint not in known]
                 _refuse(new, secrets.current().redact(files.display(name)))
 
 
 def refuse_messages(repo: Path, since_ns: int) -> None:
-    """Refuse secrets in what commands told the workspace's own git to say: messages and reflogs.
+    """Raise SECRET_LEAK for secrets in messages and reflogs of the workspace's git.
 
-    Links in there are a command's own making and may lead anywhere: none is followed.
+    Links there are not followed: a command may have created them.
     """
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         try:
-            top = held.enter_context(tree_walk.opened(repo))
-            git = held.enter_context(beneath.open_folder(top, [".git"]))
+            top = stack.enter_context(tree_walk.opened(repo))
+            git = stack.enter_context(beneath.open_folder(top, [".git"]))
         except (FileNotFoundError, beneath.NotPlain):
             return
         for name in _MESSAGES:
             _refuse_message(name, git, since_ns)
         try:
-            logs = held.enter_context(beneath.open_folder(git, ["logs"]))
+            logs = stack.enter_context(beneath.open_folder(git, ["logs"]))
         except (FileNotFoundError, PermissionError, beneath.NotPlain):
             return
         for folder in tree_walk.walk(logs, passing=(OSError,)):
@@ -56,31 +56,31 @@ def refuse_messages(repo: Path, since_ns: int) -> None:
                 _refuse_message(entry.name, folder.fd, since_ns)
 
 
-def _refuse_message(name: str, beside: int, since_ns: int) -> None:
-    with contextlib.suppress(OSError), beneath.open_file(beside, name) as file:
+def _refuse_message(name: str, folder: int, since_ns: int) -> None:
+    with contextlib.suppress(OSError), beneath.open_file(folder, name) as file:
         if os.fstat(file.fileno()).st_ctime_ns >= since_ns:
-            _refuse(secrets.current().scan(file.read(_LONGEST)), f"what git was told ({name})")
+            _refuse(secrets.current().scan(file.read(_LONGEST)), f"git's file {name}")
 
 
 def refuse_words(text: str, what: str) -> None:
-    """What a person writes on the command line is kept in journals and commits."""
-    for one in secrets.current().scan(text.encode("utf-8", "surrogateescape")):
+    """Raise InvalidInput for a secret in text from the command line, which journals and commits store."""
+    for finding in secrets.current().scan(text.encode("utf-8", "surrogateescape")):
         raise InvalidInput(
-            f"{what} holds what looks like a secret ({one.rule}, fingerprint {one.fingerprint}); it would be kept",
-            next_step="say it without the secret",
+            f"{what} holds what looks like a secret ({finding.rule}, fingerprint {finding.fingerprint}), to be stored",
+            next_step="write it without the secret",
         )
 
 
-def _refuse(found: list[SecretFinding], where: str) -> None:
-    for leak in _certain(found):
+def _refuse(findings: list[SecretFinding], where: str) -> None:
+    for leak in _certain(findings):
         raise SecretLeak(
             f"{leak.rule} in {where}, line {leak.line} (fingerprint {leak.fingerprint})",
-            next_step="take the secret out of what the steps write, and change it: it was exposed",
+            next_step="remove the secret from what the steps write and revoke it: it was exposed",
         )
 
 
-def _certain(found: list[SecretFinding]) -> list[SecretFinding]:
-    return [one for one in found if one.grade == "certain"]
+def _certain(findings: list[SecretFinding]) -> list[SecretFinding]:
+    return [finding for finding in findings if finding.grade == "certain"]
 
 
 def _scan_file(source: Git, name: bytes, top: int) -> list[SecretFinding]:
@@ -101,9 +101,9 @@ def _scan_file(source: Git, name: bytes, top: int) -> list[SecretFinding]:
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of a file piece by piece; a hole of any size, which is nothing but zeros, is one short piece.
+    """Yield the content of a file in chunks; a hole of any size becomes one short chunk of zeros.
 
-    Reading holes would take minutes for a file that a command made in no time.
+    Reading the holes of a huge sparse file would take minutes.
     """
     last = 0
     for begin, end in beneath.stretches(file.fileno()):
@@ -113,7 +113,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         while last < end and (chunk := os.pread(file.fileno(), min(_CHUNK, end - last), last)):
             last += len(chunk)
             yield chunk
-        if last < end:  # it became shorter meanwhile
+        if last < end:  # the file was truncated meanwhile
             return
 
 

@@ -1,4 +1,4 @@
-"""Takes the user's tree as it stands, dirty or clean, into the engine's store; touches nothing of the user's."""
+"""Records the user's tree as it is, dirty or clean, in the engine's store; changes nothing of the user's."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from reflectloop.workspace.store import Store
 _FILTERED = re.compile(rb"\bfilter\b")
 _NESTED = "{} is a git repository of its own and is left out"
 _SHOWN = 5
-_LARGEST_ATTRIBUTES = 100 << 20  # bytes; git itself passes over a larger one
-_GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 as it stands in an index file
+_LARGEST_ATTRIBUTES = 100 << 20  # bytes; git ignores a larger one
+_GITLINK = b"\x00\x00\xe0\x00"  # mode 160000 in an index file
 
 
 class Snapshot(NamedTuple):
     tree: str
-    commit: str  # the user's HEAD when the tree is clean, else a commit of ours on top of it
+    commit: str  # the user's HEAD if the tree is clean, else our commit on top of it
     dirty: bool
     warnings: tuple[str, ...]
 
 
 def take(project: Project, store: Store, scratch: Path, inspect: Inspect | None = None) -> Snapshot:
-    """Snapshot by a temporary index; `scratch` is a folder of ours. `inspect` sees what changed before it is stored."""
+    """Take a snapshot with a temporary index in `scratch`. `inspect` is called with changes before they are stored."""
     index = scratch / "snapshot.index"
     shield = raise_shield(project.folder)
     source = store.git(work_tree=project.root, index=index, shield=shield)
     try:
-        if shield is None:  # which would see that git waits
+        if shield is None:  # the write guard would notice a blocked git
             traps.refuse(project.root)
         if project.mode == "copy":
             return _take_copy(project, store, source, index)
@@ -67,7 +67,7 @@ def take(project: Project, store: Store, scratch: Path, inspect: Inspect | None 
 
 @contextlib.contextmanager
 def whole_repository() -> Iterator[None]:
-    """Turn "an object is missing" or "the index is damaged" into an error that says how to find out more."""
+    """Turn a missing object or a damaged index into an error with the next command."""
     try:
         yield
     except GitFailed as fault:
@@ -88,33 +88,33 @@ def _of_git(project: Project, store: Store, recorded: RecordedTree, links: list[
 
 
 def _take_copy(project: Project, store: Store, source: Git, index: Path) -> Snapshot:
-    """The folder as it stands, by our own rules; the index is kept, so that the next time only changes are read."""
+    """Record the folder by our own rules; the index is stored, so that only changes are read next time."""
     rules = hashlib.sha256((store.path / "info" / "exclude").read_bytes()).hexdigest()[:12]
-    kept = project.folder / f"copy-{rules}.index"
-    if kept.exists():
+    saved_index = project.folder / f"copy-{rules}.index"
+    if saved_index.exists():
         with files.room_for("a temporary index", index.parent):
-            shutil.copy2(kept, index)
+            shutil.copy2(saved_index, index)
     recorded = record(source, store.leave_out)
-    with files.room_for("an index", kept.parent):
-        shutil.copy2(index, kept)
+    with files.room_for("an index", saved_index.parent):
+        shutil.copy2(index, saved_index)
     warnings = [_NESTED.format(name) for name in recorded.nested]
     special = _special_files(project.root)
     if special:
-        shown = ", ".join(special[:_SHOWN]) + (f" and {len(special) - _SHOWN} more" if len(special) > _SHOWN else "")
-        warnings.append(f"not taken, since they are no files: {shown}")
+        examples = ", ".join(special[:_SHOWN]) + (f" and {len(special) - _SHOWN} more" if len(special) > _SHOWN else "")
+        warnings.append(f"left out because they are not files: {examples}")
     return Snapshot(
         recorded.tree, store.commit(recorded.tree, message="Copy of the folder"), dirty=False, warnings=tuple(warnings)
     )
 
 
 def _special_files(root: Path) -> list[str]:
-    """Sockets, pipes and devices; git passes them over without a word."""
-    found: list[str] = []
-    # A folder that cannot be entered was left out on purpose: else recording had refused it.
+    """Return the sockets, pipes and devices, which git ignores silently."""
+    paths: list[str] = []
+    # A folder that cannot be entered is excluded; otherwise recording would have failed.
     for folder in tree_walk.walk(root, passing=(PermissionError,)):
         folder.entries = [entry for entry in folder.entries if entry.name not in (".git", OWN_FOLDER)]
-        found += [files.display(folder.within(entry.name)) for entry in folder.entries if _is_special(entry)]
-    return sorted(found)
+        paths += [files.display(folder.within(entry.name)) for entry in folder.entries if _is_special(entry)]
+    return sorted(paths)
 
 
 def _is_special(entry: os.DirEntry[str]) -> bool:
@@ -124,8 +124,8 @@ def _is_special(entry: os.DirEntry[str]) -> bool:
 def _seed_index(project: Project, source: Git, index: Path) -> None:
     assert project.head  # noqa: S101
     if project.index and project.index.exists():
-        # The user's own index knows what is unchanged; without it every file would be hashed.
-        # With its times: git distrusts entries that are as young as the index itself, and must go on doing so.
+        # With the user's index git does not hash unchanged files. Its time is copied too: git distrusts entries that
+        # are as new as the index, and must continue to.
         with files.room_for("a temporary index", index.parent):
             shutil.copy2(project.index, index)
     else:
@@ -139,7 +139,7 @@ def _drop_kept_out(source: Git) -> None:
 
 
 def _drop_filtered(project: Project, source: Git) -> None:
-    """Forget what the index knows of filtered files (LFS and kin), so that their real content is taken."""
+    """Remove filtered files (LFS and the like) from the index, so that their real content is recorded."""
     attributes = git.paths(source.run("ls-files", "-z", "--cached", "--", ":(glob)**/.gitattributes"))
     if not any(_mentions_filter(project.root, os.fsdecode(name)) for name in attributes):
         return
@@ -153,7 +153,7 @@ def _drop_filtered(project: Project, source: Git) -> None:
 
 
 def _mentions_filter(root: Path, name: str) -> bool:
-    """Whether an attributes file may name filters; git follows no link there either, and reads none so large."""
+    """Return True if an attributes file may name filters; like git, follow no link and read no larger file."""
     try:
         with tree_walk.opened(root) as top:
             return bool(_FILTERED.search(beneath.read(top, name, _LARGEST_ATTRIBUTES)))

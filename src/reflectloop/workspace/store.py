@@ -1,4 +1,4 @@
-"""The engine's own bare repository: it borrows the user's objects and writes only to itself."""
+"""The engine's bare repository: it borrows the user's objects and writes only to itself."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _CONFIG = """\
 class Store:
     path: Path
     object_format: str
-    copies: bool = False  # copy mode: only our own rules say what is left out
+    copies: bool = False  # copy mode: only our rules decide what is excluded
 
     @property
     def leave_out(self) -> tuple[str, ...]:
-        """How `ls-files` is told what is not part of the project."""
+        """Return the options of `ls-files` for files that are not part of the project."""
         return (f"--exclude-from={self.path / 'info' / 'exclude'}",) if self.copies else ("--exclude-standard",)
 
     @property
@@ -62,11 +62,11 @@ class Store:
         return Git(git_dir=self.path, work_tree=work_tree, index=index, objects=objects, shield=shield)
 
     def keep(self, name: str, commit: str) -> None:
-        """Hold a commit and all below it against any clean-up."""
+        """Protect a commit and its ancestors from garbage collection by a ref."""
         files.write_atomic(self.path / "refs" / "reflectloop" / name, commit + "\n")
 
     def commit(self, tree: str, *parents: str, message: str, git: Git | None = None) -> str:
-        """A commit by the engine with a fixed date, so that the same tree gives the same id."""
+        """Write a commit with a fixed date, so that the same tree gives the same id."""
         date = "1000000000 +0000"
         text = f"tree {tree}\n" + "".join(f"parent {parent}\n" for parent in parents)
         text += f"author reflectloop <reflectloop@localhost> {date}\n"
@@ -75,30 +75,30 @@ class Store:
         return writer.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text.encode()).decode().strip()
 
     def take_in(self, quarantine: Path) -> None:
-        """Move objects that proved harmless from a run's quarantine into the store."""
-        found = [path for path in quarantine.rglob("*") if path.is_file() and "info" not in path.parts[-2:]]
-        # A pack's index last: git looks for indexes, and must find the pack beside one.
-        for path in sorted(found, key=lambda path: path.suffix == ".idx"):
+        """Move the objects of a run's quarantine into the store."""
+        paths = [path for path in quarantine.rglob("*") if path.is_file() and "info" not in path.parts[-2:]]
+        # A pack's index last: git finds packs by their indexes.
+        for path in sorted(paths, key=lambda path: path.suffix == ".idx"):
             target = self.objects / path.relative_to(quarantine)
             target.parent.mkdir(parents=True, exist_ok=True)
             path.replace(target)
 
 
 _KNOWLEDGE = "*\n!/knowledge/\n!/knowledge/**\n/knowledge/*.md\n*.part\n"
-# All of ours but lessons and accepted rules, which a team reviews and commits; the page made from lessons is ours.
+# Hides everything except lessons and accepted rules, which a team reviews and commits.
 HIDDEN = f"{_KNOWLEDGE}!/rules/\n!/rules/*.yaml\n"
-_OLDER = frozenset(text.encode() for text in ("*", "*\n", _KNOWLEDGE))  # as earlier versions wrote it, not a person
+_OLDER = frozenset(text.encode() for text in ("*", "*\n", _KNOWLEDGE))  # written by earlier versions
 
 
 def hide(folder: Path) -> None:
-    """Keep our folder out of the user's git."""
+    """Write a .gitignore that keeps our folder out of the user's git."""
     ignore = folder / ".gitignore"
     if not ignore.exists() or (ignore.is_file() and ignore.stat().st_size < _SMALL and ignore.read_bytes() in _OLDER):
         files.write_atomic(ignore, HIDDEN)
 
 
 def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store:
-    """Create the store, or bring an existing one up to date with where the user's objects lie now."""
+    """Create the store, or update an existing one with the present paths of the user's objects."""
     store = Store(project.folder / "git", project.object_format, project.mode == "copy")
     settings = settings or WorkspaceConfig()
     with files.room_for("the engine's store", project.folder):
@@ -110,7 +110,7 @@ def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store
             object_format=project.object_format,
             head="ref: refs/heads/none",
             alternates=alternates,
-            # A plain folder is read whole, whatever lies in it: packing it small would cost more than it saves.
+            # In copy mode everything is read: compression would cost more than it saves.
             settings="\tcompression = 0\n" if store.copies else content_settings(project),
         )
         files.write_atomic(store.path / "info" / "exclude", _exclude_rules(project, settings))
@@ -122,18 +122,18 @@ def open_for(project: Project, settings: WorkspaceConfig | None = None) -> Store
 
 
 def content_settings(project: Project) -> str:
-    """How the user's git writes file content: line endings and modes. Nothing that names a program."""
+    """Return the user's git settings for line endings and modes, and none that names a program."""
     if project.mode == "copy":
         return ""
-    wanted = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase)$"
-    found = project.git().attempt("config", "--get-regexp", wanted).stdout.decode("utf-8", "replace").splitlines()
-    pairs = dict(line.split(" ", 1) for line in found if " " in line)
+    pattern = r"^core\.(autocrlf|eol|filemode|symlinks|ignorecase)$"
+    lines = project.git().attempt("config", "--get-regexp", pattern).stdout.decode("utf-8", "replace").splitlines()
+    pairs = dict(line.split(" ", 1) for line in lines if " " in line)
     plain = {key: value for key, value in pairs.items() if value.isalnum()}
     return "".join(f"\t{key.removeprefix('core.')} = {value}\n" for key, value in plain.items())
 
 
 def write_git_dir(path: Path, *, object_format: str, head: str, alternates: list[Path], settings: str = "") -> None:
-    """A minimal git folder by hand: no template, no hooks, no configuration but ours."""
+    """Write a minimal git folder: no template, no hooks, only our configuration."""
     for folder in (
         path / "objects" / "info",
         path / "refs" / "heads",
@@ -165,7 +165,7 @@ def copy_if_there(source: Path, target: Path) -> None:
 
 
 def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
-    """What is ours, what is carried, and what the user ignores outside the tree."""
+    """Return the exclude rules: our files, carried folders, and the user's rules outside the tree."""
     rules = [f"/{path}\n" for path in (*KEPT_OUT, *generated_files.ours(project.root))]
     rules += [f"/{path.strip('/')}\n" for path in (*settings.names_carried, *settings.carry_copy)]
     if project.mode == "copy":
@@ -177,7 +177,7 @@ def _exclude_rules(project: Project, settings: WorkspaceConfig) -> bytes:
 
 
 def _read_rules(source: Path) -> bytes:
-    if source == Path(os.devnull) or source.is_dir():  # as people say that they have none
+    if source == Path(os.devnull) or source.is_dir():  # common ways to disable the file
         return b""
     try:
         return beneath.read_path(source) + b"\n"

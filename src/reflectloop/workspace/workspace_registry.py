@@ -1,4 +1,4 @@
-"""Knows every workspace there is, and takes them away."""
+"""The registry of all workspaces, by which they are found and removed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 
 from reflectloop.system import executables, files, process
 
-# Commands may leave folders that even their owner cannot enter.
-_BURY = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
-_GRAVE = ".removed-"
+# Commands may leave folders that their owner cannot enter.
+_DELETE_SCRIPT = 'rm -rf -- "$1" 2>/dev/null || { chmod -R u+rwX -- "$1"; rm -rf -- "$1"; }'
+_REMOVED = ".removed-"
 
 _NAME = re.compile(r"RLOP-\d{8}-[0-9a-f]{6}(?:\.\d+)?")
 
@@ -26,7 +26,7 @@ class WorkspaceEntry(NamedTuple):
     folder: Path
     engine_dir: Path
     pid: int
-    born: int  # when that process began, since pids come round again
+    born: int  # start time of that process, because pids are reused
     fate: Fate
     mark_ns: int = 0
     identity: tuple[int, ...] = ()
@@ -36,14 +36,14 @@ class WorkspaceEntry(NamedTuple):
         return self.born != 0 and process.born(self.pid) == self.born
 
 
-def _home(own: Path) -> Path:
-    return own / "workspaces"
+def _home(records: Path) -> Path:
+    return records / "workspaces"
 
 
-def enter(own: Path, name: str, folder: Path) -> Path:
-    """Write a workspace down before it exists, so that a crash cannot leave one nobody knows of."""
-    engine_dir = _home(own) / name
-    with files.room_for("the ledger of workspaces", engine_dir):
+def enter(records: Path, name: str, folder: Path) -> Path:
+    """Register a workspace before it is created, so that a crash cannot leave an unknown one."""
+    engine_dir = _home(records) / name
+    with files.room_for("the registry of workspaces", engine_dir):
         engine_dir.mkdir(parents=True)
     _write(engine_dir, folder, "at work")
     return engine_dir
@@ -66,21 +66,28 @@ def _write(engine_dir: Path, folder: Path, fate: Fate, mark_ns: int = 0, same: t
     files.write_atomic(engine_dir / "workspace.json", json.dumps(entry) + "\n")
 
 
-def entries(own: Path) -> list[WorkspaceEntry]:
-    """Every workspace written down. A record that cannot be read is given its engine_dir's name and no folder."""
-    return [_read(engine_dir) for engine_dir in sorted(_home(own).glob("*")) if engine_dir.is_dir()]
+def entries(records: Path) -> list[WorkspaceEntry]:
+    """Return all registered workspaces. An unreadable record gets the name of its engine_dir and no folder."""
+    return [_read(engine_dir) for engine_dir in sorted(_home(records).glob("*")) if engine_dir.is_dir()]
 
 
 def _read(engine_dir: Path) -> WorkspaceEntry:
     try:
-        said = json.loads((engine_dir / "workspace.json").read_text())
-        folder = Path(said["folder"])
-        known = _NAME.fullmatch(engine_dir.name) and said["fate"] in ("at work", "kept", "warm")
+        record = json.loads((engine_dir / "workspace.json").read_text())
+        folder = Path(record["folder"])
+        known = _NAME.fullmatch(engine_dir.name) and record["fate"] in ("at work", "kept", "warm")
         if known and folder.name == engine_dir.name and _is_private(folder.parent):
-            mark_ns = int(said.get("mark_ns", 0))
-            same = tuple(int(number) for number in said.get("identity", ()))
+            mark_ns = int(record.get("mark_ns", 0))
+            same = tuple(int(number) for number in record.get("identity", ()))
             return WorkspaceEntry(
-                engine_dir.name, folder, engine_dir, int(said["pid"]), int(said["born"]), said["fate"], mark_ns, same
+                engine_dir.name,
+                folder,
+                engine_dir,
+                int(record["pid"]),
+                int(record["born"]),
+                record["fate"],
+                mark_ns,
+                same,
             )
     except (OSError, ValueError, KeyError, TypeError):
         pass
@@ -88,7 +95,7 @@ def _read(engine_dir: Path) -> WorkspaceEntry:
 
 
 def _is_private(root: Path) -> bool:
-    """Whether a folder can be one that workspaces are made in: ours alone, and reached through no link of its own."""
+    """Return True if a folder can contain workspaces: a real folder that only this user can enter."""
     try:
         status = root.lstat()
     except OSError:
@@ -102,18 +109,18 @@ def _is_private(root: Path) -> bool:
 
 
 def identity(folder: Path) -> tuple[int, ...]:
-    """Which folder this really is, and which `repo` lies in it; a link or another folder has another identity."""
-    found: tuple[int, ...] = ()
+    """Return the identity of a folder and its `repo`; raise NotADirectoryError for a link."""
+    numbers: tuple[int, ...] = ()
     for path in (folder, folder / "repo"):
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode):
             raise NotADirectoryError(path)
-        found += (status.st_dev, status.st_ino)
-    return found
+        numbers += (status.st_dev, status.st_ino)
+    return numbers
 
 
-def find(own: Path, name: str) -> WorkspaceEntry | None:
-    return next((entry for entry in entries(own) if entry.name == name), None)
+def find(records: Path, name: str) -> WorkspaceEntry | None:
+    return next((entry for entry in entries(records) if entry.name == name), None)
 
 
 def _is_the_same(entry: WorkspaceEntry) -> bool:
@@ -125,16 +132,16 @@ def _is_the_same(entry: WorkspaceEntry) -> bool:
 
 class WarmWorkspace(NamedTuple):
     engine_dir: Path
-    mark_ns: int  # when its files were last known to be as its index says
+    mark_ns: int  # time at which its files matched its index
 
 
-def take_warm(own: Path, name: str, folder: Path) -> WarmWorkspace | None:
-    """Rename a warm workspace to serve as `name`; None where none fits."""
-    for entry in entries(own):
+def take_warm(records: Path, name: str, folder: Path) -> WarmWorkspace | None:
+    """Rename a warm workspace to `name` and return it, or None if there is none."""
+    for entry in entries(records):
         if entry.fate == "warm" and entry.folder.parent == folder.parent and _is_the_same(entry):
-            engine_dir = _home(own) / name
+            engine_dir = _home(records) / name
             with contextlib.suppress(OSError):
-                # The record first: wherever this is cut short, one of the two names is in the ledger.
+                # The record first: after a crash, one of the two names is in the registry.
                 entry.engine_dir.rename(engine_dir)
                 entry.folder.rename(folder)
                 _write(engine_dir, folder, "at work")
@@ -143,50 +150,50 @@ def take_warm(own: Path, name: str, folder: Path) -> WarmWorkspace | None:
 
 
 def remove(entry: WorkspaceEntry) -> None:
-    """Out of sight at once by rename, deleted behind the user's back."""
-    grave = entry.folder.with_name(f"{_GRAVE}{entry.name}-{os.getpid()}")
+    """Rename a workspace at once and delete it in the background."""
+    renamed = entry.folder.with_name(f"{_REMOVED}{entry.name}-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        entry.folder.rename(grave)
-        bury(grave)
+        entry.folder.rename(renamed)
+        bury(renamed)
     files.remove_tree(entry.engine_dir)
 
 
 def destroy(entry: WorkspaceEntry) -> list[Path]:
-    """Deleted here and now: what leaked is gone when this returns, but for what it returns."""
+    """Delete a workspace at once; return the paths that could not be deleted."""
     return [path for path in (entry.folder, entry.engine_dir) if not _destroyed(path)]
 
 
 def _destroyed(path: Path) -> bool:
     try:
         files.remove_tree(path)
-    except Exception:  # noqa: BLE001 - whatever stopped us, another tool may not be stopped by it
+    except Exception:  # noqa: BLE001 - whatever the error, try again with rm
         with contextlib.suppress(OSError):
-            process.capture([*_bury_words(), os.fspath(path)])
+            process.capture([*_delete_command(), os.fspath(path)])
     return not os.path.lexists(path)
 
 
-def stale(own: Path, keep_failed: int) -> list[WorkspaceEntry]:
-    """What a crash left, and failed workspaces older than the newest few."""
-    known = entries(own)
-    kept = sorted(
+def stale(records: Path, keep_failed: int) -> list[WorkspaceEntry]:
+    """Return the workspaces to remove: left by a crash, or failed and older than the newest `keep_failed`."""
+    known = entries(records)
+    failed = sorted(
         (entry for entry in known if entry.fate == "kept"), key=lambda entry: entry.engine_dir.stat().st_mtime_ns
     )
     crashed = [entry for entry in known if entry.fate == "at work" and not entry.alive]
-    return kept[: max(0, len(kept) - keep_failed)] + crashed
+    return failed[: max(0, len(failed) - keep_failed)] + crashed
 
 
-def unwritten(own: Path, root: Path) -> list[Path]:
-    """Graves whose digger was killed, and folders of ours that no ledger entry names any more."""
-    graves = list(root.glob(f"{_GRAVE}*")) if root.is_dir() else []
-    known = {entry.name for entry in entries(own)}
-    runs = {path.name for path in (*(own / "runs").glob("RLOP-*"), *(own / "verifications").glob("RLOP-*"))}
+def unwritten(records: Path, root: Path) -> list[Path]:
+    """Return folders to delete: renamed ones whose deletion was killed, and ones without a registry entry."""
+    renamed = list(root.glob(f"{_REMOVED}*")) if root.is_dir() else []
+    known = {entry.name for entry in entries(records)}
+    runs = {path.name for path in (*(records / "runs").glob("RLOP-*"), *(records / "verifications").glob("RLOP-*"))}
     lost = [path for path in root.glob("RLOP-*") if path.name not in known and path.name.split(".")[0] in runs]
-    return graves + lost
+    return renamed + lost
 
 
 def bury(path: Path) -> None:
-    process.detach([*_bury_words(), os.fspath(path)])
+    process.detach([*_delete_command(), os.fspath(path)])
 
 
-def _bury_words() -> list[str]:
-    return [executables.need("sh"), "-c", _BURY, "sh"]
+def _delete_command() -> list[str]:
+    return [executables.need("sh"), "-c", _DELETE_SCRIPT, "sh"]
