@@ -83,7 +83,7 @@ def test_a_missing_or_doubled_line_is_refused(tmp_path: Path) -> None:
     lines = path.read_bytes().splitlines(keepends=True)
     for damaged in (lines[:2] + lines[3:], [*lines[:2], lines[1], *lines[2:]]):
         path.write_bytes(b"".join(damaged))
-        with pytest.raises(StateDamaged, match="missing or doubled"):
+        with pytest.raises(StateDamaged, match="missing or duplicated"):
             journal.read(path)
 
 

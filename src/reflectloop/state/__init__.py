@@ -1,1 +1,1 @@
-"""The one truth: an append-only journal, and the state folded from it."""
+"""The state of a task: an append-only journal, and the state computed from it."""

@@ -1,4 +1,4 @@
-"""What can happen to a task, one frozen record each. Old journals must load for ever: add fields with defaults only."""
+"""The events of a task, one frozen record each. Old journals must always load: only add fields, with defaults."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class RunStarted(Event):
     isolation: str
     steps: list[str]
     mode: str = "git"
-    titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that no plan describes
+    titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that are not in a plan file
     objective: Json = dataclasses.field(default_factory=dict)
-    details: dict[str, Json] = dataclasses.field(default_factory=dict)  # what else is known of them
-    imported: dict[str, Json] = dataclasses.field(default_factory=dict)  # what somebody else's state says of a step
+    details: dict[str, Json] = dataclasses.field(default_factory=dict)  # further fields of these steps
+    imported: dict[str, Json] = dataclasses.field(default_factory=dict)  # a step's state in the imported file
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class StepFinished(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FixTried(Event):
-    """A fix that lessons hold for how this step failed, and what came of it; said before the step comes to its end."""
+    """A known fix was tried on a failed step, with its outcome; recorded before the step ends."""
 
     kind = "fix_tried"
     run_id: str
@@ -78,18 +78,18 @@ class FixTried(Event):
     outcome: str  # worked | failed | other | refused
     title: str = ""
     scope: str = "project"
-    signature: str = ""  # of the failure it was tried against
+    signature: str = ""  # of the failure that it should fix
     fix: str = ""
     commands: list[str] = dataclasses.field(default_factory=list)
-    changed: list[str] = dataclasses.field(default_factory=list)  # files, by the fix itself
+    changed: list[str] = dataclasses.field(default_factory=list)  # files that the fix changed
     reason: str = ""
     log: str = ""
-    tried: str = ""  # when
+    tried: str = ""  # time
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepInterrupted(Event):
-    """The engine died in the middle of a step: what it did is dropped, and it does not count as an attempt."""
+    """The engine died during a step: its changes are discarded, and it does not count as an attempt."""
 
     kind = "step_interrupted"
     run_id: str
@@ -98,7 +98,7 @@ class StepInterrupted(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepSkipped(Event):
-    """A person says that it need not be done, and why."""
+    """A person skipped the step, with a reason."""
 
     kind = "step_skipped"
     run_id: str
@@ -108,7 +108,7 @@ class StepSkipped(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepBlocked(Event):
-    """A step that cannot go on, why, and what would let it."""
+    """A step cannot continue, with the reason and what would unblock it."""
 
     kind = "step_blocked"
     run_id: str
@@ -119,7 +119,7 @@ class StepBlocked(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Event):
-    """What a person says to a blocked step; it waits again."""
+    """A person answered a blocked step, which is pending again."""
 
     kind = "answered"
     run_id: str
@@ -129,7 +129,7 @@ class Answered(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepsAdded(Event):
-    """Steps that came up while the work went on: what one was split into, or what the final review asks for."""
+    """Steps were added during the task: by splitting a step, or by the final review."""
 
     kind = "steps_added"
     run_id: str
@@ -142,7 +142,7 @@ class StepsAdded(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepsReset(Event):
-    """Steps that are to be done again, from the tree before the first of them."""
+    """Steps will be executed again, from the tree before the first of them."""
 
     kind = "steps_reset"
     run_id: str
@@ -153,7 +153,7 @@ class StepsReset(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunReopened(Event):
-    """A run that had failed is worked on again, because a person changed what is to be done."""
+    """A failed run continues, because a person changed its steps."""
 
     kind = "run_reopened"
     run_id: str
@@ -174,7 +174,7 @@ class Aborted(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(Event):
-    """Another engine goes on with a run where its journal ends."""
+    """Another engine continues a run where its journal ends."""
 
     kind = "run_resumed"
     run_id: str
@@ -194,7 +194,7 @@ class Judged(Event):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class GateDecided(Event):
-    """What the gates said of an output: of a whole change, or of the batch or step that `subject` names."""
+    """The gates' decision on the complete change, or on the batch or step named by `subject`."""
 
     kind = "gate_decided"
     run_id: str
@@ -205,17 +205,17 @@ class GateDecided(Event):
     reasons: list[str] = dataclasses.field(default_factory=list)
     rules: list[str] = dataclasses.field(default_factory=list)
     backtracks: list[Json] = dataclasses.field(default_factory=list)
-    insight: bool = False  # whether 慧 looked at it
-    cause: str = ""  # the root cause of the failures before, as it was said when this output was made
+    insight: bool = False  # True if the insight gate ran
+    cause: str = ""  # the root cause of the earlier failures, as stated for this attempt
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentAsked(Event):
-    """An agent was asked and answered, or did not; what it used."""
+    """An agent was called, with the status of its reply and its usage."""
 
     kind = "agent_asked"
     run_id: str
-    step_id: str  # empty: the whole task
+    step_id: str  # empty: the task as a whole
     role: str
     agent: str
     status: str
@@ -228,7 +228,7 @@ class AgentAsked(Event):
     cost_usd: float | None = None  # None: unknown
     duration_ms: int = 0
     reason: str = ""
-    changed: list[str] = dataclasses.field(default_factory=list)  # by one who was to look only
+    changed: list[str] = dataclasses.field(default_factory=list)  # files that a read-only role changed
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

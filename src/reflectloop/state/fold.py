@@ -1,4 +1,4 @@
-"""The state of a task, computed from its journal and nothing else."""
+"""Computes the state of a task from its journal alone."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TaskKind(StrEnum):
         return self in (TaskKind.AGENTS, TaskKind.REQUESTS)
 
 
-# Failures of the work itself: they latch the task and count as one of its runs.
+# Failures of the work itself: they set the task's latch and count against its limit of runs.
 COUNTED = frozenset(
     (
         "STEP_FAILED",
@@ -49,16 +49,16 @@ class StepState(NamedTuple):
     id: str
     status: StepStatus = "pending"
     exit_code: int | None = None
-    tree: str | None = None  # the one it began with, then the one it left
-    start: str | None = None  # the one it began with, once it came to an end
+    tree: str | None = None  # at its start while running, then at its end
+    start: str | None = None  # the tree at its start, once it has ended
     duration_ms: int | None = None
     attempts: int = 0
-    interrupted: int = 0  # in a row, by the engine's own death; these are no attempts
+    interrupted: int = 0  # consecutive interruptions by the engine's death, which do not count as attempts
     ended: events.StepFinished | None = None
-    answer: str = ""  # of a person, while it was blocked
-    reason: str = ""  # why it was skipped, why it failed, or on whose word it is done
-    forgiven: int = 0  # attempts that a person's answer has put behind
-    unblock: str = ""  # what would let it go on, while it is blocked
+    answer: str = ""  # a person's answer while it was blocked
+    reason: str = ""  # why it was skipped or failed, or "imported"
+    forgiven: int = 0  # attempts before a person's last answer, which no longer count
+    unblock: str = ""  # what would unblock it
 
 
 @dataclasses.dataclass(slots=True)
@@ -76,12 +76,12 @@ class RunState:
     duration_ms: int | None = None
     mode: str = "git"
     base_commit: str = ""
-    order: list[str] = dataclasses.field(default_factory=list)  # in which steps came to their end
-    decision: str | None = None  # of the sealed verification; None where none was asked for
-    titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that no plan describes
+    order: list[str] = dataclasses.field(default_factory=list)  # steps in the order in which they ended
+    decision: str | None = None  # of the sealed verification, if there was one
+    titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that are not in a plan file
     details: dict[str, events.Json] = dataclasses.field(default_factory=dict)
     objective: events.Json = dataclasses.field(default_factory=dict)
-    fixes: list[events.Json] = dataclasses.field(default_factory=list)  # that were tried, of each step's last attempt
+    fixes: list[events.Json] = dataclasses.field(default_factory=list)  # known fixes tried in each step's last attempt
 
     @property
     def kind(self) -> TaskKind:
@@ -95,13 +95,13 @@ class RunState:
 
     @property
     def reached(self) -> str:
-        """The tree that the last step to be done left, where steps come one after another."""
+        """Return the tree of the last step that was done, or the base tree."""
         trees = (self.steps[name].tree for name in reversed(self.order) if self.steps[name].status == "done")
         return next((tree for tree in trees if tree), self.base_tree)
 
     @property
     def stands(self) -> str:
-        """The same, or the tree that the step at work began with."""
+        """Return the tree at the start of the running step, or the tree of the last step that was done."""
         begun = (step.tree for step in self.steps.values() if step.status == "running")
         return next((tree for tree in begun if tree), self.reached)
 
@@ -111,7 +111,7 @@ class RunState:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Latch:
-    """What keeps a task from simply being run again."""
+    """The reason why a task cannot simply be run again."""
 
     grade: str
     reason: str
@@ -124,7 +124,7 @@ class Latch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentUsage:
-    """What agents have used; money that nobody knows is counted apart, and never as nothing."""
+    """The agents' usage; calls of unknown cost are counted separately, never as free."""
 
     calls: int = 0
     tokens: int = 0
@@ -137,10 +137,10 @@ class AgentUsage:
         return AgentUsage(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
     @classmethod
-    def of(cls, asked: events.AgentAsked) -> AgentUsage:
-        tokens = asked.input_tokens + asked.output_tokens + asked.cache_read_tokens + asked.cache_write_tokens
-        usd, unpriced = asked.cost_usd or 0.0, asked.cost_usd is None
-        return cls(1, tokens, asked.turns, asked.duration_ms, usd, int(unpriced))
+    def of(cls, event: events.AgentAsked) -> AgentUsage:
+        tokens = event.input_tokens + event.output_tokens + event.cache_read_tokens + event.cache_write_tokens
+        usd, unpriced = event.cost_usd or 0.0, event.cost_usd is None
+        return cls(1, tokens, event.turns, event.duration_ms, usd, int(unpriced))
 
 
 @dataclasses.dataclass(slots=True)
@@ -150,13 +150,15 @@ class Task:
     title: str = ""
     runs: dict[str, RunState] = dataclasses.field(default_factory=dict)
     latch: Latch | None = None
-    forgiven: int = 0  # failed runs that a person's unlock has put behind
+    forgiven: int = 0  # failed runs before the last unlock, which no longer count
     state: TaskState = TaskState.IDLE
-    left: TaskState | None = None  # what a pause will go back to
-    gated: list[events.Json] = dataclasses.field(default_factory=list)  # what gates said since a person last unlocked
+    left: TaskState | None = None  # the state to return to after a pause
+    gated: list[events.Json] = dataclasses.field(default_factory=list)  # gate decisions since the last unlock
     spent: dict[str, dict[str, AgentUsage]] = dataclasses.field(default_factory=dict)  # by step, then by role
-    granted: AgentUsage = AgentUsage()  # what was spent when a person last unlocked
-    met: dict[str, list[str]] = dataclasses.field(default_factory=dict)  # failures by signature: the step of each time
+    granted: AgentUsage = AgentUsage()  # usage at the last unlock
+    met: dict[str, list[str]] = dataclasses.field(
+        default_factory=dict
+    )  # for each failure signature, the steps in which it occurred
 
     @property
     def last_run(self) -> RunState | None:
@@ -170,13 +172,13 @@ class Task:
     @property
     def spent_in_all(self) -> AgentUsage:
         total = AgentUsage()
-        for one in (spent for roles in self.spent.values() for spent in roles.values()):
-            total = total.plus(one)
+        for usage in (spent for roles in self.spent.values() for spent in roles.values()):
+            total = total.plus(usage)
         return total
 
     @property
     def failures(self) -> list[RunState]:
-        """The failed runs that count against the limit: those in which the work failed, not the machine or the user."""
+        """Return the failed runs that count against the limit: failures of the work, not of the machine or the user."""
         return [run for run in self.runs.values() if run.error_code in COUNTED][self.forgiven :]
 
 
@@ -188,9 +190,9 @@ def fold(entries: Iterable[JournalEntry]) -> Task:
 
 
 def advance(task: Task, entry: JournalEntry) -> None:
-    """Move `task` on by one event; an event that cannot follow is refused."""
-    if type(entry.event) in _WANTED:  # first, since nearly all are of these
-        _turn_step(task, _running(task, entry), entry.event, entry)
+    """Apply one event to `task`, or raise StateDamaged if it cannot follow."""
+    if type(entry.event) in _EXPECTED:  # first, because most events are of these kinds
+        _apply_step_event(task, _running(task, entry), entry.event, entry)
         return
     match entry.event:
         case events.TaskOpened(task_id=task_id, plan_path=path, title=title):
@@ -198,7 +200,7 @@ def advance(task: Task, entry: JournalEntry) -> None:
             task.id, task.plan_path, task.title = task_id, path, title
             _move(task, entry, TaskState.INTAKE, TaskState.CONTEXT, TaskState.PLANNING)
         case events.LatchSet() | events.LatchCleared() as turned:
-            _turn_latch(task, turned, entry)
+            _apply_latch_event(task, turned, entry)
         case events.Applied(run_id=run_id, result_tree=tree):
             _expect(run_id in task.runs and task.runs[run_id].status == "ok", entry, "only a good run is applied")
             task.runs[run_id].applied = tree
@@ -211,32 +213,32 @@ def advance(task: Task, entry: JournalEntry) -> None:
             | events.RunPaused()
             | events.RunResumed() as turned
         ):
-            _turn_run(task, turned, entry)
+            _apply_run_event(task, turned, entry)
         case events.Judged(decision=decision):
             _running(task, entry).decision = decision
-        case events.AgentAsked() as asked:
+        case events.AgentAsked() as call:
             _running(task, entry)
-            roles = task.spent.setdefault(asked.step_id, {})
-            roles[asked.role] = roles.get(asked.role, AgentUsage()).plus(AgentUsage.of(asked))
-        case events.GateDecided() as said:
+            roles = task.spent.setdefault(call.step_id, {})
+            roles[call.role] = roles.get(call.role, AgentUsage()).plus(AgentUsage.of(call))
+        case events.GateDecided() as decision_event:
             _running(task, entry)
-            task.gated.append(said.payload())
-            _judge(task, said, entry)
+            task.gated.append(decision_event.payload())
+            _judge(task, decision_event, entry)
         case other:
-            _turn_step(task, _running(task, entry), other, entry)
+            _apply_step_event(task, _running(task, entry), other, entry)
 
 
-def _judge(task: Task, said: events.GateDecided, entry: JournalEntry) -> None:
-    """A change that no steps made is executed, and then judged; what steps made is judged in its final review."""
-    if said.subject or task.state is not TaskState.EXECUTING:
+def _judge(task: Task, decision_event: events.GateDecided, entry: JournalEntry) -> None:
+    """Move a task without steps through its states; a change made by steps is judged in the final review."""
+    if decision_event.subject or task.state is not TaskState.EXECUTING:
         return
     _move(task, entry, TaskState.VERIFYING)
-    if said.decision == Decision.PASS:
-        looked = (TaskState.INSIGHT,) if said.insight else ()
+    if decision_event.decision == Decision.PASS:
+        looked = (TaskState.INSIGHT,) if decision_event.insight else ()
         _move(task, entry, *looked, TaskState.STORING, TaskState.FINAL_REVIEW)
 
 
-def _turn_run(
+def _apply_run_event(
     task: Task,
     event: events.RunStarted | events.RunFinished | events.RunReopened | events.RunPaused | events.RunResumed,
     entry: JournalEntry,
@@ -244,8 +246,8 @@ def _turn_run(
     match event:
         case events.RunStarted() as started:
             _expect(bool(task.id) and started.run_id not in task.runs, entry, "a run starts once, in an open task")
-            _go_back(task)
-            _be(task, entry, TaskState.EXECUTING)
+            _leave_pause(task)
+            _advance_to(task, entry, TaskState.EXECUTING)
             task.runs[started.run_id] = _started(started, entry)
         case events.RunFinished() as ended:
             _end(task, _running(task, entry), ended, entry)
@@ -255,7 +257,7 @@ def _turn_run(
             assert run  # noqa: S101 - just expected
             run.status, run.error_code, run.end_tree, run.decision = "running", None, None, None
             task.latch = None
-            _be(task, entry, TaskState.EXECUTING)
+            _advance_to(task, entry, TaskState.EXECUTING)
         case events.RunPaused():
             _running(task, entry)
             if task.state is not TaskState.PAUSED:
@@ -263,7 +265,7 @@ def _turn_run(
                 _move(task, entry, TaskState.PAUSED)
         case events.RunResumed():
             _running(task, entry)
-            _go_back(task)
+            _leave_pause(task)
 
 
 def _started(started: events.RunStarted, entry: JournalEntry) -> RunState:
@@ -273,7 +275,7 @@ def _started(started: events.RunStarted, entry: JournalEntry) -> RunState:
         started.base_tree,
         started.isolation,
         entry.at,
-        {name: _first(name, started.imported.get(name)) for name in started.steps},
+        {name: _initial_step(name, started.imported.get(name)) for name in started.steps},
         mode=started.mode,
         base_commit=started.base_commit,
         titles=started.titles,
@@ -285,8 +287,8 @@ def _started(started: events.RunStarted, entry: JournalEntry) -> RunState:
 _CLAIMED: dict[object, StepStatus] = {"done": "done", "blocked": "failed"}
 
 
-def _first(name: str, claim: events.Json | None) -> StepState:
-    """A step as its run begins: waiting, or as somebody else's state claims, and marked as such."""
+def _initial_step(name: str, claim: events.Json | None) -> StepState:
+    """Return a step at the start of a run: pending, or as an imported state claims, marked "imported"."""
     if claim is None:
         return StepState(name)
     status, attempts = _CLAIMED.get(claim.get("status"), "pending"), claim.get("attempts")
@@ -299,15 +301,15 @@ def _end(task: Task, run: RunState, ended: events.RunFinished, entry: JournalEnt
     run.error_code, run.end_tree, run.duration_ms = ended.error_code, ended.end_tree, ended.duration_ms
     for step in [step for step in run.steps.values() if step.status == "running"]:
         run.steps[step.id] = step._replace(status="failed")
-    _go_back(task)
+    _leave_pause(task)
     if task.state is TaskState.LATCHED:
         return
     if ended.error_code:
-        _be(task, entry, TaskState.RECOVERING, TaskState.BLOCKED)
+        _advance_to(task, entry, TaskState.RECOVERING, TaskState.BLOCKED)
     else:
         waiting = [step.id for step in run.steps.values() if step.status not in ("done", "skipped")]
         _expect(not waiting, entry, f"step(s) {', '.join(waiting)} are neither done nor skipped")
-        _be(task, entry, TaskState.FINAL_REVIEW, TaskState.DONE)
+        _advance_to(task, entry, TaskState.FINAL_REVIEW, TaskState.DONE)
 
 
 def _move(task: Task, entry: JournalEntry, *path: TaskState) -> None:
@@ -317,19 +319,19 @@ def _move(task: Task, entry: JournalEntry, *path: TaskState) -> None:
         task.state = state
 
 
-def _be(task: Task, entry: JournalEntry, *path: TaskState) -> None:
-    """The same, from wherever on the path the task already is."""
+def _advance_to(task: Task, entry: JournalEntry, *path: TaskState) -> None:
+    """Move along the path from the task's present place on it."""
     at = path.index(task.state) + 1 if task.state in path else 0
     _move(task, entry, *path[at:])
 
 
-def _go_back(task: Task) -> None:
-    """Out of a pause, to where it was."""
+def _leave_pause(task: Task) -> None:
+    """Return from a pause to the state before it."""
     if task.state is TaskState.PAUSED and task.left:
         task.state, task.left = task.left, None
 
 
-_WANTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
+_EXPECTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
     events.StepStarted: ("pending",),
     events.StepFinished: ("running",),
     events.FixTried: ("running",),
@@ -340,37 +342,37 @@ _WANTED: dict[type[events.Event], tuple[StepStatus, ...]] = {
 }
 
 
-def _turn_step(task: Task, run: RunState, event: events.Event, entry: JournalEntry) -> None:
+def _apply_step_event(task: Task, run: RunState, event: events.Event, entry: JournalEntry) -> None:
     if isinstance(event, events.StepsReset):
         _reset(run, event, entry)
-        _be(task, entry, TaskState.EXECUTING)
+        _advance_to(task, entry, TaskState.EXECUTING)
         return
     if isinstance(event, events.StepsAdded):
         _add(task, run, event, entry)
         return
-    wanted = _WANTED.get(type(event))
-    _expect(wanted is not None, entry, f"{event.kind} is not known here")
+    expected = _EXPECTED.get(type(event))
+    _expect(expected is not None, entry, f"{event.kind} is not known here")
     name: str = getattr(event, "step_id", "")
     step = run.steps.get(name)
-    if step is None or step.status not in (wanted or ()):
+    if step is None or step.status not in (expected or ()):
         raise _refused(entry, f"step {name} is {step.status if step else 'not known'}")
     _note_fix(run, event)
-    run.steps[name] = turned = _turned(step, event)
+    run.steps[name] = turned = _step_after(step, event)
     if turned.status in ("done", "failed", "skipped"):
         run.order.append(name)
-    _follow(task, run, event, entry)
+    _update_task_state(task, run, event, entry)
 
 
 def _note_fix(run: RunState, event: events.Event) -> None:
-    """What was tried in an attempt that was dropped is dropped with it."""
+    """Record a tried fix; a new attempt of the step discards the earlier ones."""
     if isinstance(event, events.FixTried):
         run.fixes.append(event.payload())
     elif run.fixes and isinstance(event, events.StepStarted):
-        run.fixes = [one for one in run.fixes if one["step_id"] != event.step_id]
+        run.fixes = [fix for fix in run.fixes if fix["step_id"] != event.step_id]
 
 
 def _add(task: Task, run: RunState, event: events.StepsAdded, entry: JournalEntry) -> None:
-    """Behind the step they came of, which is then not done itself; or at the end, once nothing else is left."""
+    """Add steps after the step that was split, which is then skipped; or at the end, if no step is left."""
     _expect(not set(event.steps) & set(run.steps), entry, "a step is added once")
     if event.parent is None:
         _expect(task.state is TaskState.FINAL_REVIEW, entry, "steps are appended when nothing is left to do")
@@ -378,7 +380,7 @@ def _add(task: Task, run: RunState, event: events.StepsAdded, entry: JournalEntr
     else:
         old = run.steps.get(event.parent, StepState(""))
         _expect(old.status in ("pending", "running"), entry, f"step {event.parent} cannot be split")
-        _be(task, entry, TaskState.EXECUTING)
+        _advance_to(task, entry, TaskState.EXECUTING)
         _move(task, entry, TaskState.PLANNING, TaskState.EXECUTING)
         run.steps[event.parent] = old._replace(status="skipped", reason=f"split into {', '.join(event.steps)}")
     names = list(run.steps)
@@ -393,15 +395,15 @@ def _reset(run: RunState, event: events.StepsReset, entry: JournalEntry) -> None
     for name in event.steps:
         _expect(name in run.steps and run.steps[name].status != "running", entry, f"step {name} cannot be done again")
         old = run.steps[name]
-        # Whoever asks for it again gives it its attempts again.
+        # Repeating a step renews its attempts, except for an automatic retry.
         forgiven = old.forgiven if event.how == "retry" else old.attempts
         run.steps[name] = StepState(name, attempts=old.attempts, forgiven=forgiven, answer=old.answer)
     run.order = [name for name in run.order if name not in event.steps]
     run.decision = None
 
 
-def _turned(step: StepState, event: events.Event) -> StepState:
-    """The step after an event that fits it."""
+def _step_after(step: StepState, event: events.Event) -> StepState:
+    """Return the step after an event."""
     change: dict[str, object] = {}
     match event:
         case events.StepStarted(tree=tree):
@@ -428,20 +430,20 @@ def _turned(step: StepState, event: events.Event) -> StepState:
     return step._replace(**change)  # type: ignore[arg-type]
 
 
-def _follow(task: Task, run: RunState, event: events.Event, entry: JournalEntry) -> None:
-    """What a step's turn means for its task."""
+def _update_task_state(task: Task, run: RunState, event: events.Event, entry: JournalEntry) -> None:
+    """Update the task's state after an event of a step."""
     match event:
         case events.StepStarted() | events.StepInterrupted() | events.FixTried():
-            _be(task, entry, TaskState.EXECUTING)
+            _advance_to(task, entry, TaskState.EXECUTING)
         case events.StepFinished(success=False):
-            _be(task, entry, TaskState.RECOVERING)
+            _advance_to(task, entry, TaskState.RECOVERING)
         case events.StepBlocked():
-            _be(task, entry, TaskState.EXECUTING, TaskState.BLOCKED)
+            _advance_to(task, entry, TaskState.EXECUTING, TaskState.BLOCKED)
         case events.Answered():
-            _be(task, entry, TaskState.EXECUTING)
+            _advance_to(task, entry, TaskState.EXECUTING)
         case _:
-            _be(task, entry, TaskState.EXECUTING)
-            # From the end: steps come to theirs in order, and a long plan is not to be gone through at each.
+            _advance_to(task, entry, TaskState.EXECUTING)
+            # From the end: steps finish in order, so this is fast for long plans.
             left = any(step.status in ("pending", "running") for step in reversed(run.steps.values()))
             _move(
                 task,
@@ -452,7 +454,7 @@ def _follow(task: Task, run: RunState, event: events.Event, entry: JournalEntry)
             )
 
 
-def _turn_latch(task: Task, event: events.LatchSet | events.LatchCleared, entry: JournalEntry) -> None:
+def _apply_latch_event(task: Task, event: events.LatchSet | events.LatchCleared, entry: JournalEntry) -> None:
     if isinstance(event, events.LatchCleared):
         task.latch = None
         task.forgiven += len(task.failures) if event.how == "unlock" else 0

@@ -1,4 +1,4 @@
-"""The journal file: one checksummed JSON line per event, on disk before the engine goes on."""
+"""The journal file: one checksummed JSON line per event, on disk before the engine continues."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _SEAL = ',"crc":"'
 _SEAL_LENGTH = len(_SEAL) + 8 + len('"}')
 
 OnEvent = Callable[["JournalEntry"], None]
-Clean = Callable[[str], str]  # takes out of a text what may not be stored
-# Fields that hold what people and programs wrote; the others are ids, codes and paths.
+Clean = Callable[[str], str]  # removes what may not be stored from a text
+# Fields with text by people and programs; the others are ids, codes and paths.
 _NAMES = """
     title titles objective details imported reason reasons command commands checks fix text unblock backtracks cause
 """
-_WORDS = frozenset(_NAMES.split())
+_TEXT_FIELDS = frozenset(_NAMES.split())
 
 
 class JournalEntry(NamedTuple):
@@ -39,49 +39,49 @@ class JournalEntry(NamedTuple):
 
 
 def seal(record: Json) -> bytes:
-    """A record as a line that carries its own checksum."""
+    """Return a record as a line with its checksum."""
     text = json.dumps(record, ensure_ascii=True, separators=(",", ":"))[:-1]
     return f'{text}{_SEAL}{zlib.crc32(text.encode()):08x}"}}\n'.encode()
 
 
 def sound(line: bytes) -> bytes | None:
-    """What a line says, or None where it is not what was written."""
+    """Return the content of a line, or None if its checksum does not match."""
     text, seal_text = line[:-_SEAL_LENGTH], line[-_SEAL_LENGTH:]
     return text + b"}" if seal_text == f'{_SEAL}{zlib.crc32(text):08x}"}}'.encode() else None
 
 
 def unseal(line: bytes) -> Json | None:
-    """The same as a record."""
+    """Return the record in a line, or None if its checksum does not match."""
     text = sound(line)
     if text is None:
         return None
-    record: Json = json.loads(text.decode())  # text: from bytes it would guess the encoding, line by line
+    record: Json = json.loads(text.decode())  # from bytes, json would guess the encoding of each line
     return record
 
 
 def read(path: Path) -> list[JournalEntry]:
-    """Every event in order. A torn last line is what a crash leaves, and is dropped; any other damage is refused."""
+    """Return all events in order. An incomplete last line, left by a crash, is dropped; other damage raises."""
     raw = content(path)
     refuse_cut(path, raw)
     return parse(path, raw)
 
 
 def refuse_cut(path: Path, raw: bytes) -> None:
-    """Refuse a journal that is shorter than the part of it that `state.json` beside it was made from.
+    """Raise StateDamaged if the journal is shorter than the part from which `state.json` was made.
 
-    The journal is on disk before that document is written, so nothing but a loss makes it shorter.
+    The journal is on disk before that document is written, so only a loss can make it shorter.
     """
     covered = _covered_bytes(path.with_name(STATE))
-    if covered > raw.rfind(b"\n") + 1 and path.exists():  # one that was moved away is begun anew
+    if covered > raw.rfind(b"\n") + 1 and path.exists():  # a journal that was moved away starts again
         missing = raw.count(b"\n") + 1
         raise StateDamaged(
-            f"{path}:{missing}: lines are missing at its end: {STATE} beside it was made from more",
-            next_step=f"restore {path} from a copy; or, if it is meant, remove {path.with_name(STATE)}",
+            f"{path}:{missing}: lines are missing at its end: {STATE} was made from a longer journal",
+            next_step=f"restore {path} from a backup; or, if this is intended, remove {path.with_name(STATE)}",
         )
 
 
 def _covered_bytes(document: Path) -> int:
-    """Return how much of the journal a sound `state.json` covers; 0 where there is none that says so."""
+    """Return the number of journal bytes that an intact `state.json` covers, or 0."""
     try:
         text = sound(document.read_bytes().removesuffix(b"\n")) if document.is_file() else None
         head = json.loads(text.split(b',"task":', 1)[0] + b"}") if text else {}
@@ -92,7 +92,7 @@ def _covered_bytes(document: Path) -> int:
 
 
 def content(path: Path) -> bytes:
-    """The journal's bytes; none where there is no journal."""
+    """Return the journal's bytes, or b"" if there is no journal."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -100,12 +100,12 @@ def content(path: Path) -> bytes:
     except OSError as fault:
         raise StateDamaged(
             f"{path} cannot be read: {os.strerror(fault.errno or 0).lower()}",
-            next_step=f"see who may read it (ls -l {path}), then: reflectloop status",
+            next_step=f"check its permissions (ls -l {path}), then: reflectloop status",
         ) from fault
 
 
 def parse(path: Path, raw: bytes, before: int = 0) -> list[JournalEntry]:
-    """The same of what stands in `path` after its first `before` lines."""
+    """Return the events in `raw`, which follows the first `before` lines of the journal."""
     lines = raw.split(b"\n")
     lines.pop()  # empty, or torn
     return [_entry(path, number, line) for number, line in enumerate(lines, before + 1)]
@@ -120,7 +120,7 @@ def _entry(path: Path, number: int, line: bytes) -> JournalEntry:
     if schema != SCHEMA or kind not in KINDS:
         raise _damaged(path, number, f"it was written by another version (schema {schema}, event {kind!r})")
     if seq != number:
-        raise _damaged(path, number, f"it is number {seq}: a line is missing or doubled")
+        raise _damaged(path, number, f"it is number {seq}: a line is missing or duplicated")
     try:
         return JournalEntry(number, str(at), KINDS[str(kind)](**record))
     except TypeError as fault:
@@ -130,17 +130,17 @@ def _entry(path: Path, number: int, line: bytes) -> JournalEntry:
 def _damaged(path: Path, number: int, why: str) -> StateDamaged:
     return StateDamaged(
         f"{path}:{number}: {why}",
-        next_step=f"restore {path} from a copy, or move it away to begin a new task",
+        next_step=f"restore {path} from a backup, or move it away to start a new task",
     )
 
 
 def cleaned(event: Event, clean: Clean) -> Event:
-    """Return the event with its texts cleaned."""
-    texts = {name: _cleaned(value, clean) for name, value in event.payload().items() if name in _WORDS}
+    """Return the event with its texts redacted."""
+    texts = {name: _cleaned(value, clean) for name, value in event.payload().items() if name in _TEXT_FIELDS}
     return dataclasses.replace(event, **texts) if texts else event
 
 
-def _cleaned(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - whatever JSON has
+def _cleaned(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(value, str):
         return clean(value) if value else value
     if isinstance(value, dict):
@@ -149,7 +149,7 @@ def _cleaned(value: Any, clean: Clean) -> Any:  # noqa: ANN401 - whatever JSON h
 
 
 class Journal:
-    """The writing end. One writer at a time, by the project's lock."""
+    """Appends events. The project's lock allows one writer at a time."""
 
     def __init__(self, path: Path, on_event: OnEvent | None = None, clean: Clean | None = None) -> None:
         self.path = path
@@ -158,13 +158,13 @@ class Journal:
         self._lock = threading.Lock()
         with files.room_for("the journal", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
-            anew = not path.exists()
+            is_new = not path.exists()
             self.entries = read(path)
             self._seq = len(self.entries)
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.ftruncate(self._file, self._sound_length())
             os.lseek(self._file, 0, os.SEEK_END)
-            if anew:
+            if is_new:
                 files.sync_folder(path.parent)
                 files.sync_folder(path.parent.parent)
 
@@ -188,7 +188,7 @@ class Journal:
                 os.fdatasync(self._file)
                 self._seq = entry.seq
             except BaseException:
-                # As if it had not been tried: a half line, a hole or a number left out would damage all that follows.
+                # Undo completely: a partial line, a hole or a missing number would damage all later lines.
                 self._seq = entry.seq - 1
                 os.ftruncate(self._file, start)
                 os.lseek(self._file, start, os.SEEK_SET)

@@ -1,4 +1,4 @@
-"""The stop latch: one small file that holds a project until a person says why it may go on."""
+"""The stop latch: a file that locks a project until a person unlocks it with a reason."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def set_stop(folder: Path, stop: Stop) -> None:
 
 
 def read_stop(folder: Path) -> Stop | None:
-    """None where there is no latch. One that cannot be read holds all the same."""
+    """Return the latch, or None if there is none. An unreadable latch still locks the project."""
     path = folder / _NAME
     if not os.path.lexists(path):
         return None
@@ -57,15 +57,26 @@ def read_stop(folder: Path) -> Stop | None:
     except (OSError, UnicodeDecodeError):
         return _unreadable()
     try:
-        said = json.loads(raw)
-        said.pop("grade", None)
-        return Stop(**said)
+        record = json.loads(raw)
+        record.pop("grade", None)
+        return Stop(**record)
     except (ValueError, TypeError, AttributeError):
         return _unreadable()
 
 
 def _unreadable() -> Stop:
-    return Stop("L-unreadable", "the latch file cannot be read, so it holds", "LATCHED", "", None, "", "", "", 0, "")
+    return Stop(
+        "L-unreadable",
+        "the latch file cannot be read, so the project stays locked",
+        "LATCHED",
+        "",
+        None,
+        "",
+        "",
+        "",
+        0,
+        "",
+    )
 
 
 def clear_stop(folder: Path) -> None:
@@ -81,5 +92,5 @@ def refuse_if_stopped(folder: Path) -> None:
         since = f" since {stop.created_at}" if stop.created_at else ""
         raise Latched(
             f"stopped{since} by {stop.error_code}{f' in {stop.run_id}' if stop.run_id else ''}: {stop.reason}",
-            next_step="look into it, then: reflectloop unlock --reason TEXT",
+            next_step="find out why, then: reflectloop unlock --reason TEXT",
         )

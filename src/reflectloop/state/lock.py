@@ -1,4 +1,4 @@
-"""One engine at a time in a project. The kernel drops the lock when its owner dies, however it dies."""
+"""The project's lock: one engine at a time. The kernel releases it when its owner dies."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from reflectloop.system import clock, files
 
 @contextlib.contextmanager
 def hold(folder: Path, purpose: str, *, wait: Callable[[str], None] | None = None) -> Iterator[None]:
-    """LOCKED says who holds it; with `wait`, that is told who holds it, and we wait until it is free."""
+    """Hold the lock. If another process has it, raise LOCKED, or call `wait` with its owner and wait for it."""
     path = folder / "lock"
     with files.room_for("the lock", folder):
         folder.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(path) and not path.is_file():
-            raise StateDamaged(f"{path} is no file", next_step=f"look at it and remove {path}")
+            raise StateDamaged(f"{path} is not a file", next_step=f"check it and remove {path}")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        # Whoever removes the file lets nobody in: the folder is held too.
+        # The folder is locked too, in case somebody removes the file.
         around = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with _locks_needed(path):
             _take(descriptor, path, wait)
-        with contextlib.suppress(OSError):  # some network file systems lock files only
+        with contextlib.suppress(OSError):  # some network file systems cannot lock folders
             _take(around, path, wait)
         _sign(descriptor, purpose)
         yield
@@ -53,14 +53,14 @@ def _take(descriptor: int, path: Path, wait: Callable[[str], None] | None) -> No
 
 @contextlib.contextmanager
 def _locks_needed(path: Path) -> Iterator[None]:
-    """Turn "this file system has no locks" into LOCKED, which says so: nobody knows whether another engine works."""
+    """Raise LOCKED if the file system has no locks: another engine could not be detected."""
     try:
         yield
     except OSError as fault:
         if fault.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
             raise
         raise Locked(
-            f"{path} cannot be locked: {os.strerror(fault.errno).lower()}; another engine would not be kept out",
+            f"{path} cannot be locked: {os.strerror(fault.errno).lower()}; another engine could not be detected",
             next_step="move the project to a file system that has locks (flock)",
         ) from fault
 
@@ -78,10 +78,10 @@ def _sign(descriptor: int, purpose: str) -> None:
 
 
 def owner_pid(path: Path) -> int | None:
-    """Whoever signed last, if that is a process of this machine."""
+    """Return the pid of the last owner, if it is a process of this machine."""
     entry = _signed(path)
     pid = entry.get("pid")
-    # 0 and below are groups of processes, and 1 is never an engine.
+    # 0 and negative numbers are process groups, and 1 is never an engine.
     return pid if isinstance(pid, int) and pid > 1 and entry.get("host") == socket.gethostname() else None
 
 
@@ -93,7 +93,7 @@ def owner(path: Path) -> str:
 
 
 def _signed(path: Path) -> dict[str, object]:
-    """What the file says; nothing where it says nothing that can be read."""
+    """Return the owner's record, or {} if it cannot be read."""
     try:
         entry = json.loads(path.read_text())
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""`state.json`: the fold of a journal as one document, for readers and as a shortcut; the journal stays the truth."""
+"""`state.json`: the state of a journal as one document, for readers and for speed. The journal decides."""
 
 from __future__ import annotations
 
@@ -24,72 +24,72 @@ Views = dict[str, list[str]]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StateDocument:
-    """What `state.json` says. Old ones must load for ever: fields may only be added, with defaults."""
+    """The content of `state.json`. Old ones must always load: only add fields, with defaults."""
 
     schema_version: Literal[1]
-    revision: int  # how many lines of the journal it covers
-    journal_bytes: int  # how long these are
+    revision: int  # number of journal lines it covers
+    journal_bytes: int  # length of these lines
     journal_sha256: str
-    views: Views  # of each generated file the digest it has, and the one it had before
+    views: Views  # for each generated file its present and previous digest
     task: Task
 
 
 class JournalView(NamedTuple):
-    """A task as a journal says, and the sound part of that journal."""
+    """A task by its journal, and the intact part of that journal."""
 
     task: Task
     raw: bytes
 
 
 def of_journal(folder: Path) -> JournalView:
-    """The task and what says so."""
+    """Return the task by its complete journal, with the journal's bytes."""
     raw = _sound(folder)
     return JournalView(fold(journal.parse(folder / JOURNAL, raw)), raw)
 
 
 def whole(folder: Path) -> Task:
-    """The task by every line there is: for whoever acts on it."""
+    """Return the task by its complete journal, for callers that change it."""
     return of_journal(folder).task
 
 
 def load(folder: Path) -> Task:
-    """For whoever only looks: the task in `folder`, with as little reading as is safe. Writes nothing.
+    """Return the task in `folder` for reading, by `state.json` if it is safe. Writes nothing.
 
-    A document that does not fit the journal byte for byte is passed over: it is the journal that is then read whole,
-    and that says which of its lines is damaged.
+    A document that does not match the journal exactly is ignored: the complete journal is read, which reports a
+    damaged line.
     """
-    kept = read(folder)
+    document = read(folder)
     raw = _sound(folder)
-    if kept and _covers(kept, raw):
+    if document and _covers(document, raw):
         try:
-            for entry in journal.parse(folder / JOURNAL, raw[kept.journal_bytes :], kept.revision):
-                advance(kept.task, entry)
+            for entry in journal.parse(folder / JOURNAL, raw[document.journal_bytes :], document.revision):
+                advance(document.task, entry)
         except StateDamaged:
-            pass  # whose fault it is, only the whole journal can say
+            pass  # the complete journal reports the damaged line
         else:
-            return kept.task
+            return document.task
     return whole(folder)
 
 
 def _sound(folder: Path) -> bytes:
-    """The journal up to its last whole line."""
+    """Return the journal up to its last complete line."""
     raw = journal.content(folder / JOURNAL)
     journal.refuse_cut(folder / JOURNAL, raw)
     return raw[: raw.rfind(b"\n") + 1]
 
 
-def _covers(kept: StateDocument, raw: bytes) -> bool:
-    part = memoryview(raw)[: kept.journal_bytes]
-    if len(part) != kept.journal_bytes or hashlib.sha256(part).hexdigest() != kept.journal_sha256:
+def _covers(document: StateDocument, raw: bytes) -> bool:
+    part = memoryview(raw)[: document.journal_bytes]
+    if len(part) != document.journal_bytes or hashlib.sha256(part).hexdigest() != document.journal_sha256:
         return False
-    return raw.count(b"\n", 0, kept.journal_bytes) == kept.revision
+    return raw.count(b"\n", 0, document.journal_bytes) == document.revision
 
 
 # Writing -------------------------------------------------------------------------------------------------------
 
 
 def write(folder: Path, covered: JournalView, views: Views) -> None:
-    """Whole or not at all; by the engine only, under the project's lock."""
+    """Write the document atomically; only the engine does, under the project's lock."""
     task, raw = covered
     document: events.Json = {
         "schema_version": SCHEMA,
@@ -108,7 +108,7 @@ def _fields(value: Task | RunState | Latch | AgentUsage) -> dict[str, Any]:
 
 def _of_task(task: Task) -> events.Json:
     runs = {name: _fields(run) | {"steps": _of_steps(run)} for name, run in task.runs.items()}
-    spent = {step: {role: _fields(one) for role, one in roles.items()} for step, roles in task.spent.items()}
+    spent = {step: {role: _fields(usage) for role, usage in roles.items()} for step, roles in task.spent.items()}
     latch = _fields(task.latch) if task.latch else None
     return _fields(task) | {"latch": latch, "runs": runs, "spent": spent, "granted": _fields(task.granted)}
 
@@ -125,7 +125,7 @@ def _of_end(ended: events.StepFinished | None) -> events.Json | None:
 
 
 def views(folder: Path) -> Views | None:
-    """The digests of the generated files, without reading the steps; None where the document was tampered with."""
+    """Return the digests of the generated files, without parsing the task; None if the document was edited."""
     raw = _bytes(folder)
     if raw is None:
         return {}
@@ -136,18 +136,18 @@ def views(folder: Path) -> Views | None:
         head = json.loads(text.split(b',"task":', 1)[0] + b"}")
     except ValueError:
         return {}
-    found = head.get("views") if head.get("schema_version") == SCHEMA else None
-    return found if isinstance(found, dict) else {}
+    digests = head.get("views") if head.get("schema_version") == SCHEMA else None
+    return digests if isinstance(digests, dict) else {}
 
 
 def read(folder: Path) -> StateDocument | None:
-    """The document; None where it is missing, not as it was written, or of another schema."""
-    said = _unsealed(_bytes(folder) or b"")
-    if said is None or said.get("schema_version") != SCHEMA:
+    """Return the document, or None if it is missing, edited, or of another schema."""
+    record = _unsealed(_bytes(folder) or b"")
+    if record is None or record.get("schema_version") != SCHEMA:
         return None
     try:
-        task = _task(said.pop("task"))
-        return StateDocument(task=task, **said)  # type: ignore[arg-type]
+        task = _task(record.pop("task"))
+        return StateDocument(task=task, **record)  # type: ignore[arg-type]
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
 
@@ -166,31 +166,31 @@ def _unsealed(raw: bytes) -> events.Json | None:
         return None
 
 
-def _task(said: Any) -> Task:  # noqa: ANN401 - whatever a file says
-    said["state"] = TaskState(said["state"])
-    said["left"] = TaskState(said["left"]) if said["left"] else None
-    said["latch"] = Latch(**said["latch"]) if said["latch"] else None
-    said["runs"] = {name: _run(run) for name, run in said["runs"].items()}
-    for step, roles in said.get("spent", {}).items():
-        said["spent"][step] = {role: AgentUsage(**one) for role, one in roles.items()}
-    said["granted"] = AgentUsage(**said.get("granted", {}))
-    return Task(**said)
+def _task(record: Any) -> Task:  # noqa: ANN401 - any JSON value
+    record["state"] = TaskState(record["state"])
+    record["left"] = TaskState(record["left"]) if record["left"] else None
+    record["latch"] = Latch(**record["latch"]) if record["latch"] else None
+    record["runs"] = {name: _run(run) for name, run in record["runs"].items()}
+    for step, roles in record.get("spent", {}).items():
+        record["spent"][step] = {role: AgentUsage(**usage) for role, usage in roles.items()}
+    record["granted"] = AgentUsage(**record.get("granted", {}))
+    return Task(**record)
 
 
-def _run(said: dict[str, Any]) -> RunState:
-    said["steps"] = {name: _step(step) for name, step in said["steps"].items()}
-    return RunState(**said)
+def _run(record: dict[str, Any]) -> RunState:
+    record["steps"] = {name: _step(step) for name, step in record["steps"].items()}
+    return RunState(**record)
 
 
-def _step(said: dict[str, Any]) -> StepState:
-    if said["ended"]:
-        said["ended"] = events.StepFinished(**said["ended"])
-    return StepState(**said)
+def _step(record: dict[str, Any]) -> StepState:
+    if record["ended"]:
+        record["ended"] = events.StepFinished(**record["ended"])
+    return StepState(**record)
 
 
 def schema() -> Mapping[str, Any]:
-    """The JSON Schema of the document."""
-    from pydantic import TypeAdapter  # noqa: PLC0415 - only needed to write the schema down
+    """Return the JSON Schema of the document."""
+    from pydantic import TypeAdapter  # noqa: PLC0415 - only needed to generate the schema
 
     made = TypeAdapter(StateDocument).json_schema(mode="serialization")
     _name_fields(made)
@@ -199,7 +199,7 @@ def schema() -> Mapping[str, Any]:
 
 
 def _name_fields(made: Any) -> None:  # noqa: ANN401 - any part of a schema
-    """Steps are written with the names of their fields, though they are tuples here."""
+    """Describe steps as objects: they are tuples here but written with field names."""
     if not isinstance(made, dict):
         return
     for key, part in made.items():

@@ -1,4 +1,4 @@
-"""The states of a task and every move there is between them; pure."""
+"""The states of a task and the allowed moves between them; pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MOVES: dict[TaskState, tuple[TaskState, ...]] = {
     _S.RECOVERING: (_S.EXECUTING, _S.PLANNING, _S.BLOCKED),
     _S.BLOCKED: (_S.EXECUTING, _S.PLANNING),
     _S.LATCHED: (_S.PLANNING, _S.EXECUTING),  # by `unlock` only
-    _S.PAUSED: (),  # only back to the state it left
+    _S.PAUSED: (),  # only back to the state before the pause
     _S.DONE: (),
     _S.ABORTED: (),
 }
@@ -50,7 +50,7 @@ _FROM_ANYWHERE = frozenset((_S.LATCHED, _S.PAUSED, _S.ABORTED))
 
 
 def allowed(before: TaskState, after: TaskState, left: TaskState | None = None) -> bool:
-    """`left` is what a paused task goes back to."""
+    """Return True if a task may move from `before` to `after`; `left` is the state before a pause."""
     if before in _ENDS:
         return False
     if before is _S.PAUSED:
