@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, Self, TypeVar
 
-from reflectloop.system import seccomp, tcp_only
+from reflectloop.system import seccomp
 from reflectloop.system.seccomp import Openings
 
 _CREATE, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every architecture
@@ -163,7 +163,7 @@ def _restrict(rules: LandlockRules) -> None:
             _call(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PORT), rule, ctypes.c_uint32(0))
         _give_up_privileges()
         if rules.ports is not None:
-            seccomp.load(tcp_only.program())
+            seccomp.load(seccomp.tcp_only_program())
         # Landlock does not cover sockets with a path (agents, buses, docker), System V objects, and calls that change
         # limits and scheduling of other processes.
         seccomp.load(

@@ -29,6 +29,8 @@ _LOCAL, _INTERNET, _NETLINK = (1,), (2, 10), (16,)  # allowed socket families; n
 _CLONE3, _IO_URING = 435, 425  # the same everywhere
 _NEW_ATTRIBUTES = (463, 464, 465, 466)  # setxattrat, getxattrat, listxattrat, removexattrat
 _TYPE_BITS, _STREAM, _SEQUENCED = 0xF, 1, 5  # socket types; a pair of any other type can send to other addresses
+_PROTOCOLS = (0, 6)  # the default of a stream, and TCP by its number
+_FAST_OPEN = 0x20000000  # a flag of send calls that starts a connection
 _SMALL_SEGMENT = 64 << 10  # all segments of this size together stay below 256 MB
 
 
@@ -43,6 +45,7 @@ class _Machine(NamedTuple):
     unshare: int
     prlimit: int
     shmget: int
+    flags: tuple[tuple[int, int], ...]  # sendto, sendmsg, sendmmsg, each with the number of its flags argument
     keys: tuple[int, ...]  # add_key, request_key, keyctl: the user's keyring
     prying: tuple[int, ...]  # bpf, perf_event_open, userfaultfd, fanotify_init, fanotify_mark
     # ptrace, process_vm_readv, process_vm_writev, pidfd_getfd, kcmp, process_madvise, process_mrelease
@@ -67,6 +70,7 @@ _MACHINES = {
         unshare=272,
         prlimit=302,
         shmget=29,
+        flags=((44, 3), (46, 2), (307, 3)),
         keys=(248, 249, 250),
         prying=(321, 298, 323, 300, 301),
         peeking=(101, 310, 311, 438, 312, 440, 448),
@@ -84,6 +88,7 @@ _MACHINES = {
         unshare=97,
         prlimit=261,
         shmget=194,
+        flags=((206, 3), (211, 2), (269, 3)),
         keys=(217, 218, 219),
         prying=(280, 241, 282, 262, 263),
         peeking=(117, 270, 271, 438, 272, 440, 448),
@@ -147,6 +152,38 @@ def program(openings: Openings = _EVERYTHING) -> bytes:
     families = _NETLINK + (_LOCAL if openings.local else ()) + (_INTERNET if openings.internet else ())
     code += _for_call(machine.socket, [_load(0), *_allow_values(families, otherwise=_NO_FAMILY)])
     return b"".join([*code, _step(_RETURN, _ALLOW)])
+
+
+@functools.cache
+def tcp_only_program() -> bytes:
+    """Return a filter that allows only those internet sockets that Landlock's port rule covers.
+
+    That rule does not cover datagrams, raw packets, SCTP, multipath TCP and TCP fast open. `program` already refuses
+    calls of other architectures and other socket families.
+    """
+    machine = _MACHINES[platform.machine()]
+    code = [_step(_LOAD, _NUMBER_AT)]
+    for number, argument in machine.flags:
+        code += _for_call(number, [_load(argument), _step(_ANY_BIT, _FAST_OPEN, skip_false=1), _step(_RETURN, _REFUSE)])
+    code += _for_call(machine.socket, _refuse_other_than_tcp())
+    return b"".join([*code, _step(_RETURN, _ALLOW)])
+
+
+def _refuse_other_than_tcp() -> list[bytes]:
+    ipv4, ipv6 = _INTERNET
+    return [
+        _load(0),
+        _step(_EQUAL, ipv4, skip_true=2),
+        _step(_EQUAL, ipv6, skip_true=1),
+        _step(_RETURN, _ALLOW),
+        _load(1),
+        _step(_KEEP_BITS, _TYPE_BITS),
+        _step(_EQUAL, _STREAM, skip_true=1),
+        _step(_RETURN, _REFUSE),
+        _load(2),
+        *(_step(_EQUAL, protocol, skip_true=skip) for protocol, skip in zip(_PROTOCOLS, (2, 1), strict=True)),
+        _step(_RETURN, _REFUSE),
+    ]
 
 
 def _refuse_other_processes(machine: _Machine) -> list[bytes]:
