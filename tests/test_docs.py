@@ -181,7 +181,7 @@ def test_the_demo_with_agents_keeps_its_promises(repo: Repo) -> None:
 
 def test_the_story_waits_for_what_the_engine_must_say_in_its_order() -> None:
     told: list[str] = []
-    ear = unattended._Ear(lambda kind, _text: told.append(kind))
+    ear = unattended._ExpectedLineChecker(lambda kind, _text: told.append(kind))
     ear.hear("step 3 is done: true")
     assert ear.left[0].part == "was said to be done, and no file differs"
     ear.hear("step 1, attempt 1 failed: was said to be done, and no file differs")

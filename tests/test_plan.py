@@ -219,10 +219,10 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (BOMB.encode(), "once aliases are followed"),
+        (BOMB.encode(), "with aliases expanded"),
         (b"[" * 100_000, "nested deeper"),
         (b"a: " + b"{a: " * 1000, "nested deeper"),
-        (b"a: &a [*a]", "inside what it names"),
+        (b"a: &a [*a]", "inside its own value"),
         (b"a: *b", "alias"),
         (b"\x00\x01\x02\xff\xfe", "not UTF-8"),
         (b"\x00\x01\x02", "not allowed"),

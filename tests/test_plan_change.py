@@ -43,13 +43,13 @@ def test_steps_are_removed_updated_and_added() -> None:
 @pytest.mark.parametrize(
     ("parts", "words"),
     [
-        ({}, "empty change"),
+        ({}, "the patch is empty"),
         ({"remove": ["a"]}, "done and stays"),
         ({"update": [{"id": "a", "commands": ["x"]}]}, "done and stays"),
         ({"remove": ["z"]}, "no step 'z'"),
         ({"update": [{"id": "z", "title": "x"}]}, "no step 'z'"),
         ({"update": [{"id": "b"}]}, "empty update"),
-        ({"add": [{"id": "b", "commands": ["x"]}]}, "there already"),
+        ({"add": [{"id": "b", "commands": ["x"]}]}, "already exists"),
         ({"remove": ["b"], "update": [{"id": "b", "title": "x"}]}, "removed and updated"),
         ({"remove": ["b", "b"]}, "named twice"),
         ({"add": [{"id": "d", "commands": ["x"], "depends_on": ["nope"]}]}, "no step 'nope'"),

@@ -135,7 +135,7 @@ def test_the_orchestrator_form_is_understood_and_needs_a_backend(repo: Repo, suf
     steps = [step for batch in shown["batches"] for step in batch]
     assert [step["agent"]["tools"] for step in steps] == [["read_file", "search"], ["apply_patch"]]
     assert shown["track"] == "feature"
-    assert any("status 'done' is not obeyed" in warning for warning in shown["warnings"])
+    assert any("status 'done' is ignored" in warning for warning in shown["warnings"])
     answer = repo.run("run", "--json", path)
     assert answer.code == 61
     assert answer.envelope["error_code"] == "AGENT_UNAVAILABLE"
@@ -156,7 +156,7 @@ def test_a_role_bound_to_what_is_not_there_is_said_before_anything_runs(repo: Re
     answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
     assert answer.code == 12
     assert (
-        "roles.executor is bound to 'cloud', which is no agent; known: script, command, claude"
+        "roles.executor is bound to 'cloud', which is not an agent; known: script, command, claude"
         in (answer.envelope["faults"][0]["message"])
     )
 
@@ -323,7 +323,7 @@ def test_numbered_steps_have_their_numbers_for_names(repo: Repo) -> None:
 def test_a_file_with_two_plans_says_so() -> None:
     text = "plan: {title: T, steps: [{id: a, commands: ['true']}]}\nnew_plan: {steps: []}\n"
     assert [str(fault) for fault in load.parse(text.encode()).faults] == [
-        "line 2: (top): this file holds two plans: 'plan' on line 1 and 'new_plan' on line 2; keep one"
+        "line 2: (top): this file contains two plans: 'plan' on line 1 and 'new_plan' on line 2; keep one"
     ]
 
 

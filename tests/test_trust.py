@@ -305,7 +305,7 @@ HARMS: dict[str, Any] = {
     "not JSON": lambda path: path.write_bytes(b"\0\xff garbage"),
     "it is not JSON": lambda path: path.write_text("[" * 100_000),
     "not of version 1": lambda path: path.write_text('{"version": 2}'),
-    "of another shape": _edited,
+    "an invalid entry": _edited,
     "is larger than": lambda path: path.write_text(" " * (9 << 20)),
 }
 
@@ -541,7 +541,7 @@ def test_a_plan_that_came_with_the_repository_is_no_default_plan(repo: Repo) -> 
     for more in ((), ("--dry-run",)):
         answer = repo.run("run", "--json", *more)
         assert (answer.code, answer.envelope["error_code"]) == (10, "MISSING_PLAN")
-        assert answer.envelope["next"] == f"look at it, then name it: reflectloop run {name}"
+        assert answer.envelope["next"] == f"read it, then name it: reflectloop run {name}"
     assert repo.run("run", "--json", name).code == 0
     repo.git("mv", ".claude", "elsewhere")
     (repo.path / ".claude").symlink_to("elsewhere")

@@ -1,4 +1,4 @@
-"""The few things that can be set, each with a default that serves: by the user's own file and by the project's."""
+"""The settings, each with a default: read from the user's file and the project's file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reflectloop.trust import grants, record
 from reflectloop.trust.grants import Table
 
 NAME = "reflectloop.toml"
-# Settings that name files: in the user's own file they are meant from its folder, never from a project's.
+# Settings that name files: in the user's file they are relative to its folder, never to a project.
 _PATHS = {
     "workspace": {"root"},
     "box": {"read"},
@@ -35,11 +35,15 @@ class ConfigSection(BaseModel):
 
 
 class WorkspaceConfig(ConfigSection):
-    root: Path | None = Field(default=None, description="where workspaces are made; default: the system's temp folder")
-    keep_failed: Annotated[StrictInt, Field(ge=0)] = Field(default=3, description="failed workspaces kept to look at")
+    root: Path | None = Field(default=None, description="folder for workspaces; default: the system's temp folder")
+    keep_failed: Annotated[StrictInt, Field(ge=0)] = Field(
+        default=3, description="failed workspaces to keep for inspection"
+    )
 
     warm: bool = Field(default=True, description="keep one finished workspace to start the next run from")
-    exclude: tuple[str, ...] = Field(default=(), description="more that copy mode leaves out, as gitignore patterns")
+    exclude: tuple[str, ...] = Field(
+        default=(), description="more files to exclude in copy mode, as gitignore patterns"
+    )
     carry: tuple[str, ...] = Field(
         default=(".venv", "node_modules"), description="ignored folders that commands may read in place"
     )
@@ -48,40 +52,46 @@ class WorkspaceConfig(ConfigSection):
         default=500, description="largest file a run may add, change or delete; its patch takes 2 to 6 times the memory"
     )
     largest_total_mb: Annotated[StrictInt, Field(ge=1)] = Field(
-        default=1000, description="what a step may add or change in all, counted as if no file had holes"
+        default=1000, description="limit for all files that a step adds or changes; sparse files count in full"
     )
     record_s: Annotated[StrictInt, Field(ge=1)] = Field(
-        default=600, description="time that looking through and recording what a step left may take"
+        default=600, description="time limit for scanning and recording a step's changes"
     )
 
     @property
     def names_carried(self) -> tuple[str, ...]:
-        """What the user says is carried, as opposed to what we look for."""
+        """Return the folders from the settings, without the defaults."""
         return self.carry if "carry" in self.model_fields_set else ()
 
 
 class RunConfig(ConfigSection):
-    env_allow: tuple[str, ...] = Field(default=(), description="variables of yours that commands may see")
+    env_allow: tuple[str, ...] = Field(default=(), description="your variables that commands may see")
     idle_s: Annotated[StrictInt, Field(ge=1)] | None = Field(
-        default=120, description="doing nothing at all for so long is waiting for input"
+        default=120, description="without any activity for this time, a command is waiting for input"
     )
-    grace_s: Annotated[float, Field(ge=0, le=600)] = Field(default=5.0, description="between TERM and KILL")
+    grace_s: Annotated[float, Field(ge=0, le=600)] = Field(default=5.0, description="seconds between TERM and KILL")
     log_cap_mb: Annotated[StrictInt, Field(ge=1, le=4096)] = Field(
-        default=8, description="kept of each command's output"
+        default=8, description="stored output of each command"
     )
 
 
 class BoxConfig(ConfigSection):
-    isolation: Isolation = Field(default=Isolation.WORKSPACE, description="the least isolation a run may have")
-    strongest: Isolation = Field(default=Isolation.FULL, description="go no further, though the machine could")
-    read: tuple[Path, ...] = Field(default=(), description="more folders that commands may read: caches, toolchains")
-    processes: Annotated[StrictInt, Field(ge=16)] = Field(default=4096, description="at once, threads counted")
-    memory_mb: Annotated[StrictInt, Field(ge=64)] | None = Field(
-        default=None, description="of a command and all it starts; default: three quarters of the machine's"
+    isolation: Isolation = Field(default=Isolation.WORKSPACE, description="the minimum isolation of a run")
+    strongest: Isolation = Field(
+        default=Isolation.FULL, description="the maximum isolation, even if the machine supports more"
     )
-    file_mb: Annotated[StrictInt, Field(ge=1)] = Field(default=16384, description="the largest file written")
+    read: tuple[Path, ...] = Field(default=(), description="more folders that commands may read: caches, toolchains")
+    processes: Annotated[StrictInt, Field(ge=16)] = Field(
+        default=4096, description="at the same time, including threads"
+    )
+    memory_mb: Annotated[StrictInt, Field(ge=64)] | None = Field(
+        default=None, description="of a command and its children; default: three quarters of the machine's"
+    )
+    file_mb: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=16384, description="the largest file that a command may write"
+    )
     disk_mb: Annotated[StrictInt, Field(ge=1)] | None = Field(
-        default=None, description="what all commands of a workspace write; default: three quarters of what is free"
+        default=None, description="written by all commands of a workspace; default: three quarters of the free space"
     )
 
 
@@ -96,7 +106,7 @@ class PublishConfig(ConfigSection):
 
 BackendKind = Literal["script", "command", "claude", "codex", "http", "acp"]
 KINDS: tuple[str, ...] = get_args(BackendKind)
-_BACKEND = "the agent that plays it: a kind, or the name of an [agents.NAME] table"
+_BACKEND = "the agent for this role: a kind, or the name of an [agents.NAME] table"
 _VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
@@ -116,58 +126,66 @@ _HOST_AND_PORT = r"^([A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:]{2,45}\])(:[0-9]{1,5})?
 
 
 class AgentConfig(ConfigSection):
-    kind: BackendKind | None = Field(default=None, description="what drives it; default: the table's own name")
+    kind: BackendKind | None = Field(default=None, description="the backend; default: the table's name")
     run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(
-        default=(), description="the program and its first words; default for claude and codex: found on PATH"
+        default=(), description="the program and its first arguments; default for claude and codex: found on PATH"
     )
     file: Path | None = Field(default=None, description="script: the YAML or Python file it plays")
-    model: str | None = Field(default=None, description="which model is asked for")
-    protocol: Literal["anthropic", "openai"] = Field(default="anthropic", description="http: what the server speaks")
-    base_url: str | None = Field(default=None, description="where the model's server is; default: the maker's own")
+    model: str | None = Field(default=None, description="the model to use")
+    protocol: Literal["anthropic", "openai"] = Field(default="anthropic", description="http: the server's protocol")
+    base_url: str | None = Field(default=None, description="address of the model's server; default: the provider's")
     key_env: Annotated[str, Field(pattern=_VARIABLE)] | None = Field(
-        default=None, description="the variable of yours that holds its key; never the key itself"
+        default=None, description="the name of your variable with its key; never the key itself"
     )
     env: tuple[Annotated[str, Field(pattern=_VARIABLE)], ...] = Field(
-        default=(), description="more variables of yours that its program may see"
+        default=(), description="more of your variables that its program may see"
     )
     network: AgentNetwork | None = Field(
         default=None,
-        description="what its program can reach; default: its model's address where that is known, else nothing",
+        description="the network of its program; default: its model's address if known, else none",
     )
     reach: tuple[Annotated[str, Field(pattern=_HOST_AND_PORT)], ...] = Field(
         default=(), description="more hosts that its program may connect to, `host` (port 443) or `host:port`"
     )
     window: Annotated[StrictInt, Field(ge=1000)] | None = Field(
-        default=None, description="tokens its model can hold; default: by the model's name"
+        default=None, description="the model's context window in tokens; default: by the model's name"
     )
     reply_tokens: Annotated[StrictInt, Field(ge=16)] = Field(default=8192, description="http: the longest answer")
-    turns: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=20, description="turns it may take in a step")
-    timeout_s: Annotated[StrictInt, Field(ge=1)] = Field(default=1800, description="time it may take in a step")
+    turns: Annotated[StrictInt, Field(ge=1, le=1000)] = Field(default=20, description="maximum turns in a step")
+    timeout_s: Annotated[StrictInt, Field(ge=1)] = Field(default=1800, description="time limit in a step")
 
 
 class CostConfig(ConfigSection):
-    prices: Path | None = Field(default=None, description="a TOML file of prices of your own, before the shipped ones")
-    tokens: Annotated[StrictInt, Field(ge=1)] | None = Field(default=None, description="all agents of a task together")
-    usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="all agents of a task together")
+    prices: Path | None = Field(
+        default=None, description="a TOML file with your prices, which override the built-in ones"
+    )
+    tokens: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None, description="limit for all agents of a task together"
+    )
+    usd: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="limit for all agents of a task together"
+    )
     wall_s: Annotated[StrictInt, Field(ge=1)] | None = Field(
-        default=None, description="time all agents of a task take together"
+        default=None, description="time limit for all agents of a task together"
     )
 
 
 class SecretsConfig(ConfigSection):
-    rules: Path | None = Field(default=None, description="a file of rules of your own, besides the shipped ones")
-    baseline: Path | None = Field(default=None, description="a file of fingerprints that are let stand")
+    rules: Path | None = Field(default=None, description="a file with your rules, in addition to the built-in ones")
+    baseline: Path | None = Field(default=None, description="a file of accepted fingerprints")
 
 
 class PolicyConfig(ConfigSection):
     allow: tuple[str, ...] = Field(
-        default=(), description="rules that are not applied, by id: reflectloop policy rules"
+        default=(), description="ids of rules to disable; list them with: reflectloop policy rules"
     )
-    rules: Path | None = Field(default=None, description="a YAML file of rules of your own, besides the shipped ones")
+    rules: Path | None = Field(
+        default=None, description="a YAML file with your rules, in addition to the built-in ones"
+    )
 
 
 class Service(ConfigSection):
-    """A server that a check needs: started beside it, on the loopback of its box, and ended with it."""
+    """A server that a check needs: it runs during the check, on the loopback of its sandbox."""
 
     run: tuple[Annotated[str, Field(min_length=1)], ...] = Field(min_length=1)
     ready_url: Annotated[str, Field(pattern=r"^http://(localhost|127\.0\.0\.1)(:[0-9]{1,5})?(/[!-~]*)?$")]
@@ -187,15 +205,15 @@ class VerifyConfig(ConfigSection):
         default=(), description="the project's checks, instead of detected ones"
     )
     setup: tuple[tuple[str, ...], ...] = Field(
-        default=(), description="commands that install dependencies, run with the network, kept by lock files"
+        default=(), description="commands that install dependencies, run with the network, cached by lock files"
     )
-    timeout_s: Annotated[StrictInt, Field(ge=1)] = Field(default=1800, description="of each check")
-    protect: tuple[str, ...] = Field(default=(), description="more that a patch may not change, as globs")
+    timeout_s: Annotated[StrictInt, Field(ge=1)] = Field(default=1800, description="time limit of each check")
+    protect: tuple[str, ...] = Field(default=(), description="more files that a patch may not change, as globs")
 
 
 class ReflectConfig(ConfigSection):
     rules: Path | None = Field(
-        default=None, description="a file of rules of diagnosis and policies of your own, before the shipped ones"
+        default=None, description="a file with your diagnosis rules and policies, which override the built-in ones"
     )
 
 
@@ -215,15 +233,15 @@ class Config(ConfigSection):
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """What the project's file says and nobody trusted, by name."""
+        """Return the names of the project's settings that are ignored because they are not trusted."""
         return self._ignored
 
     def refuse_without(self, *names: str) -> None:
-        """Refuse to go on where one of these settings, or of the settings below them, was ignored."""
+        """Raise NotTrusted if one of these settings, or a setting below them, was ignored."""
         missing = [key for key in self._ignored if any(key == name or key.startswith(f"{name}.") for name in names)]
         if missing:
             raise NotTrusted(
-                f"this needs {', '.join(missing)} of {NAME}, which nobody has trusted",
+                f"this needs {', '.join(missing)} of {NAME}, which is not trusted",
                 missing=tuple(f"trust:{key}" for key in missing),
             )
 
@@ -233,56 +251,56 @@ class Config(ConfigSection):
         for role in Role:
             name = self.roles.bound_to(role)
             if name is not None and name not in known:
-                raise ValueError(f"roles.{role} is bound to {name!r}, which is no agent; known: {', '.join(known)}")
+                raise ValueError(f"roles.{role} is bound to {name!r}, which is not an agent; known: {', '.join(known)}")
         for name, agent in self.agents.items():
             if agent.kind is None and name not in KINDS:
                 raise ValueError(f"agents.{name} needs a kind: one of {', '.join(KINDS)}")
         return self
 
     def network_of(self, role: Role) -> Network | None:
-        """What the program that plays a role can reach; None where it has none, or nobody plays it."""
+        """Return the network of the program for a role, or None if there is no program or no fixed network."""
         name = self.roles.bound_to(role)
         agent = self.agent(name) if name else None
         if agent is None or agent.kind in ("script", "http"):
-            return None  # the engine itself asks, and its commands are steps' commands
+            return None  # the engine itself calls the model, and its commands are a step's commands
         return Network(agent.network) if agent.network in (AgentNetwork.HOST, AgentNetwork.NONE) else None
 
     def agent(self, name: str) -> AgentConfig:
-        """The agent of that name, its kind settled."""
-        found = self.agents.get(name, AgentConfig())
-        return found.model_copy(update={"kind": found.kind or name})
+        """Return the agent of that name with its kind set."""
+        agent = self.agents.get(name, AgentConfig())
+        return agent.model_copy(update={"kind": agent.kind or name})
 
 
 class Sources(NamedTuple):
-    """What each file says, and what became of it."""
+    """The settings of each file, and the resulting ones."""
 
-    config: Config  # in force
+    config: Config  # the active settings
     user: Table
     project: Table
     split: trust.SettingsSplit
-    is_trusted: bool  # whether the project's grants count
+    is_trusted: bool  # True if the project's grants apply
 
 
 def load(project_root: Path) -> Config:
-    """Return the settings in force: the user's own, tightened by the project, and loosened by it as far as trusted."""
+    """Return the active settings: the user's, restricted by the project, and extended by it as far as trusted."""
     return sources(project_root).config
 
 
 def sources(project_root: Path) -> Sources:
-    """Read both files. What the project grants and nobody trusted is left out, and remembered to be said."""
+    """Read both files. The project's grants that are not trusted are ignored, and reported later."""
     user, settings = _user_settings(project_root)
     path = project_root / NAME
     raw = _read(path, within=project_root)
     if raw is None:
         return Sources(settings, user, {}, trust.SettingsSplit({}, (), ()), is_trusted=False)
     values = _parse(path, raw)
-    whole = _validate(path, raw, grants.merge(user, values))
-    values = grants.normal(values, whole.model_dump(mode="json"))
+    merged = _validate(path, raw, grants.merge(user, values))
+    values = grants.normal(values, merged.model_dump(mode="json"))
     parts = trust.split(values, settings.model_dump(mode="json"), frozenset(settings.agents))
     is_trusted = bool(parts.grants) and (trust.is_by_flag() or record.holds(project_root, parts.grants))
     if not parts.grants or is_trusted:
         trust.ignore(project_root, ())
-        return Sources(whole, user, values, parts, is_trusted)
+        return Sources(merged, user, values, parts, is_trusted)
     tightened = _validate(path, raw, grants.merge(user, parts.always))
     tightened._ignored = tuple(grant.key for grant in parts.grants) + parts.dropped  # noqa: SLF001 - our own class
     trust.ignore(project_root, tightened.ignored)
@@ -290,21 +308,21 @@ def sources(project_root: Path) -> Sources:
 
 
 def user_file() -> Path:
-    """Return the user's own settings. A relative XDG_CONFIG_HOME would mean a folder of whatever project we are in."""
-    given = os.environ.get("XDG_CONFIG_HOME", "")
-    base = Path(given) if Path(given).is_absolute() else Path.home() / ".config"
+    """Return the path of the user's settings. A relative XDG_CONFIG_HOME is ignored: it could be in a project."""
+    value = os.environ.get("XDG_CONFIG_HOME", "")
+    base = Path(value) if Path(value).is_absolute() else Path.home() / ".config"
     return base / "reflectloop" / "config.toml"
 
 
 def _user_settings(project_root: Path) -> tuple[Table, Config]:
-    """Return what the user's file says, its paths made absolute, and the settings in force without a project."""
+    """Return the user's settings with absolute paths, and the active settings without a project."""
     path = user_file()
     raw = _read(path)
     if raw is None:
         return {}, Config()
     if path.resolve().is_relative_to(project_root.resolve()):
         raise InvalidInput(
-            f"{path} lies inside the project, which could have brought it",
+            f"{path} is inside the project, which may have come with it",
             next_step="set XDG_CONFIG_HOME to a folder outside of the project",
         )
     values = _parse(path, raw)
@@ -325,9 +343,9 @@ def _absolute(folder: Path, value: Any) -> Any:  # noqa: ANN401 - one path or se
 
 
 def _read(path: Path, *, within: Path | None = None) -> bytes | None:
-    """Return a settings file's content; None where there is none. Devices, pipes and huge files are refused.
+    """Return the content of a settings file, or None if there is none. Devices, pipes and huge files are refused.
 
-    With `within` it is a project's file. Without, it is the user's own, which nobody else may be able to write.
+    With `within` it is a project's file. Without, it is the user's, which no other user may be able to write.
     """
     try:
         if within is None:
@@ -337,7 +355,7 @@ def _read(path: Path, *, within: Path | None = None) -> bytes | None:
         return None
     except OSError as fault:
         raise InvalidInput(
-            f"cannot read {path}: {fault.strerror}", next_step=f"look at {path}, and remove or replace it"
+            f"cannot read {path}: {fault.strerror}", next_step=f"check {path}, and remove or replace it"
         ) from fault
 
 
@@ -346,7 +364,7 @@ def _refuse_foreign(path: Path) -> None:
     if status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o002:
         raise InvalidInput(
             f"{path} belongs to another user, or everybody may write to it",
-            next_step=f"look at it, then: chown $(id -u) {path} && chmod go-w {path}",
+            next_step=f"check it, then: chown $(id -u) {path} && chmod go-w {path}",
         )
 
 

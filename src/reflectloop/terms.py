@@ -1,4 +1,4 @@
-"""The few words that three rooms or more share."""
+"""Terms that three or more packages share, and the messages for pydantic's errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def shorten(text: str, length: int) -> str:
 
 
 class Isolation(StrEnum):
-    """How far a command is kept from the machine, weakest first."""
+    """The isolation levels of a command, weakest first."""
 
     NONE = "none"
     WORKSPACE = "workspace"
@@ -25,14 +25,14 @@ class Isolation(StrEnum):
 
 
 class Network(StrEnum):
-    """What a command can reach: nothing but a loopback of its own, or what its user can."""
+    """A command's network: only a separate loopback, or the host's network."""
 
     NONE = "none"
     HOST = "host"
 
 
 class AgentNetwork(StrEnum):
-    """What an agent's program can reach: nothing, its model's address and no other, or what its user can."""
+    """The network of an agent's program: none, only its model's address, or the host's network."""
 
     NONE = "none"
     MODEL = "model"
@@ -40,7 +40,7 @@ class AgentNetwork(StrEnum):
 
 
 class Role(StrEnum):
-    """Who an agent is asked to be. Only an executor may change anything."""
+    """The role of an agent. Only an executor may change files."""
 
     PLANNER = "planner"
     SECOND_PLANNER = "second_planner"
@@ -55,7 +55,7 @@ class Role(StrEnum):
 
 
 class Track(StrEnum):
-    """What kind of change a plan makes, and so what must be proven."""
+    """The kind of a change, which decides what must be proven."""
 
     FEATURE = "feature"
     FIX = "fix"
@@ -64,7 +64,7 @@ class Track(StrEnum):
 
 
 class Decision(StrEnum):
-    """What becomes of an output; gravest first. What can be mended comes before what only a person can say."""
+    """The decision on an output, gravest first. Decisions that the engine can repair come before ASK."""
 
     STOP = "STOP"
     REPLAN = "REPLAN"
@@ -72,7 +72,7 @@ class Decision(StrEnum):
     RETRY = "RETRY"
     ASK = "ASK"
     SKIP = "SKIP"
-    PASS = "PASS"  # noqa: S105 - a word of the gates
+    PASS = "PASS"  # noqa: S105 - not a password
 
     @property
     def goes_on(self) -> bool:
@@ -84,7 +84,7 @@ def gravest(decisions: Iterable[Decision]) -> Decision:
     return min(decisions, key=order.index, default=Decision.PASS)
 
 
-# What a value must be, by the kind of fault the models report. Braces are filled from the fault's own details.
+# Messages by pydantic's error type. Braces are filled from the error's context.
 _SHAPES = {
     "missing": "is required and missing",
     "model_type": "must be a mapping",
@@ -110,12 +110,12 @@ _SHAPES = {
     "less_than_equal": "must be at most {le}",
     "enum": "must be one of {expected}",
     "literal_error": "must be one of {expected}",
-    "string_pattern_mismatch": "may hold letters, digits, '.', '_' and '-' only, and begins with a letter or digit",
+    "string_pattern_mismatch": "may contain letters, digits, '.', '_' and '-' only, and begins with a letter or digit",
 }
 
 
 def wrong_shape(kind: str, context: Mapping[str, object], message: str) -> str:
-    """A fault of shape in our words; `message` is what a rule of ours said itself."""
+    """Return our message for a pydantic error; `message` is used for errors of our own validators."""
     if kind not in _SHAPES:
         return message.removeprefix("Value error, ")
     plain = {key: str(value).replace(" or ", ", ").replace("'", "") for key, value in context.items()}

@@ -1,1 +1,1 @@
-"""The bundled stories: a sample project, a wrong fix, a leak, the right fix; and the same bug left to agents."""
+"""The built-in demos: a sample project, a wrong fix, a leak, the right fix; and the same bug fixed by agents."""

@@ -1,4 +1,4 @@
-"""Where stories are played: a folder of their own with the sample project in it, gone when the curtain falls."""
+"""Creates the sample project of the demos in a temporary folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Say = Callable[[str, str], None]
 
 @contextmanager
 def opened() -> Iterator[Path]:
-    # Workspaces are deleted behind our back, so some of what is to be removed may be gone already.
+    # Workspaces are deleted in the background, so files may disappear during the cleanup.
     with tempfile.TemporaryDirectory(prefix="reflectloop-demo-", ignore_cleanup_errors=True) as name:
         stage = Path(name).resolve()
         yield stage
@@ -27,7 +27,7 @@ def opened() -> Iterator[Path]:
 
 
 def lay_out(project: Path, settings: str = "") -> Path:
-    """The sample as somebody's repository, with one commit."""
+    """Write the sample as a repository with one commit."""
     project.mkdir()
     for item in importlib.resources.files("reflectloop.demo").joinpath("sample").iterdir():
         if item.is_file():
@@ -35,10 +35,10 @@ def lay_out(project: Path, settings: str = "") -> Path:
     if settings:
         (project / "reflectloop.toml").write_text(settings)
     identity = ["-c", "user.name=demo", "-c", "user.email=demo@localhost"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A pager"]):
-        done = process.capture(["git", *identity, *words], cwd=project, env=_bare_environment(project))
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A pager"]):
+        done = process.capture(["git", *identity, *arguments], cwd=project, env=_bare_environment(project))
         if done.code:
-            raise Internal(f"demo: git {words[0]} failed: {done.stderr.decode('utf-8', 'replace')}")
+            raise Internal(f"demo: git {arguments[0]} failed: {done.stderr.decode('utf-8', 'replace')}")
     return project
 
 
@@ -51,8 +51,8 @@ def _bare_environment(project: Path) -> dict[str, str]:
 
 
 def check_untouched(project: Path) -> None:
-    words = ["git", "status", "--porcelain", "--", ".", ":!.reflectloop"]  # in there, lessons wait to be committed
-    status = process.capture(words, cwd=project, env=_bare_environment(project))
+    command = ["git", "status", "--porcelain", "--", ".", ":!.reflectloop"]  # it contains new lessons
+    status = process.capture(command, cwd=project, env=_bare_environment(project))
     if status.stdout or status.code:
         raise Internal("demo: a run changed the user's tree")
 

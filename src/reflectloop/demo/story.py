@@ -1,18 +1,64 @@
-"""Plays the main story on a sample project in a folder of its own, and checks every outcome it claims."""
+"""The main demo: runs plans on a sample project in a temporary folder, and checks every result it shows."""
 
 from __future__ import annotations
 
+import json
 import secrets as randomness
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from reflectloop.commands import apply_run
-from reflectloop.demo import learning
 from reflectloop.demo.project import Say, check_tests, check_untouched, lay_out, opened
 from reflectloop.engine.pipeline import run
 from reflectloop.engine.run.request import RunOutcome, RunRequest
 from reflectloop.errors import Internal
+from reflectloop.lessons import lesson_scopes
+from reflectloop.reflection import blocker_card
+
+_FIX = "echo 1.0 > VERSION"
+_LESSON = {"kind": "failfix", "commands": [_FIX]}
+
+
+def _play_learning(project: Path, stage: Path, say: Say) -> None:
+    """Show that a lesson from one failure fixes the same failure the next time."""
+    say("scene", "A failure teaches")
+    first = _run_plan(project, stage, "notes", "cat VERSION > NOTES", say)
+    if first.error is None or first.error.code != "STEP_FAILED":
+        raise Internal("demo: a step without its file did not fail")
+    say("answer", f"{first.error.code}, exit {first.error.exit_code}")
+    room = lesson_scopes.room_at(project, "project")
+    lesson_scopes.added(room, blocker_card.lesson_of(room.folders, first.folder.run_id, dict(_LESSON)))
+    say("do", f"reflectloop lessons add --kind failfix --run latest --command '{_FIX}'")
+    say("moral", "no lesson covered this failure; now one does")
+    say("scene", "The second time the stored fix is used")
+    second = _run_plan(project, stage, "release", "cat VERSION > RELEASE", say)
+    _check_fixed(second)
+    say("answer", "OK, exit 0")
+    say("moral", "another plan had the same failure, and no person was needed; the fix's changes are in the patch")
+
+
+def _run_plan(project: Path, stage: Path, name: str, command: str, say: Say) -> RunOutcome:
+    plan = stage / f"{name}.yaml"
+    steps = [{"id": name, "title": f"Write the {name}", "commands": [command]}]
+    plan.write_text(json.dumps({"plan": {"title": name, "track": "direct", "steps": steps}}))
+    outcome = run(RunRequest(project, plan, sandbox_root=stage / "sandbox"))
+    say("do", f"reflectloop run   # Write the {name}")
+    (step,) = outcome.steps
+    for fix in step.fixes:
+        say("step", str(fix))
+    say("step" if step.success else "failed", f"{step.id}: {step.title}" + (f" ({step.reason})" if step.reason else ""))
+    return outcome
+
+
+def _check_fixed(outcome: RunOutcome) -> None:
+    if outcome.error:
+        raise Internal(f"demo: a known failure was not fixed, and ended in {outcome.error.code}")
+    if [fix.outcome for fix in outcome.steps[0].fixes] != ["worked"]:
+        raise Internal("demo: the stored fix was not tried, or did not work")
+    if {change.path for change in outcome.touched} != {"RELEASE", "VERSION"}:
+        raise Internal("demo: the patch does not contain the changes of the step and its fix")
+
 
 _PLAN = """\
 plan:
@@ -47,10 +93,10 @@ class DemoStep(NamedTuple):
 
 
 def play(say: Say) -> None:
-    """Raises Internal when anything came out otherwise than told."""
+    """Run the demo; raise Internal if a result differs from what it shows."""
     with opened() as stage:
         project = lay_out(stage / "pager")
-        # Made up here and now, so that no secret-looking text stands in the program.
+        # Generated, so that no secret-like text is in the source.
         secret = "sk-" + randomness.token_hex(16)
         scenes = (
             DemoStep(
@@ -84,8 +130,8 @@ def play(say: Say) -> None:
         )
         for scene in scenes:
             say("scene", scene.heading)
-            outcome = _perform(scene, project, stage)
-            _tell(outcome, scene, say)
+            outcome = _run_scene(scene, project, stage)
+            _show(outcome, scene, say)
             check_untouched(project)
             if scene.expected == "SECRET_LEAK":
                 _check_stopped(scene, project, stage, say)
@@ -95,17 +141,17 @@ def play(say: Say) -> None:
         say("do", "reflectloop apply")
         check_tests(project)
         say("moral", "the project's own tests now pass in your tree")
-        learning.play(project, stage, say)
+        _play_learning(project, stage, say)
 
 
-def _perform(scene: DemoStep, project: Path, stage: Path) -> RunOutcome:
+def _run_scene(scene: DemoStep, project: Path, stage: Path) -> RunOutcome:
     plan = stage / "plan.yaml"
     command = '"' + scene.command.replace("\\", "\\\\").replace('"', '\\"') + '"'
     plan.write_text(_PLAN.format(title=scene.title, command=command, python=sys.executable))
     return run(RunRequest(project, plan, sandbox_root=stage / "sandbox"))
 
 
-def _tell(outcome: RunOutcome, scene: DemoStep, say: Say) -> None:
+def _show(outcome: RunOutcome, scene: DemoStep, say: Say) -> None:
     say("do", f"reflectloop run   # {scene.title}")
     for step in outcome.steps:
         say(
@@ -120,12 +166,12 @@ def _tell(outcome: RunOutcome, scene: DemoStep, say: Say) -> None:
 
 
 def _check_stopped(scene: DemoStep, project: Path, stage: Path, say: Say) -> None:
-    held = _perform(scene._replace(title="Anything else", command="true"), project, stage)
-    if held.error is None or held.error.code != "LATCHED":
-        raise Internal("demo: the project was to be latched after a leak")
+    latched = _run_scene(scene._replace(title="Anything else", command="true"), project, stage)
+    if latched.error is None or latched.error.code != "LATCHED":
+        raise Internal("demo: the project was not latched after a leak")
     say("do", "reflectloop run   # anything else")
-    say("answer", f"LATCHED, exit {held.error.exit_code}")
-    apply_run.unlock(project, "the demo's key is no key")
+    say("answer", f"LATCHED, exit {latched.error.exit_code}")
+    apply_run.unlock(project, "the demo's key is not real")
     say("do", "reflectloop unlock --reason 'the key was revoked'")
 
 

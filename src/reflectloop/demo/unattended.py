@@ -1,4 +1,4 @@
-"""The story with agents, whose parts a script plays: a goal, a false claim, an edited test, a review, a patch."""
+"""The demo with scripted agents: a goal, a false claim, an edited test, a review, a patch."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ file = "../{_SCRIPT}"
 
 
 class ExpectedLine(NamedTuple):
-    """A line that the engine must say, and what it means."""
+    """A line that the engine must print, and its explanation."""
 
     part: str
     kind: str
     moral: str
 
 
-_BEATS = (
+_EXPECTED = (
     ExpectedLine(
         "was said to be done, and no file differs",
         "failed",
@@ -69,28 +69,28 @@ _BEATS = (
 )
 
 
-class _Ear:
-    """Tells what the engine says as it says it, and knows what it has yet to say."""
+class _ExpectedLineChecker:
+    """Passes the engine's lines on and checks that the expected ones occur."""
 
     def __init__(self, say: Say) -> None:
-        self.say, self.left = say, list(_BEATS)
+        self.say, self.left = say, list(_EXPECTED)
 
     def hear(self, line: str) -> None:
-        beat = self.left[0] if self.left and self.left[0].part in line else None
-        if beat:
+        expected = self.left[0] if self.left and self.left[0].part in line else None
+        if expected:
             self.left.pop(0)
-            self.say(beat.kind, line)
-            self.say("moral", beat.moral)
+            self.say(expected.kind, line)
+            self.say("moral", expected.moral)
         else:
             self.say("moral", line)
 
 
 def play(say: Say) -> None:
-    """Raises Internal when anything came out otherwise than told."""
+    """Run the demo; raise Internal if a result differs from what it shows."""
     with opened() as stage, trust.vouched():
         project = lay_out(stage / "pager", _SETTINGS)
-        shipped = importlib.resources.files("reflectloop.demo").joinpath(_SCRIPT)
-        (stage / _SCRIPT).write_bytes(shipped.read_bytes())
+        builtin = importlib.resources.files("reflectloop.demo").joinpath(_SCRIPT)
+        (stage / _SCRIPT).write_bytes(builtin.read_bytes())
         place = FileopsTarget(project, sandbox_root=stage / "sandbox")
         _plan(place, say)
         done = _work(place, say)
@@ -124,20 +124,20 @@ def _check_plan(planned: PlanningResult, agreed: list[Plan], first: PlanDesign, 
     if first == second or planned.rounds != 1 or agreed != [planned.proposed.plan]:
         raise Internal("demo: two designs that differ were to be merged in a round, and confirmed once")
     prompts = [(planned.folder / f"{who}.prompt.md").read_text() for who in ("planner", "second_planner")]
-    if prompts[0] != prompts[1] or any(one.title in prompts[0] for one in (first, second)):
+    if prompts[0] != prompts[1] or any(design.title in prompts[0] for design in (first, second)):
         raise Internal("demo: neither planner was to see the other's design")
 
 
 def _work(place: FileopsTarget, say: Say) -> TaskResult:
     say("scene", "An executor that claims, cheats, is told, and does it")
     say("do", "reflectloop tr --all")
-    ear = _Ear(say)
-    done = task_runner.work(place, ear.hear, every=True)
-    if ear.left:
-        raise Internal(f"demo: the engine was to say: {ear.left[0].part}")
+    checker = _ExpectedLineChecker(say)
+    done = task_runner.work(place, checker.hear, every=True)
+    if checker.left:
+        raise Internal(f"demo: the engine was to say: {checker.left[0].part}")
     if done.error or done.outcome is None or done.task.state != "DONE":
         raise Internal(f"demo: the task was to be done, and is {done.task.state}: {done.error}")
-    if {one.path for one in done.outcome.touched} != {"pager.py", "CHANGES.md"}:
+    if {change.path for change in done.outcome.touched} != {"pager.py", "CHANGES.md"}:
         raise Internal("demo: the patch was to hold the fix and its note, and no test")
     say("answer", "OK, exit 0")
     return done

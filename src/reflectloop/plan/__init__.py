@@ -1,1 +1,1 @@
-"""The plan: one immutable input, read strictly, every fault reported at once."""
+"""The plan: one immutable input, parsed strictly, with all faults reported at once."""

@@ -1,4 +1,4 @@
-"""PlanPatch: the only way a plan changes while a task is at work; done steps stay, and nothing is half applied."""
+"""PlanPatch: the only way to change a plan during a task; done steps stay, and a patch applies completely or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reflectloop.plan.strict_yaml import YamlDocument
 
 
 class Update(PlanModel, extra="allow"):
-    """A step's id and the fields it is to have instead."""
+    """A step's id and its new field values."""
 
     id: str
 
@@ -27,13 +27,13 @@ class PlanPatch(PlanModel):
 
 
 def apply(plan: Plan, patch: PlanPatch, done: Collection[str]) -> Plan:
-    """The changed plan; INVALID_PLAN with every reason when the patch is empty, conflicting or touches what is done."""
-    found = _refusals(plan, patch, set(done))
-    if found:
-        raise _refuse(found)
+    """Return the changed plan; raise INVALID_PLAN if the patch is empty, conflicting or changes done steps."""
+    problems = _refusals(plan, patch, set(done))
+    if problems:
+        raise _refuse(problems)
     updates = {update.id: update.model_dump(exclude={"id"}) for update in patch.update}
-    kept = [step for step in plan.steps if step.id not in patch.remove]
-    steps = [_said(step) | updates.get(step.id, {}) for step in kept] + [_said(step) for step in patch.add]
+    remaining = [step for step in plan.steps if step.id not in patch.remove]
+    steps = [_fields(step) | updates.get(step.id, {}) for step in remaining] + [_fields(step) for step in patch.add]
     value: dict[str, Any] = {
         "plan": plan.model_dump(mode="json", exclude_defaults=True, exclude={"steps"}) | {"steps": steps}
     }
@@ -47,12 +47,12 @@ def apply(plan: Plan, patch: PlanPatch, done: Collection[str]) -> Plan:
     return changed
 
 
-def _said(step: Step) -> dict[str, Any]:
+def _fields(step: Step) -> dict[str, Any]:
     return step.model_dump(mode="json", exclude_defaults=True) | {"id": step.id}
 
 
-def _refuse(found: list[Fault]) -> InvalidPlan:
-    return InvalidPlan(f"the change to the plan has {len(found)} fault(s)", faults=tuple(found))
+def _refuse(problems: list[Fault]) -> InvalidPlan:
+    return InvalidPlan(f"the change to the plan has {len(problems)} fault(s)", faults=tuple(problems))
 
 
 def _refusals(plan: Plan, patch: PlanPatch, done: set[str]) -> list[Fault]:
@@ -61,10 +61,10 @@ def _refusals(plan: Plan, patch: PlanPatch, done: set[str]) -> list[Fault]:
     added = [step.id for step in patch.add]
     out: list[tuple[str, str]] = []
     if not (patch.remove or patch.update or patch.add):
-        out.append(("", "an empty change changes nothing"))
+        out.append(("", "the patch is empty"))
     out += [("remove", f"there is no step {name!r}") for name in patch.remove if name not in known]
     out += [("update", f"there is no step {name!r}") for name in updated if name not in known]
-    out += [("add", f"step {name!r} is there already") for name in added if name in known]
+    out += [("add", f"step {name!r} already exists") for name in added if name in known]
     out += [("remove", f"step {name!r} is done and stays") for name in patch.remove if name in done]
     out += [("update", f"step {name!r} is done and stays as it is") for name in updated if name in done]
     both = set(patch.remove) & set(updated)

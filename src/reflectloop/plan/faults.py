@@ -1,4 +1,4 @@
-"""Finds what is wrong with a plan: shapes by the models, meaning across fields; each fault in words, with its place."""
+"""Finds the faults of a plan, in single fields and across fields; each with a message and its place."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from reflectloop.plan.order import find_cycle
 from reflectloop.plan.reading import PlanSource
 from reflectloop.terms import Track, wrong_shape
 
-Found = tuple[strict_yaml.Path, str]
+PlacedMessage = tuple[strict_yaml.Path, str]
 
-# Shapes: what pydantic found, in words ---------------------------------------------------------------
-
-
-def of_shape(found: ValidationError, reading: PlanSource) -> list[Fault]:
-    # A list whose items are faulty is also called too short, which would only confuse.
-    errors = [error for error in found.errors(include_url=False) if error["type"] != "too_short" or not error["input"]]
-    return [_in_words(error, reading) for error in errors]
+# Single fields: messages for pydantic's errors -------------------------------------------------------
 
 
-def _in_words(error: ErrorDetails, reading: PlanSource) -> Fault:
+def of_shape(fault: ValidationError, reading: PlanSource) -> list[Fault]:
+    # Pydantic also reports "too short" for a list with invalid items.
+    errors = [error for error in fault.errors(include_url=False) if error["type"] != "too_short" or not error["input"]]
+    return [_message(error, reading) for error in errors]
+
+
+def _message(error: ErrorDetails, reading: PlanSource) -> Fault:
     path = tuple(part for part in error["loc"] if part != "[key]")
-    words = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
+    message = wrong_shape(error["type"], error.get("ctx", {}), error["msg"])
     if error["type"] == "extra_forbidden":
-        words = _unknown_key(path)
-    return reading.fault(path, words[:1].lower() + words[1:])
+        message = _unknown_key(path)
+    return reading.fault(path, message[:1].lower() + message[1:])
 
 
 def _unknown_key(path: strict_yaml.Path) -> str:
@@ -47,7 +47,7 @@ def _unknown_key(path: strict_yaml.Path) -> str:
 
 
 def _fields_at(annotation: object, path: strict_yaml.Path) -> list[str]:
-    """The keys allowed at a place, found by walking the models' annotations."""
+    """Return the keys allowed at a place, by the models' annotations."""
     while get_origin(annotation) is typing.Annotated:
         annotation = get_args(annotation)[0]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -64,7 +64,7 @@ def _fields_at(annotation: object, path: strict_yaml.Path) -> list[str]:
     return next((known for argument in arguments if (known := _fields_at(argument, path))), [])
 
 
-# Meaning: what no single field can tell ---------------------------------------------------------------
+# Rules across fields ----------------------------------------------------------------------------------
 
 
 _LONGEST_PATH, _LONGEST_NAME = 3000, 255
@@ -75,7 +75,7 @@ def of_meaning(plan: Plan, reading: PlanSource) -> list[Fault]:
 
 
 def _cross_faults(plan: Plan) -> Iterator[tuple[strict_yaml.Path, str, str]]:
-    for place, message in _faults_of_meaning(plan):
+    for place, message in _rule_faults(plan):
         yield place, message, "INVALID_PLAN"
     places = [
         *((("steps", number, "cwd"), step.cwd) for number, step in enumerate(plan.steps)),
@@ -93,7 +93,7 @@ def _cross_faults(plan: Plan) -> Iterator[tuple[strict_yaml.Path, str, str]]:
 
 
 def loose(reading: PlanSource) -> list[Fault]:
-    """Faults of meaning in a plan whose shape is already wrong, as far as they can be told."""
+    """Return the faults across fields of a plan that already has faults in single fields, as far as possible."""
     body = reading.value.get("plan")
     steps = body.get("steps") if isinstance(body, dict) else None
     if not isinstance(steps, list):
@@ -108,7 +108,7 @@ def loose(reading: PlanSource) -> list[Fault]:
 
 
 def leaves_workspace(path: str) -> bool:
-    """By the text alone; symlinks are looked at once the workspace stands."""
+    """Return True if a path leads out of the workspace by its text; links are checked in the workspace."""
     if path.startswith(("/", "~")) or "\0" in path:
         return True
     depth = 0
@@ -119,17 +119,17 @@ def leaves_workspace(path: str) -> bool:
     return False
 
 
-def _faults_of_meaning(plan: Plan) -> Iterator[Found]:
+def _rule_faults(plan: Plan) -> Iterator[PlacedMessage]:
     yield from _id_faults(plan)
     for number, step in enumerate(plan.steps):
         place = ("steps", number)
         if bool(step.commands) == bool(step.agent):
             yield place, "a step has either commands or an agent" + (", not both" if step.agent else "")
-        codes = sorted({str(one.commands_exit) for one in step.verify if one.commands_exit is not None})
+        codes = sorted({str(check.commands_exit) for check in step.verify if check.commands_exit is not None})
         if len(codes) > 1:
             yield (*place, "verify"), f"the step's last command cannot exit {' and '.join(codes)}"
-        for position, wanted in enumerate(step.verify):
-            yield from _verify_faults(plan, (*place, "verify", position), wanted)
+        for position, step_check in enumerate(step.verify):
+            yield from _verify_faults(plan, (*place, "verify", position), step_check)
     for name, check in plan.checks.items():
         yield from _check_faults(("checks", name), check)
     for number, item in enumerate(plan.acceptance):
@@ -139,22 +139,22 @@ def _faults_of_meaning(plan: Plan) -> Iterator[Found]:
         yield ("verification", "mode"), f"'none' is for track direct; this plan is on {plan.settled_track}"
 
 
-def _id_faults(plan: Plan) -> Iterator[Found]:
-    seen: dict[str, int] = {}
+def _id_faults(plan: Plan) -> Iterator[PlacedMessage]:
+    numbers: dict[str, int] = {}
     twice = set()
     for number, step in enumerate(plan.steps):
-        if step.id in seen:
+        if step.id in numbers:
             twice.add(step.id)
-            yield ("steps", number, "id"), f"id {step.id!r} is also the id of step {seen[step.id] + 1}"
-        seen.setdefault(step.id, number)
+            yield ("steps", number, "id"), f"id {step.id!r} is also the id of step {numbers[step.id] + 1}"
+        numbers.setdefault(step.id, number)
     for number, step in enumerate(plan.steps):
         for position, need in enumerate(step.depends_on):
-            if need not in seen:
-                yield ("steps", number, "depends_on", position), _no_such("step", need, seen)
+            if need not in numbers:
+                yield ("steps", number, "depends_on", position), _no_such("step", need, numbers)
     cycle = find_cycle({step.id: step.depends_on for step in plan.steps})
-    # Of two steps with one id nobody knows which is waited for.
+    # With a duplicate id it is unclear which step is meant.
     if cycle and not twice.intersection(cycle):
-        yield ("steps", seen[cycle[0]], "depends_on"), f"steps wait for each other: {' → '.join(cycle)}"
+        yield ("steps", numbers[cycle[0]], "depends_on"), f"steps wait for each other: {' → '.join(cycle)}"
 
 
 def _no_such(what: str, name: str, known: Iterable[str]) -> str:
@@ -163,19 +163,19 @@ def _no_such(what: str, name: str, known: Iterable[str]) -> str:
     return f"there is no {what} {name!r}{hint}"
 
 
-def _verify_faults(plan: Plan, place: strict_yaml.Path, wanted: StepCheck) -> Iterator[Found]:
-    if wanted.claim is not None:
-        close = difflib.get_close_matches(wanted.claim, list(plan.checks), n=1, cutoff=0.75)
-        if wanted.claim not in plan.checks and close:
-            yield place, _no_such("check", wanted.claim, plan.checks)
-    elif wanted.check is not None:
-        if wanted.check not in plan.checks:
-            yield (*place, "check"), _no_such("check", wanted.check, plan.checks)
-        extra = wanted.model_fields_set - {"check", "expect"}
+def _verify_faults(plan: Plan, place: strict_yaml.Path, step_check: StepCheck) -> Iterator[PlacedMessage]:
+    if step_check.claim is not None:
+        close = difflib.get_close_matches(step_check.claim, list(plan.checks), n=1, cutoff=0.75)
+        if step_check.claim not in plan.checks and close:
+            yield place, _no_such("check", step_check.claim, plan.checks)
+    elif step_check.check is not None:
+        if step_check.check not in plan.checks:
+            yield (*place, "check"), _no_such("check", step_check.check, plan.checks)
+        extra = step_check.model_fields_set - {"check", "expect"}
         if extra:
             yield place, f"a check by name is not changed here; remove {', '.join(sorted(extra))}"
     else:
-        yield from _check_faults(place, wanted)
+        yield from _check_faults(place, step_check)
 
 
 _ABOUT_STEP = ("output_contains", "commands_exit")
@@ -184,14 +184,14 @@ _ABOUT_OUTPUT = ("stdout_contains", "stdout_regex", "not_contains")
 
 
 _QUIETLY = re2.Options()
-_QUIETLY.log_errors = False  # else RE2 writes to standard error itself
+_QUIETLY.log_errors = False  # otherwise RE2 writes to standard error
 
 
-def _check_faults(place: strict_yaml.Path, check: Check) -> Iterator[Found]:
+def _check_faults(place: strict_yaml.Path, check: Check) -> Iterator[PlacedMessage]:
     if check.run is None and all(getattr(check, name) in (None, "") for name in (*_ABOUT_FILES, *_ABOUT_STEP)):
         yield place, f"a check has 'run' or one of {', '.join(_ABOUT_FILES)}"
     if check.run is None and any(getattr(check, name) is not None for name in _ABOUT_OUTPUT):
-        yield place, "there is no output to look at without 'run'"
+        yield place, "there is no output to check without 'run'"
     if check.stdout_regex is not None:
         try:
             re2.compile(check.stdout_regex, _QUIETLY)
@@ -199,10 +199,12 @@ def _check_faults(place: strict_yaml.Path, check: Check) -> Iterator[Found]:
             yield (*place, "stdout_regex"), f"not a regular expression (RE2): {fault}"
 
 
-def _paths_of_checks(plan: Plan) -> Iterator[Found]:
+def _paths_of_checks(plan: Plan) -> Iterator[PlacedMessage]:
     places: list[tuple[strict_yaml.Path, Check]] = [(("checks", name), check) for name, check in plan.checks.items()]
     for number, step in enumerate(plan.steps):
-        places += [(("steps", number, "verify", position), wanted) for position, wanted in enumerate(step.verify)]
+        places += [
+            (("steps", number, "verify", position), step_check) for position, step_check in enumerate(step.verify)
+        ]
     for place, check in places:
         for name in _ABOUT_FILES:
             value = getattr(check, name)

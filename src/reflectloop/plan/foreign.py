@@ -1,4 +1,4 @@
-"""Reads the Reflectloop and the Orchestrator form into the native one; what is not ours to run is kept as notes."""
+"""Converts the Reflectloop and the Orchestrator form to the native one; unknown keys become notes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TOOLS = {"grep": "search", "rg": "search", "find": "search", "bash": "run", "sh
 
 
 def reflectloop(document: YamlDocument) -> PlanSource:
-    """`envelope` + `new_plan.steps[]`; a step with an action and no commands is for an agent."""
+    """Convert `envelope` + `new_plan.steps[]`; a step with an action and no commands is for an agent."""
     reading = PlanSource("reflectloop", document)
     top = _mapping(document.value)
     envelope = top.get("envelope")
@@ -68,7 +68,7 @@ def _reflectloop_step(reading: PlanSource, step: dict[str, Any], place: Path, ta
 
 
 def orchestrator(document: YamlDocument) -> PlanSource:
-    """`title, steps[]{id, description, …}, verification_policy`: every step is for an agent."""
+    """Convert `title, steps[]{id, description, …}, verification_policy`; every step is for an agent."""
     reading = PlanSource("orchestrator", document)
     top = _mapping(document.value)
     known = {"title", "steps", "verification_policy"}
@@ -83,11 +83,11 @@ def orchestrator(document: YamlDocument) -> PlanSource:
 
 
 def _policy(reading: PlanSource, policy: object) -> None:
-    word = str(policy).removeprefix("run_").lower()
-    mode = _POLICIES.get(word)
+    name = str(policy).removeprefix("run_").lower()
+    mode = _POLICIES.get(name)
     if mode is None or mode == "none":
         reading.warnings.append(
-            f"verification_policy {policy!r} says nothing that can be run; what the project has is used"
+            f"verification_policy {policy!r} names nothing that can be run; the project's checks are used"
         )
     else:
         reading.value["plan"]["verification"] = {"mode": mode}
@@ -106,13 +106,13 @@ def _orchestrator_step(reading: PlanSource, step: dict[str, Any], place: Path, t
     reading.names[*target, "agent", "tools"] = (*place, "tools_expected")
     if step.get("status") not in (None, "pending"):
         reading.warnings.append(
-            f"{dotted(place)}: status {step['status']!r} is not obeyed; the journal knows what is done"
+            f"{dotted(place)}: status {step['status']!r} is ignored; the journal decides what is done"
         )
     _note(reading, step, place, {"id", "description", "dependencies", "status", "tools_expected"})
     return {key: value for key, value in out.items() if value is not None}
 
 
-# What both have in common -----------------------------------------------------------------------------
+# Common to both ---------------------------------------------------------------------------------------
 
 
 def _mapping(value: object) -> dict[str, Any]:
@@ -146,15 +146,15 @@ def _rename(
 
 
 def _as_names(value: Any) -> Any:  # noqa: ANN401
-    """Steps that are numbered have their numbers for names."""
+    """Turn numbers of steps into names."""
     if isinstance(value, list):
-        return [_as_names(one) for one in value]
+        return [_as_names(item) for item in value]
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _note(reading: PlanSource, value: dict[str, Any], place: Path, known: set[str]) -> None:
-    """Keep what is not ours to execute. A key that looks like a slip of a known one is a fault, not a note."""
-    for key, said in value.items():
+    """Store unknown keys as notes. A key that looks like a misspelled known one is a fault."""
+    for key, note in value.items():
         if key in known:
             continue
         close = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
@@ -162,4 +162,4 @@ def _note(reading: PlanSource, value: dict[str, Any], place: Path, known: set[st
             fault = reading.fault((*place, key), f"unknown key '{key}'; did you mean '{close[0]}'?")
             reading.faults.append(fault._replace(path=dotted((*place, key)), line=reading.document.line((*place, key))))
         else:
-            reading.notes[dotted((*place, key))] = said
+            reading.notes[dotted((*place, key))] = note

@@ -1,4 +1,4 @@
-"""Whether a path is among those a plan or the settings name by pattern."""
+"""Matches paths against the patterns of a plan or the settings."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _MEANING = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def named(path: str, patterns: Iterable[str]) -> bool:
-    """`*` stays within a folder, `**` does not; a folder's name means all that is in it."""
+    """Return True if a pattern matches: `*` stays within a folder, `**` does not; a folder includes its content."""
     return any(_compiled(pattern).fullmatch(path) for pattern in patterns)
 
 
 @functools.cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     plain = pattern.removeprefix("./").rstrip("/")
-    said = "".join(_MEANING.get(part) or _literal(part) for part in _PARTS.findall(plain))
-    return re.compile(f"{said}(?:/.*)?", re.DOTALL)
+    expression = "".join(_MEANING.get(part) or _literal(part) for part in _PARTS.findall(plain))
+    return re.compile(f"{expression}(?:/.*)?", re.DOTALL)
 
 
 def _literal(part: str) -> str:

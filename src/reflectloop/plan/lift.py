@@ -1,4 +1,4 @@
-"""Turns what a plan says in words into a check, where the words say something that can be checked."""
+"""Turns a plain-text expectation of a plan into a check, if it can be checked."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ _EXISTS_AFTER = re.compile(
 
 
 def lift(text: str) -> dict[str, Any] | None:
-    """A check in the native form, or None where the text is a claim for a reviewer."""
-    said = text.strip()
-    if found := _EXIT.match(said):
-        return {"commands_exit": int(found[1])}
+    """Return a check in the native form, or None if the text is only a claim."""
+    line = text.strip()
+    if match := _EXIT.match(line):
+        return {"commands_exit": int(match[1])}
     for pattern in (_OUTPUT, _OUTPUT_ZH):
-        if found := pattern.match(said):
-            return {"output_contains": found[1]}
-    if (found := _COMMAND.match(said)) and int(found[2]) <= _LARGEST_EXIT:
-        return {"run": found[1], "exit_code": int(found[2])}
-    if (found := _BARE_COMMAND.match(said)) and _is_command(found[1]) and int(found[2]) <= _LARGEST_EXIT:
-        return {"run": found[1], "exit_code": int(found[2])}
+        if match := pattern.match(line):
+            return {"output_contains": match[1]}
+    if (match := _COMMAND.match(line)) and int(match[2]) <= _LARGEST_EXIT:
+        return {"run": match[1], "exit_code": int(match[2])}
+    if (match := _BARE_COMMAND.match(line)) and _is_command(match[1]) and int(match[2]) <= _LARGEST_EXIT:
+        return {"run": match[1], "exit_code": int(match[2])}
     for pattern in (_EXISTS, _EXISTS_AFTER):
-        if found := pattern.match(said):
-            return {"file_exists": found[1]}
+        if match := pattern.match(line):
+            return {"file_exists": match[1]}
     return None
 
 
@@ -78,6 +78,6 @@ _LARGEST_EXIT = 255
 
 
 def _is_command(text: str) -> bool:
-    """Whether words without quotes are meant to be typed: 'The function returns 0' is not."""
+    """Return True if unquoted text is a command; 'The function returns 0' is not."""
     first = text.split(maxsplit=1)[0]
     return first in _TOOLS or first.startswith("./")

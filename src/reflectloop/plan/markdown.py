@@ -1,4 +1,4 @@
-"""Reads the Markdown form: `### Step N: name`, fenced `bash` blocks, each step after the one before."""
+"""Parses the Markdown form: `### Step N: name`, fenced `bash` blocks, each step after the previous one."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def read(text: str) -> PlanSource:
                 block.append(line)
         elif marker:
             fence, opened = (marker[1], marker[2].lower()), number
-        elif found := _STEP.match(line):
-            _open(steps, found, number, reading)
-        elif (found := _TITLE.match(line)) and not title:
-            title = found[1]
+        elif match := _STEP.match(line):
+            _open(steps, match, number, reading)
+        elif (match := _TITLE.match(line)) and not title:
+            title = match[1]
         elif steps:
             _prose(steps[-1], line)
     if fence is not None:
@@ -48,12 +48,12 @@ def read(text: str) -> PlanSource:
     return reading
 
 
-def _open(steps: list[dict[str, Any]], found: re.Match[str], line: int, reading: PlanSource) -> None:
+def _open(steps: list[dict[str, Any]], match: re.Match[str], line: int, reading: PlanSource) -> None:
     place = len(steps)
-    name = f"step-{int(found[1])}"
+    name = f"step-{int(match[1])}"
     reading.document.lines["plan", "steps", place] = line
     reading.names["plan", "steps", place] = ("plan", "steps", place)
-    steps.append({"id": name, "title": found[2], "commands": [], "verify": [], "text": [], "other": []})
+    steps.append({"id": name, "title": match[2], "commands": [], "verify": [], "text": [], "other": []})
     if place:
         steps[-1]["depends_on"] = [steps[-2]["id"]]
 
@@ -77,14 +77,14 @@ def _without_prompts(script: str) -> str:
 
 
 def _prose(step: dict[str, Any], line: str) -> None:
-    if found := _CHECK.match(line.strip()):
-        step["verify"].append(found[1].strip())
+    if match := _CHECK.match(line.strip()):
+        step["verify"].append(match[1].strip())
     elif line.strip():
         step["text"].append(line.strip())
 
 
 def _finish(step: dict[str, Any], reading: PlanSource) -> dict[str, Any]:
-    """A step without a block to run is for an agent, who is given the other blocks as well."""
+    """Complete a step; without a shell block it is for an agent, whose prompt includes the other blocks."""
     text, other = "\n".join(step.pop("text")), step.pop("other")
     if step["commands"]:
         for line, language in other:

@@ -1,4 +1,4 @@
-"""What a plan says, as frozen values. Shapes only: faults across fields are found in `load`."""
+"""The models of a plan. `faults` finds faults across fields."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ DEFAULT_TIMEOUT_S = 600
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 
 
-def _command(value: Any) -> Any:  # noqa: ANN401 - any YAML value may stand here
+def _command(value: Any) -> Any:  # noqa: ANN401 - any YAML value
     if isinstance(value, str) and value.strip():
         return value
-    if isinstance(value, list | tuple) and value and all(isinstance(word, str) and word for word in value):
+    if isinstance(value, list | tuple) and value and all(isinstance(argument, str) and argument for argument in value):
         return tuple(value)
-    raise ValueError("a command is a shell line, or a list of words such as [pytest, -q]")
+    raise ValueError("a command is a shell line, or a list of arguments such as [pytest, -q]")
 
 
 Command = Annotated[
@@ -47,7 +47,7 @@ Command = Annotated[
                     "type": "array",
                     "items": {"type": "string"},
                     "minItems": 1,
-                    "description": "words, run as they are",
+                    "description": "arguments, run without a shell",
                 },
             ]
         }
@@ -79,8 +79,8 @@ class Check(PlanModel):
     file_exists: str | None = None
     file_nonempty: str | None = None
     file_unchanged: str | None = None
-    output_contains: str | None = None  # of the step's own commands
-    commands_exit: Annotated[StrictInt, Field(ge=0, le=255)] | None = None  # of the step's own last command
+    output_contains: str | None = None  # output of the step's commands
+    commands_exit: Annotated[StrictInt, Field(ge=0, le=255)] | None = None  # exit code of the step's last command
     kind: Literal["lint", "build", "test", "e2e", "benchmark", "custom"] = "custom"
     red_on_base: StrictBool = False
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
@@ -88,7 +88,7 @@ class Check(PlanModel):
 
 
 class StepCheck(Check):
-    """A check as a step asks for it: by name, or written out; `expect: fail` for a test that must be red."""
+    """A step's check: by name, or defined in place; `expect: fail` for a test that must fail."""
 
     check: str | None = None
     expect: Literal["pass", "fail"] = "pass"
@@ -96,7 +96,7 @@ class StepCheck(Check):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """As people write it: an object, or a plain text."""
+        """Return the schema of the written form: an object, or a plain text."""
         reference = handler(core)
         handler.resolve_ref_schema(reference)["properties"].pop("claim")
         text = {"type": "string", "description": "the name of a check, or a claim that nothing checks"}
@@ -134,7 +134,7 @@ class Step(PlanModel):
     cwd: str = "."
     env: dict[Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str] = {}
     timeout_s: Seconds = DEFAULT_TIMEOUT_S
-    idle_s: Seconds | None = None  # doing nothing at all for so long is waiting for input
+    idle_s: Seconds | None = None  # without any activity for this time, the step is waiting for input
     verify: tuple[Verify, ...] = ()
     depends_on: tuple[str, ...] = ()
     read_only: StrictBool = False
@@ -162,7 +162,7 @@ class IsolationRequirement(PlanModel):
 
 
 class PlanBudget(PlanModel):
-    """What all agents of a task may use together."""
+    """The budget of all agents of a task together."""
 
     tokens: Annotated[StrictInt, Field(ge=1)] | None = None
     usd: Annotated[float, Field(gt=0)] | None = None
@@ -191,7 +191,7 @@ class Plan(PlanModel):
     jobs: Annotated[StrictInt, Field(ge=1, le=64)] = 1
 
     def checks_of(self, step: Step) -> tuple[ExpectedCheck, ...]:
-        """What a step must show; plain claims are left out, since nothing can check them."""
+        """Return the checks of a step, without plain claims, which nothing can check."""
         out = []
         for position, item in enumerate(step.verify, 1):
             name = item.check or item.claim
@@ -223,16 +223,16 @@ class Plan(PlanModel):
 
     @property
     def settled_track(self) -> Track:
-        """The track, assumed where the plan does not say."""
+        """Return the track, or an assumed one if the plan has none."""
         if self.track:
             return self.track
         return Track.FEATURE if any(step.agent for step in self.steps) else Track.DIRECT
 
     @property
     def hash(self) -> str:
-        """The same for two plans that ask for the same work, however they are written."""
+        """Return a hash that is equal for two plans of the same work, however they are written."""
         steps = [step.model_dump(mode="json", exclude={"title", "details"}) for step in self.steps]
-        said = {
+        content = {
             "steps": steps,
             "checks": {name: check.model_dump(mode="json") for name, check in sorted(self.checks.items())},
             "contract": [
@@ -245,7 +245,7 @@ class Plan(PlanModel):
             "isolation": self.isolation.require if self.isolation else None,
             "track": self.settled_track,
         }
-        return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 class PlanFile(PlanModel):

@@ -1,4 +1,4 @@
-"""In which order steps run: batches of steps whose dependencies are done, in plan order."""
+"""Orders steps by their dependencies, one by one or in batches, in plan order."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 
 def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
-    """One dependency cycle, spelled out from its first step back to it; None where there is none."""
+    """Return one dependency cycle, from its first step back to it, or None."""
     state: dict[str, int] = {}
     for root in needs:
         trail: list[str] = []
@@ -33,7 +33,7 @@ def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
 
 
 def sequence(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """One at a time: plan order, except that a step waits for what it depends on. There must be no cycle."""
+    """Return the steps in plan order, except that each comes after its dependencies. There must be no cycle."""
     done: dict[str, None] = {}
     for root in needs:
         stack = [root]
@@ -48,7 +48,7 @@ def sequence(needs: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def batches(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Groups that may run together, each in plan order."""
+    """Return groups of steps that can run in parallel, each in plan order."""
     level: dict[str, int] = {}
     for name in sequence(needs):
         level[name] = 1 + max((level[need] for need in needs[name]), default=-1)

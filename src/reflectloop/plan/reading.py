@@ -1,4 +1,4 @@
-"""A plan text of any form, read into the native shape, with a way back from each value to where it was written."""
+"""A plan converted to the native form, with the source place of each value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reflectloop.plan.strict_yaml import Path, YamlDocument, dotted
 
 @dataclass
 class PlanSource:
-    """The native value, and for each of its places the place in the source it came from."""
+    """The native value, and the place in the source of each of its parts."""
 
     form: str
     document: YamlDocument
@@ -19,13 +19,13 @@ class PlanSource:
     names: dict[Path, Path] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    notes: dict[str, Any] = field(default_factory=dict)  # kept and shown, never executed
+    notes: dict[str, Any] = field(default_factory=dict)  # stored and displayed, never executed
 
     def fault(self, path: Path, message: str, code: str = "INVALID_PLAN") -> Fault:
-        """A fault at a native place, said in the words and lines of the source."""
+        """Return a fault at a native place, with the path and line in the source."""
         source = self._source(path)
-        shown = source[1:] if self.form == "native" and len(source) > 1 else source
-        return Fault(dotted(shown), self.document.line(source), message, code)
+        displayed = source[1:] if self.form == "native" and len(source) > 1 else source
+        return Fault(dotted(displayed), self.document.line(source), message, code)
 
     def _source(self, path: Path) -> Path:
         for length in range(len(path), -1, -1):

@@ -1,4 +1,4 @@
-"""The JSON Schema of the native plan form, made from the models themselves."""
+"""Generates the JSON Schema of the native plan form from the models."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""YAML without its traps: what was written is what is meant, and every value knows its line.
+"""Parses a strict subset of YAML and records the line of every value.
 
-Written by hand over libyaml's event stream, because the stock loaders build first and ask later: they
-expand aliases without end, recurse as deep as the text does, drop duplicate keys and turn `on` into True.
+Written over libyaml's event stream, because the standard loaders expand aliases without limit, recurse as deep as the
+text, drop duplicate keys and turn `on` into True.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from reflectloop.errors import Fault
 
 MAX_BYTES = 8 << 20
 MAX_DEPTH = 64
-MAX_VALUES = 500_000  # after aliases are followed
+MAX_VALUES = 500_000  # with aliases expanded
 
 Value = None | bool | int | float | str | list["Value"] | dict[str, "Value"]
 Path = tuple[str | int, ...]
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\Z")
 _FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
-_LONGEST_INT = 18  # anything longer is an id, not a number
-_WORDS: dict[str, Value] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_LONGEST_INT = 18  # digits; a longer one is an id, not a number
+_KEYWORDS: dict[str, Value] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UnreadableYaml(Exception):
-    """The text cannot be read at all; there is no value to look at."""
+    """The text cannot be parsed; there is no value."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -43,14 +43,14 @@ class YamlDocument:
     faults: list[Fault] = field(default_factory=list)
 
     def line(self, path: Path) -> int | None:
-        """The line of a value, or of the nearest thing around it."""
+        """Return the line of a value, or of its nearest parent."""
         while path not in self.lines and path:
             path = path[:-1]
         return self.lines.get(path)
 
 
 def dotted(path: Path) -> str:
-    """`("steps", 0, "cwd")` as `steps[0].cwd`."""
+    """Return a path such as `("steps", 0, "cwd")` as `steps[0].cwd`."""
     out = ""
     for part in path:
         out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
@@ -64,13 +64,13 @@ def parse(raw: bytes) -> YamlDocument:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
         line = raw.count(b"\n", 0, fault.start) + 1
-        raise _refused(line, f"byte {raw[fault.start]:#04x} is not UTF-8 text; this is no YAML file") from fault
+        raise _refused(line, f"byte {raw[fault.start]:#04x} is not UTF-8 text; this is not a YAML file") from fault
     loader = _Loader(text)
     try:
         return _Builder(loader).document()
     except yaml.reader.ReaderError as fault:
         line = text.count("\n", 0, fault.position) + 1
-        raise _refused(line, f"character {fault.character!r} is not allowed; this is no YAML file") from fault
+        raise _refused(line, f"character {fault.character!r} is not allowed; this is not a YAML file") from fault
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark
         raise _refused(mark.line + 1 if mark else None, f"not YAML: {fault.problem or fault.context}") from fault
@@ -105,7 +105,7 @@ class _Builder:
 
     def _next(self, kind: type[yaml.Event]) -> None:
         event = self._loader.get_event()
-        assert isinstance(event, kind), event  # noqa: S101 - the parser's own grammar
+        assert isinstance(event, kind), event  # noqa: S101 - guaranteed by the parser
 
     @staticmethod
     def _line(event: Any) -> int:  # noqa: ANN401
@@ -139,9 +139,9 @@ class _Builder:
     def _follow(self, event: yaml.AliasEvent, line: int) -> Value:
         name = str(event.anchor)
         if name in self._open:
-            raise _refused(line, f"alias *{name} stands inside what it names")
+            raise _refused(line, f"alias *{name} is inside its own value")
         if name not in self._anchors:
-            raise _refused(line, f"alias *{name} names nothing")
+            raise _refused(line, f"alias *{name} has no anchor")
         size = self._anchors[f"{name}\0size"]
         self._budget(size if isinstance(size, int) else 1, line)
         return self._anchors[name]
@@ -149,7 +149,7 @@ class _Builder:
     def _budget(self, more: int, line: int) -> None:
         self._count += more
         if self._count > MAX_VALUES:
-            raise _refused(line, f"more than {MAX_VALUES} values once aliases are followed")
+            raise _refused(line, f"more than {MAX_VALUES} values with aliases expanded")
 
     def _sequence(self, path: Path) -> Value:
         out: list[Value] = []
@@ -167,12 +167,10 @@ class _Builder:
                 raise _refused(line, "a key must be plain text")
             key: str = event.value
             if key == "<<":
-                raise _refused(line, "merge keys (<<) are not read; write the values out")
+                raise _refused(line, "merge keys (<<) are not supported; write the values out")
             if key in out:
                 first = self._out.lines.get((*path, key))
-                self._out.faults.append(
-                    Fault(dotted((*path, key)), line, f"duplicate key; it stands on line {first} too")
-                )
+                self._out.faults.append(Fault(dotted((*path, key)), line, f"duplicate key; it is also on line {first}"))
             out[key] = self._value((*path, key))
             self._out.lines[(*path, key)] = line
         self._loader.get_event()
@@ -181,15 +179,15 @@ class _Builder:
     def _scalar(self, event: yaml.ScalarEvent, path: Path) -> Value:
         text: str = event.value
         if "\0" in text:
-            self._out.faults.append(Fault(dotted(path), self._line(event), "holds a NUL character"))
+            self._out.faults.append(Fault(dotted(path), self._line(event), "contains a NUL character"))
             text = text.replace("\0", "")
         if event.tag and event.tag not in ("!", "tag:yaml.org,2002:str"):
-            fault = Fault(dotted(path), self._line(event), f"tag {event.tag} is not read")
+            fault = Fault(dotted(path), self._line(event), f"tag {event.tag} is not supported")
             self._out.faults.append(fault)
-        if event.style or event.tag:  # quoted, or a block
+        if event.style or event.tag:  # quoted or block style
             return text
-        if text in _WORDS:
-            return _WORDS[text]
+        if text in _KEYWORDS:
+            return _KEYWORDS[text]
         if _INT.match(text):
             return int(text) if len(text) <= _LONGEST_INT else text
         return float(text) if _FLOAT.match(text) else text

@@ -1,4 +1,4 @@
-"""Which settings of a project count: what only tightens always does, what grants something once the user agreed."""
+"""Decides which settings of a project apply: restrictions always, permissions only after the user trusted them."""
 
 from reflectloop.trust.grants import Grant, SettingsSplit, split
 from reflectloop.trust.session import VARIABLE, ignore, is_by_flag, notices, trust_by_flag, vouched

@@ -1,4 +1,4 @@
-"""Says by a digest what was agreed to: the value of a setting, and the content of each project file that it names."""
+"""Computes a digest of a grant: the setting's value, and the content of the project files that it names."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ _CHUNK = 1 << 20
 
 
 def digest(grant: Grant, root: Path) -> str:
-    """Return a digest over a grant and the files of the project that it names."""
-    contents = {word: _content(root, word) for word in sorted(set(grant.files)) if _can_be_path(word)}
+    """Return the digest of a grant and the project files that it names."""
+    contents = {name: _content(root, name) for name in sorted(set(grant.files)) if _can_be_path(name)}
     text = json.dumps([grant.key, grant.value, contents], sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _can_be_path(word: str) -> bool:
-    return bool(word) and "\0" not in word and not word.startswith("-")
+def _can_be_path(name: str) -> bool:
+    return bool(name) and "\0" not in name and not name.startswith("-")
 
 
-def _content(root: Path, word: str) -> str | None:
-    """Return the digest of a file; None where there is none. A file outside of the project is the user's own matter."""
+def _content(root: Path, name: str) -> str | None:
+    """Return the digest of a file, or None if it is missing. Only the path of a file outside the project counts."""
     try:
-        real = (root / word).resolve()
+        real = (root / name).resolve()
         if not real.is_relative_to(root.resolve()):
             return f"outside: {real}"
         opened = beneath.open_path(real, follow=False)
     except beneath.NotPlain:
         return "not a file"
-    except (OSError, RuntimeError):  # missing, or a link that leads in a circle
+    except (OSError, RuntimeError):  # missing, or a loop of links
         return None
     with opened as file:
         if os.fstat(file.fileno()).st_size > LARGEST:
             raise NotTrusted(
-                f"{word} is larger than {LARGEST >> 20} MB, too large to be trusted by its content",
+                f"{name} is larger than {LARGEST >> 20} MB, too large to be trusted by its content",
                 next_step="name a smaller file in reflectloop.toml",
             )
-        found = hashlib.sha256()
+        content_hash = hashlib.sha256()
         while chunk := file.read(_CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
+            content_hash.update(chunk)
+    return content_hash.hexdigest()

@@ -1,7 +1,7 @@
-"""Splits a project's settings into what may always count and what grants something, by one row for each setting.
+"""Splits a project's settings into those that always apply and those that need trust, by one row per setting.
 
-Settings are plain tables here, as TOML gives them. `own` is what is in force without the project: the user's values
-over the defaults. docs/trust.md has the same rows, with the reasons.
+Settings are plain TOML tables here. `user` are the settings without the project: the user's values over the defaults.
+docs/trust.md has the same rows, with the reasons.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ Table = dict[str, Any]
 
 
 class Grant(NamedTuple):
-    """One thing that the project's settings would allow."""
+    """One permission that the project's settings would give."""
 
-    key: str  # dotted, as a person finds it in the file
-    words: str  # what it allows
-    value: Any  # what was agreed to; another value is another grant
-    files: tuple[str, ...] = ()  # words of it that may name files of the project
+    key: str  # dotted name of the setting
+    words: str  # description of what it allows
+    value: Any  # another value is another grant
+    files: tuple[str, ...] = ()  # parts that may name files of the project
 
 
 class SettingsSplit(NamedTuple):
-    always: Table  # what counts without trust
+    always: Table  # settings that apply without trust
     grants: tuple[Grant, ...]
-    dropped: tuple[str, ...]  # what falls away with the grants: roles bound to an agent that does not count
+    dropped: tuple[str, ...]  # roles bound to an agent that needs trust
 
 
 class _Row(NamedTuple):
-    """How one setting is judged. `loosens` compares the project's value with the one in force without it."""
+    """The rule of one setting. `loosens` compares the project's value with the value without the project."""
 
     loosens: Callable[[Any, Any], bool]
-    words: str  # with {value} and, for lists, {more}
+    words: str  # description with {value} and, for lists, {more}
     names_file: bool = False
 
 
@@ -44,39 +44,39 @@ def _never(_value: object, _own: object) -> bool:
     return False
 
 
-def _differs(value: object, own: object) -> bool:
-    return value != own
+def _differs(value: object, user: object) -> bool:
+    return value != user
 
 
-def _has_more(value: list[Any], own: list[Any]) -> bool:
-    return bool(_more(value, own))
+def _has_more(value: list[Any], user: list[Any]) -> bool:
+    return bool(_more(value, user))
 
 
-def _more(value: list[Any], own: list[Any]) -> list[Any]:
-    return [part for part in value if part not in own]
+def _more(value: list[Any], user: list[Any]) -> list[Any]:
+    return [part for part in value if part not in user]
 
 
-def _is_above(value: float, own: float | None) -> bool:
-    return own is not None and value > own
+def _is_above(value: float, user: float | None) -> bool:
+    return user is not None and value > user
 
 
-def _is_above_machine(value: int, own: int | None) -> bool:
-    """For memory: without a limit of the user's, three quarters of the machine's count."""
+def _is_above_machine(value: int, user: int | None) -> bool:
+    """Compare memory with the user's limit, by default three quarters of the machine's memory."""
     machine_mb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") * 3 // 4 >> 20
-    return value > (own if own is not None else machine_mb)
+    return value > (user if user is not None else machine_mb)
 
 
-def _is_weaker(value: str, own: str) -> bool:
-    return Isolation(value).rank < Isolation(own).rank
+def _is_weaker(value: str, user: str) -> bool:
+    return Isolation(value).rank < Isolation(user).rank
 
 
-def _is_outside(value: str, own: str | None) -> bool:
-    """A file that lies beside the project, or anywhere."""
-    return value != own and (Path(value).is_absolute() or value.startswith("~") or ".." in value.split("/"))
+def _is_outside(value: str, user: str | None) -> bool:
+    """Return True for a file outside the project, unless it is the user's own setting."""
+    return value != user and (Path(value).is_absolute() or value.startswith("~") or ".." in value.split("/"))
 
 
 _FREE = _Row(_never, "")
-_UNKNOWN = _Row(_differs, "{key} is {value}")  # a setting without a row waits for the user
+_UNKNOWN = _Row(_differs, "{key} is {value}")  # a setting without a row needs trust
 _NUMBER = "{key} may be {value}, above your limit"
 _ROWS: Mapping[str, Mapping[str, _Row]] = {
     "workspace": {
@@ -126,7 +126,7 @@ _ROWS: Mapping[str, Mapping[str, _Row]] = {
         "rules": _Row(_is_outside, "rules for commands are read from {value}", names_file=True),
     },
     "verify": {
-        "checks": _FREE,  # but for their services, which are judged below
+        "checks": _FREE,  # except their services, which are handled below
         "setup": _Row(_differs, "these commands run with the network, in the box, before checks: {value}"),
         "timeout_s": _FREE,
         "protect": _FREE,
@@ -148,26 +148,26 @@ _AGENT_BOUNDS = ("turns", "timeout_s", "reply_tokens")
 
 
 def rows() -> Iterator[tuple[str, bool]]:
-    """Return each setting that has a row, and whether the project may always set it."""
+    """Yield each setting with a row, and True if the project may always set it."""
     for section, settings in _ROWS.items():
         for name, row in settings.items():
             yield f"{section}.{name}", row is _FREE
 
 
-def split(project: Table, own: Table, named: frozenset[str]) -> SettingsSplit:
-    """Split the project's settings. `named` are the agents that the user's own configuration has."""
+def split(project: Table, user: Table, named: frozenset[str]) -> SettingsSplit:
+    """Split the project's settings. `named` are the agents in the user's configuration."""
     always: Table = {}
     grants: list[Grant] = []
     for section, settings in _ROWS.items():
         for name, value in project.get(section, {}).items():
             row = settings.get(name, _UNKNOWN)
-            if row.loosens(value, own[section][name]):
-                grants.append(_grant(f"{section}.{name}", row, value, own[section][name]))
+            if row.loosens(value, user[section][name]):
+                grants.append(_grant(f"{section}.{name}", row, value, user[section][name]))
             else:
                 always.setdefault(section, {})[name] = value
     if "checks" in always.get("verify", {}):
         always["verify"]["checks"] = [_without_service(check, grants) for check in always["verify"]["checks"]]
-    barred = _split_agents(project, own, named, always, grants)
+    barred = _split_agents(project, user, named, always, grants)
     dropped = []
     for role, agent in project.get("roles", {}).items():
         if agent in barred and agent not in named:
@@ -177,22 +177,22 @@ def split(project: Table, own: Table, named: frozenset[str]) -> SettingsSplit:
     return SettingsSplit(always, tuple(grants), tuple(dropped))
 
 
-def merge(own: Table, project: Table) -> Table:
-    """Put the project's settings over the user's; lists that give leave are added to the user's.
+def merge(user: Table, project: Table) -> Table:
+    """Merge the project's settings over the user's; lists of permissions are appended to the user's.
 
-    Neither has been looked at yet: what is of a wrong shape is left for whoever checks the result.
+    Neither is validated yet: invalid values are left for the validation of the result.
     """
-    merged = {section: dict(values) for section, values in own.items()}
+    merged = {section: dict(values) for section, values in user.items()}
     for section, values in project.items():
         target = merged.get(section, {})
         merged[section] = {**target, **_merged(section, target, values)} if isinstance(values, dict) else values
     return merged
 
 
-def _merged(section: str, own: Table, project: Table) -> Table:
+def _merged(section: str, user: Table, project: Table) -> Table:
     merged: Table = {}
     for name, value in project.items():
-        yours = own.get(name)
+        yours = user.get(name)
         if section == "agents" and isinstance(value, dict):
             merged[name] = {**(yours or {}), **value}
         elif f"{section}.{name}" in _ADDED_TO_YOURS and isinstance(value, list) and _has_more(value, yours or []):
@@ -203,87 +203,89 @@ def _merged(section: str, own: Table, project: Table) -> Table:
 
 
 def normal(project: Table, checked: Table) -> Table:
-    """Return the project's settings with each value as it is understood: `checked` are all settings, after checking."""
-    found: Table = {}
+    """Return the project's settings with validated values; `checked` are all settings after validation."""
+    settings: Table = {}
     for section, values in project.items():
         for name, value in values.items():
-            understood = checked[section][name]
+            value_used = checked[section][name]
             if section == "agents":
-                understood = {key: understood[key] for key in value}
+                value_used = {key: value_used[key] for key in value}
             elif f"{section}.{name}" in _ADDED_TO_YOURS:
-                understood = value
-            found.setdefault(section, {})[name] = understood
-    return found
+                value_used = value
+            settings.setdefault(section, {})[name] = value_used
+    return settings
 
 
-def _grant(key: str, row: _Row, value: Any, own: Any) -> Grant:  # noqa: ANN401 - as TOML gives it
-    more = _shown(_more(value, own)) if row.loosens is _has_more else ""
-    words = row.words.format(key=key, value=_shown(value), more=more)
-    named = (value,) if row.names_file else tuple(_words(value)) if key == "verify.setup" else ()
-    return Grant(key, words, value, named)
+def _grant(key: str, row: _Row, value: Any, user: Any) -> Grant:  # noqa: ANN401 - as TOML gives it
+    more = _display(_more(value, user)) if row.loosens is _has_more else ""
+    description = row.words.format(key=key, value=_display(value), more=more)
+    named = (value,) if row.names_file else tuple(_arguments(value)) if key == "verify.setup" else ()
+    return Grant(key, description, value, named)
 
 
 def _without_service(check: Table, grants: list[Grant]) -> Table:
-    """A server beside a check is a program of the project's that the check's verdict rests on."""
+    """Return a check without its service, and add a grant for it: the check's verdict depends on that program."""
     service = check.get("service")
     if service is None:
         return check
     run = service["run"]
     key = files.display(f"verify.checks.{check['name']}.service")
-    grants.append(Grant(key, f"a server runs beside the check, in its box: {_shown(run)}", service, tuple(_words(run))))
+    grants.append(
+        Grant(key, f"a server runs beside the check, in its box: {_display(run)}", service, tuple(_arguments(run)))
+    )
     return {name: value for name, value in check.items() if name != "service"}
 
 
 def _split_agents(
-    project: Table, own: Table, named: frozenset[str], always: Table, grants: list[Grant]
+    project: Table, user: Table, named: frozenset[str], always: Table, grants: list[Grant]
 ) -> frozenset[str]:
-    """Return the agents of the project's that do not count without trust: half a table would be another agent."""
+    """Return the project's agents that need trust, each as a whole: part of a table would be another agent."""
     barred = set()
     for name, agent in project.get("agents", {}).items():
-        found = list(_agent_grants(name, agent, own["agents"].get(name) if name in named else None))
-        grants += found
-        if found:
+        agent_grants = list(_agent_grants(name, agent, user["agents"].get(name) if name in named else None))
+        grants += agent_grants
+        if agent_grants:
             barred.add(name)
         else:
             always.setdefault("agents", {})[name] = agent
     return frozenset(barred)
 
 
-def _agent_grants(name: str, agent: Table, own: Table | None) -> Iterator[Grant]:
-    named = (*_words(agent.get("run", ())), *([agent["file"]] if "file" in agent else ()))
+def _agent_grants(name: str, agent: Table, user: Table | None) -> Iterator[Grant]:
+    named = (*_arguments(agent.get("run", ())), *([agent["file"]] if "file" in agent else ()))
     for key, value in agent.items():
-        if own is not None and value == own.get(key):
+        if user is not None and value == user.get(key):
             continue
         if key in _AGENT_GRANTS and value:
-            words = _AGENT_GRANTS[key].format(name=name, value=_shown(value))
-        elif key not in _AGENT_FREE and not _tightens(key, value, own or {}) and value:
-            words = f"agent {name} gets {key}: {_shown(value)}"
-        elif own is not None and not _tightens(key, value, own):
-            words = f"your agent {name} gets another {key}: {_shown(value)}"
+            description = _AGENT_GRANTS[key].format(name=name, value=_display(value))
+        elif key not in _AGENT_FREE and not _tightens(key, value, user or {}) and value:
+            description = f"agent {name} gets {key}: {_display(value)}"
+        elif user is not None and not _tightens(key, value, user):
+            description = f"your agent {name} gets another {key}: {_display(value)}"
         else:
             continue
-        yield Grant(files.display(f"agents.{name}.{key}"), words, agent, named)
+        yield Grant(files.display(f"agents.{name}.{key}"), description, agent, named)
 
 
-def _tightens(key: str, value: Any, own: Table) -> bool:  # noqa: ANN401
-    """Of an agent that the user set up: less time, fewer turns, shorter answers, no network."""
+def _tightens(key: str, value: Any, user: Table) -> bool:  # noqa: ANN401
+    """Return True if a setting restricts the user's agent: less time, fewer turns, shorter answers, no network."""
     if key in _AGENT_BOUNDS:
-        return bool(value <= own[key])
+        return bool(value <= user[key])
     return key == "network" and value == "none"
 
 
-def _words(value: Any) -> Iterator[str]:  # noqa: ANN401
-    """Return every word of a command, or of a list of commands."""
+def _arguments(value: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yield every argument of a command, or of a list of commands."""
     for part in value:
         if isinstance(part, str):
             yield part
         else:
-            yield from _words(part)
+            yield from _arguments(part)
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401
+def _display(value: Any) -> str:  # noqa: ANN401
     if isinstance(value, (list, tuple)):
         if any(isinstance(part, (list, tuple)) for part in value):
-            return "; ".join(_shown(part) for part in value)
+            return "; ".join(_display(part) for part in value)
         return " ".join(str(part) for part in value)
     return str(value)

@@ -1,4 +1,4 @@
-"""The user's record of which projects are trusted with what: a private file that nobody else could have written."""
+"""The user's record of trusted projects: a private file that only the user can have written."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _HEX = 64
 
 
 class TrustEntry(NamedTuple):
-    """One project's entry: what each setting was when the user agreed."""
+    """One project's entry: the digest of each setting that the user trusted."""
 
     digests: Mapping[str, str]  # by the setting's name
     at: str
 
 
 def state_folder() -> Path:
-    """Return the user's folder for state. A relative value would mean a folder of whatever project we are in."""
-    given = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(given) if Path(given).is_absolute() else Path.home() / ".local" / "state"
+    """Return the user's state folder. A relative XDG_STATE_HOME is ignored: it could be in a project."""
+    value = os.environ.get("XDG_STATE_HOME", "")
+    base = Path(value) if Path(value).is_absolute() else Path.home() / ".local" / "state"
     return base / "reflectloop"
 
 
@@ -37,13 +37,13 @@ def path() -> Path:
 
 
 def holds(root: Path, grants: Iterable[Grant]) -> bool:
-    """Say whether the user agreed to each of these grants as it is now."""
+    """Return True if the user trusted each of these grants in its present form."""
     known = read(root).get(os.fspath(root.resolve()))
     return known is not None and all(known.digests.get(grant.key) == digest(grant, root) for grant in grants)
 
 
 def changed(root: Path, grants: Iterable[Grant]) -> list[str]:
-    """Return those that the user agreed to once, when they were otherwise."""
+    """Return the grants that the user trusted in an earlier form."""
     known = read(root).get(os.fspath(root.resolve()))
     if known is None:
         return []
@@ -55,7 +55,7 @@ def trust(root: Path, digests: Mapping[str, str], at: str) -> None:
 
 
 def revoke(root: Path) -> bool:
-    """Forget a project; return whether it was known."""
+    """Remove a project; return True if it was trusted."""
     known = read(root)
     name = os.fspath(root.resolve())
     if name not in known:
@@ -65,10 +65,10 @@ def revoke(root: Path) -> bool:
 
 
 def read(root: Path | None = None) -> dict[str, TrustEntry]:
-    """Return every trusted project. A file that another could have written is refused, never believed."""
+    """Return every trusted project; raise NotTrusted if another user could have written the file."""
     place = path()
     if root is not None and place.resolve().is_relative_to(root.resolve()):
-        raise _refusal("it lies inside the project, which could have brought it")
+        raise _refusal("it is inside the project, which may have come with it")
     try:
         opened = beneath.open_path(place, follow=False)
     except FileNotFoundError:
@@ -106,7 +106,7 @@ def _parse(raw: bytes) -> dict[str, TrustEntry]:
         raise _refusal(f"it is not of version {_VERSION}")
     projects = document.get("projects")
     if not isinstance(projects, dict) or not all(_is_entry(entry) for entry in projects.values()):
-        raise _refusal("it has an entry of another shape")
+        raise _refusal("it has an invalid entry")
     return {name: TrustEntry(entry["digests"], entry["at"]) for name, entry in projects.items()}
 
 
@@ -132,6 +132,6 @@ def _write(projects: Mapping[str, TrustEntry]) -> None:
 
 def _refusal(why: str) -> NotTrusted:
     return NotTrusted(
-        f"the record of trust {path()} is not believed: {why}",
-        next_step="look at it and remove it, then: reflectloop trust",
+        f"the record of trust {path()} is not accepted: {why}",
+        next_step="check it and remove it, then: reflectloop trust",
     )

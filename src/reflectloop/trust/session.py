@@ -1,4 +1,4 @@
-"""What one process knows of trust: whether its caller vouches for the project, and which settings were left out."""
+"""The trust state of one process: trust by flag or variable, and the settings that were ignored."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from pathlib import Path
 
 VARIABLE = "REFLECTLOOP_TRUST_PROJECT"
 
-_NAMED = 30  # of many settings, in a warning
+_NAMED = 30  # settings listed in a warning
 
 _by_flag: list[bool] = []
 _ignored: dict[Path, tuple[str, ...]] = {}
 
 
 def trust_by_flag() -> None:
-    """Let every setting of the project count in this process."""
+    """Apply every setting of the project in this process."""
     _by_flag[:] = [True]
 
 
 @contextlib.contextmanager
 def vouched() -> Iterator[None]:
-    """Let every setting count inside: for a project that this process has written itself."""
+    """Apply every setting within the context, for a project that this process has created."""
     before = list(_by_flag)
     trust_by_flag()
     try:
@@ -33,17 +33,17 @@ def vouched() -> Iterator[None]:
 
 
 def is_by_flag() -> bool:
-    """Say whether the caller vouches for the project, by the flag or by the variable."""
+    """Return True if the caller trusts the project by the flag or the variable."""
     return bool(_by_flag) or os.environ.get(VARIABLE) == "1"
 
 
 def ignore(root: Path, keys: Iterable[str]) -> None:
-    """Remember what was left out of a project's settings; only the last reading counts."""
+    """Store the ignored settings of a project; a later call replaces them."""
     _ignored[root] = tuple(keys)
 
 
 def notices() -> list[str]:
-    """Return one warning for each project whose settings were left out."""
+    """Return one warning for each project with ignored settings."""
     return [
         f"ignored from reflectloop.toml (not trusted): {_listed(keys)}; to allow: {command_for(root)}"
         for root, keys in _ignored.items()
@@ -57,7 +57,7 @@ def _listed(keys: tuple[str, ...]) -> str:
 
 
 def command_for(root: Path) -> str:
-    """Return the command that trusts a project, as it is typed in the current folder."""
+    """Return the command that trusts a project, for the current folder."""
     try:
         here = Path.cwd().is_relative_to(root)
     except OSError:  # the current folder was removed
