@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reflectloop.engine.gating.verify_command import VerifyRequest, verify
-from reflectloop.verification import installed_copies
+from reflectloop.verification import check_runner
 from support import Repo
 from test_own_tools import Nobody
 
@@ -46,12 +46,12 @@ def test_only_modules_of_the_project_count(tmp_path: Path) -> None:
         (tmp_path / name / "__init__.py").touch()
     (tmp_path / "alone.py").touch()
     paths = ["src/shop/__init__.py", "src/shop/cart/__init__.py", "tests/__init__.py", "setup.py"]
-    assert installed_copies.found(paths, [tmp_path]) == [installed_copies.Copy("src", "shop", tmp_path)]
-    assert installed_copies.found(["alone.py", "lib/ns/part/__init__.py"], [tmp_path]) == [
-        installed_copies.Copy(".", "alone", tmp_path),
-        installed_copies.Copy("lib", "ns/part", tmp_path),
+    assert check_runner.found(paths, [tmp_path]) == [check_runner.Copy("src", "shop", tmp_path)]
+    assert check_runner.found(["alone.py", "lib/ns/part/__init__.py"], [tmp_path]) == [
+        check_runner.Copy(".", "alone", tmp_path),
+        check_runner.Copy("lib", "ns/part", tmp_path),
     ]
-    assert installed_copies.found(["src/other/__init__.py", "docs/shop/__init__.py"], [tmp_path]) == []
+    assert check_runner.found(["src/other/__init__.py", "docs/shop/__init__.py"], [tmp_path]) == []
 
 
 def test_an_environment_that_git_does_not_ignore_is_no_part_of_the_change(repo: Repo) -> None:

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from reflectloop.verification import reports, runners
+from reflectloop.verification import reports, tools
 from reflectloop.verification.result import DetectedCheck, ReportReading
-from reflectloop.verification.runners import PreparedCommand
+from reflectloop.verification.tools import PreparedCommand
 
 REPORT = Path("/tmp/report")
 BIN = Path(sys.executable).parent
 
 
 def check(tool: str, *command: str) -> DetectedCheck:
-    return DetectedCheck(tool, runners.TOOLS[tool].kind, tool, command)
+    return DetectedCheck(tool, tools.by_name()[tool].kind, tool, command)
 
 
 def prepare(tool: str, *command: str, only: tuple[str, ...] = ()) -> PreparedCommand:
-    return runners.prepare(check(tool, *command), report=REPORT, only=only)
+    return tools.prepare(check(tool, *command), report=REPORT, only=only)
 
 
 def run(prepared: PreparedCommand, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -53,7 +53,7 @@ def test_a_tool_is_recognised_behind_what_leads_to_it() -> None:
         (("bundle", "exec", "rspec"), "rspec"),
         (("python", "manage.py", "test"), "django"),
     ):
-        assert runners.recognise(command) == tool, command
+        assert tools.recognise(command) == tool, command
 
 
 def test_a_command_that_only_mentions_a_tool_is_not_it() -> None:
@@ -65,34 +65,21 @@ def test_a_command_that_only_mentions_a_tool_is_not_it() -> None:
         "ruff format",
         "",
     ):
-        assert runners.recognise(command) is None, command
+        assert tools.recognise(command) is None, command
 
 
 def test_a_script_is_recognised_through_package_json() -> None:
     scripts = {"test": "cross-env CI=1 jest --ci", "unit": "vitest run", "all": "jest && mocha"}
-    assert runners.recognise("npm test", scripts) == "jest"
-    assert runners.recognise(("npm", "t"), scripts) == "jest"
-    assert runners.recognise(("pnpm", "unit"), scripts) == "vitest"
-    assert runners.recognise(("yarn", "run", "all"), scripts) == "npm"
-    assert runners.recognise("npm install", scripts) is None
-
-
-def test_every_tool_that_is_recognised_is_in_the_table() -> None:
-    from reflectloop.verification.runners import command_recognition, select
-
-    known = {
-        *command_recognition._PROGRAMS.values(),
-        *command_recognition._MODULES.values(),
-        *select.SELECTORS,
-        "django",
-        "node-test",
-    }
-    assert known <= set(runners.TOOLS)
+    assert tools.recognise("npm test", scripts) == "jest"
+    assert tools.recognise(("npm", "t"), scripts) == "jest"
+    assert tools.recognise(("pnpm", "unit"), scripts) == "vitest"
+    assert tools.recognise(("yarn", "run", "all"), scripts) == "npm"
+    assert tools.recognise("npm install", scripts) is None
 
 
 def test_a_command_of_an_unknown_kind_is_left_as_it_is() -> None:
     own = DetectedCheck("own", "custom", "custom", ("./check.sh",))
-    assert runners.prepare(own, report=REPORT) == PreparedCommand(("./check.sh",))
+    assert tools.prepare(own, report=REPORT) == PreparedCommand(("./check.sh",))
 
 
 def test_scripts_are_handed_arguments_as_their_package_manager_wants_it() -> None:
@@ -142,8 +129,8 @@ def test_ids_become_the_arguments_of_each_tool() -> None:
         ("rspec", ("./spec/a_spec.rb[1:1]",), ("./spec/a_spec.rb[1:1]",)),
         ("bats", ("a.bats::does b",), ("--filter", "^(does b)$", "a.bats")),
     ):
-        assert runners.selection(check(tool, tool), tests) == words, tool
-    assert runners.selection(check("tox", "tox"), ("a",)) is None
+        assert tools.selection(check(tool, tool), tests) == words, tool
+    assert tools.selection(check("tox", "tox"), ("a",)) is None
 
 
 def test_an_id_that_would_be_read_as_an_option_is_not_handed_on() -> None:
@@ -157,7 +144,7 @@ def test_pytest_reports_every_test_though_the_project_stops_early_and_looks_at_i
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -x --ff --strict-config --junitxml=own.xml\n")
     (tmp_path / "test_a.py").write_text("def test_bad(): assert 0\ndef test_good(): pass\n")
     report = tmp_path / "out" / "report.xml"
-    prepared = runners.prepare(check("pytest", sys.executable, "-m", "pytest"), report=report)
+    prepared = tools.prepare(check("pytest", sys.executable, "-m", "pytest"), report=report)
     assert run(prepared, tmp_path).returncode == 1
     assert prepared.format == "junit"
     cases = ET.parse(report).getroot().iter("testcase")
@@ -167,7 +154,7 @@ def test_pytest_reports_every_test_though_the_project_stops_early_and_looks_at_i
     ]
     assert not (tmp_path / ".pytest_cache").exists()
     assert not (tmp_path / "own.xml").exists()
-    one = runners.prepare(check("pytest", str(BIN / "pytest")), report=report, only=("test_a.py::test_good",))
+    one = tools.prepare(check("pytest", str(BIN / "pytest")), report=report, only=("test_a.py::test_good",))
     assert run(one, tmp_path).returncode == 0
 
 
@@ -216,7 +203,7 @@ def stood_in(suite: DetectedCheck, tmp_path: Path, *only: str) -> ReportReading:
     """As a sealed run does it: what stands in for the tool lies beside the report."""
     beside = tmp_path / "beside"
     beside.mkdir(exist_ok=True)
-    prepared = runners.prepare(suite, report=beside / "report", only=only)
+    prepared = tools.prepare(suite, report=beside / "report", only=only)
     assert prepared.stand_in
     shutil.copy(prepared.stand_in, beside)
     run(prepared, tmp_path)
@@ -253,7 +240,7 @@ def test_a_module_that_unittest_cannot_load_is_not_collected(tmp_path: Path) -> 
 
 def test_where_something_else_runs_unittest_its_words_are_read() -> None:
     suite = check("unittest", "python", "-m", "coverage", "run", "-m", "unittest", "discover")
-    prepared = runners.prepare(suite, report=REPORT)
+    prepared = tools.prepare(suite, report=REPORT)
     assert prepared.argv == (*suite.command, "-v")
     assert prepared.report is None
 
@@ -262,10 +249,10 @@ def test_ruff_and_mypy_answer_without_leaving_a_cache(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "a.py").write_text('import os\nx: int = "s"\n')
-    lint = runners.prepare(check("ruff", str(BIN / "ruff"), "check"), report=tmp_path / "ruff.json")
+    lint = tools.prepare(check("ruff", str(BIN / "ruff"), "check"), report=tmp_path / "ruff.json")
     assert run(lint, project).returncode == 1
     assert json.loads((tmp_path / "ruff.json").read_text())[0]["filename"].endswith("a.py")
-    types = runners.prepare(check("mypy", str(BIN / "mypy"), "a.py"), report=tmp_path / "mypy")
+    types = tools.prepare(check("mypy", str(BIN / "mypy"), "a.py"), report=tmp_path / "mypy")
     assert "a.py:2:10: error: " in run(types, project).stdout
     assert [path.name for path in project.iterdir()] == ["a.py"]
 
@@ -281,10 +268,10 @@ def test_ctest_reports_junit_after_the_build_that_was_detected(tmp_path: Path) -
     (tmp_path / "t.c").write_text("int main(int c, char **v) { return c - 1; }\n")
     report = tmp_path / "junit.xml"
     build, tests = detect.checks(detect.ProjectFiles.of_folder(tmp_path))
-    assert run(runners.prepare(build, report=report), tmp_path).returncode == 0
-    assert run(runners.prepare(tests, report=report), tmp_path).returncode != 0
+    assert run(tools.prepare(build, report=report), tmp_path).returncode == 0
+    assert run(tools.prepare(tests, report=report), tmp_path).returncode != 0
     assert {case.get("name") for case in ET.parse(report).getroot().iter("testcase")} == {"good", "bad"}
-    assert run(runners.prepare(tests, report=report, only=("good",)), tmp_path).returncode == 0
+    assert run(tools.prepare(tests, report=report, only=("good",)), tmp_path).returncode == 0
 
 
 @needs("node", "npm")
@@ -296,15 +283,15 @@ def test_tests_of_node_report_behind_npm_too(tmp_path: Path) -> None:
     (project / "test" / "a.test.js").write_text(text)
     for command in (("npm", "test"), ("node", "--test", "test/a.test.js")):
         report = tmp_path / f"{command[0]}.xml"
-        assert run(runners.prepare(check("node-test", *command), report=report), project).returncode == 1
+        assert run(tools.prepare(check("node-test", *command), report=report), project).returncode == 1
         assert {case.get("name") for case in ET.parse(report).getroot().iter("testcase")} == {"good", "bad"}
     report = tmp_path / "one.xml"
-    one = runners.prepare(check("node-test", "node", "--test"), report=report, only=("test/a.test.js::good",))
+    one = tools.prepare(check("node-test", "node", "--test"), report=report, only=("test/a.test.js::good",))
     assert run(one, project).returncode == 0
 
 
 def test_titles_are_joined_as_the_runner_joins_them() -> None:
     check = DetectedCheck("jest", "test", "jest", ("jest",))
-    chosen = runners.selection(check, ["a.test.js::outer::inner title"])
+    chosen = tools.selection(check, ["a.test.js::outer::inner title"])
     assert chosen is not None
     assert "--testNamePattern=^(outer inner title)$" in chosen

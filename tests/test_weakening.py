@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from python_test_diff import BASE, bad, found
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tampering import look
-from reflectloop.verification.tampering.detection_patterns import TELLS
+from reflectloop.verification.tampering.detection_patterns import signs
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_every_rule_is_in_the_reference() -> None:
     root = Path(__file__).resolve().parent.parent
     written = (root / "docs" / "weakening.md").read_text()
     code = "".join(each.read_text() for each in (root / "src/reflectloop/verification/tampering").rglob("*.py"))
-    rules = set(re.findall(r'(?:Verdict|Finding)\(\s*"([a-z-]+)"', code)) | {tell.rule for tell in TELLS}
+    rules = set(re.findall(r'(?:Verdict|Finding)\(\s*"([a-z-]+)"', code)) | {sign.rule for sign in signs()}
     rules |= set(re.findall(r'"([a-z]+-(?:narrowed|loosened|changed|rewritten|added))"', code))
     assert len(rules) > 50
     assert [rule for rule in sorted(rules) if f"`{rule}`" not in written] == []

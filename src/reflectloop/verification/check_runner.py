@@ -6,9 +6,9 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from pydantic import ValidationError
@@ -19,11 +19,69 @@ from reflectloop.sandbox import editable_installs
 from reflectloop.sandbox.mounts import TEMP
 from reflectloop.sandbox.sandbox import Box, SandboxCommand
 from reflectloop.system import beneath, clock, files, tree_walk
-from reflectloop.verification import detect, evidence, installed_copies, reports, runners
+from reflectloop.verification import detect, evidence, reports, tools
 from reflectloop.verification.fresh_workspaces import WorkspaceFactory
 from reflectloop.verification.result import DetectedCheck, ReportReading, VerificationResult
-from reflectloop.verification.runners import PreparedCommand
 from reflectloop.verification.sidecar import beside
+from reflectloop.verification.tools import PreparedCommand
+
+_PACKAGES = ("site-packages", "dist-packages")
+_ROOTS = ("src", "lib", "python")
+_DEEPEST = 3  # folders in a package's name
+_NOT_THE_PROJECTS = frozenset(("tests", "test", "testing", "docs", "doc", "examples", "benchmarks", "scripts", "tools"))
+_NO_MODULES = frozenset(("setup", "conftest", "noxfile", "tasks", "manage", "versioneer"))
+
+
+class Copy(NamedTuple):
+    """A project module of which an environment has a copy."""
+
+    folder: str  # the project folder that contains the module
+    module: str
+    site: Path  # the site-packages folder that contains the copy
+
+
+def found(paths: Iterable[str], sites: Sequence[Path], installed: Sequence[Path] = ()) -> list[Copy]:
+    """Return one for each folder of modules, the first that was found.
+
+    `installed` are environments that a set-up made in a box: links in them are not followed, unlike in the user's.
+    """
+    boxed = [site for environment in installed for site in _sites(environment)]
+    known: dict[str, Copy] = {}
+    for folder, module_path in _modules(paths):
+        if folder not in known:
+            site = next((site for site in boxed if _holds(site, module_path)), None)
+            site = site or next((site for site in sites if (site / module_path).is_file()), None)
+            if site:
+                known[folder] = Copy(folder, module_path.removesuffix("/__init__.py").removesuffix(".py"), site)
+    return list(known.values())
+
+
+def _sites(environment: Path) -> Iterator[Path]:
+    with tree_walk.opened(environment) as top:
+        if beneath.is_folder(top, "lib"):
+            names = sorted(path.name for path in (environment / "lib").iterdir() if path.name.startswith("python3"))
+            inside = [f"lib/{name}/{part}" for name in names for part in _PACKAGES]
+            yield from (environment / path for path in inside if beneath.is_folder(top, path))
+
+
+def _holds(site: Path, path: str) -> bool:
+    with tree_walk.opened(site) as top:
+        return beneath.is_file(top, path)
+
+
+def _modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield every top-level importable module: its folder, and its file relative to that folder."""
+    for path in paths:
+        parts = PurePosixPath(path).parts
+        folder = parts[0] if parts[0] in _ROOTS else "."
+        relative = parts[1:] if folder != "." else parts
+        if not relative or relative[0] in _NOT_THE_PROJECTS or len(relative) > _DEEPEST + 1:
+            continue
+        package = relative[-1] == "__init__.py" and len(relative) > 1
+        single_module = len(relative) == 1 and relative[0].endswith(".py") and relative[0][:-3] not in _NO_MODULES
+        if package or single_module:
+            yield folder, "/".join(relative)
+
 
 _REPORT = "reflectloop-report"
 _SAMPLE = Path("/report/report")
@@ -114,7 +172,7 @@ class CheckRunner:
         name = f"{_REPORT}-{self._logs}"
         inside = (TEMP if box.view else box.workspace.tmp) / name
         (box.workspace.tmp / name).mkdir()
-        prepared = runners.prepare(check, report=inside / "report", only=only)
+        prepared = tools.prepare(check, report=inside / "report", only=only)
         if prepared.stand_in:
             shutil.copyfile(prepared.stand_in, box.workspace.tmp / name / prepared.stand_in.name)
         log = self.logs / f"verify.{self._logs}.{_file_name(check.name)}.log"
@@ -163,7 +221,7 @@ class CheckRunner:
             path for path in (self.carried.get(tree) or {}).values() if path.is_dir() and not path.is_symlink()
         ]
         own = editable_installs.sites(self.ground.caller, [root / name for name in detect.beside([check], root)])
-        copied = installed_copies.found(self.ground.trees.listing(tree), own, installed)
+        copied = found(self.ground.trees.listing(tree), own, installed)
         if not copied:
             return {}
         self.notes |= {f"{one.module} is also installed in {one.site}: the workspace's comes first" for one in copied}
@@ -189,7 +247,7 @@ class CheckRunner:
     ) -> str:
         built = [list(one.command) for one in checks if one.kind == "build" and one.cwd == check.cwd]
         # The words as they are run: another version of ours may ask a tool otherwise.
-        words = list(runners.prepare(check, report=_SAMPLE, only=only).argv)
+        words = list(tools.prepare(check, report=_SAMPLE, only=only).argv)
         said = [
             reflectloop.__version__,
             tree,

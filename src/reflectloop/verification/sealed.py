@@ -10,13 +10,12 @@ from reflectloop import secrets
 from reflectloop.plan.globs import named as is_named
 from reflectloop.plan.model import Check
 from reflectloop.terms import Decision, Track
-from reflectloop.verification import compare, protected, runners, tampering, verdict
+from reflectloop.verification import compare, protected, tampering, tools, verdict
 from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
 from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
 from reflectloop.verification.plan_checks import PlanChecks, scripts
 from reflectloop.verification.result import ChangedFile, DetectedCheck, TamperFinding, VerificationResult
-from reflectloop.verification.test_ownership import collects
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
 _TRIES = 2  # repetitions of a newly failing test, before it counts
@@ -222,7 +221,7 @@ class SealedVerification:
     def _again(self, tree: str, check: DetectedCheck, description: str, only: Sequence[str] = ()) -> VerificationResult:
         """Repeat a check in its own workspace, so that files left by the first run cannot help the second."""
         builds = [other for other in self.case.checks if other.kind == "build" and other.cwd == check.cwd]
-        chosen = {check.name: list(only)} if only and runners.selection(check, list(only)) else {}
+        chosen = {check.name: list(only)} if only and tools.selection(check, list(only)) else {}
         key = (tree, check.name, *sorted(chosen.get(check.name, ())))
         self._attempts[key] = self._attempts.get(key, 0) + 1
         result = self._run(tree, [*builds, check], description, chosen, self._attempts[key])[check.name].result
@@ -240,7 +239,7 @@ class SealedVerification:
             return []
         out = []
         for item in judged:
-            files = [path for path in changed if collects(item.check, path)]
+            files = [path for path in changed if tools.collects(item.check, path)]
             if item.check.kind == "test" and files and not item.left_out:
                 out.append(self._judge_patch_tests(item, files))
         return out

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
-from itertools import islice
+from functools import cache
 from pathlib import PurePosixPath
 
-from reflectloop.verification.detect.node_scripts import PackageScripts, scripted
-from reflectloop.verification.detect.part import ProjectPart, at, listed, table
-from reflectloop.verification.result import DetectedCheck
+from reflectloop.verification.result import DetectedCheck, Kind
+from reflectloop.verification.tools.commands import call, script_name, split
+from reflectloop.verification.tools.project import PackageScripts, ProjectPart, at, listed, table
+from reflectloop.verification.tools.record import NodeTool, RunnerCall
+from reflectloop.verification.tools.registry import by_name, tools
 
 MANIFESTS = (r"^package\.json$",)
 _LOCKS = {
@@ -20,34 +22,28 @@ _LOCKS = {
     "bun.lockb": "bun",
     "package-lock.json": "npm",
 }
-_TEST_FILE = r"(^|/)(test-[^/]+|[^/]+[._-](test|spec)|test|(__tests__|tests?)/[^/]+)(?<!\.d)\.[cm]?[jt]sx?$"
-_NODE_TEST = re.compile(r"""["']node:test["']""")
-_LOOKED_AT = 40
 _LISTED = re.compile(r"^\s*-\s*[\"']?([^\"'\s#]+)", re.MULTILINE)
-_RUNNERS = (
-    ("vitest", r"^vitest\.(config|workspace)\.", ("vitest", "run")),
-    ("jest", r"^jest\.config\.", ("jest",)),
-    ("mocha", r"^\.mocharc\.", ("mocha",)),
-    ("ava", r"^ava\.config\.", ("ava",)),
-    ("tap", r"^\.taprc$", ("tap",)),
-)
-_ESLINT = r"^(eslint\.config\.[cm]?[jt]s|\.eslintrc(\.(json|ya?ml|[cm]?js))?)$"
 _REACHES = re.compile(
     r"\b(turbo|nx|lerna|wsrun|moon|rush|ultra)\b|--workspaces|-ws\b|\s-r\b|--recursive|foreach|--filter"
 )
+_SCRIPTS: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+    ("build", ("build",)),
+    ("lint", ("lint", "eslint")),
+    ("type", ("typecheck", "type-check", "check-types", "check:types", "types:check", "tsc")),
+    ("test", ("test", "test:ci", "test:run", "test:unit", "tests")),
+)
+_EMPTY = re.compile(r"no test specified|^\s*(echo\b[^&|;]*|true|exit 0|:)?\s*$")
+_WATCHES = r"--watch(All)?\b(?!=false)"
+_FIX_FLAGS = frozenset(["--fix", "--write", "--apply"])  # a check must not change files
+_DEPTH = 4
 
 
-def found(part: ProjectPart) -> Iterator[DetectedCheck]:
+def find(part: ProjectPart) -> Iterator[DetectedCheck]:
     packed = _packed(part)
-    checks = list(scripted(part, packed))
-    kinds = {check.kind for check in checks}
-    tools = {check.tool for check in checks}
-    if "test" not in kinds:
-        checks += _runner(part, packed)
-    if "lint" not in kinds:
-        checks += _eslint(part, packed)
-    if "type" not in kinds and "tsc" not in tools:
-        checks += _types(part, packed)
+    checks = list(_scripted(part, packed))
+    for kind in ("test", "lint", "type"):
+        if all(check.kind != kind for check in checks):
+            checks += _configured(part, packed, kind, {check.tool for check in checks})
     yield from checks
 
 
@@ -56,9 +52,26 @@ def covers(part: ProjectPart, folder: str) -> bool:
     below = str(PurePosixPath(folder).relative_to(part.folder))
     if not any(fnmatch(below, pattern) for pattern in _members(part)):
         return False
-    tests = [check for check in found(part) if check.kind == "test"]
+    tests = [check for check in find(part) if check.kind == "test"]
     line = str(at(part.json("package.json"), "scripts", "test") or "")
-    return any(check.tool in ("jest", "vitest") for check in tests) or bool(tests and _REACHES.search(line))
+    return any(_reaches_members(check.tool) for check in tests) or bool(tests and _REACHES.search(line))
+
+
+def _configured(
+    part: ProjectPart, packed: PackageScripts, kind: str, detected: Collection[str]
+) -> Iterator[DetectedCheck]:
+    """Yield the check of the first tool of a kind that the project configures without a script."""
+    for tool in tools():
+        if isinstance(tool.detect, NodeTool) and tool.kind == kind and tool.name not in detected:
+            check = tool.detect.find(part, packed)
+            if check:
+                yield check
+                return
+
+
+def _reaches_members(name: str) -> bool:
+    tool = by_name().get(name)
+    return tool is not None and isinstance(tool.detect, NodeTool) and tool.detect.reaches_members
 
 
 def _packed(part: ProjectPart) -> PackageScripts:
@@ -80,28 +93,102 @@ def _members(part: ProjectPart) -> list[str]:
     return [str(member).removeprefix("./").rstrip("/") for member in members]
 
 
-def _runner(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
-    tests = list(part.matching(_TEST_FILE))
-    for tool, pattern, command in _RUNNERS:
-        name = next(part.matching(pattern), None)
-        if name or tool in packed.manifest or (tests and tool in packed.needs):
-            yield part.check(tool, "test", tool, command, f"{name} exists" if name else f"package.json names {tool}")
-            return
-    for path in islice(tests, _LOOKED_AT):
-        if _NODE_TEST.search(part.text(path)):
-            yield part.check("node-test", "test", "node-test", ("node", "--test"), f"{path} uses node:test")
-            return
+# Scripts --------------------------------------------------------------------------------------------------------------
 
 
-def _eslint(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
-    name = next(part.matching(_ESLINT), None)
-    if name or "eslintConfig" in packed.manifest:
-        reason = f"{name} exists" if name else "package.json has eslintConfig"
-        yield part.check("eslint", "lint", "eslint", ("eslint", "."), reason)
+def _scripted(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
+    commands: set[tuple[str, ...]] = set()
+    for kind, names in _SCRIPTS:
+        name = next((name for name in names if _usable(packed.scripts.get(name, ""))), None)
+        for check in _of_script(part, packed, name, kind) if name else ():
+            if check.command not in commands:
+                commands.add(check.command)
+                yield check
 
 
-def _types(part: ProjectPart, packed: PackageScripts) -> Iterator[DetectedCheck]:
-    config = part.json("tsconfig.json")
-    only_references = config.get("references") and config.get("files") == []
-    if part.first(["tsconfig.json"]) and "typescript" in packed.needs and not only_references:
-        yield part.check("tsc", "type", "tsc", ("tsc", "--noEmit"), "tsconfig.json exists")
+def _usable(line: str) -> bool:
+    return not _EMPTY.search(line) and not _watches().search(line)
+
+
+@cache
+def _watches() -> re.Pattern[str]:
+    return re.compile("|".join([_WATCHES, *(tool.call.watches for tool in tools() if tool.call.watches)]))
+
+
+def _of_script(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind) -> list[DetectedCheck]:
+    row = _row(part, packed, name, kind, _DEPTH)
+    return row or [_opaque(part, packed, name, kind)]
+
+
+def _row(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind | None, depth: int) -> list[DetectedCheck]:
+    """Return the checks a script consists of, with its hooks, or none if a part is not understood."""
+    before, after = (packed.scripts.get(f"{when}{name}", "") for when in ("pre", "post"))
+    plain = call(packed.scripts.get(name, ""))
+    if plain and not (before or after or _FIX_FLAGS & {*plain.arguments}):
+        return [_plain(part, packed, name, plain, kind)]
+    first = _pieces(part, packed, before, f"the script pre{name}", None, depth) if before else []
+    main = _pieces(part, packed, packed.scripts.get(name, ""), f"the script {name}", kind, depth)
+    if (before and not first) or not main:
+        return [_plain(part, packed, name, plain, kind)] if plain else []
+    # A command after the tests that is not understood is an audit or an upload, not a check.
+    return [*first, *main, *_pieces(part, packed, after, f"the script post{name}", None, depth)]
+
+
+def _pieces(
+    part: ProjectPart, packed: PackageScripts, line: str, source: str, kind: Kind | None, depth: int
+) -> list[DetectedCheck]:
+    groups = [_piece(part, packed, piece.strip(), source, kind, depth) for piece in line.split("&&")] if depth else [[]]
+    return [check for checks in groups for check in checks] if all(groups) else []
+
+
+def _piece(
+    part: ProjectPart, packed: PackageScripts, line: str, source: str, kind: Kind | None, depth: int
+) -> list[DetectedCheck]:
+    argv = split(line) or ()
+    script = script_name(argv)
+    if script:
+        usable = script in packed.scripts and "--" not in argv
+        return _row(part, packed, script, kind, depth - 1) if usable else []
+    tool_call = call(argv)
+    other = _other(argv)
+    reason = f"package.json: {source} runs {line}"
+    if tool_call and not (by_name()[tool_call.tool].call.needs_shell and "*" in line):
+        return [
+            part.check(tool_call.tool, _kind(part, tool_call, kind), tool_call.tool, _read_only(tool_call.bare), reason)
+        ]
+    return [part.check(argv[0], other, "npm", _read_only(argv), reason)] if other else []
+
+
+def _read_only(argv: tuple[str, ...]) -> tuple[str, ...]:
+    tool = by_name().get(argv[0])
+    if tool and tool.call.check_flag:
+        return tuple(tool.call.check_flag if argument in _FIX_FLAGS else argument for argument in argv)
+    return tuple(argument for argument in argv if argument not in _FIX_FLAGS)
+
+
+def _other(argv: tuple[str, ...]) -> Kind | None:
+    """Return the kind of a tool that has no report reader but is known as a check, or None."""
+    tool = by_name().get(argv[0]) if argv else None
+    return tool.kind if tool and tool.call.npm_program else None
+
+
+def _kind(part: ProjectPart, tool_call: RunnerCall, requested: Kind | None) -> Kind:
+    tool = by_name()[tool_call.tool]
+    return tool.kind_of_call(part, tool_call.arguments, requested) if tool.kind_of_call else tool.kind
+
+
+def _plain(
+    part: ProjectPart, packed: PackageScripts, name: str, tool_call: RunnerCall, asked: Kind | None
+) -> DetectedCheck:
+    reason = f"package.json: the script {name} is {packed.scripts[name]}"
+    return part.check(tool_call.tool, _kind(part, tool_call, asked), tool_call.tool, _run(packed, name), reason)
+
+
+def _opaque(part: ProjectPart, packed: PackageScripts, name: str, kind: Kind) -> DetectedCheck:
+    argv = split(packed.scripts[name]) or ()
+    known = argv[0] if _other(argv) else f"{packed.manager}-{name}"
+    return part.check(known, kind, "npm", _run(packed, name), f"package.json has the script {name}")
+
+
+def _run(packed: PackageScripts, name: str) -> tuple[str, ...]:
+    return ("npm", "test") if (packed.manager, name) == ("npm", "test") else (packed.manager, "run", name)

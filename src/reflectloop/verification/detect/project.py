@@ -1,16 +1,17 @@
-"""Detect all checks of a project: every ecosystem in every self-contained folder."""
+"""Detect all checks of a project: every ecosystem in every self-contained folder; and convert configured ones."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from types import ModuleType
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 
-from reflectloop.verification.detect import dotnet, go, jvm, make, native, node, php, python, ruby, rust, shell
-from reflectloop.verification.detect.part import ProjectPart
-from reflectloop.verification.detect.tree import ProjectFiles
-from reflectloop.verification.result import DetectedCheck
+from reflectloop.verification.detect import node, python
+from reflectloop.verification.result import DetectedCheck, Kind
+from reflectloop.verification.tools.commands import recognise
+from reflectloop.verification.tools.project import ProjectFiles, ProjectPart, at
+from reflectloop.verification.tools.record import Ecosystem
+from reflectloop.verification.tools.registry import runnable, tools
 
 _ORDER = ("build", "lint", "type", "test", "custom")
 _DEEPEST = 4
@@ -47,41 +48,51 @@ _MATERIAL = frozenset(
 )
 
 
-class _Ecosystem(NamedTuple):
-    manifests: tuple[str, ...]
-    found: Callable[[ProjectPart], Iterable[DetectedCheck]]
-    covers: Callable[[ProjectPart, str], bool]
-
-
-def _ecosystem(module: ModuleType) -> _Ecosystem:
-    return _Ecosystem(module.MANIFESTS, module.found, module.covers)
-
-
-_ECOSYSTEMS = tuple(_ecosystem(module) for module in (python, node, go, rust, jvm, native, dotnet, ruby, php, shell))
+@cache
+def _ecosystems() -> tuple[Ecosystem, ...]:
+    return (
+        Ecosystem(manifests=python.manifests(), find=python.find, covers=python.covers),
+        Ecosystem(manifests=node.MANIFESTS, find=node.find, covers=node.covers),
+        *(tool.detect for tool in tools() if isinstance(tool.detect, Ecosystem)),
+    )
 
 
 def checks(tree: ProjectFiles) -> list[DetectedCheck]:
     """Return every check with its reason, builds first and tests last; an empty list if nothing is detected."""
     top = ProjectPart(tree)
-    detected = [check for ecosystem in _ECOSYSTEMS for check in _checks_of(ecosystem, tree, top)]
-    if not any(check.kind == "test" for check in detected):
-        detected += make.found(top)
+    usual = [ecosystem for ecosystem in _ecosystems() if not ecosystem.last_resort]
+    detected = [check for ecosystem in usual for check in _checks_of(ecosystem, tree, top)]
+    for ecosystem in _ecosystems():
+        if ecosystem.last_resort and not any(check.kind == "test" for check in detected):
+            detected += ecosystem.find(top)
     return list(_with_unique_names(sorted(detected, key=lambda check: _ORDER.index(check.kind))))
 
 
-def _checks_of(ecosystem: _Ecosystem, tree: ProjectFiles, top: ProjectPart) -> Iterator[DetectedCheck]:
+def configured(
+    tree: ProjectFiles, name: str, run: Sequence[str], kind: Kind | None = None, cwd: str = "."
+) -> DetectedCheck:
+    """Return a check that the user configured, with the tool recognised from its command or package.json script."""
+    scripts = at(ProjectPart(tree, cwd).json("package.json"), "scripts")
+    tool = recognise(tuple(run), scripts if isinstance(scripts, dict) else {}) or "custom"
+    known = runnable(tool)
+    return DetectedCheck(
+        name, kind or (known.kind if known else "custom"), tool, tuple(run), cwd, "configured in reflectloop.toml"
+    )
+
+
+def _checks_of(ecosystem: Ecosystem, tree: ProjectFiles, top: ProjectPart) -> Iterator[DetectedCheck]:
     parts: list[ProjectPart] = []
     for folder in _folders(ecosystem, tree):
         if any(_below(folder, part.folder) and ecosystem.covers(part, folder) for part in parts):
             continue
         part = top if folder == "." else ProjectPart(tree, folder, top)
-        detected = list(ecosystem.found(part))
+        detected = list(ecosystem.find(part))
         if detected:
             parts.append(part)
             yield from detected
 
 
-def _folders(ecosystem: _Ecosystem, tree: ProjectFiles) -> list[str]:
+def _folders(ecosystem: Ecosystem, tree: ProjectFiles) -> list[str]:
     """Return the top folder and every folder with a manifest, shallow ones first."""
     out = {"."}
     if ecosystem.manifests:

@@ -6,16 +6,15 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
-from reflectloop.verification.detect import vite
 from reflectloop.verification.result import DetectedCheck
+from reflectloop.verification.tools.registry import runnable, tools
 
 _ENVIRONMENTS = (".venv", "venv")
 _MODULES = "node_modules"
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
-_PYTHON_TOOLS = frozenset(["pytest", "ruff", "flake8", "mypy", "pyright", "tox", "nox"])
-_BY_MODULE = _PYTHON_TOOLS - {"pyright"}
 
 
 def resolve(
@@ -31,8 +30,9 @@ def resolve(
     visible = beside([check], root) if carried is None else carried
     places = _Places(root, check.cwd, env, frozenset(root / path for path in visible))
     argv = (*lead, *_program(command[0], places), *command[1:])
-    if check.tool == "vitest":
-        argv = _with_options(argv, vite.loader(root / check.cwd, places.modules()))
+    tool = runnable(check.tool)
+    if tool and tool.run and tool.run.local_options:
+        argv = _with_options(argv, tool.run.local_options(root / check.cwd, places.modules()))
     return check._replace(command=argv)
 
 
@@ -44,9 +44,15 @@ def _with_options(argv: tuple[str, ...], options: tuple[str, ...]) -> tuple[str,
 def _program(name: str, places: _Places) -> tuple[str, ...]:
     if name == "python":
         return (places.python(),)
-    if name in _PYTHON_TOOLS:
+    if name in _python_tools():
         return places.python_tool(name)
     return (name if "/" in name else places.carried_tool(name) or name,)
+
+
+@cache
+def _python_tools() -> dict[str, bool]:
+    """Return the executables that Python environments have, and whether `python -m` starts them too."""
+    return {tool.call.python_program: tool.call.python_module for tool in tools() if tool.call.python_program}
 
 
 def beside(checks: Iterable[DetectedCheck], root: Path) -> tuple[str, ...]:
@@ -94,13 +100,13 @@ class _Places:
             if any(folder.glob(f"lib/python*/site-packages/{name}/__main__.py")):
                 return (self._display(folder / "bin" / "python"), "-m", name)
         environment = next(self._environments(), None)
-        if environment and environment.is_relative_to(self._root) and name in _BY_MODULE:
+        if environment and environment.is_relative_to(self._root) and _python_tools()[name]:
             return (
                 self._display(environment / "bin" / "python"),
                 "-m",
                 name,
             )  # the system's tool would not see its packages
-        if self._on_path(name) or name not in _BY_MODULE:
+        if self._on_path(name) or not _python_tools()[name]:
             return (name,)
         return (self.python(), "-m", name)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from fnmatch import translate
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from reflectloop.verification.protected import names
+from reflectloop.verification.tools.registry import tools
 
 Kind = Literal["test", "fixture", "hook", "runner", "lint", "ci", "script", "snapshot", "shadow", "artefact", "own"]
 
@@ -22,30 +23,57 @@ class Protection(NamedTuple):
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns))
+    return re.compile("|".join(f"(?:{translate(pattern)})" for pattern in patterns) or r"(?!)")
 
 
-_TEST = _any_of(names.TEST_FILES)
 _CAPITAL = _any_of(names.CAPITAL_FILES)
-_DEPENDENCY = _any_of(names.DEPENDENCY_FILES)
 _DOTNET_TESTS = re.compile(r"(?i).*[._-]?(?:unit|integration|functional)?tests?\Z")
 _GRADLE_TESTS = re.compile(r"(?:^|/)src/(?:test|testFixtures|\w+Test)/")
 _BUILT = re.compile(r"(?:^|/)build/(?:lib|bdist|temp)[^/]*/|\.(?:egg-info|dist-info)(?:/|\Z)")
 _TOOL_FOLDER = re.compile("|".join(rf"(?:^|/){re.escape(folder)}/" for folder in names.TOOL_FOLDERS))
 
-# Matched in this order against the file's name in lower case.
-_BY_NAME: tuple[tuple[re.Pattern[str], Protection], ...] = (
-    (_any_of(names.OWN_FILES), Protection("own", "the engine's own settings")),
-    (_any_of(names.ARTEFACT_FILES), Protection("artefact", "built from sources, and could replace them")),
-    (_any_of(names.HOOK_FILES), Protection("hook", "run automatically by git, the interpreter or the runner")),
-    (_any_of(names.CI_FILES), Protection("ci", "defines what continuous integration checks")),
-    (_any_of(names.SNAPSHOT_FILES), Protection("snapshot", "expected output of a test")),
-    (_any_of(names.RUNNER_FILES), Protection("runner", "configures a test runner")),
-    (_any_of(names.LINT_FILES), Protection("lint", "configures a linter or a type checker")),
-    (_any_of(names.MIXED_RUNNER_FILES), Protection("runner", "has a part that controls checks", mixed=True)),
-    (_any_of(names.MIXED_LINT_FILES), Protection("lint", "has a part that controls the type checker", mixed=True)),
-    (_any_of(names.SCRIPT_FILES), Protection("script", "runs checks")),
-)
+
+@cache
+def of_tools(field: str) -> frozenset[str]:
+    """Return the names that the records of all tools list in a field of `Files`."""
+    return frozenset(name for tool in tools() for name in getattr(tool.files, field).split())
+
+
+@cache
+def _by_name() -> tuple[tuple[re.Pattern[str], Protection], ...]:
+    """Return the patterns of file names, in lower case, in the order in which they are asked."""
+    mixed_lint = Protection("lint", "has a part that controls the type checker", mixed=True)
+    mixed_runner = Protection("runner", "has a part that controls checks", mixed=True)
+    hook = Protection("hook", "run automatically by git, the interpreter or the runner")
+    return (
+        (_any_of(names.OWN_FILES), Protection("own", "the engine's own settings")),
+        (_any_of(of_tools("artefacts")), Protection("artefact", "built from sources, and could replace them")),
+        (_any_of((*names.HOOK_FILES, *of_tools("hooks"))), hook),
+        (_any_of(names.CI_FILES), Protection("ci", "defines what continuous integration checks")),
+        (_any_of((*names.SNAPSHOT_FILES, *of_tools("snapshots"))), _SNAPSHOT),
+        (_any_of((*names.RUNNER_FILES, *of_tools("runner"))), Protection("runner", "configures a test runner")),
+        (_any_of((*names.LINT_FILES, *of_tools("lint"))), Protection("lint", "configures a linter or a type checker")),
+        (_any_of((*names.MIXED_RUNNER_FILES, *of_tools("mixed_runner"))), mixed_runner),
+        (_any_of(of_tools("mixed_lint")), mixed_lint),
+        (_any_of((*names.SCRIPT_FILES, *of_tools("scripts"))), Protection("script", "runs checks")),
+    )
+
+
+@cache
+def _tests() -> re.Pattern[str]:
+    return _any_of(of_tools("tests"))
+
+
+@cache
+def _dependencies() -> re.Pattern[str]:
+    return _any_of(of_tools("dependencies"))
+
+
+@cache
+def _config_folders() -> frozenset[str]:
+    return frozenset(folder for tool in tools() for folder in tool.files.folders)
+
+
 _TEST_FILE = Protection("test", "a test file")
 _FIXTURE = Protection("fixture", "data or code that tests depend on")
 _SNAPSHOT = Protection("snapshot", "expected output of a test")
@@ -61,7 +89,7 @@ def guard(path: str) -> Protection | None:
     name = parts[-1].lower()
     return (
         _by_folder(path, parts[:-1])
-        or next((protection for pattern, protection in _BY_NAME if pattern.match(name)), None)
+        or next((protection for pattern, protection in _by_name() if pattern.match(name)), None)
         or _test_or_fixture(path, parts)
         or _script(parts)
         or _shadow(path, parts)
@@ -77,7 +105,7 @@ def is_test(path: str) -> bool:
 def dependencies(path: str) -> bool:
     """Return True if the file declares which packages are installed."""
     parts = path.lower().split("/")
-    named = _DEPENDENCY.match(parts[-1]) is not None
+    named = _dependencies().match(parts[-1]) is not None
     return named or (len(parts) > 1 and parts[-2] == "requirements" and parts[-1].endswith((".txt", ".in")))
 
 
@@ -87,7 +115,7 @@ def _by_folder(path: str, folders: tuple[str, ...]) -> Protection | None:
         return Protection("own", "the engine's or the agent's own settings")
     if on_path(path):
         return Protection("shadow", "would be found on PATH before the real tool")
-    if folder_names & names.ARTEFACT_FOLDERS or _BUILT.search(path):
+    if folder_names & of_tools("artefact_folders") or _BUILT.search(path):
         return Protection("artefact", "built from sources, and could replace them")
     return (
         Protection("hook", "run automatically by git") if folder_names & names.HOOK_FOLDERS else _by_run(path, folders)
@@ -102,7 +130,7 @@ def on_path(path: str) -> bool:
 def _by_run(path: str, folders: tuple[str, ...]) -> Protection | None:
     if any(_contains_run(folders, run) for run in names.CI_FOLDERS):
         return Protection("ci", "defines what continuous integration checks")
-    if ".cargo" in folders or ".mvn" in folders or ".config/nextest" in path:
+    if not _config_folders().isdisjoint(folders) or ".config/nextest" in path:
         return Protection("runner", "configures the build tool that runs tests")
     return None
 
@@ -132,9 +160,9 @@ def _test_folders(ending: str) -> frozenset[str]:
 
 
 def _named_like_a_test(name: str) -> bool:
-    if name.endswith(tuple(f".{ending}" for ending in names.CAPITAL_ENDINGS)):
+    if name.endswith(tuple(f".{ending}" for ending in of_tools("capital_endings"))):
         return _CAPITAL.match(name) is not None
-    return _TEST.match(name.lower()) is not None
+    return _tests().match(name.lower()) is not None
 
 
 def _collected_by_folder(parts: tuple[str, ...], ending: str) -> bool:
@@ -163,10 +191,15 @@ def _script(parts: tuple[str, ...]) -> Protection | None:
 
 
 def _shadow(path: str, parts: tuple[str, ...]) -> Protection | None:
-    if parts[-1] in names.TOOLS:
+    if is_executable(parts[-1]):
         return Protection("shadow", "an executable here could run instead of the tool of that name")
     module = shadowed(path)
     return Protection("shadow", f"a new module here would be imported instead of {module}") if module else None
+
+
+def is_executable(name: str) -> bool:
+    """Return True if checks call a program of this name."""
+    return name in of_tools("executables") or name in names.EXECUTABLES
 
 
 def shadowed(path: str) -> str | None:
@@ -177,5 +210,5 @@ def shadowed(path: str) -> str | None:
         folder, _, stem = folder.rpartition("/")
     elif ending != "py" and not ending.endswith(("so", "pyd")):
         return None
-    known = stem in names.RUNNER_MODULES or stem in names.STANDARD_MODULES
+    known = stem in of_tools("modules") or stem in names.STANDARD_MODULES
     return stem if known and folder in names.IMPORT_ROOTS else None

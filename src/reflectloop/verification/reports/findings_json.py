@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from reflectloop.verification.reports import locations, report_builder, tools
-from reflectloop.verification.reports.find_json import number_of, text_of
+from reflectloop.verification.reports import locations, report_builder, tool_signs
 from reflectloop.verification.reports.report_builder import ReportBuilder, Severity
 from reflectloop.verification.result import ReportReading
+from reflectloop.verification.tools.json_values import number_of, text_of
+from reflectloop.verification.tools.registry import tools
 
 _DEEPEST = 60
 _WHERE = 4  # levels of nested location objects
@@ -45,12 +46,6 @@ _NAMED = {"vuln", "cve", "vulnerabilityid"}  # fields that name a finding withou
 _NOT_FINDINGS = {
     *("rules", "driver", "pluginsused", "plugins", "config", "metrics", "linters", "notifications"),
     *("suggestions", "fixes", "fix", "edits", "replacements", "relatedlocations", "codeflows", "useddeprecatedrules"),
-}
-_TOOLS = {
-    "filePath messages": "eslint",
-    "generalDiagnostics": "pyright",
-    "Issues": "golangci-lint",
-    "offenses": "rubocop",
 }
 _LSP: dict[int, Severity] = {1: "error", 2: "warning", 3: "info", 4: "info"}
 
@@ -194,7 +189,7 @@ def read(root: object) -> ReportReading | None:
     reader = _Reader()
     reader.walk(root)
     reader.report.tool = _tool(root)
-    reader.report.kind = tools.kind_of(reader.report.tool)
+    reader.report.kind = tool_signs.kind_of(reader.report.tool)
     if reader.report.kind == "test":
         reader.report.kind = "lint"
     return reader.report.reading() if reader.report.details or _known_empty(root) else None
@@ -209,7 +204,8 @@ def _tool(root: object) -> str:
         return name.lower() or "sarif"
     first = root[0] if isinstance(root, list) and root else root
     if isinstance(first, dict):
-        return next((tool for keys, tool in _TOOLS.items() if set(keys.split()) <= set(first)), "json")
+        known = ((tool.name, tool.output.findings_keys.split()) for tool in tools())
+        return next((name for name, keys in known if keys and set(keys) <= set(first)), "json")
     return "json"
 
 

@@ -1,28 +1,86 @@
-"""Recognise the format of a report or a log, and read it."""
+"""Recognise the format of a report or a log, and read it; JSON may also stand among other lines."""
 
 from __future__ import annotations
 
-from reflectloop.verification.reports import events as stream
+import json
+from collections.abc import Iterator
+from typing import Any
+
 from reflectloop.verification.reports import (
-    find_json,
     findings_json,
     findings_xml,
-    go_text,
     issues,
-    junit,
+    json_reports,
     plain,
-    pytest_text,
     runner,
-    suites_json,
     tap,
-    tools,
-    xml_dialects,
+    tool_signs,
+    xml_reports,
     xml_stream,
 )
 from reflectloop.verification.reports.report_builder import ReportBuilder
 from reflectloop.verification.reports.runner import RunnerReading
-from reflectloop.verification.reports.runners import RUNNERS
 from reflectloop.verification.result import ReportReading
+from reflectloop.verification.tools.record import Output
+from reflectloop.verification.tools.registry import tools
+
+_MOST_LINES = 2_000_000
+_STARTS = 40  # positions at which a document may begin
+
+
+def _json_document(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """Return the JSON document in the text, or None."""
+    stripped = text.strip()
+    if stripped[:1] in {"{", "["}:
+        try:
+            return json.loads(stripped)
+        except (ValueError, RecursionError):
+            return None
+    return _embedded(text)
+
+
+def _embedded(text: str) -> Any:  # noqa: ANN401
+    decoder = json.JSONDecoder()
+    at = -1
+    for _ in range(_STARTS):
+        starts = [spot for mark in ("\n{", "\n[") if (spot := text.find(mark, at + 1)) >= 0]
+        if not starts:
+            return None
+        at = min(starts)
+        try:
+            document, end = decoder.raw_decode(text, at + 1)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(document, dict | list) and "\n" in text[at + 1 : end] and document:
+            return document
+    return None
+
+
+def _json_lines(text: str) -> tuple[list[dict[str, Any]], bool]:
+    """Return the objects that each stand on one line, and whether the last such line is incomplete."""
+    objects: list[dict[str, Any]] = []
+    cut = False
+    for line in text.split("\n", _MOST_LINES):
+        stripped = line.strip()
+        if not stripped.startswith("{"):
+            stripped = (
+                stripped[1:].strip() if stripped.startswith("[{") else ""
+            )  # dart starts its list of events on one line
+        if not stripped:
+            continue
+        if not stripped.endswith("}"):
+            cut = cut or stripped.startswith('{"')
+            continue
+        try:
+            parsed = json.loads(stripped)
+        except (ValueError, RecursionError):
+            cut = True
+            continue
+        cut = False
+        if isinstance(parsed, dict):
+            objects.append(parsed)
+    return objects, cut
+
 
 _OPENINGS = {'{"', "{\n", '["', "[{", "[\n", "{ "}
 
@@ -51,10 +109,10 @@ def _markup(text: str, tool: str | None) -> ReportReading | None:
     root = xml_stream.root(text)
     if root is None:
         return _refused(tool or "xml", "it is not readable XML") if text.lstrip().startswith("<?xml") else None
-    if root.tag in junit.ROOTS:
-        return junit.read(text)
-    if root.tag in xml_dialects.DIALECTS:
-        return xml_dialects.read(text, root.tag)
+    if root.tag in xml_reports.ROOTS:
+        return xml_reports.read_junit(text)
+    if root.tag in xml_reports.formats():
+        return xml_reports.read_other(text, root.tag)
     return findings_xml.read(text, root)
 
 
@@ -62,11 +120,11 @@ def _structured(text: str, tool: str | None, *, is_json: bool) -> ReportReading 
     """Read JSON, as one document or one object per line."""
     if not is_json and "\n{" not in text and "\n[" not in text:
         return None
-    root = find_json.document(text)
+    root = _json_document(text)
     if root is not None:
-        return suites_json.read(root) or findings_json.read(root)
-    events, cut = find_json.lines(text)
-    reading = events and (stream.read(events, cut=cut) or findings_json.read(events))
+        return json_reports.read(root) or findings_json.read(root)
+    events, cut = _json_lines(text)
+    reading = events and (json_reports.read_events(events, cut=cut) or findings_json.read(events))
     if reading:
         return reading
     return _refused(tool or "json", "it is not readable JSON") if is_json and text.lstrip()[:2] in _OPENINGS else None
@@ -76,15 +134,18 @@ def _log(text: str, tool: str | None) -> ReportReading | None:
     lines = plain.lines(text)
     if tap.looks(text):
         return tap.read(text, lines)
-    readings = [
-        pytest_text.read(text, lines),
-        go_text.read(text, lines),
-        *(runner.read(known, text, lines) for known in RUNNERS),
-    ]
-    matching = [reading for reading in readings if reading]
+    matching = [reading for output in (known.output for known in tools()) for reading in _readings(output, text, lines)]
     if matching:
         return _chosen(matching, tool).reading
     return _complaints(lines, tool)
+
+
+def _readings(output: Output, text: str, lines: list[str]) -> Iterator[RunnerReading]:
+    """Yield what a tool's reader or patterns find in a log."""
+    if output.read_text and (reading := output.read_text(text, lines)):
+        yield reading
+    if output.text and (reading := runner.read(output.text, text, lines)):
+        yield reading
 
 
 def _chosen(readings: list[RunnerReading], tool: str | None) -> RunnerReading:
@@ -99,12 +160,12 @@ def _chosen(readings: list[RunnerReading], tool: str | None) -> RunnerReading:
 
 
 def _complaints(lines: list[str], tool: str | None) -> ReportReading | None:
-    some = tools.sample(lines)
-    name = tool or tools.recognise(some)
-    kind = tools.kind_of(name) if name else "lint"
+    some = tool_signs.sample(lines)
+    name = tool or tool_signs.recognise(some)
+    kind = tool_signs.kind_of(name) if name else "lint"
     details = issues.details(lines, "warning" if kind == "build" else "error")
     if not details:
         details = issues.without_place(lines)
-    if details or (name and tools.says_clean(some)):
+    if details or (name and tool_signs.says_clean(some)):
         return ReportReading(name or "log", kind, tuple(details))
     return None

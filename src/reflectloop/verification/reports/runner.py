@@ -4,38 +4,74 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from reflectloop.verification.reports import failure, identity, issues, numbers, report_builder
+from reflectloop.verification.reports import failure, identity, issues, report_builder
 from reflectloop.verification.reports.report_builder import COLLECTION, ReportBuilder
-from reflectloop.verification.result import Counts, Detail, Outcome, ReportReading
+from reflectloop.verification.result import Counts, Detail, ReportReading
+from reflectloop.verification.tools.record import TextFormat
+
+_OUTCOME_WORDS = {
+    **dict.fromkeys(("passed", "passing", "pass", "passes", "ok", "succeeded", "successes", "success"), "passed"),
+    **dict.fromkeys(("xpassed", "unexpected successes"), "xpassed"),
+    **dict.fromkeys(("failed", "failing", "failures", "failure", "fail", "fails", "broken"), "failed"),
+    **dict.fromkeys(("errors", "error", "errored"), "errors"),
+    **dict.fromkeys(("skipped", "skip", "skips", "pending", "ignored", "todo", "disabled", "incomplete"), "skipped"),
+    **dict.fromkeys(("risky", "notrunnable", "not run", "omissions", "pendings", "cancelled"), "skipped"),
+    **dict.fromkeys(("xfailed", "expected failures", "known failures"), "xfailed"),
+    **dict.fromkeys(("tests", "test", "total", "runs", "run", "examples", "example", "specs", "spec"), "total"),
+    **dict.fromkeys(
+        ("tests run", "total tests", "scenarios", "scenario", "tests completed", "test completed"), "total"
+    ),
+}
+_NAMES = "|".join(sorted((word.replace(" ", r"\s") for word in _OUTCOME_WORDS), key=len, reverse=True))
+_PAIRS = re.compile(
+    rf"\b(?P<before>\d{{1,9}})\s+(?:tests?\s+)?(?P<word>{_NAMES})\b|"
+    rf"\b(?P<name>{_NAMES})\s*[:=\]]?\s+?(?P<after>\d{{1,9}})\b(?![ \t]+(?:{_NAMES})\b)|"
+    rf"\b(?P<named>{_NAMES})[:=](?P<number>\d{{1,9}})\b",
+    re.IGNORECASE,
+)
+_OUT_OF = re.compile(r"\bout of (\d{1,9})\b")
+
+
+def words(text: str) -> dict[str, int]:
+    """Return the number for each kind of outcome, from `3 failed, 12 passed`, `Failures: 3` or `failures=3`."""
+    numbers: dict[str, int] = {}
+    for match in _PAIRS.finditer(text):
+        word = " ".join((match["word"] or match["name"] or match["named"]).lower().split())
+        numbers[_OUTCOME_WORDS[word]] = numbers.get(_OUTCOME_WORDS[word], 0) + int(
+            match["before"] or match["after"] or match["number"]
+        )
+    if "total" not in numbers and (total := _OUT_OF.search(text)):
+        numbers["total"] = int(total[1])
+    return numbers
+
+
+def counts(totals: dict[str, int]) -> Counts:
+    """Convert totals to Counts; if only the total is reported, tests with no other outcome count as passed."""
+    passed = totals.get("passed", 0)
+    if "passed" not in totals and "total" in totals:
+        others = sum(totals.get(word, 0) for word in ("failed", "errors", "skipped", "xfailed", "xpassed"))
+        passed = totals["total"] - others
+        if passed < 0:  # the runner counts subtests as skipped, but not in the total
+            passed = max(0, passed + totals.get("skipped", 0))
+    return Counts(
+        passed=passed + totals.get("xpassed", 0),
+        failed=totals.get("failed", 0),
+        errors=totals.get("errors", 0),
+        skipped=totals.get("skipped", 0),
+        xfailed=totals.get("xfailed", 0),
+    )
+
+
+def added(first: Counts, second: Counts) -> Counts:
+    """Return the sum of two Counts."""
+    return Counts(**{name: getattr(first, name) + getattr(second, name) for name in Counts.model_fields})
+
 
 _LONGEST_BLOCK = 120  # lines
 _LONGEST_NAME = 8  # lines
 _JOINTS = re.compile(r"::| > | › ")
-
-
-class RunnerFormat(NamedTuple):
-    """The patterns that describe one runner's output.
-
-    `sums`, `unloaded` and `empty` are searched in the whole text, so none may begin with white space that crosses
-    lines; the others are searched line by line.
-    """
-
-    name: str
-    marks: tuple[str, ...]  # one of these must occur, or the runner is not considered
-    sums: str  # the totals line
-    way: Literal["last", "all", "joined"] = "last"  # one totals line; one per part; one spread over lines
-    folded: tuple[str, str] = ("", "")  # a pattern spanning two lines, and its one-line replacement
-    cases: tuple[tuple[str, Outcome], ...] = ()
-    scope: str = ""  # a line that names the suite of the tests below it
-    flat: bool = False  # a scope line applies until the next one, whatever its indentation
-    closing: str = ""  # the line after which tests are listed a second time
-    block: str = ""  # the first line of a failure's text
-    ends: str = ""  # the line after the last failure
-    stacked: bool = False  # a failure's name spans several lines; the last ends with a colon
-    unloaded: str = ""  # a line that reports tests that could not be loaded
-    empty: str = ""  # a line that reports that there were no tests
 
 
 @cache
@@ -50,7 +86,7 @@ class RunnerReading(NamedTuple):
     at: int
 
 
-def read(runner: RunnerFormat, output: str, lines: list[str]) -> RunnerReading | None:
+def read(runner: TextFormat, output: str, lines: list[str]) -> RunnerReading | None:
     """Read the output of this runner, or return None if the text is not its output."""
     if not any(mark in output for mark in runner.marks):
         return None
@@ -72,23 +108,23 @@ def read(runner: RunnerFormat, output: str, lines: list[str]) -> RunnerReading |
     return RunnerReading(report.reading(_counts(runner, [text for _, text in sums])), at)
 
 
-def _counts(runner: RunnerFormat, sums: list[str]) -> Counts:
+def _counts(runner: TextFormat, sums: list[str]) -> Counts:
     if not sums:
         return Counts()
     if runner.way == "joined":
         each_word = {re.sub(r"\d+", "", text).split("(")[0]: text for text in sums}  # if repeated, the last one counts
-        return numbers.counts(numbers.words("\n".join(each_word.values())))
-    each = [numbers.counts(numbers.words(text)) for text in sums]
+        return counts(words("\n".join(each_word.values())))
+    each = [counts(words(text)) for text in sums]
     hidden = any(part.failed or part.errors for part in each) and not (each[-1].failed or each[-1].errors)
     if runner.way == "all" or hidden:  # several runs in one log: a later pass hides no failure
         total = each[0]
         for part in each[1:]:
-            total = numbers.added(total, part)
+            total = added(total, part)
         return total
     return each[-1]
 
 
-def _cases(runner: RunnerFormat, lines: list[str], report: ReportBuilder) -> None:
+def _cases(runner: TextFormat, lines: list[str], report: ReportBuilder) -> None:
     within: list[tuple[int, str]] = []  # the enclosing scopes, by indentation
     cases = [(_compiled(pattern), outcome) for pattern, outcome in runner.cases]
     for line in lines:
@@ -110,7 +146,7 @@ def _cases(runner: RunnerFormat, lines: list[str], report: ReportBuilder) -> Non
             report.test(identity.plain(scope, hit[0]["test"].strip()), hit[1])
 
 
-def _blocks(runner: RunnerFormat, lines: list[str]) -> list[Detail]:
+def _blocks(runner: TextFormat, lines: list[str]) -> list[Detail]:
     if not runner.block:
         return []
     begins, ends = _compiled(runner.block), _compiled(runner.ends) if runner.ends else None

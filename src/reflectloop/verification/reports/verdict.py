@@ -2,21 +2,79 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from reflectloop.verification.reports import messages, missing, recognise
+from reflectloop.verification.reports import messages, recognise
 from reflectloop.verification.reports.messages import ResultVerdict
 from reflectloop.verification.reports.report_builder import CUT
 from reflectloop.verification.result import Counts, Detail, Kind, ReportReading, Type, VerificationResult
+from reflectloop.verification.tools.registry import by_name
 
-_NONE_COLLECTED = 5  # exit code of pytest, and of unittest since 3.12
+_SHELL_NOT_RUNNABLE = {126, 127}
+_NEAR_END = 12_000
+
+# Lines a shell or a launcher writes; `tool` is the program it could not start.
+_NOT_STARTED = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^(?:/\S+/)?python[\d.]*(?:\.exe)?: No module named '?(?P<tool>[\w.]+?)'?(?:\.__main__)?(?:;.*)?$",
+        r"^(?:/\S+/)?(?:ba|da|z|k)?sh: (?:line )?\d*:? ?(?P<tool>[^\s:]+): (?:command )?not found$",
+        r"^(?:\S+\.sh: )?line \d+: (?P<tool>[^\s:]+): (?:command not found|No such file.*|Permission denied)$",
+        r"^zsh: command not found: (?P<tool>\S+)$",
+        r"^(?:\S*/)?(?:env|timeout|nice|sudo|bwrap): .{0,40}?[‘'\"]?(?P<tool>[\w./@+-]+)[’'\"]?: (?:No |Perm|comm).*$",
+        r"^make(?:\[\d+\])?: (?P<tool>[^\s:]+): (?:No such file or directory|Command not found|Permission denied)$",
+        r"^npm (?:ERR!|error) [Mm]issing script: \"?(?P<tool>[\w:.-]+)\"?$",
+        r"^ ?(?:error|ERR_PNPM_\w+):? {1,2}(?:Missing script:?|Command) \"?(?P<tool>[\w:.-]+)\"?(?: not found.*)?$",
+        r"^(?:npm (?:ERR!|error)|npx:) could not determine executable to run.*(?P<tool>)$",
+        r"^(?:Usage Error: )?Couldn't find a script named \"(?P<tool>[\w:.-]+)\".*$",
+        r"^error: no such (?:command|subcommand): `(?P<tool>[\w-]+)`$",
+        r"^error: '(?P<tool>cargo-[\w-]+)' is not installed for the toolchain .*$",
+        r"^bundler: command not found: (?P<tool>\S+)$",
+        r"^go: (?:no such tool|unknown command) \"?(?P<tool>\w+)\"?.*$",
+        r"^(?:.{0,60}: )?exec: \"(?P<tool>[\w./-]+)\": executable file not found in \$PATH$",
+        r"^Error: Cannot find module '(?P<tool>[^']*node_modules/[^']+)'$",
+        r"^Could not execute because the specified command or file was not found\.(?P<tool>)$",
+        r"^error: Failed to spawn: `(?P<tool>[^`]+)`$",
+        r"^Error: Could not find or load main class (?P<tool>\S+)$",
+    )
+)
+
+
+def tool(exit_code: int | None, log: str, command: Sequence[str], name: str | None) -> str | None:
+    """Return the tool that could not be started, or None. Exit code 0 means it was started."""
+    if exit_code == 0:
+        return None
+    missing = _named_tool(log[:_NEAR_END] + "\n" + log[-_NEAR_END:])
+    if missing is not None:
+        return missing or name or "the tool"
+    if exit_code in _SHELL_NOT_RUNNABLE:
+        return _command_name(log, command, name)
+    return None
+
+
+def _named_tool(text: str) -> str | None:
+    for pattern in _NOT_STARTED:
+        if match := pattern.search(text):
+            return match["tool"].rpartition("node_modules/")[2].split("/")[0] or match["tool"]
+    return None
+
+
+def _command_name(log: str, command: Sequence[str], name: str | None) -> str | None:
+    """Return the command's name for exit code 126 or 127 if the log is empty or names it, or else None."""
+    names = [word for word in (name, *command[:1]) if word]
+    if not log.strip():
+        return names[0].rpartition("/")[2] if names else "the tool"
+    tail = log[-_NEAR_END:]
+    return next((word.rpartition("/")[2] for word in names if word.rpartition("/")[2] in tail), None)
+
+
 _NOT_RUNNABLE = 126  # from here on, exit codes have a special meaning in shells
 _SIGNALLED = 128
 _LAST_SIGNAL = 64
 _TYPE: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build_failure"}
-_NONE_RUN_TOOLS = {"pytest", "unittest"}
 
 
 class JudgeInput(NamedTuple):
@@ -129,14 +187,14 @@ def _signalled(case: JudgeInput) -> ResultVerdict | None:
 def _absent(case: JudgeInput) -> ResultVerdict | None:
     if case.reading and (case.reading.tests or case.failures or case.counts.passed):
         return None  # it ran, so "not found" in its output is about something else
-    name = missing.tool(case.exit_code, case.log, case.command, case.tool)
+    name = tool(case.exit_code, case.log, case.command, case.tool)
     return messages.absent(name) if name else None
 
 
 def _unread(case: JudgeInput) -> ResultVerdict | None:
     if case.reading:
         return None
-    if case.kind == "test" and case.exit_code == _NONE_COLLECTED and case.tool in _NONE_RUN_TOOLS:
+    if case.kind == "test" and _none_collected(case):
         return messages.no_tests(case.tool)
     if case.exit_code is None:
         return messages.unknown()
@@ -180,9 +238,15 @@ def _tested(case: JudgeInput) -> ResultVerdict | None:
     )
     if not ran:
         return messages.all_skipped(case.counts) if case.counts.skipped else messages.no_tests(case.tool)
-    if case.exit_code == _NONE_COLLECTED and case.tool in _NONE_RUN_TOOLS:
+    if _none_collected(case):
         return messages.no_tests(case.tool)
     return messages.contradicted(case.tool, case.counts, case.exit_code) if case.exit_code else None
+
+
+def _none_collected(case: JudgeInput) -> bool:
+    """Return True if the exit code is the one by which the tool says that it collected no test."""
+    tool = by_name().get(case.tool)
+    return tool is not None and case.exit_code is not None and case.exit_code == tool.output.none_collected
 
 
 def _complained(case: JudgeInput) -> ResultVerdict | None:

@@ -4,44 +4,61 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from reflectloop.verification.tools.registry import tools
 
 # Constructs that make any failing check succeed.
-LOOSENS = re.compile(
+_LOOSENS = (
     r"\|\|\s*(?:true|:|exit\s+0|echo|/bin/true)|;\s*(?:true|:)\s*$|\bexit\s+0\b|\bset\s+\+e\b|&\s*$|--no-fail|--exit-zero|"
-    r"--passWithNoTests|--pass-with-no-tests|--if-present|--silent-failures|--forceExit|--bail=0|-DskipTests|"
-    r"-Dmaven\.test\.(?:skip|failure\.ignore)|-x\s+test\b|--no-verify|continue-on-error:\s*(?:\$\{\{\s*)?[\"']?true|"
+    r"--if-present|--silent-failures|--no-verify|continue-on-error:\s*(?:\$\{\{\s*)?[\"']?true|"
     r"allow_failure:\s*[\"']?true|"
-    r"\|\s*(?:true|cat|tail|head|tee)\b|\bif:\s*(?:\$\{\{\s*)?(?:false|always\(\)\s*&&\s*false)|"
-    r"--warn-only|--max-warnings[ =]-?\d"
+    r"\|\s*(?:true|cat|tail|head|tee)\b|\bif:\s*(?:\$\{\{\s*)?(?:false|always\(\)\s*&&\s*false)|--warn-only"
 )
 # Flags that run fewer tests, stop early, or hide output.
-NARROWS = re.compile(
-    r"^(?:-k|-m|--ignore\S*|--deselect\S*|-x|--exitfirst|--maxfail\S*|-p|--co|--collect-only|--lf|--last-failed\S*|--ff|--nf|"
-    r"--sw|--stepwise\S*|-c|--rootdir\S*|--confcutdir\S*|--override-ini\S*|"
-    r"-o|--noconftest|--runxfail|--no-cov\S*|--cov-fail-under\S*|"
-    r"--disable-warnings|--disable-pytest-warnings|-W\S*|--pythonwarnings\S*|--pyargs|--import-mode\S*|"
-    r"--testPathIgnorePatterns\S*|"
-    r"--testNamePattern\S*|-t|--grep\S*|-g|--invert|--onlyChanged|-o|--findRelatedTests|--testPathPattern\S*|"
-    r"--run\S*|-run\S*|-skip\S*|"
-    r"--skip\S*|--exclude\S*|--only\S*|--shard\S*|-short|--filter\S*|-E|--tests?\b\S*|--extend-ignore\S*|--extend-exclude\S*|"
-    r"--per-file-ignores\S*|--fix|--exit-zero|--select\S*|--allow-\S*|--cap-lints\S*|-A|--quiet-errors)$"
+_NARROWS = (
+    *(r"--run\S*", r"--skip\S*", r"--exclude\S*", r"--only\S*", r"--shard\S*", r"--filter\S*", r"--select\S*", "--fix"),
+    *("--exit-zero", "--quiet-errors"),
 )
-STRICTER = re.compile(
-    r"^(?:\{(?:posargs|tty|env)\S*|--strict\S*|-r[a-zA-Z]*|-v+|-q+|--verbose|--quiet|--tb\S*|--color\S*|--durations\S*|--cov|--cov=\S*|--cov-report\S*|"
-    r"--cov-branch|--cov-config\S*|--cov-context\S*|--doctest-\S*|--showlocals|-l|-s|-n|-n\S+|"
-    r"--numprocesses\S*|--dist\S*|--junit\S*|"
-    r"--coverage\S*|--ci|--reporter\S*|-race|-count=1|--timeout\S*|"
-    r"-Werror|-W error|--all-features|--workspace|--all-targets|"
-    r"--benchmark-\S*|--randomly\S*|-p no:cacheprovider|--capture\S*|"
-    r"--runInBand|--locked|--frozen|auto|\d+|"
-    r"--show-\S*|--pdbcls\S*|"
-    r"--hypothesis-\S*|--instafail|--html\S*|--json\S*|--output\S*|--xdoctest\S*|--asyncio-mode\S*|"
-    r"--no-header|--no-summary|--check)$"
+_STRICTER = (
+    *(
+        r"\{(?:posargs|tty|env)\S*",
+        r"--strict\S*",
+        "-v+",
+        "-q+",
+        "--verbose",
+        "--quiet",
+        r"--color\S*",
+        r"--reporter\S*",
+    ),
+    *(r"--timeout\S*", "-Werror", "-W error", "auto", r"\d+", r"--show-\S*", r"--json\S*", r"--output\S*", "--check"),
 )
-_PAIRED = frozenset(
-    {"-k", "-m", "-p", "-c", "-o", "-W", "-n", "-t", "--ignore", "--deselect", "--maxfail", "--cov", "--rootdir"}
-)
+
+
+@cache
+def loosens() -> re.Pattern[str]:
+    """Return the pattern of what lets a failure pass."""
+    return re.compile("|".join([_LOOSENS, *(pattern for tool in tools() for pattern in tool.tampering.loosens)]))
+
+
+@cache
+def _narrows() -> re.Pattern[str]:
+    return _any_flag([*_NARROWS, *(flag for tool in tools() for flag in tool.tampering.narrows)])
+
+
+@cache
+def _stricter() -> re.Pattern[str]:
+    return _any_flag([*_STRICTER, *(flag for tool in tools() for flag in tool.tampering.stricter)])
+
+
+@cache
+def _valued() -> frozenset[str]:
+    return frozenset(flag for tool in tools() for flag in tool.tampering.valued_flags)
+
+
+def _any_flag(flags: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(f"^(?:{'|'.join(dict.fromkeys(flags))})$")
 
 
 def words(line: str) -> list[str]:
@@ -52,7 +69,7 @@ def words(line: str) -> list[str]:
         plain = line.split()
     joined: list[str] = []
     for word in plain:
-        if joined and joined[-1] in _PAIRED:
+        if joined and joined[-1] in _valued():
             joined[-1] += f" {word}"
         else:
             joined.append(word)
@@ -64,10 +81,12 @@ def options(old: Sequence[str], new: Sequence[str]) -> str | None:
     added = [word for word in new if word not in old]
     removed = [word for word in old if word not in new]
     for word in added:
-        if not _matches(STRICTER, word):
-            return f"adds `{word}`" if _matches(NARROWS, word) else f"adds `{word}`, which is not known to be harmless"
+        if not _matches(_stricter(), word):
+            return (
+                f"adds `{word}`" if _matches(_narrows(), word) else f"adds `{word}`, which is not known to be harmless"
+            )
     for word in removed:
-        if not _matches(NARROWS, word) and not _changes_output_only(word):
+        if not _matches(_narrows(), word) and not _changes_output_only(word):
             return f"drops `{word}`"
     return None
 
@@ -88,7 +107,7 @@ def _changes_output_only(word: str) -> bool:
 
 def command(old: str, new: str) -> str | None:
     """Return why a changed command line checks less than before, or None."""
-    if (match := LOOSENS.search(new)) and not LOOSENS.search(old):
+    if (match := loosens().search(new)) and not loosens().search(old):
         return f"`{match[0].strip()}` lets a failure pass"
     before, after = words(old), words(new)
     if not before:
@@ -102,7 +121,7 @@ def recipe(old: Sequence[str], new: Sequence[str]) -> str | None:
     """Return why a list of command lines checks less, or None: a line is removed, loosened, or ignores failures."""
     new_lines = [line for line in new if line not in old]
     for line in new_lines:
-        if LOOSENS.search(line):
+        if loosens().search(line):
             return f"`{line[:80]}` lets a failure pass"
         if line.lstrip("@").startswith("-") and line.lstrip("@-+ ") in {old_line.lstrip("@-+ ") for old_line in old}:
             return f"a failure of `{line[:80]}` is now ignored"

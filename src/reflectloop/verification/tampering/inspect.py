@@ -5,22 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from reflectloop.verification.result import ChangedFile, TamperFinding
-from reflectloop.verification.tampering import answers, config, doctests, files, hooks, lines, numbers, source, special
+from reflectloop.verification.tampering import config, doctests, files, source, special
 from reflectloop.verification.tampering.python import tests as python
-from reflectloop.verification.tampering.text import listed
 from reflectloop.verification.tampering.text import tests as text
+from reflectloop.verification.tampering.text import uncollected
 
 
 def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes] | None = None) -> list[TamperFinding]:
     """Return all findings by path and line; `context` has the test files of base that the patch does not change."""
     changed = [item for item in changes if item.before != item.after or item.mode_before != item.mode_after]
-    looks = (python.look, text.look, config.look, lines.look, hooks.look, files.look, source.look, doctests.look)
+    looks = (
+        python.look,
+        text.look,
+        config.look,
+        files.look_at_scripts,
+        files.look_at_hooks,
+        files.look_at_data,
+        source.look,
+        doctests.look,
+    )
     findings = [item for inspect in looks for item in _run(inspect, changed)]
-    findings += _run(lambda part: special.look(part, context or {}), changed)
-    findings += _run(lambda part: answers.look(part, context or {}), changed)
-    findings += _run(lambda part: listed.look(part, context or {}), changed)
+    findings += _run(lambda part: special.look_for_inputs(part, context or {}), changed)
+    findings += _run(lambda part: special.look_for_rows(part, context or {}), changed)
+    findings += _run(lambda part: uncollected.look_at_lists(part, context or {}), changed)
     answered = {(item.path, item.line) for item in findings if item.rule == "test-input-special-cased"}
-    singled = _run(lambda part: numbers.look(part, context or {}), changed)
+    singled = _run(lambda part: special.look_for_numbers(part, context or {}), changed)
     findings += [item for item in singled if (item.path, item.line) not in answered]
     once = {_identity(item): item for item in reversed(findings)}
     return sorted(once.values(), key=lambda item: (item.path, item.line or 0, item.rule, item.what))

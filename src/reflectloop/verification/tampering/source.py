@@ -16,12 +16,12 @@ from reflectloop.verification.tampering.detection_patterns import (
     JAVASCRIPT,
     LEAVES,
     LOOKS_AROUND,
-    NAMES_A_TEST,
-    ONE_LINE,
-    TELLS,
     WHO_CALLS,
-    WHOLE_FILE,
     Grade,
+    names_a_test,
+    signs,
+    silences_file,
+    silences_line,
 )
 
 _NEAR = 4  # lines
@@ -52,7 +52,7 @@ def _under_test(change: ChangedFile) -> Iterator[TamperFinding]:
     lines = list(added(change))
     by_name = any(CALLERS_NAME.search(line.text) for line in lines)
     for line in lines:
-        for sign in TELLS:
+        for sign in signs():
             if (sign.endings is None or ending(change.path) in sign.endings) and sign.pattern.search(line.text):
                 harmless = (testing and sign.rule == "imports-the-runner") or (sign.why == WHO_CALLS and not by_name)
                 grade = "note" if harmless else sign.grade
@@ -101,7 +101,7 @@ def _in_two_lines(path: str, line: AddedLine, lines: Sequence[AddedLine]) -> Ite
     if ending(path) not in JAVASCRIPT or not LOOKS_AROUND.search(line.text):
         return
     near = [other for other in lines if 0 < abs(other.number - line.number) <= _NEAR]
-    if any(NAMES_A_TEST.search(other.text) for other in near):
+    if any(names_a_test().search(other.text) for other in near):
         message = f"may look for a test among its callers: `{line.text[:80]}`"
         yield TamperFinding("knows-the-test", path, line.number, message, "suspect")
 
@@ -115,7 +115,7 @@ def _in_tests(change: ChangedFile) -> Iterator[TamperFinding]:
             yield TamperFinding(
                 "left-early", change.path, line.number, message, "suspect" if match["chooses"] else "weakening"
             )
-        for sign in TELLS:
+        for sign in signs():
             if (
                 sign.rule in _FORBIDDEN_IN_TESTS
                 and ending(change.path) in (sign.endings or ())
@@ -126,14 +126,14 @@ def _in_tests(change: ChangedFile) -> Iterator[TamperFinding]:
 
 def _suppressed(change: ChangedFile) -> Iterator[TamperFinding]:
     for line in added(change, comments=True):
-        if WHOLE_FILE.search(line.text):
+        if silences_file().search(line.text):
             yield TamperFinding(
                 "lint-off-for-file",
                 change.path,
                 line.number,
                 f"a linter is silenced for the whole file: `{line.text[:60]}`",
             )
-        elif ONE_LINE.search(line.text):
+        elif silences_line().search(line.text):
             yield _silenced(change.path, line)
 
 

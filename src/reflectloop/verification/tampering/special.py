@@ -1,20 +1,191 @@
-"""Find hard-coded answers to a test's inputs in Python sources."""
+"""Find sources that single out the inputs or answers of tests."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.protected.fixtures import parsed
+from reflectloop.verification.protected.names import CODE_ENDINGS
 from reflectloop.verification.result import ChangedFile, TamperFinding
+from reflectloop.verification.tampering.added import added, code, ending
 from reflectloop.verification.tampering.doctests import all_examples
+from reflectloop.verification.tampering.text.reading import is_known
+
+Number = int | float
+_LEAST_DIGITS = 3  # digits of a float
+_LEAST_NUMBER = 1000  # smallest integer
+_ROUND = 100
+_LONGEST = 10_000  # characters of one line
+_WORD = r"(?<![\w.])-?\d[\d_]*(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])"
+_TEXT_NUMBER = re.compile(_WORD)
+_TEXT_COMPARED = re.compile(rf"[!=]==?\s*\(?\s*({_WORD})|\bcase\s+({_WORD})|({_WORD})\s*\)?\s*[!=]==?")
+_TEXT_LISTED = re.compile(r"\[([-\d\s.,_eE]{4,400})\]\s*\.\s*(?:includes|contains|include\?|indexOf)\b")
+_EXPECTS = re.compile(r"assert|expect|approx|isclose|should|verify|raises")
+
+
+def look_for_numbers(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
+    sources = [change for change in changes if change.after and guard(change.path) is None and _is_code(change.path)]
+    tests = {path: data for path, data in context.items() if is_test(path)}
+    tests |= {change.path: change.before for change in changes if change.before and is_test(change.path)}
+    if not sources or not tests:
+        return
+    test_numbers = {number for path, data in tests.items() for number in _test_inputs(path, data)}
+    for change in sources:
+        known = {number for _, number in _compared(change.path, change.before)}
+        for line, number in _compared(change.path, change.after):
+            if number in test_numbers and number not in known:
+                message = f"compares with {number}, which a test passes to it"
+                yield TamperFinding("test-input-special-cased", change.path, line, message, "suspect")
+
+
+def _is_code(path: str) -> bool:
+    return ending(path) in CODE_ENDINGS
+
+
+def distinctive(value: object) -> bool:
+    """Return True if two people would hardly write the same number by chance."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    if isinstance(value, float):
+        digits = repr(abs(value)).partition("e")[0].replace(".", "").strip("0")
+        return digits.isdigit() and len(digits) >= _LEAST_DIGITS
+    return abs(value) >= _LEAST_NUMBER and value % _ROUND != 0 and not any(_power(abs(value) + by) for by in (-1, 0, 1))
+
+
+def _power(value: int) -> bool:
+    return value & (value - 1) == 0 or value in {10**exponent for exponent in range(20)}
+
+
+def _compared(path: str, data: bytes | None) -> list[tuple[int, Number]]:
+    """Return the distinctive numbers that something is compared with, and their lines."""
+    numbers = _in_tree(data) if path.endswith(".py") else _in_text(path, data)
+    return [(line, abs(value)) for line, value in numbers if distinctive(value)]
+
+
+def _in_tree(data: bytes | None) -> Iterator[tuple[int, Number]]:
+    module = parsed(data)
+    for node in ast.walk(module) if module else ():
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+            for side in (node.left, *node.comparators):
+                yield from _written(side)
+        elif isinstance(node, ast.MatchValue):
+            yield from _written(node.value)
+
+
+def _written(node: ast.expr) -> Iterator[tuple[int, Number]]:
+    """Yield a number on its own or in a list, but not one that is part of a calculation."""
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        for element in node.elts:
+            yield from _written(element)
+    elif isinstance(node, ast.UnaryOp):
+        yield from _written(node.operand)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        yield node.lineno, node.value
+
+
+def _in_text(path: str, data: bytes | None) -> Iterator[tuple[int, Number]]:
+    for at, row in enumerate(code(path, data).splitlines(), 1):
+        line = row[:_LONGEST]
+        literals = [literal for groups in _TEXT_COMPARED.findall(line) for literal in groups if literal]
+        literals += [literal for listed in _TEXT_LISTED.findall(line) for literal in _TEXT_NUMBER.findall(listed)]
+        yield from ((at, _value(literal)) for literal in literals)
+
+
+def _value(literal: str) -> Number:
+    plain = literal.replace("_", "")[:40]
+    return float(plain) if re.search(r"[.eE]", plain) else int(plain)
+
+
+def _test_inputs(path: str, data: bytes) -> Iterator[Number]:
+    """Yield the distinctive numbers of a test file, except those that are only expected values."""
+    if not path.endswith(".py"):
+        rows = (row[:_LONGEST] for row in code(path, data).splitlines())
+        values: Iterator[object] = (_value(literal) for row in rows for literal in _TEXT_NUMBER.findall(row))
+    else:
+        module = parsed(data)
+        nodes = list(ast.walk(module)) if module else []
+        expected = {id(side) for node in nodes for side in _expected(node)}
+        values = (node.value for node in nodes if isinstance(node, ast.Constant) and id(node) not in expected)
+    yield from (abs(value) for value in values if isinstance(value, int | float) and distinctive(value))
+
+
+def _expected(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield both sides of a comparison, or the arguments of an assertion."""
+    sides: list[ast.expr] = []
+    if isinstance(node, ast.Compare):
+        sides = [node.left, *node.comparators]
+    elif isinstance(node, ast.Call) and _EXPECTS.search(ast.unparse(node.func)):
+        sides = node.args
+    for side in sides:
+        yield side.operand if isinstance(side, ast.UnaryOp) else side
+
+
+_VALUE = r"(?:'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|`(?:\\.|[^`\\\n])*`|-?\d[\d_.]*(?:e-?\d+)?)"
+_COMPARED = re.compile(
+    rf"(?:===?|\beq\b|\.equals\()\s*({_VALUE})|({_VALUE})\s*(?:===?|\.equals\()|"
+    rf"\bcase\s+({_VALUE})\s*:|\bstrn?cmp\([^,()]*,\s*({_VALUE})"
+)
+_RESULT = re.compile(rf"(?:\breturn\b|\?|=>|(?<![=!<>])=(?!=))\s*\(?\s*(?P<answer>{_VALUE})")
+_VALUES = re.compile(_VALUE)
+_PLAIN_VALUE = frozenset(("0", "1", "-1", "2", "", "true", "false", "null"))
+_NEAR = 2  # lines between a comparison and its result
+_ROW = 3  # lines that an assertion may span
+
+
+def look_for_rows(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
+    sources = [
+        change for change in changes if is_known(ending(change.path)) and guard(change.path) is None and change.after
+    ]
+    answers = [(change, *place) for change in sources for place in _row_answers(change)]
+    if not answers:
+        return
+    tests = [(path, data) for path, data in context.items() if is_test(path)]
+    tests += [
+        (change.path, data)
+        for change in changes
+        if is_test(change.path)
+        for data in (change.before, change.after)
+        if data
+    ]
+    rows = [row for path, data in tests if is_known(ending(path)) for row in _table_rows(code(path, data))]
+    for change, line, code_text, pair in answers:
+        if any(pair <= row for row in rows):
+            message = f"answers a test's own input: `{code_text[:80]}`"
+            yield TamperFinding("test-input-special-cased", change.path, line, message, "suspect")
+
+
+def _row_answers(change: ChangedFile) -> Iterator[tuple[int, str, frozenset[str]]]:
+    """Yield added lines that return one literal for another: line, code, both values."""
+    lines = list(added(change))
+    for at, line in enumerate(lines):
+        near = " ".join(other.text for other in lines[at : at + _NEAR] if other.number < line.number + _NEAR)
+        for compared in _COMPARED.finditer(line.text):
+            input_value = next(value for value in compared.groups() if value is not None)
+            result = _RESULT.search(near, compared.end())
+            pair = frozenset((_bare(input_value), _bare(result["answer"]))) if result else frozenset()
+            if result and len(pair) > 1 and _bare(result["answer"]) not in _PLAIN_VALUE:
+                yield line.number, near, pair
+
+
+def _table_rows(text: str) -> Iterator[frozenset[str]]:
+    """Yield the values that occur together within a few lines."""
+    lines = [frozenset(map(_bare, _VALUES.findall(line))) for line in text.splitlines()]
+    for at in range(len(lines)):
+        yield frozenset().union(*lines[at : at + _ROW])
+
+
+def _bare(value: str) -> str:
+    return value[1:-1] if value[0] in "'\"`" else value.replace("_", "")
+
 
 _PLAIN = ("None", "True", "False", "0", "1", "-1", "2", "''", "b''", "[]", "()", "{}")
 _LEAST = 2
 
 
-def look(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
+def look_for_inputs(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
     tests = [data for path, data in context.items() if is_test(path) and path.endswith(".py")]
     tests += [data for change in changes if is_test(change.path) for data in (change.before, change.after) if data]
     sources = [

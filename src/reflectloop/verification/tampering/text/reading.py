@@ -4,11 +4,55 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from reflectloop.verification.tampering.added import JAVASCRIPT, REGEX, code, ending
-from reflectloop.verification.tampering.text.languages import BY_ENDING, Language
+from reflectloop.verification.tools.record import TestSyntax
+from reflectloop.verification.tools.registry import tools
+
+
+class Language(NamedTuple):
+    """The compiled patterns of one language."""
+
+    test: re.Pattern[str]
+    skip: re.Pattern[str]
+    check: re.Pattern[str]
+    weak: re.Pattern[str]
+    strong: re.Pattern[str]
+    tags: re.Pattern[str]
+    braces: bool
+    calls: bool
+
+
+_TAUTOLOGIES = (
+    r"expect\((true|1|'[^']*')\)\.to(?:Be|Equal|BeTruthy)\((?:true|1|\1)?\)|assert(?:\.ok|\.true)?!?\((?:true|1)\)|"
+    r"assert(?:True|_eq!|Equals|\.equal|\.strictEqual|Equal|Same)\((?:true|([\w.()]+),\2)\)|expect\((true)\)\.to(?:eq|be)\(?true|"
+    r"(?:assert|require)\.(?:True\(t,true|Equal\(t,([\w.]+),\4)\)|\$this->assertTrue\(true\)|"
+    r"\b(?:CHECK|REQUIRE|EXPECT_TRUE|ASSERT_TRUE|TEST_ASSERT(?:_TRUE)?)\((?:true|1)\)|"
+    r"\b(?:EXPECT_EQ|ASSERT_EQ|TEST_ASSERT_EQUAL\w*|CHECK_EQ)\((?P<same>[\w.()]+),(?P=same)\)"
+)
+TAUTOLOGY = re.compile(_TAUTOLOGIES)
+
+
+@cache
+def _by_ending() -> dict[str, TestSyntax]:
+    known = [tool.tampering.syntax for tool in tools() if tool.tampering.syntax]
+    return {ending: syntax for syntax in known for ending in syntax.endings}
+
+
+def is_known(ending: str) -> bool:
+    return ending in _by_ending()
+
+
+@cache
+def language(ending: str) -> Language:
+    """Return the patterns of a language that is known."""
+    syntax = _by_ending()[ending]
+    texts = (syntax.test, syntax.skip, syntax.check, syntax.weak, syntax.strong, syntax.tags)
+    test, skip, check, weak, strong, tags = (re.compile(text, re.MULTILINE) for text in texts)
+    return Language(test, skip, check, weak, strong, tags, syntax.braces, syntax.calls)
+
 
 _LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`')
 _LITERAL_OR_REGEX = re.compile(f"{_LITERAL.pattern}|{REGEX}")
@@ -47,20 +91,20 @@ class TestFileReading(NamedTuple):
 
 
 def known(path: str) -> bool:
-    return ending(path) in BY_ENDING
+    return is_known(ending(path))
 
 
 @lru_cache(maxsize=256)
 def read(path: str, data: bytes | None) -> TestFileReading:
-    language = BY_ENDING[ending(path)]
+    syntax = language(ending(path))
     text = code(path, data)
     plain = (_LITERAL_OR_REGEX if ending(path) in JAVASCRIPT else _LITERAL).sub(_blanked, text)
     blocks: dict[str, TestBlock] = {}
     covered: list[tuple[int, int]] = []
-    for start, end, head, name in _spans(text, plain, language):
-        blocks[_unique(name, blocks)] = _block(path, name, text, plain, (start, end, head), language)
+    for start, end, head, name in _spans(text, plain, syntax):
+        blocks[_unique(name, blocks)] = _block(path, name, text, plain, (start, end, head), syntax)
         covered.append((start, end))
-    outside = [skip for skip in language.skip.finditer(plain) if not any(a <= skip.start() < b for a, b in covered)]
+    outside = [skip for skip in syntax.skip.finditer(plain) if not any(a <= skip.start() < b for a, b in covered)]
     return TestFileReading(
         blocks, tuple(TextAssertion(_squeezed(skip[0]), _line(plain, skip.start())) for skip in outside)
     )

@@ -10,9 +10,16 @@ from difflib import SequenceMatcher
 from reflectloop.verification.protected import guard, is_test
 from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import added, ending
-from reflectloop.verification.tampering.text import registered
-from reflectloop.verification.tampering.text.languages import BY_ENDING, TAUTOLOGY
-from reflectloop.verification.tampering.text.reading import TestBlock, TestFileReading, TextAssertion, known, read
+from reflectloop.verification.tampering.text import uncollected
+from reflectloop.verification.tampering.text.reading import (
+    TAUTOLOGY,
+    TestBlock,
+    TestFileReading,
+    TextAssertion,
+    known,
+    language,
+    read,
+)
 
 _NUMBER = re.compile(r"(toBeCloseTo|_NEAR|InDelta|be_within|within)\((.*?)(-?[\d.]+(?:e-?\d+)?)\)*$")
 
@@ -26,7 +33,7 @@ def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
     fresh = [block for old, new in parsed.values() for name, block in new.blocks.items() if name not in old.blocks]
     for change in relevant:
         yield from _file(change, *parsed[change.path], fresh)
-    yield from registered.look(relevant, parsed)
+    yield from uncollected.look_at_calls(relevant, parsed)
 
 
 def _concerns(path: str) -> bool:
@@ -40,7 +47,7 @@ def _concerns(path: str) -> bool:
 
 
 def _is_c(path: str) -> bool:
-    return ending(path) in registered.C
+    return ending(path) in uncollected.C
 
 
 def _file(
@@ -173,13 +180,13 @@ def _rewritten(
 
 
 def _compared(now: TestBlock, old: TextAssertion, new: TextAssertion) -> TamperFinding:
-    language = BY_ENDING[ending(now.path)]
+    syntax = language(ending(now.path))
     message = f"`{old.text[:80]}` became `{new.text[:80]}`"
     if TAUTOLOGY.search(new.text) and not TAUTOLOGY.search(old.text):
         return TamperFinding("assert-always-true", now.path, new.line, f"{message}: it always passes")
-    if language.weak.search(new.text) and language.strong.search(old.text) and not language.strong.search(new.text):
+    if syntax.weak.search(new.text) and syntax.strong.search(old.text) and not syntax.strong.search(new.text):
         return TamperFinding("assert-weaker", now.path, new.line, f"{message}: it checks less")
-    if language.strong.search(new.text) and not language.strong.search(old.text):
+    if syntax.strong.search(new.text) and not syntax.strong.search(old.text):
         return TamperFinding("assert-stricter", now.path, new.line, message, "note")
     was, is_ = _NUMBER.search(old.text), _NUMBER.search(new.text)
     if was and is_ and was[2] == is_[2] and was[3] != is_[3]:

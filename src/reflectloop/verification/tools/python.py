@@ -1,0 +1,7 @@
+"""What the tools that run Python tests have in common."""
+
+from __future__ import annotations
+
+TEST_FILE = r"(^|/)(test_[^/]*|[^/]*_tests?|tests?)\.py$"
+LOOKED_AT = 60  # number of test files read to see what they are written for
+ENDINGS = (".py", ".rst", ".txt", ".md")

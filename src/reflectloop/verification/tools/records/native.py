@@ -1,0 +1,254 @@
+"""C and C++: CMake with ctest, or autotools; the test target of a Makefile if nothing more specific is detected."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from reflectloop.verification.result import DetectedCheck
+from reflectloop.verification.tools import code_blocks, record
+from reflectloop.verification.tools.json_values import dicts, text_of
+from reflectloop.verification.tools.project import ProjectPart
+from reflectloop.verification.tools.selectors import any_of, wanted
+
+_TESTS = re.compile(
+    r"^\s*(enable_testing|include\s*\(\s*CTest|add_test|\w+_discover_tests)\b", re.IGNORECASE | re.MULTILINE
+)
+_OFF = re.compile(r"^\s*option\s*\(\s*(\w*TEST\w*)\s+\"[^\"]*\"\s+OFF\s*\)", re.IGNORECASE | re.MULTILINE)
+_PYTHON_BUILD = re.compile(r"^build-backend\s*=\s*[\"'](scikit_build|py_build_cmake|mesonpy)", re.MULTILINE)
+# One check of two commands: the script is fixed, and the variable parts are its arguments.
+_CMAKE = 'cmake -S . -B "$0" "$@" && cmake --build "$0" --parallel 2'
+_CONFIGURE = "{ [ -x configure ] || autoreconf -i; } && ./configure && make"
+_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+_SOURCES = r"\.(c|cc|cpp|cxx|h|hpp|f90|s|S)$"
+
+_COMMENT = re.compile(r"#\[(=*)\[.*?\]\1\]|#[^\n]*", re.DOTALL)
+_COMMAND = re.compile(r"(\w+)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
+_STEERS = re.compile(
+    r"(?i)enable_testing|add_test|set_tests_properties|set_property|\w*discover_tests|add_custom_target|add_custom_command|"
+    r"(?:add|target)_compile_(?:options|definitions)|add_definitions|configure_file|add_subdirectory|\w*add_(?:g|unit)?test\w*|ctest\w*|include"
+)
+_ABOUT_TESTS = re.compile(r"(?i)test|check|ctest|gtest|catch|-W|-fsanitize|/W\d|lint|tidy")
+_SWITCH = re.compile(r"(?i)(?:set|option|unset)\(\s*\w*(?:BUILD|ENABLE|WITH|SKIP|DISABLE|RUN)\w*TEST")
+
+
+def _find(part: ProjectPart) -> Iterator[DetectedCheck]:
+    if part.first(["CMakeLists.txt"]):
+        yield from _find_cmake(part)
+    elif part.first(["configure.ac"]):
+        yield part.check("autotools", "build", "autotools", ("sh", "-c", _CONFIGURE), "configure.ac exists")
+        if part.first(["Makefile.am", "Makefile.in"]):
+            yield part.check("make-check", "test", "make", ("make", "check"), "Makefile.am creates a check target")
+
+
+def _covers(part: ProjectPart, folder: str) -> bool:
+    """Return True for folders below a CMake or autotools project, which it includes."""
+    return folder.startswith("" if part.folder == "." else part.folder)
+
+
+def _free(part: ProjectPart, name: str) -> bool:
+    return bool(part.first([f"{name}/CMakeCache.txt"])) or not part.has_folder(name)
+
+
+def _find_cmake(part: ProjectPart) -> Iterator[DetectedCheck]:
+    testing = next((path for path in part.matching(r"(^|/)CMakeLists\.txt$") if _TESTS.search(part.text(path))), None)
+    if testing is None and _PYTHON_BUILD.search(part.text("pyproject.toml")):
+        return  # the build of a Python package configures it, with its own options
+    folder = next((name for name in ("build", "_build") if _free(part, name)), "cmake-build")
+    off = _OFF.findall(part.text("CMakeLists.txt"))
+    options = tuple(f"-D{name}=ON" for name in dict.fromkeys(off))
+    yield part.check("cmake", "build", "cmake", ("sh", "-c", _CMAKE, folder, *options), "CMakeLists.txt exists")
+    if testing:
+        yield part.check("ctest", "test", "ctest", ("ctest", "--test-dir", folder), f"{testing} adds tests")
+
+
+def _find_make(part: ProjectPart) -> Iterator[DetectedCheck]:
+    name = part.first(_MAKEFILES)
+    if name is None:
+        return
+    targets = set(re.findall(r"^([\w.-]+)\s*:(?!=)", part.text(name), re.MULTILINE))
+    if any(part.matching(_SOURCES)):
+        yield part.check("make", "build", "make", ("make",), f"{name} exists, and sources to compile")
+    target = next((target for target in ("check", "test", "tests") if target in targets), None)
+    if target:
+        yield part.check(f"make-{target}", "test", "make", ("make", target), f"{name} has the target {target}")
+
+
+def _select(tests: Sequence[str]) -> tuple[str, ...] | None:
+    return ("-R", any_of(tests)) if all(wanted(test).name for test in tests) else None
+
+
+def _cmake_lists(text: str) -> dict[str, object]:
+    """Return the commands about tests, each with the conditions around it."""
+    conditions: list[str] = []
+    commands: list[str] = []
+    for name, arguments in _COMMAND.findall(_COMMENT.sub("", text)):
+        lowered = name.lower()
+        if lowered in {"if", "while", "foreach", "function", "macro"}:
+            conditions.append(arguments)
+        elif lowered.startswith("end") and conditions:
+            conditions.pop()
+        elif lowered in {"else", "elseif"} and conditions:
+            conditions[-1] += f" {lowered} {arguments}"
+        elif _steers(lowered, arguments):
+            commands.append(" if ".join((f"{lowered}({arguments})", *conditions)))
+    return code_blocks.numbered("command", commands)
+
+
+def _steers(name: str, arguments: str) -> bool:
+    if name == "return" or _SWITCH.match(f"{name}({arguments}"):
+        return True
+    return bool(_STEERS.fullmatch(name) and _ABOUT_TESTS.search(name + arguments))
+
+
+def _gtest(root: Mapping[str, Any]) -> Iterator[record.TestEntry]:
+    for suite in dicts(root.get("testsuites")):
+        for test in dicts(suite.get("testsuite")):
+            broken = list(dicts(test.get("failures")))
+            ran = text_of(test.get("status")).upper() == "RUN" and text_of(test.get("result")).upper() != "SKIPPED"
+            message = text_of(broken[0].get("failure")) if broken else ""
+            yield record.TestEntry(
+                "failed" if broken else "passed" if ran else "skipped",
+                text_of(test.get("name")),
+                text_of(test.get("classname")) or text_of(suite.get("name")),
+                message=message,
+                text=message,
+            )
+
+
+_SYNTAX = record.TestSyntax(
+    ("c", "cc", "cpp", "cxx"),
+    r"\b(?:TEST|TEST_F|TEST_P|TYPED_TEST|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE|START_TEST)\s*\(\s*(?P<name>[^)]*)\)|"
+    r"^(?:[A-Za-z_]\w*[\s*&]{1,80}){1,4}(?!(?:if|for|while|switch|return|catch)\b)(?P<function>[A-Za-z_]\w*)\s*\([^;{}()]*\)\s*(?=\{)",
+    r"\bGTEST_SKIP\s*\(|\bDISABLED_\w+|\bSKIP\s*\(|\bTEST_(?:IGNORE|PASS)\w*\s*\(|\bdoctest::(?:skip|may_fail|should_fail|expected_failures)\b|"
+    r"^[ \t]*#[ \t]*if[ \t]+(?:0|false)\b|^[ \t]*IGNORE_TEST\s*\(",
+    r"\b(?:ASSERT|EXPECT|CHECK|REQUIRE|TEST_ASSERT|TEST_FAIL|FAIL|ck_assert|cr_assert|BOOST_CHECK|BOOST_REQUIRE|BOOST_TEST|CU_ASSERT|TEST_EQUAL)\w*\s*\(|"
+    r"\b(?:static_)?assert\w*\s*\(|\breturn\s+(?:UNITY_END|RUN_ALL_TESTS|cmocka_run_group_tests\w*|srunner_ntests_failed)\s*\(|"
+    r"\bif\s*\([^{}\n;]{1,300}\)\s*\{?\s*(?:return\s+-?[1-9]|exit\s*\(\s*[1-9E]|abort\s*\()",
+    r"_NE\b|_TRUE|_NEAR|NO_THROW|ANY_THROW|_GE\b|_LE\b|NOT_NULL|_WITHIN",
+    r"_EQ\b|_STREQ|EQUAL|_THROW\b|==",
+    tags=r"\[(?:\.[^\]]*|!?hide|!mayfail|!shouldfail)\]",
+)
+
+TOOLS = (
+    record.Tool(
+        name="cmake",
+        kind="build",
+        precedence=50,
+        call=record.Call(programs=("cmake",)),
+        run=record.Run(),
+        detect=record.Ecosystem(manifests=(r"^CMakeLists\.txt$", r"^configure\.ac$"), find=_find, covers=_covers),
+        output=record.Output(kinds=(("build", "cmake ninja"),), signs=r"^CMake (?:Error|Warning)"),
+        files=record.Files(
+            mixed_runner="cmakelists.txt cmakepresets.json",
+            dependencies="conanfile.* vcpkg.json",
+            executables="cmake ninja",
+            parts=(record.PartReader(r"cmakelists\.txt", "text", select=_cmake_lists),),
+        ),
+        tampering=record.Tampering(
+            settings=(
+                record.SettingRule(
+                    r"command (?:enable_testing|add_subdirectory|add_test|\w*discover_tests|"
+                    r"\w*add_(?:g|unit)?test\w*)\(.*",
+                    "registered",
+                    first=True,
+                ),
+                record.SettingRule(r"command (?:set|option)\(.*\b(?:ON|TRUE|1)\b.*", "registered", first=True),
+                record.SettingRule(
+                    r"command set_tests_properties\(.*\b(?:DISABLED|WILL_FAIL|SKIP_\w+)\b.*", "loosening", first=True
+                ),
+                record.SettingRule(r"command set_tests_properties\((?!.*_EXPRESSION\b).*", "harmless", first=True),
+            )
+        ),
+    ),
+    record.Tool(
+        name="ctest",
+        kind="test",
+        call=record.Call(programs=("ctest",)),
+        run=record.Run(
+            format="junit",
+            place="file",
+            arguments=("--output-junit", "{report}", "--output-on-failure", "--no-tests=error"),
+        ),
+        select=record.Selector(_select, replaces=False),
+        endings=(".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".txt", ".cmake"),
+        output=record.Output(
+            kinds=(("test", "ctest"),),
+            text=record.TextFormat(
+                "ctest",
+                ("% tests passed", "No tests were found"),
+                r"^\d+% tests passed, .*$",
+                cases=(
+                    (r"^\s*\d+/\d+ Test\s+#\d+: (?P<test>\S+) \.+\s+Passed", "passed"),
+                    (r"^\s*\d+/\d+ Test\s+#\d+: (?P<test>\S+) \.+\**(?:Skipped|Not Run \(Disabled)", "skipped"),
+                    (r"^\s*\d+/\d+ Test\s+#\d+: (?P<test>\S+) \.+\**(?:Failed|Exception|Timeout|Not Run)", "failed"),
+                ),
+                empty=r"^No tests were found!!!$",
+            ),
+            xml=(record.XmlFormat("Site", "ctest", "Test", ("Status",), ("Name",), (), not_started="Unable to find"),),
+            junit_names=("ctest",),
+        ),
+        files=record.Files(
+            runner="ctesttestfile.cmake ctestconfig.cmake ctestcustom.cmake*",
+            tests=(
+                "*_test.c *_test.cc *_test.cpp *_test.cxx *_tests.c *_tests.cc *_tests.cpp *_unittest.cc "
+                "*_unittest.cpp test_*.c test_*.cc test_*.cpp"
+            ),
+            executables="ctest",
+            commands="ctest",
+        ),
+        tampering=record.Tampering(
+            syntax=_SYNTAX, variables=(r"CTEST_\w+", "DASHBOARD_TEST_FROM_CTEST"), silences_line=("NOLINT",)
+        ),
+    ),
+    record.Tool(name="autotools", kind="build", run=record.Run()),
+    record.Tool(
+        name="make",
+        kind="test",
+        precedence=45,
+        call=record.Call(programs=("make",)),
+        run=record.Run(),
+        detect=record.Ecosystem(manifests=(), find=_find_make, covers=_covers, last_resort=True),
+        output=record.Output(kinds=(("build", "make"),), signs=r"^make(?:\[\d+\])?: \*\*\* "),
+        files=record.Files(executables="make gmake", commands="make (?:test|check|lint)"),
+        tampering=record.Tampering(settings=(record.SettingRule(r"target .*", "target", first=True),)),
+    ),
+    record.Tool(
+        name="gtest",
+        kind="test",
+        precedence=5,
+        output=record.Output(
+            kinds=(("test", "gtest"),),
+            text=record.TextFormat(
+                "gtest",
+                ("[==========]",),
+                r"^\[  (?:PASSED|SKIPPED|FAILED)  ?\] \d+(?= tests?\b)",
+                way="joined",
+                cases=(
+                    (r"^\[       OK \] (?P<test>[^,(]+?)(?: \(|$)", "passed"),
+                    (r"^\[  FAILED  \] (?P<test>[^\s,(]+/?[^\s,(]*)(?:, where .*)? \(\d+ ms\)$", "failed"),
+                    (r"^\[  SKIPPED \] (?P<test>[^\s,(]+) \(", "skipped"),
+                ),
+            ),
+            json=(record.JsonFormat(frozenset({"testsuites", "tests"}), _gtest),),
+            junit_names=("gtest",),
+        ),
+        tampering=record.Tampering(variables=(r"GTEST_\w+",)),
+    ),
+    record.Tool(
+        name="qtest",
+        kind="test",
+        output=record.Output(xml=(record.XmlFormat("TestCase", "qtest", "TestFunction", (), ("name",), ()),)),
+    ),
+    record.Tool(
+        name="boost",
+        kind="test",
+        output=record.Output(xml=(record.XmlFormat("TestLog", "boost", "TestCase", (), ("name",), ()),)),
+    ),
+    record.Tool(
+        name="clang-tidy",
+        kind="lint",
+        files=record.Files(lint=".clang-tidy .clang-format .cppcheck*", executables="clang-tidy"),
+    ),
+)
