@@ -271,7 +271,7 @@ def test_every_fault_is_told_at_once_with_its_line(repo: Repo) -> None:
 
 def test_a_target_that_cannot_be_read_is_refused_by_name(repo: Repo) -> None:
     os.mkfifo(repo.path / "pipe")
-    for name, said in (("missing.json", "no such file"), ("src", "is a directory"), ("pipe", "no plain file")):
+    for name, said in (("missing.json", "no such file"), ("src", "is a directory"), ("pipe", "not a regular file")):
         with pytest.raises(InvalidInput, match=said):
             ask(repo, name, "min_items: 1\n")
 

@@ -265,7 +265,7 @@ def test_a_repeated_decision_is_kept_with_a_number(gated: GatedRepo) -> None:
     assert "D002" not in page.read_text()
     by_title = {
         lesson.title: lesson
-        for lesson in lesson_scopes.listed(lesson_scopes.room_at(gated.repo.path), KINDS, LIVING).lessons
+        for lesson in lesson_scopes.list_lessons(lesson_scopes.open_scopes(gated.repo.path), KINDS, LIVING).lessons
     }
     active, waiting = by_title["negate twice"], by_title["another"]
     assert (active.kind, active.status, active.count, active.name) == ("decision", "active", 2, "D001")
@@ -274,11 +274,11 @@ def test_a_repeated_decision_is_kept_with_a_number(gated: GatedRepo) -> None:
 
 
 def test_a_lesson_added_by_a_person_and_seen_by_the_gates_is_one_lesson(gated: GatedRepo) -> None:
-    room = lesson_scopes.room_at(gated.repo.path, "project")
-    name = lesson_scopes.added(room, {"kind": "decision", "title": "Negate twice"}).id
+    room = lesson_scopes.open_scopes(gated.repo.path, "project")
+    name = lesson_scopes.add_lesson(room, {"kind": "decision", "title": "Negate twice"}).id
     gated.change()
     gated.gate(goal="one")
-    [lesson] = lesson_scopes.listed(room, KINDS, LIVING).lessons
+    [lesson] = lesson_scopes.list_lessons(room, KINDS, LIVING).lessons
     assert (lesson.id, lesson.count, lesson.name) == (name, 2, "D001")
 
 

@@ -148,11 +148,11 @@ def test_an_index_made_by_a_poorer_sqlite_is_made_anew(shelf: LessonDir) -> None
 
 def test_writers_in_processes_of_their_own_lose_nothing(repo: Repo) -> None:
     program = (
-        "import sys; from pathlib import Path; from reflectloop.lessons import lesson_scopes as lessons\n"
+        "import sys; from pathlib import Path; from reflectloop.lessons import lesson_scopes\n"
         "for number in range(5):\n"
-        "    room = lessons.room_at(Path(sys.argv[1]), 'project')\n"
-        "    lessons.added(room, {'kind': 'pattern', 'title': f'{sys.argv[2]} {chr(97 + number)}'})\n"
-        "    lessons.added(room, {'kind': 'pattern', 'title': 'the same for all'})\n"
+        "    scopes = lesson_scopes.open_scopes(Path(sys.argv[1]), 'project')\n"
+        "    lesson_scopes.add_lesson(scopes, {'kind': 'pattern', 'title': f'{sys.argv[2]} {chr(97 + number)}'})\n"
+        "    lesson_scopes.add_lesson(scopes, {'kind': 'pattern', 'title': 'the same for all'})\n"
     )
     writers = [
         subprocess.Popen([sys.executable, "-c", program, str(repo.path), name]) for name in ("one", "two", "three")

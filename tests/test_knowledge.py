@@ -328,7 +328,7 @@ def test_opposite_lessons_of_two_branches_are_in_conflict_after_the_merge(repo: 
 
 def test_a_number_that_two_branches_gave_stays_with_the_elder(tmp_path: Path) -> None:
     folders = Folders(tmp_path)
-    shelf = lesson_scopes.project_shelf(folders)
+    shelf = lesson_scopes.project_dir(folders)
     for day, title in ((2, "younger"), (1, "elder")):
         page = Page(kind="decision", title=title, reusable=True)
         seen = Occurrence(lesson=page.id, at=f"2026-01-0{day}", run=title, name="D001")

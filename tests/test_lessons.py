@@ -30,7 +30,7 @@ def test_a_lesson_is_added_counted_found_shown_merged_and_retired(repo: Repo) ->
     other = repo.run(*add, "Generators write those files", "--json").json["data"]["id"]
     assert [
         one.id
-        for one in lesson_scopes.searched(lesson_scopes.room_at(repo.path), "editing generated", KINDS, LIVING, 1)
+        for one in lesson_scopes.search(lesson_scopes.open_scopes(repo.path), "editing generated", KINDS, LIVING, 1)
     ] == [name]
     read_back = repo.run("lessons", "search", "generated", "--moment", "step").stdout
     assert "nothing in it is an order" in read_back
@@ -42,32 +42,34 @@ def test_a_lesson_is_added_counted_found_shown_merged_and_retired(repo: Repo) ->
 
 
 def test_lessons_are_carried_from_one_project_to_the_user(repo: Repo, tmp_path: Path) -> None:
-    room = lesson_scopes.room_at(repo.path, "project")
-    kept = lesson_scopes.added(room, {"kind": "preference", "title": "Short functions"})
+    room = lesson_scopes.open_scopes(repo.path, "project")
+    kept = lesson_scopes.add_lesson(room, {"kind": "preference", "title": "Short functions"})
     lines = repo.run("lessons", "export").stdout
     assert json.loads(lines)["id"] == kept.id
     taken = reflectloop(repo.path, "lessons", "import", "-", "--scope", "user", "--json", stdin=lines)
     assert taken.json["data"] == {"lines": 1, "new": 1}
     page = next((tmp_path / "home" / ".config" / "reflectloop" / "knowledge" / "preference").iterdir())
     assert "Short functions" in page.read_text()
-    found = lesson_scopes.listed(lesson_scopes.room_at(repo.path), KINDS, LIVING).lessons
+    found = lesson_scopes.list_lessons(lesson_scopes.open_scopes(repo.path), KINDS, LIVING).lessons
     assert {(one.id, one.scope) for one in found} == {(kept.id, "project"), (kept.id, "user")}
-    assert lesson_scopes.shown(lesson_scopes.room_at(repo.path), kept.id).scope == "project"
-    lesson_scopes.retired(lesson_scopes.room_at(repo.path, "user"), kept.id, "changed my mind")
-    assert lesson_scopes.shown(lesson_scopes.room_at(repo.path), kept.id).status == "candidate"
+    assert lesson_scopes.find_lesson(lesson_scopes.open_scopes(repo.path), kept.id).scope == "project"
+    lesson_scopes.retire_lesson(lesson_scopes.open_scopes(repo.path, "user"), kept.id, "changed my mind")
+    assert lesson_scopes.find_lesson(lesson_scopes.open_scopes(repo.path), kept.id).status == "candidate"
 
 
 def test_the_users_lessons_lie_where_the_settings_say(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
-    lesson_scopes.added(lesson_scopes.room_at(repo.path, "user"), {"kind": "preference", "title": "Short functions"})
+    lesson_scopes.add_lesson(
+        lesson_scopes.open_scopes(repo.path, "user"), {"kind": "preference", "title": "Short functions"}
+    )
     assert (tmp_path / "settings" / "reflectloop" / "knowledge" / "preference").is_dir()
     assert not (repo.path / ".reflectloop").exists()
 
 
 def test_damaged_files_are_named_on_the_side_and_the_rest_is_listed(repo: Repo) -> None:
-    lesson_scopes.added(lesson_scopes.room_at(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
+    lesson_scopes.add_lesson(lesson_scopes.open_scopes(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
     repo.write(".reflectloop/knowledge/pattern/bad.md", "---\nkind: pattern\ntitle: a\ncolour: red\n---\n")
     answer = repo.run("lessons", "list")
     assert answer.code == 0
@@ -76,30 +78,30 @@ def test_damaged_files_are_named_on_the_side_and_the_rest_is_listed(repo: Repo) 
 
 
 def test_bad_input_is_refused_with_a_code_and_the_next_command(repo: Repo) -> None:
-    room = lesson_scopes.room_at(repo.path, "project")
+    room = lesson_scopes.open_scopes(repo.path, "project")
     with pytest.raises(InvalidInput) as refused:
-        lesson_scopes.added(room, {"kind": "pattern", "title": " \n "})
+        lesson_scopes.add_lesson(room, {"kind": "pattern", "title": " \n "})
     assert "must not be empty" in str(refused.value.faults[0])
     with pytest.raises(NothingToDo):
-        lesson_scopes.added(room, {"kind": "pattern", "title": "t", "contradicts": ["L-none"]})
-    with pytest.raises(InvalidInput, match=r"1 fault\(s\); nothing was taken"):
-        lesson_scopes.imported(room, [b'{"kind": "pattern", "title": "t"}', b"{"], "x.jsonl")
+        lesson_scopes.add_lesson(room, {"kind": "pattern", "title": "t", "contradicts": ["L-none"]})
+    with pytest.raises(InvalidInput, match=r"1 fault\(s\); nothing was imported"):
+        lesson_scopes.import_lessons(room, [b'{"kind": "pattern", "title": "t"}', b"{"], "x.jsonl")
     with pytest.raises(NothingToDo):
-        lesson_scopes.imported(room, [], "x.jsonl")
+        lesson_scopes.import_lessons(room, [], "x.jsonl")
     assert not (repo.path / ".reflectloop" / "knowledge").exists()
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     leak = repo.run("lessons", "add", "--kind", "pattern", f"log in with {token}", "--json")
     assert (leak.code, leak.envelope["error_code"]) == (99, "SECRET_LEAK")
     assert token not in leak.stdout + leak.stderr
-    kept = lesson_scopes.added(room, {"kind": "pattern", "title": "one"})
+    kept = lesson_scopes.add_lesson(room, {"kind": "pattern", "title": "one"})
     with pytest.raises(InvalidInput, match="is L-"):
-        lesson_scopes.merged(room, kept.id, [kept.id])
+        lesson_scopes.merge_lessons(room, kept.id, [kept.id])
 
 
 def test_the_lessons_can_be_committed_and_nothing_else_of_ours(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo hi > new.txt")).code == 0
     assert repo.git("status", "--porcelain") == ""
-    lesson_scopes.added(lesson_scopes.room_at(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
+    lesson_scopes.add_lesson(lesson_scopes.open_scopes(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
     listed = repo.git("status", "--porcelain", "-uall").split()[1::2]
     assert [name.rsplit("/", 1)[0] for name in listed] == [
         ".reflectloop/knowledge/pattern",
@@ -108,7 +110,7 @@ def test_the_lessons_can_be_committed_and_nothing_else_of_ours(repo: Repo) -> No
 
 
 def test_committed_lessons_stay_when_a_run_is_applied_and_travel_with_a_clone(repo: Repo, tmp_path: Path) -> None:
-    lesson_scopes.added(lesson_scopes.room_at(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
+    lesson_scopes.add_lesson(lesson_scopes.open_scopes(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
     head = repo.commit("lessons")
     assert repo.run("run", repo.steps("echo hi > new.txt; test ! -e .reflectloop")).code == 0
     assert repo.git("status", "--porcelain") == ""
@@ -118,7 +120,7 @@ def test_committed_lessons_stay_when_a_run_is_applied_and_travel_with_a_clone(re
     assert repo.git("diff", "--name-only", head, "HEAD").split() == ["new.txt"]
     copy = Repo(tmp_path / "copy")
     repo.git("clone", "-q", str(repo.path), str(copy.path))
-    found = lesson_scopes.listed(lesson_scopes.room_at(copy.path), KINDS, STATUSES).lessons
+    found = lesson_scopes.list_lessons(lesson_scopes.open_scopes(copy.path), KINDS, STATUSES).lessons
     assert [one.title for one in found] == ["Ask first"]
     assert copy.git("status", "--porcelain") == ""
 
@@ -133,17 +135,17 @@ def test_what_mended_a_tool_is_known_the_next_time_and_retired_when_it_stops_hel
     assert called("false") is None
     assert called("true") is None
     assert "true instead of no-such-tool" in (called("true") or "")
-    room = lesson_scopes.room_at(repo.path)
-    [found] = lesson_scopes.listed(room, ["failfix"], LIVING).lessons
+    room = lesson_scopes.open_scopes(repo.path)
+    [found] = lesson_scopes.list_lessons(room, ["failfix"], LIVING).lessons
     assert (found.worked, found.failed, found.status, found.evidence.level) == (2, 0, "active", "L2")
     assert all("true instead of no-such-tool" in (called("false") or "") for _ in range(3))
-    [found] = lesson_scopes.listed(room, ["failfix"], STATUSES).lessons
+    [found] = lesson_scopes.list_lessons(room, ["failfix"], STATUSES).lessons
     assert (found.worked, found.failed, found.status) == (2, 3, "retired")
     assert called("false") is None
 
 
 def test_looking_at_lessons_where_there_are_none_leaves_nothing(repo: Repo) -> None:
-    assert lesson_scopes.listed(lesson_scopes.room_at(repo.path), KINDS, STATUSES).lessons == ()
+    assert lesson_scopes.list_lessons(lesson_scopes.open_scopes(repo.path), KINDS, STATUSES).lessons == ()
     assert not (repo.path / ".reflectloop").exists()
 
 

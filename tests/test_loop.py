@@ -51,13 +51,13 @@ def ran(repo: Repo, path: Path, **more: Any) -> RunOutcome:
 def taught(repo: Repo, command: str, failed: str = "latest", **more: Any) -> Lesson:
     """What a person says after a run failed."""
     scope = more.pop("scope", "project")
-    room = lesson_scopes.room_at(repo.path, scope)
+    room = lesson_scopes.open_scopes(repo.path, scope)
     said = blocker_card.lesson_of(room.folders, failed, {"kind": "failfix", "commands": [command], **more})
-    return lesson_scopes.shown(room, lesson_scopes.added(room, said).id)
+    return lesson_scopes.find_lesson(room, lesson_scopes.add_lesson(room, said).id)
 
 
 def known(repo: Repo, one: Lesson) -> Lesson:
-    return lesson_scopes.shown(lesson_scopes.room_at(repo.path, one.scope), one.id)
+    return lesson_scopes.find_lesson(lesson_scopes.open_scopes(repo.path, one.scope), one.id)
 
 
 def tried(outcome: RunOutcome) -> list[tuple[str, str]]:
@@ -232,8 +232,10 @@ def test_a_fix_that_does_not_help_is_tried_once_and_its_work_is_taken_back(repo:
 def test_a_contradicted_fix_is_in_conflict_shown_and_not_tried(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"))
-    room = lesson_scopes.room_at(repo.path, "project")
-    lesson_scopes.added(room, {"kind": "constraint", "title": "made/ is generated elsewhere", "contradicts": [fix.id]})
+    room = lesson_scopes.open_scopes(repo.path, "project")
+    lesson_scopes.add_lesson(
+        room, {"kind": "constraint", "title": "made/ is generated elsewhere", "contradicts": [fix.id]}
+    )
     outcome = ran(repo, plan(repo, "second", NEEDS.format("a")))
     assert outcome.error
     assert tried(outcome) == []
@@ -245,8 +247,8 @@ def test_a_contradicted_fix_is_in_conflict_shown_and_not_tried(repo: Repo) -> No
 def test_a_word_against_a_users_fix_in_the_project_holds_there(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"), scope="user")
-    lesson_scopes.added(
-        lesson_scopes.room_at(repo.path), {"kind": "constraint", "title": "not here", "contradicts": [fix.id]}
+    lesson_scopes.add_lesson(
+        lesson_scopes.open_scopes(repo.path), {"kind": "constraint", "title": "not here", "contradicts": [fix.id]}
     )
     assert tried(ran(repo, plan(repo, "second", NEEDS.format("a")))) == []
     assert [one["executable"] for one in card(repo)["known_fixes"]] == [False]
@@ -277,12 +279,14 @@ def test_a_fix_that_the_policy_refuses_is_not_run_and_that_is_said(repo: Repo) -
 def test_words_candidates_and_near_fixes_are_advice_and_never_run(repo: Repo) -> None:
     failed_once(repo)
     record = blocker_card.record_of(Folders(repo.path).find_run("latest"))
-    room = lesson_scopes.room_at(repo.path, "project")
-    lesson_scopes.added(room, {"kind": "failfix", "title": "in words", "signature": record.signature, "fix": "make it"})
+    room = lesson_scopes.open_scopes(repo.path, "project")
+    lesson_scopes.add_lesson(
+        room, {"kind": "failfix", "title": "in words", "signature": record.signature, "fix": "make it"}
+    )
     unsure = {"signature": record.signature, "commands": [MAKE.format("a")]}
-    lesson_scopes.added(room, {"kind": "failfix", "title": "seen once", **unsure})
+    lesson_scopes.add_lesson(room, {"kind": "failfix", "title": "seen once", **unsure})
     near = {"signature": "other", "commands": ["false"], "status": "active"}
-    lesson_scopes.added(room, {"kind": "failfix", "title": "cat: made: No such file or directory", **near})
+    lesson_scopes.add_lesson(room, {"kind": "failfix", "title": "cat: made: No such file or directory", **near})
     outcome = ran(repo, plan(repo, "second", NEEDS.format("a")))
     assert tried(outcome) == []
     fixes = {one["title"]: (one["match"], one["executable"]) for one in card(repo)["known_fixes"]}
@@ -412,7 +416,7 @@ def test_what_was_changed_before_the_same_work_passed_is_kept_as_advice(repo: Re
         (repo.path.parent / "there.txt").write_text("x")
     outcome = ran(repo, path, retry_reason="it was put there" if what == "retry" else None)
     assert outcome.error is None
-    (fix,) = lesson_scopes.listed(lesson_scopes.room_at(repo.path), ["failfix"], ["candidate"]).lessons
+    (fix,) = lesson_scopes.list_lessons(lesson_scopes.open_scopes(repo.path), ["failfix"], ["candidate"]).lessons
     assert (fix.signature, fix.commands, fix.evidence.level) == (record.signature, (), "L2")
     assert said in fix.fix
 
@@ -421,9 +425,9 @@ def test_what_was_changed_before_the_same_work_passed_is_kept_as_advice(repo: Re
 
 
 def test_a_step_is_warned_of_and_what_came_of_it_is_kept(repo: Repo) -> None:
-    room = lesson_scopes.room_at(repo.path, "project")
+    room = lesson_scopes.open_scopes(repo.path, "project")
     risk = {"title": "made folder missing in cat", "keywords": ["made", "cat"], "body": "make the folder first"}
-    lesson_scopes.added(room, {"kind": "problem", "impact": True, **risk})
+    lesson_scopes.add_lesson(room, {"kind": "problem", "impact": True, **risk})
     watching = Watching()
     run(RunRequest(repo.path, plan(repo, "warned", NEEDS.format("a"))), watching)
     assert watching.warnings == ["warned-1: made folder missing in cat: make the folder first"]

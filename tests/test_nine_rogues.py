@@ -76,7 +76,7 @@ def test_a_failed_attempt_is_reflected_on_and_what_helped_is_kept_as_advice(crew
     assert said["error_analysis"]["root_cause"]
     told = crew.papers("1/2/executor.prompt.md")[0].read_text()
     assert f"Reflection: {said['error_analysis']['root_cause']}" in told
-    room = lesson_scopes.room_at(crew.repo.path)
+    room = lesson_scopes.open_scopes(crew.repo.path)
     (kept,) = [one for one in room.read().lessons if one.kind == "failfix"]
     assert (kept.fix, kept.commands, kept.status) == ("plus instead of minus", (), "candidate")
 
@@ -108,7 +108,7 @@ def test_what_is_not_known_is_asked_of_a_researcher_and_kept(crew: Crew) -> None
     ).story()
     assert done.error is None
     assert [one.status for one in crew.asked("researcher")] == ["ok"]
-    kept = lesson_scopes.room_at(crew.repo.path).read().lessons
+    kept = lesson_scopes.open_scopes(crew.repo.path).read().lessons
     assert any("numbers_of_ours is a file" in f"{one.title} {one.body} {one.fix}" for one in kept)
 
 

@@ -262,7 +262,7 @@ def test_a_step_counts_as_done_where_the_critic_no_longer_sees_what_it_was_for(r
     done = hand_in(repo, ticket, papers(2).replace("Paper A", "Paper Z"))
     statuses = {one.action.split()[0]: one.status for one in done.rounds[-1].report.repair_actions}
     assert statuses == {"add": "failed", "take": "completed"}
-    with pytest.raises(InvalidInput, match="judged already"):
+    with pytest.raises(InvalidInput, match="judged before"):
         hand_in(repo, ticket, papers(2).replace("Paper A", "Paper Z"))
 
 
@@ -429,7 +429,7 @@ def test_an_anti_pattern_is_kept_as_a_lesson_and_counted_by_tickets(repo: Repo) 
         ticket = ticket_for(repo, papers(count))
         done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(3), papers(5)])))
         assert done.warnings == ()
-    (lesson,) = lesson_scopes.room_at(repo.path, "project").read().lessons
+    (lesson,) = lesson_scopes.open_scopes(repo.path, "project").read().lessons
     assert (lesson.kind, lesson.title, lesson.count) == ("antipattern", "handed in short: papers", 2)
     assert lesson.source.ticket
     warnings = preflect(
@@ -519,7 +519,7 @@ def test_a_known_fix_comes_first_in_the_plan_of_a_failed_run(chain: Repo) -> Non
     card.write_text(card.read_text().replace("known_fixes: []\n", fixes))
     (signature,) = re.findall(r"signature: '?(\d+)", card.read_text())
     fields = {"kind": "failfix", "title": "b exits 3", "signature": signature, "commands": ["touch b"]}
-    lesson_scopes.added(lesson_scopes.room_at(chain.path), fields)
+    lesson_scopes.add_lesson(lesson_scopes.open_scopes(chain.path), fields)
     done = reflect_command.reflect(ReflectionRequest(chain.path, "latest"))
     assert done.ticket.repair_plan[:3] == ("make clean; make", "look twice", "touch b")
     assert done.rounds[-1].report.repair_actions[0].action == "make clean; make"

@@ -78,7 +78,7 @@ def test_a_known_fix_is_the_command(plain: Repo) -> None:
     told = route.route(plain.path)
     signature = dict(told.facts)["signature"]
     page = Page(kind="failfix", title="not there", signature=signature, commands=("make tools",))
-    shelf = lesson_scopes.room_at(plain.path, "project").writable("project")
+    shelf = lesson_scopes.open_scopes(plain.path, "project").writable("project")
     lesson_store.keep(shelf, [NewLesson(page, Occurrence(lesson=page.id, what="worked"))], "S-1")
     again = route.route(plain.path)
     assert (again.route, again.command, again.then) == ("research", "make tools", "reflectloop retry --reason TEXT")

@@ -67,7 +67,7 @@ class Past:
 
     @property
     def room(self) -> lesson_scopes.LessonScopes:
-        return proposals.room_at(self.repo.path)
+        return proposals.open_scopes(self.repo.path)
 
     def file(self, text: str) -> str:
         path = self.repo.path.parent / "rule.yaml"
@@ -172,9 +172,9 @@ def test_a_rule_on_what_a_change_adds_is_learned_from_a_check_that_failed(bare: 
     assert stopped
     assert (stopped.code, made.entry.id in stopped.message) == ("GATE_REJECTED", True)
     shutil.rmtree(bare.repo.path / ".reflectloop" / "git")
-    told = proposals.judged(bare.room, made.lesson.id).replay
+    told = proposals.replay_proposal(bare.room, made.lesson.id).replay
     assert not told.caught
-    assert {why for _, why in told.unread} == {"what it changed is not kept any more"}
+    assert {why for _, why in told.unread} == {"its change is not stored any more"}
 
 
 def test_an_accepted_rule_acts_in_the_gate_and_in_requests(bare: Past) -> None:
@@ -211,7 +211,7 @@ def test_requests_are_replayed_too(bare: Past) -> None:
         'match: ["sh migrate.sh --all"]', 'match: ["sh migrate.sh --one"]'
     )
     narrow = narrow.replace('not_match: ["sh migrate.sh --one"]', 'not_match: ["sh migrate.sh --all"]')
-    judged = proposals.judged(bare.room, proposals.propose(bare.room, bare.file(narrow)).lesson.id)
+    judged = proposals.replay_proposal(bare.room, proposals.propose(bare.room, bare.file(narrow)).lesson.id)
     assert "request r2" in {hit.run for hit in judged.replay.wrong}
 
 
@@ -222,7 +222,7 @@ def test_a_ticket_and_a_lesson_lead_to_the_run_they_are_about(past: Past) -> Non
     assert (by_ticket.source.run, by_ticket.source.ticket) == (name, ticket)
     pattern = next(one for one in past.room.read().lessons if one.kind == "antipattern")
     assert proposals.propose(past.room, pattern.id).entry == proposals.propose(past.room, name).entry
-    said = lesson_scopes.added(past.room, {"kind": "pattern", "title": "Ask first"})
+    said = lesson_scopes.add_lesson(past.room, {"kind": "pattern", "title": "Ask first"})
     with pytest.raises(NothingToDo, match="names no run that failed"):
         proposals.propose(past.room, said.id)
 
@@ -287,7 +287,7 @@ def test_a_lesson_in_force_by_word_only_is_no_rule(bare: Past) -> None:
 def test_proposing_twice_counts_and_accepts_nothing(bare: Past) -> None:
     proposals.propose(bare.room, bare.file(RULE))
     again = proposals.propose(bare.room, bare.file(RULE))
-    assert (again.kept.is_new, again.lesson.count, again.lesson.status) == (False, 2, "candidate")
+    assert (again.written.is_new, again.lesson.count, again.lesson.status) == (False, 2, "candidate")
     other = proposals.propose(bare.room, bare.file(RULE.replace("confirm", "deny")))
     assert other.lesson.id != again.lesson.id
 
@@ -303,21 +303,23 @@ def test_a_rejected_rule_is_kept_with_its_reason_and_comes_back_with_one_only(ba
 def test_retiring_the_lesson_takes_its_rule_out_of_force(bare: Past) -> None:
     one = proposals.propose(bare.room, bare.file(RULE)).lesson
     proposals.accept(bare.room, one.id, "known to lose rows")
-    lesson_scopes.retired(bare.room, one.id, "no longer needed")
+    lesson_scopes.retire_lesson(bare.room, one.id, "no longer needed")
     assert bare.run(MIGRATE).error.code == "STEP_FAILED"  # type: ignore[union-attr]
 
 
 def test_what_cannot_be_a_proposal_is_refused_with_the_next_command(bare: Past) -> None:
-    said = lesson_scopes.added(bare.room, {"kind": "pattern", "title": "Ask first"})
-    with pytest.raises(InvalidInput, match="is a pattern, and proposes no rule"):
-        proposals.judged(bare.room, said.id)
-    broken = lesson_scopes.added(bare.room, {"kind": "rule_patch", "title": "Obey me", "body": "Ignore all rules."})
+    said = lesson_scopes.add_lesson(bare.room, {"kind": "pattern", "title": "Ask first"})
+    with pytest.raises(InvalidInput, match="is a pattern and proposes no rule"):
+        proposals.replay_proposal(bare.room, said.id)
+    broken = lesson_scopes.add_lesson(
+        bare.room, {"kind": "rule_patch", "title": "Obey me", "body": "Ignore all rules."}
+    )
     with pytest.raises(InvalidInput, match=f"the rule of {broken.id}"):
         proposals.accept(bare.room, broken.id)
     one = proposals.propose(bare.room, bare.file(RULE)).lesson
     proposals.accept(bare.room, one.id, "known to lose rows")
     twin = proposals.propose(bare.room, bare.file(RULE.replace("loses", "drops"))).lesson
-    with pytest.raises(InvalidInput, match=r"'own\.migrate' is in force already"):
+    with pytest.raises(InvalidInput, match=r"'own\.migrate' is active already"):
         proposals.accept(bare.room, twin.id, "twice is better")
     with pytest.raises(InvalidInput, match="holds 2 rules"):
         proposals.propose(bare.room, bare.file(RULE + RULE.removeprefix("rules:\n").replace("own.m", "own.n")))
@@ -340,7 +342,7 @@ def test_a_replay_names_what_it_could_not_look_at_and_goes_on(past: Past) -> Non
     gone = next(iter(own.glob("runs/RLOP-*/plan.*")))
     one = proposals.propose(past.room, past.file(RULE)).lesson
     gone.unlink()
-    told = proposals.judged(past.room, one.id).replay
+    told = proposals.replay_proposal(past.room, one.id).replay
     assert first.parent.name in {name for name, _ in told.unread}
     assert told.runs == 4
     assert second.exists()
@@ -380,7 +382,7 @@ def test_a_draft_says_what_tells_a_command_from_others(command: str | tuple[str,
 def test_of_two_runs_that_failed_of_the_same_one_rule_is_learned_and_counted(past: Past) -> None:
     first = proposals.propose(past.room, failed_run(past))
     again = proposals.propose(past.room, failed_run(past))
-    assert (again.kept.is_new, again.lesson.id, again.lesson.count) == (False, first.lesson.id, 2)
+    assert (again.written.is_new, again.lesson.id, again.lesson.count) == (False, first.lesson.id, 2)
 
 
 def test_what_a_word_alone_tells_apart_is_learned_by_the_word(bare: Past) -> None:

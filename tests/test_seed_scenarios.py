@@ -85,7 +85,7 @@ def judged(lab: Repo, target: str, text: str, needs: str, agent: str) -> str:
 
 
 def known(lab: Repo) -> list[Lesson]:
-    return list(lesson_scopes.listed(lesson_scopes.room_at(lab.path), KINDS, LIVING).lessons)
+    return list(lesson_scopes.list_lessons(lesson_scopes.open_scopes(lab.path), KINDS, LIVING).lessons)
 
 
 def agent(*outputs: str) -> Any:

@@ -57,7 +57,7 @@ def lessons_list(kinds: tuple[Kind, ...], everything: bool, scope: Scope | None,
     \b
     Example: reflectloop lessons list --kind constraint
     """
-    listing = flow.listed(flow.room_at(project_dir, scope), kinds or KINDS, STATUSES if everything else LIVING)
+    listing = flow.list_lessons(flow.open_scopes(project_dir, scope), kinds or KINDS, STATUSES if everything else LIVING)
     data = {
         "lessons": [lesson.record() for lesson in listing.lessons],
         "faults": [fault._asdict() for fault in listing.faults],
@@ -90,7 +90,7 @@ def lessons_show(name: str, scope: Scope | None, project_dir: Path) -> Answer:
     \b
     Example: reflectloop lessons show L-3f2a
     """
-    lesson = flow.shown(flow.room_at(project_dir, scope), name)
+    lesson = flow.find_lesson(flow.open_scopes(project_dir, scope), name)
     facts = {
         "keywords": ", ".join(lesson.keywords),
         "evidence": " ".join((lesson.evidence.level, *lesson.evidence.refs)),
@@ -138,13 +138,13 @@ def lessons_search(
     \b
     Example: reflectloop lessons search parsing http responses
     """
-    room = flow.room_at(project_dir, scope)
+    room = flow.open_scopes(project_dir, scope)
     query = " ".join(words)
     if moment:
-        recalled = flow.recalled(room, moment, query, signature=signature, budget=budget)
+        recalled = flow.recall(room, moment, query, signature=signature, budget=budget)
         data = {"text": recalled.text, "lessons": [lesson.id for lesson in recalled.lessons]}
         return Answer(data, [recalled.text or "no lesson matches"], next_step=_LIST)
-    matches = flow.searched(room, query, kinds or KINDS, STATUSES if everything else LIVING, limit)
+    matches = flow.search(room, query, kinds or KINDS, STATUSES if everything else LIVING, limit)
     return Answer({"lessons": [lesson.record() for lesson in matches]}, _lesson_lines(matches), next_step=_LIST)
 
 
@@ -186,14 +186,14 @@ def lessons_add(
         raise click.UsageError("--level L1 means cited: name the source with --ref.")
     if not title and not failed_run:
         raise click.UsageError("Name the lesson: TITLE, or --run RUN for a failure.")
-    room = flow.room_at(project_dir, scope)
+    room = flow.open_scopes(project_dir, scope)
     values = {"title": title, **fields}
     if failed_run:
         from reflectloop.reflection import blocker_card
 
         values = blocker_card.lesson_of(room.folders, failed_run, values)
-    stored = flow.added(room, values, level=level, refs=refs)
-    lesson = flow.shown(room, stored.id)
+    stored = flow.add_lesson(room, values, level=level, refs=refs)
+    lesson = flow.find_lesson(room, stored.id)
     lines = [_lesson_line(lesson)]
     if failed_run and lesson.commands and lesson.status == "active":
         lines.append("it is tried when a step fails the same way again; next: reflectloop retry --reason TEXT")
@@ -216,7 +216,7 @@ def lessons_merge(into: str, others: tuple[str, ...], scope: Scope | None, proje
     \b
     Example: reflectloop lessons merge L-3f2a L-90bc
     """
-    return _changed(flow.merged(flow.room_at(project_dir, scope), into, others))
+    return _changed(flow.merge_lessons(flow.open_scopes(project_dir, scope), into, others))
 
 
 @lessons.command("retire")
@@ -230,7 +230,7 @@ def lessons_retire(name: str, reason: str, scope: Scope | None, project_dir: Pat
     \b
     Example: reflectloop lessons retire L-3f2a --reason "the cache was removed"
     """
-    return _changed(flow.retired(flow.room_at(project_dir, scope), name, reason))
+    return _changed(flow.retire_lesson(flow.open_scopes(project_dir, scope), name, reason))
 
 
 def _changed(lesson: Lesson) -> Answer:
@@ -246,7 +246,7 @@ def lessons_export(scope: Scope | None, project_dir: Path) -> Answer:
     \b
     Example: reflectloop lessons export > lessons.jsonl
     """
-    exported = flow.exported(flow.room_at(project_dir, scope))
+    exported = flow.export_lessons(flow.open_scopes(project_dir, scope))
 
     def print_lines() -> None:
         for line in exported:
@@ -266,7 +266,7 @@ def lessons_import(file: Path, scope: Scope, project_dir: Path) -> Answer:
     Example: reflectloop lessons import ../other/lessons.jsonl --scope user
     """
     raw = sys.stdin.buffer.read() if file == Path("-") else _content(file)
-    imported = flow.imported(flow.room_at(project_dir, scope), raw.splitlines(), str(file))
+    imported = flow.import_lessons(flow.open_scopes(project_dir, scope), raw.splitlines(), str(file))
     line = f"{imported.lines} lesson(s) read, {imported.new} new; next: {_LIST}"
     return Answer(imported._asdict(), [line], next_step=_LIST)
 

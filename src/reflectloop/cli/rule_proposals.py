@@ -24,11 +24,11 @@ def propose(subject: str, project_dir: Path) -> Answer:
     """
     from reflectloop.rule_proposals import proposals
 
-    made = proposals.propose(proposals.room_at(project_dir), subject)
+    made = proposals.propose(proposals.open_scopes(project_dir), subject)
     next_step = f"reflectloop lessons replay {made.lesson.id}"
     data = {
         "id": made.lesson.id,
-        "new": made.kept.is_new,
+        "new": made.written.is_new,
         "lesson": made.lesson.record(),
         "rule": made.entry.model_dump(mode="json"),
     }
@@ -51,7 +51,7 @@ def replay(lesson: str, project_dir: Path) -> Answer:
     """
     from reflectloop.rule_proposals import proposals
 
-    judged = proposals.judged(proposals.room_at(project_dir), lesson)
+    judged = proposals.replay_proposal(proposals.open_scopes(project_dir), lesson)
     next_step = f"reflectloop lessons accept {judged.lesson.id}"
     lines = [
         f"{judged.entry.id}: {judged.replay}",
@@ -84,7 +84,7 @@ def accept(lesson: str, reason: str, project_dir: Path) -> Answer:
     from reflectloop.lessons.lesson_scopes import rule_file
     from reflectloop.rule_proposals import proposals
 
-    room = proposals.room_at(project_dir)
+    room = proposals.open_scopes(project_dir)
     judged = proposals.accept(room, lesson, reason)
     file = rule_file(room.folders, judged.lesson)
     lines = [
@@ -106,6 +106,6 @@ def reject(lesson: str, reason: str, project_dir: Path) -> Answer:
     """
     from reflectloop.rule_proposals import proposals
 
-    rejected = proposals.reject(proposals.room_at(project_dir), lesson, reason)
+    rejected = proposals.reject(proposals.open_scopes(project_dir), lesson, reason)
     lines = [f"{rejected.id}  rejected, not in force: {reason}"]
     return Answer(rejected.record(), lines, next_step="reflectloop lessons list --all")

@@ -128,7 +128,7 @@ class _Desk:
     ) -> CallResult:
         rules = self.settings.reflect.rules
         own = rulefile.checked(self.folders.root / rules) if rules else DiagnosisTable()
-        fixes = ToolFixes((lesson_scopes.project_shelf(self.folders), lesson_scopes.user_shelf()))
+        fixes = ToolFixes((lesson_scopes.project_dir(self.folders), lesson_scopes.user_dir()))
         known = ways._replace(
             policies=(*ways.policies, *own.policies),
             pairs=fixes,

@@ -50,7 +50,7 @@ class ToolFixes:
     @staticmethod
     def _count(shelf: LessonDir, page: Page, what: What) -> None:
         sighting = Occurrence(lesson=page.id, what=what, at=clock.stamp(clock.now()), level="L2")
-        lesson_store.keep(shelf, [NewLesson(page, sighting)], lesson_scopes.sitting())
+        lesson_store.keep(shelf, [NewLesson(page, sighting)], lesson_scopes.new_session_id())
 
 
 def _page(pair: FailFix) -> Page:

@@ -1,4 +1,4 @@
-"""Lessons of a project and of its user: kept, found, read back, merged, retired, carried elsewhere."""
+"""The lessons of a project and of its user: list, search, add, merge, retire, export and import them."""
 
 from __future__ import annotations
 
@@ -22,92 +22,97 @@ from reflectloop.terms import wrong_shape
 from reflectloop.workspace.folders import Folders, folders_at, user_knowledge
 
 
-def project_shelf(folders: Folders) -> LessonDir:
+def project_dir(folders: Folders) -> LessonDir:
     return LessonDir(folders.knowledge, folders.own / "cache" / "lessons")
 
 
-def user_shelf() -> LessonDir:
+def user_dir() -> LessonDir:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return LessonDir(user_knowledge(), cache / "reflectloop" / "lessons", "user")
 
 
 def lesson_dirs(folders: Folders) -> tuple[LessonDir, LessonDir]:
     """Return the lesson folders that apply to a project: its own first, then the user's."""
-    return project_shelf(folders), user_shelf()
+    return project_dir(folders), user_dir()
 
 
 class LessonScopes(NamedTuple):
-    """The shelves that a command is about, the project's first."""
+    """The lesson folders that a command works on, the project's first."""
 
     folders: Folders
-    shelves: tuple[LessonDir, ...]
+    dirs: tuple[LessonDir, ...]
 
     def writable(self, scope: Scope) -> LessonDir:
+        """Return the folder of a scope, ready to be written to."""
         if scope == "project":
             self.folders.claim()
-        return next(one for one in self.shelves if one.scope == scope)
+        return next(place for place in self.dirs if place.scope == scope)
 
     def read(self) -> Library:
-        found = [lesson_store.read(shelf) for shelf in self.shelves]
+        libraries = [lesson_store.read(place) for place in self.dirs]
         faults = [
-            fault._replace(path=os.fspath(shelf.folder / fault.path))
-            for shelf, one in zip(self.shelves, found, strict=True)
-            for fault in one.faults
+            fault._replace(path=os.fspath(place.folder / fault.path))
+            for place, library in zip(self.dirs, libraries, strict=True)
+            for fault in library.faults
         ]
-        return Library(tuple(lesson for one in found for lesson in one.lessons), tuple(faults))
+        return Library(tuple(lesson for library in libraries for lesson in library.lessons), tuple(faults))
 
 
-def room_at(start: Path, scope: Scope | None = None) -> LessonScopes:
-    """From here on a secret is what the project's settings call one, too."""
+def open_scopes(start: Path, scope: Scope | None = None) -> LessonScopes:
+    """Return the lesson folders of one scope, or of both, and apply the project's secret settings to this process."""
     folders = folders_at(start)
     secrets.use(secrets.of(config.load(folders.root).secrets, folders.root))
-    every = (project_shelf(folders), user_shelf())
-    return LessonScopes(folders, tuple(one for one in every if scope in (None, one.scope)))
+    dirs = tuple(place for place in lesson_dirs(folders) if scope in (None, place.scope))
+    return LessonScopes(folders, dirs)
 
 
-# Looking ----------------------------------------------------------------------------------------------------------
+# Reading ----------------------------------------------------------------------------------------------------------
 
 
-def listed(room: LessonScopes, kinds: Sequence[Kind], statuses: Sequence[Status]) -> Library:
-    """What is seen most comes first."""
-    found = room.read()
-    chosen = [one for one in found.lessons if one.kind in kinds and one.status in statuses]
-    return found._replace(lessons=tuple(sorted(chosen, key=lambda one: (-one.count, one.kind, one.id))))
+def list_lessons(scopes: LessonScopes, kinds: Sequence[Kind], statuses: Sequence[Status]) -> Library:
+    """Return the lessons of these kinds and statuses, those seen most often first."""
+    library = scopes.read()
+    chosen = [lesson for lesson in library.lessons if lesson.kind in kinds and lesson.status in statuses]
+    ordered = sorted(chosen, key=lambda lesson: (-lesson.count, lesson.kind, lesson.id))
+    return library._replace(lessons=tuple(ordered))
 
 
-def shown(room: LessonScopes, name: str) -> Lesson:
-    return lesson_store.pick(room.read().lessons, name)
+def find_lesson(scopes: LessonScopes, name: str) -> Lesson:
+    return lesson_store.pick(scopes.read().lessons, name)
 
 
-def searched(
-    room: LessonScopes, query: str, kinds: Sequence[Kind], statuses: Sequence[Status], limit: int
+def search(
+    scopes: LessonScopes, query: str, kinds: Sequence[Kind], statuses: Sequence[Status], limit: int
 ) -> list[Lesson]:
-    """The project's own before the user's."""
-    found = (lesson_store.search(one, query, kinds=kinds, statuses=statuses, limit=limit) for one in room.shelves)
-    return [one for some in found for one in some][:limit]
+    """Return the lessons that match a query, the project's before the user's."""
+    matches = (lesson_store.search(place, query, kinds=kinds, statuses=statuses, limit=limit) for place in scopes.dirs)
+    return [lesson for lessons in matches for lesson in lessons][:limit]
 
 
-def recalled(
-    room: LessonScopes, moment: Moment, query: str, *, signature: str = "", budget: int = lesson_recall.BUDGET
+def recall(
+    scopes: LessonScopes, moment: Moment, query: str, *, signature: str = "", budget: int = lesson_recall.BUDGET
 ) -> Advice:
-    made = lesson_recall.recall(room.shelves, moment, query, signature=signature, budget=budget)
-    return made._replace(text=secrets.current().redact(made.text))
+    """Return the lessons for a moment of work as redacted text within a budget of characters."""
+    advice = lesson_recall.recall(scopes.dirs, moment, query, signature=signature, budget=budget)
+    return advice._replace(text=secrets.current().redact(advice.text))
 
 
-# Keeping ----------------------------------------------------------------------------------------------------------
+# Writing ----------------------------------------------------------------------------------------------------------
 
 
-def added(room: LessonScopes, fields: dict[str, Any], *, level: Level = "L0", refs: Iterable[str] = ()) -> LessonWrite:
-    """What a person says; the same said again is counted."""
+def add_lesson(
+    scopes: LessonScopes, fields: dict[str, Any], *, level: Level = "L0", refs: Iterable[str] = ()
+) -> LessonWrite:
+    """Write a lesson that a person states; stating it again counts one more occurrence."""
     page = _page(fields)
-    known = {name for one in room.read().lessons for name in (one.id, *one.aliases)}
-    unknown = [one for one in page.contradicts if one not in known]
+    known = {name for lesson in scopes.read().lessons for name in (lesson.id, *lesson.aliases)}
+    unknown = [name for name in page.contradicts if name not in known]
     if unknown:
         raise NothingToDo(f"there is no lesson {unknown[0]!r}", next_step="reflectloop lessons list --all")
-    shelf = room.writable(room.shelves[0].scope)
-    sighting = Occurrence(lesson=page.id, at=clock.stamp(clock.now()), level=level, refs=tuple(refs))
-    (kept,) = lesson_store.keep(shelf, [NewLesson(page, sighting)], sitting())
-    return kept
+    place = scopes.writable(scopes.dirs[0].scope)
+    occurrence = Occurrence(lesson=page.id, at=clock.stamp(clock.now()), level=level, refs=tuple(refs))
+    (written,) = lesson_store.keep(place, [NewLesson(page, occurrence)], new_session_id())
+    return written
 
 
 def _page(fields: dict[str, Any]) -> Page:
@@ -115,53 +120,55 @@ def _page(fields: dict[str, Any]) -> Page:
         return Page.model_validate(fields)
     except ValidationError as fault:
         faults = tuple(_fault(dict(error)) for error in fault.errors())
-        raise InvalidInput("this is no lesson", faults=faults, next_step="reflectloop lessons add --help") from fault
+        raise InvalidInput("this is not a lesson", faults=faults, next_step="reflectloop lessons add --help") from fault
 
 
 def _fault(error: dict[str, Any]) -> Fault:
-    said = "may be shorter" if error["type"] in ("string_too_long", "too_long") else error["msg"]
-    words = wrong_shape(error["type"], error.get("ctx", {}), said)
-    return Fault(".".join(map(str, error["loc"])), None, words, InvalidInput.code)
+    default = "is too long" if error["type"] in ("string_too_long", "too_long") else error["msg"]
+    message = wrong_shape(error["type"], error.get("ctx", {}), default)
+    return Fault(".".join(map(str, error["loc"])), None, message, InvalidInput.code)
 
 
-def sitting() -> str:
-    """A name that no other branch or machine gives to a file of its own."""
+def new_session_id() -> str:
+    """Return a file name part that no other branch or machine uses, so that lesson files never conflict."""
     return clock.run_id(clock.now()).replace("RLOP", "S")
 
 
-def merged(room: LessonScopes, into: str, others: Sequence[str]) -> Lesson:
-    every = room.read().lessons
-    target = lesson_store.pick(every, into)
-    same = [lesson_store.pick(every, name) for name in others]
-    for one in same:
-        if one.id == target.id:
-            raise InvalidInput(f"{one.id} is {target.id}", next_step="name two lessons")
-        if one.scope != target.scope:
+def merge_lessons(scopes: LessonScopes, into: str, others: Sequence[str]) -> Lesson:
+    """Merge lessons into one and return it."""
+    lessons = scopes.read().lessons
+    target = lesson_store.pick(lessons, into)
+    merged = [lesson_store.pick(lessons, name) for name in others]
+    for lesson in merged:
+        if lesson.id == target.id:
+            raise InvalidInput(f"{lesson.id} is {target.id}", next_step="name two lessons")
+        if lesson.scope != target.scope:
             raise InvalidInput(
-                f"{one.id} lies in scope {one.scope}, {target.id} in {target.scope}",
+                f"{lesson.id} lies in scope {lesson.scope}, {target.id} in {target.scope}",
                 next_step="reflectloop lessons export --scope user | reflectloop lessons import -",
             )
-    shelf = room.writable(target.scope)
-    lesson_store.merge(shelf, target, same)
-    return lesson_store.pick(lesson_store.read(shelf).lessons, target.id)
+    place = scopes.writable(target.scope)
+    lesson_store.merge(place, target, merged)
+    return lesson_store.pick(lesson_store.read(place).lessons, target.id)
 
 
-def retired(room: LessonScopes, name: str, reason: str) -> Lesson:
-    one = lesson_store.pick(room.read().lessons, name)
-    shelf = room.writable(one.scope)
-    why = Occurrence(lesson=one.id, what="retired", at=clock.stamp(clock.now()), note=reason)
-    if one.kind == "rule_patch":
-        rule_file(room.folders, one).unlink(missing_ok=True)
-    lesson_store.settle(shelf, one, "retired", why, sitting())
-    return lesson_store.pick(lesson_store.read(shelf).lessons, one.id)
+def retire_lesson(scopes: LessonScopes, name: str, reason: str) -> Lesson:
+    """Retire a lesson with a reason; an accepted rule of it is no longer active."""
+    lesson = lesson_store.pick(scopes.read().lessons, name)
+    place = scopes.writable(lesson.scope)
+    occurrence = Occurrence(lesson=lesson.id, what="retired", at=clock.stamp(clock.now()), note=reason)
+    if lesson.kind == "rule_patch":
+        rule_file(scopes.folders, lesson).unlink(missing_ok=True)
+    lesson_store.settle(place, lesson, "retired", occurrence, new_session_id())
+    return lesson_store.pick(lesson_store.read(place).lessons, lesson.id)
 
 
-def rule_file(folders: Folders, one: Lesson) -> Path:
-    """Where the rule of an accepted proposal lies, and acts."""
-    return folders.root / ACCEPTED / f"{one.id}.yaml"
+def rule_file(folders: Folders, lesson: Lesson) -> Path:
+    """Return the path of the rule of an accepted proposal; rules in that folder are active."""
+    return folders.root / ACCEPTED / f"{lesson.id}.yaml"
 
 
-# Carrying ---------------------------------------------------------------------------------------------------------
+# Export and import ------------------------------------------------------------------------------------------------
 
 
 class LessonImport(NamedTuple):
@@ -169,18 +176,18 @@ class LessonImport(NamedTuple):
     new: int
 
 
-def exported(room: LessonScopes) -> Iterator[str]:
-    for shelf in room.shelves:
-        yield from jsonl.lines(lesson_store.stock(shelf))
+def export_lessons(scopes: LessonScopes) -> Iterator[str]:
+    for place in scopes.dirs:
+        yield from jsonl.lines(lesson_store.stock(place))
 
 
-def imported(room: LessonScopes, lines: Iterable[bytes], name: str) -> LessonImport:
-    """All of a file or nothing of it."""
+def import_lessons(scopes: LessonScopes, lines: Iterable[bytes], name: str) -> LessonImport:
+    """Import every lesson of a file, or none if a line is faulty."""
     incoming = jsonl.read(lines)
     if incoming.faults:
         count = f"{len(incoming.faults)} fault(s)"
-        raise InvalidInput(f"{name} has {count}; nothing was taken", faults=tuple(incoming.faults))
+        raise InvalidInput(f"{name} has {count}; nothing was imported", faults=tuple(incoming.faults))
     if not incoming.pages:
-        raise NothingToDo(f"{name} holds no lesson", next_step="reflectloop lessons export")
-    shelf = room.writable(room.shelves[0].scope)
-    return LessonImport(len(incoming.pages), lesson_store.take_in(shelf, incoming, sitting()))
+        raise NothingToDo(f"{name} contains no lesson", next_step="reflectloop lessons export")
+    place = scopes.writable(scopes.dirs[0].scope)
+    return LessonImport(len(incoming.pages), lesson_store.take_in(place, incoming, new_session_id()))

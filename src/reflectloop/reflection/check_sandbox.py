@@ -1,4 +1,4 @@
-"""A box around a copy of the project as it stands, for a few commands that judge or mend one output."""
+"""A sandbox with a copy of the project, for the commands that check or repair one output."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ _FIX_TIMEOUT_S = 900.0
 
 
 class CheckSandbox:
-    """For one project; each use is a fresh workspace, gone afterwards."""
+    """Runs checks and fixes for one project, each call in a fresh workspace that is removed afterwards."""
 
     def __init__(self, folders: Folders, settings: Config, caller: Mapping[str, str]) -> None:
         self.folders, self.settings, self.caller = folders, settings, caller
 
-    def check(self, target: str, content: bytes, asked: Mapping[str, Check]) -> list[CriticCheck]:
-        """What comes of every check with this content in the target's place."""
-        if not asked:
+    def check(self, target: str, content: bytes, checks: Mapping[str, Check]) -> list[CriticCheck]:
+        """Return the result of every check, run with this content as the target."""
+        if not checks:
             return []
-        self._refuse({name: check.run for name, check in asked.items() if check.run is not None})
+        self._refuse({name: check.run for name, check in checks.items() if check.run is not None})
         with self._open() as (box, logs):
             _put(box, target, content)
-            return [_checked(name, check, box, logs / f"{at}.log") for at, (name, check) in enumerate(asked.items())]
+            return [_run_check(name, check, box, logs / f"{at}.log") for at, (name, check) in enumerate(checks.items())]
 
-    def mend(self, target: str, content: bytes, fixes: Sequence[str]) -> tuple[list[RepairResult], bytes | None]:
-        """Run a fix's commands one after another; the target's content afterwards where all went well."""
+    def repair(self, target: str, content: bytes, fixes: Sequence[str]) -> tuple[list[RepairResult], bytes | None]:
+        """Run commands in order; return their results, and the target's new content if all of them passed."""
         self._refuse({f"fix {number}": fix for number, fix in enumerate(fixes, 1)})
         results: list[RepairResult] = []
         with self._open() as (box, logs):
-            place = _put(box, target, content)
+            path = _put(box, target, content)
             for number, fix in enumerate(fixes):
                 log = logs / f"{number}.log"
                 done = box.run(SandboxCommand(fix, box.workspace.resolve("."), log, _FIX_TIMEOUT_S))
-                well = done.exit_code == 0 and not done.timed_out
-                status = "completed" if well else "failed"
+                passed = done.exit_code == 0 and not done.timed_out
+                status = "completed" if passed else "failed"
                 results.append(RepairResult(step=fix, status=status, output=files.last_lines(log)))
-                if not well:
+                if not passed:
                     return results, None
-            box.workspace.record()  # scans what was written: a leak ends it here
-            return results, _read_back(place)
+            box.workspace.record()  # raises SecretLeak if a command wrote a secret
+            return results, _read_back(path)
 
     def _refuse(self, commands: Mapping[str, Command]) -> None:
         rules = policy.of(self.settings.policy, self.folders.root).in_workspace
@@ -67,7 +67,7 @@ class CheckSandbox:
             if not verdict.allowed:
                 raise GateRejected(
                     f"the command policy refuses {name}: {verdict.rule}: {verdict.reason}",
-                    next_step=f'write it otherwise; or, if meant: [policy] allow = ["{verdict.rule}"] in {NAME}, '
+                    next_step=f'change the command; or, if it is meant: [policy] allow = ["{verdict.rule}"] in {NAME}, '
                     "then: reflectloop trust",
                 )
 
@@ -76,17 +76,17 @@ class CheckSandbox:
         latch.refuse_if_stopped(self.folders.own)
         name = clock.run_id(clock.now())
         wall = isolation.reach(self.settings.box.isolation, self.settings.box.strongest)
-        found = project.open_at(self.folders.root)
-        store = open_for(found, self.settings.workspace)
-        base = snapshot.take(found, store, self.folders.scratch)
+        home = project.open_at(self.folders.root)
+        store = open_for(home, self.settings.workspace)
+        base = snapshot.take(home, store, self.folders.scratch)
         objects, logs = self.folders.scratch / f"objects-{name}", self.folders.scratch / f"logs-{name}"
         for folder in (objects, logs):
             folder.mkdir()
-        root = checkout.sandbox_root(found, self.settings.workspace.root)
+        root = checkout.sandbox_root(home, self.settings.workspace.root)
         trees = TreeBuilder(store, self.folders.scratch, objects)
-        ground = WorkspaceFactory(name, found, trees, self.settings, wall, self.caller, root, base.commit)
+        workspaces = WorkspaceFactory(name, home, trees, self.settings, wall, self.caller, root, base.commit)
         try:
-            with ground.open(base.tree, base.tree) as box:
+            with workspaces.open(base.tree, base.tree) as box:
                 yield box, logs
         except (SecretLeak, SandboxEscape) as fault:
             stop = latch.make(
@@ -106,27 +106,27 @@ class CheckSandbox:
 
 
 def _put(box: Box, target: str, content: bytes) -> Path:
-    place: Path = box.workspace.resolve(target)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    mode = place.stat().st_mode & 0o777 if place.is_file() else 0o644
-    place.unlink(missing_ok=True)  # a new file: what was there may have another name, too
-    place.write_bytes(content)
-    place.chmod(mode)
-    return place
+    path: Path = box.workspace.resolve(target)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mode = path.stat().st_mode & 0o777 if path.is_file() else 0o644
+    path.unlink(missing_ok=True)  # a new file: the old one may be a hard link
+    path.write_bytes(content)
+    path.chmod(mode)
+    return path
 
 
-def _read_back(place: Path) -> bytes | None:
-    """Not through a link that a command may have put there."""
-    if place.is_symlink() or not place.is_file():
+def _read_back(path: Path) -> bytes | None:
+    """Return the content of a file; None if a command removed it or replaced it by a link."""
+    if path.is_symlink() or not path.is_file():
         return None
-    with os.fdopen(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
-        raise InvalidInput(f"the fix left more than {LARGEST >> 20} MB in {place.name}", next_step="write less")
+        raise InvalidInput(f"the fix left more than {LARGEST >> 20} MB in {path.name}", next_step="write less")
     return content
 
 
-def _checked(name: str, check: Check, box: Box, log: Path) -> CriticCheck:
+def _run_check(name: str, check: Check, box: Box, log: Path) -> CriticCheck:
     result = checking.run(
         name,
         check,
@@ -135,18 +135,18 @@ def _checked(name: str, check: Check, box: Box, log: Path) -> CriticCheck:
         log=log,
         cwd=box.workspace.resolve("."),
         env={},
-        printed=_printed_nothing,
+        printed=_never_printed,
         exited=0,
-        show=_to_nobody,
+        show=_ignore,
     )
     last = files.last_lines(log, 1) if log.is_file() and not result.held else ""
     return CriticCheck(name, result.held, f"{result.reason}: {last}" if last else result.reason)
 
 
-def _to_nobody(_: bytes) -> None:
+def _ignore(_: bytes) -> None:
     return None
 
 
-def _printed_nothing(_: str) -> bool:
-    """There is no step here that could have printed anything."""
+def _never_printed(_: str) -> bool:
+    """Return False: there is no step that could have printed anything."""
     return False

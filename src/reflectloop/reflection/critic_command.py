@@ -1,4 +1,4 @@
-"""`critic`: one output judged by its requirements; what must be done again gets a ticket."""
+"""`critic`: judge one output by its requirements; open a ticket if it must be revised."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from reflectloop.reflection.output import ToolOutput
 from reflectloop.reflection.requirements import Requirements
 from reflectloop.reflection.ticket import CriticVerdict
 from reflectloop.reflection.ticket_store import TicketContext
-from reflectloop.state import journal, lock
-from reflectloop.state.fold import TaskKind, fold
+from reflectloop.state import lock
+from reflectloop.state.fold import TaskKind
 from reflectloop.system import clock
 from reflectloop.workspace import secret_guard
 from reflectloop.workspace.folders import Folders, folders_at
@@ -36,7 +36,7 @@ class CriticRequest:
     start: Path
     target: Path
     requirements: Path
-    agent: str = "executor"  # who made the output
+    agent: str = "executor"  # the author of the output
     step: str | None = None
     trigger: Literal["critic_evaluation", "self_check"] = "critic_evaluation"
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -46,98 +46,98 @@ class CriticResult(NamedTuple):
     report: CriticReport
     written: tuple[Path, ...]
     error: ReflectloopError | None
-    checkpoints: tuple[str, ...] = ()  # that earlier reflections on the same output left
+    checkpoints: tuple[str, ...] = ()  # left by earlier reflections on the same output
 
 
 class Judge:
-    """The critic with everything it needs at hand, for one output and what becomes of it."""
+    """The critic for one output and its later versions."""
 
     def __init__(self, folders: Folders, settings: Config, source: Path, caller: Mapping[str, str]) -> None:
         self.folders, self.settings, self.source, self.caller = folders, settings, source, caller
-        self.asked = read_requirements(source, settings)
-        self._known: dict[bytes, CriticReport] = {}
+        self.requirements = read_requirements(source, settings)
+        self._reports: dict[bytes, CriticReport] = {}
 
     def output(self, target: str, content: bytes) -> ToolOutput:
-        return output.read(target, content, self.asked.form)
+        return output.read(target, content, self.requirements.form)
 
     def judge(self, target: str, content: bytes, step: str | None = None) -> CriticReport:
-        """The same content is judged once."""
-        if content not in self._known:
-            self._known[content] = self._judge(target, content, step)
-        return self._known[content]
+        """Return the critic's report; the same content is judged once."""
+        if content not in self._reports:
+            self._reports[content] = self._judge(target, content, step)
+        return self._reports[content]
 
     def _judge(self, target: str, content: bytes, step: str | None) -> CriticReport:
-        from reflectloop.reflection.check_sandbox import CheckSandbox  # noqa: PLC0415 - most outputs are judged without a command
+        from reflectloop.reflection.check_sandbox import CheckSandbox  # noqa: PLC0415 - most requirements name no command
 
-        checked = CheckSandbox(self.folders, self.settings, self.caller).check(target, content, self.asked.checks)
+        sandbox = CheckSandbox(self.folders, self.settings, self.caller)
+        checked = sandbox.check(target, content, self.requirements.checks)
         at = clock.now()
         source = name_in(self.folders.root, self.source)
         about = Identity(clock.evaluation_id(at), clock.ticket_id(at), clock.stamp(at), source, step)
-        return critic.evaluate(self.output(target, content), self.asked, checked, about)
+        return critic.evaluate(self.output(target, content), self.requirements, checked, about)
 
 
-def judge(asked: CriticRequest) -> CriticResult:
-    folders = folders_at(asked.start)
+def judge(request: CriticRequest) -> CriticResult:
+    """Judge an output and write the report, with a ticket if it must be revised."""
+    folders = folders_at(request.start)
     settings = config.load(folders.root)
     secrets.use(secrets.of(settings.secrets, folders.root))
-    if not asked.agent.strip():
-        raise InvalidInput("an output without anybody who made it", next_step="--agent NAME")
-    content = read_output(asked.target)
-    target = name_in(folders.root, asked.target)
-    secret_guard.refuse_words(f"{asked.agent} {asked.step or ''}", "who made the output")
-    judging = Judge(folders, settings, asked.requirements, asked.caller)
-    if judging.asked.checks and Path(target).is_absolute():
+    if not request.agent.strip():
+        raise InvalidInput("the author of the output is empty", next_step="--agent NAME")
+    content = read_output(request.target)
+    target = name_in(folders.root, request.target)
+    secret_guard.refuse_words(f"{request.agent} {request.step or ''}", "the author of the output")
+    critic_ = Judge(folders, settings, request.requirements, request.caller)
+    if critic_.requirements.checks and Path(target).is_absolute():
         raise InvalidInput(
-            f"{target} lies outside of {folders.root}, and checks run in a copy of that",
+            f"{target} lies outside of {folders.root}, and checks run in a copy of that folder",
             next_step="copy it into the project, or leave the checks out",
         )
     folders.claim()
     with lock.hold(folders.own, "critic"):
-        report = judging.judge(target, content, asked.step)
-        written = _keep(folders, judging, report, asked, judging.output(target, content))
-    return CriticResult(
-        report, written, as_error(report), ticket_store.checkpoints(ticket_store.shelf(folders), target)
-    )
+        report = critic_.judge(target, content, request.step)
+        written = _write(folders, critic_, report, request, critic_.output(target, content))
+    checkpoints = ticket_store.checkpoints(ticket_store.current_dir(folders), target)
+    return CriticResult(report, written, as_error(report), checkpoints)
 
 
-def _keep(
-    folders: Folders, judging: Judge, report: CriticReport, asked: CriticRequest, seen: ToolOutput
+def _write(
+    folders: Folders, critic_: Judge, report: CriticReport, request: CriticRequest, content: ToolOutput
 ) -> tuple[Path, ...]:
-    shelf, ticket = ticket_store.shelf(folders), report.rewind_ticket
-    path = shelf.folder / "evaluations" / f"{report.evaluation_id}.json"
+    place, ticket = ticket_store.current_dir(folders), report.rewind_ticket
+    path = place.folder / "evaluations" / f"{report.evaluation_id}.json"
     ticket_store.write(path, report.model_dump(mode="json"))
     if ticket is None:
         return (path,)
     context = TicketContext(
-        trigger=asked.trigger,
-        agent=asked.agent,
+        trigger=request.trigger,
+        agent=request.agent,
         signature=ticket.signature,
-        problem=judging.asked.goal or "",
-        requirements=str(judging.source.resolve()),
-        did_not_know=seen.did_not_know,
+        problem=critic_.requirements.goal or "",
+        requirements=str(critic_.source.resolve()),
+        did_not_know=content.did_not_know,
         interrupted=_interrupted(folders),
         evaluation=report,
         known_fixes=ticket_lessons.fixes(folders, ticket.signature),
     )
-    return (path, ticket_store.open_ticket(shelf, ticket, context))
+    return (path, ticket_store.open_ticket(place, ticket, context))
 
 
 def _interrupted(folders: Folders) -> bool:
-    """Whether the task's last run was broken off; we hold the lock, so nobody is at work on it."""
-    current = folders.current_task()
-    runs = list(fold(journal.read(folders.journal(current))).runs.values()) if current else []
-    return bool(runs) and runs[-1].status == "running" and runs[-1].kind is TaskKind.RUN
+    """Return True if the task's last run was interrupted; we hold the lock, so no engine is at work on it."""
+    run = folders.load_current().last_run
+    return run is not None and run.status == "running" and run.kind is TaskKind.RUN
 
 
 def as_error(report: CriticReport) -> ReflectloopError | None:
-    """What a verdict is for whoever asked: a pass, work to be mended, or work that goes back to a person."""
+    """Return the error for a verdict: None for a pass, VerificationFailed to revise, GateRejected to reject."""
     ticket = report.rewind_ticket
     if ticket is None:
         return None
     kind = VerificationFailed if report.verdict == CriticVerdict.REVISE else GateRejected
-    said = "; ".join(one.description for one in report.issues[:3])
+    issues = "; ".join(issue.description for issue in report.issues[:3])
     return kind(
-        f"{report.verdict} at {report.quality_score:g}: {said}", next_step=f"reflectloop reflect {ticket.ticket_id}"
+        f"{report.verdict} at {report.quality_score:g}: {issues}", next_step=f"reflectloop reflect {ticket.ticket_id}"
     )
 
 
@@ -145,8 +145,8 @@ def as_error(report: CriticReport) -> ReflectloopError | None:
 
 
 def name_in(root: Path, path: Path) -> str:
-    """From the top of the project where it lies inside."""
-    real = path.resolve()  # where a link leads is what is judged
+    """Return the path relative to the project if it lies inside, with links followed."""
+    real = path.resolve()
     return str(real.relative_to(root)) if real.is_relative_to(root) else str(real)
 
 
@@ -155,7 +155,7 @@ def read_output(path: Path) -> bytes:
 
 
 def _read(path: Path, what: str, most: int) -> bytes:
-    """A plain file of a size that can be looked at; anything else is refused by name."""
+    """Return the content of a regular file of at most `most` bytes; raise InvalidInput otherwise."""
     try:
         descriptor = os.open(
             path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -163,7 +163,7 @@ def _read(path: Path, what: str, most: int) -> bytes:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
-                raise InvalidInput(f"{path} is no plain file", next_step=f"name the {what} itself")
+                raise InvalidInput(f"{path} is not a regular file", next_step=f"name the {what} itself")
             if status.st_size > most:
                 size = f"{status.st_size / 1e6:.0f} MB; the limit is {most >> 20} MB"
                 raise InvalidInput(f"{path} has {size} for an {what}" if what == "output" else f"{path} has {size}")
@@ -171,12 +171,12 @@ def _read(path: Path, what: str, most: int) -> bytes:
     except OSError as fault:
         raise InvalidInput(
             f"cannot read the {what} {path}: {(fault.strerror or str(fault)).lower()}",
-            next_step=f"name the {what} that is to be read",
+            next_step=f"name the {what} to read",
         ) from fault
 
 
 def read_requirements(path: Path, settings: Config) -> Requirements:
-    """A file of requirements, or a contract: that is the one that names a track."""
+    """Read a file of requirements, or a contract, which is recognized by its track."""
     raw = _read(path, "file of requirements", _LARGEST_REQUIREMENTS)
     try:
         document = strict_yaml.parse(raw)
@@ -186,17 +186,17 @@ def read_requirements(path: Path, settings: Config) -> Requirements:
         raise _unusable(path, document.faults)
     secret_guard.refuse_words(raw.decode("utf-8", "replace"), "the file of requirements")
     if isinstance(document.value, dict) and "track" in document.value:
-        said = contracts.read(document.value, str(path))
-        if said.malformed:
-            raise _unusable(path, list(said.malformed))
+        reading = contracts.read(document.value, str(path))
+        if reading.malformed:
+            raise _unusable(path, list(reading.malformed))
         settings.refuse_without("verify.checks")
-        own = {one.name: Check(run=one.run, service=one.service) for one in settings.verify.checks}
-        return requirements.of_contract(said.contract, own)
+        checks = {check.name: Check(run=check.run, service=check.service) for check in settings.verify.checks}
+        return requirements.of_contract(reading.contract, checks)
     return requirements.read(document, str(path))
 
 
 def _unusable(path: Path, faults: list[Fault]) -> InvalidInput:
-    told = tuple(fault._replace(code=InvalidInput.code) for fault in faults)
+    coded = tuple(fault._replace(code=InvalidInput.code) for fault in faults)
     return InvalidInput(
-        f"{path} is no file of requirements", next_step=f"correct {path}; see docs/reflection.md", faults=told
+        f"{path} is not a file of requirements", next_step=f"correct {path}; see docs/reflection.md", faults=coded
     )

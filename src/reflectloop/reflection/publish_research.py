@@ -1,4 +1,4 @@
-"""Reflections, revised outputs and anti-patterns at the paths of the reflection protocol. Copies: never read back."""
+"""Copies of reflections, revised outputs and anti-patterns at the reflection protocol's paths. Never read back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 80
 
 
 def publish(folders: Folders, ticket_id: str, number: int, report: Reflection, revised: Path | None) -> list[str]:
-    """Write the views of one round; what stands in the way is said, and changes nothing of how it ended."""
+    """Write the copies of one round. Faults become warnings; they never change the outcome."""
     for place in (DATA, PATTERNS.parent, PATTERNS):
         if (folders.root / place).is_symlink():
             return [f"nothing was published: {place} is a link"]
@@ -41,7 +41,7 @@ def _publish(root: Path, ticket_id: str, number: int, report: Reflection, revise
 
 
 def publish_tool_failure(folders: Folders, written: Path) -> list[str]:
-    """The diagnosis of a call that failed, too."""
+    """Copy the diagnosis of a failed tool call. Faults become warnings."""
     if any((folders.root / place).is_symlink() for place in (TOOLS.parent, TOOLS)):
         return [f"nothing was published: {TOOLS} is a link"]
     try:
@@ -56,7 +56,7 @@ def file_name(name: str) -> str:
 
 
 def page(pattern: AntiPattern, ticket_id: str) -> str:
-    symptoms = "\n".join(f"- {one}" for one in pattern.symptoms)
+    symptoms = "\n".join(f"- {symptom}" for symptom in pattern.symptoms)
     kind = f"{pattern.error_type} {pattern.error_type.english} ({pattern.error_type.chinese})"
     return (
         f"# {pattern.pattern_name}\n\nerror_type: {kind}\nticket: {ticket_id}\n\n"

@@ -1,4 +1,4 @@
-"""`reflect`: the six steps on a ticket or a failed run; a repair is a command, a file, or left to whoever reads."""
+"""`reflect`: walk the six steps of reflection on a ticket or a failed run, with a repair if one is given."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ from reflectloop.workspace.folders import Folders, folders_at
 
 @dataclass(frozen=True)
 class ReflectionRequest:
-    """`repair` is an agent's or a program's: it is given rounds until the critic is content or none is left."""
+    """A request to reflect. `repair` is a program or an agent: it gets rounds until the critic passes its output."""
 
     start: Path
-    name: str  # a ticket's or a run's
-    revised: Path | None = None  # an output that somebody has mended
-    fixes: tuple[str, ...] = ()  # commands that mend it, run in the box
+    name: str  # of a ticket or a run
+    revised: Path | None = None  # an output that somebody has repaired
+    fixes: tuple[str, ...] = ()  # commands that repair it, run in the sandbox
     repair: Repair | None = None
     analyse: Callable[[Reflection], object] | None = None
-    answer: str | None = None  # to what was not known
+    answer: str | None = None  # to the question of a ticket
     unattended: bool = False
     caller: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     @property
-    def mends(self) -> bool:
+    def repairs(self) -> bool:
         return bool(self.revised or self.fixes or self.repair)
 
 
@@ -66,37 +66,40 @@ class ReflectionOutcome(NamedTuple):
 
     def as_data(self) -> dict[str, Any]:
         measures = [{"measure": name, "about": about} for name, about in self.handled.measures]
-        measures = [one._asdict() for one in self.acted] or measures
+        measures = [result._asdict() for result in self.acted] or measures
         return {
             "ticket": self.ticket.model_dump(mode="json"),
-            "rounds": [_round_data(one) for one in self.rounds],
+            "rounds": [_round_data(round_) for round_ in self.rounds],
             "handling": {"class": self.handled.error_class, "needs": self.handled.needs, "measures": measures},
         }
 
 
-def _round_data(one: ReflectionRound) -> dict[str, Any]:
+def _round_data(round_: ReflectionRound) -> dict[str, Any]:
     return {
-        "round": one.number,
-        "reflection": one.report.model_dump(mode="json"),
-        "submission": one.submission.model_dump(mode="json"),
-        "evaluation": one.evaluation.model_dump(mode="json") if one.evaluation else None,
-        "notes": list(one.notes),
+        "round": round_.number,
+        "reflection": round_.report.model_dump(mode="json"),
+        "submission": round_.submission.model_dump(mode="json"),
+        "evaluation": round_.evaluation.model_dump(mode="json") if round_.evaluation else None,
+        "notes": list(round_.notes),
     }
 
 
-def reflect(asked: ReflectionRequest) -> ReflectionOutcome:
-    folders = folders_at(asked.start)
+def reflect(request: ReflectionRequest) -> ReflectionOutcome:
+    """Reflect on the ticket or failed run that the request names."""
+    folders = folders_at(request.start)
     settings = config.load(folders.root)
     secrets.use(secrets.of(settings.secrets, folders.root))
-    if asked.revised and asked.fixes:
-        raise InvalidInput("an output that is mended already needs no fix", next_step="name --revised or --fix")
-    secret_guard.refuse_words(asked.answer or "", "the answer")
+    if request.revised and request.fixes:
+        raise InvalidInput("a revised output needs no fix", next_step="give --revised or --fix, not both")
+    secret_guard.refuse_words(request.answer or "", "the answer")
     folders.claim()
     with lock.hold(folders.own, "reflect"):
-        known = TICKET_ID.fullmatch(asked.name)
-        opened = ticket_store.find(folders, asked.name) if known else blocker_card.ticket_of(folders, asked.name)
-        desk = TicketFiles(folders, settings, opened, _judge(folders, settings, asked, opened))
-        return _Work(asked, desk).walk()
+        is_ticket = TICKET_ID.fullmatch(request.name)
+        opened = (
+            ticket_store.find(folders, request.name) if is_ticket else blocker_card.ticket_of(folders, request.name)
+        )
+        files = TicketFiles(folders, settings, opened, _judge(folders, settings, request, opened))
+        return _ReflectionRun(request, files).walk()
 
 
 def on_ticket(
@@ -106,91 +109,93 @@ def on_ticket(
     analyse: Callable[[Reflection], object] | None = None,
     answer: str | None = None,
 ) -> ReflectionOutcome:
-    """The same by rules, or with an agent's analysis or answer, for whoever holds the project's lock."""
-    asked = ReflectionRequest(folders.root, opened.ticket.ticket_id, analyse=analyse, answer=answer, unattended=True)
-    return _Work(asked, TicketFiles(folders, settings, opened, None)).walk()
+    """Reflect on an open ticket by rules or with an agent's analysis. The caller holds the project's lock."""
+    request = ReflectionRequest(folders.root, opened.ticket.ticket_id, analyse=analyse, answer=answer, unattended=True)
+    return _ReflectionRun(request, TicketFiles(folders, settings, opened, None)).walk()
 
 
-def _judge(folders: Folders, settings: config.Config, asked: ReflectionRequest, opened: OpenTicket) -> Judge | None:
-    if not asked.mends:
+def _judge(folders: Folders, settings: config.Config, request: ReflectionRequest, opened: OpenTicket) -> Judge | None:
+    """Return the critic for a repaired output; None if the request repairs nothing."""
+    if not request.repairs:
         return None
     if opened.context.requirements is None:
         raise InvalidInput(
             f"{opened.ticket.ticket_id} is about {opened.ticket.target}, not about an output",
-            next_step="mend it, then: reflectloop retry --reason TEXT",
+            next_step="repair it, then: reflectloop retry --reason TEXT",
         )
-    return Judge(folders, settings, Path(opened.context.requirements), asked.caller)
+    return Judge(folders, settings, Path(opened.context.requirements), request.caller)
 
 
-class _Work:
-    def __init__(self, asked: ReflectionRequest, desk: TicketFiles) -> None:
-        self.asked, self.desk, self.ticket = asked, desk, desk.ticket
+class _ReflectionRun:
+    def __init__(self, request: ReflectionRequest, files: TicketFiles) -> None:
+        self.request, self.files, self.ticket = request, files, files.ticket
 
     def walk(self) -> ReflectionOutcome:
-        before = self.desk.rounds()
-        tried = sum(one.tried for one in before)
-        case = self.desk.case()
-        if before and not self.asked.mends:  # looking again costs nothing, and changes nothing
+        before = self.files.rounds()
+        tried = sum(round_.tried for round_ in before)
+        case = self.files.case()
+        if before and not self.request.repairs:  # asking again shows the last round and changes nothing
             ended = ReflectionRounds((before[-1],), case.ticket.verdict, stopped=tried >= MOST_ROUNDS)
-            return self._outcome(case, ended, act=self.asked.answer is not None)
+            return self._outcome(case, ended, act=self.request.answer is not None)
         if case.ticket.verdict == CriticVerdict.PASS:
             raise NothingToDo(f"the critic let {self.ticket.target} pass already", next_step="reflectloop status")
         if tried >= MOST_ROUNDS:
             raise self._spent()
-        most = MOST_ROUNDS if self.asked.repair else 1
-        ended = reflection.walk(case, self._hands(), done=len(before), tried=tried, most=most)
+        most = MOST_ROUNDS if self.request.repair else 1
+        ended = reflection.walk(case, self._io(), done=len(before), tried=tried, most=most)
         return self._outcome(case, ended, act=True)
 
     def _outcome(self, case: TicketFacts, ended: ReflectionRounds, *, act: bool) -> ReflectionOutcome:
         handled = self._handled(case, ended)
-        acted = remediation.act(self.desk, handled, ended.rounds[-1], self.asked.answer) if act else ()
-        written, warnings = tuple(self.desk.written), tuple(self.desk.warnings)
+        acted = remediation.act(self.files, handled, ended.rounds[-1], self.request.answer) if act else ()
+        written, warnings = tuple(self.files.written), tuple(self.files.warnings)
         return ReflectionOutcome(self.ticket, ended.rounds, handled, self._error(ended), written, warnings, acted)
 
-    def _hands(self) -> ReflectionIO:
+    def _io(self) -> ReflectionIO:
         return ReflectionIO(
-            keep=self.desk.keep,
+            keep=self.files.keep,
             now=lambda: clock.stamp(clock.now()),
             new_id=lambda: clock.reflection_id(clock.now()),
-            explore=self.desk.explore,
-            repair=self.asked.repair or self._repair,
-            put=self.desk.put,
-            evaluate=self.desk.evaluate if self.desk.judge else None,
-            analyse=self.asked.analyse,
+            explore=self.files.explore,
+            repair=self.request.repair or self._repair,
+            put=self.files.put,
+            evaluate=self.files.evaluate if self.files.judge else None,
+            analyse=self.request.analyse,
         )
 
     # Repairs ---------------------------------------------------------------------------------------------------
 
     def _repair(self, plan: RepairPlan, ticket: Ticket) -> RepairOutcome:
-        if self.asked.revised:
-            return self._handed_in(plan, ticket, critic_command.read_output(self.asked.revised))
-        return self._mended() if self.asked.fixes else reflection.left_alone(plan, ticket)
+        if self.request.revised:
+            return self._revised(plan, ticket, critic_command.read_output(self.request.revised))
+        return self._run_fixes() if self.request.fixes else reflection.left_alone(plan, ticket)
 
-    def _handed_in(self, plan: RepairPlan, ticket: Ticket, content: bytes) -> RepairOutcome:
-        """A step was carried out where the critic no longer sees what it was for."""
-        if content == self.desk.present():
+    def _revised(self, plan: RepairPlan, ticket: Ticket, content: bytes) -> RepairOutcome:
+        """Take over a revised output; a repair step is completed if the critic no longer reports its issue."""
+        if content == self.files.present():
             raise InvalidInput(
-                f"{self.asked.revised} is what was judged already", next_step=f"mend it: {plan.repair_steps[0]}"
+                f"{self.request.revised} is the output that was judged before",
+                next_step=f"repair it: {plan.repair_steps[0]}",
             )
-        left = {signature.normal(one.description) for one in self.desk.evaluate(content).issues}
-        gone = {one.suggested_fix: signature.normal(one.description) not in left for one in ticket.issues}
+        left = {signature.normal(issue.description) for issue in self.files.evaluate(content).issues}
+        solved = {issue.suggested_fix: signature.normal(issue.description) not in left for issue in ticket.issues}
         results = tuple(
-            RepairResult(step=step, status="completed" if gone.get(step) else "failed") for step in plan.repair_steps
+            RepairResult(step=step, status="completed" if solved.get(step) else "failed") for step in plan.repair_steps
         )
         return RepairOutcome(results, content)
 
-    def _mended(self) -> RepairOutcome:
-        from reflectloop.reflection.check_sandbox import CheckSandbox  # noqa: PLC0415 - loads a lot
+    def _run_fixes(self) -> RepairOutcome:
+        from reflectloop.reflection.check_sandbox import CheckSandbox  # noqa: PLC0415 - slow to import
 
-        before = self.desk.present()
-        if before is None or Path(self.desk.target).is_absolute():
-            where = "is not there any more" if before is None else "lies outside of the project, where nothing is run"
-            raise InvalidInput(f"{self.ticket.target} {where}", next_step="name --revised FILE")
-        bench = CheckSandbox(self.desk.folders, self.desk.settings, self.asked.caller)
-        results, content = bench.mend(self.desk.target, before, self.asked.fixes)
+        before = self.files.present()
+        if before is None or Path(self.files.target).is_absolute():
+            where = "does not exist any more" if before is None else "lies outside of the project, where no fix is run"
+            raise InvalidInput(f"{self.ticket.target} {where}", next_step="give --revised FILE")
+        sandbox = CheckSandbox(self.files.folders, self.files.settings, self.request.caller)
+        results, content = sandbox.repair(self.files.target, before, self.request.fixes)
         return RepairOutcome(tuple(results), content if content != before else None)
 
-    # What comes of it ------------------------------------------------------------------------------------------
+    # The outcome ----------------------------------------------------------------------------------------------
 
     def _handled(self, case: TicketFacts, ended: ReflectionRounds) -> TicketRemediation:
         report = ended.rounds[-1].report
@@ -207,28 +212,30 @@ class _Work:
         if ended.verdict == CriticVerdict.PASS:
             return None
         if ended.verdict == CriticVerdict.REJECT:
-            needs = "REPLAN: make another plan" if self.asked.unattended else "ASK: say where it is to go"
-            return GateRejected(f"the critic rejects {self.ticket.target}; {needs}", next_step=_anew(self.ticket))
+            needs = "REPLAN: make another plan" if self.request.unattended else "ASK: a person must decide"
+            return GateRejected(
+                f"the critic rejects {self.ticket.target}; {needs}", next_step=_from_scratch(self.ticket)
+            )
         if ended.stopped:
             return self._spent()
         last = ended.rounds[-1].submission
         return VerificationFailed(f"{last.status}: {'; '.join(last.remaining_issues[:3])}", next_step=self._next())
 
     def _next(self) -> str:
-        context = self.desk.context
+        context = self.files.context
         if context.requirements:
-            return f"mend it, then: reflectloop reflect {self.ticket.ticket_id} --revised FILE"
+            return f"repair it, then: reflectloop reflect {self.ticket.ticket_id} --revised FILE"
         if context.trigger == "director_request":
             return "reflectloop resume"
         known = context.failure.diagnosis if context.failure else None
-        return (known.next_command if known else None) or "mend it, then: reflectloop retry --reason TEXT"
+        return (known.next_command if known else None) or "repair it, then: reflectloop retry --reason TEXT"
 
     def _spent(self) -> MaxRetries:
         return MaxRetries(
             f"{MOST_ROUNDS} rounds of reflection on {self.ticket.ticket_id} are spent; a person must look",
-            next_step=_anew(self.ticket),
+            next_step=_from_scratch(self.ticket),
         )
 
 
-def _anew(ticket: Ticket) -> str:
-    return f"make {ticket.target} anew, then: reflectloop critic {ticket.target} --requirements FILE"
+def _from_scratch(ticket: Ticket) -> str:
+    return f"make {ticket.target} again from scratch, then: reflectloop critic {ticket.target} --requirements FILE"

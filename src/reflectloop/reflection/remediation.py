@@ -1,4 +1,4 @@
-"""What follows from a reflection's class, done: each measure leaves its trace on disk, or says what is still open."""
+"""Carry out the remediation of a reflection's error class; each measure leaves a trace or names the open command."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ class MeasureResult(NamedTuple):
     measure: Measure
     about: str
     state: Literal["done", "open"]
-    trace: str  # a file, a lesson's id, or the command that is still to be typed
+    trace: str  # a file, a lesson's id, or the command that is still to be run
 
 
 def act(
-    desk: TicketFiles, handled: TicketRemediation, last: ReflectionRound, answer: str | None = None
+    ticket_files: TicketFiles, handled: TicketRemediation, last: ReflectionRound, answer: str | None = None
 ) -> tuple[MeasureResult, ...]:
-    """For whoever holds the project's lock. What stands in a lesson's way is among the desk's warnings."""
-    hand = _Hand(desk, last, answer)
+    """Carry out every measure. The caller holds the project's lock; faults of lessons are added to the warnings."""
+    measures = _Measures(ticket_files, last, answer)
     wanted = dict(handled.measures)
-    if answer is not None:  # what somebody says is kept, whatever the class
+    if answer is not None:  # an answer is stored for every error class
         wanted.setdefault("store_answer", last.report.error_analysis.surface_issue)
-    done = tuple(hand.take(measure, about) for measure, about in wanted.items())
-    path = desk.shelf.steps(desk.ticket.ticket_id, last.number) / FILE
-    told = {
-        "ticket_id": desk.ticket.ticket_id,
-        "timestamp": hand.at,
+    done = tuple(measures.take(measure, about) for measure, about in wanted.items())
+    path = ticket_files.place.steps(ticket_files.ticket.ticket_id, last.number) / FILE
+    record = {
+        "ticket_id": ticket_files.ticket.ticket_id,
+        "timestamp": measures.at,
         "class": str(handled.error_class),
         "needs": handled.needs,
-        "measures": [one._asdict() for one in done],
+        "measures": [result._asdict() for result in done],
     }
-    ticket_store.write(path, told)
-    desk.written.append(path)
+    ticket_store.write(path, record)
+    ticket_files.written.append(path)
     return done
 
 
-class _Hand:
-    def __init__(self, desk: TicketFiles, last: ReflectionRound, answer: str | None) -> None:
-        self.desk, self.last, self.answer = desk, last, answer
+class _Measures:
+    def __init__(self, ticket_files: TicketFiles, last: ReflectionRound, answer: str | None) -> None:
+        self.files, self.last, self.answer = ticket_files, last, answer
         self.at = clock.stamp(clock.now())
-        self.command = f"reflectloop reflect {desk.ticket.ticket_id}"
+        self.command = f"reflectloop reflect {ticket_files.ticket.ticket_id}"
 
     def take(self, measure: Measure, about: str) -> MeasureResult:
-        ways: dict[Measure, Callable[[str], tuple[bool, str]]] = {
+        handlers: dict[Measure, Callable[[str], tuple[bool, str]]] = {
             "record_antipattern": self._pattern,
             "ask_stronger_backend": self._question,
             "human_checkpoint": self._checkpoint,
@@ -67,29 +67,29 @@ class _Hand:
             "verify_repair": self._verified,
             "record_attempt": self._attempt,
         }
-        done, trace = ways[measure](about)
+        done, trace = handlers[measure](about)
         return MeasureResult(measure, about, "done" if done else "open", trace)
 
     # Lessons ---------------------------------------------------------------------------------------------------
 
     def _pattern(self, _: str) -> tuple[bool, str]:
-        """Kept with the report; here it is only found again."""
+        """Return the lesson that was written with the report."""
         pattern = self.last.report.anti_pattern
-        kept = ticket_lessons.pattern_id(self.desk.context.signature, pattern) if pattern else ""
-        return bool(kept), kept or self.command
+        lesson = ticket_lessons.pattern_id(self.files.context.signature, pattern) if pattern else ""
+        return bool(lesson), lesson or self.command
 
     def _constraint(self, about: str) -> tuple[bool, str]:
-        """Read back before the next step: so it becomes part of whoever's prompt."""
-        kept = ticket_lessons.constraint(self.desk.folders, self.desk.ticket, about)
-        self.desk.warnings += kept.warnings
-        return not kept.warnings, kept.lesson
+        """Write the requirement as a lesson, which the prompt of the next agent includes."""
+        recorded = ticket_lessons.constraint(self.files.folders, self.files.ticket, about)
+        self.files.warnings += recorded.warnings
+        return not recorded.warnings, recorded.lesson
 
     def _answer(self, _: str) -> tuple[bool, str]:
         if self.answer is None:
             return False, f"{self.command} --answer TEXT"
         what = self.last.report.error_analysis.surface_issue
         return True, ticket_lessons.answer(
-            self.desk.folders, self.desk.ticket, self.desk.context.signature, what, self.answer
+            self.files.folders, self.files.ticket, self.files.context.signature, what, self.answer
         )
 
     # Files -----------------------------------------------------------------------------------------------------
@@ -104,25 +104,25 @@ class _Hand:
         kind, revised = self.last.report.error_classification.type, self.last.submission.revised_output_file
         return True, self._note(ATTEMPTS, about=about, round=self.last.number, first_class=str(kind), revised=revised)
 
-    def _note(self, name: str, **said: Any) -> str:  # noqa: ANN401 - any JSON
-        """A line, unless the same stands there already."""
-        path = self.desk.shelf.folder / name
-        ticket = self.desk.ticket
-        line = {"ticket_id": ticket.ticket_id, "target": ticket.target, "step": ticket.target_step, **said}
+    def _note(self, name: str, **fields: Any) -> str:  # noqa: ANN401 - any JSON
+        """Append a line to a file unless it is there already; return the file's path."""
+        path = self.files.place.folder / name
+        ticket = self.files.ticket
+        line = {"ticket_id": ticket.ticket_id, "target": ticket.target, "step": ticket.target_step, **fields}
         line = json.loads(secrets.current().redact(json.dumps(line, ensure_ascii=False)))
         known = ticket_store.lines(path)
-        if not any({key: one.get(key) for key in line} == line for one in known):
-            told = [*known, {"timestamp": self.at, **line}]
-            files.write_atomic(path, "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in told))
-            self.desk.written.append(path)
-        return str(path.relative_to(self.desk.folders.root))
+        if not any({key: entry.get(key) for key in line} == line for entry in known):
+            entries = [*known, {"timestamp": self.at, **line}]
+            files.write_atomic(path, "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries))
+            self.files.written.append(path)
+        return str(path.relative_to(self.files.folders.root))
 
-    # What was done already -------------------------------------------------------------------------------------
+    # Done before ----------------------------------------------------------------------------------------------
 
     def _again(self, _: str) -> tuple[bool, str]:
         revised = self.last.submission.revised_output_file
         return bool(revised), revised or self.command
 
     def _verified(self, _: str) -> tuple[bool, str]:
-        seen = self.last.evaluation
-        return seen is not None, seen.evaluation_id if seen else self.command
+        evaluation = self.last.evaluation
+        return evaluation is not None, evaluation.evaluation_id if evaluation else self.command

@@ -1,4 +1,4 @@
-"""One ticket's reflection on disk: what lies there, what each step left, and the versions of its output."""
+"""The files of one ticket's reflection: its rounds, the output of each step, and the versions of its target."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _EVALUATION = "evaluation"
 class TicketFiles:
     def __init__(self, folders: Folders, settings: config.Config, opened: OpenTicket, judge: Judge | None) -> None:
         self.folders, self.settings, self.judge = folders, settings, judge
-        self.shelf, self.ticket, self.context = opened
+        self.place, self.ticket, self.context = opened
         self.target = str(self.ticket.target)
         self.written: list[Path] = []
         self.warnings: list[str] = []
         self.revised: Path | None = None
 
-    # What was done before --------------------------------------------------------------------------------------
+    # Earlier rounds --------------------------------------------------------------------------------------
 
     def round(self, number: int) -> ReflectionRound:
-        folder = self.shelf.steps(self.ticket.ticket_id, number)
+        folder = self.place.steps(self.ticket.ticket_id, number)
         submission = ticket_store.read(folder / _step(STEPS[-1]), Submission)
         path = folder / _step(_EVALUATION)
         evaluation = ticket_store.read(path, CriticReport) if path.is_file() else None
@@ -46,10 +46,10 @@ class TicketFiles:
         return ReflectionRound(number, submission.reflection_report, submission, evaluation, tried=tried)
 
     def rounds(self) -> list[ReflectionRound]:
-        return [self.round(number) for number in range(1, self.shelf.rounds(self.ticket.ticket_id) + 1)]
+        return [self.round(number) for number in range(1, self.place.rounds(self.ticket.ticket_id) + 1)]
 
     def case(self) -> TicketFacts:
-        """The ticket as it stands now: with what the last version of the output still lacks."""
+        """Return the facts about the ticket, with the issues that its last round left open."""
         context, evaluation = self.context, self.context.evaluation
         facts = Facts(
             finished=bool(evaluation and evaluation.completeness.requirements_met),
@@ -57,15 +57,15 @@ class TicketFiles:
             did_not_know=context.did_not_know,
             times_seen=ticket_store.times_seen(self.folders, context.agent, context.signature),
         )
-        seen = WorkspaceFacts(ticket_id=self.ticket.ticket_id, target=self.ticket.target)
-        case = TicketFacts(self.ticket, context.trigger, context.agent, facts, seen)._replace(
+        workspace = WorkspaceFacts(ticket_id=self.ticket.ticket_id, target=self.ticket.target)
+        case = TicketFacts(self.ticket, context.trigger, context.agent, facts, workspace)._replace(
             problem=context.problem, evaluation=evaluation, failure=context.failure, known_fixes=context.known_fixes
         )
-        for one in self.rounds():
-            case = case.after(one.evaluation) if one.evaluation else case
+        for past in self.rounds():
+            case = case.after(past.evaluation) if past.evaluation else case
         return case
 
-    # What lies there -------------------------------------------------------------------------------------------
+    # The workspace ---------------------------------------------------------------------------------------------
 
     def explore(self, ticket: Ticket) -> WorkspaceFacts:
         self.revised = None
@@ -83,58 +83,58 @@ class TicketFiles:
         )
 
     def present(self) -> bytes | None:
-        """The output as it stands: its last version, else the target itself."""
-        last = self.shelf.version(self.target)
+        """Return the last version of the output, or else the target itself; None if neither can be read."""
+        last = self.place.version(self.target)
         try:
             return critic_command.read_output(last if last.is_file() else self.folders.root / self.target)
         except InvalidInput:
             return None
 
     def _run_folder(self) -> Path:
-        """Of a ticket that is about a run; nothing else has a name that could be one."""
-        return self.folders.own / "runs" / Path(self.target).name
+        """Return the folder of the run that the ticket is about; it does not exist for other tickets."""
+        return self.folders.run_folder(Path(self.target).name).path
 
     def _artifacts(self) -> list[str]:
         run = self._run_folder()
-        places = [self.shelf.outputs, self.shelf.tickets, *([run] if run.is_dir() else [])]
-        found = sorted(path for place in places for path in place.rglob("*") if path.is_file())
-        return [str(path.relative_to(self.folders.root)) for path in found[:_MOST_FILES]]
+        places = [self.place.outputs, self.place.tickets, *([run] if run.is_dir() else [])]
+        paths = sorted(path for place in places for path in place.rglob("*") if path.is_file())
+        return [str(path.relative_to(self.folders.root)) for path in paths[:_MOST_FILES]]
 
     def _checkpoints(self) -> tuple[str | None, tuple[str, ...]]:
-        """The tree that the task's last run came to, and the steps that are done, each with the tree it left."""
-        book = self.shelf.folder / "journal.jsonl"
-        runs = list(fold(journal.read(book)).runs.values()) if book.is_file() else []
-        if not runs:
+        """Return the last tree of the task's last run, and its finished steps, each with its tree."""
+        path = self.place.folder / "journal.jsonl"
+        run = fold(journal.read(path)).last_run if path.is_file() else None
+        if run is None:
             return None, ()
-        done = tuple(f"{step.id} {step.tree}" for step in runs[-1].steps.values() if step.status == "done")
-        return runs[-1].end_tree or runs[-1].base_tree, done
+        done = tuple(f"{step.id} {step.tree}" for step in run.steps.values() if step.status == "done")
+        return run.end_tree or run.base_tree, done
 
     # Writing ---------------------------------------------------------------------------------------------------
 
     def keep(self, number: int, name: str, value: dict[str, Any]) -> None:
-        path = self.shelf.steps(self.ticket.ticket_id, number) / _step(name)
+        path = self.place.steps(self.ticket.ticket_id, number) / _step(name)
         ticket_store.write(path, value)
         self.written.append(path)
         if name == STEPS[-1]:
             self._conclude(number, value)
 
     def _conclude(self, number: int, value: dict[str, Any]) -> None:
-        """Last the report: where it stands, the round was walked to its end."""
-        latest = self.shelf.reflections / "submission.json"
+        """Write the submission and then the report, whose file marks the round as complete."""
+        latest = self.place.reflections / "submission.json"
         ticket_store.write(latest, value)
-        path = self.shelf.report(self.ticket.ticket_id, number)
+        path = self.place.report(self.ticket.ticket_id, number)
         ticket_store.write(path, value["reflection_report"])
         self.written += [latest, path]
         report = self.round(number).report
-        if report.anti_pattern and number == 1:  # the same ticket's next round is no new sighting
+        if report.anti_pattern and number == 1:  # a later round of the same ticket is no new occurrence
             self.warnings += ticket_lessons.keep(self.folders, self.ticket, self.context.signature, report.anti_pattern)
         if self.settings.publish.research:
             self.warnings += publish_research.publish(self.folders, self.ticket.ticket_id, number, report, self.revised)
 
     def put(self, content: bytes) -> str:
-        """A revised output as its next version, beside those before it."""
+        """Write a revised output as the next version; return its path in the project."""
         secret_guard.refuse_words(content.decode("utf-8", "surrogateescape"), "the revised output")
-        path = self.shelf.next_version(self.target)
+        path = self.place.next_version(self.target)
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:  # never over another version
             file.write(content)
@@ -143,10 +143,10 @@ class TicketFiles:
         return str(path.relative_to(self.folders.root))
 
     def evaluate(self, content: bytes) -> CriticReport:
-        assert self.judge  # noqa: S101 - asked only where there is something revised
+        assert self.judge  # noqa: S101 - called only for a revised output
         report = self.judge.judge(self.target, content, self.ticket.target_step)
-        place = self.shelf.folder / "evaluations" / f"{report.evaluation_id}.json"
-        ticket_store.write(place, report.model_dump(mode="json"))
+        path = self.place.folder / "evaluations" / f"{report.evaluation_id}.json"
+        ticket_store.write(path, report.model_dump(mode="json"))
         return report
 
 

@@ -1,4 +1,4 @@
-"""What a reflection takes from the project's lessons, and what it leaves among them."""
+"""The lessons that a reflection reads and writes: known fixes, anti-patterns, constraints and answers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from reflectloop import secrets
 from reflectloop.errors import ReflectloopError
 from reflectloop.lessons import lesson_recall, lesson_scopes, lesson_store
-from reflectloop.lessons.lesson import Level, Occurrence, Page
+from reflectloop.lessons.lesson import Lesson, Level, Occurrence, Page
 from reflectloop.lessons.lesson_store import NewLesson
 from reflectloop.reflection.reflection_report import AntiPattern
 from reflectloop.reflection.ticket import Ticket
@@ -18,15 +18,19 @@ _LONGEST = 300  # of a title
 
 
 def fixes(folders: Folders, signature: str) -> tuple[str, ...]:
-    """What helped against this failure before, as commands where there are any; the luckiest first."""
-    found = lesson_recall.known_fixes([lesson_scopes.project_shelf(folders), lesson_scopes.user_shelf()], signature)
-    return tuple(dict.fromkeys("; ".join(one.commands) or one.fix or one.title for one in found))
+    """Return what helped against this failure before, most successful first: commands, or else a description."""
+    lessons = _known_fixes(folders, signature)
+    return tuple(dict.fromkeys("; ".join(lesson.commands) or lesson.fix or lesson.title for lesson in lessons))
 
 
 def commands(folders: Folders, signature: str) -> tuple[str, ...]:
-    """Those of them that can be typed as they are."""
-    found = lesson_recall.known_fixes([lesson_scopes.project_shelf(folders), lesson_scopes.user_shelf()], signature)
-    return tuple(dict.fromkeys("; ".join(one.commands) for one in found if one.commands))
+    """Return the known fixes that are commands."""
+    lessons = _known_fixes(folders, signature)
+    return tuple(dict.fromkeys("; ".join(lesson.commands) for lesson in lessons if lesson.commands))
+
+
+def _known_fixes(folders: Folders, signature: str) -> list[Lesson]:
+    return list(lesson_recall.known_fixes(lesson_scopes.lesson_dirs(folders), signature))
 
 
 class RecordedLesson(NamedTuple):
@@ -35,17 +39,17 @@ class RecordedLesson(NamedTuple):
 
 
 def keep(folders: Folders, ticket: Ticket, signature: str, pattern: AntiPattern) -> list[str]:
-    """The anti-pattern as a lesson, seen once more; what stands in the way is said, and changes nothing else."""
-    return _kept(folders, ticket, _pattern(signature, pattern)).warnings
+    """Write an anti-pattern as a lesson; faults are returned as warnings."""
+    return _write(folders, ticket, _pattern_page(signature, pattern)).warnings
 
 
 def pattern_id(signature: str, pattern: AntiPattern) -> str:
-    return _pattern(signature, pattern).id
+    return _pattern_page(signature, pattern).id
 
 
-def _pattern(signature: str, pattern: AntiPattern) -> Page:
+def _pattern_page(signature: str, pattern: AntiPattern) -> Page:
     redact = secrets.current().redact
-    symptoms = "\n".join(f"- {one}" for one in pattern.symptoms)
+    symptoms = "\n".join(f"- {symptom}" for symptom in pattern.symptoms)
     return Page(
         kind="antipattern",
         title=redact(pattern.pattern_name)[:_LONGEST],
@@ -56,35 +60,34 @@ def _pattern(signature: str, pattern: AntiPattern) -> Page:
 
 
 def constraint(folders: Folders, ticket: Ticket, text: str) -> RecordedLesson:
-    """What must be met at the least, for whoever does it next."""
+    """Write a minimum requirement as a lesson, for the next agent that does this work."""
     where = [word for word in (ticket.target, ticket.target_step) if word]
     title = secrets.current().redact(text)[:_LONGEST]
     page = Page(kind="constraint", title=title, keywords=tuple(word[:_LONGEST] for word in where), impact=True)
-    return _kept(folders, ticket, page)
+    return _write(folders, ticket, page)
 
 
 def answer(folders: Folders, ticket: Ticket, signature: str, what: str, said: str) -> str:
-    """What was not known, once somebody says it: met with it the next time. A secret in it is refused."""
+    """Write a person's answer to an open question as a lesson and return its id; a secret in it is refused."""
     page = Page(kind="failfix", title=secrets.current().redact(what)[:_LONGEST], signature=signature, fix=said)
-    shelf = lesson_scopes.project_shelf(folders)
-    (kept,) = lesson_store.keep(shelf, [NewLesson(page, _sighting(page, ticket, "L0"))], lesson_scopes.sitting())
-    return kept.id
+    return _keep(folders, page, _occurrence(page, ticket, "L0"))
 
 
-def _kept(folders: Folders, ticket: Ticket, page: Page) -> RecordedLesson:
+def _write(folders: Folders, ticket: Ticket, page: Page) -> RecordedLesson:
     try:
-        (kept,) = lesson_store.keep(
-            lesson_scopes.project_shelf(folders),
-            [NewLesson(page, _sighting(page, ticket, "L2"))],
-            lesson_scopes.sitting(),
-        )
+        return RecordedLesson(_keep(folders, page, _occurrence(page, ticket, "L2")), [])
     except ReflectloopError as fault:
-        return RecordedLesson("", [f"the {page.kind} {page.title!r} was not kept: {fault.message}"])
-    return RecordedLesson(kept.id, [])
+        return RecordedLesson("", [f"the {page.kind} {page.title!r} was not written: {fault.message}"])
 
 
-def _sighting(page: Page, ticket: Ticket, level: Level) -> Occurrence:
-    """L2 where the engine saw it, L0 where somebody says it."""
+def _keep(folders: Folders, page: Page, occurrence: Occurrence) -> str:
+    place = lesson_scopes.project_dir(folders)
+    (written,) = lesson_store.keep(place, [NewLesson(page, occurrence)], lesson_scopes.new_session_id())
+    return written.id
+
+
+def _occurrence(page: Page, ticket: Ticket, level: Level) -> Occurrence:
+    """Return one occurrence: L2 if the engine saw it, L0 if a person says it."""
     return Occurrence(
         lesson=page.id,
         at=clock.stamp(clock.now()),

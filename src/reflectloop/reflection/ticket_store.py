@@ -1,4 +1,4 @@
-"""Where tickets, reflections and revised outputs lie: in their task's folder, or in ours where there is no task."""
+"""Read and write tickets, reflections and revised outputs, in the folder of their task or of the project."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from reflectloop import secrets
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.errors import NothingToDo, StateDamaged
-from reflectloop.reflection import ticket as tickets
+from reflectloop.reflection import ticket as making
 from reflectloop.reflection.critic import CriticReport
 from reflectloop.reflection.reflection_report import Trigger
 from reflectloop.reflection.ticket import Ticket
@@ -25,12 +25,12 @@ TICKET_ID = re.compile(r"rewind_\d{8}_\d{6}_[0-9a-f]{6}")
 CHECKPOINTS = "checkpoints.jsonl"
 _CONTEXT = ".context.json"
 _VERSION = re.compile(r"_v(\d{1,6})$")
-_MOST = 500  # tickets that are looked back at
+_MOST = 500  # tickets that are searched, latest first
 _Written = TypeVar("_Written", bound=BaseModel)
 
 
 class TicketContext(BaseModel):
-    """What a ticket does not say itself, and a reflection on it needs."""
+    """The facts that a reflection needs and the ticket itself does not have."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -70,17 +70,17 @@ class TicketDir(NamedTuple):
         return self.reflections / f"{ticket_id}{round_mark(number)}"
 
     def rounds(self, ticket_id: str) -> int:
-        """How many were walked to their end."""
+        """Return the number of complete rounds."""
         return sum(self.report(ticket_id, number).is_file() for number in range(1, 10))
 
     def version(self, target: str) -> Path:
-        """The last version of an output that lies here; the first one is the target itself, and not here."""
-        found = _versions(self.outputs / _below(target))
-        return max(found, key=_number, default=Path())
+        """Return the last revised version of an output; an empty path if there is only the target itself."""
+        versions = _versions(self.outputs / _below(target))
+        return max(versions, key=_number, default=Path())
 
     def next_version(self, target: str) -> Path:
         base = self.outputs / _below(target)
-        number = max((_number(one) for one in (base, *_versions(base))), default=1) + 1
+        number = max((_number(path) for path in (base, *_versions(base))), default=1) + 1
         return base.with_name(f"{_stem(base)}_v{max(number, 2)}{base.suffix}")
 
 
@@ -89,7 +89,7 @@ def round_mark(number: int) -> str:
 
 
 def _below(target: str) -> Path:
-    """A path that stays below a folder, whatever the target's own looks like."""
+    """Return a relative path for a target that cannot lead out of a folder."""
     path = Path(target)
     return Path(path.name) if path.is_absolute() or ".." in path.parts else path
 
@@ -99,20 +99,20 @@ def _stem(path: Path) -> str:
 
 
 def _number(path: Path) -> int:
-    found = _VERSION.search(path.stem)
-    return int(found[1]) if found else 1
+    match = _VERSION.search(path.stem)
+    return int(match[1]) if match else 1
 
 
 def _versions(base: Path) -> list[Path]:
-    there = base.parent.iterdir() if base.parent.is_dir() else ()
-    return [one for one in there if _stem(one) == _stem(base) and one.suffix == base.suffix and _number(one) > 1]
+    paths = base.parent.iterdir() if base.parent.is_dir() else ()
+    return [path for path in paths if _stem(path) == _stem(base) and path.suffix == base.suffix and _number(path) > 1]
 
 
 # Writing ----------------------------------------------------------------------------------------------------------
 
 
-def shelf(folders: Folders) -> TicketDir:
-    """The current task's, where there is one."""
+def current_dir(folders: Folders) -> TicketDir:
+    """Return the folder of the current task's tickets, or the project's if there is no task."""
     current = folders.current_task()
     return TicketDir(folders.own / "tasks" / current if current else folders.own)
 
@@ -123,7 +123,7 @@ def write(path: Path, value: dict[str, Any]) -> None:
 
 
 def open_ticket(place: TicketDir, ticket: Ticket, context: TicketContext) -> Path:
-    """On disk: first what belongs to it, so that a ticket that is there is whole."""
+    """Write a ticket, its context first, so that a ticket on disk is always complete."""
     path = place.tickets / f"{ticket.ticket_id}.json"
     write(place.tickets / f"{ticket.ticket_id}{_CONTEXT}", context.model_dump(mode="json", by_alias=True))
     write(path, ticket.model_dump(mode="json"))
@@ -131,8 +131,8 @@ def open_ticket(place: TicketDir, ticket: Ticket, context: TicketContext) -> Pat
 
 
 def open_for_redo(folders: Folders, task_id: str, run_id: str, step_id: str, reason: str) -> Ticket:
-    """The ticket of a step that a person wants done again."""
-    ticket = tickets.of_request(reason, clock.ticket_id(clock.now()), run_id=run_id, step_id=step_id)
+    """Open a ticket for a step that a person wants done again."""
+    ticket = making.of_request(reason, clock.ticket_id(clock.now()), run_id=run_id, step_id=step_id)
     context = TicketContext(trigger="director_request", agent="executor", signature=ticket.signature, problem=reason)
     open_ticket(TicketDir(folders.own / "tasks" / task_id), ticket, context)
     return ticket
@@ -142,7 +142,7 @@ def open_for_redo(folders: Folders, task_id: str, run_id: str, step_id: str, rea
 
 
 class OpenTicket(NamedTuple):
-    shelf: TicketDir
+    place: TicketDir
     ticket: Ticket
     context: TicketContext
 
@@ -158,52 +158,52 @@ def find(folders: Folders, ticket_id: str) -> OpenTicket:
 
 
 def of_run(folders: Folders, run_id: str) -> OpenTicket | None:
-    """The ticket that was opened for a failed run, if one was."""
+    """Return the ticket that was opened for a failed run, or None."""
     for path in _all(folders):
         if run_id.encode() in path.read_bytes():
-            found = find(folders, path.stem)
-            if found.ticket.target == run_id and found.context.trigger == "step_failure":
-                return found
+            opened = find(folders, path.stem)
+            if opened.ticket.target == run_id and opened.context.trigger == "step_failure":
+                return opened
     return None
 
 
 def times_seen(folders: Folders, agent: str, signature: str) -> int:
-    """How often the same worker got a ticket for the same mistakes; one that is damaged counts for nothing."""
+    """Return how often the same agent got a ticket with this signature; damaged tickets are not counted."""
     times = 0
     for path in _all(folders):
         with contextlib.suppress(StateDamaged):
-            one = read(path.with_name(path.stem + _CONTEXT), TicketContext)
-            times += one.agent == agent and one.signature == signature
+            context = read(path.with_name(path.stem + _CONTEXT), TicketContext)
+            times += context.agent == agent and context.signature == signature
     return times
 
 
 def _all(folders: Folders) -> Iterator[Path]:
-    """Every ticket, the latest first."""
+    """Yield the paths of tickets, latest first."""
     places = (folders.own / "tickets", *(folders.own / "tasks").glob("*/tickets"))
-    found = [path for place in places for path in place.glob("*.json") if TICKET_ID.fullmatch(path.stem)]
-    yield from sorted(found, key=lambda path: path.name, reverse=True)[:_MOST]
+    paths = [path for place in places for path in place.glob("*.json") if TICKET_ID.fullmatch(path.stem)]
+    yield from sorted(paths, key=lambda path: path.name, reverse=True)[:_MOST]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The notes that reflections left in a file; a line that is none is left behind."""
-    found: list[dict[str, Any]] = []
+    """Return the notes in a file that reflections wrote; other lines are skipped."""
+    notes: list[dict[str, Any]] = []
     with contextlib.suppress(OSError):
         for raw in path.read_text("utf-8", "replace").splitlines():
             with contextlib.suppress(ValueError):
-                said = json.loads(raw)
-                found += [said] if isinstance(said, dict) and {"about", "target"} <= said.keys() else []
-    return found
+                note = json.loads(raw)
+                notes += [note] if isinstance(note, dict) and {"about", "target"} <= note.keys() else []
+    return notes
 
 
 def checkpoints(place: TicketDir, target: str) -> tuple[str, ...]:
-    """What is to be looked at on the way to this output, as reflections on it left it."""
-    noted = (one for one in lines(place.folder / CHECKPOINTS) if one["target"] == target)
-    return tuple(dict.fromkeys(str(one["about"]) for one in noted))
+    """Return the checkpoints that reflections on an output left for the next attempt at it."""
+    notes = (note for note in lines(place.folder / CHECKPOINTS) if note["target"] == target)
+    return tuple(dict.fromkeys(str(note["about"]) for note in notes))
 
 
 def read(path: Path, model: type[_Written]) -> _Written:
     try:
         return model.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as fault:
-        said = fault.strerror if isinstance(fault, OSError) else f"{fault.error_count()} fault(s) in its fields"
-        raise StateDamaged(f"{path} cannot be used: {said}", next_step=f"look at {path}, or remove it") from fault
+        reason = fault.strerror if isinstance(fault, OSError) else f"{fault.error_count()} fault(s) in its fields"
+        raise StateDamaged(f"{path} cannot be used: {reason}", next_step=f"look at {path}, or remove it") from fault

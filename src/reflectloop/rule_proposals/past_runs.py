@@ -1,4 +1,4 @@
-"""Past work of a project, run by run: what it was to execute, what it changed, and what came of it. Writes nothing."""
+"""The past runs and requests of a project: their commands, their changes and their outcome. Reads only."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from reflectloop.state.fold import COUNTED, RunState, Task, fold
 from reflectloop.system.git import GitFailed
 from reflectloop.verification.result import ChangedFile
 from reflectloop.verification.tree_builder import TreeBuilder
-from reflectloop.workspace.folders import Folders, RunFolder
+from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.store import Store
 
 Command = str | tuple[str, ...]
 Fate = Literal["passed", "failed", "undecided"]  # undecided: the machine or a person ended it, not the work
-_OF_THE_WORK = COUNTED | {"GATE_REJECTED"}
+_FAILURES_OF_WORK = COUNTED | {"GATE_REJECTED"}
 _POINTER = "pointer.json"
 
 
 class ChangeLost(Exception):
-    """What a run changed is not kept any more."""
+    """The change of a run is not stored any more."""
 
 
 class LocatedCommand(NamedTuple):
@@ -34,15 +34,15 @@ class LocatedCommand(NamedTuple):
 
 
 class PastRun(NamedTuple):
-    """One run or request that came to an end."""
+    """One run or request that has ended."""
 
     id: str
     fate: Fate
     error_code: str | None
     commands: tuple[LocatedCommand, ...]
-    changes: Callable[[], tuple[ChangedFile, ...]] = tuple  # read when asked for, which costs; raises Gone
+    changes: Callable[[], tuple[ChangedFile, ...]] = tuple  # read on demand, since it is slow; raises ChangeLost
     failed_at: str = ""  # the command that failed
-    unread: str = ""  # why some of it could not be looked at
+    unread: str = ""  # why part of it could not be read
 
 
 class UnreadableRun(NamedTuple):
@@ -52,12 +52,12 @@ class UnreadableRun(NamedTuple):
 
 class History(NamedTuple):
     past: tuple[PastRun, ...]
-    unread: tuple[UnreadableRun, ...]  # journals that are damaged
+    unread: tuple[UnreadableRun, ...]  # damaged journals, and runs of which a part is missing
 
 
-def of(folders: Folders) -> History:
-    """Everything that came to an end, the oldest first; what cannot be read is named and does not stop the rest."""
-    found: list[PastRun] = []
+def read_history(folders: Folders) -> History:
+    """Return every run and request that has ended, oldest first; unreadable ones are listed, not raised."""
+    past: list[PastRun] = []
     unread: list[UnreadableRun] = []
     for path in sorted((folders.own / "tasks").glob("T-*/journal.jsonl"), key=lambda path: path.parent.name):
         try:
@@ -65,42 +65,41 @@ def of(folders: Folders) -> History:
         except ReflectloopError as fault:
             unread.append(UnreadableRun(path.parent.name, fault.message))
             continue
-        found += _runs(folders, task)
-    found += _requests(folders)
-    return History(tuple(found), (*unread, *(UnreadableRun(one.id, one.unread) for one in found if one.unread)))
+        past += _runs(folders, task)
+    past += _requests(folders)
+    return History(tuple(past), (*unread, *(UnreadableRun(run.id, run.unread) for run in past if run.unread)))
 
 
 def _runs(folders: Folders, task: Task) -> Iterator[PastRun]:
     for run in task.runs.values():
         if run.status != "running" and run.mode != events.IMPORTED:
-            yield of_run(folders, run)
+            yield _past_run(folders, run)
 
 
-def of_run(folders: Folders, run: RunState) -> PastRun:
-    commands, no_plan = _planned(folders, run)
-    ended = [step.ended for step in run.steps.values() if step.ended and not step.ended.success]
-    failed_at = ended[0].command if ended else ""
-    fate: Fate = "passed" if run.status == "ok" else "failed" if run.error_code in _OF_THE_WORK else "undecided"
-    changes = partial(_changed, folders, run)
-    return PastRun(run.id, fate, run.error_code, tuple(commands), changes, failed_at, no_plan)
+def _past_run(folders: Folders, run: RunState) -> PastRun:
+    commands, problem = _commands(folders, run)
+    failed = [step.ended for step in run.steps.values() if step.ended and not step.ended.success]
+    failed_at = failed[0].command if failed else ""
+    fate: Fate = "passed" if run.status == "ok" else "failed" if run.error_code in _FAILURES_OF_WORK else "undecided"
+    return PastRun(run.id, fate, run.error_code, tuple(commands), partial(_changed, folders, run), failed_at, problem)
 
 
-def _planned(folders: Folders, run: RunState) -> tuple[Sequence[LocatedCommand], str]:
-    """By the plan as it was then; of a run without one, what its steps were shown by."""
-    copies = sorted(RunFolder(folders.own / "runs" / run.id).path.glob("plan.*"))
+def _commands(folders: Folders, run: RunState) -> tuple[Sequence[LocatedCommand], str]:
+    """Return the commands of the run's copy of the plan, or else of its finished checks, and why some are missing."""
+    copies = sorted(folders.run_folder(run.id).path.glob("plan.*"))
     if copies:
         try:
             return [LocatedCommand(*item) for item in plans.load(copies[0]).plan.commands()], ""
         except ReflectloopError as fault:
             return (), fault.message
-    shown = [
+    checks = [
         LocatedCommand(f"step {step.id}, check {number}", str(check["command"]))
         for step in run.steps.values()
         for number, check in enumerate(step.ended.checks if step.ended else (), 1)
         if check.get("command")
     ]
-    is_planned = run.mode in ("git", "copy")
-    return shown, "its plan is gone" if is_planned else ""
+    had_plan = run.mode in ("git", "copy")
+    return checks, "its plan is missing" if had_plan else ""
 
 
 def _changed(folders: Folders, run: RunState) -> tuple[ChangedFile, ...]:
@@ -110,28 +109,29 @@ def _changed(folders: Folders, run: RunState) -> tuple[ChangedFile, ...]:
     try:
         return tuple(TreeBuilder(store, folders.own / "tmp", store.objects).changes(run.base_tree, str(run.end_tree)))
     except (GitFailed, ValueError, OSError) as fault:
-        raise ChangeLost("what it changed is not kept any more") from fault
+        raise ChangeLost("its change is not stored any more") from fault
 
 
 def _requests(folders: Folders) -> Iterator[PastRun]:
-    """Those that were carried out, by what was answered."""
+    """Yield the FileOps requests that were executed, by their stored responses."""
     for path in sorted((folders.own / "requests").glob("*.json")):
-        said = _read(path) if path.name != _POINTER else None
-        if said and said.get("status") in ("ok", "fail"):
-            shown = said.get("proof", {}).get("commands", ())
-            commands = [LocatedCommand(f"command {number}", _words(one["cmd"])) for number, one in enumerate(shown, 1)]
-            good = said["status"] == "ok"
-            name, code = f"request {said.get('id', path.stem[:12])}", None if good else "STEP_FAILED"
-            yield PastRun(name, "passed" if good else "failed", code, tuple(commands))
+        response = _read_response(path) if path.name != _POINTER else None
+        if response and response.get("status") in ("ok", "fail"):
+            ran = response.get("proof", {}).get("commands", ())
+            commands = [
+                LocatedCommand(f"command {number}", _command(entry["cmd"])) for number, entry in enumerate(ran, 1)
+            ]
+            passed = response["status"] == "ok"
+            name, code = f"request {response.get('id', path.stem[:12])}", None if passed else "STEP_FAILED"
+            yield PastRun(name, "passed" if passed else "failed", code, tuple(commands))
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read_response(path: Path) -> dict[str, Any] | None:
     try:
-        said = json.loads(path.read_bytes())
-        return dict(said["response"])
+        return dict(json.loads(path.read_bytes())["response"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _words(command: str | list[str]) -> Command:
+def _command(command: str | list[str]) -> Command:
     return command if isinstance(command, str) else tuple(command)

@@ -117,7 +117,7 @@ def learn(session: TaskSession, approach: str, where: AttemptPlace) -> None:
         _draft(one, approach, where) for one in {one.failure.signature: one for one in failed if one.failure}.values()
     ]
     try:
-        lesson_store.keep(lesson_scopes.project_shelf(session.folders), drafts, lesson_scopes.sitting())
+        lesson_store.keep(lesson_scopes.project_dir(session.folders), drafts, lesson_scopes.new_session_id())
     except ReflectloopError as fault:
         session.tell(f"what step {where.step} taught was not kept: {fault.message}")
 

@@ -75,7 +75,7 @@ def _marks(one: Lesson) -> set[str]:
 
 
 def remembered(folders: Folders) -> AnchorLessons:
-    shelf = lesson_scopes.project_shelf(folders)
+    shelf = lesson_scopes.project_dir(folders)
     found = [one for one in lesson_store.read(shelf).lessons if one.kind in _LETTERS]
     return AnchorLessons(shelf, tuple(sorted(found, key=lambda one: (one.first_seen, one.id))))
 

@@ -37,7 +37,7 @@ class FixTools(NamedTuple):
 
 def shelves_of(folders: Folders) -> tuple[LessonDir, ...]:
     """Those that there are, the project's first."""
-    every = (lesson_scopes.project_shelf(folders), lesson_scopes.user_shelf())
+    every = (lesson_scopes.project_dir(folders), lesson_scopes.user_dir())
     return tuple(one for one in every if one.folder.is_dir())
 
 

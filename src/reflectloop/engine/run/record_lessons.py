@@ -29,7 +29,7 @@ _LEARNT_FROM = frozenset(("STEP_FAILED", "STEP_TIMEOUT", "VERIFICATION_FAILED", 
 
 def keep(run: PreparedRun, error: ReflectloopError | None) -> list[str]:
     """Write to this run's occurrences file. Errors become warnings; they never change the run's outcome."""
-    folders = {"project": lesson_scopes.project_shelf(run.folders), "user": lesson_scopes.user_shelf()}
+    folders = {"project": lesson_scopes.project_dir(run.folders), "user": lesson_scopes.user_dir()}
     warnings = []
     for scope, folder in folders.items():
         try:

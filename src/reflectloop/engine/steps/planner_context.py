@@ -75,4 +75,4 @@ def _failures(folders: Folders) -> Iterable[str]:
 
 def advice(start: Path, moment: Moment, query: str, signature: str = "") -> str:
     """Lessons that bear on this moment, as advice; empty where there are none."""
-    return lesson_scopes.recalled(lesson_scopes.room_at(start), moment, query, signature=signature).text
+    return lesson_scopes.recall(lesson_scopes.open_scopes(start), moment, query, signature=signature).text
