@@ -256,12 +256,12 @@ not_match = ["acme: licence found"]
 def test_a_projects_own_rules_come_first_and_are_checked_by_their_samples(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(RULE)
     (tmp_path / "reflectloop.toml").write_text('[reflect]\nrules = "rules.toml"\n')
-    found = failure("acme: no licence for solver\n", 4, flow.look_as(tmp_path))
+    found = failure("acme: no licence for solver\n", 4, flow.use_project(tmp_path))
     assert found.diagnosis
     assert (found.category, found.needs, found.diagnosis.next_command) == ("PERMISSION", "ASK", "acme licence solver")
     (tmp_path / "rules.toml").write_text(RULE.replace('"acme: licence found"', '"acme: no licence for x"'))
     with pytest.raises(InvalidInput) as refused:
-        flow.look_as(tmp_path)
+        flow.use_project(tmp_path)
     assert "finds what it should not" in str(refused.value.faults[0])
 
 

@@ -134,7 +134,7 @@ def test_an_accepted_rule_says_who_when_and_by_which_numbers(past: Past) -> None
     file = lesson_scopes.rule_file(past.room.folders, found.lesson)
     head = file.read_text().splitlines()[:2]
     assert re.match(rf"# {found.lesson.id}, \d{{4}}-", head[0])
-    assert re.match(r"# accepted by \S+: 6 run\(s\) looked at.*: caught 3 .*wrongly stopped 0", head[1])
+    assert re.match(r"# accepted by \S+: 6 run\(s\) examined.*: caught 3 .*wrongly stopped 0", head[1])
     assert head[1].removeprefix("# ") in found.lesson.notes
     assert found.entry.id in {one.id for one in policy.of(PolicyConfig(), past.repo.path).rules}
     assert found.lesson.source.run in found.lesson.runs
@@ -321,7 +321,7 @@ def test_what_cannot_be_a_proposal_is_refused_with_the_next_command(bare: Past) 
     twin = proposals.propose(bare.room, bare.file(RULE.replace("loses", "drops"))).lesson
     with pytest.raises(InvalidInput, match=r"'own\.migrate' is active already"):
         proposals.accept(bare.room, twin.id, "twice is better")
-    with pytest.raises(InvalidInput, match="holds 2 rules"):
+    with pytest.raises(InvalidInput, match="contains 2 rules"):
         proposals.propose(bare.room, bare.file(RULE + RULE.removeprefix("rules:\n").replace("own.m", "own.n")))
 
 

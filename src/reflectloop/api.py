@@ -265,7 +265,7 @@ def scan(*paths: Path | str, project: Path | str = ".", staged: bool = False, co
     """
     if bool(paths) + staged + (commits is not None) > 1:
         raise TypeError("paths, staged and commits exclude each other")
-    settings = scans.ground(Path(project))
+    settings = scans.read_settings(Path(project))
     if staged:
         return scans.staged(settings.detector, settings.root)
     if commits is not None:

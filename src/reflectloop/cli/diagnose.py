@@ -30,7 +30,7 @@ def diagnose(log: Path | None, exit_code: int | None, jsonl: bool, project_dir: 
     """
     if jsonl and log:
         raise click.UsageError("LOG and --jsonl cannot be used together.")
-    rules = logs.look_as(project_dir)
+    rules = logs.use_project(project_dir)
     if jsonl:
         render.answer_each_line(lambda question, number: logs.answer(question, number, rules))
         return None

@@ -57,7 +57,9 @@ def lessons_list(kinds: tuple[Kind, ...], everything: bool, scope: Scope | None,
     \b
     Example: reflectloop lessons list --kind constraint
     """
-    listing = flow.list_lessons(flow.open_scopes(project_dir, scope), kinds or KINDS, STATUSES if everything else LIVING)
+    listing = flow.list_lessons(
+        flow.open_scopes(project_dir, scope), kinds or KINDS, STATUSES if everything else LIVING
+    )
     data = {
         "lessons": [lesson.record() for lesson in listing.lessons],
         "faults": [fault._asdict() for fault in listing.faults],

@@ -60,7 +60,7 @@ def _judge(rules: CommandPolicy, command: str | tuple[str, ...]) -> Answer:
     lines = list(_verdict_lines(verdict))
     if in_workspace.verdict != verdict.verdict:
         lines.append(f"  in a plan or a request: {in_workspace.verdict}, because it would run in a copy")
-    data = {**policy_command.told(verdict), "in_workspace": in_workspace.verdict}
+    data = {**policy_command.as_data(verdict), "in_workspace": in_workspace.verdict}
     return Answer(data, lines, exit_code=_EXITS[verdict.verdict])
 
 
@@ -95,8 +95,8 @@ def _explain(rules: CommandPolicy, command: str | tuple[str, ...]) -> Answer:
             lines.append(f"    matches, for example: {'   '.join(_shorten(sample) for sample in part.match)}")
             lines.append(f"    and not: {'   '.join(_shorten(sample) for sample in part.not_match)}")
     data = {
-        **policy_command.told(verdict),
-        "parts": [{**part._asdict(), "verdict": policy_command.told(part.verdict)} for part in parts],
+        **policy_command.as_data(verdict),
+        "parts": [{**part._asdict(), "verdict": policy_command.as_data(part.verdict)} for part in parts],
     }
     return Answer(data, [*lines, *_verdict_lines(verdict)], exit_code=_EXITS[verdict.verdict])
 

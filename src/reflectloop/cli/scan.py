@@ -42,7 +42,7 @@ def scan(
     """
     if (bool(paths) + bool(asked) + staged + jsonl) > 1:
         raise click.UsageError("PATH, --range, --staged and --jsonl cannot be used together.")
-    settings = scans.ground(project_dir, with_baseline=not write)
+    settings = scans.read_settings(project_dir, with_baseline=not write)
     if jsonl:
         render.answer_each_line(lambda question, _: scans.answer(settings.detector, question))
         return None

@@ -1,4 +1,4 @@
-"""`agents`: which agents there are, what each can do, what it lacks; tried with one line where that is wanted."""
+"""`agents`: list the agents, their roles and what each lacks; with `check`, send each a test prompt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PROMPT = "This is a test of the connection. Use no tools. Answer with the one w
 _CHECK = AgentLimits(turns=3, timeout_s=90.0, usd=0.25)
 _VERSION = re.compile(r"\d+(?:\.\d+)+")
 _VERSION_S = 30.0
-_TURN_S = 0.2
+_POLL_S = 0.2
 _LONGEST_VERSION = 4096
 _PROGRAMS = ("claude", "codex")  # found on PATH, whether the settings name them or not
 _NEEDS = {"script": "file", "command": "run", "acp": "run", "http": "model"}
@@ -41,7 +41,7 @@ _KEYS = {"claude": claude.KEYS, "codex": codex.KEYS, "anthropic": claude.KEYS[:1
 
 
 class AgentRow(NamedTuple):
-    """One agent. `keys` says of each variable whether it is set, never what it holds."""
+    """One agent. `keys` says for each variable whether it is set, never its value."""
 
     name: str
     kind: str
@@ -53,7 +53,7 @@ class AgentRow(NamedTuple):
 
     @property
     def is_wanting(self) -> bool:
-        """Whether a role is bound to what cannot be asked, or did not answer."""
+        """Return True if a role is bound to this agent, and it is not available or did not answer."""
         failed = self.tried is not None and not self.tried.ok
         return bool(self.roles) and (self.state != "ready" or failed)
 
@@ -88,14 +88,14 @@ class AgentRow(NamedTuple):
 
 class AgentTable(NamedTuple):
     rows: list[AgentRow]
-    free: tuple[str, ...]  # roles bound to nothing: rules do what they can, a person the rest
-    untrusted: tuple[str, ...] = ()  # roles that the project binds to an agent nobody has trusted
+    free: tuple[str, ...]  # roles bound to no agent
+    untrusted: tuple[str, ...] = ()  # roles that the project binds to an agent the user has not trusted
 
     @property
     def fault(self) -> AgentUnavailable | NotTrusted | None:
         if self.untrusted:
             return NotTrusted(
-                f"{', '.join(self.untrusted)} is bound by {config.NAME} to an agent that nobody has trusted",
+                f"{', '.join(self.untrusted)} is bound by {config.NAME} to an agent that you have not trusted",
                 missing=tuple(f"trust:roles.{role}" for role in self.untrusted),
             )
         wanting = [row for row in self.rows if row.is_wanting]
@@ -122,18 +122,18 @@ def listed(start: Path, *, check: bool = False) -> AgentTable:
     with ThreadPoolExecutor() as pool:
         rows = list(pool.map(lambda name: _row(name, settings, root, caller), names))
     if check:
-        rows = _all_tried(rows, settings, root, caller)
+        rows = _try_all(rows, settings, root, caller)
     free = tuple(role.value for role in Role if settings.roles.bound_to(role) is None)
     return AgentTable(rows, free, tuple(role for role in free if f"roles.{role}" in settings.ignored))
 
 
-def _all_tried(rows: list[AgentRow], settings: Config, root: Path, caller: Mapping[str, str]) -> list[AgentRow]:
+def _try_all(rows: list[AgentRow], settings: Config, root: Path, caller: Mapping[str, str]) -> list[AgentRow]:
     cancel = process.Cancel()
     try:
         with ThreadPoolExecutor() as pool:
-            try:  # an interrupt may come while the last is being submitted and the first already runs
-                waiting = [pool.submit(_tried, row, settings, root, caller, cancel) for row in rows]
-                while wait(waiting, timeout=_TURN_S).not_done:  # by turns: a signal may be delivered to another thread
+            try:  # an interrupt can arrive while the last is submitted and the first already runs
+                waiting = [pool.submit(_try, row, settings, root, caller, cancel) for row in rows]
+                while wait(waiting, timeout=_POLL_S).not_done:  # poll: a signal may be delivered to another thread
                     pass
                 return [future.result() for future in waiting]
             except BaseException:
@@ -146,7 +146,7 @@ def _all_tried(rows: list[AgentRow], settings: Config, root: Path, caller: Mappi
 def _root(start: Path) -> Path:
     try:
         return project.locate(start)
-    except ReflectloopError:  # agents can be looked at anywhere
+    except ReflectloopError:  # agents can be listed anywhere
         return start
 
 
@@ -162,7 +162,7 @@ def _row(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -> 
 
 
 def _lacking(kind: str) -> Probe:
-    """Without importing what it needs: some of it is slow."""
+    """Return what a kind of agent lacks, without importing its packages, which is slow."""
     package = _PACKAGES.get(kind)
     if package and importlib.util.find_spec(package) is None:
         return Probe(problem=f"needs the package {package}", next_step=f"pip install 'reflectloop[{kind}]'")
@@ -182,22 +182,22 @@ def _probe(name: str, settings: Config, root: Path, caller: Mapping[str, str]) -
         return Probe(problem=fault.message, next_step=fault.next_step)
 
 
-def _tried(row: AgentRow, settings: Config, root: Path, caller: Mapping[str, str], cancel: process.Cancel) -> AgentRow:
-    """A script plays its own story; asking it anything else says nothing."""
+def _try(row: AgentRow, settings: Config, root: Path, caller: Mapping[str, str], cancel: process.Cancel) -> AgentRow:
+    """Return the row with the reply to a test prompt; a script answers only its own prompts and is not asked."""
     if row.state != "ready" or row.kind == "script":
         return row
     try:
         backend = agents.bind(row.name, settings, caller, root)
-        own = [root / word for word in settings.agent(row.name).run if not Path(word).is_absolute()]
-        beside = [(path, path.relative_to(root)) for path in own if path.is_file()]
-        reply, version = _ask(backend, settings, caller, cancel, beside, _program(row, settings, caller))
+        paths = [root / word for word in settings.agent(row.name).run if not Path(word).is_absolute()]
+        programs = [(path, path.relative_to(root)) for path in paths if path.is_file()]
+        reply, version = _ask(backend, settings, caller, cancel, programs, _program(row, settings, caller))
         return row._replace(tried=reply, probe=row.probe._replace(version=version or row.probe.version))
     except ReflectloopError as fault:
         return row._replace(tried=Reply("error", reason=fault.message))
 
 
 def _program(row: AgentRow, settings: Config, caller: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the words that ask for a version: only of a kind whose programs are known to say it."""
+    """Return the argv of a program that has a `--version` option; empty for other kinds of agents."""
     if row.kind not in _PROGRAMS:
         return ()
     return subprocess_agent.find_command(settings.agent(row.name), caller, row.kind) or ()
@@ -208,34 +208,34 @@ def _ask(
     settings: Config,
     caller: Mapping[str, str],
     cancel: process.Cancel,
-    beside: Sequence[tuple[Path, Path]] = (),
-    words: Sequence[str] = (),
+    programs: Sequence[tuple[Path, Path]] = (),
+    argv: Sequence[str] = (),
 ) -> tuple[Reply, str | None]:
-    """In a folder with nothing of the project in it but its own program, as one who may only look."""
+    """Send the test prompt to an agent, read-only, in a folder that contains only the agent's own program."""
     with _scratch() as (top, space):
-        for source, name in beside:
-            _lay(source, space.repo / name, alone=name.parent == Path())
-        wall = isolation.reach(settings.box.isolation, settings.box.strongest)
+        for source, name in programs:
+            _copy(source, space.repo / name, alone=name.parent == Path())
+        level = isolation.reach(settings.box.isolation, settings.box.strongest)
         home = top / "agent"
         home.mkdir()
-        box = Box.by(settings, space, caller, wall, None, cancel).for_agent(home, read_only=True)
+        box = Box.by(settings, space, caller, level, None, cancel).for_agent(home, read_only=True)
         reply = agent.run(AgentRequest(Role.RESEARCHER, _PROMPT, box, top / "logs", _CHECK))
-        return reply._replace(raw_log=None), _version(box, words, top / "version.log")
+        return reply._replace(raw_log=None), _version(box, argv, top / "version.log")
 
 
-def _version(box: Box, words: Sequence[str], log: Path) -> str | None:
-    """Return what a program says its version is, asked in the box."""
-    if not words:
+def _version(box: Box, argv: Sequence[str], log: Path) -> str | None:
+    """Return the version that a program prints, run in the sandbox; None if it prints none."""
+    if not argv:
         return None
-    order = SandboxCommand((*words, "--version"), box.workspace.repo, log, _VERSION_S)
-    if subprocess_agent.with_program_readable(box, words).run(order).exit_code:
+    command = SandboxCommand((*argv, "--version"), box.workspace.repo, log, _VERSION_S)
+    if subprocess_agent.with_program_readable(box, argv).run(command).exit_code:
         return None
-    found = _VERSION.search(log.read_bytes()[:_LONGEST_VERSION].decode("utf-8", "replace"))
-    return found.group() if found else None
+    match = _VERSION.search(log.read_bytes()[:_LONGEST_VERSION].decode("utf-8", "replace"))
+    return match.group() if match else None
 
 
-def _lay(source: Path, target: Path, *, alone: bool) -> None:
-    """A program and, where it has a folder of its own, what lies there with it."""
+def _copy(source: Path, target: Path, *, alone: bool) -> None:
+    """Copy a program; unless it lies at the top of the project, copy its whole folder."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if alone:
         shutil.copyfile(source, target)

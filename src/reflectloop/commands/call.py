@@ -1,4 +1,4 @@
-"""Runs one command as a tool, in the box: what fails is diagnosed, written down, and tried again only where safe."""
+"""`call`: run one command as a tool in the sandbox; diagnose a failure, record it, and retry if that is safe."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from reflectloop.workspace import project
 from reflectloop.workspace.folders import Folders
 from reflectloop.workspace.patch import TouchedFile
 
-_KEPT = 1 << 20  # bytes of what a command printed
+_LONGEST_OUTPUT = 1 << 20  # bytes; the end is kept
 _GRACE_S = 5.0
 _FOLDER = "reflections"
 _LAUNCHERS = SHELLS | frozenset(("env", "make", "node", "npm", "npx", "perl", "ruby", "sudo", "timeout", "uv", "xargs"))
@@ -44,45 +44,48 @@ class CallOptions(NamedTuple):
     idempotent: bool = False
     retries: int | None = None
     timeout_s: float = 3600.0
-    on_host: bool = False  # instead of in the box
-    network: Network | None = None  # in the box; None: as a step gets it
+    on_host: bool = False  # instead of in the sandbox
+    network: Network | None = None  # in the sandbox; None: as for a step
 
 
 class CallResult(NamedTuple):
     outcome: Outcome
     written: tuple[Path, ...]  # diagnosis files
-    changes: tuple[TouchedFile, ...] | None = ()  # in the copy, dropped with it; None where they cannot be told
+    changes: tuple[TouchedFile, ...] | None = ()  # in the copy, discarded with it; None if unknown
 
 
 def call(
     order: CallOptions, start: Path, *, show: Show, tell: Tell, waits: Callable[[str], None] = lambda _: None
 ) -> CallResult:
-    """Run a command as a tool. Where the box is no wall, commands are judged as on the host."""
-    desk = _Desk(start, tell)
+    """Run a command as a tool. Without isolation, commands are judged as on the host."""
+    session = _ToolCallSession(start, tell)
     commands = _named((order.command, *order.fallbacks))
-    rules = policy.of(desk.settings.policy, desk.folders.root)
+    rules = policy.of(session.settings.policy, session.folders.root)
     if order.on_host:
         _refuse_all(commands, rules)
-        return _call(desk, order, commands, lambda argv: _run(argv, order.timeout_s, show))
-    wall = call_sandbox.reached(desk.settings, order.network)
-    _refuse_all(commands, rules.in_workspace if wall.mounted else rules)
-    with call_sandbox.opened(desk.folders, desk.settings, wall, order.network, waits) as calls:
-        done = _call(desk, order, commands, lambda argv: calls.run(argv, order.timeout_s, show))
+        return _call(session, order, commands, lambda argv: _run(argv, order.timeout_s, show))
+    level = call_sandbox.isolation_level(session.settings, order.network)
+    _refuse_all(commands, rules.in_workspace if level.mounted else rules)
+    with call_sandbox.open_calls(session.folders, session.settings, level, order.network, waits) as calls:
+        done = _call(session, order, commands, lambda argv: calls.run(argv, order.timeout_s, show))
         if calls.stop:
             raise calls.stop
         return done._replace(changes=calls.changes())
 
 
 def _call(
-    desk: _Desk, order: CallOptions, commands: Mapping[str, tuple[str, ...]], run: Callable[[tuple[str, ...]], str]
+    session: _ToolCallSession,
+    order: CallOptions,
+    commands: Mapping[str, tuple[str, ...]],
+    run: Callable[[tuple[str, ...]], str],
 ) -> CallResult:
     first, *others = commands
 
     def invoke(tool: str, _: Params) -> str:
         return run(commands[tool])
 
-    ways = RetryOptions(tuple(others), retries=order.retries)
-    return desk.call(first, {"command": list(order.command)}, invoke, ways, idempotent=order.idempotent)
+    options = RetryOptions(tuple(others), retries=order.retries)
+    return session.call(first, {"command": list(order.command)}, invoke, options, idempotent=order.idempotent)
 
 
 def _refuse_all(commands: Mapping[str, tuple[str, ...]], rules: CommandPolicy) -> None:
@@ -100,14 +103,13 @@ def call_tool(
     ways: RetryOptions | None = None,
     hands: RetryIO | None = None,
 ) -> CallResult:
-    """Any tool, by a function that invokes it: with the project's policies, lessons and records. For Python."""
-    return _Desk(start, lambda _: None).call(
-        tool, params, invoke, ways or RetryOptions(), idempotent=idempotent, hands=hands
-    )
+    """Call any tool through a function, with the project's policies, lessons and records. The API for Python."""
+    session = _ToolCallSession(start, lambda _: None)
+    return session.call(tool, params, invoke, ways or RetryOptions(), idempotent=idempotent, io=hands)
 
 
-class _Desk:
-    """A project's side of a call: its rules and policies, what it knows, and where it writes things down."""
+class _ToolCallSession:
+    """Calls tools with a project's rules, policies and lessons, and writes the diagnoses of failures."""
 
     def __init__(self, start: Path, tell: Tell) -> None:
         self.folders = Folders(project.locate(start))
@@ -121,22 +123,22 @@ class _Desk:
         tool: str,
         params: Params,
         invoke: Invoke,
-        ways: RetryOptions,
+        options: RetryOptions,
         *,
         idempotent: bool,
-        hands: RetryIO | None = None,
+        io: RetryIO | None = None,
     ) -> CallResult:
         rules = self.settings.reflect.rules
-        own = rulefile.checked(self.folders.root / rules) if rules else DiagnosisTable()
-        fixes = ToolFixes((lesson_scopes.project_dir(self.folders), lesson_scopes.user_dir()))
-        known = ways._replace(
-            policies=(*ways.policies, *own.policies),
+        table = rulefile.checked(self.folders.root / rules) if rules else DiagnosisTable()
+        fixes = ToolFixes(lesson_scopes.lesson_dirs(self.folders))
+        complete = options._replace(
+            policies=(*options.policies, *table.policies),
             pairs=fixes,
-            rules=diagnosis.with_own(own.rules),
-            breakers=ways.breakers or PersistentBreakers(self.folders),
+            rules=diagnosis.with_own(table.rules),
+            breakers=options.breakers or PersistentBreakers(self.folders),
             tell=self._note,
         )
-        outcome = safe_call.safe_call(tool, params, invoke=invoke, idempotent=idempotent, ways=known, hands=hands)
+        outcome = safe_call.safe_call(tool, params, invoke=invoke, idempotent=idempotent, ways=complete, hands=io)
         fixes.learn(outcome)
         return CallResult(outcome, tuple(self._written))
 
@@ -148,7 +150,7 @@ class _Desk:
 
 
 def refuse(verdict: PolicyVerdict) -> None:
-    """Refuse what the policy denies, and whatever only a person may let run."""
+    """Raise if the policy denies the command, or if only a person may allow it."""
     if verdict.allowed:
         return
     kind = GateRejected if verdict.verdict == "deny" else NeedsInput
@@ -159,29 +161,30 @@ def refuse(verdict: PolicyVerdict) -> None:
 
 
 def _named(commands: tuple[tuple[str, ...], ...]) -> dict[str, tuple[str, ...]]:
-    """Each under the name of its program, as policies know it; a second of the same name under all its words.
+    """Return the commands by tool name: the program's, or the whole command if that name is taken.
 
-    Of what runs other programs or scripts the words are the name: that one script fails says nothing of the next.
+    A launcher (a shell, `make`, `python`) is named by its whole command: a failure of one script says nothing about
+    another.
     """
     named: dict[str, tuple[str, ...]] = {}
-    for words in commands:
-        if not words or not words[0]:
+    for argv in commands:
+        if not argv or not argv[0]:
             raise InvalidInput("there is no command to call", next_step="reflectloop call --help")
-        short = words[0].rpartition("/")[2]
+        short = argv[0].rpartition("/")[2]
         taken = short in named or short in _LAUNCHERS or short.startswith("python")
-        named[" ".join(words) if taken else short] = words
+        named[" ".join(argv) if taken else short] = argv
     return named
 
 
 def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
-    """Run a command on the host. Return what it printed, as plain text; raise what it said where it failed."""
+    """Run a command on the host and return its output as plain text; raise ToolError with it if the command fails."""
     plain = {name: terminal.PlainText() for name in ("stdout", "stderr")}
     scanners = {name: secrets.current().scanner() for name in ("stdout", "stderr")}
     printed = bytearray()
 
     def take(stream: str, safe: bytes) -> None:
         printed.extend(safe)
-        del printed[:-_KEPT]
+        del printed[:-_LONGEST_OUTPUT]
         show(stream, safe)
 
     watched = process.SupervisedProcess(
@@ -194,12 +197,12 @@ def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
     ended = watched.wait(Timeouts(timeout_s, _GRACE_S))
     for stream, scanner in scanners.items():
         take(stream, scanner.feed(plain[stream].finish()) + scanner.finish())
-    said = printed.decode("utf-8", "replace")
+    text = printed.decode("utf-8", "replace")
     if ended.timed_out:
         raise TimeoutError(f"ran past {timeout_s:g} s and was ended with its children")
     if ended.code:
-        raise ToolError(said, exit_code=ended.code)
-    return said
+        raise ToolError(text, exit_code=ended.code)
+    return text
 
 
 def _write(folders: Folders, report: ToolReport) -> Path:
@@ -209,16 +212,16 @@ def _write(folders: Folders, report: ToolReport) -> Path:
     with files.room_for("a diagnosis", folder):
         folder.mkdir(exist_ok=True)
     stamp = "".join(letter for letter in report.timestamp if letter.isalnum())
-    name = f"tool_failure-{stamp}-{report.signature[:6]}"
-    names = (f"{name}{f'-{number}' if number > 1 else ''}.json" for number in itertools.count(1))
-    path = next(folder / one for one in names if not (folder / one).exists())  # several fail within a second
+    base = f"tool_failure-{stamp}-{report.signature[:6]}"
+    names = (f"{base}{f'-{number}' if number > 1 else ''}.json" for number in itertools.count(1))
+    path = next(folder / name for name in names if not (folder / name).exists())  # several may fail in one second
     text = json.dumps(report.model_dump(mode="json"), indent=2, ensure_ascii=False)
     files.write_atomic(path, secrets.current().redact(text) + "\n")
     return path
 
 
 def _publish(folders: Folders, written: Path) -> None:
-    from reflectloop.reflection import publish_research  # noqa: PLC0415 - few ask for it
+    from reflectloop.reflection import publish_research  # noqa: PLC0415 - rarely configured
 
     publish_research.publish_tool_failure(folders, written)
 
@@ -237,14 +240,14 @@ def error_of(outcome: ToolFailure) -> ReflectloopError:
 
 def as_data(done: CallResult) -> dict[str, Any]:
     outcome = done.outcome
-    told = {
+    data = {
         "ok": outcome.ok,
         "tool": outcome.tool,
         "attempts": outcome.attempts,
-        "reflections": [one.model_dump(mode="json") for one in outcome.reports],
+        "reflections": [report.model_dump(mode="json") for report in outcome.reports],
         "changes": None if done.changes is None else [change.path for change in done.changes],
     }
     if isinstance(outcome, safe_call.ToolFailure):
-        return told | {"failure": outcome.failure.as_data()}
+        return data | {"failure": outcome.failure.as_data()}
     pair = outcome.pair.model_dump(mode="json") if outcome.pair else None
-    return told | {"output": outcome.value, "pair": pair, "class": str(ErrorClass.ITERATION) if pair else None}
+    return data | {"output": outcome.value, "pair": pair, "class": str(ErrorClass.ITERATION) if pair else None}

@@ -1,4 +1,4 @@
-"""Runs called commands in the box, in a copy of the project; what they change in the copy is said, and dropped."""
+"""Run the commands of `call` in a sandbox with a copy of the project; their changes are reported and discarded."""
 
 from __future__ import annotations
 
@@ -25,35 +25,35 @@ from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.record_tree import Unrecordable
 from reflectloop.workspace.store import open_for
 
-_KEPT = 1 << 20  # bytes of what a command printed
+_LONGEST_OUTPUT = 1 << 20  # bytes; the end is kept
 
-Show = Callable[[str, bytes], None]  # which stream, and what of it may be shown
+Show = Callable[[str, bytes], None]  # the stream, and redacted output of it
 
 
 class Calls:
-    """One workspace for all tries of a call."""
+    """One workspace for all attempts of a call."""
 
     def __init__(self, space: Workspace, box: Box, cwd: Path, network: Network | None) -> None:
         self._space, self._box, self._cwd, self._network = space, box, cwd, network
         self._base = space.tree
-        self.stop: ReflectloopError | None = None  # a leak or an escape: nothing more is started
+        self.stop: ReflectloopError | None = None  # a leak or an escape, after which no command is started
 
     def run(self, argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
-        """Return what a command printed; raise what it said where it failed."""
+        """Return the output of a command; raise ToolError with it if the command fails."""
         if self.stop:
             raise ToolError(self.stop.message)
         printed = bytearray()
 
         def take(stream: str, clean: bytes) -> None:
             printed.extend(clean)
-            del printed[:-_KEPT]
+            del printed[:-_LONGEST_OUTPUT]
             show(stream, clean)
 
         log = self._space.engine_dir / "call.log"
-        # Only the time it may take ends it: a tool that waits for a service is not idle.
-        order = SandboxCommand(argv, self._cwd, log, timeout_s, apart=take, merge=False, idle_s=2 * timeout_s)
+        # Only the timeout ends it: a tool that waits for a service is not idle.
+        command = SandboxCommand(argv, self._cwd, log, timeout_s, apart=take, merge=False, idle_s=2 * timeout_s)
         try:
-            done = self._box.run(order._replace(network=self._network))
+            done = self._box.run(command._replace(network=self._network))
         except ReflectloopError as fault:
             self.stop = fault
             raise ToolError(fault.message) from fault
@@ -67,7 +67,7 @@ class Calls:
         return text
 
     def changes(self) -> tuple[TouchedFile, ...] | None:
-        """Return the files of the copy that the commands changed; None where that cannot be told."""
+        """Return the files that the commands changed in the copy; None if that cannot be determined."""
         try:
             now = self._space.record()
             return patch.touched(self._space.git(), self._base, now.tree) if now.changed else ()
@@ -75,27 +75,27 @@ class Calls:
             return None
 
 
-def reached(settings: Config, network: Network | None) -> IsolationLevel:
-    """Return the wall that calls get here; a network that the settings forbid is refused."""
-    wall = isolation.reach(settings.box.isolation, settings.box.strongest)
-    isolation.refuse_network(wall, settings.box.isolation, {"call": network})
-    return wall
+def isolation_level(settings: Config, network: Network | None) -> IsolationLevel:
+    """Return the isolation level of calls; raise if the settings forbid the network that they want."""
+    level = isolation.reach(settings.box.isolation, settings.box.strongest)
+    isolation.refuse_network(level, settings.box.isolation, {"call": network})
+    return level
 
 
 @contextlib.contextmanager
-def opened(
-    folders: Folders, settings: Config, wall: IsolationLevel, network: Network | None, waits: Callable[[str], None]
+def open_calls(
+    folders: Folders, settings: Config, level: IsolationLevel, network: Network | None, waits: Callable[[str], None]
 ) -> Iterator[Calls]:
-    """Lay a copy of the project out, with the project's lock held; it is gone or kept warm when this ends."""
+    """Lock the project and create a copy of it; afterwards remove the copy, or keep it for the next run."""
     folders.refuse_strange()
     folders.claim()
     with lock.hold(folders.own, "call", wait=waits):
         name = clock.run_id(clock.now())
-        space = _lay_out(folders, settings, wall, name)
-        limiter = Limiter(space.name, limits.wanted(settings.box)) if wall.level is Isolation.FULL else None
+        space = _create(folders, settings, level, name)
+        limiter = Limiter(space.name, limits.wanted(settings.box)) if level.level is Isolation.FULL else None
         calls: Calls | None = None
         try:
-            box = Box.by(settings, space, dict(os.environ), wall, limiter)
+            box = Box.by(settings, space, dict(os.environ), level, limiter)
             calls = Calls(space, box, _cwd(folders.root, space), network)
             yield calls
         finally:
@@ -103,31 +103,31 @@ def opened(
                 limiter.close()
             clean = calls is not None and calls.stop is None and calls.changes() == ()
             space.close()
-            _clear_away(folders, settings, space, clean=clean)
+            _remove(folders, settings, space, clean=clean)
 
 
-def _lay_out(folders: Folders, settings: Config, wall: IsolationLevel, name: str) -> Workspace:
-    found = project.open_at(folders.root)
-    store = open_for(found, settings.workspace)
-    applying.undo_killed(found, store, folders.scratch)
+def _create(folders: Folders, settings: Config, level: IsolationLevel, name: str) -> Workspace:
+    home = project.open_at(folders.root)
+    store = open_for(home, settings.workspace)
+    applying.undo_killed(home, store, folders.scratch)
     cgroup.sweep()
     space = checkout.create(
-        found,
+        home,
         store,
-        snapshot.take(found, store, folders.scratch),
+        snapshot.take(home, store, folders.scratch),
         name=name,
-        root=checkout.sandbox_root(found, settings.workspace.root),
+        root=checkout.sandbox_root(home, settings.workspace.root),
         carry=settings.workspace,
-        mounted=wall.mounted,
-        bound=wall.by == "bubblewrap",
+        mounted=level.mounted,
+        bound=level.by == "bubblewrap",
     )
-    if not wall.mounted:
+    if not level.mounted:
         editable_installs.refuse(folders.root, dict(os.environ), [*map(Path, space.copied), *space.carried])
     return space
 
 
 def _cwd(root: Path, space: Workspace) -> Path:
-    """Return the folder of the copy that stands for the current one; its top where that is outside of the project."""
+    """Return the folder in the copy that corresponds to the current one; its top if that is outside the project."""
     here = Path.cwd()
     if not here.is_relative_to(root):
         return space.repo
@@ -140,8 +140,8 @@ def _cwd(root: Path, space: Workspace) -> Path:
     return space.resolve(str(inside))
 
 
-def _clear_away(folders: Folders, settings: Config, space: Workspace, *, clean: bool) -> None:
-    """Keep a copy that nobody changed for the next run; remove any other."""
+def _remove(folders: Folders, settings: Config, space: Workspace, *, clean: bool) -> None:
+    """Keep an unchanged copy for the next run; remove a changed one."""
     entry = workspace_registry.find(folders.own, space.name)
     if entry is None:
         return

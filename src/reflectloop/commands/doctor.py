@@ -1,4 +1,4 @@
-"""`doctor`: what this machine has, and which isolation it gives, proven by trying to get out."""
+"""`doctor`: check this machine, and prove its isolation levels by escape attempts."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class DoctorReport(NamedTuple):
 
     @property
     def level(self) -> Isolation:
-        """The strongest that was proven."""
-        return next((one.wall.level for one in self.tried if one.proven), Isolation.NONE)
+        """Return the strongest isolation level that was proven."""
+        return next((results.wall.level for results in self.tried if results.proven), Isolation.NONE)
 
     @property
     def sound(self) -> bool:
-        """Whether everything needed is there, and the configured floor is met."""
+        """Return True if nothing required is missing and the configured isolation level is met."""
         return self.level.rank >= self.floor.rank and all(finding.state != "missing" for finding in self.findings)
 
     def as_data(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class DoctorReport(NamedTuple):
 def doctor(start: Path) -> DoctorReport:
     findings = [_python(), _git(), _shell(), _bubblewrap(), _landlock(), *_disk(start), _project(start)]
     settings = config.load(_root(start)).box
-    possible = [wall for wall in isolation.possible() if wall.level.rank <= max(settings.strongest.rank, 1)]
+    possible = [level for level in isolation.possible() if level.level.rank <= max(settings.strongest.rank, 1)]
     if executables.find("bash") is None:
         return DoctorReport(findings, [], settings.isolation)
     with ThreadPoolExecutor() as pool:
@@ -78,7 +78,7 @@ def doctor(start: Path) -> DoctorReport:
 def _root(start: Path) -> Path:
     try:
         return project.locate(start)
-    except ReflectloopError:  # a finding of its own says why
+    except ReflectloopError:  # a finding says why
         return start
 
 
@@ -88,8 +88,7 @@ def _python() -> DoctorFinding:
 
 
 def _git() -> DoctorFinding:
-    found = executables.find("git")
-    if not found:
+    if not executables.find("git"):
         return DoctorFinding("git", "missing", "not installed", "apt-get install git")
     version = git.version()
     text = ".".join(map(str, version))
@@ -99,10 +98,10 @@ def _git() -> DoctorFinding:
 
 
 def _shell() -> DoctorFinding:
-    found = executables.find("bash")
+    path = executables.find("bash")
     return (
-        DoctorFinding("bash", "ok", found)
-        if found
+        DoctorFinding("bash", "ok", path)
+        if path
         else DoctorFinding("bash", "missing", "not installed", "apt-get install bash")
     )
 
@@ -122,7 +121,7 @@ def _landlock() -> DoctorFinding:
         return DoctorFinding(
             "landlock", "ok", f"version {landlock.version()}; guards content, not modes and times of files"
         )
-    return DoctorFinding("landlock", "weak", reason, "a kernel with Landlock, used where bubblewrap does not work")
+    return DoctorFinding("landlock", "weak", reason, "a kernel with Landlock, used if bubblewrap does not work")
 
 
 def _disk(start: Path) -> list[DoctorFinding]:
@@ -146,9 +145,9 @@ def _disk(start: Path) -> list[DoctorFinding]:
 
 def _project(start: Path) -> DoctorFinding:
     try:
-        found = project.open_at(start)
+        home = project.open_at(start)
     except ReflectloopError as fault:
         return DoctorFinding("repository", "weak", fault.message, fault.next_step)
-    if found.mode != "git":
-        return DoctorFinding("repository", "ok", f"{found.root} is no git repository; it is taken by copy")
-    return DoctorFinding("repository", "ok", f"{found.root} on {found.branch or 'a detached HEAD'}")
+    if home.mode != "git":
+        return DoctorFinding("repository", "ok", f"{home.root} is not a git repository; runs work on a copy of it")
+    return DoctorFinding("repository", "ok", f"{home.root} on {home.branch or 'a detached HEAD'}")

@@ -1,4 +1,4 @@
-"""Another git at work in the user's repository is waited for a little, as any tool's passing failure is."""
+"""Retry for a short time if another git process holds a lock in the user's repository."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from reflectloop.errors import ApplyConflict
 T = TypeVar("T")
 _RETRIES, _DELAY_S = 3, 0.2
 _LOCK = ".lock"
-_SAID_BY_GIT = "Another git process seems to be running in this repository"
+_GIT_MESSAGE = "Another git process seems to be running in this repository"
 
 
 def patiently(act: Callable[[], T]) -> T:
-    """What `act` gives. It changes nothing where it fails: only so can it be done again."""
+    """Return the result of `act`; if it fails because of a lock, try again. `act` changes nothing if it fails."""
     try:
         return act()
     except ApplyConflict as fault:
         if _LOCK not in fault.message:
             raise
-    return _again(act)
+    return _retry(act)
 
 
-def _again(act: Callable[[], T]) -> T:
-    from reflectloop.diagnosis import safe_call  # noqa: PLC0415 - a lock is seldom met
+def _retry(act: Callable[[], T]) -> T:
+    from reflectloop.diagnosis import safe_call  # noqa: PLC0415 - a lock is rare
     from reflectloop.diagnosis.retry_policy import RetryPolicy  # noqa: PLC0415
 
     faults: list[Exception] = []
@@ -35,7 +35,7 @@ def _again(act: Callable[[], T]) -> T:
         except Exception as fault:
             faults.append(fault)
             if isinstance(fault, ApplyConflict) and _LOCK in fault.message:
-                raise safe_call.ToolError(f"{_SAID_BY_GIT}: {fault.message}") from fault
+                raise safe_call.ToolError(f"{_GIT_MESSAGE}: {fault.message}") from fault
             raise
 
     wait = RetryPolicy(tool="git", rule="locked", action="wait for the other git", retries=_RETRIES, delay_s=_DELAY_S)
@@ -44,6 +44,6 @@ def _again(act: Callable[[], T]) -> T:
         "git", {}, invoke=invoke, idempotent=True, ways=safe_call.RetryOptions(policies=(wait, no_more))
     )
     if isinstance(outcome, safe_call.ToolFailure):
-        raise faults[-1]  # as it was: safe_call has only told it
-    made: T = outcome.value
-    return made
+        raise faults[-1]  # the original error, which safe_call only reports
+    result: T = outcome.value
+    return result

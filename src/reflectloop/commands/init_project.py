@@ -1,4 +1,4 @@
-"""`init` and `config`: what a project starts with, and what it is set to."""
+"""`init` and `config`: write a project's first files, and list its settings."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ plan:
         - tree-is-sound
 """
 
-_TABLES = "agents"  # as many as the user names
+_TABLES = "agents"  # one table for each agent that the user names
 
 
 def settings_text(*, triflow: bool = False) -> str:
-    """Every setting with its default and what it means, commented out but for what was asked for."""
+    """Return a settings file with every setting, its default and its meaning, commented out; `triflow` sets one."""
     lines = [
         "# Settings of reflectloop for this project. Everything here is optional; these are the defaults.",
         "",
@@ -64,11 +64,11 @@ def _toml(value: object) -> str:
 class InitResult(NamedTuple):
     written: list[str]
     kept: list[str]
-    left: list[str]  # to be done by hand
+    left: list[str]  # what the user must do by hand
 
 
 def init(start: Path, *, triflow: bool = False) -> InitResult:
-    """Write what is missing; what is there already is never touched."""
+    """Write the files that are missing; existing files are never changed."""
     folders = folders_at(start)
     wanted = {
         folders.root / config.NAME: settings_text(triflow=triflow),
@@ -76,40 +76,40 @@ def init(start: Path, *, triflow: bool = False) -> InitResult:
         folders.own / "plan.yaml": _FIRST_PLAN,
         folders.own / "plan.schema.json": json.dumps(plan_schema(), indent=2) + "\n",
     }
-    made = InitResult([], [], [])
+    result = InitResult([], [], [])
     for path, text in wanted.items():
         name = os.fspath(path.relative_to(folders.root))
         if path.exists():
-            made.kept.append(name)
+            result.kept.append(name)
         else:
             files.write_atomic(path, text)
-            made.written.append(name)
+            result.written.append(name)
     if triflow and not config.load(folders.root).publish.triflow:
-        made.left.append(f"{config.NAME} was there already: set triflow = true under [publish] in it")
-    return made
+        result.left.append(f"{config.NAME} exists already: set triflow = true under [publish] in it")
+    return result
 
 
 def settings(start: Path) -> list[dict[str, Any]]:
-    """Return every setting in force, and which file it comes from."""
+    """Return every active setting and the file it comes from."""
     root = project.locate(start)
-    found = config.sources(root)
+    sources = config.sources(root)
     out = []
-    named = {f"{_TABLES}.{name}": agent for name, agent in found.config.agents.items()}
-    plain = {name: getattr(found.config, name) for name in config.Config.model_fields if name != _TABLES}
+    named = {f"{_TABLES}.{name}": agent for name, agent in sources.config.agents.items()}
+    plain = {name: getattr(sources.config, name) for name in config.Config.model_fields if name != _TABLES}
     for section, model in {**plain, **named}.items():
         for name in type(model).model_fields:
             value = model.model_dump(mode="json")[name]
-            out.append({"name": f"{section}.{name}", "value": value, "origin": _origin(found, section, name)})
+            out.append({"name": f"{section}.{name}", "value": value, "origin": _origin(sources, section, name)})
     return out
 
 
-def _origin(found: config.Sources, section: str, name: str) -> str:
-    def says(values: dict[str, Any]) -> bool:
+def _origin(sources: config.Sources, section: str, name: str) -> str:
+    def sets(values: dict[str, Any]) -> bool:
         for part in section.split(".", 1):
             values = values.get(part, {})
         return name in values
 
-    if says(found.project if found.is_trusted or not found.split.grants else found.split.always):
+    if sets(sources.project if sources.is_trusted or not sources.split.grants else sources.split.always):
         return config.NAME
-    origin = "your config.toml" if says(found.user) else "default"
-    return f"{origin} ({config.NAME} is not trusted)" if says(found.project) else origin
+    origin = "your config.toml" if sets(sources.user) else "default"
+    return f"{origin} ({config.NAME} is not trusted)" if sets(sources.project) else origin

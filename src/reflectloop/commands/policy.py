@@ -1,4 +1,4 @@
-"""The command policy as a project has it: judged, explained, listed, answered line by line."""
+"""`policy`: judge and explain commands by the project's policy, and list its rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reflectloop.workspace import project
 
 
 def in_force(start: Path) -> CommandPolicy:
-    """The rules of the project around a folder; where there is none, the shipped ones."""
+    """Return the policy of the project around a folder; the built-in one if there is no project."""
     try:
         root = project.locate(start)
     except UnsupportedRepository:
@@ -34,13 +34,13 @@ class CommandPart(NamedTuple):
 
 def explain(rules: CommandPolicy, command: str | tuple[str, ...]) -> Iterator[CommandPart]:
     samples = _samples()
-    for seen in rules.look(command):
-        match, not_match = samples.get(seen.verdict.rule or "", ((), ()))
-        yield CommandPart(seen.source, seen.through, seen.verdict, match, not_match)
+    for part in rules.look(command):
+        match, not_match = samples.get(part.verdict.rule or "", ((), ()))
+        yield CommandPart(part.source, part.through, part.verdict, match, not_match)
 
 
 def _samples() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
-    from reflectloop.policy import rulefile  # noqa: PLC0415 - reading rule files is slow and seldom needed
+    from reflectloop.policy import rulefile  # noqa: PLC0415 - reading rule files is slow and rarely needed
 
     entries = (entry for path in builtin_rules.files() for entry in rulefile.read(path))
     return {entry.id: (entry.match, entry.not_match) for entry in entries}
@@ -55,14 +55,14 @@ def _row(rule: PolicyRule, *, allowed: bool) -> dict[str, Any]:
 
 
 def answer(rules: CommandPolicy, question: dict[str, Any], line: int) -> dict[str, Any]:
-    """One question of a program, answered by id."""
+    """Answer one line of a batch: the verdict on a command, with the same id."""
     command = question.get("command")
     is_argv = isinstance(command, list) and all(isinstance(word, str) for word in command)
     if not (isinstance(command, str) or is_argv):
-        raise InvalidInput(f"line {line}: 'command' must be a shell line, or a list of words")
+        raise InvalidInput(f"line {line}: 'command' must be a shell line or a list of words")
     verdict = rules.judge(command)  # type: ignore[arg-type]
-    return {"id": question.get("id"), **told(verdict)}
+    return {"id": question.get("id"), **as_data(verdict)}
 
 
-def told(verdict: PolicyVerdict) -> dict[str, Any]:
+def as_data(verdict: PolicyVerdict) -> dict[str, Any]:
     return {**verdict._asdict(), "through": list(verdict.through), "where": verdict.where[:500]}

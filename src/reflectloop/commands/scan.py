@@ -1,4 +1,4 @@
-"""Looks for secrets in files, in what git is about to take, and in what it took; says where, never what."""
+"""`scan`: look for secrets in files, in staged changes and in commits; report places, never values."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DIFF = (
 
 
 class LocatedSecret(NamedTuple):
-    """A finding and where it stands."""
+    """A secret finding with its place."""
 
     path: str
     line: int
@@ -42,7 +42,7 @@ class LocatedSecret(NamedTuple):
     grade: str
     fingerprint: str
     commit: str | None = None
-    also: tuple[int, ...] = ()  # further lines of the same file with the same value
+    also: tuple[int, ...] = ()  # other lines of the file with the same value
 
 
 class UnreadableFile(NamedTuple):
@@ -56,7 +56,7 @@ class ScanReport(NamedTuple):
 
     @property
     def clean(self) -> bool:
-        """What could not be looked at is not clean."""
+        """Return True if nothing was found and every file was read."""
         return not self.findings and not self.unread
 
     def as_data(self) -> dict[str, Any]:
@@ -68,15 +68,15 @@ class ScanReport(NamedTuple):
 
 
 class ScanSettings(NamedTuple):
-    """The project whose settings hold."""
+    """The project whose settings apply, its detector and its baseline."""
 
     root: Path
     detector: Detector
     baseline: Path
 
 
-def ground(start: Path, *, with_baseline: bool = True) -> ScanSettings:
-    """Read the settings; from here on the process looks for what they say."""
+def read_settings(start: Path, *, with_baseline: bool = True) -> ScanSettings:
+    """Read the project's settings and apply its secret rules to this process."""
     root = project.locate(start)
     settings = config.load(root).secrets
     where = root / (settings.baseline or baseline.DEFAULT)
@@ -87,55 +87,57 @@ def ground(start: Path, *, with_baseline: bool = True) -> ScanSettings:
 
 
 def stream(detector: Detector, source: IO[bytes], name: str) -> ScanReport:
-    """What comes on a stream. No pragma counts there."""
+    """Scan a stream. Pragmas are not honoured in it."""
     scanner = detector.scanner()
     while chunk := source.read(_CHUNK):
         scanner.feed(chunk)
     scanner.finish()
-    return ScanReport(_grouped(_found(name, one) for one in scanner.findings), [])
+    return ScanReport(_grouped(_locate(name, finding) for finding in scanner.findings), [])
 
 
-def _found(path: str, one: SecretFinding, commit: str | None = None, line: int | None = None) -> LocatedSecret:
-    return LocatedSecret(path, one.line if line is None else line, one.rule, one.grade, one.fingerprint, commit)
+def _locate(path: str, finding: SecretFinding, commit: str | None = None, line: int | None = None) -> LocatedSecret:
+    at = finding.line if line is None else line
+    return LocatedSecret(path, at, finding.rule, finding.grade, finding.fingerprint, commit)
 
 
 def _grouped(findings: Iterable[LocatedSecret]) -> list[LocatedSecret]:
-    """Return each value once for each file and commit, at its first line, with the other lines it stands on."""
+    """Return each value once per file and commit, at its first line, with its other lines."""
     groups: dict[tuple[str, str, str | None], list[LocatedSecret]] = {}
-    for found in findings:
-        groups.setdefault((found.path, found.fingerprint, found.commit), []).append(found)
+    for secret in findings:
+        groups.setdefault((secret.path, secret.fingerprint, secret.commit), []).append(secret)
     out = []
     for group in groups.values():
-        lines = sorted({found.line for found in group})
-        chief = max(group, key=lambda found: found.grade == "certain")
-        out.append(chief._replace(line=lines[0], also=tuple(lines[1:])))
+        lines = sorted({secret.line for secret in group})
+        first = max(group, key=lambda secret: secret.grade == "certain")
+        out.append(first._replace(line=lines[0], also=tuple(lines[1:])))
     return out
 
 
 def tree(here: ScanSettings, targets: Iterable[Path]) -> ScanReport:
-    """Files and folders: of a repository what it tracks or could, of others everything."""
+    """Scan files and folders; in a repository, what git tracks or could track."""
     report = ScanReport([], [])
-    for target in (given.absolute() for given in targets):
+    for target in (path.absolute() for path in targets):
         if not os.path.lexists(target):
-            raise InvalidInput(f"{target} is not there", next_step="reflectloop scan --help")
+            raise InvalidInput(f"{target} does not exist", next_step="reflectloop scan --help")
         repository = _Repository.around(target)
         for name in _names(target, repository, report.unread):
-            _look(here, name, repository, report)
+            _scan_into(report, here, name, repository)
     return report
 
 
-def _look(here: ScanSettings, name: bytes, repository: _Repository | None, report: ScanReport) -> None:
-    shown = files.display(name.removeprefix(os.fsencode(here.root) + b"/"))
+def _scan_into(report: ScanReport, here: ScanSettings, name: bytes, repository: _Repository | None) -> None:
+    """Scan one file and add its findings to the report."""
+    path = files.display(name.removeprefix(os.fsencode(here.root) + b"/"))
     try:
-        found = _scan_file(here.detector, name)
-        if found and repository:
-            found = repository.without_allowed(name, found)
+        findings = _scan_file(here.detector, name)
+        if findings and repository:
+            findings = repository.without_allowed(name, findings)
     except FileNotFoundError:
         return  # tracked, and removed from the working tree
     except OSError as fault:
-        report.unread.append(UnreadableFile(shown, fault.strerror or str(fault)))
+        report.unread.append(UnreadableFile(path, fault.strerror or str(fault)))
         return
-    report.findings.extend(_grouped(_found(shown, one) for one in found))
+    report.findings.extend(_grouped(_locate(path, finding) for finding in findings))
 
 
 def _scan_file(detector: Detector, name: bytes) -> list[SecretFinding]:
@@ -158,9 +160,9 @@ def _names(target: Path, repository: _Repository | None, unread: list[Unreadable
         yield name
     elif repository:
         for inside in repository.names(target):
-            whole = os.path.join(name, inside)  # noqa: PTH118
-            # A repository inside the repository is listed by its name alone.
-            yield from _walk(whole, unread) if os.path.isdir(whole) and not os.path.islink(whole) else (whole,)  # noqa: PTH112, PTH114
+            path = os.path.join(name, inside)  # noqa: PTH118
+            # git lists a nested repository only by its name.
+            yield from _walk(path, unread) if os.path.isdir(path) and not os.path.islink(path) else (path,)  # noqa: PTH112, PTH114
     else:
         yield from _walk(name, unread)
 
@@ -170,17 +172,17 @@ def _walk(top: bytes, unread: list[UnreadableFile]) -> Iterator[bytes]:
     while stack:
         folder = stack.pop()
         try:
-            with os.scandir(folder) as found:
-                entries = sorted((one for one in found if one.name != b".git"), key=lambda one: one.name)
-        except OSError as fault:  # closed to us, or deeper than a path can name
+            with os.scandir(folder) as listing:
+                entries = sorted((entry for entry in listing if entry.name != b".git"), key=lambda entry: entry.name)
+        except OSError as fault:  # not readable, or deeper than a path can name
             unread.append(UnreadableFile(files.display(folder), fault.strerror or str(fault)))
             continue
-        yield from (one.path for one in entries if not one.is_dir(follow_symlinks=False))
-        stack += [one.path for one in reversed(entries) if one.is_dir(follow_symlinks=False)]
+        yield from (entry.path for entry in entries if not entry.is_dir(follow_symlinks=False))
+        stack += [entry.path for entry in reversed(entries) if entry.is_dir(follow_symlinks=False)]
 
 
 class _Repository(NamedTuple):
-    """The repository that holds what is looked at."""
+    """The repository around a scanned path."""
 
     root: bytes
     git: Git
@@ -188,45 +190,45 @@ class _Repository(NamedTuple):
     @classmethod
     def around(cls, target: Path) -> _Repository | None:
         folder = target if target.is_dir() and not target.is_symlink() else target.absolute().parent
-        found = repository.find(folder.resolve())
-        if found is None or repository.ask(found.root, "rev-parse", "--show-toplevel").code:
+        place = repository.find(folder.resolve())
+        if place is None or repository.ask(place.root, "rev-parse", "--show-toplevel").code:
             return None
-        repository.refuse_elsewhere(found)
-        repository.refuse_named_pipes(found)
-        return cls(os.fsencode(found.root), Git(cwd=folder))
+        repository.refuse_elsewhere(place)
+        repository.refuse_named_pipes(place)
+        return cls(os.fsencode(place.root), Git(cwd=folder))
 
     def names(self, target: Path) -> list[bytes]:
-        words = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-        listed = repository.ask(target, *words, seconds=_LISTING_S)
+        argv = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        listed = repository.ask(target, *argv, seconds=_LISTING_S)
         if listed.code:
             reason = listed.stderr.decode("utf-8", "replace").strip()
             raise UnsupportedRepository(f"git cannot list the files of {target}: {reason}", next_step="git fsck")
         return sorted(dict.fromkeys(paths(listed.stdout)))
 
-    def without_allowed(self, name: bytes, found: list[SecretFinding]) -> list[SecretFinding]:
-        """Less what stands in a line with a pragma that HEAD holds too."""
+    def without_allowed(self, name: bytes, findings: list[SecretFinding]) -> list[SecretFinding]:
+        """Return the findings without those in a line with a pragma that is in HEAD as well."""
         with open(name, "rb") as file:  # noqa: PTH123
-            wanted = {one.line for one in found}
+            wanted = {finding.line for finding in findings}
             marked = {n: line for n, line in enumerate(file, 1) if n in wanted and _PRAGMA.search(line)}
         if not marked:
-            return found
+            return findings
         inside = os.path.relpath(os.path.realpath(name), os.path.realpath(self.root))
         tracked = self.git.attempt("cat-file", "blob", f"HEAD:{os.fsdecode(inside)}").stdout.splitlines()
         known = {line.strip() for line in tracked}
-        return [one for one in found if one.line not in marked or marked[one.line].strip() not in known]
+        return [item for item in findings if item.line not in marked or marked[item.line].strip() not in known]
 
 
 def staged(detector: Detector, root: Path) -> ScanReport:
-    """The lines and names that the next commit adds. They are not in HEAD, so no pragma counts."""
+    """Scan the lines and names that the next commit adds. Pragmas are not honoured: they are not in HEAD yet."""
     added = AddedLines(detector)
     _git(root, added.feed, "diff", "--cached", *_DIFF)
-    return ScanReport(_grouped(_found(*one) for one in added.finish()), [])
+    return ScanReport(_grouped(_locate(*item) for item in added.finish()), [])
 
 
-def between(detector: Detector, root: Path, asked: str) -> ScanReport:
-    """The lines and names that each commit of a range adds, and what its message says."""
-    if ".." not in asked or asked.startswith("-"):
-        raise InvalidInput(f"{asked!r} is no range", next_step="reflectloop scan --range main..HEAD")
+def between(detector: Detector, root: Path, range_: str) -> ScanReport:
+    """Scan the lines and names that each commit of a range adds, and its message."""
+    if ".." not in range_ or range_.startswith("-"):
+        raise InvalidInput(f"{range_!r} is not a range", next_step="reflectloop scan --range main..HEAD")
     added = AddedLines(detector)
     _git(
         root,
@@ -237,48 +239,49 @@ def between(detector: Detector, root: Path, asked: str) -> ScanReport:
         "--format=%x00%H",
         *_DIFF,
         "--end-of-options",
-        asked,
+        range_,
     )
     messages: list[bytes] = []
-    _git(root, messages.append, "log", "--format=%H%n%B%x00", "--end-of-options", asked)
-    found = [_found(*one) for one in added.finish()]
+    _git(root, messages.append, "log", "--format=%H%n%B%x00", "--end-of-options", range_)
+    secrets_ = [_locate(*item) for item in added.finish()]
     for entry in b"".join(messages).split(b"\0"):
         commit, _, text = entry.strip(b"\n").partition(b"\n")
-        found += [_found("(message)", one, commit.decode()) for one in detector.scan(text)]
-    return ScanReport(_grouped(found), [])
+        secrets_ += [_locate("(message)", finding, commit.decode()) for finding in detector.scan(text)]
+    return ScanReport(_grouped(secrets_), [])
 
 
 def _git(root: Path, take: Callable[[bytes], None], *args: str) -> None:
     try:
         Git(cwd=root).stream(take, *args)
     except GitFailed as fault:
-        raise InvalidInput(f"git could not say: {fault.stderr}", next_step="reflectloop scan --help") from fault
+        raise InvalidInput(f"git failed: {fault.stderr}", next_step="reflectloop scan --help") from fault
 
 
 def answer(detector: Detector, question: dict[str, Any]) -> dict[str, Any]:
-    """One line of `--jsonl`: the same `id`, and what the `text` holds."""
+    """Answer one line of `--jsonl`: the same `id`, and the findings in its `text`."""
     text = question.get("text")
     if not isinstance(text, str):
         raise InvalidInput("each line of --jsonl is an object with 'id' and 'text'")
-    found = detector.scan(text.encode("utf-8", "surrogatepass"))
-    return {"id": question.get("id"), "findings": [one._asdict() for one in found]}
+    findings = detector.scan(text.encode("utf-8", "surrogatepass"))
+    return {"id": question.get("id"), "findings": [finding._asdict() for finding in findings]}
 
 
 def write_baseline(path: Path, report: ScanReport) -> int:
-    """Let stand what was found; how many entries that makes."""
-    entries = {(one.path, one.fingerprint): one for one in report.findings}
-    kept = ("path", "rule", "fingerprint")
-    baseline.write(path, [{key: one._asdict()[key] for key in kept} for one in entries.values()])
+    """Write the findings as the accepted baseline; return the number of entries."""
+    entries = {(secret.path, secret.fingerprint): secret for secret in report.findings}
+    keys = ("path", "rule", "fingerprint")
+    baseline.write(path, [{key: secret._asdict()[key] for key in keys} for secret in entries.values()])
     return len(entries)
 
 
 def sarif(report: ScanReport) -> dict[str, Any]:
-    rules = [{"id": name} for name in sorted({one.rule for one in report.findings})]
+    rules = [{"id": name} for name in sorted({secret.rule for secret in report.findings})]
     driver = {"name": "reflectloop", "version": reflectloop.__version__, "rules": rules}
-    told = [
-        {"level": "error", "message": {"text": f"{one.path} could not be read: {one.reason}"}} for one in report.unread
+    notes = [
+        {"level": "error", "message": {"text": f"{file.path} could not be read: {file.reason}"}}
+        for file in report.unread
     ]
-    invocation = {"executionSuccessful": not report.unread, "toolExecutionNotifications": told}
+    invocation = {"executionSuccessful": not report.unread, "toolExecutionNotifications": notes}
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -286,7 +289,7 @@ def sarif(report: ScanReport) -> dict[str, Any]:
             {
                 "tool": {"driver": driver},
                 "invocations": [invocation],
-                "results": [_result(one) for one in report.findings],
+                "results": [_result(secret) for secret in report.findings],
             }
         ],
     }
@@ -299,12 +302,12 @@ def _place(path: str, line: int) -> dict[str, Any]:
     return {"physicalLocation": place}
 
 
-def _result(one: LocatedSecret) -> dict[str, Any]:
+def _result(secret: LocatedSecret) -> dict[str, Any]:
     return {
-        "ruleId": one.rule,
-        "level": "error" if one.grade == "certain" else "warning",
-        "message": {"text": f"a {one.grade} secret ({one.rule})"},
-        "locations": [_place(one.path, one.line)],
-        **({"relatedLocations": [_place(one.path, line) for line in one.also]} if one.also else {}),
-        "partialFingerprints": {"reflectloop/v1": one.fingerprint},
+        "ruleId": secret.rule,
+        "level": "error" if secret.grade == "certain" else "warning",
+        "message": {"text": f"a {secret.grade} secret ({secret.rule})"},
+        "locations": [_place(secret.path, secret.line)],
+        **({"relatedLocations": [_place(secret.path, line) for line in secret.also]} if secret.also else {}),
+        "partialFingerprints": {"reflectloop/v1": secret.fingerprint},
     }

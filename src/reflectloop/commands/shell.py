@@ -1,4 +1,4 @@
-"""A shell in the workspace that was kept of a run; what is done in it is not recorded."""
+"""`shell`: open a shell in the workspace of a failed run. Nothing done in it is recorded."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from reflectloop.workspace.store import open_for
 
 
 def open_in(start: Path, name: str | None, command: tuple[str, ...]) -> int:
-    """Hand the terminal to a shell in the workspace that was kept of a run."""
+    """Hand the terminal to a shell in the workspace that was kept after a run; return its exit code."""
     folders = folders_at(start)
     folder = folders.find_run(name)
     entry = workspace_registry.find(folders.own, folder.run_id)
     refuse_running(folders, folder)
     if entry is None or entry.fate != "kept" or not (entry.folder / "repo").is_dir():
         raise NothingToDo(
-            f"the workspace of {folder.run_id} was not kept; the last failed ones are", next_step="reflectloop status"
+            f"the workspace of {folder.run_id} was not kept; only those of the last failed runs are",
+            next_step="reflectloop status",
         )
     settings = config.load(folders.root)
-    wall = isolation.reach(Isolation.NONE, settings.box.strongest)
-    found = project.open_at(folders.root)
-    space = checkout.reopen(found, open_for(found, settings.workspace), entry, settings.workspace)
-    limiter = limits.behind(wall, f"{space.name}-shell", settings.box)
+    level = isolation.reach(Isolation.NONE, settings.box.strongest)
+    home = project.open_at(folders.root)
+    space = checkout.reopen(home, open_for(home, settings.workspace), entry, settings.workspace)
+    limiter = limits.behind(level, f"{space.name}-shell", settings.box)
     box = Box(
         space,
         dict(os.environ),
-        wall,
+        level,
         readable=settings.box.read,
         env_allow=settings.run.env_allow,
         limiter=limiter,

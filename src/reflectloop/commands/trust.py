@@ -1,4 +1,4 @@
-"""`trust`: what a project's settings would allow, and the user's agreement to it."""
+"""`trust`: show what a project's settings would allow, and record that the user agrees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = Literal["nothing to trust", "trusted already", "trusted", "not trusted"
 
 
 class TrustQuestion(NamedTuple):
-    """What the project would be allowed; `changed` names what was otherwise when the user last agreed."""
+    """The grants that a project asks for; `changed` names those that changed since the user last agreed."""
 
     root: Path
     grants: tuple[Grant, ...]
@@ -30,16 +30,16 @@ class TrustAnswer(NamedTuple):
 
 
 def ask(start: Path, agree: Callable[[TrustQuestion], bool]) -> TrustAnswer:
-    """Show what the project's settings would allow; where the user agrees, record exactly what was shown."""
+    """Show what the project's settings would allow; if the user agrees, record exactly what was shown."""
     root = project.locate(start)
     grants = config.sources(root).split.grants
-    ignore(root, ())  # it is shown here, and asked about
+    ignore(root, ())  # no warning that they are ignored: the user is asked about them now
     asked = TrustQuestion(root, grants, tuple(record.changed(root, grants)))
     if not grants:
         return TrustAnswer(asked, "nothing to trust")
     if record.holds(root, grants):
         return TrustAnswer(asked, "trusted already")
-    # Before anybody is asked: a file that changes meanwhile is not what was agreed to.
+    # Before the user is asked: a file that changes in the meantime is not what was agreed to.
     digests = {grant.key: digest(grant, root) for grant in grants}
     if not agree(asked):
         return TrustAnswer(asked, "not trusted")
@@ -48,7 +48,7 @@ def ask(start: Path, agree: Callable[[TrustQuestion], bool]) -> TrustAnswer:
 
 
 def revoke(start: Path) -> TrustAnswer:
-    """Take the agreement back."""
+    """Revoke the user's agreement."""
     root = project.locate(start)
     known = record.revoke(root)
     return TrustAnswer(TrustQuestion(root, (), ()), "revoked" if known else "was not trusted")

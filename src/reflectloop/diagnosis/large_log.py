@@ -1,4 +1,4 @@
-"""Reads a log of any size in bounded memory: of a huge one the beginning, the end, and the lines between that tell."""
+"""Read a log of any size in bounded memory: the beginning, the end, and lines in between that look like errors."""
 
 from __future__ import annotations
 
@@ -12,78 +12,78 @@ import re2
 
 from reflectloop.verification.reports import plain
 
-_WHOLE = 6 << 20  # what is smaller is taken as it is
+_SMALL = 6 << 20  # smaller logs are read completely
 _HEAD, _TAIL = 2 << 20, 6 << 20
-_MOST_LINES = 8_000  # of the beginning, and of what lies between: as many as are looked at
-_PIECE = 1 << 20
-_LONGEST = 2_000  # of a line between
-_REPORTS = (b"<", b"{", b"[")  # how a report begins, which is no use in pieces
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
+_MOST_LINES = 8_000  # of the beginning, and of the middle
+_CHUNK = 1 << 20
+_LONGEST = 2_000  # of a line in the middle
+_REPORTS = (b"<", b"{", b"[")  # first bytes of a report, which cannot be read in parts
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _SAMPLE = 1 << 16
-_ODD = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\b\a\x1b") + b"\x7f"
-_TOO_ODD = 0.03
-_TELLING = (
+_CONTROL = bytes(code for code in range(32) if code not in b"\t\n\v\f\r\b\a\x1b") + b"\x7f"
+_TOO_MANY = 0.03
+_ERROR_LINE = (
     rb"(?i)\b(?:error|fatal|failed|failure|cannot|could not|unable to|denied|refused|not found|no such|no module|"
     rb"no space|out of memory|timed out|traceback|panic(?:ked)?|abort(?:ed)?|killed|conflict)\b|\w(?:Error|Exception)\b"
 )
 
 
 def read(source: IO[bytes]) -> bytes:
-    """All of it; of what is larger than a report may be, no more than tells what happened."""
-    data = source.read(_WHOLE + 1)
-    if len(data) <= _WHOLE:
+    """Return a log completely, or shortened if it is larger than a report may be."""
+    data = source.read(_SMALL + 1)
+    if len(data) <= _SMALL:
         return data
     if data[:4096].lstrip()[:1] in _REPORTS:
         data += source.read(plain.MOST - len(data))
-        more = source.read(_PIECE)
+        more = source.read(_CHUNK)
         if not more:
             return data
-        return _sifted(data + more, source)
-    return _sifted(data, source)
+        return _shorten(data + more, source)
+    return _shorten(data, source)
 
 
-def _sifted(data: bytes, source: IO[bytes]) -> bytes:
+def _shorten(data: bytes, source: IO[bytes]) -> bytes:
     head = b"\n".join(data[:_HEAD].split(b"\n", _MOST_LINES)[:_MOST_LINES])
     waiting: deque[bytes] = deque()
-    telling: list[bytes] = []
-    held, rest = 0, b""
-    for piece in _pieces(data[len(head) :], source):
-        waiting.append(piece)
-        held += len(piece)
-        while held - len(waiting[0]) >= _TAIL:
-            gone = waiting.popleft()
-            held -= len(gone)
-            whole, _, rest = (rest + gone).rpartition(b"\n")
+    errors: list[bytes] = []
+    size, rest = 0, b""
+    for chunk in _chunks(data[len(head) :], source):
+        waiting.append(chunk)
+        size += len(chunk)
+        while size - len(waiting[0]) >= _TAIL:
+            oldest = waiting.popleft()
+            size -= len(oldest)
+            lines, _, rest = (rest + oldest).rpartition(b"\n")
             rest = rest[-_LONGEST:]
-            telling += islice(_telling(whole), _MOST_LINES - len(telling))
-    return b"\n".join((head, *telling, rest + b"".join(waiting)))
+            errors += islice(_error_lines(lines), _MOST_LINES - len(errors))
+    return b"\n".join((head, *errors, rest + b"".join(waiting)))
 
 
-def _pieces(data: bytes, source: IO[bytes]) -> Iterator[bytes]:
-    yield from (data[at : at + _PIECE] for at in range(0, len(data), _PIECE))
-    while piece := source.read(_PIECE):
-        yield piece
+def _chunks(data: bytes, source: IO[bytes]) -> Iterator[bytes]:
+    yield from (data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK))
+    while chunk := source.read(_CHUNK):
+        yield chunk
 
 
-def _telling(text: bytes) -> Iterator[bytes]:
+def _error_lines(text: bytes) -> Iterator[bytes]:
     end = 0
-    for found in _pattern().finditer(text):
-        if found.start() >= end:
-            start = text.rfind(b"\n", 0, found.start()) + 1
-            end = text.find(b"\n", found.end())
+    for match in _pattern().finditer(text):
+        if match.start() >= end:
+            start = text.rfind(b"\n", 0, match.start()) + 1
+            end = text.find(b"\n", match.end())
             end = len(text) if end < 0 else end
             yield text[start : min(end, start + _LONGEST)]
 
 
 @cache
 def _pattern() -> re2._Regexp:
-    return re2.compile(_TELLING)
+    return re2.compile(_ERROR_LINE)
 
 
 def is_noise(data: bytes) -> bool:
-    """Whether it is no text in any encoding that logs have: too many of its bytes stand for nothing one can read."""
-    if data.startswith(_WIDE):
+    """Return True if the data is not text in any encoding of logs: too many of its bytes are control characters."""
+    if data.startswith(_UTF16):
         return False
     middle = len(data) // 2
     sample = b"".join((data[:_SAMPLE], data[middle : middle + _SAMPLE], data[-_SAMPLE:]))
-    return len(sample) - len(sample.translate(None, _ODD)) > _TOO_ODD * len(sample)
+    return len(sample) - len(sample.translate(None, _CONTROL)) > _TOO_MANY * len(sample)

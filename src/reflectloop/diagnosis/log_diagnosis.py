@@ -1,4 +1,4 @@
-"""Reads a log or a report that someone else's run left, and says what came of it."""
+"""`diagnose`: read a log or a test report of any tool, and diagnose its failure."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from reflectloop.workspace import project
 
 
 class LogDiagnosis(NamedTuple):
-    """What a log or a report tells: the result, and the failure where it is one."""
+    """The result in a log or a report, with the failure if it is one."""
 
     result: VerificationResult
     failure: FailureRecord | None
 
     def as_data(self) -> dict[str, Any]:
-        """Without the secrets a log may hold."""
+        """Return the diagnosis as JSON data, with secrets redacted."""
         return {
             "result": redacted(self.result.model_dump(mode="json")),
             "failure": redacted(self.failure.as_data()) if self.failure else None,
         }
 
 
-def look_as(start: Path) -> Rules:
-    """From here on take out what the settings of the project here call a secret, too; its rules and ours."""
+def use_project(start: Path) -> Rules:
+    """Return the project's rules with the built-in ones, and apply its secret settings to this process."""
     root = project.locate(start)
     settings = config.load(root)
     secrets.use(secrets.of(settings.secrets, root))
@@ -44,34 +44,34 @@ def rules_of(settings: config.ReflectConfig, root: Path) -> Rules:
 
 
 def of(data: bytes | str, *, exit_code: int | None = None, log_path: str | None = None, rules: Rules) -> LogDiagnosis:
-    """What a log or a report tells, with the exit code beside it where that is known."""
-    if why := _without_words(data):
+    """Return the diagnosis of a log or a report, with the exit code if it is known."""
+    if why := _unreadable(data):
         if exit_code is None:
-            return _unread(why, log_path)
-        data = b""  # the exit code alone speaks
-    told = lines.without_clock(data)
-    tail = told[-(1 << 16) :]
+            return _without_text(why, log_path)
+        data = b""  # only the exit code is left
+    text = lines.without_clock(data)
+    tail = text[-(1 << 16) :]
     log = tail if isinstance(tail, str) else tail.decode("utf-8", "replace")
-    result = reports.judge(reports.read(told), exit_code=exit_code, log=log, log_path=log_path)
-    return LogDiagnosis(result, diagnosis.diagnose(told, result, rules=rules))
+    result = reports.judge(reports.read(text), exit_code=exit_code, log=log, log_path=log_path)
+    return LogDiagnosis(result, diagnosis.diagnose(text, result, rules=rules))
 
 
-def _without_words(data: bytes | str) -> Diagnosis | None:
-    """Where there is nothing to read. Nothing of it is shown either: it would be nobody's words."""
+def _unreadable(data: bytes | str) -> Diagnosis | None:
+    """Return the diagnosis of data that is not text or empty; None if it can be read."""
     if isinstance(data, bytes) and large_log.is_noise(data):
         return Diagnosis(
             rule="not-text",
-            root_cause="what was given as a log is not text",
-            suggestion="give it as text: unpack or decode it first",
+            root_cause="the log is not text",
+            suggestion="unpack or decode it first",
         )
     if not data.strip():
         return Diagnosis(
-            rule="empty-log", root_cause="the log is empty", suggestion="say --exit-code, or give what the tool printed"
+            rule="empty-log", root_cause="the log is empty", suggestion="give --exit-code, or the output of the tool"
         )
     return None
 
 
-def _unread(why: Diagnosis, log_path: str | None) -> LogDiagnosis:
+def _without_text(why: Diagnosis, log_path: str | None) -> LogDiagnosis:
     result = VerificationResult(
         ok=False, type="unknown_project", summary=why.root_cause, suggestion=why.suggestion, log_path=log_path
     )
@@ -95,24 +95,24 @@ def stream(source: IO[bytes]) -> bytes:
 
 
 def answer(question: dict[str, Any], number: int, rules: Rules) -> dict[str, Any]:
-    """One question of a batch: `id` and `text`, and `exit_code` where it is known."""
+    """Answer one line of a batch, an object with `id`, `text` and perhaps `exit_code`."""
     if not isinstance(question.get("text"), str):
         raise InvalidInput(f"line {number} is not an object with 'id' and 'text'")
     code = question.get("exit_code")
-    found = of(question["text"], exit_code=code if isinstance(code, int) else None, rules=rules)
-    return {"id": question.get("id"), **found.as_data()}
+    result = of(question["text"], exit_code=code if isinstance(code, int) else None, rules=rules)
+    return {"id": question.get("id"), **result.as_data()}
 
 
-def redacted(found: dict[str, Any]) -> dict[str, Any]:
-    """The same data, without the secrets a log may hold."""
-    whole = json.dumps(found, ensure_ascii=False)
-    return found if secrets.current().redact(whole) == whole else _redacted(found)
+def redacted(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the data with secrets redacted."""
+    text = json.dumps(data, ensure_ascii=False)
+    return data if secrets.current().redact(text) == text else _redacted(data)
 
 
 def _redacted(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Text by text, so that what is taken out takes no quote or comma along."""
+    """Redact each string by itself, so that no quote or comma of the JSON is lost."""
     if isinstance(value, str):
         return secrets.current().redact(value)
     if isinstance(value, dict):
-        return {_redacted(key): _redacted(one) for key, one in value.items()}
-    return [_redacted(one) for one in value] if isinstance(value, list) else value
+        return {_redacted(key): _redacted(item) for key, item in value.items()}
+    return [_redacted(item) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""What mended a tool's failure, kept as a lesson: found again by tool and signature, counted each time it is tried."""
+"""Fixes of tool failures, stored as lessons by tool and signature, with a count of their successes and failures."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ _AFTERWARDS = f"{_KIND} {_KIND.english} ({_KIND.chinese}): it passed after a cha
 
 
 class ToolFixes:
-    """The project's shelf, where new ones go, and the user's behind it."""
+    """The fixes in lesson folders; new ones are written to the first, the project's."""
 
-    def __init__(self, shelves: Sequence[LessonDir]) -> None:
-        self._shelves = tuple(shelves)
+    def __init__(self, dirs: Sequence[LessonDir]) -> None:
+        self._dirs = tuple(dirs)
 
     def __iter__(self) -> Iterator[FailFix]:
-        """Read when a failure asks for them: a call that goes well reads nothing."""
-        for shelf in self._shelves:
-            for one in lesson_store.read(shelf).lessons:
-                if one.kind == "failfix" and one.status in ("active", "candidate"):
-                    yield from _pairs(one)
+        """Yield the stored fixes. They are read only when a call fails."""
+        for place in self._dirs:
+            for lesson in lesson_store.read(place).lessons:
+                if lesson.kind == "failfix" and lesson.status in ("active", "candidate"):
+                    yield from _fixes(lesson)
 
     def learn(self, outcome: Outcome) -> None:
-        """A fix that worked is kept; one that was known and did not help loses by it."""
+        """Store a fix that worked, and count a failure of a known fix that did not help."""
         if isinstance(outcome, ToolSuccess):
             if outcome.pair:
-                self._count(self._shelves[0], _page(outcome.pair), "worked")
-        elif outcome.attempts > 1:  # else nothing was tried
-            self._blame(outcome.reports[0])
+                self._count(self._dirs[0], _page(outcome.pair), "worked")
+        elif outcome.attempts > 1:  # otherwise no fix was tried
+            self._count_failure(outcome.reports[0])
 
-    def _blame(self, met: ToolReport) -> None:
-        for shelf in self._shelves:
-            for one in lesson_recall.known_fixes([shelf], met.signature):
-                if _said(one) == met.known_fix:
-                    self._count(shelf, _same(one), "failed")
+    def _count_failure(self, report: ToolReport) -> None:
+        for place in self._dirs:
+            for lesson in lesson_recall.known_fixes([place], report.signature):
+                if _fix_text(lesson) == report.known_fix:
+                    self._count(place, _page_of(lesson), "failed")
 
     @staticmethod
-    def _count(shelf: LessonDir, page: Page, what: What) -> None:
-        sighting = Occurrence(lesson=page.id, what=what, at=clock.stamp(clock.now()), level="L2")
-        lesson_store.keep(shelf, [NewLesson(page, sighting)], lesson_scopes.new_session_id())
+    def _count(place: LessonDir, page: Page, what: What) -> None:
+        occurrence = Occurrence(lesson=page.id, what=what, at=clock.stamp(clock.now()), level="L2")
+        lesson_store.keep(place, [NewLesson(page, occurrence)], lesson_scopes.new_session_id())
 
 
 def _page(pair: FailFix) -> Page:
@@ -65,25 +65,27 @@ def _page(pair: FailFix) -> Page:
     )
 
 
-def _same(one: Lesson) -> Page:
-    return Page(kind="failfix", title=one.title, signature=one.signature, fix=one.fix, commands=one.commands)
+def _page_of(lesson: Lesson) -> Page:
+    return Page(
+        kind="failfix", title=lesson.title, signature=lesson.signature, fix=lesson.fix, commands=lesson.commands
+    )
 
 
-def _said(one: Lesson) -> str:
-    return one.fix or "\n".join(one.commands)
+def _fix_text(lesson: Lesson) -> str:
+    return lesson.fix or "\n".join(lesson.commands)
 
 
-def _pairs(one: Lesson) -> Iterator[FailFix]:
-    """The tool is among the keywords."""
-    for word in one.keywords:
+def _fixes(lesson: Lesson) -> Iterator[FailFix]:
+    """Yield the lesson as a fix of each of its keywords, one of which is the tool."""
+    for keyword in lesson.keywords:
         yield FailFix(
-            pattern_id=one.id,
-            tool=word,
+            pattern_id=lesson.id,
+            tool=keyword,
             error_type=None,
-            signature=one.signature,
-            symptoms=(one.title,),
-            successful_fix=_said(one),
-            timestamp=one.last_seen,
-            worked=one.worked,
-            failed=one.failed,
+            signature=lesson.signature,
+            symptoms=(lesson.title,),
+            successful_fix=_fix_text(lesson),
+            timestamp=lesson.last_seen,
+            worked=lesson.worked,
+            failed=lesson.failed,
         )
