@@ -13,6 +13,7 @@ from reflectloop.cli.render import Answer, Note, answers, paint
 from reflectloop.commands import policy as policy_command
 from reflectloop.errors import GateRejected, NeedsInput
 from reflectloop.policy import CommandPolicy, PolicyVerdict
+from reflectloop.terms import shorten
 
 _COLOURS = {"allow": "green", "confirm": "yellow", "deny": "red"}
 _EXITS = {"allow": 0, "confirm": NeedsInput.exit_code, "deny": GateRejected.exit_code}
@@ -79,8 +80,7 @@ def _verdict_lines(verdict: PolicyVerdict) -> Iterator[str]:
 
 
 def _shorten(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+    return shorten(" ".join(text.split()), _LONGEST)
 
 
 def _explain(rules: CommandPolicy, command: str | tuple[str, ...]) -> Answer:

@@ -32,6 +32,7 @@ from reflectloop.state import events, latch, lock
 from reflectloop.state.fold import Task
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import cgroup, clock, git
+from reflectloop.terms import shorten
 from reflectloop.workspace import apply as applying
 from reflectloop.workspace import patch, project, secret_guard, snapshot
 from reflectloop.workspace.checkout import Workspace
@@ -390,5 +391,4 @@ def make_patch(run: PreparedRun) -> ExecutedRun:
 
 
 def _short(command: str) -> str:
-    first = command.strip().splitlines()[0]
-    return first if len(first) <= _SHOWN else first[: _SHOWN - 1] + "…"
+    return shorten(command.strip().splitlines()[0], _SHOWN)

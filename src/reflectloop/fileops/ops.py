@@ -25,9 +25,10 @@ from reflectloop.fileops.request import (
 )
 from reflectloop.fileops.response import CommandProof
 from reflectloop.fileops.safe_files import AccessBarred, SafeFiles
+from reflectloop.plan.model import command_text
 from reflectloop.sandbox.sandbox import CommandResult, SandboxCommand
 from reflectloop.secrets import content as file_content
-from reflectloop.terms import Network
+from reflectloop.terms import Network, shorten
 
 _LARGEST_PATCHED = 64 << 20  # bytes of a file that a patch may change
 _HEAD, _TAIL = 4_000, 16_000  # characters of a command's output in the response
@@ -224,8 +225,8 @@ def _refuse_secrets(path: str, content: bytes, before: bytes | None) -> None:
 
 
 def _judged(op: RunOp, done: CommandResult) -> str:
-    command = op.cmd if isinstance(op.cmd, str) else " ".join(op.cmd)
-    summary = command if len(command) <= _SHOWN else command[: _SHOWN - 1] + "…"
+    command = command_text(op.cmd)
+    summary = shorten(command, _SHOWN)
     if done.idle:
         raise PersonNeeded(
             f"{summary}: printed nothing and used no CPU for a long time: it seems to wait for input", command=command

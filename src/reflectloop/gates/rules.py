@@ -10,6 +10,7 @@ from reflectloop.gates import contract as contracts
 from reflectloop.gates.contract import IDLE, ContractReading
 from reflectloop.gates.decisions import Gate, GateReason, Ruling, settle
 from reflectloop.plan.globs import named
+from reflectloop.plan.model import command_text
 from reflectloop.terms import Decision
 from reflectloop.verification.result import ChangedFile
 
@@ -103,7 +104,7 @@ def security(output: GateSubject, judges: DangerPolicy) -> list[GateReason]:
     for run in output.said.contract.tests_run or ():
         breach = judges.command(run.command)
         if breach:
-            reasons.append(_breach(breach, f"command {_command_text(run.command)!r}"))
+            reasons.append(_breach(breach, f"command {command_text(run.command)!r}"))
     possible_secrets = [
         GateReason(Decision.ASK, "security.secret", doubt, "remove it, or add its fingerprint to the baseline")
         for doubt in output.doubts
@@ -118,10 +119,6 @@ def _breach(breach: Breach, place: str) -> GateReason:
         )
     fix = f'remove it, or allow it: [policy] allow = ["{breach.rule}"]'
     return GateReason(Decision.ASK, f"security.{breach.rule}", f"{place}: {breach.reason} ({breach.rule})", fix)
-
-
-def _command_text(command: str | tuple[str, ...]) -> str:
-    return command if isinstance(command, str) else " ".join(command)
 
 
 def _first_names(names: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import (
@@ -55,7 +55,7 @@ Command = Annotated[
 ]
 
 
-def command_text(command: str | Argv) -> str:
+def command_text(command: str | Sequence[str]) -> str:
     """Return a command as one line of shell text, for people and for comparison."""
     return command if isinstance(command, str) else shlex.join(command)
 

@@ -13,7 +13,7 @@ from reflectloop.agents.answer_models import Agreement
 from reflectloop.engine.steps import prompts
 from reflectloop.engine.steps.agent_pool import AgentCall, AgentPool
 from reflectloop.system import files
-from reflectloop.terms import Role
+from reflectloop.terms import Role, shorten
 
 MOST_ROUNDS = 3
 Design = TypeVar("Design", bound=BaseModel)
@@ -102,5 +102,4 @@ def _plain(value: object) -> str:
 
 
 def _short(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 160 else text[:159] + "…"  # noqa: PLR2004 - of a line
+    return shorten(json.dumps(value, ensure_ascii=False), 160)

@@ -21,8 +21,7 @@ from reflectloop.engine.tasks.task_journal import NewTask
 from reflectloop.errors import AgentUnavailable, Interrupted, InvalidInput, InvalidPlan, NeedsInput
 from reflectloop.fileops.ops_context import Refusal
 from reflectloop.plan.model import Plan, Step
-from reflectloop.state import events, journal
-from reflectloop.state.fold import Task, fold
+from reflectloop.state import events
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock, files, git
 from reflectloop.terms import Role, Track
@@ -106,8 +105,7 @@ def _read_calls(folder: Path) -> list[Any]:
 
 def _refuse_running(folders: Folders) -> None:
     """Refuse before an agent is asked, which costs money."""
-    current = folders.current_task()
-    task = fold(journal.read(folders.journal(current))) if current else Task()
+    task = folders.load_current()
     if task.id and task.state not in _ENDED and not task.passed:
         last = task.last_run
         continues = next_command.command(last) if last else ""

@@ -30,8 +30,7 @@ from reflectloop.errors import (
     ReflectloopError,
     VerificationFailed,
 )
-from reflectloop.state import journal
-from reflectloop.state.fold import RunState, Task, fold
+from reflectloop.state.fold import RunState, Task
 from reflectloop.system import git
 from reflectloop.workspace.folders import Folders, RunFolder, folders_at
 
@@ -90,9 +89,8 @@ def _judge_request(place: FileopsTarget) -> RunRequest:
 
 def _is_untold(folders: Folders) -> bool:
     """Whether an engine died when all was decided and little of it written: the journal says how it ended."""
-    current = folders.current_task()
-    task = fold(journal.read(folders.journal(current))) if current else Task()
-    last = list(task.runs.values())[-1] if task.runs else None
+    task = folders.load_current()
+    last = task.last_run
     if last is None or not last.kind.is_stepwise or last.status == "running":
         return False
     return not RunFolder(folders.own / "runs" / last.id).envelope.exists()
@@ -155,7 +153,7 @@ def _told(
 def _task(folders: Folders) -> tuple[Task, RunState]:
     current = folders.current_task()
     assert current  # noqa: S101 - it was worked on
-    task = fold(journal.read(folders.journal(current)))
+    task = folders.load_task(current)
     return task, list(task.runs.values())[-1]
 
 

@@ -26,8 +26,7 @@ from reflectloop.plan.model import Plan, Step
 from reflectloop.policy import CommandPolicy
 from reflectloop.sandbox import isolation
 from reflectloop.sandbox.sandbox import Box
-from reflectloop.state import journal
-from reflectloop.state.fold import RunState, StepState, Task, fold
+from reflectloop.state.fold import RunState, StepState, Task
 from reflectloop.state.transitions import TaskState
 from reflectloop.terms import Network, Role
 from reflectloop.workspace import patch
@@ -123,8 +122,7 @@ def next_step(run: RunState) -> StepState | None:
 
 def read_task(folders: Folders) -> tuple[Task, RunState]:
     """Return the current task and its run; refuse if no agent works on it."""
-    current = folders.current_task()
-    task = fold(journal.read(folders.journal(current))) if current else Task()
+    task = folders.load_current()
     run = task.last_run
     if run is None or task.state in (TaskState.DONE, TaskState.ABORTED):
         raise NothingToDo("there is no plan to work on", next_step="reflectloop tp GOAL")

@@ -24,8 +24,7 @@ from reflectloop.sandbox import editable_installs, isolation, limits
 from reflectloop.sandbox.isolation import IsolationLevel
 from reflectloop.sandbox.limits import Limiter
 from reflectloop.sandbox.sandbox import Box
-from reflectloop.state import journal, latch, lock
-from reflectloop.state.fold import Task, fold
+from reflectloop.state import latch, lock
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import cgroup, clock
 from reflectloop.terms import Isolation
@@ -181,7 +180,7 @@ class _Opening:
         name = self.folders.current_task()
         if name is None or not self.folders.journal(name).is_file():
             return _Progress(None, now, now)
-        task = fold(journal.read(self.folders.journal(name)))
+        task = self.folders.load_task(name)
         if task.passed or task.state is TaskState.ABORTED:
             return _Progress(None, now, now)  # a new task begins with nothing of it
         if task.state is TaskState.PAUSED:
@@ -200,8 +199,7 @@ class _Opening:
 
     def _run_id(self) -> str:
         """Return the run that a person's `unlock` is about: the current task's, if there is one."""
-        name = self.folders.current_task()
-        task = fold(journal.read(self.folders.journal(name))) if name else Task()
+        task = self.folders.load_current()
         return self.run_id if task.passed or task.last_run is None else task.last_run.id
 
     def close(self) -> None:

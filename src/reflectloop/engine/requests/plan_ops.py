@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from reflectloop.engine.steps.execution import StepObserver
 from reflectloop.engine.tasks.task_journal import Base, NewTask, TaskJournal
 from reflectloop.fileops.ops_context import Data, EngineEvidence, Refusal
 from reflectloop.fileops.plan_ops import AppendSteps, ApplySplit, Finalize, MarkBlocked, PlanInit, Preflight
-from reflectloop.plan.model import Plan, Step
+from reflectloop.plan.model import Plan, Step, command_text
 from reflectloop.policy import CommandPolicy
 from reflectloop.sandbox.sandbox import Box
 from reflectloop.state import events
@@ -165,7 +164,7 @@ def _reason(result: CheckResult) -> str:
 
 def proof_of_command(command: str | Sequence[str]) -> events.Json:
     """Return a command that exited 0 as the journal stores what proves a step."""
-    shown = (command if isinstance(command, str) else shlex.join(command))[:_SHOWN]
+    shown = command_text(command)[:_SHOWN]
     return {
         "name": shown,
         "held": True,

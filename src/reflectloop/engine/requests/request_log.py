@@ -14,8 +14,7 @@ from reflectloop.errors import NoSpace
 from reflectloop.fileops.ops_context import StoredResponse, count_failures
 from reflectloop.fileops.request import FileopsRequest
 from reflectloop.fileops.response import Response
-from reflectloop.state import journal
-from reflectloop.state.fold import RunState, fold
+from reflectloop.state.fold import RunState
 from reflectloop.system import files
 from reflectloop.system.git import GitFailed
 from reflectloop.workspace.checkout import Workspace
@@ -130,9 +129,7 @@ class RequestLog:
 
     def _stands(self) -> str:
         """What the journal of the current task names now; nothing where requests do not work on it."""
-        current = self._folders.current_task()
-        runs = fold(journal.read(self._folders.journal(current))).runs if current else {}
-        last = list(runs.values())[-1] if runs else None
+        last = self._folders.load_current().last_run
         return last.stands if last and last.kind.is_stepwise else ""
 
     def denied(self) -> int:

@@ -15,9 +15,9 @@ from reflectloop.plan import load as plans
 from reflectloop.plan.load import LoadedPlan
 from reflectloop.plan.model import Plan
 from reflectloop.sandbox import environment, isolation
-from reflectloop.state import events, journal
+from reflectloop.state import events
 from reflectloop.state.events import Json, StepFinished
-from reflectloop.state.fold import RunState, Task, TaskKind, fold
+from reflectloop.state.fold import RunState, Task, TaskKind
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import files, process
 from reflectloop.verification.checks import CheckResult
@@ -44,9 +44,8 @@ class ResumePoint(NamedTuple):
 
 def find(folders: Folders) -> ResumePoint:
     """The current task's last run, if it was not brought to its end."""
-    current = folders.current_task()
-    task = fold(journal.read(folders.journal(current))) if current else Task()
-    run = list(task.runs.values())[-1] if task.runs else None
+    task = folders.load_current()
+    run = task.last_run
     if run is None:
         raise NothingToDo("nothing has begun here", next_step="reflectloop run PLAN")
     if run.kind is TaskKind.IMPORTED:

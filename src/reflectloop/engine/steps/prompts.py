@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from reflectloop.agents.answer_models import Item
 from reflectloop.diagnosis.failure_record import FailureRecord
 from reflectloop.system import clock
+from reflectloop.terms import shorten
 
 _CUT = "\n[… {} characters left out …]\n"
 _QUOTED = 20_000  # characters of one piece
@@ -77,7 +78,7 @@ def cut(text: str, most: int) -> str:
 def one_line(text: str, most: int = 600) -> str:
     """Somebody's words in a line of ours: they must not look like lines of ours."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
+    return shorten(plain, most)
 
 
 def _made(role: str, *parts: str) -> str:

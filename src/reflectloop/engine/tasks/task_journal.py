@@ -13,8 +13,8 @@ from reflectloop.engine.tasks import task_plan
 from reflectloop.fileops.ops_context import Refusal
 from reflectloop.fileops.plan_ops import NewStep
 from reflectloop.plan.model import Plan
-from reflectloop.state import events, journal
-from reflectloop.state.fold import RunState, StepState, Task, advance, fold
+from reflectloop.state import events
+from reflectloop.state.fold import RunState, StepState, Task, advance
 from reflectloop.state.journal import JournalEntry
 from reflectloop.state.transitions import TaskState
 from reflectloop.system import clock
@@ -53,7 +53,7 @@ class TaskJournal:
 
     def task(self) -> Task:
         current = None if self.opened else self.folders.current_task()
-        task = fold(journal.read(self.folders.journal(current))) if current else Task()
+        task = self.folders.load_task(current) if current else Task()
         for number, event in enumerate(self.pending, 1):
             advance(task, JournalEntry(number, "", event))
         return task
