@@ -14,7 +14,7 @@ from typing import NamedTuple
 from reflectloop.secrets import Detector, builtin_rules, rulefile
 from reflectloop.secrets.rulefile import filled
 
-ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path).entries]
+ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path)]
 _HEAD = 6  # bytes of an input that say what is planted, where, and how it is cut
 _NOTED = 200
 _FRAGMENTS = (

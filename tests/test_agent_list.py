@@ -90,9 +90,7 @@ key_env = "MINE"
 
 
 def test_looking_at_agents_imports_nothing_that_is_not_set_up(repo: Repo) -> None:
-    program = (
-        "import sys; from reflectloop.commands import agent_status; agent_status.listed(__import__('pathlib').Path('.'))"
-    )
+    program = "import sys; from reflectloop.commands import agent_status; agent_status.listed(__import__('pathlib').Path('.'))"
     program += "; sys.exit(bool({'acp', 'httpx', 'click', 'rich'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], cwd=repo.path, check=False).returncode == 0
 

@@ -259,7 +259,7 @@ def test_a_torn_apply_is_undone_before_anything_else_is_done(repo: Repo) -> None
     engine.send_signal(signal.SIGKILL)
     engine.wait()
     if manifest.exists():
-        assert "killed half way" in repo.run("status").stdout
+        assert "an apply was killed" in repo.run("status").stdout
         (repo.path / ".reflectloop" / "tmp" / "apply.index.lock").touch()
         answer = repo.run(
             "run", repo.plan("plan: {title: b, steps: [{id: a, commands: ['cat many/7.txt']}]}", "b.yaml")
@@ -305,7 +305,7 @@ def test_a_base_that_git_threw_away_is_said_plainly(repo: Repo) -> None:
     for words in (["diff"], ["apply", "--yes"]):
         answer = repo.run(*words)
         assert answer.code == 12
-        assert "no longer holds" in answer.stderr
+        assert "no longer has the tree" in answer.stderr
 
 
 def test_a_folder_put_where_a_file_was_is_put_back_too(repo: Repo) -> None:
@@ -338,4 +338,4 @@ def test_steps_that_ran_side_by_side_are_one_commit(repo: Repo) -> None:
     assert repo.run("run", "--jobs", "2", repo.steps("echo one > one.txt", "echo two > two.txt")).code == 0
     answer = repo.run("apply", "--yes", "--json", "--commit", "--each-step")
     assert answer.envelope["error_code"] == "INVALID_INPUT"
-    assert "side by side" in answer.envelope["message"]
+    assert "in parallel" in answer.envelope["message"]

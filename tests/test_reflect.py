@@ -262,14 +262,14 @@ def test_a_projects_own_rules_come_first_and_are_checked_by_their_samples(tmp_pa
     (tmp_path / "rules.toml").write_text(RULE.replace('"acme: licence found"', '"acme: no licence for x"'))
     with pytest.raises(InvalidInput) as refused:
         flow.use_project(tmp_path)
-    assert "finds what it should not" in str(refused.value.faults[0])
+    assert "must not match" in str(refused.value.faults[0])
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (("'acme: no", "'(acme: no"), "the pattern is broken"),
-        (('match = ["acme: no licence for solver"]', 'match = ["something else"]'), "does not find its sample"),
+        (('match = ["acme: no licence for solver"]', 'match = ["something else"]'), "does not match its sample"),
         (('category = "PERMISSION"', 'category = "WEATHER"'), "is not usable"),
         (("'acme: no licence for (?P<name>\\w+)'", "'.*'"), "matches any line"),
         (("[[rule]]", "[[rules]]"), "unknown keys: rules"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reflectloop.secrets import Detector, builtin_rules, env_values, rulefile
 from reflectloop.secrets.rulefile import SecretRuleEntry, filled
 
-ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path).entries]
+ENTRIES = [entry for path in builtin_rules.FILES for entry in rulefile.read(path)]
 
 
 @cache

@@ -22,7 +22,7 @@ def required_reason(text: str) -> str:
 def _answer(result: ControlResult) -> Answer:
     ticket = [f"why it is done again: reflectloop reflect {result.ticket}"] if result.ticket else []
     lines = [result.message, *ticket, f"next: {result.next_step}"]
-    return Answer(result._asdict(), lines, next_step=result.next_step)
+    return Answer(result.as_data(), lines, next_step=result.next_step)
 
 
 @click.command()

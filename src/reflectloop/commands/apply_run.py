@@ -6,14 +6,13 @@ import itertools
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from reflectloop import config
 from reflectloop.artifacts import publish, views
 from reflectloop.commands import task_status
-from reflectloop.commands.git_lock_retry import patiently
 from reflectloop.engine.tasks import open_tasks
-from reflectloop.errors import InvalidInput, NothingToDo
+from reflectloop.errors import ApplyConflict, InvalidInput, NothingToDo
 from reflectloop.sandbox import environment
 from reflectloop.state import events, lock
 from reflectloop.state.fold import RunState, Task
@@ -29,6 +28,10 @@ from reflectloop.workspace.patch import TouchedFile
 from reflectloop.workspace.store import Store, open_for
 
 _LOGS_TO_KEEP = 200  # of FileOps requests
+T = TypeVar("T")
+_LOCK_RETRIES, _LOCK_DELAY_S = 3, 0.2
+_LOCK = ".lock"
+_GIT_MESSAGE = "Another git process seems to be running in this repository"
 
 
 class ApplyResult(NamedTuple):
@@ -80,7 +83,9 @@ def apply(
         text = message or f"{task.title}\n\nReflectloop-Run: {run.id}\n"
         wanted = commit or branch is not None
         parts = _parts(folders, run, text) if each_step else [CommitPart(change.end, text)]
-        pending = patiently(lambda: committing.prepare(home, store, change, parts, branch=branch)) if wanted else None
+        pending = (
+            retry_on_git_lock(lambda: committing.prepare(home, store, change, parts, branch=branch)) if wanted else None
+        )
         git = store.git()
         offer = Offer(
             run.id, patch.touched(git, before, after), lambda take: patch.stream(git, before, after, take, exact=False)
@@ -131,7 +136,7 @@ def _carry_out(
 ) -> None:
     def then() -> None:
         if pending:
-            patiently(lambda: committing.publish(home, pending))
+            retry_on_git_lock(lambda: committing.publish(home, pending))
 
     if prepared:
         applying.to_work_tree(home, store, prepared, scratch, then)
@@ -154,6 +159,50 @@ def _passed(folders: Folders, name: str | None) -> tuple[Task, RunState]:
     raise NothingToDo(
         f"{run_id} did not pass; only verified changes are applied", next_step=f"reflectloop show {run_id}"
     )
+
+
+# A lock of another git ------------------------------------------------------------------------------------------
+
+
+def retry_on_git_lock(act: Callable[[], T]) -> T:
+    """Return the result of `act`; if it fails because of a lock, try again. `act` changes nothing if it fails."""
+    try:
+        return act()
+    except ApplyConflict as fault:
+        if _LOCK not in fault.message:
+            raise
+    return _retry(act)
+
+
+def _retry(act: Callable[[], T]) -> T:
+    from reflectloop.diagnosis import safe_call  # noqa: PLC0415 - a lock is rare
+    from reflectloop.diagnosis.retry_policy import RetryPolicy  # noqa: PLC0415
+
+    faults: list[Exception] = []
+
+    def invoke(_tool: str, _params: safe_call.Params) -> T:
+        try:
+            return act()
+        except Exception as fault:
+            faults.append(fault)
+            if isinstance(fault, ApplyConflict) and _LOCK in fault.message:
+                raise safe_call.ToolError(f"{_GIT_MESSAGE}: {fault.message}") from fault
+            raise
+
+    wait = RetryPolicy(
+        tool="git", rule="locked", action="wait for the other git", retries=_LOCK_RETRIES, delay_s=_LOCK_DELAY_S
+    )
+    no_more = RetryPolicy(tool="git", action="report")
+    outcome = safe_call.safe_call(
+        "git", {}, invoke=invoke, idempotent=True, ways=safe_call.RetryOptions(policies=(wait, no_more))
+    )
+    if isinstance(outcome, safe_call.ToolFailure):
+        raise faults[-1]  # the original error, which safe_call only reports
+    result: T = outcome.value
+    return result
+
+
+# Removing leftovers -----------------------------------------------------------------------------------------------
 
 
 class GcResult(NamedTuple):

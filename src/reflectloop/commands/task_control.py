@@ -9,7 +9,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from reflectloop.artifacts import next_command, views
 from reflectloop.engine.tasks import open_tasks, task_plan
@@ -37,6 +37,10 @@ class ControlResult(NamedTuple):
     next_step: str
     steps: tuple[str, ...] = ()
     ticket: str | None = None  # for a reflection on why it is done again
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the result as `--json` prints it, with the message as `said`."""
+        return {"said" if name == "message" else name: value for name, value in self._asdict().items()}
 
 
 class _LockedTask(NamedTuple):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import re2
-from pydantic import BaseModel, ValidationError
 
+from reflectloop import rulefiles
 from reflectloop.diagnosis import lines
 from reflectloop.diagnosis.retry_policy import RetryPolicy
 from reflectloop.diagnosis.rule import DiagnosisRuleEntry, Rules
-from reflectloop.errors import Fault, InvalidInput
-from reflectloop.secrets.rulefile import written
+from reflectloop.errors import Fault
 
 SHIPPED = tuple(sorted((Path(__file__).parent / "rules").glob("*.toml")))
-_KEYS = ("rule", "policy")
-Written = TypeVar("Written", bound=BaseModel)
 
 
 class DiagnosisTable(NamedTuple):
@@ -38,41 +35,18 @@ def shipped() -> DiagnosisTable:
 
 
 def read(path: Path) -> DiagnosisTable:
-    raw = written(path)
-    unknown = sorted(set(raw) - set(_KEYS))
-    if unknown or not all(isinstance(raw.get(key, []), list) for key in _KEYS):
-        what = f"unknown keys: {', '.join(unknown)}; " if unknown else ""
-        raise InvalidInput(f"{path}: {what}rules are written as [[rule]] and policies as [[policy]]")
-    return DiagnosisTable(_entries(path, "rule", raw, DiagnosisRuleEntry), _entries(path, "policy", raw, RetryPolicy))
-
-
-def _entries(path: Path, key: str, raw: dict[str, Any], model: type[Written]) -> tuple[Written, ...]:
-    return tuple(_entry(path, f"{key} {number}", entry, model) for number, entry in enumerate(raw.get(key, ()), 1))
-
-
-def _entry(path: Path, place: str, entry: object, model: type[Written]) -> Written:
-    try:
-        return model.model_validate(entry)
-    except ValidationError as fault:
-        name = entry.get("id") or entry.get("tool") if isinstance(entry, dict) else None
-        label = f"{place} ({name})" if name else place
-        faults = tuple(
-            Fault(".".join([label, *map(str, error["loc"])]), None, error["msg"], InvalidInput.code)
-            for error in fault.errors()
-        )
-        raise InvalidInput(f"{path}: {label} is not usable", next_step=f"correct {path}", faults=faults) from fault
+    raw = rulefiles.read_toml(path, ("rule", "policy"))
+    return DiagnosisTable(
+        rulefiles.entries(path, "rule", raw, DiagnosisRuleEntry), rulefiles.entries(path, "policy", raw, RetryPolicy)
+    )
 
 
 def checked(path: Path) -> DiagnosisTable:
     """Read a user's file; raise InvalidInput if a rule is broken or contradicts its samples."""
     table = read(path)
-    faults = [fault for entry in table.rules for fault in faults_of(entry)]
+    faults = [Fault(fault, None, "") for entry in table.rules for fault in faults_of(entry)]
     if faults:
-        raise InvalidInput(
-            f"{path}: {len(faults)} fault(s) in its rules",
-            next_step=f"correct {path}",
-            faults=tuple(Fault(fault, None, "", InvalidInput.code) for fault in faults),
-        )
+        raise rulefiles.refused(str(path), faults)
     return table
 
 
@@ -84,8 +58,6 @@ def faults_of(entry: DiagnosisRuleEntry) -> list[str]:
         return [f"rule '{entry.id}': the pattern is broken: {fault}"]
     if rules.hits("x") or rules.hits("all went well"):
         return [f"rule '{entry.id}': the pattern matches any line"]
-    missed = [sample for sample in entry.match if not rules.hits(lines.core(sample))]
-    wrong = [sample for sample in entry.not_match if rules.hits(lines.core(sample))]
-    return [f"rule '{entry.id}': does not find its sample {sample!r}" for sample in missed] + [
-        f"rule '{entry.id}': finds what it should not: {sample!r}" for sample in wrong
-    ]
+    return rulefiles.sample_faults(
+        entry.id, entry.match, entry.not_match, lambda sample: bool(rules.hits(lines.core(sample)))
+    )

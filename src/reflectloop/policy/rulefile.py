@@ -10,7 +10,8 @@ import re2
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from reflectloop.errors import Fault, InvalidInput
+from reflectloop import rulefiles
+from reflectloop.errors import Fault
 from reflectloop.plan import strict_yaml
 from reflectloop.policy import additions, builtin_rules
 from reflectloop.policy.checks import CHECKS
@@ -18,7 +19,7 @@ from reflectloop.policy.commands import CommandPolicy
 from reflectloop.policy.path_classes import Place
 from reflectloop.policy.rule import PolicyRule, Verb, compiled
 from reflectloop.policy.simple_command import LONGEST
-from reflectloop.system import beneath
+from reflectloop.rulefiles import refused
 from reflectloop.terms import wrong_shape
 
 Text = Annotated[str, Field(min_length=1)]
@@ -78,11 +79,7 @@ def _compiles(name: str, pattern: str) -> None:
 
 def read(path: Path) -> tuple[PolicyRuleEntry, ...]:
     """Return the rules of a file, or report every fault at once with its line."""
-    try:
-        raw = beneath.read_path(path)
-    except OSError as fault:
-        raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
-    return parse(raw, str(path))
+    return parse(rulefiles.read_bytes(path), str(path))
 
 
 def parse(raw: bytes, name: str) -> tuple[PolicyRuleEntry, ...]:
@@ -121,11 +118,6 @@ def _entry(at: int, raw: Any, document: strict_yaml.YamlDocument, faults: list[F
     return None
 
 
-def refused(name: str, faults: Sequence[Fault]) -> InvalidInput:
-    coded = tuple(fault._replace(code=InvalidInput.code) for fault in faults)
-    return InvalidInput(f"{name}: {len(coded)} fault(s) in its rules", next_step=f"correct {name}", faults=coded)
-
-
 def checked(path: Path) -> tuple[PolicyRule, ...]:
     """Return the rules of a user's file; raise if one is broken or contradicts its samples."""
     entries = read(path)
@@ -139,11 +131,9 @@ def checked(path: Path) -> tuple[PolicyRule, ...]:
 
 def faults_of(entry: PolicyRuleEntry) -> list[str]:
     """Return the faults of a rule, checked against its own samples."""
-    missed = [sample for sample in entry.match if not matches_sample(entry.rule, sample)]
-    wrong = [sample for sample in entry.not_match if matches_sample(entry.rule, sample)]
-    return [f"rule '{entry.id}' does not match its sample {sample!r}" for sample in missed] + [
-        f"rule '{entry.id}' matches a sample that it must not match: {sample!r}" for sample in wrong
-    ]
+    return rulefiles.sample_faults(
+        entry.id, entry.match, entry.not_match, lambda sample: matches_sample(entry.rule, sample)
+    )
 
 
 def matches_sample(rule: PolicyRule, sample: str) -> bool:

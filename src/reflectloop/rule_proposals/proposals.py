@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from reflectloop import config, policy, secrets
+from reflectloop import config, policy, rulefiles, secrets
 from reflectloop.errors import Fault, GateRejected, InvalidInput, NothingToDo
 from reflectloop.lessons import lesson_files, lesson_scopes, lesson_store
 from reflectloop.lessons.lesson import Lesson, Occurrence, Page
@@ -75,7 +75,7 @@ def _only(entries: tuple[PolicyRuleEntry, ...], name: str) -> PolicyRuleEntry:
         )
     faults = [Fault(entries[0].id, None, message) for message in learned.faults(entries[0])]
     if faults:
-        raise rulefile.refused(name, faults)
+        raise rulefiles.refused(name, faults)
     return entries[0]
 
 

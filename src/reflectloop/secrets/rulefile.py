@@ -9,18 +9,17 @@ import base64
 import random
 import re
 import string
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated
 
 import re2
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from reflectloop.errors import Fault, InvalidInput
+from reflectloop import rulefiles
+from reflectloop.errors import Fault
 from reflectloop.secrets.matcher import Matcher, ScanBlock
 from reflectloop.secrets.rule import Grade, SecretRule, compiled, pattern_of
 from reflectloop.secrets.validators import CHECKS
-from reflectloop.system import beneath
 
 Words = Annotated[tuple[str, ...], Field(min_length=1)]
 _FIELD = re.compile(r"\{(\w+)(?::(\d+))?\}")
@@ -76,59 +75,18 @@ class SecretRuleEntry(BaseModel):
         return SecretRule(self.id, self.keywords, pattern, self.grade, self.entropy, check, self.lines, self.each)
 
 
-class RuleFile(NamedTuple):
-    entries: tuple[SecretRuleEntry, ...]
-
-    @property
-    def rules(self) -> tuple[SecretRule, ...]:
-        return tuple(entry.rule for entry in self.entries)
-
-
-def written(path: Path) -> dict[str, Any]:
-    """Read a rule file as TOML."""
-    try:
-        return tomllib.loads(beneath.read_path(path).decode())
-    except OSError as fault:
-        raise InvalidInput(f"cannot read the rules in {path}: {fault.strerror}") from fault
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise InvalidInput(f"{path} is not TOML: {fault}", next_step=f"correct {path}") from fault
-
-
-def read(path: Path) -> RuleFile:
-    raw = written(path)
-    unknown = sorted(set(raw) - {"rule"})
-    if unknown:
-        raise InvalidInput(f"{path} has unknown keys: {', '.join(unknown)}; rules are written as [[rule]]")
-    return RuleFile(tuple(_entry(path, number, entry) for number, entry in enumerate(raw.get("rule", ()), 1)))
-
-
-def _entry(path: Path, number: int, entry: dict[str, Any]) -> SecretRuleEntry:
-    try:
-        return SecretRuleEntry.model_validate(entry)
-    except ValidationError as fault:
-        name = entry.get("id", f"number {number}")
-        faults = tuple(
-            Fault(
-                f"rule {name}: " + ".".join(str(part) for part in error["loc"]), None, error["msg"], InvalidInput.code
-            )
-            for error in fault.errors()
-        )
-        raise InvalidInput(
-            f"{path}: rule '{name}' is not usable", next_step=f"correct {path}", faults=faults
-        ) from fault
+def read(path: Path) -> tuple[SecretRuleEntry, ...]:
+    raw = rulefiles.read_toml(path, ("rule",))
+    return rulefiles.entries(path, "rule", raw, SecretRuleEntry)
 
 
 def checked(path: Path) -> tuple[SecretRule, ...]:
     """Return the rules of a user's file; raise if one is broken or contradicts its samples."""
-    rule_file = read(path)
-    faults = [fault for entry in rule_file.entries for fault in faults_of(entry)]
+    entries = read(path)
+    faults = [Fault(fault, None, "") for entry in entries for fault in faults_of(entry)]
     if faults:
-        raise InvalidInput(
-            f"{path}: {len(faults)} fault(s) in its rules",
-            next_step=f"correct {path}",
-            faults=tuple(Fault(fault, None, "", InvalidInput.code) for fault in faults),
-        )
-    return rule_file.rules
+        raise rulefiles.refused(str(path), faults)
+    return tuple(entry.rule for entry in entries)
 
 
 def faults_of(entry: SecretRuleEntry) -> list[str]:
@@ -145,11 +103,9 @@ def faults_of(entry: SecretRuleEntry) -> list[str]:
     if any(match and not match.group(1) for match in map(pattern.search, (b"", b"a b"))):
         return [f"rule '{entry.id}': the pattern matches an empty text"]
     matcher = Matcher([rule])
-    missed = [sample for sample in entry.match if not _matches(matcher, filled(sample, entry.id))]
-    wrong = [sample for sample in entry.not_match if _matches(matcher, filled(sample, entry.id))]
-    return [f"rule '{entry.id}': does not match its sample {sample!r}" for sample in missed] + [
-        f"rule '{entry.id}': matches a text that it must not match: {sample!r}" for sample in wrong
-    ]
+    return rulefiles.sample_faults(
+        entry.id, entry.match, entry.not_match, lambda sample: _matches(matcher, filled(sample, entry.id))
+    )
 
 
 def _matches(matcher: Matcher, text: str) -> bool:
