@@ -27,8 +27,8 @@ def _play_learning(project: Path, stage: Path, say: Say) -> None:
     if first.error is None or first.error.code != "STEP_FAILED":
         raise Internal("demo: a step without its file did not fail")
     say("answer", f"{first.error.code}, exit {first.error.exit_code}")
-    room = lesson_scopes.room_at(project, "project")
-    lesson_scopes.added(room, blocker_card.lesson_of(room.folders, first.folder.run_id, dict(_LESSON)))
+    scopes = lesson_scopes.open_scopes(project, "project")
+    lesson_scopes.add_lesson(scopes, blocker_card.lesson_of(scopes.folders, first.folder.run_id, dict(_LESSON)))
     say("do", f"reflectloop lessons add --kind failfix --run latest --command '{_FIX}'")
     say("moral", "no lesson covered this failure; now one does")
     say("scene", "The second time the stored fix is used")
