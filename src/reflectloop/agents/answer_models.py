@@ -80,6 +80,25 @@ class PlanDesign(AnswerModel):
         )
 
 
+class StepUpdate(AnswerModel):
+    """Other content for a step that is not done; what is not given stays as it is."""
+
+    id: NonBlankLine
+    title: Text = ""
+    details: Text = ""
+    commands: tuple[NonBlankText, ...] = ()
+    checks: tuple[NonBlankText, ...] = ()
+
+
+class PlanChange(AnswerModel):
+    """A change of the plan after a failure. Steps that are done cannot be named."""
+
+    reason: NonBlankText
+    remove: tuple[NonBlankLine, ...] = ()
+    update: tuple[StepUpdate, ...] = ()
+    add: tuple[PlannedStep, ...] = Field(default=(), description="steps that come after all others")
+
+
 class StepDesign(AnswerModel):
     """A design for one step."""
 

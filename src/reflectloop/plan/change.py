@@ -33,10 +33,10 @@ def apply(plan: Plan, patch: PlanPatch, done: Collection[str]) -> Plan:
         raise _refuse(problems)
     updates = {update.id: update.model_dump(exclude={"id"}) for update in patch.update}
     remaining = [step for step in plan.steps if step.id not in patch.remove]
-    steps = [_fields(step) | updates.get(step.id, {}) for step in remaining] + [_fields(step) for step in patch.add]
-    value: dict[str, Any] = {
-        "plan": plan.model_dump(mode="json", exclude_defaults=True, exclude={"steps"}) | {"steps": steps}
-    }
+    written = {step["id"]: step for step in plan.to_json()["steps"]}
+    steps = [written[step.id] | updates.get(step.id, {}) for step in remaining]
+    steps += [step.model_dump(mode="json", exclude_defaults=True) | {"id": step.id} for step in patch.add]
+    value: dict[str, Any] = {"plan": plan.to_json() | {"steps": steps}}
     reading = PlanSource("native", YamlDocument(), value)
     try:
         changed = PlanFile.model_validate(value).plan
@@ -45,10 +45,6 @@ def apply(plan: Plan, patch: PlanPatch, done: Collection[str]) -> Plan:
     if meaning := faults.of_meaning(changed, reading):
         raise _refuse(meaning)
     return changed
-
-
-def _fields(step: Step) -> dict[str, Any]:
-    return step.model_dump(mode="json", exclude_defaults=True) | {"id": step.id}
 
 
 def _refuse(problems: list[Fault]) -> InvalidPlan:

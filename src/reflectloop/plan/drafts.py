@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from reflectloop.plan.model import Acceptance, Agent, Argv, Check, Plan, Step, StepCheck
@@ -68,6 +68,14 @@ def name_checks(plan: Plan) -> Plan:
             verify.append(StepCheck(check=name))
         steps.append(step.model_copy(update={"verify": tuple(verify)}))
     return plan.model_copy(update={"steps": tuple(steps), "checks": checks})
+
+
+def drop_unused(plan: Plan, names: Iterable[str]) -> Plan:
+    """Return the plan without the checks that `build` made for these steps and no step asks for any more."""
+    used = {item.check for step in plan.steps for item in step.verify}
+    drafted = {key for name in names for key in checks_drafted_for(name, plan.checks)}
+    kept = {key: check for key, check in plan.checks.items() if key in used or key not in drafted}
+    return plan.model_copy(update={"checks": kept})
 
 
 def criteria(drafts: Mapping[str, tuple[str, str | Argv | None]]) -> DraftedCriteria:

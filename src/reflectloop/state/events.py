@@ -141,6 +141,18 @@ class StepsAdded(Event):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChanged(Event):
+    """The planner changed the plan after a failure. Finished steps stay; the others begin again."""
+
+    kind = "plan_changed"
+    run_id: str
+    plan: Json
+    steps: list[str]  # of the changed plan, in order
+    titles: dict[str, str]
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StepsReset(Event):
     """Steps will be executed again, from the tree before the first of them."""
 
@@ -283,6 +295,7 @@ KINDS: dict[str, type[Event]] = {
         StepBlocked,
         Answered,
         StepsAdded,
+        PlanChanged,
         StepsReset,
         RunReopened,
         RunPaused,

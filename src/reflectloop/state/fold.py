@@ -81,6 +81,7 @@ class RunState:
     titles: dict[str, str] = dataclasses.field(default_factory=dict)  # of steps that are not in a plan file
     details: dict[str, events.Json] = dataclasses.field(default_factory=dict)
     objective: events.Json = dataclasses.field(default_factory=dict)
+    replans: int = 0  # how often the plan was changed
     fixes: list[events.Json] = dataclasses.field(default_factory=list)  # known fixes tried in each step's last attempt
 
     @property
@@ -350,6 +351,9 @@ def _apply_step_event(task: Task, run: RunState, event: events.Event, entry: Jou
     if isinstance(event, events.StepsAdded):
         _add(task, run, event, entry)
         return
+    if isinstance(event, events.PlanChanged):
+        _change_plan(task, run, event, entry)
+        return
     expected = _EXPECTED.get(type(event))
     _expect(expected is not None, entry, f"{event.kind} is not known here")
     name: str = getattr(event, "step_id", "")
@@ -389,6 +393,18 @@ def _add(task: Task, run: RunState, event: events.StepsAdded, entry: JournalEntr
     run.steps = {name: run.steps.get(name, StepState(name)) for name in order}
     run.titles = {**run.titles, **event.titles}
     run.details = {**run.details, **event.details}
+
+
+def _change_plan(task: Task, run: RunState, event: events.PlanChanged, entry: JournalEntry) -> None:
+    """Keep the finished steps; begin the others of the changed plan again, with all their attempts."""
+    finished = {name: step for name, step in run.steps.items() if step.status in ("done", "skipped")}
+    _expect(set(finished) <= set(event.steps), entry, "a finished step stays in the plan")
+    _move(task, entry, TaskState.PLANNING, TaskState.EXECUTING)
+    run.steps = {name: finished.get(name, StepState(name)) for name in event.steps}
+    run.order = [name for name in run.order if name in finished]
+    run.titles = {**run.titles, **event.titles}
+    run.objective = {**run.objective, "plan": event.plan}
+    run.replans += 1
 
 
 def _reset(run: RunState, event: events.StepsReset, entry: JournalEntry) -> None:

@@ -27,7 +27,7 @@ from reflectloop.system import clock, files
 
 
 class AttemptOutcome(NamedTuple):
-    how: Literal["done", "split", "again", "blocked"]
+    how: Literal["done", "split", "again", "replanned", "blocked"]
     step: str
     said: str = ""
     unblock: str = ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reflectloop.agents.answer_models import FEWEST, MOST, PlannedStep, StepDesign
-from reflectloop.engine.agent_tasks import attempt_history, attempt_reflection, design_merge, reviews
+from reflectloop.engine.agent_tasks import attempt_history, attempt_reflection, design_merge, replanning, reviews
 from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt, block, change, fail
 from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
 from reflectloop.engine.agent_tasks.design_merge import Subject
@@ -79,6 +79,9 @@ def _attempts_used(attempt: StepAttempt) -> AttemptOutcome:
     session, state = attempt.session, attempt.state
     last = session.history.tried[-1].why if session.history.tried else ""
     why = session.given_up or last or state.reason or "see the attempts"
+    changed = replanning.replan(attempt, why)
+    if changed:
+        return changed
     reason = f"{attempt.plan.limits.step_attempts} attempts failed; the last: {why}"
     if state.status == "failed":
         reset = events.StepsReset(run_id=attempt.run.id, steps=[state.id], how="retry", reason="to be blocked")
@@ -242,6 +245,9 @@ def judge(attempt: StepAttempt) -> AttemptOutcome | None:
         reason = claim.reason or "the executor asks for it"
         why = _why_not_split(attempt, claim.substeps)
         return _split(attempt, claim.substeps, reason) or fail(attempt, f"asked to be split, and cannot be: {why}")
+    if claim and claim.control == "replan":
+        changed = replanning.replan(attempt, claim.reason or "the executor asks for another plan")
+        return changed or _failed(attempt, result)
     if result.error_code == NeedsInput.code:
         question = result.reason.removeprefix("asks: ")
         asked = f"{result.command}: {question}" if result.command else question

@@ -148,6 +148,20 @@ def agree(what: str, mine: BaseModel, merged: BaseModel) -> str:
     )
 
 
+def replan(goal: str, plan: str, step: str, tried: Sequence[FailedAttempt], faults: Sequence[str] = ()) -> str:
+    """Build the prompt that asks the planner to change a plan after a step failed."""
+    return _made(
+        "planner",
+        f"Step {step} of this plan failed, and another attempt at the same step is not worth making. Change the plan: "
+        "remove, update or add steps. Steps that are done stay as they are. Each step names checks: shell lines that "
+        "exit 0 only once it is done. Say in `reason` what was wrong with the plan.",
+        quoted("goal", goal),
+        quoted("plan", plan),
+        *(_attempt(attempt) for attempt in tried),
+        _list("Your last answer could not be taken:", faults),
+    )
+
+
 # Executing --------------------------------------------------------------------------------------------------------
 
 

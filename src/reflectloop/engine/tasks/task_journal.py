@@ -12,6 +12,9 @@ from reflectloop.artifacts import views
 from reflectloop.engine.tasks import task_plan
 from reflectloop.fileops.ops_context import Refusal
 from reflectloop.fileops.plan_ops import NewStep
+from reflectloop.plan import change as plan_change
+from reflectloop.plan import drafts
+from reflectloop.plan.change import PlanPatch
 from reflectloop.plan.model import Plan
 from reflectloop.state import events
 from reflectloop.state.fold import RunState, StepState, Task, advance
@@ -170,6 +173,29 @@ class TaskJournal:
         names = [name for name in numbers if name not in run.steps][: len(steps)]
         self._add(run, dict(zip(names, steps, strict=True)), None, reason)
         return names
+
+    def change_plan(self, patch: PlanPatch, reason: str, tree: str) -> Plan:
+        """Change the plan after a failure, as often as its `limits.replans` allows. A running step has failed."""
+        _, run = self.current()
+        plan = self.plan()
+        if run.replans >= plan.limits.replans:
+            raise Refusal(f"the plan was changed {run.replans} times, which is its limit", hint="mark the step blocked")
+        finished = [name for name, step in run.steps.items() if step.status in ("done", "skipped")]
+        changed = drafts.name_checks(drafts.drop_unused(plan_change.apply(plan, patch, finished), run.steps))
+        _refuse_secrets(json.dumps(changed.to_json()))
+        for step in run.steps.values():
+            if step.status == "running":
+                self.pending.append(_finished(run, step, tree, success=False, reason=reason))
+        self.pending.append(
+            events.PlanChanged(
+                run_id=run.id,
+                plan=changed.to_json(),
+                steps=[step.id for step in changed.steps],
+                titles={step.id: step.title for step in changed.steps},
+                reason=reason,
+            )
+        )
+        return changed
 
     def _add(self, run: RunState, steps: Drafts, parent: str | None, reason: str) -> None:
         for step in steps.values():

@@ -1,0 +1,94 @@
+"""Lets the planner change the plan of a task after a step failed, as often as the plan's `limits.replans` allows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from reflectloop.agents.answer_models import PlanChange
+from reflectloop.engine.agent_tasks import planning
+from reflectloop.engine.agent_tasks.attempt import AttemptOutcome, StepAttempt
+from reflectloop.engine.agent_tasks.attempt_history import AttemptHistory
+from reflectloop.engine.steps import prompts
+from reflectloop.engine.steps.agent_pool import AgentCall
+from reflectloop.errors import AgentFailed, InvalidPlan
+from reflectloop.fileops.ops_context import Refusal
+from reflectloop.plan import drafts
+from reflectloop.plan.change import PlanPatch, Update
+from reflectloop.plan.model import Plan
+from reflectloop.terms import Role
+
+
+def replan(attempt: StepAttempt, why: str) -> AttemptOutcome | None:
+    """Ask the planner for a change of the plan; None if there is no planner, no change left, or no usable answer."""
+    session = attempt.session
+    _, run = session.read()
+    if run.replans >= attempt.plan.limits.replans or not session.pool.has(Role.PLANNER):
+        return None
+    folder = session.attempt_folder(attempt.task, attempt.state.id, attempt.number)
+    goal = attempt.plan.objective.goal or attempt.plan.title
+    written = json.dumps(attempt.plan.to_json(), indent=2, ensure_ascii=False)
+    prompt = prompts.replan(goal, written, attempt.state.id, session.history.tried)
+    call = AgentCall(
+        Role.PLANNER, prompt, PlanChange, folder, attempt.state.id, attempt.number, label=f"replan-{run.replans + 1}"
+    )
+    try:
+        change = PlanChange.model_validate(session.pool.need(call).data)
+        if attempt.start:
+            attempt.reset()
+        changed = session.journal.change_plan(_patch(attempt.plan, change), why, session.workspace.tree)
+        _refuse_unusable(attempt, changed)
+        session.commit()
+    except (AgentFailed, InvalidPlan, Refusal) as fault:
+        session.journal.roll_back()
+        session.tell(f"the plan is not changed: {getattr(fault, 'message', fault)}")
+        return None
+    session.history, session.given_up = AttemptHistory(""), ""
+    said = prompts.one_line(change.reason)
+    session.tell(f"the plan is changed after step {attempt.state.id} failed: {said}")
+    return AttemptOutcome("replanned", attempt.state.id, said)
+
+
+def _refuse_unusable(attempt: StepAttempt, changed: Plan) -> None:
+    faults = planning.refusals(attempt.session, changed)
+    if faults:
+        raise InvalidPlan(faults[0])
+
+
+def _patch(plan: Plan, change: PlanChange) -> PlanPatch:
+    """Return the planner's answer as a patch of the plan; new steps get the next free numbers."""
+    known = {step.id for step in plan.steps}
+    names = (str(number) for number in range(1, len(known) + len(change.add) + 1))
+    free = [name for name in names if name not in known]
+    added = drafts.build(dict(zip(free, change.add, strict=False)))
+    inline = {name: check.run for name, check in added.checks.items()}
+    steps = [
+        step.model_copy(
+            update={
+                "verify": tuple(
+                    item.model_copy(update={"check": None, "run": inline[item.check]}) if item.check else item
+                    for item in step.verify
+                )
+            }
+        )
+        for step in added.steps
+    ]
+    return PlanPatch(
+        remove=change.remove,
+        update=tuple(Update.model_validate({"id": item.id, **_fields(item)}) for item in change.update),
+        add=tuple(steps),
+    )
+
+
+def _fields(item: Any) -> dict[str, Any]:  # noqa: ANN401 - a StepUpdate
+    """Return the fields of a step that an update sets."""
+    fields: dict[str, Any] = {}
+    if item.title:
+        fields["title"] = item.title
+    if item.commands:
+        fields |= {"commands": list(item.commands), "agent": None}
+    elif item.details:
+        fields |= {"details": item.details, "agent": {"prompt": item.details}}
+    if item.checks:
+        fields["verify"] = [{"run": check} for check in item.checks]
+    return fields
