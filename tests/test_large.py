@@ -63,12 +63,12 @@ def test_a_large_patch_is_made_shown_and_published_in_bounded_memory(repo: Repo,
     """The engine's own, which is 50 MB before it holds anything; git holds a file whole to put it into a patch."""
     repo.write("reflectloop.toml", "[publish]\nclaude = true\n")
     # The same noise each time: now and then the letters of some other would look like a key, and be redacted.
-    noise = "import random, sys; sys.stdout.buffer.write(random.Random(2).randbytes(50_000_000))"
+    noise = "import random, sys; sys.stdout.buffer.write(random.Random(2).randbytes(30_000_000))"
     plan = repo.steps(f"python3 -c '{noise}' > large.bin")
     assert 0 < peak_memory(subprocess.Popen([*PROGRAM, "run", str(plan)], cwd=repo.path)) < 85_000
     patch = repo.latest() / "changes.patch"
     published = repo.path / ".claude/state/reflectloop/runs" / repo.latest().name / "changes.patch"
-    assert patch.stat().st_size == published.stat().st_size > 50_000_000
+    assert patch.stat().st_size == published.stat().st_size > 30_000_000
     shown = tmp_path / "shown.patch"
     with shown.open("wb") as target:
         assert 0 < peak_memory(subprocess.Popen([*PROGRAM, "diff"], cwd=repo.path, stdout=target)) < 85_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from reflectloop import policy
 from reflectloop.policy import judge_added
 from reflectloop.policy.simple_command import LONGEST
-from support import Repo, reflectloop
+from support import Repo, calls_of, reflectloop
 
 RULES = policy.default()
 
@@ -175,11 +174,9 @@ def test_encoded_fetched_and_unknown_scripts_are_not_allowed() -> None:
     assert judge('bash -c "$SCRIPT"') == ("confirm", "shell.unknown-script")
 
 
-def test_a_variable_that_doubles_itself_is_judged_quickly() -> None:
-    line = "a=xxxxxxxx; " + "a=$a$a; " * 60 + "echo $a"
-    started = time.process_time()
+def test_a_variable_that_doubles_itself_costs_nothing() -> None:
+    line = "a=xxxxxxxx; " + "a=$a$a; " * 60 + "echo $a"  # which nobody could hold
     assert judge(line)[0] == "confirm"
-    assert time.process_time() - started < 2
 
 
 def test_in_a_workspace_only_commands_that_leave_it_count() -> None:
@@ -265,11 +262,9 @@ def test_any_text_gets_a_verdict(text: str) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.lists(PIECES, min_size=1, max_size=4), st.sampled_from(["", " "]))
-def test_hostile_text_is_judged_in_bounded_time(pieces: list[str], between: str) -> None:
+def test_hostile_text_is_judged_at_a_bounded_cost(pieces: list[str], between: str) -> None:
     unit = between.join(pieces) + between
-    started = time.process_time()
-    RULES.judge(unit * (10_000 // len(unit)))
-    assert time.process_time() - started < 3
+    assert calls_of(lambda: RULES.judge(unit * (1_000 // len(unit)))) < 2_000_000
 
 
 def test_the_command_answers_as_text_json_and_json_lines(repo: Repo) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from reflectloop.secrets.rulefile import filled
 from reflectloop.verification import reports
 from reflectloop.verification.result import Counts, ReportReading, VerificationResult
-from support import reflectloop
+from support import calls_of, reflectloop
 
 JUNIT = """<?xml version="1.0"?><testsuites name="pytest tests"><testsuite name="pytest" tests="5">
 <testcase classname="tests.test_a.TestX" name="test_y[a b/c]" time="0.1"/>
@@ -325,16 +325,10 @@ def test_no_mixture_of_formats_makes_it_fail(pieces: list[bytes]) -> None:
     "piece",
     [b"\n", b" ", b":", b"a:1 ", b"a.", b"[", b"{\n", b" - at line ", b"--- FAIL: T/a (0.0s)\n", b"not ok 1 - x\n", b": error: "],
 )  # fmt: skip
-def test_time_grows_no_faster_than_the_input(piece: bytes) -> None:
-    def seconds(size: int) -> float:
-        data = piece * (size // len(piece))
-        start = time.process_time()
-        reports.read(data)
-        return time.process_time() - start
-
-    seconds(1000)
-    small, large = seconds(1 << 16), seconds(1 << 19)
-    assert large < 8 * 6 * max(small, 0.01)
+def test_the_cost_of_a_report_is_linear_in_its_length(piece: bytes) -> None:
+    once, twice = (functools.partial(reports.read, piece * (size // len(piece))) for size in (1 << 16, 1 << 17))
+    once()
+    assert calls_of(twice) < 2.2 * calls_of(once) + 100
 
 
 KEY = filled("ghp_{alnum:36}", "a log")
