@@ -204,14 +204,14 @@ def test_a_criterion_whose_check_passed_no_test_goes_back_to_proof() -> None:
 )
 def test_only_anchors_above_the_threshold_are_kept(anchor: Anchor, before: int, why: str) -> None:
     result = retention.sift([anchor], {anchor.signature: before}, {})
-    assert [retained.why for retained in result.kept] == ([why] if why else [])
+    assert [retained.why for retained in result.retained] == ([why] if why else [])
     assert result.waiting == (() if why else (anchor,))
 
 
 def test_anchors_are_numbered_by_kind_and_keep_their_number() -> None:
     known = {Anchor("D", "old").signature: "D007"}
     result = retention.sift([Anchor("D", "old", True), Anchor("D", "new", True), Anchor("P", "new", True)], {}, known)
-    assert [retained.id for retained in result.kept] == ["D007", "D008", "P001"]
-    page = retention.anchors_page(result.kept, "<!-- head -->")
+    assert [retained.id for retained in result.retained] == ["D007", "D008", "P001"]
+    page = retention.anchors_page(result.retained, "<!-- head -->")
     assert "## Decisions" in page
     assert "**D008** new (large impact)" in page

@@ -63,14 +63,14 @@ def test_a_citation_is_enough_on_the_direct_track() -> None:
 
 
 def test_a_direct_change_with_correct_files_changed_is_l1() -> None:
-    assert check_proof(make_contract(Track.DIRECT), ProofInput(claim_held=True)).level == "L1"
-    assert check_proof(make_contract(Track.DIRECT), ProofInput(claim_held=False)).ruling.decision is Decision.REDO
-    assert check_proof(make_contract(Track.FEATURE), ProofInput(claim_held=True)).level == "L0"
+    assert check_proof(make_contract(Track.DIRECT), ProofInput(claim_correct=True)).level == "L1"
+    assert check_proof(make_contract(Track.DIRECT), ProofInput(claim_correct=False)).ruling.decision is Decision.REDO
+    assert check_proof(make_contract(Track.FEATURE), ProofInput(claim_correct=True)).level == "L0"
 
 
 @pytest.mark.parametrize("track", Track)
 def test_a_false_citation_is_l0(track: Track) -> None:
-    proof = check_proof(make_contract(track), ProofInput(cited=[True, False], claim_held=True))
+    proof = check_proof(make_contract(track), ProofInput(cited=[True, False], claim_correct=True))
     assert (proof.level, proof.ruling.decision) == ("L0", Decision.REDO)
 
 
@@ -79,9 +79,9 @@ def test_a_report_never_raises_the_level(
     report_text: str, cited: list[bool], claim_correct: bool, track: Track
 ) -> None:
     order = ("L0", "L1", "L2", "L3")
-    plain = check_proof(make_contract(track), ProofInput(cited=cited, claim_held=claim_correct)).level
+    plain = check_proof(make_contract(track), ProofInput(cited=cited, claim_correct=claim_correct)).level
     spoken = check_proof(
-        make_contract(track), ProofInput(cited=cited, claim_held=claim_correct, report=f"{ALL_GOOD} {report_text}")
+        make_contract(track), ProofInput(cited=cited, claim_correct=claim_correct, report=f"{ALL_GOOD} {report_text}")
     ).level
     assert order.index(spoken) <= order.index(plain) < order.index("L2")
 

@@ -156,7 +156,9 @@ def test_a_change_to_a_must_not_change_file_is_rejected() -> None:
 
 def test_a_protected_file_that_the_plan_allows_is_within_bounds() -> None:
     subject = output(
-        make_contract(files_changed=["test_app.py"]), [changed_file("test_app.py")], lifted=["test_app.py"]
+        make_contract(files_changed=["test_app.py"]),
+        [changed_file("test_app.py")],
+        may_change_protected=["test_app.py"],
     )
     assert rules.examine(subject, danger_policy()).decision is Decision.PASS
 
@@ -207,7 +209,7 @@ def test_an_ask_rule_names_the_setting_that_allows_it() -> None:
 
 
 def test_a_possible_secret_asks() -> None:
-    ruling = rules.examine(output(make_contract(), doubts=["app.py:1: may be a secret"]), danger_policy())
+    ruling = rules.examine(output(make_contract(), possible_secrets=["app.py:1: may be a secret"]), danger_policy())
     assert ruling.decision is Decision.ASK
 
 

@@ -27,10 +27,10 @@ class ProofInput(NamedTuple):
     """The evidence that the engine gathered. Only the engine fills it in."""
 
     verdict: Verdict | None = None  # of the sealed verification
-    weakened: Sequence[GateReason] = ()  # weakened tests or settings, if there was no sealed verification
+    tampering: Sequence[GateReason] = ()  # weakened tests or settings, if there was no sealed verification
     exits: bool = False  # True if every command of the steps exited as expected
     cited: Sequence[bool] = ()  # for each citation, True if the cited line contains the quoted text
-    claim_held: bool = False  # True if the claimed files are the changed ones
+    claim_correct: bool = False  # True if the claimed files are the changed ones
     report: str = ""  # the author's own report
     breaks: Sequence[str] = ()  # incompatible changes of the public interface
 
@@ -45,7 +45,7 @@ def weigh(contract: Contract, evidence: ProofInput, start: str = "") -> GateProo
     level, why = graded(contract.track, evidence)
     reasons = [
         *_level_reasons(contract.track, level, why),
-        *evidence.weakened,
+        *evidence.tampering,
         *_verdict_reasons(evidence),
         *_track_reasons(contract, evidence),
     ]
@@ -62,7 +62,7 @@ def graded(track: Track, evidence: ProofInput) -> tuple[Level, str]:
         return "L0", "a cited line does not exist, or does not contain the quoted text"
     if evidence.cited:
         return _unless_hedged(evidence, f"{len(evidence.cited)} citation(s), each confirmed")
-    if track is Track.DIRECT and evidence.claim_held:
+    if track is Track.DIRECT and evidence.claim_correct:
         return _unless_hedged(evidence, "the changed files are the claimed ones")
     return "L0", "nothing was run, and a claim is not evidence"
 

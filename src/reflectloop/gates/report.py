@@ -35,7 +35,7 @@ def data(report: GateReport, verdict: Verdict | None = None) -> dict[str, Any]:
         "command": proof.command(verdict) or None,
         "result": proof.result(verdict) or None,
         "insight": _insight(report),
-        "anchors": [_retained(retained) for retained in (report.stored.kept if report.stored else ())],
+        "anchors": [_retained(retained) for retained in (report.stored.retained if report.stored else ())],
         "backtracks": [backtrack._asdict() | {"gate": str(backtrack.gate)} for backtrack in report.backtracks],
         "warnings": list(report.warnings),
         "escalation": report.packet._asdict() if report.packet else None,
@@ -120,7 +120,7 @@ def _details(ruling: Ruling, report: GateReport) -> str:
         return f"grade {report.insight.grade}; {len(report.insight.anchors)} anchor(s)"
     if ruling.gate is Gate.STORE and report.stored:
         return (
-            ", ".join(f"[{retained.id}]" for retained in report.stored.kept)
+            ", ".join(f"[{retained.id}]" for retained in report.stored.retained)
             or "compact.md only: nothing passed the threshold"
         )
     return "contract complete, within its boundaries, nothing dangerous"
@@ -152,7 +152,7 @@ def _insight_section(report: GateReport) -> list[str]:
     insight = report.insight
     if insight is None:
         return []
-    ids = {retained.anchor: retained.id for retained in report.stored.kept} if report.stored else {}
+    ids = {retained.anchor: retained.id for retained in report.stored.retained} if report.stored else {}
     lines = ["", "#### 慧 insight", "", f"- **Grade**: {insight.grade}"]
     lines += [f"- **Anchor**: [{ids.get(anchor, anchor.kind)}] {_cell(anchor.text)}" for anchor in insight.anchors]
     lines += [f"- **Unproven**: {_cell(text)}" for text in insight.unproven]

@@ -21,7 +21,7 @@ class RetainedAnchor(NamedTuple):
 
 
 class RetentionResult(NamedTuple):
-    kept: tuple[RetainedAnchor, ...]
+    retained: tuple[RetainedAnchor, ...]
     waiting: tuple[Anchor, ...]  # counted, but not kept yet
 
 
@@ -58,10 +58,10 @@ def next_name(kind: str, ids: Sequence[str]) -> str:
     return f"{kind}{max(taken, default=0) + 1:03d}"
 
 
-def anchors_page(kept: Sequence[RetainedAnchor], head: str) -> str:
+def anchors_page(anchors: Sequence[RetainedAnchor], head: str) -> str:
     lines = [head, "# Anchors", ""]
     for kind, title in _NAMES.items():
-        group = [retained for retained in kept if retained.anchor.kind == kind]
+        group = [retained for retained in anchors if retained.anchor.kind == kind]
         if group:
             lines += [
                 f"## {title}",
@@ -69,11 +69,11 @@ def anchors_page(kept: Sequence[RetainedAnchor], head: str) -> str:
                 *(f"- **{retained.id}** {_line(retained.anchor.text)} ({retained.why})" for retained in group),
                 "",
             ]
-    return "\n".join(lines) + ("" if kept else "Nothing was worth keeping yet.\n")
+    return "\n".join(lines) + ("" if anchors else "Nothing was worth keeping yet.\n")
 
 
 def compact_page(
-    title: str, facts: Mapping[str, str], insight: Insight | None, kept: Sequence[RetainedAnchor], head: str
+    title: str, facts: Mapping[str, str], insight: Insight | None, anchors: Sequence[RetainedAnchor], head: str
 ) -> str:
     """Return the one-page summary for somebody who returns to the task."""
     lines = [
@@ -84,7 +84,7 @@ def compact_page(
     ]
     if insight:
         lines += ["", *(f"- {_line(text)}" for text in insight.feedback)]
-    lines += [f"- anchor [{retained.id}] {_line(retained.anchor.text)}" for retained in kept]
+    lines += [f"- anchor [{retained.id}] {_line(retained.anchor.text)}" for retained in anchors]
     return "\n".join([*lines, ""])
 
 

@@ -36,11 +36,11 @@ class DangerPolicy(NamedTuple):
 class GateSubject(NamedTuple):
     """The output that the gates judge."""
 
-    said: ContractReading
+    reading: ContractReading
     changes: Sequence[ChangedFile]
     start: str  # the tree that the work started from
-    lifted: Sequence[str] = ()  # protected paths that a user-confirmed plan allows to change
-    doubts: Sequence[str] = ()  # descriptions of possible secrets
+    may_change_protected: Sequence[str] = ()  # protected paths that a user-confirmed plan allows to change
+    possible_secrets: Sequence[str] = ()  # descriptions of possible secrets
 
     @property
     def paths(self) -> list[str]:
@@ -50,8 +50,8 @@ class GateSubject(NamedTuple):
 def examine(output: GateSubject, judges: DangerPolicy) -> Ruling:
     """Check every rule, and return all faults at once."""
     reasons = [
-        *contracts.complete(output.said),
-        *contracts.claims(output.said, output.paths),
+        *contracts.complete(output.reading),
+        *contracts.claims(output.reading, output.paths),
         *boundaries(output),
         *permissions(output),
         *security(output, judges),
@@ -60,9 +60,9 @@ def examine(output: GateSubject, judges: DangerPolicy) -> Ruling:
 
 
 def boundaries(output: GateSubject) -> list[GateReason]:
-    contract = output.said.contract
+    contract = output.reading.contract
     allowed, forbidden = contract.may_change or ("**",), contract.must_not_change or ()
-    outside = [path for path in output.paths if not named(path, (*allowed, *output.lifted))]
+    outside = [path for path in output.paths if not named(path, (*allowed, *output.may_change_protected))]
     violations = [path for path in output.paths if named(path, forbidden)]
     out = []
     if outside:
@@ -77,14 +77,16 @@ def boundaries(output: GateSubject) -> list[GateReason]:
 
 
 def permissions(output: GateSubject) -> list[GateReason]:
-    role = output.said.contract.role
+    role = output.reading.contract.role
     if role not in IDLE or not output.changes:
         return []
     text = f"a {role.replace('_', ' ')} may not change files, and this one changed {_first_names(output.paths)}"
     return [GateReason(Decision.REDO, "role.wrote", text, "let an executor make the change")]
 
 
-def of_changes(changes: Sequence[ChangedFile], judges: DangerPolicy, lifted: Sequence[str] = ()) -> list[GateReason]:
+def of_changes(
+    changes: Sequence[ChangedFile], judges: DangerPolicy, may_change_protected: Sequence[str] = ()
+) -> list[GateReason]:
     """Return the reasons of the patch rules about added or changed files and their new lines.
 
     A file that tools run automatically is allowed if the plan names it.
@@ -95,21 +97,21 @@ def of_changes(changes: Sequence[ChangedFile], judges: DangerPolicy, lifted: Seq
         if change.after is not None
         for line in (added_lines.NumberedLine(0, ""), *added_lines.added(change))
         if (breach := judges.line(change.path, line.number, line.text))
-        and not (breach.rule.startswith(AUTORUN) and named(change.path, lifted))
+        and not (breach.rule.startswith(AUTORUN) and named(change.path, may_change_protected))
     ]
 
 
 def security(output: GateSubject, judges: DangerPolicy) -> list[GateReason]:
-    reasons = of_changes(output.changes, judges, output.lifted)
-    for run in output.said.contract.tests_run or ():
+    reasons = of_changes(output.changes, judges, output.may_change_protected)
+    for run in output.reading.contract.tests_run or ():
         breach = judges.command(run.command)
         if breach:
             reasons.append(_breach(breach, f"command {command_text(run.command)!r}"))
-    possible_secrets = [
-        GateReason(Decision.ASK, "security.secret", doubt, "remove it, or add its fingerprint to the baseline")
-        for doubt in output.doubts
+    secret_reasons = [
+        GateReason(Decision.ASK, "security.secret", text, "remove it, or add its fingerprint to the baseline")
+        for text in output.possible_secrets
     ]
-    return [*dict.fromkeys(reasons), *possible_secrets]
+    return [*dict.fromkeys(reasons), *secret_reasons]
 
 
 def _breach(breach: Breach, place: str) -> GateReason:

@@ -150,7 +150,7 @@ class _Line(verifying.Verification):
         return GatePipeline(
             self.run_id,
             self.contract.goal or "a change without a goal",
-            GateSubject(self.said, changes, sides.base, doubts=self.doubts),
+            GateSubject(self.said, changes, sides.base, possible_secrets=self.doubts),
             danger_policy.of(self.config, self.folders.root),
             lambda again: self._see(sides, chain, again),
             past,
@@ -165,12 +165,12 @@ class _Line(verifying.Verification):
                 gate_pipeline.says_so(one, lambda path: self.trees.read(sides.head, path))
                 for one in self.contract.evidence or ()
             ],
-            claim_held=not contracts.claims(self.said, paths),
+            claim_correct=not contracts.claims(self.said, paths),
             report=self.words,
         )
         case = self.case(sides)
         if self.contract.track is Track.DIRECT and not case.named:
-            return seen._replace(weakened=gate_pipeline.weakened(self.trees.changes(sides.base, sides.head)))
+            return seen._replace(tampering=gate_pipeline.weakened(self.trees.changes(sides.base, sides.head)))
         found = verifying.judge(self.stage(), case, chain, sides.commit)
         self.warnings += found.notes
         return seen._replace(verdict=found)

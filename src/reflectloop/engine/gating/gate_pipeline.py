@@ -52,7 +52,7 @@ class GatePipeline:
 
     @property
     def contract(self) -> Contract:
-        return self.output.said.contract
+        return self.output.reading.contract
 
     def walk(self) -> GateReport:
         stages = GateStages(
@@ -109,7 +109,9 @@ class GatePipeline:
             "why": str(made.last.reasons[0]) if made.last.reasons else "",
             "next": str(said["next"]["words"]),
         }
-        page = retention.compact_page(self.title, facts, made.insight, made.stored.kept if made.stored else (), HEAD)
+        page = retention.compact_page(
+            self.title, facts, made.insight, made.stored.retained if made.stored else (), HEAD
+        )
         files.write_atomic(task / COMPACT, secrets.current().redact(page))
         return said
 

@@ -84,7 +84,7 @@ def keep(memory: AnchorLessons, sifted: RetentionResult, run_id: str) -> None:
     """Write the sightings of a run down, once however often it is judged, and the page of all that is kept."""
     if any(run_id in one.runs for one in memory.lessons):
         return
-    made = [_draft(one.anchor, run_id, one.id) for one in sifted.kept]
+    made = [_draft(one.anchor, run_id, one.id) for one in sifted.retained]
     made += [_draft(anchor, run_id, "") for anchor in sifted.waiting]
     if not made:
         return

@@ -47,7 +47,7 @@ def judge(run: ExecutedRun) -> JudgedRun:
     pipeline = GatePipeline(
         run.run_id,
         plan.title,
-        GateSubject(said, changes, run.workspace.base_tree, lifted=plan.may_change_protected),
+        GateSubject(said, changes, run.workspace.base_tree, may_change_protected=plan.may_change_protected),
         danger_policy.of(run.config, run.folders.root),
         lambda _again: verification.run(),
         attempt_limits.of_journal(run.task.gated, SUBJECT, but="" if run.is_stepwise else run.run_id),
@@ -87,7 +87,7 @@ class _Verification:
         run, plan = self._run, self._run.plan
         if not (run.is_stepwise or proof.is_verified(plan)):
             weakened = gate_pipeline.weakened(self._changes, plan.may_change_protected)
-            return ProofInput(exits=True, weakened=weakened)
+            return ProofInput(exits=True, tampering=weakened)
         self.verdict = verdict = self._verify()
         run.warnings.extend(verdict.notes)
         decided = run.resume is not None and run.resume.run.decision is not None
