@@ -11,7 +11,6 @@ from reflectloop.policy import (
     command_starters,
     files,
     git_commands,
-    hidden_commands,
     options,
     path_classes,
     scripts,
@@ -51,8 +50,8 @@ _FINDERS = (
     scripts.inner_commands,
     variables.inner_commands,
     files.inner_commands,
-    hidden_commands.indirect_programs,
-    hidden_commands.inner_commands,
+    command_starters.indirect_programs,
+    command_starters.hidden_in_arguments,
 )
 
 
@@ -109,7 +108,7 @@ class CommandPolicy:
             yield from (
                 judged_part
                 for judged_part in judged
-                if hidden_commands.MARK not in judged_part.through or judged_part.verdict.verdict == "deny"
+                if command_starters.HIDDEN not in judged_part.through or judged_part.verdict.verdict == "deny"
             )
             waiting += [(inner_part, depth + 1) for inner_part in inner]
 
