@@ -1,4 +1,4 @@
-"""Runs a project's checks on a tree, in a fresh workspace, and remembers what came of it."""
+"""Run a project's checks on a tree in a fresh workspace, and cache the results."""
 
 from __future__ import annotations
 
@@ -86,16 +86,16 @@ def _modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
 _REPORT = "reflectloop-report"
 _SAMPLE = Path("/report/report")
 _LARGEST_REPORT = 256 << 20
-_LARGEST_REPORTS = 1 << 30  # bytes of all of one check
+_LARGEST_REPORTS = 1 << 30  # bytes of all reports of one check
 _MOST_REPORTS = 20_000
 _LOG_READ = 16 << 20
-_NO_REPORT = "exited 0 without the report it was asked for"  # what is printed alone can be printed by anybody
-# Outcomes that another try could change; they are not remembered.
+_NO_REPORT = "exited 0 without the report it was asked for"  # any program can print a success
+# Outcomes that may change on another attempt; they are not cached.
 _FLEETING = frozenset(("timeout", "crashed"))
 
 
 class CheckRun(NamedTuple):
-    """What came of one check on one tree, and where that is known from."""
+    """The result of one check on one tree, and where it comes from."""
 
     result: VerificationResult
     tree: str
@@ -107,24 +107,24 @@ class CheckRun(NamedTuple):
 
 
 class CheckProgress(NamedTuple):
-    """Who is told while checks run."""
+    """Callbacks that report progress while checks run."""
 
-    check: Callable[[str, str], None]  # its name, and on what
+    check: Callable[[str, str], None]  # called with the check's name and a description of the tree
     output: Callable[[str, bytes], None]
 
 
 @dataclass
 class CheckRunner:
-    """`surroundings` is what else an outcome depends on, `memory` the folder of remembered ones."""
+    """Runs checks. `surroundings` is what else a result depends on, `memory` the folder of cached results."""
 
     ground: WorkspaceFactory
     memory: Path
     logs: Path
     surroundings: str
     base_tree: str
-    told: CheckProgress
-    carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, what its set-up made
-    notes: set[str] = field(default_factory=set)  # what whoever reads the verdict should know
+    progress: CheckProgress
+    carried: Mapping[str, Mapping[Path, Path]] = field(default_factory=dict)  # by tree, the files that its set-up made
+    notes: set[str] = field(default_factory=set)  # remarks for the reader of the verdict
     _logs: int = 0
 
     def on(
@@ -135,9 +135,9 @@ class CheckRunner:
         only: Mapping[str, Sequence[str]] | None = None,
         attempt: int = 0,
     ) -> dict[str, CheckRun]:
-        """Every check on one tree, in one workspace, in order; `only` names the tests a check is to be kept to.
+        """Run every check on one tree, in one workspace, in order.
 
-        A second attempt is not answered by what the first one gave.
+        `only` names the tests that a check is restricted to. A second attempt is not answered from the cache.
         """
         chosen = only or {}
         keys = {check.name: self._key(tree, check, checks, chosen.get(check.name, ()), attempt) for check in checks}
@@ -167,7 +167,7 @@ class CheckRunner:
     # One check -----------------------------------------------------------------------------------------------
 
     def _run(self, box: Box, tree: str, check: DetectedCheck, words: str, only: Sequence[str]) -> CheckRun:
-        self.told.check(check.name, words)
+        self.progress.check(check.name, words)
         self._logs += 1
         name = f"{_REPORT}-{self._logs}"
         inside = (TEMP if box.view else box.workspace.tmp) / name
@@ -183,7 +183,7 @@ class CheckRunner:
             log,
             self.ground.settings.verify.timeout_s,
             env={**self._own_tools(box, check), **self._own_modules(box, tree, check), **prepared.env},
-            show=lambda data: self.told.output(check.name, data),
+            show=lambda data: self.progress.output(check.name, data),
         )
         done = box.run(order)
         log_text = _log_text(log)
@@ -206,16 +206,16 @@ class CheckRunner:
         )
 
     def _own_tools(self, box: Box, check: DetectedCheck) -> dict[str, str]:
-        """A script that calls `python` or `jest` means the project's own, as it would after `activate`."""
+        """Put the project's own `python`, `jest` and so on first in PATH, as after `activate`."""
         root = self.ground.project.root
         top = root if box.wall.mounted else box.workspace.repo
-        kept = detect.beside([check], root)
-        own = [top / name / (".bin" if name.endswith("node_modules") else "bin") for name in kept]
+        folders = detect.beside([check], root)
+        bins = [top / name / (".bin" if name.endswith("node_modules") else "bin") for name in folders]
         usual = self.ground.caller.get("PATH", os.defpath)
-        return {"PATH": os.pathsep.join([*map(os.fspath, own), usual])} if own else {}
+        return {"PATH": os.pathsep.join([*map(os.fspath, bins), usual])} if bins else {}
 
     def _own_modules(self, box: Box, tree: str, check: DetectedCheck) -> dict[str, str]:
-        """Where the project is installed as a copy, its sources come first: the copy is not what is judged."""
+        """If the project is installed as a copy, put its sources first: the copy is not what is judged."""
         root = self.ground.project.root
         installed = [
             path for path in (self.carried.get(tree) or {}).values() if path.is_dir() and not path.is_symlink()
@@ -231,7 +231,7 @@ class CheckRunner:
     def _read(
         self, box: Box, check: DetectedCheck, prepared: PreparedCommand, cwd: Path, name: str, log_text: str
     ) -> ReportReading | None:
-        """Return what the tool wrote for machines; its words only where it has nothing of the kind."""
+        """Return the report that the tool wrote, or its parsed output if it writes no report."""
         if prepared.report is None:
             return reports.read(log_text, tool=check.tool)
         if prepared.report.is_absolute():
@@ -264,20 +264,20 @@ class CheckRunner:
 
     def _recall(self, key: str) -> CheckRun | None:
         try:
-            said = json.loads((self.memory / f"{key}.json").read_bytes())
-            result = VerificationResult.model_validate(said.pop("result"))
-            return CheckRun(result, **{**said, "remembered": True})
+            fields = json.loads((self.memory / f"{key}.json").read_bytes())
+            result = VerificationResult.model_validate(fields.pop("result"))
+            return CheckRun(result, **{**fields, "remembered": True})
         except FileNotFoundError:
             return None
         except (OSError, ValueError, TypeError, ValidationError):
-            return None  # what cannot be read is found out again
+            return None  # an unreadable entry is computed again
 
     def _remember(self, key: str, ran: CheckRun) -> None:
         if ran.result.type in _FLEETING:
             return
         self.memory.mkdir(parents=True, exist_ok=True)
-        said = {**ran._asdict(), "result": ran.result.model_dump(mode="json")}
-        files.write_atomic(self.memory / f"{key}.json", secrets.current().redact(json.dumps(said)) + "\n")
+        fields = {**ran._asdict(), "result": ran.result.model_dump(mode="json")}
+        files.write_atomic(self.memory / f"{key}.json", secrets.current().redact(json.dumps(fields)) + "\n")
 
 
 def _file_name(name: str) -> str:
@@ -301,7 +301,7 @@ def _log_text(log: Path) -> str:
 
 
 def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> ReportReading | None:
-    """Return what the reports in a folder say that a command could write to; None where there are none to be read.
+    """Return the reports in a folder that a command could write to, or None if there are none to read.
 
     No link is followed, not even one above a report: it would lead to the reports of another project.
     """
@@ -316,7 +316,7 @@ def _reported(top: Path, parts: tuple[str, ...], pattern: str, tool: str) -> Rep
                 reading = reports.read(content, tool=tool)
                 readings += [reading] if reading is not None else []
     except OSError:
-        return None  # half of the reports are none: a failed test may stand in the other half
+        return None  # partial reports are useless: a failed test may be in the missing part
     return _joined(readings) if readings else None
 
 
@@ -325,7 +325,9 @@ def _joined(readings: Sequence[ReportReading]) -> ReportReading:
         return readings[0]
     counts = [reading.counts for reading in readings if reading.counts is not None]
     summed = (
-        {name: sum(getattr(one, name) for one in counts) for name in type(counts[0]).model_fields} if counts else None
+        {name: sum(getattr(count, name) for count in counts) for name in type(counts[0]).model_fields}
+        if counts
+        else None
     )
     return ReportReading(
         readings[0].tool,

@@ -78,7 +78,7 @@ class PlanChecks:
         return out
 
     def _run(self, box: Box, name: str, check: Check, description: str) -> CheckResult:
-        self.runs.told.check(name, f"on {description}, sealed")
+        self.runs.progress.check(name, f"on {description}, sealed")
         return plan_checks.run(
             name,
             check,
@@ -89,7 +89,7 @@ class PlanChecks:
             env={},
             printed=lambda _: True,  # concerns the step's commands, which do not run here
             exited=check.commands_exit or 0,
-            show=lambda data: self.runs.told.output(name, data),
+            show=lambda data: self.runs.progress.output(name, data),
         )
 
     def _slow(self, wanted: Mapping[str, Check]) -> dict[str, str]:
