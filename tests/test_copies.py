@@ -46,12 +46,12 @@ def test_only_modules_of_the_project_count(tmp_path: Path) -> None:
         (tmp_path / name / "__init__.py").touch()
     (tmp_path / "alone.py").touch()
     paths = ["src/shop/__init__.py", "src/shop/cart/__init__.py", "tests/__init__.py", "setup.py"]
-    assert check_runner.found(paths, [tmp_path]) == [check_runner.Copy("src", "shop", tmp_path)]
-    assert check_runner.found(["alone.py", "lib/ns/part/__init__.py"], [tmp_path]) == [
+    assert check_runner.installed_copies(paths, [tmp_path]) == [check_runner.Copy("src", "shop", tmp_path)]
+    assert check_runner.installed_copies(["alone.py", "lib/ns/part/__init__.py"], [tmp_path]) == [
         check_runner.Copy(".", "alone", tmp_path),
         check_runner.Copy("lib", "ns/part", tmp_path),
     ]
-    assert check_runner.found(["src/other/__init__.py", "docs/shop/__init__.py"], [tmp_path]) == []
+    assert check_runner.installed_copies(["src/other/__init__.py", "docs/shop/__init__.py"], [tmp_path]) == []
 
 
 def test_an_environment_that_git_does_not_ignore_is_no_part_of_the_change(repo: Repo) -> None:

@@ -40,16 +40,16 @@ class Copy(NamedTuple):
     site: Path  # the site-packages folder that contains the copy
 
 
-def found(paths: Iterable[str], sites: Sequence[Path], installed: Sequence[Path] = ()) -> list[Copy]:
-    """Return one for each folder of modules, the first that was found.
+def installed_copies(paths: Iterable[str], sites: Sequence[Path], installed: Sequence[Path] = ()) -> list[Copy]:
+    """Return one installed copy for each folder of modules.
 
-    `installed` are environments that a set-up made in a box: links in them are not followed, unlike in the user's.
+    `installed` are environments that a set-up made in a sandbox: links in them are not followed, unlike in the user's.
     """
     boxed = [site for environment in installed for site in _sites(environment)]
     known: dict[str, Copy] = {}
     for folder, module_path in _modules(paths):
         if folder not in known:
-            site = next((site for site in boxed if _holds(site, module_path)), None)
+            site = next((site for site in boxed if _contains(site, module_path)), None)
             site = site or next((site for site in sites if (site / module_path).is_file()), None)
             if site:
                 known[folder] = Copy(folder, module_path.removesuffix("/__init__.py").removesuffix(".py"), site)
@@ -64,7 +64,7 @@ def _sites(environment: Path) -> Iterator[Path]:
             yield from (environment / path for path in inside if beneath.is_folder(top, path))
 
 
-def _holds(site: Path, path: str) -> bool:
+def _contains(site: Path, path: str) -> bool:
     with tree_walk.opened(site) as top:
         return beneath.is_file(top, path)
 
@@ -220,13 +220,15 @@ class CheckRunner:
         installed = [
             path for path in (self.carried.get(tree) or {}).values() if path.is_dir() and not path.is_symlink()
         ]
-        own = editable_installs.sites(self.ground.caller, [root / name for name in detect.beside([check], root)])
-        copied = found(self.ground.trees.listing(tree), own, installed)
+        sites = editable_installs.sites(self.ground.caller, [root / name for name in detect.beside([check], root)])
+        copied = installed_copies(self.ground.trees.listing(tree), sites, installed)
         if not copied:
             return {}
-        self.notes |= {f"{one.module} is also installed in {one.site}: the workspace's comes first" for one in copied}
+        self.notes |= {
+            f"{copy.module} is also installed in {copy.site}: the workspace's comes first" for copy in copied
+        }
         top = root if box.wall.mounted else box.workspace.repo
-        return {"PYTHONPATH": os.pathsep.join(os.path.normpath(top / one.folder) for one in copied)}
+        return {"PYTHONPATH": os.pathsep.join(os.path.normpath(top / copy.folder) for copy in copied)}
 
     def _read(
         self, box: Box, check: DetectedCheck, prepared: PreparedCommand, cwd: Path, name: str, log_text: str
@@ -236,7 +238,7 @@ class CheckRunner:
             return reports.read(log_text, tool=check.tool)
         if prepared.report.is_absolute():
             return _reported(box.workspace.tmp, (name,), prepared.report.name, check.tool)
-        # The folder that the check ran in, not one that it put into its place.
+        # The folder that the check ran in, not one that the check replaced it with.
         parts = cwd.relative_to(box.workspace.repo.resolve()).parts
         return _reported(box.workspace.repo, parts, os.fspath(prepared.report), check.tool)
 
@@ -245,14 +247,14 @@ class CheckRunner:
     def _key(
         self, tree: str, check: DetectedCheck, checks: Sequence[DetectedCheck], only: Sequence[str], attempt: int
     ) -> str:
-        built = [list(one.command) for one in checks if one.kind == "build" and one.cwd == check.cwd]
-        # The words as they are run: another version of ours may ask a tool otherwise.
-        words = list(tools.prepare(check, report=_SAMPLE, only=only).argv)
-        said = [
+        built = [list(other.command) for other in checks if other.kind == "build" and other.cwd == check.cwd]
+        # The argv as it is run, because another version of this engine may call a tool differently.
+        argv = list(tools.prepare(check, report=_SAMPLE, only=only).argv)
+        parts = [
             reflectloop.__version__,
             tree,
             check.tool,
-            words,
+            argv,
             check.cwd,
             repr(check.service),
             built,
@@ -260,7 +262,7 @@ class CheckRunner:
             self.surroundings,
             attempt,
         ]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _recall(self, key: str) -> CheckRun | None:
         try:

@@ -1,4 +1,4 @@
-"""What the tools for JavaScript and TypeScript have in common."""
+"""Code shared by the tools for JavaScript and TypeScript."""
 
 from __future__ import annotations
 

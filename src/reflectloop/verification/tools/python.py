@@ -1,4 +1,4 @@
-"""What the tools that run Python tests have in common."""
+"""Code shared by the tools that run Python tests."""
 
 from __future__ import annotations
 

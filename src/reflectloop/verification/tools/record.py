@@ -26,7 +26,7 @@ def words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """How a command is recognised as a call of the tool."""
+    """The patterns that recognise a command as a call of the tool."""
 
     programs: tuple[str, ...] = ()  # program and subcommand, such as "cargo nextest run"
     modules: tuple[str, ...] = ()  # what follows `python -m`
@@ -43,7 +43,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """How the tool is run so that it writes a report."""
+    """The options with which the tool writes a report."""
 
     format: str | None = None  # None: plain text on its output
     place: Place = "output"
@@ -135,7 +135,7 @@ class XmlFormat(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """How the tool's reports and logs are read."""
+    """The formats of the tool's reports and logs."""
 
     kinds: tuple[tuple[Kind, str], ...] = ()  # kinds of check, each with the names reports use for it
     text: TextFormat | None = None
@@ -153,7 +153,7 @@ class Output:
 
 
 class PartReader(NamedTuple):
-    """How the part of a configuration file that controls checks is read."""
+    """A reader of the part of a configuration file that controls checks."""
 
     names: str  # pattern of the file's name, in lower case
     format: Literal["toml", "ini", "json", "jsonc", "yaml", "text"]
