@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reflectloop.secrets import Detector, builtin_rules, env_values, rulefile
+from reflectloop.secrets import Detector, builtin_rules, rulefile
+from reflectloop.secrets.detector import environment_values
 from reflectloop.secrets.rulefile import SecretRuleEntry, filled
 from support import calls_of
 
@@ -420,4 +421,4 @@ def test_only_values_of_secret_like_variables_are_searched_for() -> None:
         "EDITOR": secret,
         "PASSWORD": "administration",
     }
-    assert env_values.values(secret_like | harmless) == tuple(value.encode() for value in secret_like.values())
+    assert environment_values(secret_like | harmless) == tuple(value.encode() for value in secret_like.values())

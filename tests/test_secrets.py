@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reflectloop.errors import SecretLeak
-from reflectloop.secrets import Scanner, SecretFinding, current, env_values, narrow
+from reflectloop.secrets import Scanner, SecretFinding, current, narrow
+from reflectloop.secrets.detector import environment_values
 from reflectloop.secrets.scanner import fingerprint
 from reflectloop.workspace.added_lines import AddedLines
 from reflectloop.workspace.patch import RedactedPatch
@@ -319,7 +320,7 @@ def test_a_possible_secret_in_the_patch_asks_a_person(repo: Repo) -> None:
     first, second = possible_secret()[:15], possible_secret()[15:]
     plan = repo.steps(f"printf '# one\\n%s%s\\n' '{first}' '{second}' > settings.py")
     answer = repo.run("run", "--json", plan)
-    assert answer.code == 33
+    assert answer.code == 33, answer.stdout
     assert answer.envelope["error_code"] == "GATE_REJECTED"
     assert "settings.py:2" in answer.envelope["message"]
     card = yaml.safe_load((repo.latest() / "blocker.yaml").read_text())
@@ -418,4 +419,4 @@ def test_a_projects_rules_and_baseline_apply_to_runs(repo: Repo) -> None:
 
 @pytest.mark.parametrize("name", ["PWD", "OLDPWD", "INIT_PWD"])
 def test_the_working_directory_is_never_a_secret(name: str) -> None:
-    assert env_values.values({name: "/home/ada/my project @ home: 2026/shop-9f8e7d"}) == ()
+    assert environment_values({name: "/home/ada/my project @ home: 2026/shop-9f8e7d"}) == ()

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from tree_sitter import Language, Node, Parser
 
-from reflectloop.policy import effects, files, output, shell_words, variables
-from reflectloop.policy.scope import Scope, Values
+from reflectloop.policy import files, output, shell_words, variables
+from reflectloop.policy.scope import BLANKS, Scope, Values, effects_of, fields, new_names
 from reflectloop.policy.simple_command import FRESH, LONGEST, UNKNOWN, Feed, File, Redirect, ShellWord, SimpleCommand
 
 _DEEPEST = 48  # nesting of commands
@@ -168,14 +168,14 @@ class _Reader:
         command = command._replace(files=self._files)
         if command.words or command.redirects or command.sets:
             self.commands.append(command)
-        changes = list(effects.effects_of(command, self._separators(), self.scope))
+        changes = list(effects_of(command, self._separators(), self.scope))
         if command.words:
             self.scope.undo(mark)
         for name, values, array in changes:
             (self.scope.set_array if array else self.scope.set)(name, values)
         if command.program in ("cd", "pushd"):
             self.folder = _moved(self.folder, [word for word in command.words[1:] if not word.text.startswith("-")])
-        self._names.update(effects.new_names(command))
+        self._names.update(new_names(command))
         printed = output.output_of(command)
         self._files = files.written(command, printed, self._files)
         body = self._functions.get(command.words[0].text) if command.words else None
@@ -200,7 +200,7 @@ class _Reader:
 
     def _separators(self) -> str:
         values = self.scope.get("IFS")
-        return values[0].text if values and values[0].known else effects.BLANKS
+        return values[0].text if values and values[0].known else BLANKS
 
     def exported(self, node: Node, feed: Feed | None) -> Feed:
         """Read `export X=…`, `declare -x X`, `local X=…` and `declare -n X=Y`, which makes X another name of Y."""
@@ -389,7 +389,7 @@ class _Reader:
         separators = self._separators()
         if not word.known or not any(mark in word.text for mark in separators):
             return word
-        parts = _BETWEEN.join(effects.fields(word.text, separators))
+        parts = _BETWEEN.join(fields(word.text, separators))
         starts = _BETWEEN if word.text[:1] in separators else ""
         ends = _BETWEEN if word.text[-1:] in separators and parts else ""
         return word._replace(text=starts + parts + ends)
@@ -516,7 +516,7 @@ def _together(parts: Iterable[ShellWord], between: str = " ") -> ShellWord:
 
 
 # Variables with the same value on every machine, unless the line sets them.
-_UNSET = {"IFS": ShellWord(effects.BLANKS), **{name: ShellWord("") for name in ("7", "8", "9")}}
+_UNSET = {"IFS": ShellWord(BLANKS), **{name: ShellWord("") for name in ("7", "8", "9")}}
 
 
 def _moved(folder: str, places: list[ShellWord]) -> str:
