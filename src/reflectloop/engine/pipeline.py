@@ -380,7 +380,7 @@ def make_patch(run: PreparedRun) -> ExecutedRun:
     run.warnings.extend(_LEFT_OUT.format(name) for name in now.nested)
     run.warnings.extend(_REFUSED.format(name) for name in now.refused)
     secrets_added = patch.write(space.git(), space.base_tree, now.tree, run.folder.patch)
-    large = patch.oversize(run.folder.patch)
+    large = None if secrets_added else patch.oversize(run.folder.patch)  # with possible secrets there is no patch
     run.warnings.extend([large] if large else [])
     return extend(
         run,
