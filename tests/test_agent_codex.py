@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from agent_call import Verdict, asking
 from fake_cli import player, recorded, told
 from fileops_workspace import Place, place_in
-from reflectloop.agents import AgentLimits, Reply, bind, codex, prices, strict_schema
+from reflectloop.agents import AgentLimits, Reply, bind, codex, prices
 from reflectloop.agents.backend import Backend
 from reflectloop.agents.sessions import ContextUse
 from reflectloop.config import AgentConfig, Config
@@ -213,13 +213,13 @@ def test_a_schema_in_its_strict_form_requires_every_key() -> None:
         items: list[Item]
         note: str | None = None
 
-    made = strict_schema.strict_form(Answer.model_json_schema())
+    made = codex.strict_form(Answer.model_json_schema())
     assert made
     assert made["required"] == ["items", "note"]
     assert made["$defs"]["Item"]["required"] == ["title", "count"]
     assert made["$defs"]["Item"]["additionalProperties"] is False
     assert "default" not in json.dumps(made)
-    assert strict_schema.strict_form(Loose.model_json_schema()) is None
+    assert codex.strict_form(Loose.model_json_schema()) is None
 
 
 def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from reflectloop.agents import plan_text
 from reflectloop.agents.loop.context_window import head_and_tail, trim_history
 from reflectloop.agents.loop.repetition import RepetitionDetector, RepetitionVerdict
 from reflectloop.agents.messages import Message, StopReason, ToolCall, ToolResult, tokens
-from reflectloop.agents.wire import sse, transport
+from reflectloop.agents.wire import transport
 from reflectloop.agents.wire.anthropic import Anthropic
 from reflectloop.agents.wire.openai import OpenAI
 from reflectloop.agents.wire.protocol import Malformed, call
@@ -224,7 +224,7 @@ def test_a_stream_and_a_document_are_read_alike_in_both_protocols(text: str | No
 
 def test_events_are_told_apart_by_blank_lines_and_their_other_lines_do_not_matter() -> None:
     lines = ["event: x", "data: {", "data: }", "", ": comment", "id: 3", "data:[DONE]", "", "retry: 1", "data: last"]
-    assert list(sse.events(lines)) == ["{\n}", "[DONE]", "last"]
+    assert list(transport.events(lines)) == ["{\n}", "[DONE]", "last"]
 
 
 @given(
@@ -236,7 +236,7 @@ def test_lines_do_not_depend_on_how_a_stream_is_cut(said: list[str], end: str, d
     raw = end.join([*said, ""]).encode()
     cuts = sorted({0, len(raw), *data.draw(st.lists(st.integers(0, len(raw)), max_size=6))})
     chunks = [raw[begin:stop] for begin, stop in itertools.pairwise(cuts)]
-    assert list(sse.lines(chunks)) == [*said, ""]
+    assert list(transport.split_lines(chunks)) == [*said, ""]
 
 
 def test_other_writing_counts_for_more_tokens_than_english() -> None:

@@ -23,7 +23,7 @@ from model import Call, Model, Tokens, Turn, call, say
 from reflectloop.agents import prices
 from reflectloop.agents.backend import TokenUsage
 from reflectloop.agents.registry import bind
-from reflectloop.agents.wire import encoding
+from reflectloop.agents.wire import transport
 from reflectloop.config import AgentConfig, Config
 from reflectloop.errors import AgentUnavailable, SecretLeak
 from reflectloop.system import process
@@ -309,6 +309,6 @@ def test_an_answer_is_asked_for_unpacked_and_one_that_is_packed_is_bounded(place
 
 
 def test_what_is_unpacked_comes_in_pieces_of_bounded_size() -> None:
-    pieces = list(encoding.unpack([gzipped(b"\0" * (32 << 20))], "gzip"))
+    pieces = list(transport.unpack([gzipped(b"\0" * (32 << 20))], "gzip"))
     assert max(map(len, pieces)) <= 1 << 16
     assert sum(map(len, pieces)) == 32 << 20

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from boxes import full, log, needs_landlock, without_bubblewrap
-from reflectloop.sandbox import hidden_files, mounts, toolchains
+from reflectloop.sandbox import mounts, toolchains
 from support import Repo
 
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -136,7 +136,7 @@ def test_from_roots_commands_is_hidden_what_others_may_not_read(tmp_path: Path) 
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(os.fspath(tmp_path / "sock"))
     listener.close()
-    paths = hidden_files.from_others((hidden_files._SearchDepth(os.fspath(tmp_path), 40),))
+    paths = toolchains.from_others((toolchains._SearchDepth(os.fspath(tmp_path), 40),))
     assert sorted(paths) == sorted([*secret, tmp_path / "shut", tmp_path / "sock"])
 
 
@@ -144,7 +144,7 @@ def test_from_roots_commands_is_hidden_what_others_may_not_read(tmp_path: Path) 
 def test_of_a_folder_with_much_to_hide_the_whole_is_hidden(tmp_path: Path) -> None:
     for number in range(60):
         put(tmp_path / "keys" / str(number), mode=0o600)
-    assert list(hidden_files._search(hidden_files._SearchDepth(os.fspath(tmp_path), 40))) == [tmp_path / "keys"]
+    assert list(toolchains._search(toolchains._SearchDepth(os.fspath(tmp_path), 40))) == [tmp_path / "keys"]
 
 
 def test_a_socket_in_a_folder_that_is_shown_is_hidden(tmp_path: Path) -> None:

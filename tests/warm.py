@@ -204,9 +204,9 @@ def _forget_tools() -> None:
 
 def _look_at_the_system() -> None:
     """Look for root's private files as an engine does that has run for a while: again after half a minute."""
-    from reflectloop.sandbox import hidden_files
+    from reflectloop.sandbox import toolchains
 
-    hidden_files.from_others()
+    toolchains.from_others()
 
 
 def _call(program: Any, words: list[str]) -> NoReturn:

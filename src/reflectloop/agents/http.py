@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import select
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from reflectloop import secrets
@@ -17,7 +20,6 @@ from reflectloop.agents.loop.engine import AGAIN, AgentLoop, LoopEnvironment, Mo
 from reflectloop.agents.loop.repetition import RepetitionDetector
 from reflectloop.agents.loop.states import LoopEnd
 from reflectloop.agents.messages import AgentTurn, ModelRequest, NoAnswer, StopReason
-from reflectloop.agents.transcript import Transcript
 from reflectloop.agents.wire.anthropic import Anthropic
 from reflectloop.agents.wire.openai import OpenAI
 from reflectloop.agents.wire.protocol import Wire
@@ -25,6 +27,38 @@ from reflectloop.agents.wire.transport import Endpoint, Transport
 from reflectloop.config import AgentConfig
 from reflectloop.diagnosis.retry_policy import RetryPolicy
 from reflectloop.system import clock
+
+
+class Transcript:
+    """A new file of JSON lines; each line is flushed before the next is written."""
+
+    def __init__(self, folder: Path, name: str, known: Iterable[str] = ()) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._known = [secret.encode() for secret in known if secret]
+        self.path = _unused(folder, name)
+        self._file = self.path.open("x", encoding="utf-8")
+
+    def line(self, record: dict[str, Any]) -> None:
+        text = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace").decode()
+        self._file.write(secrets.current().redact(text, self._known).replace("\n", " ") + "\n")
+        self._file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def _unused(folder: Path, name: str) -> Path:
+    plain = "".join(char if char.isalnum() or char in "-_" else "_" for char in name)[:100]
+    number = 1
+    while (path := folder / f"{plain}-{number}.jsonl").exists():
+        number += 1
+    return path
+
 
 UNKNOWN_WINDOW = 32_768  # tokens; the context window assumed for an unknown model
 _STATUSES: dict[StopReason, Status] = {StopReason.TIMEOUT: "timeout", StopReason.EMPTY: "no_output"}

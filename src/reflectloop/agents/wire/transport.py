@@ -9,16 +9,81 @@ import re
 import select
 import socket
 import threading
-from collections.abc import Callable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
 import httpx
 
 from reflectloop.agents.messages import AgentTurn, Json, NoAnswer, StopReason
-from reflectloop.agents.wire import encoding, sse
 from reflectloop.agents.wire.protocol import LARGEST, Malformed, ReplyReader, TooLarge, Wire, error_message
 from reflectloop.diagnosis.retrying import retry_after
+
+_END = "[DONE]"
+
+
+def split_lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Split chunks into split_lines at CR, LF or both only: other line breaks are part of the text."""
+    pending: list[bytes] = []
+    returned = False  # the last chunk ended with CR, and its LF may follow
+    for chunk in chunks:
+        fresh = chunk[1:] if returned and chunk.startswith(b"\n") else chunk
+        returned = chunk.endswith(b"\r")
+        *complete, rest = fresh.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        for line in complete:
+            yield b"".join([*pending, line]).decode("utf-8", "replace")
+            pending = []
+        pending.append(rest)
+    yield b"".join(pending).decode("utf-8", "replace")
+
+
+def events(split_lines: Iterable[str]) -> Iterator[str]:
+    """Yield the data of each event. Event names are ignored: the data contains the type."""
+    pending: list[str] = []
+    for line in split_lines:
+        if not line and pending:
+            yield "\n".join(pending)
+            pending = []
+        elif line.startswith("data:"):
+            pending.append(line[5:].removeprefix(" "))
+    if pending:
+        yield "\n".join(pending)
+
+
+_CHUNK = 1 << 16  # bytes
+_WINDOWS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+_PLAIN = ("", "identity")
+
+
+class Unpackable(Exception):
+    """The content is not compressed as its header says."""
+
+
+def fault_in(header: str) -> bool:
+    """Return True if the content encoding is unknown, or if there are several."""
+    name = header.strip().lower()
+    return name not in _PLAIN and name not in _WINDOWS
+
+
+def unpack(raw: Iterable[bytes], header: str) -> Iterator[bytes]:
+    """Yield the decompressed content of `raw`, at most one chunk at a time."""
+    name = header.strip().lower()
+    if name in _PLAIN:
+        yield from raw
+        return
+    machine = zlib.decompressobj(_WINDOWS[name])
+    try:
+        for piece in raw:
+            left = piece
+            while left and not machine.eof:
+                yield machine.decompress(left, _CHUNK)
+                left = machine.unconsumed_tail
+    except zlib.error as fault:
+        raise Unpackable(f"something that is not {name} ({fault})") from fault
+    if not machine.eof:
+        raise Unpackable(f"{name} that ends in the middle")
+
 
 _CONNECT_S = 15.0
 _SILENCE_S = 300.0  # a model may think for a long time before its first token
@@ -132,7 +197,7 @@ class Transport:
 
     def _answer(self, response: httpx.Response, reading: ReplyReader) -> AgentTurn:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if encoding.fault_in(response.headers.get("content-encoding", "")):
+        if fault_in(response.headers.get("content-encoding", "")):
             raise NoAnswer(StopReason.FAILED, f"{self._host} uses an encoding that was not requested")
         if not response.is_success:
             raise self._refusal(response, kind)
@@ -142,14 +207,14 @@ class Transport:
             if kind == "text/event-stream":
                 return self._streamed(response, reading)
             return parse_document(self._wire, b"".join(_bytes(response)))
-        except (Malformed, encoding.Unpackable) as fault:
+        except (Malformed, Unpackable) as fault:
             raise NoAnswer(StopReason.FAILED, f"{self._host} says: {fault}", received=reading.length) from fault
         except TooLarge as fault:
             raise NoAnswer(StopReason.FAILED, str(fault), received=LARGEST) from fault
 
     def _streamed(self, response: httpx.Response, reading: ReplyReader) -> AgentTurn:
-        for data in sse.events(sse.lines(_bytes(response))):
-            if data.strip() == sse.END:
+        for data in events(split_lines(_bytes(response))):
+            if data.strip() == _END:
                 break
             parse_event(reading, data)
             if reading.length > LARGEST:
@@ -235,7 +300,7 @@ def _bytes(response: httpx.Response) -> Iterator[bytes]:
 
 def _beginning(response: httpx.Response) -> bytes:
     raw = b""
-    with contextlib.suppress(encoding.Unpackable):
+    with contextlib.suppress(Unpackable):
         for piece in _unpacked(response):
             raw += piece
             if len(raw) > _MOST_ERROR:
@@ -244,7 +309,7 @@ def _beginning(response: httpx.Response) -> bytes:
 
 
 def _unpacked(response: httpx.Response) -> Iterator[bytes]:
-    return encoding.unpack(response.iter_raw(), response.headers.get("content-encoding", ""))
+    return unpack(response.iter_raw(), response.headers.get("content-encoding", ""))
 
 
 def _error_text(raw: bytes) -> str:
