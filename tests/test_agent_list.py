@@ -1,4 +1,4 @@
-"""`agents` says which agents there are, what each lacks, and whether it answers."""
+"""`agents` lists the agents, what each lacks, and whether it answers."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ key_env = "MINE"
     assert "[agents.command]" in found["command"].probe.next_step
 
 
-def test_looking_at_agents_imports_nothing_that_is_not_set_up(repo: Repo) -> None:
+def test_listing_agents_imports_no_optional_package(repo: Repo) -> None:
     program = "import sys; from reflectloop.commands import agent_status; agent_status.listed(__import__('pathlib').Path('.'))"
     program += "; sys.exit(bool({'acp', 'httpx', 'click', 'rich'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", program], cwd=repo.path, check=False).returncode == 0
@@ -107,7 +107,7 @@ def test_a_role_bound_to_what_is_missing_is_agent_unavailable(repo: Repo) -> Non
     assert "planner" in answer.json["data"]["unbound_roles"]
 
 
-def test_each_that_is_ready_is_asked_for_a_word(repo: Repo, tmp_path: Path) -> None:
+def test_each_ready_agent_gets_a_test_prompt(repo: Repo, tmp_path: Path) -> None:
     program = tmp_path / "agent.py"
     program.write_text(FINE)
     mute = tmp_path / "mute.py"
@@ -152,7 +152,7 @@ def test_a_bound_agent_that_does_not_answer_is_agent_unavailable(
     assert KEY not in repr(found)
 
 
-def test_an_interrupt_ends_what_is_being_tried(repo: Repo, tmp_path: Path) -> None:
+def test_an_interrupt_ends_the_check_of_agents(repo: Repo, tmp_path: Path) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text("import time; time.sleep(60)")
     settings(repo, f'[agents.slow]\nkind = "command"\nrun = ["{sys.executable}", "{slow}"]\n')

@@ -1,4 +1,4 @@
-"""What agents used is told where people look, by step and role; what they may use holds, and says how to go on."""
+"""The usage of agents is reported by step and role; budgets hold, and the next command is named."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def go(crew: Crew, plan: Path) -> RunOutcome:
 # Words and data ---------------------------------------------------------------------------------------------------
 
 
-def test_money_that_nobody_knows_is_said_to_be_unknown() -> None:
+def test_an_unknown_cost_is_reported_as_unknown() -> None:
     assert usage.money(AgentUsage(2, usd=0.5)) == "0.5000 USD"
     assert usage.money(AgentUsage(2, unpriced=2)) == "unknown cost"
     assert usage.money(AgentUsage(2, usd=0.5, unpriced=1)) == "0.5000 USD and 1 call(s) of unknown cost"
@@ -120,7 +120,7 @@ def test_a_run_with_agent_steps_tells_their_cost(crew: Crew) -> None:
     assert status(crew)["cost"]["in_all"]["calls"] == 1
 
 
-def test_a_run_that_asked_nobody_says_nothing_of_cost(repo: Repo) -> None:
+def test_a_run_without_agents_reports_no_cost(repo: Repo) -> None:
     outcome = run(RunRequest(repo.path, repo.plan("plan: {title: T, steps: [{id: a, commands: ['true']}]}")))
     assert "Cost" not in outcome.folder.summary.read_text()
     assert "cost" not in yaml.safe_load(outcome.folder.result.read_text())
@@ -130,7 +130,7 @@ def test_a_run_that_asked_nobody_says_nothing_of_cost(repo: Repo) -> None:
 # Budgets ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_spent_budget_says_what_was_used_of_what_and_unlock_gives_as_much_again(crew: Crew) -> None:
+def test_unlock_grants_a_spent_budget_again(crew: Crew) -> None:
     greedy = {"role": "executor", "attempt": 1, "answer": DONE, "usage": {"output_tokens": 5000}}
     crew.plays(greedy, settings="[cost]\ntokens = 4000\n").plan()
     with pytest.raises(BudgetSpent, match=r"used 5,000 of 4,000 tokens") as told:
@@ -142,7 +142,7 @@ def test_a_spent_budget_says_what_was_used_of_what_and_unlock_gives_as_much_agai
     assert crew.work().error is None
 
 
-def test_what_a_plan_file_allows_holds_for_a_task_that_tp_made_of_it(crew: Crew) -> None:
+def test_a_plan_files_budget_applies_to_the_task_of_tp(crew: Crew) -> None:
     greedy = {"role": "executor", "answer": DONE, "usage": {"output_tokens": 5000}}
     crew.plays(greedy, settings="[cost]\ntokens = 100000\n")
     planning.plan(crew.place, PlanRequest(design=agent_plan(crew, "{tokens: 300}")), lambda _d: True, crew.said.append)
@@ -150,7 +150,7 @@ def test_what_a_plan_file_allows_holds_for_a_task_that_tp_made_of_it(crew: Crew)
         crew.work()
 
 
-def test_what_a_plan_allows_ends_its_run(crew: Crew) -> None:
+def test_a_plans_budget_ends_its_run(crew: Crew) -> None:
     greedy = {"role": "executor", "answer": DONE, "usage": {"output_tokens": 5000}}
     outcome = go(crew.plays(greedy), agent_plan(crew, "{tokens: 300}"))
     assert isinstance(outcome.error, BudgetSpent)
@@ -158,7 +158,7 @@ def test_what_a_plan_allows_ends_its_run(crew: Crew) -> None:
     assert "| mend | executor | 1 |" in outcome.folder.summary.read_text()
 
 
-def test_what_one_task_used_is_not_held_against_the_next(crew: Crew) -> None:
+def test_the_usage_of_one_task_does_not_count_for_the_next(crew: Crew) -> None:
     costly = {"role": "planner", "says": "Make a plan", "answer": DESIGN, "usage": {"output_tokens": 900}}
     crew.plays(costly, settings="[cost]\ntokens = 1000\n")
     assert crew.plan().task_id
@@ -167,7 +167,7 @@ def test_what_one_task_used_is_not_held_against_the_next(crew: Crew) -> None:
     assert status(crew)["cost"]["counted"]["tokens"] == 900
 
 
-def test_a_plan_that_nobody_agreed_to_is_begun_from_the_file_it_came_of(crew: Crew) -> None:
+def test_a_plan_that_was_not_accepted_can_be_started_from_its_file(crew: Crew) -> None:
     path = crew.plays().repo.write("../design.json", json.dumps(DESIGN))
     planned = planning.plan(crew.place, PlanRequest(design=path), lambda _d: False, crew.said.append)
     assert planned.file == path

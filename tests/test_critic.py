@@ -1,4 +1,4 @@
-"""The critic: scores that can be computed by hand, three verdicts, and requirements for whatever form an output has."""
+"""The critic: scores that can be computed by hand, three verdicts, and requirements for each form of output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def papers(*titles: str) -> str:
     return json.dumps({"papers": [{"title": title} for title in titles]})
 
 
-def test_three_papers_of_five_are_to_be_revised_at_a_score_anybody_can_compute() -> None:
+def test_three_of_five_papers_score_as_computed_by_hand() -> None:
     report = judged("out.json", papers("a", "b", "c"), min_items={"papers": 5})
     assert report.completeness.score == pytest.approx(3 / 5 - 0.4)
     assert report.correctness.score == 1.0
@@ -80,20 +80,20 @@ def test_a_report_and_its_ticket_have_every_field_of_the_protocol() -> None:
     assert set(data["rewind_ticket"]["issues"][0]) == {"category", "severity", "description", "suggested_fix"}
 
 
-def test_an_output_that_has_all_passes_and_gets_no_ticket() -> None:
+def test_a_complete_output_passes_without_a_ticket() -> None:
     report = judged("out.json", papers(*"abcde"), min_items={"papers": 5}, must_have=["papers[].title"])
     assert (report.verdict, report.quality_score, report.rewind_ticket) == (CriticVerdict.PASS, 1.0, None)
 
 
 @pytest.mark.parametrize("text", [b"", b"   \n", b"\xff\xfe\x00"])
 @pytest.mark.parametrize("name", ["out.json", "out.md", "out.py", "out.txt"])
-def test_what_holds_nothing_is_rejected(name: str, text: bytes) -> None:
+def test_an_empty_output_is_rejected(name: str, text: bytes) -> None:
     report = judged(name, text, min_items={"papers": 5}, must_have=["summary"])
     assert (report.verdict, report.quality_score) == (CriticVerdict.REJECT, 0.0)
 
 
 @pytest.mark.parametrize("text", ["{not json", '{"papers": NaN}', "[" * 100_000])
-def test_json_that_is_broken_has_none_of_its_parts_and_is_to_be_mended(text: str) -> None:
+def test_broken_json_has_no_parts_and_is_to_be_revised(text: str) -> None:
     report = judged("out.json", text, min_items={"papers": 5}, must_have=["summary"])
     assert (report.verdict, report.quality_score) == (CriticVerdict.REVISE, 0.3)
     worse = judged(
@@ -102,14 +102,14 @@ def test_json_that_is_broken_has_none_of_its_parts_and_is_to_be_mended(text: str
     assert worse.verdict == CriticVerdict.REJECT
 
 
-def test_an_output_about_something_else_is_rejected_however_complete_it_is() -> None:
+def test_a_complete_output_off_topic_is_rejected() -> None:
     report = judged("out.json", papers(*"abcde"), min_items={"papers": 5}, about=["multi-agent"])
     assert report.quality_score == 1.0
     assert report.verdict == CriticVerdict.REJECT
     assert [one.category for one in report.issues] == ["direction"]
 
 
-def test_met_requirements_below_the_bar_are_still_revised() -> None:
+def test_a_low_quality_output_is_revised_even_if_complete() -> None:
     text = "# A\n\n- one\n- one\n- two\n" + "TODO TBD FIXME XXX\n" + "".join(f"# Empty {n}\n" for n in range(4))
     report = judged("notes.md", text, min_items=2, min_quality=0.8)
     assert report.completeness.requirements_met
@@ -119,31 +119,31 @@ def test_met_requirements_below_the_bar_are_still_revised() -> None:
     assert judged("notes.md", text, min_items=2).verdict == CriticVerdict.PASS
 
 
-def test_words_that_must_not_occur_keep_an_output_from_passing() -> None:
+def test_a_forbidden_word_prevents_a_pass() -> None:
     report = judged("notes.md", "- one\n- obviously two\n", min_items=2, must_not_have=["Obviously"])
     assert report.verdict == CriticVerdict.REVISE
     assert [(one.category, one.severity) for one in report.issues] == [("correctness", "medium")]
 
 
-def test_the_same_item_twice_is_counted_once_and_said() -> None:
+def test_a_repeated_item_counts_once_and_is_reported() -> None:
     report = judged("out.json", papers("a", "a", "a", "b", "c"), min_items={"papers": 5})
     assert report.completeness.details.each[0].actual == "3"
     assert [(one.severity, one.category) for one in report.correctness.issues] == [("medium", "correctness")]
 
 
-def test_four_of_five_is_a_smaller_matter_than_three_of_five() -> None:
+def test_four_of_five_is_less_severe_than_three_of_five() -> None:
     report = judged("out.json", papers(*"abcd"), min_items={"papers": 5})
     assert [one.severity for one in report.issues] == ["medium"]
     assert report.completeness.score == pytest.approx(0.8 - 0.15)
 
 
-def test_a_part_of_json_must_be_there_in_every_item_and_not_be_empty() -> None:
+def test_a_json_field_must_be_present_and_filled_in_every_item() -> None:
     text = json.dumps({"papers": [{"title": "a", "year": 1}, {"title": ""}], "summary": " "})
     report = judged("out.json", text, must_have=["papers[].title", "papers[].year", "summary", "papers"])
     assert [one.met for one in report.completeness.details.each] == [False, False, False, True]
 
 
-def test_markdown_is_asked_for_sections_and_entries() -> None:
+def test_markdown_is_checked_for_sections_and_entries() -> None:
     text = "# Report\n\n## 1. Findings\n\n- a\n- b\n  - below b\n\n```\n- no entry\n# no heading\n```\n\n## Sources\n"
     report = judged("r.md", text, min_items={"Findings": 2}, must_have=["Findings", "Sources", "Method"])
     assert [one.met for one in report.completeness.details.each] == [True, True, False, False]
@@ -151,7 +151,7 @@ def test_markdown_is_asked_for_sections_and_entries() -> None:
     assert any("'Sources'" in one.description for one in report.completeness.issues)
 
 
-def test_a_section_goes_on_to_the_next_heading_of_its_level() -> None:
+def test_a_section_ends_at_the_next_heading_of_its_level() -> None:
     text = "# A\na\n### C\nc\n## B\nb\n# D\nd\n"
     assert [(one.title, "".join(one.lines)) for one in output.sections(text)] == [
         ("A", "a### Cc## Bb"),
@@ -161,7 +161,7 @@ def test_a_section_goes_on_to_the_next_heading_of_its_level() -> None:
     ]
 
 
-def test_code_is_asked_for_definitions_and_must_parse() -> None:
+def test_code_is_checked_for_definitions_and_must_parse() -> None:
     good = "def test_a():\n    pass\n\n\ndef test_b():\n    pass\n"
     assert judged("t.py", good, min_items={"test_": 2}, must_have=["test_a"]).verdict == CriticVerdict.PASS
     broken = judged("t.py", good + "def (:\n", min_items={"test_": 2})
@@ -169,7 +169,7 @@ def test_code_is_asked_for_definitions_and_must_parse() -> None:
     assert "cannot be read as py" in broken.correctness.issues[0].description
 
 
-def test_a_check_that_did_not_hold_keeps_an_output_from_passing() -> None:
+def test_a_failed_check_prevents_a_pass() -> None:
     report = judged(
         "a.txt", "words", (CriticCheck("tests", held=False, reason="exit code 1, not 0"),), must_have=["words"]
     )
@@ -180,7 +180,7 @@ def test_a_check_that_did_not_hold_keeps_an_output_from_passing() -> None:
     assert report.rewind_ticket.issues[0].description == "check tests: exit code 1, not 0"
 
 
-def test_a_contract_asks_by_its_checks_and_boundaries() -> None:
+def test_a_contract_requires_its_checks_and_boundaries() -> None:
     said = {
         "track": "feature",
         "goal": "g",
@@ -202,7 +202,7 @@ def test_a_contract_asks_by_its_checks_and_boundaries() -> None:
 
 
 @given(st.binary(max_size=400), st.sampled_from(["a.json", "a.md", "a.py", "a.txt", "a"]), st.integers(1, 9))
-def test_any_bytes_get_scores_between_nothing_and_all(raw: bytes, name: str, count: int) -> None:
+def test_any_bytes_get_scores_between_0_and_1(raw: bytes, name: str, count: int) -> None:
     report = judged(name, raw, min_items=count, must_have=["x.y[].z"], about=["a"])
     assert all(0 <= one <= 1 for one in (report.quality_score, report.completeness.score, report.correctness.score))
     assert (report.verdict == CriticVerdict.PASS) == (report.rewind_ticket is None)
@@ -218,7 +218,7 @@ def ask(repo: Repo, target: str, needs: str, **more: Any) -> flow.CriticResult:
     return flow.judge(flow.CriticRequest(repo.path, repo.path / target, path, **more))
 
 
-def test_checks_run_in_a_copy_of_the_project_with_the_output_in_its_place(repo: Repo) -> None:
+def test_checks_run_in_a_copy_of_the_project_with_the_output(repo: Repo) -> None:
     repo.write("out.json", papers("a"))
     needs = 'checks: {alone: {run: "grep -q title out.json; touch made-by-the-check; exit 4"}}\n'
     before = repo.state()
@@ -263,7 +263,7 @@ def test_a_file_of_requirements_with_faults_is_refused_with_the_place(repo: Repo
     assert not (repo.path / ".reflectloop" / "tickets").exists()
 
 
-def test_every_fault_is_told_at_once_with_its_line(repo: Repo) -> None:
+def test_every_fault_is_reported_at_once_with_its_line(repo: Repo) -> None:
     with pytest.raises(InvalidInput) as refused:
         ask(repo, "README.md", "min_items: 5\nmust_haves: [a]\nform: yaml\n")
     assert [(fault.path, fault.line) for fault in refused.value.faults] == [("form", 3), ("must_haves", 2)]
@@ -291,7 +291,7 @@ def test_an_output_outside_of_the_project_can_be_judged_but_not_checked(repo: Re
         ask(repo, target, "checks: {a: {run: [sh]}}\n")
 
 
-def test_what_a_link_leads_to_is_judged_and_no_check_follows_it_out(repo: Repo, tmp_path: Path) -> None:
+def test_the_target_of_a_link_is_judged_but_not_checked_outside(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "real.json").write_text("[1, 2]")
     (repo.path / "out.json").symlink_to(tmp_path / "real.json")
     with pytest.raises(InvalidInput, match="lies outside"):
@@ -308,7 +308,7 @@ def test_a_secret_in_an_output_is_not_written_into_a_report(repo: Repo) -> None:
         ask(repo, "out.json", f"must_have: [{token}]\n")
 
 
-def test_critic_and_reflect_tell_a_program_and_a_person_what_comes_next(repo: Repo) -> None:
+def test_critic_and_reflect_name_the_next_command(repo: Repo) -> None:
     repo.write("out.json", papers("a", "b", "c"))
     needs = repo.path.parent / "needs.yaml"
     needs.write_text("min_items: {papers: 5}\n")

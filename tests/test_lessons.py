@@ -57,7 +57,7 @@ def test_lessons_are_carried_from_one_project_to_the_user(repo: Repo, tmp_path: 
     assert lesson_scopes.find_lesson(lesson_scopes.open_scopes(repo.path), kept.id).status == "candidate"
 
 
-def test_the_users_lessons_lie_where_the_settings_say(
+def test_the_users_lessons_lie_beside_the_users_settings(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
@@ -68,7 +68,7 @@ def test_the_users_lessons_lie_where_the_settings_say(
     assert not (repo.path / ".reflectloop").exists()
 
 
-def test_damaged_files_are_named_on_the_side_and_the_rest_is_listed(repo: Repo) -> None:
+def test_damaged_files_are_named_and_the_others_listed(repo: Repo) -> None:
     lesson_scopes.add_lesson(lesson_scopes.open_scopes(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
     repo.write(".reflectloop/knowledge/pattern/bad.md", "---\nkind: pattern\ntitle: a\ncolour: red\n---\n")
     answer = repo.run("lessons", "list")
@@ -98,7 +98,7 @@ def test_bad_input_is_refused_with_a_code_and_the_next_command(repo: Repo) -> No
         lesson_scopes.merge_lessons(room, kept.id, [kept.id])
 
 
-def test_the_lessons_can_be_committed_and_nothing_else_of_ours(repo: Repo) -> None:
+def test_only_lessons_can_be_committed_from_our_folder(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo hi > new.txt")).code == 0
     assert repo.git("status", "--porcelain") == ""
     lesson_scopes.add_lesson(lesson_scopes.open_scopes(repo.path, "project"), {"kind": "pattern", "title": "Ask first"})
@@ -125,7 +125,7 @@ def test_committed_lessons_stay_when_a_run_is_applied_and_travel_with_a_clone(re
     assert copy.git("status", "--porcelain") == ""
 
 
-def test_what_mended_a_tool_is_known_the_next_time_and_retired_when_it_stops_helping(repo: Repo) -> None:
+def test_a_fix_of_a_tool_is_reused_and_retired_when_it_stops_helping(repo: Repo) -> None:
     def called(other: str) -> str | None:
         order = call.CallOptions(("no-such-tool",), ((other,),))
         done = call.call(order, repo.path, show=lambda _, __: None, tell=lambda _: None)
@@ -144,12 +144,12 @@ def test_what_mended_a_tool_is_known_the_next_time_and_retired_when_it_stops_hel
     assert called("false") is None
 
 
-def test_looking_at_lessons_where_there_are_none_leaves_nothing(repo: Repo) -> None:
+def test_listing_lessons_without_any_writes_nothing(repo: Repo) -> None:
     assert lesson_scopes.list_lessons(lesson_scopes.open_scopes(repo.path), KINDS, STATUSES).lessons == ()
     assert not (repo.path / ".reflectloop").exists()
 
 
-def test_the_help_brings_no_database(tmp_path: Path) -> None:
+def test_the_help_loads_no_database(tmp_path: Path) -> None:
     code = "import sys; from reflectloop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
     code += "assert not {'sqlite3', 'reflectloop.lessons'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path, capture_output=True)

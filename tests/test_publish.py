@@ -1,4 +1,4 @@
-"""What the older protocol expects, at its paths and in its shapes; and reports in common formats."""
+"""Files at the paths and in the formats of the older protocol, and reports in common formats."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_seeds_plan_leaves_every_file_of_failure_at_the_seeds_paths(repo: Re
     assert not (repo.path / STATE / "thinking/blocker.latest.yaml").exists()
 
 
-def test_needs_are_published_in_the_seeds_two_words(repo: Repo) -> None:
+def test_needs_are_published_in_the_older_protocols_words(repo: Repo) -> None:
     seed(repo, "sleep 9")
     text = (repo.path / STATE / "thinking/plan.latest.yaml").read_text().replace("cwd:", "timeout_s: 1\n      cwd:")
     repo.write(str(STATE / "thinking/plan.latest.yaml"), text)
@@ -122,13 +122,13 @@ def test_a_missing_or_faulty_plan_is_published_too(repo: Repo) -> None:
     assert blocker["envelope"]["error_code"] == "INVALID_PLAN"
 
 
-def test_nothing_is_published_unasked(repo: Repo) -> None:
+def test_nothing_is_published_unless_configured(repo: Repo) -> None:
     assert repo.run("run", repo.steps("false")).code == 30
     assert not (repo.path / ".claude").exists()
     assert not (Path(os.environ["HOME"]) / ".claude").exists()
 
 
-def test_a_lock_of_another_project_is_said_not_obeyed_and_not_touched(repo: Repo) -> None:
+def test_a_home_latch_of_another_project_is_reported_and_not_obeyed(repo: Repo) -> None:
     lock = Path(os.environ["HOME"]) / ".claude/latch.lock"
     lock.parent.mkdir()
     lock.write_text('{"project": "/somewhere/else"}')

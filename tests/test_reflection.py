@@ -1,4 +1,4 @@
-"""Reflection: the protocol's scenarios played with scripted outputs; six steps, files at their paths, three rounds."""
+"""Reflection: the protocol's scenarios with scripted outputs: six steps, their files, at most three rounds."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Worker:
 # The scenarios ----------------------------------------------------------------------------------------------------
 
 
-def test_too_few_papers_are_reflected_on_mended_and_pass(repo: Repo) -> None:
+def test_an_output_with_too_few_papers_is_repaired_and_passes(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(3))
     done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(6)])))
     assert done.error is None
@@ -134,7 +134,7 @@ def test_too_few_papers_are_reflected_on_mended_and_pass(repo: Repo) -> None:
     assert done.handled.error_class == ErrorClass.ITERATION  # said afterwards, of what passed
 
 
-def test_each_of_the_six_steps_leaves_its_output(repo: Repo) -> None:
+def test_each_of_the_six_steps_writes_its_output(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(3))
     reflect_command.reflect(ReflectionRequest(repo.path, ticket))
     folder = own(repo) / "reflections" / ticket
@@ -155,7 +155,7 @@ def test_each_of_the_six_steps_leaves_its_output(repo: Repo) -> None:
     assert submitted["remaining_issues"] == ["papers: 3, must be at least 5"]
 
 
-def test_the_same_mistake_for_the_third_time_is_a_matter_of_capability(repo: Repo) -> None:
+def test_the_same_mistake_three_times_is_a_lack_of_capability(repo: Repo) -> None:
     needs = "must_have: [consensus]\n"
     listener = {"target": "posts.json", "needs": needs, "agent": "community"}
     names = [ticket_for(repo, json.dumps({"posts": [count]}), **listener) for count in range(3)]
@@ -187,7 +187,7 @@ def test_an_output_that_says_it_does_not_know_lacks_knowledge(repo: Repo) -> Non
         assert done.rounds[-1].report.anti_pattern is None
 
 
-def test_a_finished_output_below_the_bar_is_a_normal_iteration_and_still_repaired(repo: Repo) -> None:
+def test_a_complete_output_of_low_quality_is_a_normal_iteration(repo: Repo) -> None:
     needs = "min_items: 1\nmin_quality: 0.99\n"
     ticket = ticket_for(repo, "- one\n\nTODO\n", target="out.md", needs=needs)
     done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker(["- one\n"])))
@@ -196,7 +196,7 @@ def test_a_finished_output_below_the_bar_is_a_normal_iteration_and_still_repaire
     assert done.error is None
 
 
-def test_a_bad_query_is_mended_by_a_command_in_the_box(repo: Repo) -> None:
+def test_a_bad_query_is_repaired_by_a_command_in_the_sandbox(repo: Repo) -> None:
     needs = "must_have: [query]\nchecks: {syntax: {run: \"! grep -q 'agent,' query.json\"}}\n"
     ticket = ticket_for(repo, '{"query": "multi-agent, agent coordination"}', target="query.json", needs=needs)
     before = repo.state()
@@ -210,7 +210,7 @@ def test_a_bad_query_is_mended_by_a_command_in_the_box(repo: Repo) -> None:
     assert repo.state() == before
 
 
-def test_a_fix_that_fails_leaves_another_iteration_to_do(repo: Repo) -> None:
+def test_a_fix_that_fails_leaves_the_output_to_be_revised(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(3))
     done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, fixes=("echo no luck; exit 3", "true")))
     assert [(one.action, one.status) for one in done.rounds[-1].report.repair_actions] == [
@@ -223,7 +223,7 @@ def test_a_fix_that_fails_leaves_another_iteration_to_do(repo: Repo) -> None:
 # Rounds -----------------------------------------------------------------------------------------------------------
 
 
-def test_three_rounds_and_no_more_each_in_files_of_its_own(repo: Repo) -> None:
+def test_there_are_at_most_three_rounds_each_with_its_files(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(1))
     worker = Worker([papers(2), papers(3), papers(4), papers(5)])
     done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=worker))
@@ -241,7 +241,7 @@ def test_three_rounds_and_no_more_each_in_files_of_its_own(repo: Repo) -> None:
         hand_in(repo, ticket, papers(5))
 
 
-def test_looking_again_costs_no_round_and_writes_nothing(repo: Repo) -> None:
+def test_reflecting_again_without_a_repair_writes_nothing(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(1))
     first = reflect_command.reflect(ReflectionRequest(repo.path, ticket))
     before = sorted(own(repo).rglob("*"))
@@ -257,7 +257,7 @@ def test_looking_again_costs_no_round_and_writes_nothing(repo: Repo) -> None:
         hand_in(repo, ticket, papers(7))
 
 
-def test_a_step_counts_as_done_where_the_critic_no_longer_sees_what_it_was_for(repo: Repo) -> None:
+def test_a_repair_step_is_completed_when_its_issue_is_gone(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(1), needs=NEEDS + "must_not_have: [Paper A]\n")
     done = hand_in(repo, ticket, papers(2).replace("Paper A", "Paper Z"))
     statuses = {one.action.split()[0]: one.status for one in done.rounds[-1].report.repair_actions}
@@ -266,7 +266,7 @@ def test_a_step_counts_as_done_where_the_critic_no_longer_sees_what_it_was_for(r
         hand_in(repo, ticket, papers(2).replace("Paper A", "Paper Z"))
 
 
-def test_what_is_rejected_is_reflected_on_and_left_to_whoever_decides(repo: Repo) -> None:
+def test_a_rejected_output_is_not_repaired_but_left_to_a_person(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(5), needs=NEEDS + "about: [chemistry]\n")
     worker = Worker([papers(6)])
     done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=worker))
@@ -282,7 +282,7 @@ def test_what_is_rejected_is_reflected_on_and_left_to_whoever_decides(repo: Repo
 # Runs and people --------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_run_is_reflected_on_from_its_record(chain: Repo) -> None:
+def test_a_failed_run_is_reflected_on_from_its_blocker(chain: Repo) -> None:
     run_id = chain.run("run", chain.path.parent / "plan.yaml", "--json").envelope["run_id"]
     done = reflect_command.reflect(ReflectionRequest(chain.path, run_id))
     report = done.rounds[-1].report
@@ -309,7 +309,7 @@ def test_a_failed_run_is_reflected_on_from_its_record(chain: Repo) -> None:
     assert asked.ticket.issues[0].description.endswith("the wrong file was changed")
 
 
-def test_a_run_that_went_well_leaves_nothing_to_reflect_on(repo: Repo) -> None:
+def test_a_run_that_passed_cannot_be_reflected_on(repo: Repo) -> None:
     assert repo.run("run", repo.steps("true")).code == 0
     with pytest.raises(NothingToDo, match="did not fail"):
         reflect_command.reflect(ReflectionRequest(repo.path, "latest"))
@@ -318,7 +318,7 @@ def test_a_run_that_went_well_leaves_nothing_to_reflect_on(repo: Repo) -> None:
 # Published, damaged, contradicted ---------------------------------------------------------------------------------
 
 
-def test_the_protocols_own_paths_are_written_where_that_is_asked_for(repo: Repo) -> None:
+def test_the_protocols_paths_are_written_if_configured(repo: Repo) -> None:
     repo.write("reflectloop.toml", "[publish]\nresearch = true\n")
     ticket = ticket_for(repo, papers(3))
     done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(5)])))
@@ -344,7 +344,7 @@ def test_nothing_is_published_through_a_link(repo: Repo, tmp_path: Path) -> None
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_ticket_that_is_not_there_or_is_damaged_is_said(repo: Repo) -> None:
+def test_a_missing_or_damaged_ticket_is_an_error(repo: Repo) -> None:
     for name in ("rewind_20260101_000000_aaaaaa", "../../etc/passwd", "*"):
         with pytest.raises(NothingToDo, match="there is no"):
             reflect_command.reflect(ReflectionRequest(repo.path, name))
@@ -355,14 +355,14 @@ def test_a_ticket_that_is_not_there_or_is_damaged_is_said(repo: Repo) -> None:
         reflect_command.reflect(ReflectionRequest(repo.path, ticket))
 
 
-def test_requirements_that_are_gone_by_now_are_named(repo: Repo) -> None:
+def test_missing_requirements_are_named(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(3))
     (repo.path.parent / "needs.yaml").unlink()
     with pytest.raises(InvalidInput, match=r"needs\.yaml"):
         hand_in(repo, ticket, papers(5))
 
 
-def test_a_revised_output_with_a_secret_is_refused_and_not_kept(repo: Repo) -> None:
+def test_a_revised_output_with_a_secret_is_not_written(repo: Repo) -> None:
     token = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
     ticket = ticket_for(repo, papers(3))
     with pytest.raises(InvalidInput, match="looks like a secret"):
@@ -420,11 +420,11 @@ def test_the_protocols_own_report_passes_the_checklist() -> None:
         ({"more": 1}, "more"),
     ],
 )
-def test_the_checklist_names_what_a_report_lacks(changed: dict[str, Any], field: str) -> None:
+def test_the_checklist_names_the_faults_of_a_report(changed: dict[str, Any], field: str) -> None:
     assert any(fault.startswith(field) for fault in reflection_report.faults_of(good(**changed)))
 
 
-def test_an_anti_pattern_is_kept_as_a_lesson_and_counted_by_tickets(repo: Repo) -> None:
+def test_an_anti_pattern_becomes_a_lesson_counted_by_tickets(repo: Repo) -> None:
     for count in (1, 2):
         ticket = ticket_for(repo, papers(count))
         done = reflect_command.reflect(ReflectionRequest(repo.path, ticket, repair=Worker([papers(3), papers(5)])))
@@ -438,7 +438,7 @@ def test_an_anti_pattern_is_kept_as_a_lesson_and_counted_by_tickets(repo: Repo) 
     assert [one.lesson for one in warnings] == [lesson.title]
 
 
-def test_an_agents_report_is_taken_only_where_it_keeps_to_the_facts(repo: Repo) -> None:
+def test_an_agents_report_is_used_only_if_it_agrees_with_the_facts(repo: Repo) -> None:
     def says(**changed: Any) -> Any:
         def written(facts: Reflection) -> object:
             data = facts.model_dump(mode="json")
@@ -467,7 +467,7 @@ def test_an_agents_report_is_taken_only_where_it_keeps_to_the_facts(repo: Repo) 
         assert "first page" not in refused.report.error_analysis.root_cause
 
 
-def test_every_class_of_error_has_its_row_and_every_measure_says_what_it_is_about() -> None:
+def test_every_error_class_has_measures_with_a_subject() -> None:
     assert set(HANDLING) == set(ErrorClass)
     for kind in ErrorClass:
         done = handle(kind, what="too few papers", checkpoint="papers at least 5", pattern="stops early", step="P-2")
@@ -477,7 +477,7 @@ def test_every_class_of_error_has_its_row_and_every_measure_says_what_it_is_abou
     assert dict(amended.measures)["add_checkpoint"].endswith("papers at least 5")
 
 
-def test_a_task_keeps_its_own_reflections_and_the_rest_lie_in_our_folder(chain: Repo) -> None:
+def test_reflections_of_a_task_lie_in_its_folder(chain: Repo) -> None:
     outside = ticket_for(chain, papers(1))
     chain.run("run", chain.path.parent / "plan.yaml")
     inside = ticket_for(chain, papers(1), target="b.json")
@@ -486,7 +486,7 @@ def test_a_task_keeps_its_own_reflections_and_the_rest_lie_in_our_folder(chain: 
     assert (own(chain) / "tasks" / str(task) / "tickets" / f"{inside}.json").is_file()
 
 
-def test_an_output_of_a_run_that_was_broken_off_is_a_matter_of_the_pipeline(chain: Repo) -> None:
+def test_the_output_of_an_interrupted_run_is_a_pipeline_error(chain: Repo) -> None:
     Folders(chain.path).claim()
     book = opened(own(chain) / "tasks" / "T-20260101-aaaaaa", "a", "b")
     book.close()
@@ -497,13 +497,13 @@ def test_an_output_of_a_run_that_was_broken_off_is_a_matter_of_the_pipeline(chai
     assert "resume" in dict(done.handled.measures)
 
 
-def test_another_ticket_that_is_damaged_stands_in_nobodys_way(repo: Repo) -> None:
+def test_a_damaged_ticket_does_not_block_another(repo: Repo) -> None:
     damaged, whole = ticket_for(repo, papers(1)), ticket_for(repo, papers(1), target="b.json")
     (own(repo) / "tickets" / f"{damaged}.context.json").write_text("{")
     assert reflect_command.reflect(ReflectionRequest(repo.path, whole)).rounds
 
 
-def test_no_command_is_run_on_what_lies_outside_of_the_project(repo: Repo) -> None:
+def test_no_fix_runs_on_an_output_outside_the_project(repo: Repo) -> None:
     ticket = ticket_for(repo, papers(1), target="../outside.json")
     with pytest.raises(InvalidInput, match="lies outside"):
         reflect_command.reflect(ReflectionRequest(repo.path, ticket, fixes=("true",)))
@@ -531,7 +531,7 @@ def test_a_known_fix_comes_first_in_the_plan_of_a_failed_run(chain: Repo) -> Non
     st.text(min_size=1, max_size=8),
     st.integers(1, 4),
 )
-def test_what_the_rules_write_always_passes_the_checklist(text: str, name: str, part: str, times: int) -> None:
+def test_a_report_made_by_rules_always_passes_the_checklist(text: str, name: str, part: str, times: int) -> None:
     asked = Requirements.model_validate({"must_have": [part], "min_items": 2, "min_quality": 1.0})
     seen = output.read(name, text.encode("utf-8", "surrogatepass"))
     report = judging.evaluate(seen, asked, (), Identity("e", "rewind_1", "2026-01-01T00:00:00Z"))
@@ -554,7 +554,7 @@ def test_what_the_rules_write_always_passes_the_checklist(text: str, name: str, 
     assert reflection_report.faults_of(ended.rounds[0].report.model_dump(mode="json")) == []
 
 
-def test_a_run_loads_nothing_of_this_until_it_is_asked_for() -> None:
+def test_a_run_imports_no_reflection_modules() -> None:
     heavy = [
         "reflectloop.reflection.critic",
         "reflectloop.reflection.ticket_store",

@@ -106,7 +106,7 @@ def traces(done: ReflectionOutcome) -> dict[str, tuple[str, str]]:
 # An output that falls short ---------------------------------------------------------------------------------------
 
 
-def test_insufficient_papers_are_a_wrong_decision_and_are_mended_at_the_protocols_paths(lab: Repo) -> None:
+def test_too_few_papers_are_a_wrong_decision_and_are_repaired(lab: Repo) -> None:
     ticket = judged(lab, PAPERS, papers(3), NEEDS, "academic-researcher")
     first = reflect_command.reflect(ReflectionRequest(lab.path, ticket))
     report = load(lab.path / "research_data" / f"reflection_{ticket}.json")
@@ -145,7 +145,7 @@ def test_the_critic_names_the_checkpoints_that_reflections_left(lab: Repo) -> No
     assert "checkpoint: half way, look whether this holds: papers" in again.stdout
 
 
-def test_a_mistake_repeated_for_the_third_time_is_a_matter_of_capability(lab: Repo) -> None:
+def test_a_mistake_made_three_times_is_a_lack_of_capability(lab: Repo) -> None:
     posts = json.dumps({"posts": ["a", "b"], "consensus": ""})
     kinds, last = [], None
     for _ in range(3):
@@ -168,7 +168,7 @@ def test_a_mistake_repeated_for_the_third_time_is_a_matter_of_capability(lab: Re
     assert "3.3.1 model capability insufficient (模型能力不足)" in page
 
 
-def test_what_was_not_known_is_asked_answered_and_met_with_the_answer_the_next_time(lab: Repo) -> None:
+def test_an_answer_is_stored_and_used_the_next_time(lab: Repo) -> None:
     text = json.dumps({"papers": [], "note": "I don't know which index lists them"})
     ticket = judged(lab, PAPERS, text, NEEDS, "academic-researcher")
     asked = reflect_command.reflect(ReflectionRequest(lab.path, ticket))
@@ -243,7 +243,7 @@ def test_a_search_that_times_out_is_simplified_and_asked_again(lab: Repo) -> Non
     assert "3.3.5 normal iteration (正常迭代尝试)" in pair.body
 
 
-def test_a_spent_rate_limit_is_waited_for_and_the_alternative_named(lab: Repo) -> None:
+def test_a_rate_limit_is_waited_for_and_the_alternative_named(lab: Repo) -> None:
     time = Time()
     invoke = scripted(["Rate limit exceeded"] * 2, [])
     done = call.call_tool(lab.path, READ, {"path": "a"}, invoke=invoke, idempotent=True, hands=time.hands)
@@ -255,7 +255,7 @@ def test_a_spent_rate_limit_is_waited_for_and_the_alternative_named(lab: Repo) -
     assert "search_doc" in first["corrective_action"]["alternative"]
 
 
-def test_a_page_that_is_forbidden_is_skipped_and_noted_while_the_others_are_read(lab: Repo) -> None:
+def test_a_forbidden_page_is_skipped_and_recorded(lab: Repo) -> None:
     def invoke(_: str, params: Params) -> str:
         if params["url"] == "https://example.com/b":
             raise ToolError("403 Forbidden")

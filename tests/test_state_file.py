@@ -1,4 +1,4 @@
-"""state.json is read instead of the journal where it covers it, and believed nowhere else."""
+"""`state.json` is read instead of the part of the journal that it covers, and ignored otherwise."""
 
 from __future__ import annotations
 
@@ -114,9 +114,7 @@ def test_a_journal_that_was_cut_at_the_end_of_a_line_is_refused(folder: Path) ->
 
 
 @pytest.mark.parametrize("how", UNUSABLE)
-def test_a_state_that_is_unusable_is_passed_over_and_rebuilt(
-    folder: Path, how: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unusable_state_is_ignored_and_rebuilt(folder: Path, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     UNUSABLE[how](folder / "state.json")
     expected, counts = truth(folder), parsed(monkeypatch)
     assert snapshot.load(folder) == expected
@@ -128,9 +126,7 @@ def test_a_state_that_is_unusable_is_passed_over_and_rebuilt(
 
 
 @given(st.data())
-def test_a_state_with_a_flipped_bit_is_not_believed(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_a_state_with_a_flipped_bit_is_ignored(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     place = tmp_path_factory.mktemp("flip")
     opened(place, "a", "b").close()
     kept(place)
@@ -151,7 +147,7 @@ def test_a_damaged_journal_is_an_error_with_its_line_whatever_the_state_says(fol
     assert "journal.jsonl:3:" in views.refresh(folder)[0]
 
 
-def test_a_state_does_not_outlive_a_journal_that_was_begun_anew(folder: Path) -> None:
+def test_a_state_of_an_older_journal_is_ignored(folder: Path) -> None:
     (folder / "journal.jsonl").unlink()
     assert snapshot.load(folder) == Task()
 
@@ -173,7 +169,7 @@ def test_every_field_of_a_task_comes_back(tmp_path: Path) -> None:
     assert found.views == {"todo.md": ["0"]}
 
 
-def test_the_golden_state_of_schema_1_loads_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_stored_state_of_schema_1_still_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copyfile(GOLDEN / "journal-v1.jsonl", tmp_path / "journal.jsonl")
     shutil.copyfile(GOLDEN / "state-v1.json", tmp_path / "state.json")
     expected, counts = truth(tmp_path), parsed(monkeypatch)

@@ -1,4 +1,4 @@
-"""TriFlow's files are published in its shape and read back as claims."""
+"""TriFlow's files are published in its format and imported as claims."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def published(repo: Repo) -> dict[str, Any]:
     return found
 
 
-def test_triflows_files_are_at_the_top_of_the_project_in_its_shape(shared: Repo) -> None:
+def test_triflow_files_lie_at_the_top_of_the_project(shared: Repo) -> None:
     run(shared)
     assert published(shared) == {
         "generatedBy": "reflectloop; editing changes nothing",
@@ -54,7 +54,7 @@ def test_triflows_files_are_at_the_top_of_the_project_in_its_shape(shared: Repo)
     assert "- b The second: failed" in (shared.path / "plan_log.md").read_text()
 
 
-def test_triflows_files_are_no_part_of_the_project_its_workspaces_or_its_patches(shared: Repo) -> None:
+def test_triflow_files_are_in_no_workspace_and_no_patch(shared: Repo) -> None:
     run(shared)
     assert all((shared.path / name).exists() for name in NAMES)
     assert run(shared).code == 41, "the tree must not have changed by what was published"
@@ -69,12 +69,12 @@ def test_triflows_files_are_no_part_of_the_project_its_workspaces_or_its_patches
     assert published(shared)["current"]["type"] == "none"
 
 
-def test_nothing_lies_at_the_top_of_the_project_unasked(chain: Repo) -> None:
+def test_no_triflow_file_is_written_unless_configured(chain: Repo) -> None:
     run(chain)
     assert not [name for name in NAMES if (chain.path / name).exists()]
 
 
-def test_a_file_that_is_not_ours_is_left_alone_said_and_stays_part_of_the_project(shared: Repo) -> None:
+def test_a_users_file_is_not_overwritten_and_stays_in_the_project(shared: Repo) -> None:
     shared.write("state.json", '{"taskName": "mine"}\n')
     shared.write("todo.md", "# My list\n")
     (shared.path / "plan_log.md").symlink_to("README.md")
@@ -95,7 +95,7 @@ def test_init_can_turn_triflow_on(repo: Repo) -> None:
     assert published(repo)["taskName"] == "Test"
 
 
-def test_init_says_what_is_left_to_do_where_there_are_settings_already(repo: Repo) -> None:
+def test_init_names_what_is_left_to_do_if_settings_exist(repo: Repo) -> None:
     repo.write("reflectloop.toml", "")
     assert "set triflow = true under [publish]" in repo.run("init", "--triflow").stdout
     assert (repo.path / "reflectloop.toml").read_text() == ""
@@ -153,7 +153,7 @@ def theirs(**changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def test_what_an_imported_state_calls_done_is_kept_as_a_claim(repo: Repo) -> None:
+def test_imported_progress_is_stored_as_a_claim(repo: Repo) -> None:
     repo.write("theirs.json", json.dumps(theirs()))
     answer = repo.run("import-state", "theirs.json", "--json")
     assert answer.code == 0, answer.stderr
@@ -182,7 +182,7 @@ def test_what_an_imported_state_calls_done_is_kept_as_a_claim(repo: Repo) -> Non
     assert repo.git("status", "--porcelain", "--", ".reflectloop") == ""
 
 
-def test_an_imported_task_is_never_done_by_its_own_word_and_has_nothing_to_resume(repo: Repo) -> None:
+def test_an_imported_task_is_never_done_and_cannot_be_resumed(repo: Repo) -> None:
     done = [{"index": 0, "title": "One", "status": "done"}]
     repo.write("theirs.json", json.dumps(theirs(steps=done, current={"type": "none"})))
     assert repo.run("import-state", "theirs.json").code == 0
@@ -204,7 +204,7 @@ def test_substeps_and_all_else_come_back_when_published(repo: Repo) -> None:
     assert items(repo.path / "todo.md")[3] == "  - [>] 2.2. Two two"
 
 
-def test_every_fault_of_a_state_is_said_at_once_with_its_place(tmp_path: Path) -> None:
+def test_every_fault_of_a_state_is_reported_with_its_place(tmp_path: Path) -> None:
     said = theirs(constraints="none", more=1)
     said["steps"][0]["status"] = "finished"
     said["steps"][1]["substeps"][1]["title"] = 7
@@ -248,7 +248,7 @@ def test_indexes_must_be_unique_and_the_pointer_must_point_somewhere(tmp_path: P
         ("[]", "has 1 fault"),
     ],
 )
-def test_what_is_no_state_is_refused_and_opens_nothing(repo: Repo, text: str, said: str) -> None:
+def test_an_invalid_state_is_refused_and_opens_no_task(repo: Repo, text: str, said: str) -> None:
     repo.write("in.json", text)
     answer = repo.run("import-state", "in.json", "--json")
     assert (answer.code, answer.envelope["error_code"]) == (12, "INVALID_INPUT")

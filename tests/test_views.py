@@ -1,4 +1,4 @@
-"""What is generated from a journal for readers: it says what the journal says, and is believed by nobody."""
+"""The views of a journal: they say what the journal says, and are never read back."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_todo_shows_done_current_pending_blocked_and_skipped() -> None:
     ]
 
 
-def test_where_nothing_runs_the_first_open_step_is_the_current_one() -> None:
+def test_if_nothing_runs_the_first_open_step_is_current() -> None:
     steps = {"a": StepState("a", "done"), "b": StepState("b", "failed", reason="no"), "c": StepState("c")}
     task = Task("T-1", "p", "Title", {"R": RunState("R", "h", "t", "full", "now", steps)}, state=TaskState.BLOCKED)
     assert "- [>] b (BLOCKED: no)\n- [ ] c\n" in views.todo(task, {})
@@ -81,7 +81,7 @@ def test_a_log_keeps_the_order_of_the_journal_also_when_the_clock_was_set_back(
 # Through the program --------------------------------------------------------------------------------------------
 
 
-def test_a_run_leaves_a_state_and_views_that_say_how_it_ended(chain: Repo) -> None:
+def test_a_run_writes_a_state_and_views_of_its_outcome(chain: Repo) -> None:
     assert run(chain).code == 30
     place = task_folder(chain)
     said = json.loads((place / "state.json").read_text())
@@ -100,7 +100,7 @@ def test_a_run_leaves_a_state_and_views_that_say_how_it_ended(chain: Repo) -> No
     jsonschema.validate(said, json.loads(SCHEMA.read_text()))
 
 
-def test_every_steering_command_refreshes_what_readers_see(chain: Repo) -> None:
+def test_every_control_command_refreshes_the_views(chain: Repo) -> None:
     run(chain)
     assert chain.run("skip", "b", "--reason", "by hand").code == 0
     assert items(task_folder(chain) / "todo.md")[1:] == ["- [-] b The second (skipped: by hand)", "- [>] c The third"]
@@ -140,7 +140,7 @@ def test_no_event_writes_a_view_while_a_run_goes_on(repo: Repo) -> None:
     assert (task_folder(repo) / "state.json").exists()
 
 
-def test_a_view_edited_by_hand_is_pointed_out_once_and_overwritten(chain: Repo) -> None:
+def test_an_edited_view_is_reported_once_and_overwritten(chain: Repo) -> None:
     run(chain)
     assert warnings(chain) == []
     todo = task_folder(chain) / "todo.md"
@@ -158,7 +158,7 @@ def test_a_view_edited_by_hand_is_pointed_out_once_and_overwritten(chain: Repo) 
     assert warnings(chain) == []
 
 
-def test_a_state_edited_by_hand_is_pointed_out_and_not_believed(chain: Repo) -> None:
+def test_an_edited_state_is_reported_and_not_trusted(chain: Repo) -> None:
     run(chain)
     path = task_folder(chain) / "state.json"
     path.write_text(path.read_text().replace('"BLOCKED"', '"DONE"'))
@@ -181,14 +181,14 @@ def test_nothing_is_applied_by_what_a_forged_state_says(chain: Repo) -> None:
     assert snapshot.load(task_folder(chain)) == truth(task_folder(chain))
 
 
-def test_a_state_of_a_newer_version_is_no_edit_and_is_not_believed(chain: Repo) -> None:
+def test_a_state_of_a_newer_version_is_ignored(chain: Repo) -> None:
     run(chain)
     forged(schema_version=99)(task_folder(chain) / "state.json")
     assert warnings(chain) == []
     assert chain.run("tasks", "--json").json["data"][0]["state"] == "BLOCKED"
 
 
-def test_a_view_that_cannot_be_written_changes_nothing_of_how_a_run_ends(chain: Repo) -> None:
+def test_a_view_that_cannot_be_written_does_not_change_the_outcome(chain: Repo) -> None:
     run(chain)
     todo = task_folder(chain) / "todo.md"
     todo.unlink()

@@ -1,4 +1,4 @@
-"""The index of the lessons: what it is told piece by piece is what it would be made of whole; and it is never needed."""
+"""The index of the lessons: updating it equals rebuilding it, and nothing depends on it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def play(shelf: LessonDir, number: int, step: tuple[object, ...]) -> None:
 
 @settings(max_examples=60)
 @given(st.lists(_STEP, max_size=14))
-def test_an_index_that_follows_every_change_is_the_same_as_one_made_anew(steps: list[tuple[object, ...]]) -> None:
+def test_an_index_updated_by_changes_equals_a_rebuilt_one(steps: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         shelf = LessonDir(Path(folder) / "knowledge", Path(folder) / "desk")
         for number, step in enumerate(steps):
@@ -85,7 +85,7 @@ def test_an_index_that_follows_every_change_is_the_same_as_one_made_anew(steps: 
             assert lesson_store.search(shelf, query) == anew
 
 
-def test_a_new_lesson_makes_nothing_anew_but_what_it_bears_on(shelf: LessonDir) -> None:
+def test_a_new_lesson_updates_only_what_it_affects(shelf: LessonDir) -> None:
     for number in range(30):
         keep(shelf, f"lesson {chr(97 + number % 26)}{'x' * (number // 26)}", f"S-{number}")
     lesson_store.read(shelf)
@@ -113,7 +113,7 @@ def poor(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("poor")
-def test_without_fts5_lessons_are_found_by_looking_at_all_of_them(shelf: LessonDir) -> None:
+def test_without_fts5_every_lesson_is_searched(shelf: LessonDir) -> None:
     keep(shelf, "Retry the network", "S-1")
     keep(shelf, "Never parse it twice", "S-2", body="parseHTTPResponse is slow; retries help")
     keep(shelf, "编辑生成的文件", "S-3")
@@ -131,7 +131,7 @@ def test_without_fts5_lessons_are_found_by_looking_at_all_of_them(shelf: LessonD
     assert [one.id for one in lesson_recall.recall([shelf], "failure", "network", signature="x").lessons] == [fix]
 
 
-def test_an_index_made_by_a_poorer_sqlite_is_made_anew(shelf: LessonDir) -> None:
+def test_an_index_without_fts5_is_rebuilt(shelf: LessonDir) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "WORDS", schema.WORDS.replace("fts5", "no_such_module"))
         keep(shelf, "Retry the network")
@@ -146,7 +146,7 @@ def test_an_index_made_by_a_poorer_sqlite_is_made_anew(shelf: LessonDir) -> None
 # Several at once, and what is said to whom ------------------------------------------------------------------------
 
 
-def test_writers_in_processes_of_their_own_lose_nothing(repo: Repo) -> None:
+def test_concurrent_processes_lose_no_lesson(repo: Repo) -> None:
     program = (
         "import sys; from pathlib import Path; from reflectloop.lessons import lesson_scopes\n"
         "for number in range(5):\n"
@@ -164,7 +164,7 @@ def test_writers_in_processes_of_their_own_lose_nothing(repo: Repo) -> None:
     assert next(one["count"] for one in found["lessons"] if one["title"] == "the same for all") == 15
 
 
-def test_a_secret_in_any_part_of_a_lesson_is_refused_and_orders_in_one_are_quoted(shelf: LessonDir) -> None:
+def test_a_secret_in_a_lesson_is_refused_and_instructions_are_quoted(shelf: LessonDir) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     for field in ("body", "fix", "signature", "title"):
         with pytest.raises(SecretLeak):

@@ -1,4 +1,4 @@
-"""Calls of tools: what fails is diagnosed, acted on by a policy, told, and never silent."""
+"""Tool calls: a failure is diagnosed, handled by a policy and reported."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class Tool:
         return f"answer of {tool}"
 
 
-def test_a_call_that_goes_well_is_just_answered() -> None:
+def test_a_call_that_succeeds_returns_its_value() -> None:
     tool, clock = Tool(), Clock()
     outcome = safe_call("search", {"q": "x"}, invoke=tool, hands=clock.hands)
     assert outcome == ToolSuccess("answer of search", "search", 1)
     assert clock.waited == []
 
 
-def test_a_timeout_of_a_search_is_met_with_a_simpler_query_as_the_protocols_table_says() -> None:
+def test_a_search_that_times_out_is_retried_with_a_simpler_query() -> None:
     tool, clock = Tool("Timeout after 30s"), Clock()
     asked = {"query": "multi-agent orchestration of tools", "categories": ["cs.AI"]}
     outcome = safe_call(ARXIV, asked, invoke=tool, hands=clock.hands)
@@ -91,7 +91,7 @@ def test_a_timeout_of_a_search_is_met_with_a_simpler_query_as_the_protocols_tabl
     assert "简化查询" in outcome.pair.successful_fix
 
 
-def test_a_rate_limit_waits_a_minute_or_as_long_as_the_service_asks() -> None:
+def test_a_rate_limit_waits_a_minute_or_as_the_service_asks() -> None:
     clock = Clock()
     limited = ("Rate limit exceeded", ToolError("HTTP Error 429: Too Many Requests", retry_after_s=200))
     outcome = safe_call("mcp__zread__read_file", {}, invoke=Tool(*limited), idempotent=True, hands=clock.hands)
@@ -101,7 +101,7 @@ def test_a_rate_limit_waits_a_minute_or_as_long_as_the_service_asks() -> None:
     assert "search_doc" in outcome.reports[0].corrective_action.alternative
 
 
-def test_what_is_forbidden_is_reported_and_neither_retried_nor_got_another_way() -> None:
+def test_a_forbidden_call_is_neither_retried_nor_replaced() -> None:
     tool = Tool("403 Forbidden", "x", "x")
     ways = RetryOptions(fallbacks=("other",), retries=5)
     outcome = safe_call("mcp__web-reader__webReader", {"url": "u"}, invoke=tool, idempotent=True, ways=ways)
@@ -111,7 +111,7 @@ def test_what_is_forbidden_is_reported_and_neither_retried_nor_got_another_way()
     assert "跳过该 URL" in outcome.reports[0].corrective_action.action
 
 
-def test_a_wrong_parameter_is_mended_and_retried_and_without_a_mend_not_at_all() -> None:
+def test_a_wrong_parameter_is_retried_only_if_it_can_be_corrected() -> None:
     bad = "Invalid query syntax"
     tool = Tool(bad)
     mended = safe_call(
@@ -128,7 +128,7 @@ def test_a_wrong_parameter_is_mended_and_retried_and_without_a_mend_not_at_all()
     assert len(tool.calls) == 1
 
 
-def test_only_a_call_marked_idempotent_is_repeated_as_it_is() -> None:
+def test_only_an_idempotent_call_is_repeated_unchanged() -> None:
     down = "curl: (7) Failed to connect to localhost port 1: Couldn't connect to server"
     once, again, clock = Tool(down), Tool(down, down), Clock()
     assert not safe_call("send", {}, invoke=once, hands=clock.hands).ok
@@ -137,7 +137,7 @@ def test_only_a_call_marked_idempotent_is_repeated_as_it_is() -> None:
     assert clock.waited == [3.0, 6.0]
 
 
-def test_a_tool_that_is_not_there_is_replaced_by_the_next() -> None:
+def test_a_missing_tool_is_replaced_by_the_next() -> None:
     tool = Tool(FileNotFoundError(2, "No such file or directory", "rg"))
     outcome = safe_call("rg", {"word": "x"}, invoke=tool, ways=RetryOptions(fallbacks=("grep",)))
     assert isinstance(outcome, ToolSuccess)
@@ -148,7 +148,7 @@ def test_a_tool_that_is_not_there_is_replaced_by_the_next() -> None:
     assert "grep instead of rg" in outcome.pair.successful_fix
 
 
-def test_a_failed_call_has_no_result_to_take_by_mistake() -> None:
+def test_a_failed_call_has_no_value() -> None:
     told: list[ToolReport] = []
     outcome = safe_call("x", {}, invoke=Tool(ValueError("")), ways=RetryOptions(tell=told.append))
     assert isinstance(outcome, ToolFailure)
@@ -157,7 +157,7 @@ def test_a_failed_call_has_no_result_to_take_by_mistake() -> None:
     assert [one.failed_tool for one in told] == ["x"]
 
 
-def test_retries_end_and_every_failure_is_told() -> None:
+def test_retries_end_and_every_failure_is_reported() -> None:
     tool, clock = Tool(*["TimeoutError: timed out"] * 9), Clock()
     outcome = safe_call("x", {}, invoke=tool, idempotent=True, hands=clock.hands)
     assert isinstance(outcome, ToolFailure)
@@ -177,7 +177,7 @@ def test_an_interrupt_is_not_a_tools_failure() -> None:
     )
 
 
-def test_a_breaker_opens_after_failures_in_a_row_lets_one_try_and_closes_when_that_goes_well() -> None:
+def test_a_breaker_opens_tries_one_call_and_closes_when_it_succeeds() -> None:
     breakers, clock = Breakers(BreakerLimits(failures=2, cool_s=10)), Clock()
     ways = RetryOptions(breakers=breakers)
     bad = Tool(*["TimeoutError: timed out"] * 3)
@@ -203,7 +203,7 @@ def test_a_breaker_opens_after_failures_in_a_row_lets_one_try_and_closes_when_th
     assert breakers.state("x", clock.seconds) == BreakerState.CLOSED
 
 
-def test_a_users_policy_comes_before_the_shipped_ones() -> None:
+def test_a_users_policy_comes_before_the_built_in_ones() -> None:
     own = RetryPolicy(tool="send*", error="external_service_exception", action="wait a second", retries=1, delay_s=1)
     clock = Clock()
     outcome = safe_call(
@@ -218,7 +218,7 @@ def test_a_users_policy_comes_before_the_shipped_ones() -> None:
     assert clock.waited == [1.0]
 
 
-def test_waiting_grows_is_jittered_has_an_end_and_honours_what_is_asked() -> None:
+def test_the_wait_grows_with_jitter_up_to_a_limit() -> None:
     policy = RetryPolicy(action="wait", delay_s=4, most_s=10)
     assert [delay_of(policy, again, lambda: 1.0) for again in range(3)] == [4.0, 8.0, 10.0]
     assert delay_of(policy, 0, lambda: 0.0) == 2.0
@@ -230,7 +230,7 @@ def test_waiting_grows_is_jittered_has_an_end_and_honours_what_is_asked() -> Non
     assert retry_after("nothing of the kind", NOW) is None
 
 
-def test_a_pair_is_found_by_signature_and_retired_when_it_stops_working() -> None:
+def test_a_fix_is_found_by_signature_and_retired_when_it_fails() -> None:
     pair = FailFix(
         pattern_id="p", tool="x", error_type=None, signature="1", symptoms=(), successful_fix="f", timestamp="t"
     )
@@ -241,7 +241,7 @@ def test_a_pair_is_found_by_signature_and_retired_when_it_stops_working() -> Non
     assert known([worn], "x", "1") is None
 
 
-def test_what_met_such_a_failure_before_is_told_with_it() -> None:
+def test_a_known_fix_is_reported_with_the_failure() -> None:
     first = safe_call("x", {}, invoke=Tool("TimeoutError: timed out"), idempotent=True, hands=Clock().hands)
     assert isinstance(first, ToolSuccess)
     assert first.pair
@@ -251,7 +251,7 @@ def test_what_met_such_a_failure_before_is_told_with_it() -> None:
     assert second.reports[0].known_fix == first.pair.successful_fix
 
 
-def test_parameters_and_messages_are_told_without_their_secrets() -> None:
+def test_parameters_and_messages_are_reported_without_secrets() -> None:
     key = filled("ghp_{alnum:36}", "a call")
     outcome = safe_call("x", {"token": key, "q": 1}, invoke=Tool(f"403 Forbidden for {key}"))
     assert key not in json.dumps([one.model_dump(mode="json") for one in outcome.reports])
@@ -293,7 +293,7 @@ def test_the_documents_example_of_safe_call_runs(capsys: pytest.CaptureFixture[s
         (("false",), (("git", "reset", "--hard"),), "NEEDS_INPUT"),
     ],
 )
-def test_what_only_a_person_may_let_run_is_not_called(
+def test_a_command_that_needs_a_persons_consent_is_not_called(
     repo: Repo, command: tuple[str, ...], fallbacks: tuple[tuple[str, ...], ...], code: str
 ) -> None:
     def never(*_: object) -> None:
@@ -319,7 +319,7 @@ def tool(repo: Repo, name: str, text: str) -> str:
     return str(path)
 
 
-def test_a_tool_that_failed_too_often_is_left_alone_by_the_next_process_too(repo: Repo) -> None:
+def test_an_open_breaker_holds_in_the_next_process(repo: Repo) -> None:
     down = tool(repo, "fetch", "echo 'Connection refused' >&2; exit 1")
     for _ in range(5):
         done = calling.call(calling.CallOptions((down,)), repo.path, show=quiet, tell=quiet)
@@ -332,13 +332,13 @@ def test_a_tool_that_failed_too_often_is_left_alone_by_the_next_process_too(repo
     assert repo.run("call", "--", tool(repo, "other", "echo fine")).stdout == "fine\n"
 
 
-def test_what_goes_well_leaves_no_breaker_behind(repo: Repo) -> None:
+def test_a_successful_call_leaves_no_breaker_file(repo: Repo) -> None:
     calling.call(calling.CallOptions((tool(repo, "fetch", "true"),)), repo.path, show=quiet, tell=quiet)
     assert not (repo.path / ".reflectloop" / "cache").exists()
 
 
 @pytest.mark.parametrize("harm", ["", "{", "[1]", '{"x": 3}', '{"x": {"failures": 9}}'])
-def test_a_damaged_file_of_breakers_is_as_none(repo: Repo, harm: str) -> None:
+def test_a_damaged_breaker_file_is_ignored(repo: Repo, harm: str) -> None:
     breakers = PersistentBreakers(Folders(repo.path), BreakerLimits(failures=1))
     breakers.leave("x", 100.0, well=False)
     assert not PersistentBreakers(Folders(repo.path)).enter("x", 101.0)
@@ -346,7 +346,7 @@ def test_a_damaged_file_of_breakers_is_as_none(repo: Repo, harm: str) -> None:
     assert PersistentBreakers(Folders(repo.path)).enter("x", 101.0)
 
 
-def test_a_breaker_kept_on_disk_lets_one_try_is_void_after_a_start_and_closes(repo: Repo) -> None:
+def test_a_stored_breaker_tries_one_call_and_is_void_after_a_restart(repo: Repo) -> None:
     limits = BreakerLimits(failures=1, cool_s=10)
 
     def breakers() -> PersistentBreakers:
@@ -364,7 +364,7 @@ def test_a_breaker_kept_on_disk_lets_one_try_is_void_after_a_start_and_closes(re
     assert breakers().enter("x", 124.0)
 
 
-def test_a_command_that_says_nothing_is_not_told_to_have_a_trace(repo: Repo) -> None:
+def test_a_silent_command_has_no_trace_in_its_report(repo: Repo) -> None:
     done = calling.call(calling.CallOptions(("false",)), repo.path, show=quiet, tell=quiet)
     assert isinstance(done.outcome, ToolFailure)
     failure = done.outcome.failure
@@ -385,7 +385,7 @@ def test_a_refused_connection_is_tried_again(repo: Repo) -> None:
     assert told[0].error_type == "external_service_exception"
 
 
-def test_a_script_that_fails_says_nothing_of_another_that_the_same_shell_runs(repo: Repo) -> None:
+def test_a_failing_script_does_not_block_another_of_the_same_shell(repo: Repo) -> None:
     for _ in range(5):
         calling.call(calling.CallOptions(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
     held = calling.call(calling.CallOptions(("sh", "-c", "exit 9")), repo.path, show=quiet, tell=quiet)
@@ -393,7 +393,7 @@ def test_a_script_that_fails_says_nothing_of_another_that_the_same_shell_runs(re
     assert calling.call(calling.CallOptions(("sh", "-c", "exit 0")), repo.path, show=quiet, tell=quiet).outcome.ok
 
 
-def test_a_secret_in_a_command_is_not_kept_with_its_breaker(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_in_a_command_is_not_stored_with_its_breaker(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     value = "vR4" * 13 + "x"
     monkeypatch.setenv("SERVICE_API_KEY", value)
     assert repo.run("call", "--", "sh", "-c", f"echo {value}; exit 3").code != 0
@@ -415,7 +415,7 @@ REMOVALS = {
 
 
 @pytest.mark.parametrize("how", REMOVALS)
-def test_a_call_removes_nothing_of_the_users(repo: Repo, how: str, tmp_path: Path) -> None:
+def test_a_call_cannot_remove_the_users_files(repo: Repo, how: str, tmp_path: Path) -> None:
     data = tmp_path / "home" / "data"
     data.mkdir()
     before = repo.state()
@@ -424,7 +424,7 @@ def test_a_call_removes_nothing_of_the_users(repo: Repo, how: str, tmp_path: Pat
     assert repo.state() == before
 
 
-def test_what_a_call_changes_is_said_and_dropped(repo: Repo) -> None:
+def test_the_changes_of_a_call_are_reported_and_discarded(repo: Repo) -> None:
     answer = repo.run("call", "--", "sh", "-c", "echo x >> README.md; echo y > new.txt; cat new.txt")
     assert (answer.code, answer.stdout) == (0, "y\n")
     assert "changed in its copy of the project, and discarded: README.md, new.txt" in answer.stderr
@@ -435,7 +435,7 @@ def test_what_a_call_changes_is_said_and_dropped(repo: Repo) -> None:
     assert repo.workspaces() == []
 
 
-def test_a_call_stands_in_the_folder_it_is_made_from_and_sees_files_as_they_are(repo: Repo) -> None:
+def test_a_call_runs_in_the_current_folder_with_current_files(repo: Repo) -> None:
     repo.write("src/draft.txt", "not committed")
     repo.write(".gitignore", "ignored/\n")
     (repo.path / "ignored").mkdir()
@@ -445,7 +445,7 @@ def test_a_call_stands_in_the_folder_it_is_made_from_and_sees_files_as_they_are(
     assert (refused.code, refused.envelope["error_code"]) == (12, "INVALID_INPUT")
 
 
-def test_on_the_host_a_call_sees_and_changes_what_its_user_does(repo: Repo, tmp_path: Path) -> None:
+def test_a_call_on_the_host_can_change_files(repo: Repo, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     words = ("sh", "-c", f"cat {tmp_path}/mine.txt; touch made.txt")
     assert repo.run("call", "--", *words).stdout == ""
@@ -455,7 +455,7 @@ def test_on_the_host_a_call_sees_and_changes_what_its_user_does(repo: Repo, tmp_
 
 
 @pytest.mark.parametrize("where", [(), ("--host",)])
-def test_a_call_hands_no_control_sequence_on(repo: Repo, where: tuple[str, ...]) -> None:
+def test_a_call_prints_no_control_sequences(repo: Repo, where: tuple[str, ...]) -> None:
     shown = "a\\033]0;title\\007b\\033[2Jc\\033[31md\\n"
     answer = repo.run("call", *where, "--", "printf", shown)
     assert (answer.code, answer.stdout) == (0, "abcd\n")
@@ -470,7 +470,7 @@ def test_a_call_that_prints_a_secret_is_stopped_and_shows_nothing_of_it(repo: Re
     assert "more" not in answer.stdout
 
 
-def test_where_the_box_is_no_wall_a_call_is_judged_as_on_the_host(repo: Repo) -> None:
+def test_without_isolation_a_call_is_judged_as_on_the_host(repo: Repo) -> None:
     words = ("call", "--json", "--", "git", "reset", "--hard")
     assert repo.run(*words).code == 0, "in a copy behind a wall it does no harm"
     repo.weaken()

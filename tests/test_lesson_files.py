@@ -1,4 +1,4 @@
-"""The knowledge room: lessons as files, merged and counted, found by words, read back as advice."""
+"""Lessons as files: written, merged, counted, searched, recalled, exported."""
 
 from __future__ import annotations
 

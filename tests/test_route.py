@@ -1,4 +1,4 @@
-"""The router: each way on is reached, with the reason and the command to type."""
+"""`route`: each way forward is reached, with the reason and the next command."""
 
 from __future__ import annotations
 
@@ -52,27 +52,27 @@ def card(code: str, said: str = "it failed", **more: object) -> FailedRunFacts:
         ("AGENT_UNAVAILABLE", "ask", "reflectloop show RLOP-1", "reflectloop run 'my plan.yaml'"),
     ],
 )
-def test_each_kind_of_failure_has_its_way_on(code: str, way: str, command: str, then: str) -> None:
+def test_each_kind_of_failure_has_its_route(code: str, way: str, command: str, then: str) -> None:
     found = of_failure(card(code))
     assert (found.route, found.command, found.then) == (way, command, then)
     assert found.why.startswith("it failed")
 
 
-def test_what_nobody_knows_is_looked_up_by_its_signature() -> None:
+def test_an_unknown_failure_is_looked_up_by_its_signature() -> None:
     found = of_failure(card("NO_SPACE", "the disk is full"))
     signature = bare("the disk is full", FailedCommand("NO_SPACE")).signature
     assert found.route == "research"
     assert found.command.startswith(f"reflectloop lessons search --moment failure --signature {signature} ")
 
 
-def test_the_same_failure_for_the_third_time_goes_to_a_person() -> None:
+def test_the_same_failure_three_times_goes_to_a_person() -> None:
     found = of_failure(card("INVALID_PLAN", times_seen=3))
     assert (found.route, "seen 3 times (3.3.1)" in found.why) == ("ask", True)
     assert of_failure(card("INVALID_PLAN", times_seen=2)).route == "replan"
     assert of_failure(card("STEP_TIMEOUT", times_seen=3)).route == "retry"  # what passes later is no mistake
 
 
-def test_a_known_fix_is_the_command(plain: Repo) -> None:
+def test_a_known_fix_is_the_next_command(plain: Repo) -> None:
     failed = ran(plain, "no-such-command-here")
     assert failed.error
     told = route.route(plain.path)
@@ -85,7 +85,7 @@ def test_a_known_fix_is_the_command(plain: Repo) -> None:
     assert again.as_data()["known_fixes"] == ["make tools"]
 
 
-def test_a_latched_run_is_routed_by_the_failure_that_holds(plain: Repo) -> None:
+def test_a_latched_run_is_routed_by_the_failure_that_latched_it(plain: Repo) -> None:
     first = ran(plain, "no-such-command-here", new=False)
     again = ran(plain, "no-such-command-here", new=False)
     assert again.error
@@ -94,7 +94,7 @@ def test_a_latched_run_is_routed_by_the_failure_that_holds(plain: Repo) -> None:
     assert (found.route, found.run_id) == ("research", first.envelope.run_id)
 
 
-def test_a_run_that_went_well_leaves_nothing_to_route(plain: Repo) -> None:
+def test_a_run_that_passed_has_no_route(plain: Repo) -> None:
     ran(plain, "no-such-command-here")
     ran(plain, "true")
     with pytest.raises(NothingToDo, match="nothing to route") as refused:
@@ -102,7 +102,7 @@ def test_a_run_that_went_well_leaves_nothing_to_route(plain: Repo) -> None:
     assert refused.value.next_step == "reflectloop status"
 
 
-def test_what_is_open_in_the_current_task_comes_first(plain: Repo) -> None:
+def test_an_unfinished_run_of_the_current_task_comes_first(plain: Repo) -> None:
     book = opened(plain.path)
     gone = route.route(plain.path)
     assert (gone.route, gone.command, "engine" in gone.why) == ("retry", "reflectloop resume", True)
@@ -129,7 +129,7 @@ def opened(root: Path) -> Journal:
     return book
 
 
-def test_a_record_is_carried_whole_in_the_answer() -> None:
+def test_the_answer_contains_the_whole_record() -> None:
     said = json.loads(json.dumps(of_failure(card("STEP_TIMEOUT")).as_data()))
     assert {"route", "why", "command", "then", "run_id", "needs", "category", "class", "signature"} <= said.keys()
     assert "facts" not in said

@@ -1,4 +1,4 @@
-"""What a person can do to a task: pause, abort, skip, do again, go back, fork; each said in the journal."""
+"""Commands on a task: pause, abort, skip, redo, rewind, fork; each is recorded in the journal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(repo: Repo) -> None:
     assert repo.run("run", repo.path.parent / "plan.yaml").code == 30
 
 
-def test_a_skipped_step_is_left_out_and_what_depends_on_it_goes_on(chain: Repo) -> None:
+def test_steps_that_depend_on_a_skipped_step_run(chain: Repo) -> None:
     run(chain)
     done = chain.run("skip", "b", "--reason", "done by hand")
     assert done.code == 0, done.stderr
@@ -62,7 +62,7 @@ def test_a_failed_step_is_tried_again_without_the_steps_before_it(chain: Repo) -
     assert sum(event["kind"] == "step_started" and event["step_id"] == "b" for event in journal(chain)) == 2
 
 
-def test_a_step_done_again_takes_what_built_on_it_along(chain: Repo) -> None:
+def test_redoing_a_step_also_redoes_the_steps_built_on_it(chain: Repo) -> None:
     run(chain)
     chain.run("skip", "b", "--reason", "not now")
     done = json.loads(chain.run("redo", "a", "--reason", "the wrong letter", "--json").stdout)["data"]
@@ -85,7 +85,7 @@ def test_rewinding_goes_back_to_the_tree_before_a_step(repo: Repo) -> None:
     assert added(repo) == "ab"
 
 
-def test_a_fork_is_a_task_of_its_own(chain: Repo) -> None:
+def test_a_fork_is_a_new_task(chain: Repo) -> None:
     run(chain)
     forked = json.loads(chain.run("fork", "b", "--json").stdout)["data"]
     assert forked["steps"] == ["a"]
@@ -104,7 +104,7 @@ def _started(repo: Repo, path: Path) -> Engine:
     return process
 
 
-def test_a_run_that_is_asked_to_pause_stops_before_its_next_step(repo: Repo) -> None:
+def test_a_paused_run_stops_before_its_next_step(repo: Repo) -> None:
     gate = repo.gate()
     engine = _started(repo, repo.steps(f"{gate.wait}; echo one > one.txt", "echo two > two.txt"))
     assert repo.run("pause").code == 0
@@ -120,7 +120,7 @@ def test_a_run_that_is_asked_to_pause_stops_before_its_next_step(repo: Repo) -> 
     assert added(repo) == "onetwo"
 
 
-def test_a_run_that_is_interrupted_can_be_gone_on_with(repo: Repo) -> None:
+def test_an_interrupted_run_can_be_resumed(repo: Repo) -> None:
     gate = repo.gate()
     engine = _started(repo, repo.steps(f"echo half | tee half.txt; {gate.wait}; rm half.txt; echo one > one.txt"))
     assert wait_until(lambda: any(log.read_text() for log in (repo.path / ".reflectloop").glob("runs/*/logs/*.log")))
@@ -133,7 +133,7 @@ def test_a_run_that_is_interrupted_can_be_gone_on_with(repo: Repo) -> None:
     assert added(repo) == "one"
 
 
-def test_an_aborted_task_is_over_and_its_engine_gone(repo: Repo) -> None:
+def test_aborting_a_task_ends_its_engine(repo: Repo) -> None:
     engine = _started(repo, repo.steps("sleep 60"))
     assert repo.run("abort", "--reason", "not wanted").code == 0
     engine.wait()
@@ -152,7 +152,7 @@ def test_a_log_can_be_followed_until_the_run_ends(repo: Repo) -> None:
 @pytest.mark.parametrize(
     "words", [("skip", "x", "--reason", "r"), ("redo", "x", "--reason", "r"), ("rewind", "x"), ("fork", "x")]
 )
-def test_a_step_that_is_not_there_is_named_with_those_that_are(chain: Repo, words: tuple[str, ...]) -> None:
+def test_an_unknown_step_is_refused_with_the_known_ones(chain: Repo, words: tuple[str, ...]) -> None:
     assert chain.run(*words).code == 14
     run(chain)
     done = chain.run(*words)
@@ -160,7 +160,7 @@ def test_a_step_that_is_not_there_is_named_with_those_that_are(chain: Repo, word
     assert "there are a, b, c" in done.stderr
 
 
-def test_what_makes_no_sense_is_refused_and_changes_nothing(chain: Repo) -> None:
+def test_a_senseless_command_is_refused_and_changes_nothing(chain: Repo) -> None:
     run(chain)
     before = journal(chain)
     assert chain.run("skip", "a", "--reason", "r").code == 12
@@ -170,7 +170,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(chain: Repo) -> None
 
 
 @pytest.mark.parametrize("again", ["retry", "run"])
-def test_a_task_that_was_given_up_is_never_begun_again(repo: Repo, again: str) -> None:
+def test_an_aborted_task_is_never_resumed(repo: Repo, again: str) -> None:
     plan = repo.steps("test -e there")
     assert repo.run("run", plan).code == 30
     assert repo.run("abort", "--reason", "enough").code == 0

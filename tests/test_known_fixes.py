@@ -1,4 +1,4 @@
-"""The loop closed: a failure that happens again is met with the fix that was stored, in the box, once, and counted."""
+"""A failure that happens again gets its stored fix, in the sandbox, once, and the result is counted."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def failed_once(repo: Repo, name: str = "a") -> None:
 # It is met with the stored fix --------------------------------------------------------------------------------------
 
 
-def test_a_failure_that_happens_again_is_met_with_the_stored_fix_and_passes_without_a_human(repo: Repo) -> None:
+def test_a_repeated_failure_is_fixed_by_the_stored_fix(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"))
     outcome = ran(repo, plan(repo, "second", NEEDS.format("a")))
@@ -95,7 +95,7 @@ def test_a_failure_that_happens_again_is_met_with_the_stored_fix_and_passes_with
     assert (known(repo, fix).worked, known(repo, fix).count) == (1, 2)
 
 
-def test_what_a_fix_did_stands_in_every_artifact(repo: Repo) -> None:
+def test_the_result_of_a_fix_is_in_every_artifact(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"))
     folder = ran(repo, plan(repo, "second", NEEDS.format("a"))).folder
@@ -116,7 +116,7 @@ def test_what_a_fix_did_stands_in_every_artifact(repo: Repo) -> None:
     assert receipts.checked(repo.path, None).verified.faults == []
 
 
-def test_the_terminal_and_the_command_line_tell_the_same_story(repo: Repo) -> None:
+def test_the_terminal_shows_the_stored_fix(repo: Repo) -> None:
     path = repo.steps(NEEDS.format("a"))
     assert repo.run("run", path).code == 30
     added = repo.run("lessons", "add", "--kind", "failfix", "--run", "latest", "--command", MAKE.format("a"))
@@ -131,7 +131,7 @@ def test_the_terminal_and_the_command_line_tell_the_same_story(repo: Repo) -> No
     assert (refused.code, "--run RUN" in refused.stderr) == (2, True)
 
 
-def test_two_failures_of_one_step_are_each_met_with_their_fix(repo: Repo) -> None:
+def test_two_failures_of_one_step_each_get_their_fix(repo: Repo) -> None:
     for name in "ab":
         failed_once(repo, name)
         taught(repo, MAKE.format(name))
@@ -140,7 +140,7 @@ def test_two_failures_of_one_step_are_each_met_with_their_fix(repo: Repo) -> Non
     assert tried(outcome) == [("both-1", "worked"), ("both-1", "worked")]
 
 
-def test_a_failed_check_is_met_with_its_fix_too(repo: Repo) -> None:
+def test_a_failed_check_gets_its_fix(repo: Repo) -> None:
     checks = {"made": {"run": "cat made/a.txt"}}
     steps = [{"id": "s", "commands": ["echo x >> out.txt"], "verify": ["made"]}]
 
@@ -157,7 +157,7 @@ def test_a_failed_check_is_met_with_its_fix_too(repo: Repo) -> None:
     assert "+x\n+x\n" not in outcome.folder.patch.read_text()  # the failed attempt's change was taken back
 
 
-def test_a_folder_that_a_step_wants_to_stand_in_can_be_what_a_fix_makes(repo: Repo) -> None:
+def test_a_fix_can_create_the_working_folder_of_a_step(repo: Repo) -> None:
     steps = [{"id": "s", "commands": ["echo x > x.txt"], "cwd": "deep"}]
     assert ran(repo, plan(repo, "one", steps=steps)).error
     taught(repo, "mkdir deep; echo keep > deep/.keep")
@@ -165,7 +165,7 @@ def test_a_folder_that_a_step_wants_to_stand_in_can_be_what_a_fix_makes(repo: Re
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
-def test_steps_side_by_side_are_each_mended_in_their_own_workspace(repo: Repo, jobs: int) -> None:
+def test_parallel_steps_are_fixed_in_their_own_workspaces(repo: Repo, jobs: int) -> None:
     failed_once(repo)
     taught(repo, MAKE.format("a"))
     commands = [f"cat made/a.txt; echo {number} > out-{number}.txt" for number in range(3)]
@@ -176,7 +176,7 @@ def test_steps_side_by_side_are_each_mended_in_their_own_workspace(repo: Repo, j
     assert {one.path for one in outcome.touched} == {"made/a.txt", "out-0.txt", "out-1.txt", "out-2.txt"}
 
 
-def test_with_keep_going_what_cannot_be_mended_does_not_stop_what_can(repo: Repo) -> None:
+def test_with_keep_going_an_unfixed_step_does_not_stop_others(repo: Repo) -> None:
     failed_once(repo)
     taught(repo, MAKE.format("a"))
     outcome = ran(repo, plan(repo, "mixed", "exit 7", NEEDS.format("a")), keep_going=True)
@@ -218,7 +218,7 @@ def test_a_fix_that_stops_working_is_retired_when_its_failures_outnumber_its_suc
     assert card(repo)["known_fixes"] == []
 
 
-def test_a_fix_that_does_not_help_is_tried_once_and_its_work_is_taken_back(repo: Repo) -> None:
+def test_a_fix_that_does_not_help_is_tried_once_and_undone(repo: Repo) -> None:
     failed_once(repo)
     taught(repo, "echo useless > useless.txt; exit 3")
     outcome = ran(repo, plan(repo, "again", "echo half > half.txt; " + NEEDS.format("a")))
@@ -244,7 +244,7 @@ def test_a_contradicted_fix_is_in_conflict_shown_and_not_tried(repo: Repo) -> No
     assert "in dispute" in repo.run("status").stdout
 
 
-def test_a_word_against_a_users_fix_in_the_project_holds_there(repo: Repo) -> None:
+def test_a_project_lesson_can_contradict_a_users_fix(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"), scope="user")
     lesson_scopes.add_lesson(
@@ -264,7 +264,7 @@ def test_a_secret_that_a_fix_prints_stops_the_run_like_a_steps_own(repo: Repo) -
     assert letters not in "".join(path.read_text() for path in outcome.folder.logs.iterdir())
 
 
-def test_a_fix_that_the_policy_refuses_is_not_run_and_that_is_said(repo: Repo) -> None:
+def test_a_fix_that_the_policy_refuses_is_reported_and_not_run(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a") + "; git push --force origin main")
     outcome = ran(repo, plan(repo, "second", NEEDS.format("a")))
@@ -276,7 +276,7 @@ def test_a_fix_that_the_policy_refuses_is_not_run_and_that_is_said(repo: Repo) -
     assert card(repo)["fixes_tried"][0]["outcome"] == "refused"
 
 
-def test_words_candidates_and_near_fixes_are_advice_and_never_run(repo: Repo) -> None:
+def test_inactive_or_similar_fixes_are_advice_and_never_run(repo: Repo) -> None:
     failed_once(repo)
     record = blocker_card.record_of(Folders(repo.path).find_run("latest"))
     room = lesson_scopes.open_scopes(repo.path, "project")
@@ -316,7 +316,7 @@ def test_a_fix_that_changes_a_read_only_step_does_not_pass_for_one(repo: Repo) -
     assert tried(outcome) == [("look", "other")]
 
 
-def test_a_fix_that_made_a_check_green_by_force_is_refused_by_the_gates_and_counts_as_no_success(repo: Repo) -> None:
+def test_a_fix_that_tampers_with_a_check_is_refused_by_the_gates(repo: Repo) -> None:
     repo.write("test_it.py", "import unittest\nclass T(unittest.TestCase):\n    def test_it(self): self.fail('red')\n")
     repo.commit("a red test")
     body = {
@@ -335,7 +335,7 @@ def test_a_fix_that_made_a_check_green_by_force_is_refused_by_the_gates_and_coun
 # Crashes ------------------------------------------------------------------------------------------------------------
 
 
-def test_killed_in_the_middle_of_a_fix_the_run_goes_on_and_the_fix_is_tried_anew(repo: Repo) -> None:
+def test_a_run_killed_during_a_fix_resumes_and_tries_it_again(repo: Repo) -> None:
     gate = repo.gate()
     began = repo.path.parent / "began"
     failed_once(repo)
@@ -353,7 +353,7 @@ def test_killed_in_the_middle_of_a_fix_the_run_goes_on_and_the_fix_is_tried_anew
     assert (known(repo, fix).worked, known(repo, fix).failed) == (1, 0)
 
 
-def test_killed_about_the_end_of_a_mended_step_its_fix_is_told_and_counted_once(repo: Repo) -> None:
+def test_a_run_killed_after_a_fix_counts_it_once(repo: Repo) -> None:
     failed_once(repo)
     fix = taught(repo, MAKE.format("a"))
     path = plan(repo, "second", NEEDS.format("a"), "true")
@@ -385,7 +385,7 @@ def _last_event(repo: Repo, path: Path) -> str:
 # What a run remembers -----------------------------------------------------------------------------------------------
 
 
-def test_the_third_time_of_one_failure_in_a_task_is_no_single_wrong_decision_any_more(repo: Repo) -> None:
+def test_the_third_failure_of_one_kind_is_a_lack_of_capability(repo: Repo) -> None:
     path = plan(repo, "stubborn", NEEDS.format("a"))
     classes = []
     for number in range(3):
@@ -401,7 +401,7 @@ def test_the_third_time_of_one_failure_in_a_task_is_no_single_wrong_decision_any
     ("what", "said"),
     [("plan", "step grow-1 was changed from `cat made/a.txt"), ("project", "made/a.txt"), ("retry", "was put there")],
 )
-def test_what_was_changed_before_the_same_work_passed_is_kept_as_advice(repo: Repo, what: str, said: str) -> None:
+def test_the_change_that_made_a_task_pass_is_stored_as_advice(repo: Repo, what: str, said: str) -> None:
     path = plan(repo, "grow", NEEDS.format("a"))
     if what == "retry":
         repo.weaken()
@@ -424,7 +424,7 @@ def test_what_was_changed_before_the_same_work_passed_is_kept_as_advice(repo: Re
 # Warnings -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_step_is_warned_of_and_what_came_of_it_is_kept(repo: Repo) -> None:
+def test_warnings_of_a_step_are_shown_and_scored(repo: Repo) -> None:
     room = lesson_scopes.open_scopes(repo.path, "project")
     risk = {"title": "made folder missing in cat", "keywords": ["made", "cat"], "body": "make the folder first"}
     lesson_scopes.add_lesson(room, {"kind": "problem", "impact": True, **risk})
@@ -438,7 +438,7 @@ def test_a_step_is_warned_of_and_what_came_of_it_is_kept(repo: Repo) -> None:
     assert (score.precision, score.recall) == (0.5, 1.0)
 
 
-def test_a_damaged_lesson_does_not_keep_a_run_from_its_end(repo: Repo) -> None:
+def test_a_damaged_lesson_does_not_stop_a_run(repo: Repo) -> None:
     failed_once(repo)
     taught(repo, MAKE.format("a"))
     repo.write(".reflectloop/knowledge/failfix/broken.md", b"---\nkind: [\n\xff")
@@ -448,7 +448,7 @@ def test_a_damaged_lesson_does_not_keep_a_run_from_its_end(repo: Repo) -> None:
     assert ran(repo, plan(repo, "second", NEEDS.format("a"))).error is None
 
 
-def test_a_project_without_lessons_pays_nothing_for_them(repo: Repo) -> None:
+def test_a_project_without_lessons_loads_no_lesson_code(repo: Repo) -> None:
     path = plan(repo, "plain", "echo x > x.txt")
     code = (
         "import sys; from pathlib import Path; from reflectloop.engine.pipeline import run; from reflectloop.engine.run.request import "

@@ -1,4 +1,4 @@
-"""Logs nobody should have to read: huge, binary, empty. Bounded in memory, and no byte of noise is shown."""
+"""Huge, binary and empty logs: read in bounded memory, and no binary data is shown."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Endless(io.RawIOBase):
         return len(said)
 
 
-def test_a_huge_log_is_read_in_bounded_memory_and_its_one_telling_line_is_found() -> None:
+def test_the_one_error_line_of_a_huge_log_is_found_in_bounded_memory() -> None:
     tracemalloc.start()
     data = log_diagnosis.stream(io.BufferedReader(Endless(1 << 28)))
     _, most = tracemalloc.get_traced_memory()
@@ -56,20 +56,20 @@ def test_a_huge_log_is_read_in_bounded_memory_and_its_one_telling_line_is_found(
     assert "frobnicate" in found.failure.diagnosis.root_cause
 
 
-def test_what_is_not_huge_is_taken_as_it_is() -> None:
+def test_a_small_log_is_read_completely() -> None:
     data = _CHATTER + MISSING
     assert large_log.read(io.BytesIO(data)) == data
     report = b"[" + b" " * (25 << 20) + b"]"
     assert large_log.read(io.BytesIO(report)) == report, "a report is no use in pieces"
 
 
-def test_the_beginning_and_the_end_of_a_huge_log_stay_whole() -> None:
+def test_the_beginning_and_the_end_of_a_huge_log_are_complete() -> None:
     data = large_log.read(io.BytesIO(b"first line\n" + _CHATTER * 40 + b"last line\n"))
     assert data.startswith(b"first line\nINFO worker 0 handled item 0 ")
     assert data.endswith(_CHATTER + b"last line\n")
 
 
-def test_noise_is_called_what_it_is_and_none_of_it_is_shown(repo: Repo) -> None:
+def test_binary_data_is_reported_and_not_shown(repo: Repo) -> None:
     noise = random.Random(1).randbytes(3 << 20)
     path = repo.path.parent / "noise.log"
     path.write_bytes(noise)
@@ -84,14 +84,14 @@ def test_noise_is_called_what_it_is_and_none_of_it_is_shown(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "gbk", "shift-jis", "utf-16"])
-def test_text_in_any_encoding_is_no_noise(encoding: str) -> None:
+def test_text_in_any_encoding_is_not_binary(encoding: str) -> None:
     text = "エラー: 模块 not found\n".replace("模块", "" if encoding == "shift-jis" else "模块")
     assert not large_log.is_noise((text * 1000).encode(encoding))
     assert not large_log.is_noise(b"\x1b[31mred\x1b[0m\r 50%\b\b\b 60%\n" * 1000)
     assert large_log.is_noise(b"\x1f\x8b\x08\x00" + random.Random(2).randbytes(1000))
 
 
-def test_an_empty_log_is_no_pass_and_is_said_to_be_empty(repo: Repo) -> None:
+def test_an_empty_log_is_reported_and_does_not_pass(repo: Repo) -> None:
     for nothing in (b"", b" \n\n"):
         found = log_diagnosis.of(nothing, rules=diagnosis.shipped())
         assert (found.result.ok, found.result.summary) == (False, "the log is empty")
@@ -102,7 +102,7 @@ def test_an_empty_log_is_no_pass_and_is_said_to_be_empty(repo: Repo) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*Popen.__del__:pytest.PytestUnraisableExceptionWarning")
-def test_a_step_that_prints_noise_and_fails_is_known_by_its_exit_code(repo: Repo) -> None:
+def test_a_step_that_prints_binary_data_is_diagnosed_by_its_exit_code(repo: Repo) -> None:
     repo.weaken()
     outcome = run(RunRequest(repo.path, repo.steps(f"{noise(33, 300_000)}; exit 3"), new_task=True))
     assert outcome.error

@@ -1,4 +1,4 @@
-"""Rules learned from failures: proposed, put to real past runs, accepted by a person, and then acting in 戒."""
+"""Rules learned from failures: proposed, replayed on real past runs, accepted by a person, and then active."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def rule(lesson: Lesson) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_rule_learned_from_one_failure_is_replayed_accepted_and_stops_the_same_failure_before_anything_runs(
+def test_an_accepted_rule_stops_the_same_failure_before_anything_runs(
     past: Past,
 ) -> None:
     name = failed_run(past)
@@ -127,7 +127,7 @@ def test_a_rule_learned_from_one_failure_is_replayed_accepted_and_stops_the_same
     assert past.run(MIGRATE).error.code == "STEP_FAILED"  # type: ignore[union-attr]
 
 
-def test_an_accepted_rule_says_who_when_and_by_which_numbers(past: Past) -> None:
+def test_an_accepted_rule_names_its_user_time_and_replay(past: Past) -> None:
     made = proposals.propose(past.room, failed_run(past))
     found = proposals.accept(past.room, made.lesson.id)
     assert found.lesson.status == "active"
@@ -140,7 +140,7 @@ def test_an_accepted_rule_says_who_when_and_by_which_numbers(past: Past) -> None
     assert found.lesson.source.run in found.lesson.runs
 
 
-def test_a_rule_that_would_have_stopped_good_runs_is_accepted_with_a_reason_only(past: Past) -> None:
+def test_a_rule_that_stops_good_runs_needs_a_reason(past: Past) -> None:
     wide = RULE.replace('    flags: ["--all"]\n', "").replace("sh migrate.sh --one", "bash migrate.sh")
     one = proposals.propose(past.room, past.file(wide)).lesson
     with pytest.raises(GateRejected, match=r"would have stopped 1 run\(s\) that passed \(RLOP-") as refused:
@@ -151,14 +151,14 @@ def test_a_rule_that_would_have_stopped_good_runs_is_accepted_with_a_reason_only
     assert past.run("sh migrate.sh --one").error.code == "GATE_REJECTED"  # type: ignore[union-attr]
 
 
-def test_a_rule_that_would_have_caught_nothing_is_accepted_with_a_reason_only(bare: Past) -> None:
+def test_a_rule_that_catches_nothing_needs_a_reason(bare: Past) -> None:
     text = RULE.replace("[sh]", "[mysql]").replace("sh migrate.sh", "mysql")
     one = proposals.propose(bare.room, bare.file(text)).lesson
     with pytest.raises(GateRejected, match="caught no run that failed"):
         proposals.accept(bare.room, one.id)
 
 
-def test_a_rule_on_what_a_change_adds_is_learned_from_a_check_that_failed(bare: Past) -> None:
+def test_a_rule_on_added_lines_is_learned_from_a_failed_check(bare: Past) -> None:
     check = {"verify": [{"run": ["sh", "-c", "! grep -rq telnet src"]}]}
     good, bad = "echo import os >> src/app.py", "echo import telnetlib >> src/net.py"
     assert bare.run(good, **check).error is None
@@ -177,7 +177,7 @@ def test_a_rule_on_what_a_change_adds_is_learned_from_a_check_that_failed(bare: 
     assert {why for _, why in told.unread} == {"its change is not stored any more"}
 
 
-def test_an_accepted_rule_acts_in_the_gate_and_in_requests(bare: Past) -> None:
+def test_an_accepted_rule_is_active_in_the_gate_and_in_requests(bare: Past) -> None:
     one = proposals.propose(bare.room, bare.file(RULE)).lesson
     proposals.accept(bare.room, one.id, "known to lose rows")
     request = {
@@ -215,7 +215,7 @@ def test_requests_are_replayed_too(bare: Past) -> None:
     assert "request r2" in {hit.run for hit in judged.replay.wrong}
 
 
-def test_a_ticket_and_a_lesson_lead_to_the_run_they_are_about(past: Past) -> None:
+def test_a_ticket_or_a_lesson_names_the_run_to_draft_from(past: Past) -> None:
     name = failed_run(past)
     ticket = reflect(ReflectionRequest(past.repo.path, name)).ticket.ticket_id
     by_ticket = proposals.propose(past.room, ticket).lesson
@@ -227,7 +227,7 @@ def test_a_ticket_and_a_lesson_lead_to_the_run_they_are_about(past: Past) -> Non
         proposals.propose(past.room, said.id)
 
 
-def test_what_passed_as_well_gives_no_rule(bare: Past) -> None:
+def test_what_passed_runs_also_did_gives_no_rule(bare: Past) -> None:
     flag = bare.repo.path.parent / "flag"
     assert bare.run(f"test ! -e {flag}").error is None
     flag.touch()
@@ -250,7 +250,7 @@ def test_what_passed_as_well_gives_no_rule(bare: Past) -> None:
         ('flags: ["--all"]', "args: '('", "broken"),
     ],
 )
-def test_a_rule_that_its_own_samples_do_not_bear_out_is_refused(bare: Past, old: str, new: str, said: str) -> None:
+def test_a_rule_that_contradicts_its_samples_is_refused(bare: Past, old: str, new: str, said: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         proposals.propose(bare.room, bare.file(RULE.replace(old, new, 1)))
     assert said in "\n".join(map(str, refused.value.faults))
@@ -276,7 +276,7 @@ def test_a_rule_that_stops_everything_is_refused() -> None:
     assert "stops everything" in learned.faults(rulefile.PolicyRuleEntry.model_validate(line))[0]
 
 
-def test_a_lesson_in_force_by_word_only_is_no_rule(bare: Past) -> None:
+def test_a_lesson_marked_active_by_hand_is_no_rule(bare: Past) -> None:
     """A page can say that it is active; what acts is a file that `accept` wrote."""
     one = proposals.propose(bare.room, bare.file(RULE)).lesson
     page = bare.repo.path / ".reflectloop" / "knowledge" / one.files[0]
@@ -284,7 +284,7 @@ def test_a_lesson_in_force_by_word_only_is_no_rule(bare: Past) -> None:
     assert bare.run(MIGRATE).error.code == "STEP_FAILED"  # type: ignore[union-attr]
 
 
-def test_proposing_twice_counts_and_accepts_nothing(bare: Past) -> None:
+def test_proposing_twice_counts_twice_and_accepts_nothing(bare: Past) -> None:
     proposals.propose(bare.room, bare.file(RULE))
     again = proposals.propose(bare.room, bare.file(RULE))
     assert (again.written.is_new, again.lesson.count, again.lesson.status) == (False, 2, "candidate")
@@ -292,7 +292,7 @@ def test_proposing_twice_counts_and_accepts_nothing(bare: Past) -> None:
     assert other.lesson.id != again.lesson.id
 
 
-def test_a_rejected_rule_is_kept_with_its_reason_and_comes_back_with_one_only(bare: Past) -> None:
+def test_a_rejected_rule_needs_a_reason_to_be_accepted_later(bare: Past) -> None:
     one = proposals.propose(bare.room, bare.file(RULE)).lesson
     assert proposals.reject(bare.room, one.id, "too early").status == "retired"
     with pytest.raises(GateRejected, match="it was rejected before"):
@@ -300,14 +300,14 @@ def test_a_rejected_rule_is_kept_with_its_reason_and_comes_back_with_one_only(ba
     assert proposals.accept(bare.room, one.id, "now it is time").lesson.status == "active"
 
 
-def test_retiring_the_lesson_takes_its_rule_out_of_force(bare: Past) -> None:
+def test_retiring_the_lesson_deactivates_its_rule(bare: Past) -> None:
     one = proposals.propose(bare.room, bare.file(RULE)).lesson
     proposals.accept(bare.room, one.id, "known to lose rows")
     lesson_scopes.retire_lesson(bare.room, one.id, "no longer needed")
     assert bare.run(MIGRATE).error.code == "STEP_FAILED"  # type: ignore[union-attr]
 
 
-def test_what_cannot_be_a_proposal_is_refused_with_the_next_command(bare: Past) -> None:
+def test_an_invalid_proposal_is_refused_with_the_next_command(bare: Past) -> None:
     said = lesson_scopes.add_lesson(bare.room, {"kind": "pattern", "title": "Ask first"})
     with pytest.raises(InvalidInput, match="is a pattern and proposes no rule"):
         proposals.replay_proposal(bare.room, said.id)
@@ -325,7 +325,7 @@ def test_what_cannot_be_a_proposal_is_refused_with_the_next_command(bare: Past) 
         proposals.propose(bare.room, bare.file(RULE + RULE.removeprefix("rules:\n").replace("own.m", "own.n")))
 
 
-def test_a_rule_or_reason_with_a_secret_in_it_is_not_kept(bare: Past) -> None:
+def test_a_rule_or_reason_with_a_secret_is_not_written(bare: Past) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     with pytest.raises(SecretLeak):
         proposals.propose(bare.room, bare.file(RULE.replace("it loses rows", f"see {token}")))
@@ -335,7 +335,7 @@ def test_a_rule_or_reason_with_a_secret_in_it_is_not_kept(bare: Past) -> None:
     assert not lesson_scopes.rule_file(bare.room.folders, one).exists()
 
 
-def test_a_replay_names_what_it_could_not_look_at_and_goes_on(past: Past) -> None:
+def test_a_replay_names_the_runs_it_could_not_read(past: Past) -> None:
     own = past.repo.path / ".reflectloop"
     first, second, *_ = sorted((own / "tasks").glob("T-*/journal.jsonl"))
     first.write_bytes(b"no journal\n")
@@ -349,7 +349,7 @@ def test_a_replay_names_what_it_could_not_look_at_and_goes_on(past: Past) -> Non
     assert len(told.unread) in (1, 2)  # the plan that is gone may have been of the damaged task
 
 
-def test_rules_and_lessons_can_be_committed_and_an_older_ignore_file_is_brought_up_to_date(repo: Repo) -> None:
+def test_an_older_ignore_file_is_updated_so_that_rules_can_be_committed(repo: Repo) -> None:
     own = repo.path / ".reflectloop"
     for before in ("*\n", "*\n!/knowledge/\n!/knowledge/**\n/knowledge/*.md\n*.part\n"):
         repo.write(".reflectloop/.gitignore", before)
@@ -375,17 +375,17 @@ def test_rules_and_lessons_can_be_committed_and_an_older_ignore_file_is_brought_
         ("echo done; true", None),
     ],
 )
-def test_a_draft_says_what_tells_a_command_from_others(command: str | tuple[str, ...], first: object) -> None:
+def test_a_draft_names_what_distinguishes_a_command(command: str | tuple[str, ...], first: object) -> None:
     assert next(learned.of_command(command), None) == first
 
 
-def test_of_two_runs_that_failed_of_the_same_one_rule_is_learned_and_counted(past: Past) -> None:
+def test_two_runs_with_one_failure_give_one_rule(past: Past) -> None:
     first = proposals.propose(past.room, failed_run(past))
     again = proposals.propose(past.room, failed_run(past))
     assert (again.written.is_new, again.lesson.id, again.lesson.count) == (False, first.lesson.id, 2)
 
 
-def test_what_a_word_alone_tells_apart_is_learned_by_the_word(bare: Past) -> None:
+def test_a_single_distinguishing_word_makes_the_rule(bare: Past) -> None:
     assert bare.run("python3 -c 'import os'").error is None
     name = bare.run("python3 -c 'import frobnicate'").envelope.run_id
     assert name
