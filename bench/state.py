@@ -273,7 +273,7 @@ def _status(ground: Ground) -> Row:
     path = folders.journal(_TASK)
 
     def prepared() -> None:
-        folders.claim()
+        folders.ensure_owned()
         _unsynced(path, steps)
         folders.set_current_task(_TASK)
 

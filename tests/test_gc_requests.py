@@ -10,7 +10,7 @@ from support import Repo
 
 
 def test_gc_keeps_the_newest_logs_of_requests_and_all_of_them_go_when_asked(repo: Repo) -> None:
-    folders_at(repo.path).claim()
+    folders_at(repo.path).ensure_owned()
     folder = repo.path / ".reflectloop" / "requests" / "logs"
     folder.mkdir(parents=True)
     for number in range(250):

@@ -487,7 +487,7 @@ def test_reflections_of_a_task_lie_in_its_folder(chain: Repo) -> None:
 
 
 def test_the_output_of_an_interrupted_run_is_a_pipeline_error(chain: Repo) -> None:
-    Folders(chain.path).claim()
+    Folders(chain.path).ensure_owned()
     book = opened(own(chain) / "tasks" / "T-20260101-aaaaaa", "a", "b")
     book.close()
     Folders(chain.path).set_current_task("T-20260101-aaaaaa")

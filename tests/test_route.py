@@ -118,7 +118,7 @@ def test_an_unfinished_run_of_the_current_task_comes_first(plain: Repo) -> None:
 
 def opened(root: Path) -> Journal:
     own = root / ".reflectloop"
-    Folders(root).claim()
+    Folders(root).ensure_owned()
     (own / "runs" / "RLOP-20260101-aaaaaa").mkdir(parents=True)
     book = Journal(own / "tasks" / "T-20260101-aaaaaa" / "journal.jsonl")
     book.append(events.TaskOpened(task_id="T-20260101-aaaaaa", plan_path="plan.yaml", title="t"))

@@ -356,11 +356,11 @@ def test_an_older_ignore_file_is_updated_so_that_rules_can_be_committed(repo: Re
         repo.write(".reflectloop/knowledge/pattern/a.md", "---\n")
         repo.write(".reflectloop/rules/L-1.yaml", "rules: []\n")
         repo.write(".reflectloop/latest", "x\n")
-        Folders(repo.path).claim()
+        Folders(repo.path).ensure_owned()
         seen = repo.git("status", "--porcelain", "-uall").split()[1::2]
         assert seen == [".reflectloop/knowledge/pattern/a.md", ".reflectloop/rules/L-1.yaml"]
     (own / ".gitignore").write_text("*\n!mine\n")
-    Folders(repo.path).claim()
+    Folders(repo.path).ensure_owned()
     assert (own / ".gitignore").read_text() == "*\n!mine\n"
     assert Path(own / "owner.json").is_file()
 

@@ -196,7 +196,7 @@ class Time:
         self.waited: list[float] = []
 
     @property
-    def hands(self) -> RetryIO:
+    def io(self) -> RetryIO:
         return RetryIO(lambda: NOW, lambda: sum(self.waited), self.waited.append, lambda: 1.0)
 
 
@@ -229,7 +229,7 @@ def test_a_search_that_times_out_is_simplified_and_asked_again(lab: Repo) -> Non
     calls: list[tuple[str, dict[str, Any]]] = []
     asked = {"query": "multi-agent orchestration of tools", "categories": ["cs.AI"]}
     time = Time()
-    done = call.call_tool(lab.path, ARXIV, asked, invoke=scripted(["Timeout after 30s"], calls), hands=time.hands)
+    done = call.call_tool(lab.path, ARXIV, asked, invoke=scripted(["Timeout after 30s"], calls), io=time.io)
     assert isinstance(done.outcome, ToolSuccess)
     assert time.waited == [5.0]
     assert calls[1][1] == {"query": "multi-agent orchestration", "categories": ["cs.AI"], "max_results": 5}
@@ -246,7 +246,7 @@ def test_a_search_that_times_out_is_simplified_and_asked_again(lab: Repo) -> Non
 def test_a_rate_limit_is_waited_for_and_the_alternative_named(lab: Repo) -> None:
     time = Time()
     invoke = scripted(["Rate limit exceeded"] * 2, [])
-    done = call.call_tool(lab.path, READ, {"path": "a"}, invoke=invoke, idempotent=True, hands=time.hands)
+    done = call.call_tool(lab.path, READ, {"path": "a"}, invoke=invoke, idempotent=True, io=time.io)
     assert done.outcome.ok
     assert time.waited == [60.0, 120.0]
     first, second = records(lab)  # within one second, and none lost
@@ -276,14 +276,14 @@ def test_a_forbidden_page_is_skipped_and_recorded(lab: Repo) -> None:
 
 
 def test_a_bad_query_is_corrected_and_asked_again(lab: Repo) -> None:
-    def mend(params: Params, failure: FailureRecord) -> Params:
+    def correct(params: Params, failure: FailureRecord) -> Params:
         assert failure.category == "DATA"
         return {**params, "query": "multi-agent OR agent coordination"}
 
     calls: list[tuple[str, dict[str, Any]]] = []
     bad = {"query": "multi-agent | | agent", "categories": ["cs.AI"]}
     invoke = scripted(["Invalid query syntax"], calls)
-    done = call.call_tool(lab.path, ARXIV, bad, invoke=invoke, ways=RetryOptions(mend=mend), hands=Time().hands)
+    done = call.call_tool(lab.path, ARXIV, bad, invoke=invoke, options=RetryOptions(correct=correct), io=Time().io)
     assert done.outcome.ok
     assert calls[1][1]["query"] == "multi-agent OR agent coordination"
     (told,) = records(lab)

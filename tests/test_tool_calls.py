@@ -38,7 +38,7 @@ class Clock:
         self.waited.append(seconds)
 
     @property
-    def hands(self) -> RetryIO:
+    def io(self) -> RetryIO:
         return RetryIO(lambda: NOW, lambda: self.seconds, self.wait, lambda: 1.0)
 
 
@@ -59,7 +59,7 @@ class Tool:
 
 def test_a_call_that_succeeds_returns_its_value() -> None:
     tool, clock = Tool(), Clock()
-    outcome = safe_call("search", {"q": "x"}, invoke=tool, hands=clock.hands)
+    outcome = safe_call("search", {"q": "x"}, invoke=tool, io=clock.io)
     assert outcome == ToolSuccess("answer of search", "search", 1)
     assert clock.waited == []
 
@@ -67,7 +67,7 @@ def test_a_call_that_succeeds_returns_its_value() -> None:
 def test_a_search_that_times_out_is_retried_with_a_simpler_query() -> None:
     tool, clock = Tool("Timeout after 30s"), Clock()
     asked = {"query": "multi-agent orchestration of tools", "categories": ["cs.AI"]}
-    outcome = safe_call(ARXIV, asked, invoke=tool, hands=clock.hands)
+    outcome = safe_call(ARXIV, asked, invoke=tool, io=clock.io)
     assert isinstance(outcome, ToolSuccess)
     assert tool.calls[1] == (ARXIV, {"query": "multi-agent orchestration", "categories": ["cs.AI"], "max_results": 5})
     assert clock.waited == [5.0]
@@ -94,7 +94,7 @@ def test_a_search_that_times_out_is_retried_with_a_simpler_query() -> None:
 def test_a_rate_limit_waits_a_minute_or_as_the_service_asks() -> None:
     clock = Clock()
     limited = ("Rate limit exceeded", ToolError("HTTP Error 429: Too Many Requests", retry_after_s=200))
-    outcome = safe_call("mcp__zread__read_file", {}, invoke=Tool(*limited), idempotent=True, hands=clock.hands)
+    outcome = safe_call("mcp__zread__read_file", {}, invoke=Tool(*limited), idempotent=True, io=clock.io)
     assert outcome.ok
     assert clock.waited == [60.0, 200.0]
     assert outcome.reports[0].corrective_action.alternative
@@ -103,8 +103,8 @@ def test_a_rate_limit_waits_a_minute_or_as_the_service_asks() -> None:
 
 def test_a_forbidden_call_is_neither_retried_nor_replaced() -> None:
     tool = Tool("403 Forbidden", "x", "x")
-    ways = RetryOptions(fallbacks=("other",), retries=5)
-    outcome = safe_call("mcp__web-reader__webReader", {"url": "u"}, invoke=tool, idempotent=True, ways=ways)
+    options = RetryOptions(fallbacks=("other",), retries=5)
+    outcome = safe_call("mcp__web-reader__webReader", {"url": "u"}, invoke=tool, idempotent=True, options=options)
     assert isinstance(outcome, ToolFailure)
     assert len(tool.calls) == 1
     assert (outcome.failure.category, outcome.failure.needs) == ("PERMISSION", "ASK")
@@ -118,28 +118,28 @@ def test_a_wrong_parameter_is_retried_only_if_it_can_be_corrected() -> None:
         ARXIV,
         {"query": "a AND"},
         invoke=tool,
-        ways=RetryOptions(mend=lambda _p, _f: {"query": "a OR b"}),
-        hands=Clock().hands,
+        options=RetryOptions(correct=lambda _p, _f: {"query": "a OR b"}),
+        io=Clock().io,
     )
     assert mended.ok
     assert tool.calls[1][1] == {"query": "a OR b"}
     tool = Tool(bad, bad)
-    assert not safe_call(ARXIV, {"query": "a AND"}, invoke=tool, idempotent=True, hands=Clock().hands).ok
+    assert not safe_call(ARXIV, {"query": "a AND"}, invoke=tool, idempotent=True, io=Clock().io).ok
     assert len(tool.calls) == 1
 
 
 def test_only_an_idempotent_call_is_repeated_unchanged() -> None:
     down = "curl: (7) Failed to connect to localhost port 1: Couldn't connect to server"
     once, again, clock = Tool(down), Tool(down, down), Clock()
-    assert not safe_call("send", {}, invoke=once, hands=clock.hands).ok
+    assert not safe_call("send", {}, invoke=once, io=clock.io).ok
     assert len(once.calls) == 1
-    assert safe_call("send", {}, invoke=again, idempotent=True, hands=clock.hands).ok
+    assert safe_call("send", {}, invoke=again, idempotent=True, io=clock.io).ok
     assert clock.waited == [3.0, 6.0]
 
 
 def test_a_missing_tool_is_replaced_by_the_next() -> None:
     tool = Tool(FileNotFoundError(2, "No such file or directory", "rg"))
-    outcome = safe_call("rg", {"word": "x"}, invoke=tool, ways=RetryOptions(fallbacks=("grep",)))
+    outcome = safe_call("rg", {"word": "x"}, invoke=tool, options=RetryOptions(fallbacks=("grep",)))
     assert isinstance(outcome, ToolSuccess)
     assert (outcome.value, outcome.tool) == ("answer of grep", "grep")
     assert outcome.reports[0].error_type == "wrong_tool"
@@ -150,7 +150,7 @@ def test_a_missing_tool_is_replaced_by_the_next() -> None:
 
 def test_a_failed_call_has_no_value() -> None:
     told: list[ToolReport] = []
-    outcome = safe_call("x", {}, invoke=Tool(ValueError("")), ways=RetryOptions(tell=told.append))
+    outcome = safe_call("x", {}, invoke=Tool(ValueError("")), options=RetryOptions(tell=told.append))
     assert isinstance(outcome, ToolFailure)
     assert not hasattr(outcome, "value")
     assert outcome.failure.log_excerpt
@@ -159,7 +159,7 @@ def test_a_failed_call_has_no_value() -> None:
 
 def test_retries_end_and_every_failure_is_reported() -> None:
     tool, clock = Tool(*["TimeoutError: timed out"] * 9), Clock()
-    outcome = safe_call("x", {}, invoke=tool, idempotent=True, hands=clock.hands)
+    outcome = safe_call("x", {}, invoke=tool, idempotent=True, io=clock.io)
     assert isinstance(outcome, ToolFailure)
     assert (outcome.attempts, len(outcome.reports)) == (3, 3)
     assert outcome.reports[-1].corrective_action.retry_delay_seconds is None
@@ -171,19 +171,19 @@ def test_an_interrupt_is_not_a_tools_failure() -> None:
 
     breakers = Breakers(BreakerLimits(failures=1, cool_s=0))
     with pytest.raises(KeyboardInterrupt):
-        safe_call("x", {}, invoke=interrupted, ways=RetryOptions(breakers=breakers))
-    assert safe_call("x", {}, invoke=Tool(), ways=RetryOptions(breakers=breakers)).ok, (
+        safe_call("x", {}, invoke=interrupted, options=RetryOptions(breakers=breakers))
+    assert safe_call("x", {}, invoke=Tool(), options=RetryOptions(breakers=breakers)).ok, (
         "the breaker was not left half-open"
     )
 
 
 def test_a_breaker_opens_tries_one_call_and_closes_when_it_succeeds() -> None:
     breakers, clock = Breakers(BreakerLimits(failures=2, cool_s=10)), Clock()
-    ways = RetryOptions(breakers=breakers)
+    options = RetryOptions(breakers=breakers)
     bad = Tool(*["TimeoutError: timed out"] * 3)
 
     def ask(invoke: Callable[[str, Mapping[str, Any]], Any]) -> bool:
-        return safe_call("x", {}, invoke=invoke, ways=ways, hands=clock.hands).ok
+        return safe_call("x", {}, invoke=invoke, options=options, io=clock.io).ok
 
     assert [ask(bad), ask(bad)] == [False, False]
     assert breakers.state("x", clock.seconds) == BreakerState.OPEN
@@ -211,8 +211,8 @@ def test_a_users_policy_comes_before_the_built_in_ones() -> None:
         {},
         invoke=Tool("TimeoutError: timed out"),
         idempotent=True,
-        ways=RetryOptions(policies=(own,)),
-        hands=clock.hands,
+        options=RetryOptions(policies=(own,)),
+        io=clock.io,
     )
     assert outcome.ok
     assert clock.waited == [1.0]
@@ -242,11 +242,11 @@ def test_a_fix_is_found_by_signature_and_retired_when_it_fails() -> None:
 
 
 def test_a_known_fix_is_reported_with_the_failure() -> None:
-    first = safe_call("x", {}, invoke=Tool("TimeoutError: timed out"), idempotent=True, hands=Clock().hands)
+    first = safe_call("x", {}, invoke=Tool("TimeoutError: timed out"), idempotent=True, io=Clock().io)
     assert isinstance(first, ToolSuccess)
     assert first.pair
     second = safe_call(
-        "x", {}, invoke=Tool("TimeoutError: timed out"), ways=RetryOptions(pairs=[first.pair]), hands=Clock().hands
+        "x", {}, invoke=Tool("TimeoutError: timed out"), options=RetryOptions(pairs=[first.pair]), io=Clock().io
     )
     assert second.reports[0].known_fix == first.pair.successful_fix
 

@@ -341,7 +341,7 @@ def _change(
 def _write_plan(start: Path, plan: Plan) -> Path:
     """Write a plan under the name of its hash, and return the file."""
     folders = folders_at(start)
-    folders.claim()
+    folders.ensure_owned()
     path = folders.own / "plans" / f"{plan.hash[:12]}.json"
     files.write_atomic(path, json.dumps({"plan": plan.to_json()}, indent=2) + "\n")
     return path

@@ -194,7 +194,7 @@ def _retry(act: Callable[[], T]) -> T:
     )
     no_more = RetryPolicy(tool="git", action="report")
     outcome = safe_call.safe_call(
-        "git", {}, invoke=invoke, idempotent=True, ways=safe_call.RetryOptions(policies=(wait, no_more))
+        "git", {}, invoke=invoke, idempotent=True, options=safe_call.RetryOptions(policies=(wait, no_more))
     )
     if isinstance(outcome, safe_call.ToolFailure):
         raise faults[-1]  # the original error, which safe_call only reports

@@ -55,19 +55,19 @@ class CallResult(NamedTuple):
 
 
 def call(
-    order: CallOptions, start: Path, *, show: Show, tell: Tell, waits: Callable[[str], None] = lambda _: None
+    request: CallOptions, start: Path, *, show: Show, tell: Tell, waits: Callable[[str], None] = lambda _: None
 ) -> CallResult:
     """Run a command as a tool. Without isolation, commands are judged as on the host."""
     session = _ToolCallSession(start, tell)
-    commands = _named((order.command, *order.fallbacks))
+    commands = _named((request.command, *request.fallbacks))
     rules = policy.of(session.settings.policy, session.folders.root)
-    if order.on_host:
+    if request.on_host:
         _refuse_all(commands, rules)
-        return _call(session, order, commands, lambda argv: _run(argv, order.timeout_s, show))
-    level = call_sandbox.isolation_level(session.settings, order.network)
+        return _call(session, request, commands, lambda argv: _run(argv, request.timeout_s, show))
+    level = call_sandbox.isolation_level(session.settings, request.network)
     _refuse_all(commands, rules.in_workspace if level.mounted else rules)
-    with call_sandbox.open_calls(session.folders, session.settings, level, order.network, waits) as calls:
-        done = _call(session, order, commands, lambda argv: calls.run(argv, order.timeout_s, show))
+    with call_sandbox.open_calls(session.folders, session.settings, level, request.network, waits) as calls:
+        done = _call(session, request, commands, lambda argv: calls.run(argv, request.timeout_s, show))
         if calls.stop:
             raise calls.stop
         return done._replace(changes=calls.changes())
@@ -75,7 +75,7 @@ def call(
 
 def _call(
     session: _ToolCallSession,
-    order: CallOptions,
+    request: CallOptions,
     commands: Mapping[str, tuple[str, ...]],
     run: Callable[[tuple[str, ...]], str],
 ) -> CallResult:
@@ -84,8 +84,8 @@ def _call(
     def invoke(tool: str, _: Params) -> str:
         return run(commands[tool])
 
-    options = RetryOptions(tuple(others), retries=order.retries)
-    return session.call(first, {"command": list(order.command)}, invoke, options, idempotent=order.idempotent)
+    options = RetryOptions(tuple(others), retries=request.retries)
+    return session.call(first, {"command": list(request.command)}, invoke, options, idempotent=request.idempotent)
 
 
 def _refuse_all(commands: Mapping[str, tuple[str, ...]], rules: CommandPolicy) -> None:
@@ -100,12 +100,12 @@ def call_tool(
     *,
     invoke: Invoke,
     idempotent: bool = False,
-    ways: RetryOptions | None = None,
-    hands: RetryIO | None = None,
+    options: RetryOptions | None = None,
+    io: RetryIO | None = None,
 ) -> CallResult:
     """Call any tool through a function, with the project's policies, lessons and records. The API for Python."""
     session = _ToolCallSession(start, lambda _: None)
-    return session.call(tool, params, invoke, ways or RetryOptions(), idempotent=idempotent, io=hands)
+    return session.call(tool, params, invoke, options or RetryOptions(), idempotent=idempotent, io=io)
 
 
 class _ToolCallSession:
@@ -138,7 +138,7 @@ class _ToolCallSession:
             breakers=options.breakers or PersistentBreakers(self.folders),
             tell=self._note,
         )
-        outcome = safe_call.safe_call(tool, params, invoke=invoke, idempotent=idempotent, ways=complete, hands=io)
+        outcome = safe_call.safe_call(tool, params, invoke=invoke, idempotent=idempotent, options=complete, io=io)
         fixes.learn(outcome)
         return CallResult(outcome, tuple(self._written))
 
@@ -206,8 +206,8 @@ def _run(argv: tuple[str, ...], timeout_s: float, show: Show) -> str:
 
 
 def _write(folders: Folders, report: ToolReport) -> Path:
-    folders.refuse_strange()
-    folders.claim()
+    folders.reject_links()
+    folders.ensure_owned()
     folder = folders.own / _FOLDER
     with files.room_for("a diagnosis", folder):
         folder.mkdir(exist_ok=True)

@@ -87,8 +87,8 @@ def open_calls(
     folders: Folders, settings: Config, level: IsolationLevel, network: Network | None, waits: Callable[[str], None]
 ) -> Iterator[Calls]:
     """Lock the project and create a copy of it; afterwards remove the copy, or keep it for the next run."""
-    folders.refuse_strange()
-    folders.claim()
+    folders.reject_links()
+    folders.ensure_owned()
     with lock.hold(folders.own, "call", wait=waits):
         name = clock.run_id(clock.now())
         space = _create(folders, settings, level, name)

@@ -27,7 +27,7 @@ def import_state(start: Path, path: Path) -> StateImport:
     state = triflow.read(path)
     secret_guard.refuse_words(state.model_dump_json(), str(path))
     folders = folders_at(start)
-    folders.claim()
+    folders.ensure_owned()
     with lock.hold(folders.own, "import-state"):
         return _open(folders, state, open_tasks.plan_key(folders, path))
 

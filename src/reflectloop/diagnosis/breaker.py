@@ -111,8 +111,8 @@ class PersistentBreakers(Breakers):
 
     def _locked(self, now: float, work: Callable[[], T]) -> T:
         """Run `work` on the stored breakers, under a lock, and store what it changed."""
-        self._folders.refuse_strange()
-        self._folders.claim()
+        self._folders.reject_links()
+        self._folders.ensure_owned()
         with lock.hold(self._path.parent, "breakers", wait=lambda _: None):
             before = self._read(now)
             self._tools = dict(before)

@@ -41,7 +41,7 @@ class RetryPolicy(BaseModel):
             and fnmatchcase(rule, self.rule)
         )
 
-    def mended(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def corrected(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters as changed by this policy."""
         remaining = {name: value for name, value in params.items() if name not in self.drop}
         short = {

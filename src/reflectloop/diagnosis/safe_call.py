@@ -30,7 +30,7 @@ from reflectloop.verification.result import VerificationResult
 
 Params = Mapping[str, Any]
 Invoke = Callable[[str, Params], Any]
-Mend = Callable[[Params, FailureRecord], Params | None]
+Correct = Callable[[Params, FailureRecord], Params | None]
 _ANSWERED = {"DATA", "ENV", "LOGIC", "PERMISSION"}  # failures in which the tool itself responded
 _OUT_OF_TIME = TimeoutError
 
@@ -96,7 +96,7 @@ class RetryOptions(NamedTuple):
     fallbacks: tuple[str, ...] = ()  # tools to try next, with the same parameters
     policies: Sequence[RetryPolicy] = ()  # tried before the built-in ones
     retries: int | None = None  # overrides the policy
-    mend: Mend | None = None  # returns corrected parameters, or None
+    correct: Correct | None = None  # returns corrected parameters, or None
     pairs: Iterable[FailFix] = ()  # fixes that helped before
     rules: Rules | None = None
     breakers: Breakers | None = None
@@ -109,12 +109,12 @@ def safe_call(
     *,
     invoke: Invoke,
     idempotent: bool = False,
-    ways: RetryOptions | None = None,
-    hands: RetryIO | None = None,
+    options: RetryOptions | None = None,
+    io: RetryIO | None = None,
 ) -> Outcome:
     """Call a tool; if it fails, diagnose the failure, and retry or use another tool only as far as that is safe."""
-    work = _Call(invoke, ways or RetryOptions(), hands or RetryIO(), idempotent=idempotent)
-    queue = [tool, *(ways.fallbacks if ways else ())]
+    work = _Call(invoke, options or RetryOptions(), io or RetryIO(), idempotent=idempotent)
+    queue = [tool, *(options.fallbacks if options else ())]
     outcome: Outcome | None = None
     while queue:
         outcome = work.call(queue.pop(0), params)
@@ -128,10 +128,10 @@ def safe_call(
 
 
 class _Call:
-    def __init__(self, invoke: Invoke, ways: RetryOptions, hands: RetryIO, *, idempotent: bool) -> None:
-        self._invoke, self._ways, self._hands, self._idempotent = invoke, ways, hands, idempotent
-        self._policies = (*ways.policies, *rulefile.shipped().policies)
-        self._breakers = ways.breakers or Breakers()
+    def __init__(self, invoke: Invoke, options: RetryOptions, io: RetryIO, *, idempotent: bool) -> None:
+        self._invoke, self._options, self._io, self._idempotent = invoke, options, io, idempotent
+        self._policies = (*options.policies, *rulefile.shipped().policies)
+        self._breakers = options.breakers or Breakers()
         self.reports: list[ToolReport] = []
         self.tried: list[str] = []
         self._attempts = 0
@@ -147,18 +147,18 @@ class _Call:
             if failure is None:
                 return ToolSuccess(value, tool, self._attempts, tuple(self.reports), self._pair())
             chosen = retry_policy.choose(self._policies, tool, failure)
-            better = self._mended(params, failure, chosen)
-            allowed = chosen.retries if self._ways.retries is None else self._ways.retries
+            better = self._corrected(params, failure, chosen)
+            allowed = chosen.retries if self._options.retries is None else self._options.retries
             may = again < allowed and self._may_repeat(failure, changed=better != params)
-            wait_s = delay_of(chosen, again, self._hands.chance, self._asked_s) if may else None
+            wait_s = delay_of(chosen, again, self._io.chance, self._asked_s) if may else None
             self._note(tool, params, failure, chosen, better, wait_s)
             if not may:
                 return ToolFailure(failure, tool, self._attempts, tuple(self.reports))
-            self._hands.wait(wait_s or 0.0)
+            self._io.wait(wait_s or 0.0)
             params, again = better, again + 1
 
     def _attempt(self, tool: str, params: Params) -> tuple[FailureRecord | None, Any]:
-        now = self._hands.monotonic
+        now = self._io.monotonic
         if not self._breakers.enter(tool, now()):
             return self._blocked(tool), None
         self._attempts += 1
@@ -188,10 +188,10 @@ class _Call:
         result = reports.judge(reports.read(text), exit_code=code or 1, timed_out=_late(fault), log=text, tool=None)
         about = FailedCommand(attempt=self._attempts, command=tool)
         failed = result if not result.ok else VerificationResult(ok=False, type="crashed", summary=text[:240])
-        failure = diagnosis.diagnose(text, failed, rules=self._ways.rules, about=about)
+        failure = diagnosis.diagnose(text, failed, rules=self._options.rules, about=about)
         assert failure  # noqa: S101 - the result is not ok
         asked_s = fault.retry_after_s if isinstance(fault, ToolError) else None
-        self._asked_s = asked_s if asked_s is not None else retry_after(text, self._hands.now())
+        self._asked_s = asked_s if asked_s is not None else retry_after(text, self._io.now())
         failure = failure.model_copy(update={"exit_code": code})  # only a real exit code
         if isinstance(fault, ToolError) and not str(fault).strip() and failure.category == "EXECUTION":
             failure = failure.model_copy(update={"diagnosis": _SILENT})
@@ -204,12 +204,12 @@ class _Call:
             return False  # without a diagnosis, the breaker blocked the call
         return changed or (self._idempotent and failure.transient)
 
-    def _mended(self, params: Params, failure: FailureRecord, chosen: RetryPolicy) -> Params:
-        if self._ways.mend and failure.tool_error_type == ToolErrorType.PARAMETER:
-            better = self._ways.mend(params, failure)
+    def _corrected(self, params: Params, failure: FailureRecord, chosen: RetryPolicy) -> Params:
+        if self._options.correct and failure.tool_error_type == ToolErrorType.PARAMETER:
+            better = self._options.correct(params, failure)
             if better is not None:
                 return better
-        return chosen.mended(params)
+        return chosen.corrected(params)
 
     def _note(
         self,
@@ -220,7 +220,7 @@ class _Call:
         better: Params,
         wait_s: float | None,
     ) -> None:
-        fix = known(self._ways.pairs, tool, failure.signature)
+        fix = known(self._options.pairs, tool, failure.signature)
         tool_report = report(
             tool,
             params,
@@ -228,14 +228,14 @@ class _Call:
             chosen,
             modified=better if better != params else None,
             fallback=chosen.fallback_tool
-            or next((fallback for fallback in self._ways.fallbacks if fallback not in self.tried), None),
+            or next((fallback for fallback in self._options.fallbacks if fallback not in self.tried), None),
             delay_s=wait_s,
-            at=clock.stamp(self._hands.now()),
+            at=clock.stamp(self._io.now()),
             known_fix=fix.successful_fix if fix else None,
         )
         self._fix = chosen.action
         self.reports.append(tool_report)
-        self._ways.tell(tool_report)
+        self._options.tell(tool_report)
 
     def _pair(self) -> FailFix | None:
         """Return the first failure with what was done before the call succeeded, or None."""
@@ -249,7 +249,7 @@ class _Call:
             signature=self._first.signature,
             symptoms=tuple(line for line in self._first.log_excerpt.splitlines() if line.strip())[:3],
             successful_fix=self._fix + other,
-            timestamp=clock.stamp(self._hands.now()),
+            timestamp=clock.stamp(self._io.now()),
         )
 
 

@@ -60,7 +60,7 @@ def _run(
     request: RunRequest, observer: RunObserver | None, find: Callable[[Folders], ResumePoint] | None
 ) -> RunOutcome:
     folders = folders_at(request.start, request.mode)
-    folders.claim()
+    folders.ensure_owned()
     watching = observer or NullObserver()
     with lock.hold(folders.own, "run", wait=watching.waits if request.wait else None):
         point = find(folders) if find else None

@@ -45,7 +45,7 @@ class LessonScopes(NamedTuple):
     def writable(self, scope: Scope) -> LessonDir:
         """Return the folder of a scope, ready to be written to."""
         if scope == "project":
-            self.folders.claim()
+            self.folders.ensure_owned()
         return next(place for place in self.dirs if place.scope == scope)
 
     def read(self) -> Library:

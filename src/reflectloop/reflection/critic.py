@@ -93,18 +93,20 @@ class Identity(NamedTuple):
     step: str | None = None
 
 
-def evaluate(output: ToolOutput, asked: Requirements, checked: Sequence[CriticCheck], about: Identity) -> CriticReport:
+def evaluate(
+    output: ToolOutput, required: Requirements, checked: Sequence[CriticCheck], about: Identity
+) -> CriticReport:
     """Judge an output by its requirements and the results of its checks."""
-    requirements = (*_requirements(output, asked), *(_as_requirement(item) for item in checked))
+    requirements = (*_requirements(output, required), *(_as_requirement(item) for item in checked))
     missing = (
         *(_missing(output, item) for item in requirements if not item.met and _is_part(item)),
         *_unfinished(output),
     )
-    errors = tuple(_wrong(output, asked, checked))
+    errors = tuple(_wrong(output, required, checked))
     completeness = Completeness(
         score=_score(sum(item.share for item in requirements) / len(requirements) if requirements else 1.0, missing),
         requirements_met=all(item.met for item in requirements) and not output.fault,
-        issues=(*missing, *_off_target(output, asked)),
+        issues=(*missing, *_off_target(output, required)),
         details=Details(required=len(requirements), met=sum(item.met for item in requirements), each=requirements),
     )
     # Nothing in an empty output is known to be correct.
@@ -117,10 +119,10 @@ def evaluate(output: ToolOutput, asked: Requirements, checked: Sequence[CriticCh
         completeness=completeness,
         correctness=correctness,
         quality_score=quality,
-        verdict=_verdict(quality, completeness, asked.min_quality),
+        verdict=_verdict(quality, completeness, required.min_quality),
         rewind_ticket=None,
     )
-    ticket = _ticket(report, asked, about) if report.verdict != CriticVerdict.PASS else None
+    ticket = _ticket(report, required, about) if report.verdict != CriticVerdict.PASS else None
     return report.model_copy(update={"rewind_ticket": ticket})
 
 
@@ -137,8 +139,8 @@ def _verdict(quality: float, completeness: Completeness, bar: float) -> CriticVe
 # Missing parts ----------------------------------------------------------------------------------------------------
 
 
-def _requirements(output: ToolOutput, asked: Requirements) -> Iterator[CriticRequirement]:
-    for place, count in asked.min_items.items():
+def _requirements(output: ToolOutput, required: Requirements) -> Iterator[CriticRequirement]:
+    for place, count in required.min_items.items():
         present = len(set(outputs.items(output, place)))  # duplicates count once
         yield CriticRequirement(
             requirement=place or "items",
@@ -147,7 +149,7 @@ def _requirements(output: ToolOutput, asked: Requirements) -> Iterator[CriticReq
             met=present >= count,
             share=min(1.0, present / count),
         )
-    for part in asked.must_have:
+    for part in required.must_have:
         present = outputs.has(output, part)
         yield CriticRequirement(
             requirement=part,
@@ -156,7 +158,7 @@ def _requirements(output: ToolOutput, asked: Requirements) -> Iterator[CriticReq
             met=present,
             share=float(present),
         )
-    for forbidden in asked.must_not_have:
+    for forbidden in required.must_not_have:
         present = outputs.mentions(output, forbidden)
         yield CriticRequirement(
             requirement=forbidden,
@@ -165,7 +167,7 @@ def _requirements(output: ToolOutput, asked: Requirements) -> Iterator[CriticReq
             met=not present,
             share=float(not present),
         )
-    for criterion in asked.unshown:
+    for criterion in required.unshown:
         yield CriticRequirement(
             requirement=criterion, expected="shown by a check", actual="no check shows it", met=False, share=0.0
         )
@@ -219,16 +221,16 @@ def _unfinished(output: ToolOutput) -> Iterator[Issue]:
 # Errors -----------------------------------------------------------------------------------------------------------
 
 
-def _wrong(output: ToolOutput, asked: Requirements, checked: Sequence[CriticCheck]) -> Iterator[Issue]:
+def _wrong(output: ToolOutput, required: Requirements, checked: Sequence[CriticCheck]) -> Iterator[Issue]:
     if output.fault:
         yield _issue("high", output.fault, f"write {output.name} again, so that it can be read")
     for check in checked:
         if not check.held:
             yield _issue("high", f"check {check.name}: {check.reason}", f"make check {check.name} pass")
-    for forbidden in asked.must_not_have:
+    for forbidden in required.must_not_have:
         if outputs.mentions(output, forbidden):
             yield _issue("medium", f"it holds {forbidden!r}, and must not", f"take {forbidden!r} out")
-    for place in asked.min_items:
+    for place in required.min_items:
         items = outputs.items(output, place)
         if len(set(items)) < len(items):
             times = len(items) - len(set(items))
@@ -239,14 +241,14 @@ def _issue(severity: Severity, description: str, fix: str) -> Issue:
     return Issue(category="correctness", severity=severity, description=description, suggested_fix=fix)
 
 
-def _off_target(output: ToolOutput, asked: Requirements) -> Iterator[Issue]:
+def _off_target(output: ToolOutput, required: Requirements) -> Iterator[Issue]:
     """Yield what no repair can fix: the output is not the requested work."""
     descriptions = []
-    if asked.about and not output.hollow and not any(outputs.mentions(output, topic) for topic in asked.about):
-        descriptions.append(f"it is not about what was asked: none of {', '.join(asked.about)} occurs")
-    if asked.may_change and not named(output.name, asked.may_change):
+    if required.about and not output.hollow and not any(outputs.mentions(output, topic) for topic in required.about):
+        descriptions.append(f"it is not about what was asked: none of {', '.join(required.about)} occurs")
+    if required.may_change and not named(output.name, required.may_change):
         descriptions.append(f"{output.name} is outside of what may be changed")
-    if named(output.name, asked.must_not_change):
+    if named(output.name, required.must_not_change):
         descriptions.append(f"{output.name} must not be changed")
     for text in descriptions:
         yield Issue(
@@ -257,9 +259,9 @@ def _off_target(output: ToolOutput, asked: Requirements) -> Iterator[Issue]:
         )
 
 
-def _ticket(report: CriticReport, asked: Requirements, about: Identity) -> Ticket:
+def _ticket(report: CriticReport, required: Requirements, about: Identity) -> Ticket:
     context = [f"the output: {report.target}", f"the requirements: {about.source}" if about.source else ""]
-    context += [f"the goal: {asked.goal}" if asked.goal else ""]
+    context += [f"the goal: {required.goal}" if required.goal else ""]
     return Ticket(
         ticket_id=about.ticket_id,
         verdict=report.verdict,

@@ -93,7 +93,7 @@ def judge(request: CriticRequest) -> CriticResult:
             f"{target} lies outside of {folders.root}, and checks run in a copy of that folder",
             next_step="copy it into the project, or leave the checks out",
         )
-    folders.claim()
+    folders.ensure_owned()
     with lock.hold(folders.own, "critic"):
         report = critic_.judge(target, content, request.step)
         written = _write(folders, critic_, report, request, critic_.output(target, content))

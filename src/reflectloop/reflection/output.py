@@ -201,8 +201,8 @@ def _sections_titled(text: str, title: str) -> list[MarkdownSection]:
     return [section for section in sections(text) if _same_title(section.title, title)]
 
 
-def _same_title(title: str, asked: str) -> bool:
-    wanted = asked.lstrip("# ").casefold()
+def _same_title(title: str, heading: str) -> bool:
+    wanted = heading.lstrip("# ").casefold()
     return wanted in (title.casefold(), _NUMBERING.sub("", title).casefold())
 
 

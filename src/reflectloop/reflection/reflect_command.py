@@ -92,7 +92,7 @@ def reflect(request: ReflectionRequest) -> ReflectionOutcome:
     if request.revised and request.fixes:
         raise InvalidInput("a revised output needs no fix", next_step="give --revised or --fix, not both")
     secret_guard.refuse_words(request.answer or "", "the answer")
-    folders.claim()
+    folders.ensure_owned()
     with lock.hold(folders.own, "reflect"):
         is_ticket = TICKET_ID.fullmatch(request.name)
         opened = (

@@ -122,7 +122,7 @@ class ReflectionRounds(NamedTuple):
 
 
 def walk(
-    case: TicketFacts, hands: ReflectionIO, *, done: int = 0, tried: int = 0, most: int = MOST_ROUNDS
+    case: TicketFacts, io: ReflectionIO, *, done: int = 0, tried: int = 0, most: int = MOST_ROUNDS
 ) -> ReflectionRounds:
     """Repeat rounds until the critic passes the output, nothing was revised, or no round is left.
 
@@ -131,7 +131,7 @@ def walk(
     rounds: list[ReflectionRound] = []
     verdict = case.ticket.verdict
     for number in range(done + 1, done + min(MOST_ROUNDS - tried, most) + 1):
-        rounds.append(round_ := _round(case, hands, number))
+        rounds.append(round_ := _round(case, io, number))
         if round_.evaluation is None:
             break
         verdict = round_.evaluation.verdict
@@ -142,21 +142,21 @@ def walk(
     return ReflectionRounds(tuple(rounds), verdict, stopped=spent and verdict == CriticVerdict.REVISE)
 
 
-def _round(case: TicketFacts, hands: ReflectionIO, number: int) -> ReflectionRound:
+def _round(case: TicketFacts, io: ReflectionIO, number: int) -> ReflectionRound:
     def keep(name: str, value: BaseModel) -> None:
-        hands.keep(number, name, value.model_dump(mode="json"))
+        io.keep(number, name, value.model_dump(mode="json"))
 
-    case = case._replace(seen=hands.explore(case.ticket))
+    case = case._replace(seen=io.explore(case.ticket))
     keep("explore", case.seen)
     keep("reflect", reflection_text.deviation(case))
     keep("classify", kind := classified(case))
     keep("plan", plan := planned(case))
     # A wrong direction is not repaired: a person must decide.
     rejected = case.ticket.verdict == CriticVerdict.REJECT
-    repaired = left_alone(plan, case.ticket) if rejected else hands.repair(plan, case.ticket)
+    repaired = left_alone(plan, case.ticket) if rejected else io.repair(plan, case.ticket)
     keep("execute", done := executed(repaired))
-    report, notes = _written(case, kind, repaired, hands)
-    submission, evaluation = _submitted(case, report, repaired, hands)
+    report, notes = _written(case, kind, repaired, io)
+    submission, evaluation = _submitted(case, report, repaired, io)
     if evaluation:
         keep("evaluation", evaluation)
     keep("submit", submission)
@@ -187,7 +187,7 @@ def executed(repaired: RepairOutcome) -> RepairReport:
 
 
 def _written(
-    case: TicketFacts, kind: ErrorClassification, repaired: RepairOutcome, hands: ReflectionIO
+    case: TicketFacts, kind: ErrorClassification, repaired: RepairOutcome, io: ReflectionIO
 ) -> tuple[Reflection, tuple[str, ...]]:
     """Return the rules' report, or an agent's report that passes the checklist and agrees with the facts."""
     actions = tuple(
@@ -195,8 +195,8 @@ def _written(
         for result in repaired.results
     )
     facts = Reflection(
-        reflection_id=hands.new_id(),
-        timestamp=hands.now(),
+        reflection_id=io.new_id(),
+        timestamp=io.now(),
         agent=case.agent,
         trigger=case.trigger,
         rewind_ticket_id=case.ticket.ticket_id,
@@ -206,9 +206,9 @@ def _written(
         learning_notes=reflection_text.learning(case),
         anti_pattern=reflection_text.anti_pattern(case, kind.type),
     )
-    if hands.analyse is None:
+    if io.analyse is None:
         return facts, tuple(reflection_report.faults_of(facts.model_dump(mode="json")))
-    proposal = hands.analyse(facts)
+    proposal = io.analyse(facts)
     faults = reflection_report.faults_of(proposal) or reflection_report.contradictions(
         written := Reflection.model_validate(proposal), facts
     )
@@ -218,19 +218,19 @@ def _written(
 
 
 def _submitted(
-    case: TicketFacts, report: Reflection, repaired: RepairOutcome, hands: ReflectionIO
+    case: TicketFacts, report: Reflection, repaired: RepairOutcome, io: ReflectionIO
 ) -> tuple[Submission, CriticReport | None]:
     name, evaluation, left = None, None, tuple(issue.description for issue in case.ticket.issues)
     if repaired.revised is not None:
-        name = hands.put(repaired.revised)
-        evaluation = hands.evaluate(repaired.revised) if hands.evaluate else None
+        name = io.put(repaired.revised)
+        evaluation = io.evaluate(repaired.revised) if io.evaluate else None
     if evaluation:
         left = tuple(issue.description for issue in evaluation.issues)
     ready = evaluation is not None and evaluation.completeness.requirements_met
     submission = Submission(
         reflection_report=report,
         revised_output_file=name,
-        timestamp=hands.now(),
+        timestamp=io.now(),
         ready_for_re_evaluation=ready,
         status="ready_for_re_evaluation" if ready else "needs_another_iteration",
         remaining_issues=left,

@@ -97,7 +97,7 @@ class Folders(NamedTuple):
     def own(self) -> Path:
         return self.root / OWN_FOLDER
 
-    def refuse_strange(self) -> None:
+    def reject_links(self) -> None:
         """Raise InvalidInput if `.reflectloop` is not a folder or contains links, which would be written through."""
         if not os.path.lexists(self.own):
             return
@@ -114,7 +114,7 @@ class Folders(NamedTuple):
                 next_step=f"look at it and remove {strange[0]}",
             )
 
-    def claim(self) -> None:
+    def ensure_owned(self) -> None:
         """Create the folder, or check that this user created it.
 
         In one that came with the project, files that the engine acts on are removed and records are moved aside.
@@ -248,9 +248,9 @@ def user_knowledge() -> Path:
 def folders_at(start: Path, mode: project.Mode = "auto") -> Folders:
     """Return the folders of the project around `start`, after checking who made them."""
     folders = Folders(project.locate(start, mode))
-    folders.refuse_strange()
+    folders.reject_links()
     if folders.own.is_dir() and os.access(folders.own, os.W_OK):
-        folders.claim()
+        folders.ensure_owned()
     elif folders.own.is_dir() and not folders.is_ours:
         raise InvalidInput(
             f"{folders.own} was not made by this user and cannot be written, so it is not trusted",

@@ -88,7 +88,7 @@ def verify(
 ) -> VerifyOutcome:
     """What is wrong with the input is raised; what is wrong with the change is an outcome."""
     folders = folders_at(request.start)
-    folders.claim()
+    folders.ensure_owned()
     with lock.hold(folders.own, "verify", wait=observer.waits if request.wait else None):
         run_id = clock.run_id(clock.now())
         folder = folders.own / "verifications" / run_id

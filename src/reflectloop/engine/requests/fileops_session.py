@@ -98,7 +98,7 @@ def id_in(raw: bytes) -> str:
 def open_session(target: FileopsTarget, purpose: str = "fileops") -> Iterator[FileopsSession]:
     """Hold the project's lock and lay out a workspace. A leak, an escape or a spent budget locks the project."""
     folders = folders_at(target.start)
-    folders.claim()
+    folders.ensure_owned()
     with lock.hold(folders.own, purpose):
         opening = _Opening(target, folders)
         try:

@@ -133,7 +133,7 @@ class AgentPool:
             {"role": str(call.role)},
             invoke=invoke,
             idempotent=call.role.looks_only,
-            ways=RetryOptions(breakers=self.breakers, retries=1),  # backends that can try again do so themselves
+            options=RetryOptions(breakers=self.breakers, retries=1),  # backends that can try again do so themselves
         )
         if not isinstance(outcome, ToolFailure) and isinstance(outcome.value, ReflectloopError):
             raise outcome.value
