@@ -23,12 +23,13 @@ demo: $(VENV)/.ready ## run the main job on a bundled sample project
 test: $(VENV)/.ready ## run the whole suite
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
-check: $(VENV)/.ready ## format, lint, types, layers, generated files, names
+check: $(VENV)/.ready ## format, lint, types, layers, generated files, links, names
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python scripts/generate.py --check
+	@$(BIN)/python scripts/check_links.py
 	@$(BIN)/python scripts/house.py --check >/dev/null
 
 format: $(VENV)/.ready ## format and fix what can be fixed

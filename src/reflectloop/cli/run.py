@@ -204,7 +204,7 @@ def _outcome_lines(outcome: RunOutcome) -> Iterator[Note]:
         yield from render.error_lines(outcome.error)
         for fix in outcome.known_fixes:
             yield Note(f"{paint('dim', 'known:')} {render.fix_line(fix)}")
-        yield Note(f"{paint('dim', 'card:')} {outcome.envelope.artifacts_written[-1]}")
+        yield Note(f"{paint('dim', 'blocker:')} {outcome.envelope.artifacts_written[-1]}")
         return
     count = len(outcome.touched)
     change = f"{count} file(s) changed" if count else "nothing changed"
