@@ -83,3 +83,14 @@ def test_an_unknown_command_names_a_help_that_exists_in_json(repo: Repo) -> None
     assert answer.envelope["error_code"] == "USAGE"
     assert answer.envelope["next"] == "reflectloop lessons --help"
     assert repo.run("lessons", "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    ("section", "known"), [("sandbox", "box"), ("verification", "verify"), ("reflection", "reflect")]
+)
+def test_an_unknown_section_of_the_settings_is_answered_with_the_nearest(repo: Repo, section: str, known: str) -> None:
+    repo.write("reflectloop.toml", f"[{section}]\nx = 1\n")
+    answer = repo.run("config", "--json")
+    assert answer.code == 12
+    assert answer.envelope["faults"][0]["message"] == f"unknown key; did you mean '{known}'?"
+    assert answer.envelope["faults"][0]["line"] == 1
