@@ -64,3 +64,11 @@ def test_a_program_that_cmake_no_longer_lists_is_uncollected() -> None:
     context = {"tests/compare_tests.c": "int main(void) {}\n", "tests/other_tests.c": ""}
     assert ("test-uncollected", 3) in rules("tests/CMakeLists.txt", before, after, **context)
     assert rules("tests/CMakeLists.txt", before, before.replace("set(", "list("), **context) == []
+
+
+def test_a_source_that_cmake_no_longer_lists_is_uncollected_whatever_its_ending() -> None:
+    before = "add_executable(checks\n    parse_tests.cpp\n    compare_tests.cc\n)\n"
+    for name in ("parse_tests.cpp", "compare_tests.cc"):
+        after = before.replace(f"    {name}\n", "")
+        context = {f"tests/{name}": "int main() {}\n"}
+        assert "test-uncollected" in dict(rules("tests/CMakeLists.txt", before, after, **context)), name

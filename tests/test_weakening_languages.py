@@ -46,6 +46,36 @@ def test_a_javascript_test_made_weaker_is_named(old: str, new: str, rule: str) -
     assert None not in {each.line for each in findings}
 
 
+TOLERANT = {
+    "src/price.test.ts": "it('is near', () => {\n  expect(price(3)).toBeCloseTo(30.5, 5);\n});\n",
+    "price_test.go": "func TestPrice(t *testing.T) {\n\tassert.InDelta(t, 30.5, price(3), 0.01)\n}\n",
+    "tests/price_test.cpp": "TEST(Price, Near) {\n  EXPECT_NEAR(30.5, price(3), 1e-3);\n}\n",
+    "spec/price_spec.rb": "it 'is near' do\n  expect(price(3)).to be_within(0.1).of(30)\nend\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "expected"),
+    [
+        ("src/price.test.ts", ", 5)", ", 1)", ("tolerance-widened", "weakening")),
+        ("src/price.test.ts", ", 5)", ", 9)", ("assert-stricter", "note")),
+        ("src/price.test.ts", "30.5", "31.5", ("expected-changed", "suspect")),
+        ("price_test.go", "0.01", "10", ("tolerance-widened", "weakening")),
+        ("price_test.go", "0.01", "0.001", ("assert-stricter", "note")),
+        ("tests/price_test.cpp", "1e-3", "0.5", ("tolerance-widened", "weakening")),
+        ("tests/price_test.cpp", "1e-3", "1e-6", ("assert-stricter", "note")),
+        ("spec/price_spec.rb", "0.1", "5", ("tolerance-widened", "weakening")),
+        ("spec/price_spec.rb", "0.1", "0.05", ("assert-stricter", "note")),
+        ("spec/price_spec.rb", "of(30)", "of(31)", ("expected-changed", "suspect")),
+    ],
+)
+def test_a_tolerance_counts_as_widened_only_if_it_is_wider(
+    path: str, old: str, new: str, expected: tuple[str, str]
+) -> None:
+    text = TOLERANT[path]
+    assert [(each.rule, each.grade) for each in found(path, text, text.replace(old, new))] == [expected]
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -21,7 +21,13 @@ from reflectloop.verification.tampering.text.reading import (
     read,
 )
 
-_NUMBER = re.compile(r"(toBeCloseTo|_NEAR|InDelta|be_within|within)\((.*?)(-?[\d.]+(?:e-?\d+)?)\)*$")
+_NUMBER = r"(-?(?:\d+\.?\d*|\.\d+)(?:e-?\d+)?)"
+# Each with whether a smaller number is stricter: a distance is, a number of digits is not.
+_TOLERANCES = (
+    (re.compile(rf"((?:_NEAR|InDelta)\(.*,){_NUMBER}(\)*)$"), True),
+    (re.compile(rf"(within\(){_NUMBER}(\).*)$"), True),
+    (re.compile(rf"(toBeCloseTo\(.*,){_NUMBER}(\)*)$"), False),
+)
 
 
 def look(changes: Sequence[ChangedFile]) -> Iterator[TamperFinding]:
@@ -188,7 +194,18 @@ def _compared(now: TestBlock, old: TextAssertion, new: TextAssertion) -> TamperF
         return TamperFinding("assert-weaker", now.path, new.line, f"{message}: it checks less")
     if syntax.strong.search(new.text) and not syntax.strong.search(old.text):
         return TamperFinding("assert-stricter", now.path, new.line, message, "note")
-    was, is_ = _NUMBER.search(old.text), _NUMBER.search(new.text)
-    if was and is_ and was[2] == is_[2] and was[3] != is_[3]:
-        return TamperFinding("tolerance-widened", now.path, new.line, f"{message}: the tolerance changed")
+    stricter = _stricter_tolerance(old.text, new.text)
+    if stricter:
+        return TamperFinding("assert-stricter", now.path, new.line, message, "note")
+    if stricter is False:
+        return TamperFinding("tolerance-widened", now.path, new.line, f"{message}: the tolerance is wider")
     return TamperFinding("expected-changed", now.path, new.line, message, "suspect")
+
+
+def _stricter_tolerance(old: str, new: str) -> bool | None:
+    """Return True if only the tolerance changed and is stricter, False if it is wider, None otherwise."""
+    for pattern, smaller_is_stricter in _TOLERANCES:
+        was, now = pattern.search(old), pattern.search(new)
+        if was and now and (was[1], was[3]) == (now[1], now[3]) and float(was[2]) != float(now[2]):
+            return (float(now[2]) < float(was[2])) is smaller_is_stricter
+    return None

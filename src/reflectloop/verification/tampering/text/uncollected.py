@@ -9,8 +9,15 @@ from reflectloop.verification.result import ChangedFile, TamperFinding
 from reflectloop.verification.tampering.added import code, ending, stood
 from reflectloop.verification.tampering.text.reading import TestFileReading
 
-_ENDINGS = (".c", ".cc", ".cpp", ".cxx")
+C = frozenset({"c", "cc", "cpp", "cxx"})
+_ENDINGS = tuple(f".{name}" for name in sorted(C))
 _WORD = re.compile(r"[A-Za-z_][\w.-]*")
+_REGISTERS = re.compile(
+    r"\b(?:(?:MU_|mu_)?(?:RUN_TEST|run_test)(?:_CASE|_GROUP|_SUITE)?|RUN_TEST_GROUP|TEST_RUN|ADD_TEST|CU_add_test|CU_ADD_TEST|"
+    r"cmocka_unit_test\w*|unit_test\w*|tcase_add_\w*test|g_test_add_\w+|suite_add_tcase)\s*\(([^;{}()]{0,400})\)"
+)
+_CALL = re.compile(r"^[ \t]*(\w+)\s*\(\s*\)\s*;", re.MULTILINE)
+_NAME = re.compile(r"(?<![\"\w])[A-Za-z_]\w*(?![\"\w])")
 
 
 def look_at_lists(changes: Sequence[ChangedFile], context: Mapping[str, bytes]) -> Iterator[TamperFinding]:
@@ -26,19 +33,15 @@ def _unlisted(change: ChangedFile, siblings: set[str]) -> Iterator[TamperFinding
     programs = {path.rpartition("/")[2].rpartition(".")[0] for path in siblings if path.endswith(_ENDINGS)}
     for number, line in enumerate(code(change.path, change.before).splitlines(), 1):
         for word in _WORD.findall(line):
-            if word.removesuffix(".c") in programs and word not in listed:
+            if _stem(word) in programs and word not in listed:
                 listed.add(word)
                 at = stood(change.before, change.after, number)
                 yield TamperFinding("test-uncollected", change.path, at, f"{word} is no longer listed as a test")
 
 
-C = frozenset({"c", "cc", "cpp", "cxx"})
-_REGISTERS = re.compile(
-    r"\b(?:(?:MU_|mu_)?(?:RUN_TEST|run_test)(?:_CASE|_GROUP|_SUITE)?|RUN_TEST_GROUP|TEST_RUN|ADD_TEST|CU_add_test|CU_ADD_TEST|"
-    r"cmocka_unit_test\w*|unit_test\w*|tcase_add_\w*test|g_test_add_\w+|suite_add_tcase)\s*\(([^;{}()]{0,400})\)"
-)
-_CALL = re.compile(r"^[ \t]*(\w+)\s*\(\s*\)\s*;", re.MULTILINE)
-_NAME = re.compile(r"(?<![\"\w])[A-Za-z_]\w*(?![\"\w])")
+def _stem(word: str) -> str:
+    """Return the name of a program from the name of its source."""
+    return next((word.removesuffix(suffix) for suffix in _ENDINGS if word.endswith(suffix)), word)
 
 
 def look_at_calls(
