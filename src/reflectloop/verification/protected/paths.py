@@ -70,6 +70,11 @@ def _dependencies() -> re.Pattern[str]:
 
 
 @cache
+def _config_paths() -> tuple[str, ...]:
+    return tuple(part for tool in tools() for part in tool.files.paths)
+
+
+@cache
 def _config_folders() -> frozenset[str]:
     return frozenset(folder for tool in tools() for folder in tool.files.folders)
 
@@ -130,7 +135,7 @@ def on_path(path: str) -> bool:
 def _by_run(path: str, folders: tuple[str, ...]) -> Protection | None:
     if any(_contains_run(folders, run) for run in names.CI_FOLDERS):
         return Protection("ci", "defines what continuous integration checks")
-    if not _config_folders().isdisjoint(folders) or ".config/nextest" in path:
+    if not _config_folders().isdisjoint(folders) or any(part in path for part in _config_paths()):
         return Protection("runner", "configures the build tool that runs tests")
     return None
 

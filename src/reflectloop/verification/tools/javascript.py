@@ -1,4 +1,4 @@
-"""Code shared by the tools for JavaScript and TypeScript."""
+"""Constants and detection shared by the tools for JavaScript and TypeScript."""
 
 from __future__ import annotations
 

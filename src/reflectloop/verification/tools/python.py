@@ -1,4 +1,4 @@
-"""Code shared by the tools that run Python tests."""
+"""Constants shared by the tools that run Python tests."""
 
 from __future__ import annotations
 

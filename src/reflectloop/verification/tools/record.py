@@ -26,9 +26,9 @@ def words(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """The patterns that recognise a command as a call of the tool."""
+    """The commands that count as a call of the tool."""
 
-    programs: tuple[str, ...] = ()  # program and subcommand, such as "cargo nextest run"
+    programs: tuple[str, ...] = ()  # program and subcommand, such as "go test"
     modules: tuple[str, ...] = ()  # what follows `python -m`
     python_scripts: tuple[str, ...] = ()  # what follows `python`, such as "manage.py test"
     node_options: tuple[str, ...] = ()  # options that make `node` itself the tool
@@ -43,7 +43,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The options with which the tool writes a report."""
+    """The arguments and variables with which the tool writes a report."""
 
     format: str | None = None  # None: plain text on its output
     place: Place = "output"
@@ -135,7 +135,7 @@ class XmlFormat(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """The formats of the tool's reports and logs."""
+    """Readers and patterns of the tool's reports and logs."""
 
     kinds: tuple[tuple[Kind, str], ...] = ()  # kinds of check, each with the names reports use for it
     text: TextFormat | None = None
@@ -172,7 +172,8 @@ class Files:
     mixed_lint: str = ""
     hooks: str = ""  # loaded automatically before or around the checks
     scripts: str = ""  # runs checks
-    folders: tuple[str, ...] = ()  # folders of configuration
+    folders: tuple[str, ...] = ()  # names of folders of configuration
+    paths: tuple[str, ...] = ()  # beginnings of paths of configuration, in any folder
     snapshots: str = ""
     artefacts: str = ""  # written by the tool
     artefact_folders: str = ""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from reflectloop.verification.tools.record import Selector
 
 _SPECIAL = re.compile(r"([\\.^$*+?()\[\]{}|])")
-_FILE = re.compile(r"\.(py|[cm]?[jt]sx?|vue|svelte|go|rb|php|bats|rs|java|kt|cs)$")
+_FILE = re.compile(r"\.(py|[cm]?[jt]sx?|vue|svelte|go|rb|php|rs|java|kt|cs)$")
 
 
 class TestSelection(NamedTuple):
@@ -19,11 +19,16 @@ class TestSelection(NamedTuple):
     name: str | None
 
 
-def wanted(test: str) -> TestSelection:
+def wanted(test: str, endings: tuple[str, ...] = ()) -> TestSelection:
+    """Return what an id names; `endings` are those of files that only this tool has."""
     file, joined, name = test.partition("::")
     if joined:
         return TestSelection(file, name)
-    return TestSelection(test, None) if is_file(test) else TestSelection(None, test)
+    return (
+        TestSelection(test, None)
+        if is_file(test) or (endings and test.endswith(endings))
+        else TestSelection(None, test)
+    )
 
 
 def is_file(test: str) -> bool:
@@ -50,11 +55,13 @@ def any_of(names: Iterable[str]) -> str:
     return f"^({inner})$"
 
 
-def by_pattern(option: str, before_files: tuple[str, ...] = (), *, joined: bool = False) -> Selector:
+def by_pattern(
+    option: str, before_files: tuple[str, ...] = (), *, joined: bool = False, endings: tuple[str, ...] = ()
+) -> Selector:
     """Select files as arguments and names by one pattern; a file selected as a whole makes the pattern unnecessary."""
 
     def arguments(tests: Sequence[str]) -> tuple[str, ...]:
-        parts = [wanted(test) for test in tests]
+        parts = [wanted(test, endings) for test in tests]
         names = [part.name.replace(" > ", " ").replace("::", " ") for part in parts if part.name]
         pattern: tuple[str, ...] = ()
         if names and all(part.name for part in parts):

@@ -34,7 +34,7 @@ TOOLS = (
             arguments=("--report-formatter", "junit", "--output", "{beside}"),
             own="report.xml",
         ),
-        select=by_pattern("--filter"),
+        select=by_pattern("--filter", endings=(".bats",)),
         endings=(".bats", ".sh", ".bash"),
         detect=record.Ecosystem(manifests=(), find=_find, covers=_covers),
         output=record.Output(

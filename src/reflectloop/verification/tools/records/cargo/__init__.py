@@ -193,7 +193,7 @@ TOOLS = (
             ),
             junit_names=("nextest",),
         ),
-        files=record.Files(runner="nextest.toml", executables="cargo-nextest"),
+        files=record.Files(runner="nextest.toml", paths=(".config/nextest",), executables="cargo-nextest"),
         tampering=record.Tampering(narrows=("-E",)),
     ),
     record.Tool(

@@ -1,0 +1,177 @@
+"""Every record of a tool is complete: its commands are recognised, and a sample of each report is read."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from reflectloop.verification import detect, reports, tools
+from reflectloop.verification.protected import guard
+from reflectloop.verification.result import DetectedCheck
+from reflectloop.verification.tools.record import Tool
+
+SOURCE = Path(tools.__file__).parents[1]
+REPORT = Path("/tmp/report")
+RUN = [tool for tool in tools.tools() if tool.run]
+# Text that each runner prints for one test that passed, or where it prints none, for one run.
+TEXTS = {
+    "bats": " ✓ adds\n\n1 test, 0 failures\n",
+    "bun": "bun test v1.1\n(pass) adds [1.00ms]\n\n 1 pass\n 0 fail\n",
+    "cargo": "running 1 test\ntest adds ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured\n",
+    "ctest": "1/1 Test #1: adds .......   Passed    0.01 sec\n\n100% tests passed, 0 tests failed out of 1\n",
+    "deno": "adds ... ok (2ms)\n\nok | 1 passed | 0 failed (3ms)\n",
+    "doctest": "1 passed.\nTest passed.\n",
+    "dotnet": "  Passed Adds [1 ms]\n\nPassed!  - Failed:     0, Passed:     1, Skipped:     0, Total:     1\n",
+    "exunit": "Finished in 0.02 seconds\n1 test, 0 failures\n",
+    "go": "=== RUN   TestAdds\n--- PASS: TestAdds (0.00s)\nPASS\nok  \texample.com/m\t0.01s\n",
+    "gradle": "SumTest > adds PASSED\n\n1 test completed, 0 failed\n",
+    "gtest": "[==========] Running 1 test\n[       OK ] Sum.Adds (0 ms)\n[==========] 1 test ran.\n[  PASSED  ] 1 test.\n",
+    "jasmine": "1 spec, 0 failures\n",
+    "jest": "PASS ./sum.test.js\n  ✓ adds (1 ms)\n\nTest Suites: 1 passed, 1 total\nTests:       1 passed, 1 total\n",
+    "karma": "Executed 1 of 1 SUCCESS (0.01 secs)\n",
+    "minitest": "1 runs, 1 assertions, 0 failures, 0 errors, 0 skips\n",
+    "mocha": "  sum\n    ✔ adds\n\n  1 passing (3ms)\n",
+    "nextest": "    Nextest run ID 1\n        PASS [   0.01s] m adds\n     Summary [   0.02s] 1 test run: 1 passed, 0 skipped\n",
+    "node": "✔ adds (1ms)\nℹ tests 1\nℹ pass 1\nℹ fail 0\n",
+    "phpunit": "PHPUnit 10.0\n\nOK (1 test, 1 assertion)\n",
+    "playwright": "Running 1 test using 1 worker\n 3 tests using 1\n  ✓  1 adds (2ms)\n\n  1 passed (1s)\n",
+    "pytest": "=== test session starts ===\na.py::test_adds PASSED\n=== 1 passed in 0.01s ===\n",
+    "rspec": "Finished in 0.1 seconds\n1 example, 0 failures\n",
+    "surefire": "[INFO] Tests run: 1, Failures: 0, Errors: 0, Skipped: 0\n",
+    "tasty": "All 1 tests passed (0.00s)\n",
+    "unittest": "test_adds (test_sum.T) ... ok\n\nRan 1 test in 0.001s\n\nOK\n",
+    "vitest": " ✓ sum.test.ts > adds 1ms\n\n Test Files  1 passed (1)\n      Tests  1 passed (1)\n",
+    "xctest": "Test Case 'Sum.adds' passed (0.001 seconds)\n\t Executed 1 test, with 0 failures\n",
+}
+# One document for each set of keys by which a JSON report is recognised.
+_JEST = {"name": "a.test.js", "assertionResults": [{"title": "adds", "ancestorTitles": [], "status": "passed"}]}
+JSON = (
+    {"testResults": [_JEST], "numTotalTests": 1},
+    {"stats": {}, "passes": [{"fullTitle": "adds"}], "failures": []},
+    {"stats": {}, "results": [{"tests": [{"fullTitle": "adds", "pass": True}]}]},
+    {"examples": [{"full_description": "adds", "status": "passed", "file_path": "a.rb"}], "summary": {}},
+    {"tests": [{"nodeid": "a.py::test_adds", "outcome": "passed"}], "exitcode": 0},
+    {"suites": [{"title": "s", "specs": [{"title": "adds", "tests": [{"status": "expected"}]}]}], "config": {}},
+    {"testsuites": [{"name": "S", "testsuite": [{"name": "adds", "status": "RUN"}]}], "tests": 1},
+    [{"name": "f", "elements": [{"name": "adds", "steps": [{"result": {"status": "passed"}}]}]}],
+)
+EVENTS = (
+    [{"Action": "run", "Package": "m", "Test": "TestAdds"}, {"Action": "pass", "Package": "m", "Test": "TestAdds"}],
+    [{"type": "test", "event": "ok", "name": "adds"}, {"type": "suite", "event": "ok"}],
+    [
+        {"type": "testStart", "time": 1, "test": {"id": 1, "name": "adds"}},
+        {"type": "testDone", "time": 2, "testID": 1, "result": "success"},
+        {"type": "done", "time": 3},
+    ],
+    [
+        {"$report_type": "SessionStart"},
+        {"$report_type": "TestReport", "nodeid": "a.py::test_adds", "when": "call", "outcome": "passed"},
+    ],
+)
+
+
+def test_names_of_tools_are_unique() -> None:
+    names = [tool.name for tool in tools.tools()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("tool", tools.tools(), ids=lambda tool: tool.name)
+def test_a_record_says_something_that_is_used(tool: Tool) -> None:
+    assert tool != Tool(name=tool.name, kind=tool.kind, precedence=tool.precedence)
+
+
+@pytest.mark.parametrize("tool", RUN, ids=lambda tool: tool.name)
+def test_a_tool_that_is_run_is_recognised_by_its_commands_and_keeps_them(tool: Tool) -> None:
+    commands = [
+        *tool.call.programs,
+        *(f"python -m {module}" for module in tool.call.modules),
+        *(f"python {script}" for script in tool.call.python_scripts),
+        *(f"node {option}" for option in tool.call.node_options),
+    ]
+    for command in commands:
+        assert tools.recognise(f"env A=b {command} extra") == tool.name, command
+        prepared = tools.prepare(DetectedCheck(tool.name, tool.kind, tool.name, tuple(command.split())), report=REPORT)
+        assert prepared.argv[0] == command.split()[0]
+        if tool.run and tool.run.place in {"file", "folder"}:
+            assert any(str(REPORT) in argument for argument in prepared.argv), command
+    # Tools without a command are detected by their files, and run by a script of ours.
+    assert commands or tool.name in {"npm", "autotools", "setuptools"}
+
+
+@pytest.mark.parametrize(
+    "tool", [tool for tool in tools.tools() if tool.output.text or tool.output.read_text], ids=lambda tool: tool.name
+)
+def test_a_sample_of_the_text_of_each_runner_is_read(tool: Tool) -> None:
+    name = tool.output.text.name if tool.output.text else tool.name.removesuffix("-test")
+    reading = reports.read(TEXTS[name])
+    assert reading is not None
+    assert (reading.tool, reading.collected) == (name, True)
+    assert reading.counts is not None
+    assert (reading.counts.passed, reading.counts.failed, reading.counts.errors) == (1, 0, 0)
+
+
+def test_a_sample_of_every_json_report_is_read() -> None:
+    known = {form.keys for tool in tools.tools() for form in tool.output.json}
+    sampled = {
+        keys
+        for keys in known
+        for document in JSON
+        if keys <= set(document if isinstance(document, dict) else document[0])
+    }
+    assert sampled == known
+    for document in JSON:
+        reading = reports.read(json.dumps(document))
+        assert reading is not None
+        assert list(reading.tests.values()) == ["passed"], document
+
+
+def test_a_sample_of_every_stream_of_events_is_read() -> None:
+    fits = [form.fits for tool in tools.tools() for form in tool.output.events if tool.kind == "test"]
+    assert all(any(fit(event) for events in EVENTS for event in events) for fit in fits)
+    for events in EVENTS:
+        reading = reports.read("\n".join(json.dumps(event) for event in events) + "\n")
+        assert reading is not None
+        assert list(reading.tests.values()) == ["passed"], events
+
+
+@pytest.mark.parametrize("tool", tools.tools(), ids=lambda tool: tool.name)
+def test_the_files_that_steer_a_tool_are_protected(tool: Tool) -> None:
+    files = tool.files
+    for pattern in f"{files.runner} {files.lint} {files.mixed_runner} {files.mixed_lint}".split():
+        assert guard(pattern.replace("*", "")) is not None, pattern
+
+
+def test_every_pattern_of_a_record_compiles() -> None:
+    def patterns(value: object) -> list[str]:
+        fields = getattr(value, "__dataclass_fields__", None) or getattr(value, "_fields", None)
+        if fields:
+            return [text for name in fields for text in patterns(getattr(value, name))]
+        if isinstance(value, tuple):
+            return [text for item in value for text in patterns(item)]
+        return [value] if isinstance(value, str) and "(?" in value else []
+
+    found = [text for tool in tools.tools() for text in patterns(tool)]
+    assert len(found) > 100
+    for text in found:
+        re.compile(text)
+
+
+def test_engines_name_no_runner() -> None:
+    """Adding a runner touches one file, because the engines ask the registry."""
+    engines = [path for path in SOURCE.rglob("*.py") if "records" not in path.parts]
+    assert len(engines) > 50
+    for name in ("vitest", "jest.config", "mocharc", "phpunit", "nextest", "surefire"):
+        assert [path.name for path in engines if name in path.read_text().lower()] == [], name
+
+
+def test_a_record_is_found_without_being_listed(tmp_path: Path) -> None:
+    """The registry takes every module of its folder, so a project's runner is detected once its record is there."""
+    modules = {path.stem for path in (SOURCE / "tools" / "records").iterdir()} - {"__init__", "__pycache__"}
+    origins = {tool.name for tool in tools.tools()}
+    assert {"jest", "vitest", "mocha"} <= modules & origins
+    (tmp_path / "a.bats").write_text("@test 'adds' {\n  [ 1 = 1 ]\n}\n")
+    (check,) = detect.checks(detect.ProjectFiles.of_folder(tmp_path))
+    assert check.tool == "bats"
