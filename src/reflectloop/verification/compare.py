@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from reflectloop.verification.result import Detail, Outcome, VerificationResult
+from reflectloop.verification.result import FINDING_KINDS, Detail, Outcome, VerificationResult
 
 # Results of these types say nothing about single tests: the check itself did not finish.
 NO_ANSWER = frozenset(
@@ -53,7 +53,7 @@ def compare(base: VerificationResult, now: VerificationResult) -> Comparison:
     """Compare by test if both sides name their tests, by issue if they name issues, otherwise by the outcome alone."""
     if base.type in NO_ANSWER or now.type in NO_ANSWER:
         return _by_outcome(base, now)
-    if base.kind in ("lint", "type"):
+    if base.kind in FINDING_KINDS:
         return _by_issue(base.details, now.details)
     if _names_failures_only(base) and (_names_failures_only(now) or not now.tests):
         return _by_failure(base, now)

@@ -15,7 +15,7 @@ from reflectloop.verification.check_runner import CheckRun, CheckRunner
 from reflectloop.verification.compare import Comparison
 from reflectloop.verification.evidence import Chain, EvidenceRecord, Level
 from reflectloop.verification.plan_checks import PlanChecks, scripts
-from reflectloop.verification.result import ChangedFile, DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.result import FINDING_KINDS, ChangedFile, DetectedCheck, TamperFinding, VerificationResult
 from reflectloop.verification.verdict import CheckComparison, PatchTests, PlanCheckResult, Verdict, VerdictReason
 
 _TRIES = 2  # repetitions of a newly failing test, before it counts
@@ -197,7 +197,7 @@ class SealedVerification:
 
     def _judged(self, check: DetectedCheck, before: CheckRun, after: CheckRun) -> CheckComparison:
         missing = before.result.type == after.result.type == "tool_missing"
-        if missing and check.kind in ("lint", "type") and check.name not in self.case.required:
+        if missing and check.kind in FINDING_KINDS and check.name not in self.case.required:
             why = f"{check.tool} is configured but not installed here, so it checked nothing"
             return CheckComparison(check, before.result, after.result, Comparison(), why)
         change = compare.compare(before.result, after.result)
@@ -271,7 +271,7 @@ class SealedVerification:
         if self.case.track is not Track.FIX or out:
             return out
         for item in checks:
-            if item.check.kind in ("test", "build", "custom") and item.comparison.fixed:
+            if item.check.kind not in FINDING_KINDS and item.comparison.fixed:
                 out += self._each_time(item, self.case.base, self.tree, item.comparison.fixed)
         by_name = {item.check.name: item for item in checks}
         for tests in patch_tests:

@@ -9,7 +9,7 @@ from reflectloop import terms
 from reflectloop.terms import Decision, Track
 from reflectloop.verification.compare import NO_ANSWER, Comparison
 from reflectloop.verification.evidence import Level
-from reflectloop.verification.result import DetectedCheck, TamperFinding, VerificationResult
+from reflectloop.verification.result import FINDING_KINDS, DetectedCheck, TamperFinding, VerificationResult
 
 _MOST_NAMES = 5  # names listed in a reason
 
@@ -95,7 +95,7 @@ def of_checks(checks: Sequence[CheckComparison], track: Track | None) -> list[Ve
     out = [reason for judged in counted for reason in _of_check(judged, track)]
     if not counted:
         out.append(VerdictReason(Decision.RETRY, "no check of this project is known, so nothing was proven"))
-    elif not any(judged.check.kind in ("test", "build", "custom") for judged in counted):
+    elif not any(judged.check.kind not in FINDING_KINDS for judged in counted):
         out.append(VerdictReason(Decision.RETRY, "only linters ran: no test and no build of this project"))
     return out
 
@@ -135,7 +135,7 @@ def _as_bad_before(judged: CheckComparison) -> bool:
     """Return True if the same failures exist on base, so that they are not the fault of this change."""
     if judged.base is None or judged.base.ok or judged.sealed.type in NO_ANSWER:
         return False
-    if judged.check.kind in ("lint", "type"):
+    if judged.check.kind in FINDING_KINDS:
         return bool(judged.base.details)
     return bool(judged.sealed.tests) or _counts_no_worse(judged.base, judged.sealed)
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from functools import cache
 from pathlib import PurePosixPath
 
-from reflectloop.verification.result import DetectedCheck, Kind
+from reflectloop.verification.result import KIND_ORDER, DetectedCheck, Kind
 from reflectloop.verification.tools.commands import call, script_name, split
 from reflectloop.verification.tools.project import PackageScripts, ProjectPart, at, listed, table
 from reflectloop.verification.tools.record import NodeTool, RunnerCall
@@ -41,7 +41,7 @@ _DEPTH = 4
 def find(part: ProjectPart) -> Iterator[DetectedCheck]:
     packed = _packed(part)
     checks = list(_scripted(part, packed))
-    for kind in ("test", "lint", "type"):
+    for kind in KIND_ORDER:
         if all(check.kind != kind for check in checks):
             checks += _configured(part, packed, kind, {check.tool for check in checks})
     yield from checks

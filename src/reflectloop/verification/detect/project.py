@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from reflectloop.verification.detect import node, python
-from reflectloop.verification.result import DetectedCheck, Kind
+from reflectloop.verification.result import KIND_ORDER, DetectedCheck, Kind
 from reflectloop.verification.tools.commands import recognise
 from reflectloop.verification.tools.project import ProjectFiles, ProjectPart, at
 from reflectloop.verification.tools.record import Ecosystem
 from reflectloop.verification.tools.registry import runnable, tools
 
-_ORDER = ("build", "lint", "type", "test", "custom")
 _DEEPEST = 4
 # Manifests in these folders are test data or examples, not parts of the project.
 _MATERIAL = frozenset(
@@ -65,7 +64,7 @@ def checks(tree: ProjectFiles) -> list[DetectedCheck]:
     for ecosystem in _ecosystems():
         if ecosystem.last_resort and not any(check.kind == "test" for check in detected):
             detected += ecosystem.find(top)
-    return list(_with_unique_names(sorted(detected, key=lambda check: _ORDER.index(check.kind))))
+    return list(_with_unique_names(sorted(detected, key=lambda check: KIND_ORDER.index(check.kind))))
 
 
 def configured(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from reflectloop.verification.reports import messages, recognise
 from reflectloop.verification.reports.messages import ResultVerdict
 from reflectloop.verification.reports.report_builder import CUT
-from reflectloop.verification.result import Counts, Detail, Kind, ReportReading, Type, VerificationResult
+from reflectloop.verification.result import FAILURES, Counts, Detail, Kind, ReportReading, VerificationResult
 from reflectloop.verification.tools.registry import by_name
 
 _SHELL_NOT_RUNNABLE = {126, 127}
@@ -74,7 +74,6 @@ def _command_name(log: str, command: Sequence[str], name: str | None) -> str | N
 _NOT_RUNNABLE = 126  # from here on, exit codes have a special meaning in shells
 _SIGNALLED = 128
 _LAST_SIGNAL = 64
-_TYPE: dict[Kind, Type] = {"lint": "lint", "type": "type_error", "build": "build_failure"}
 
 
 class JudgeInput(NamedTuple):
@@ -262,5 +261,5 @@ def _complained(case: JudgeInput) -> ResultVerdict | None:
         return None
     if not case.details:
         return messages.failed_unread(case.tool, case.exit_code or 0, case.kind, case.log)
-    kind = case.kind if case.kind in _TYPE else case.reading.kind
-    return messages.complained(_TYPE.get(kind, "build_failure"), case.tool, case.details)
+    kind = case.kind if case.kind in FAILURES else case.reading.kind
+    return messages.complained(FAILURES.get(kind, "build_failure"), case.tool, case.details)
