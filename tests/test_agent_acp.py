@@ -32,7 +32,7 @@ def asked(place: Place, tmp_path: Path, what: str, role: Role = Role.EXECUTOR, *
     )
 
 
-def test_it_is_prompted_and_what_it_says_is_its_answer(place: Place, tmp_path: Path) -> None:
+def test_the_agent_gets_the_prompt_and_its_text_is_the_answer(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "echo", prompt="Look around.", system="You are careful.")
     assert (reply.status, reply.text) == ("ok", "You are careful.\n\nLook around.")
     assert reply.session_id == "s-1"
@@ -42,14 +42,14 @@ def test_it_is_prompted_and_what_it_says_is_its_answer(place: Place, tmp_path: P
     assert "Look around." in reply.raw_log.read_text()
 
 
-def test_an_answer_must_have_the_shape_that_was_asked_for(place: Place, tmp_path: Path) -> None:
+def test_an_answer_must_validate_against_the_requested_model(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "answer", Role.REVIEWER, answer=Verdict)
     assert (reply.status, reply.data) == ("ok", {"verdict": "PASS", "reason": "it adds"})
     reply = asked(place, tmp_path, "babbles", Role.REVIEWER, answer=Verdict)
     assert reply.status == "no_output"
 
 
-def test_what_it_asks_for_is_answered_by_the_policy(place: Place, tmp_path: Path) -> None:
+def test_permission_requests_are_answered_by_the_policy(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "ask")
     assert json.loads(reply.text) == {
         "read": "yes",
@@ -63,7 +63,7 @@ def test_what_it_asks_for_is_answered_by_the_policy(place: Place, tmp_path: Path
     assert "/etc/passwd is not in the workspace" in reply.denials[0]
 
 
-def test_what_a_request_carries_is_judged_whatever_kind_it_says_it_is(place: Place, tmp_path: Path) -> None:
+def test_commands_and_paths_of_a_request_decide_not_its_stated_kind(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "lies")
     lies, true = json.loads(reply.text)
     assert {name for name, said in lies.items() if said != "no"} == set()
@@ -71,7 +71,7 @@ def test_what_a_request_carries_is_judged_whatever_kind_it_says_it_is(place: Pla
     assert len(reply.denials) == len(lies)
 
 
-def test_who_only_looks_may_only_look(place: Place, tmp_path: Path) -> None:
+def test_a_read_only_role_may_only_read(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "ask", Role.PLANNER)
     allowed = {name for name, said in json.loads(reply.text).items() if said == "yes"}
     assert allowed == {"read"}
@@ -90,7 +90,7 @@ def test_files_are_served_inside_the_workspace_only(place: Place, tmp_path: Path
     assert not Path("/tmp/evil.txt").exists()
 
 
-def test_for_who_only_looks_nothing_is_written(place: Place, tmp_path: Path) -> None:
+def test_nothing_is_written_for_a_read_only_role(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "files", Role.CRITIC)
     said = json.loads(reply.text)
     assert (said["can write"], said["plain"], said["made"]) == (False, "# sample\n", "refused -32602")
@@ -122,13 +122,13 @@ def test_every_way_to_fail_has_its_status_and_reason(
     assert (reply.status, reason in reply.reason) == (status, True), reply
 
 
-def test_one_that_takes_too_many_turns_is_asked_to_stop(place: Place, tmp_path: Path) -> None:
+def test_an_agent_that_takes_too_many_turns_is_asked_to_stop(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "loops", bounds=AgentLimits(5, 60.0))
     assert (reply.status, reply.reason) == ("error", "took more than 5 turns")
     assert (tmp_path / "agent" / "cancelled").read_text() == "s-1"
 
 
-def test_a_cancel_is_passed_on_to_it(place: Place, tmp_path: Path) -> None:
+def test_a_cancel_is_passed_on_to_the_agent(place: Place, tmp_path: Path) -> None:
     cancel = process.Cancel()
     place.hands.box.cancel = cancel
 
@@ -147,7 +147,7 @@ def test_a_cancel_is_passed_on_to_it(place: Place, tmp_path: Path) -> None:
     assert (tmp_path / "agent" / "cancelled").exists()
 
 
-def test_one_that_hangs_is_ended_in_time(place: Place, tmp_path: Path) -> None:
+def test_an_agent_that_hangs_is_ended_in_time(place: Place, tmp_path: Path) -> None:
     began = time.monotonic()
     reply = asked(place, tmp_path, "hangs", bounds=AgentLimits(5, 2.0))
     assert reply.status == "timeout"
@@ -158,7 +158,7 @@ def test_one_that_hangs_is_ended_in_time(place: Place, tmp_path: Path) -> None:
     ("bounds", "status", "reason"),
     [(AgentLimits(5, 6.0), "timeout", "took longer than"), (AgentLimits(2, 60.0), "error", "took more than 2 turns")],
 )
-def test_one_that_reads_no_answer_is_ended_all_the_same(
+def test_an_agent_that_does_not_read_is_ended(
     place: Place, tmp_path: Path, bounds: AgentLimits, status: str, reason: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reply = asked(place, tmp_path, "deaf", bounds=bounds)
@@ -166,13 +166,13 @@ def test_one_that_reads_no_answer_is_ended_all_the_same(
     assert capfd.readouterr().err == ""
 
 
-def test_a_session_is_gone_on_with_and_its_past_is_not_its_answer(place: Place, tmp_path: Path) -> None:
+def test_a_resumed_session_does_not_repeat_its_past_as_the_answer(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "echo", session="s-7")
     assert (reply.status, reply.text, reply.session_id) == ("ok", "Do it.", "s-7")
     assert reply.cost_usd is None
 
 
-def test_an_answer_that_nobody_can_read_ends_it(place: Place, tmp_path: Path) -> None:
+def test_an_answer_that_is_too_long_ends_the_agent(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, "floods")
     assert (reply.status, reply.reason) == ("error", "answered with more than 8 MB")
 
@@ -184,7 +184,7 @@ def test_usage_is_read_where_gemini_puts_it() -> None:
     assert acp._usage(PromptResponse(stop_reason="end_turn", field_meta={"quota": []}), 1).tokens == 0
 
 
-def test_without_its_program_it_says_so() -> None:
+def test_a_missing_program_is_reported() -> None:
     agent = bind("mine", Config(agents={"mine": AgentConfig(kind="acp", run=("no-such-agent",))}), {"PATH": "/bin"})
     problem = agent.probe().problem
     assert problem

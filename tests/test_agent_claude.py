@@ -35,7 +35,7 @@ def played(place: Place, tmp_path: Path, name: str, role: Role = Role.EXECUTOR, 
     return backend(run).run(asking(place, tmp_path, role, **more))
 
 
-def test_what_it_said_did_and_used_is_read_from_its_stream(place: Place, tmp_path: Path) -> None:
+def test_text_and_usage_are_read_from_the_stream(place: Place, tmp_path: Path) -> None:
     reply = played(place, tmp_path, "claude-executor")
     assert (reply.status, reply.text) == ("ok", "Fixed.")
     assert reply.session_id == json.loads(recorded("claude-executor").splitlines()[0])["session_id"]
@@ -45,20 +45,20 @@ def test_what_it_said_did_and_used_is_read_from_its_stream(place: Place, tmp_pat
     assert "Fixed." in reply.raw_log.read_text()
 
 
-def test_a_session_gone_on_with_costs_what_this_call_cost(place: Place, tmp_path: Path) -> None:
+def test_the_cost_of_a_resumed_session_is_that_of_this_call(place: Place, tmp_path: Path) -> None:
     reply = played(place, tmp_path, "claude-resumed", session="s-1")
     assert reply.usage.tokens == 1240
     assert reply.cost_usd == pytest.approx(0.0042)
     assert json.loads(recorded("claude-resumed").splitlines()[-1])["total_cost_usd"] > 0.02
 
 
-def test_what_it_was_refused_is_told(place: Place, tmp_path: Path) -> None:
+def test_refusals_are_reported(place: Place, tmp_path: Path) -> None:
     reply = played(place, tmp_path, "claude-planner", Role.PLANNER)
     assert reply.ok
     assert [denial.split(":")[0] for denial in reply.denials] == ["Write", "Bash"]
 
 
-def test_an_answer_of_the_right_shape_is_its_data(place: Place, tmp_path: Path) -> None:
+def test_a_valid_structured_answer_is_the_data(place: Place, tmp_path: Path) -> None:
     reply = played(place, tmp_path, "claude-schema", Role.REVIEWER, answer=Verdict)
     assert (reply.status, reply.data) == ("ok", {"verdict": "PASS", "reason": "it adds"})
 
@@ -74,14 +74,14 @@ def test_an_answer_of_the_right_shape_is_its_data(place: Place, tmp_path: Path) 
         ("claude-executor", 1, "error", "exit 1"),
     ],
 )
-def test_a_word_of_success_is_not_enough(
+def test_a_claim_of_success_is_not_enough(
     place: Place, tmp_path: Path, name: str, code: int, status: str, reason: str
 ) -> None:
     reply = played(place, tmp_path, name, code=code)
     assert (reply.status, reason in reply.reason) == (status, True), reply
 
 
-def test_exit_0_without_the_shape_that_was_asked_for_is_no_answer(place: Place, tmp_path: Path) -> None:
+def test_exit_0_without_a_structured_answer_is_not_ok(place: Place, tmp_path: Path) -> None:
     assert played(place, tmp_path, "claude-no-schema", Role.REVIEWER, answer=Verdict).status == "no_output"
     wrong = recorded("claude-schema").replace("PASS", "FAIL").replace('"reason": "it adds"', '"why": "it adds"')
     run = player(tmp_path, "claude", wrong)
@@ -89,7 +89,7 @@ def test_exit_0_without_the_shape_that_was_asked_for_is_no_answer(place: Place, 
     assert (reply.status, "why" in reply.reason) == ("error", True)
 
 
-def test_one_that_uses_too_many_tokens_is_ended(place: Place, tmp_path: Path) -> None:
+def test_an_agent_that_uses_too_many_tokens_is_ended(place: Place, tmp_path: Path) -> None:
     text = "".join(f"{line}\n" for line in recorded("claude-executor").splitlines()[:-1])
     run = player(tmp_path, "claude", text, sleep_s=60)
     reply = backend(run).run(asking(place, tmp_path, bounds=AgentLimits(9, 60.0, tokens=3000)))
@@ -97,19 +97,19 @@ def test_one_that_uses_too_many_tokens_is_ended(place: Place, tmp_path: Path) ->
     assert reply.usage.input_tokens == 1500 + 1200
 
 
-def test_an_answer_that_nobody_can_read_is_none(place: Place, tmp_path: Path) -> None:
+def test_an_answer_that_is_too_long_is_an_error(place: Place, tmp_path: Path) -> None:
     text = recorded("claude-executor").replace("Fixed.", "x" * (9 << 20))
     reply = backend(player(tmp_path, "claude", text)).run(asking(place, tmp_path))
     assert (reply.status, reply.reason, reply.text) == ("error", "answered with more than 8 MB", "")
 
 
-def test_lines_that_are_no_events_do_no_harm(place: Place, tmp_path: Path) -> None:
+def test_lines_that_are_not_events_are_ignored(place: Place, tmp_path: Path) -> None:
     odd = '{"type": "new-kind"}\nnot json\n[]\n"text"\n{"type": "assistant"}\n' + recorded("claude-executor")
     run = player(tmp_path, "claude", odd)
     assert backend(run).run(asking(place, tmp_path)).ok
 
 
-def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
+def test_the_command_line(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "claude", recorded("claude-executor"))
     agent = backend(run, base_url="http://127.0.0.1:1", model="some-model")
     long = "Think. " * 50_000
@@ -135,7 +135,7 @@ def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
         assert seen["env"][name]
 
 
-def test_who_only_looks_is_in_plan_mode_and_told_the_shape(place: Place, tmp_path: Path) -> None:
+def test_a_read_only_role_runs_in_plan_mode_with_the_schema(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "claude", recorded("claude-schema"))
     backend(run).run(asking(place, tmp_path, Role.CRITIC, answer=Verdict))
     words = told(tmp_path)["argv"]
@@ -144,13 +144,13 @@ def test_who_only_looks_is_in_plan_mode_and_told_the_shape(place: Place, tmp_pat
     assert json.loads(words[words.index("--json-schema") + 1])["title"] == "Verdict"
 
 
-def test_guides_of_the_project_are_named_to_it(place: Place, tmp_path: Path) -> None:
+def test_the_prompt_names_the_guides_of_the_project(place: Place, tmp_path: Path) -> None:
     (place.repo / "CLAUDE.md").write_text("Use tabs.\n")
     backend(player(tmp_path, "claude", recorded("claude-executor"))).run(asking(place, tmp_path))
     assert "CLAUDE.md" in (tmp_path / "agent" / ".reflectloop-system.md").read_text()
 
 
-def test_its_key_comes_by_its_environment_and_not_to_the_commands_it_starts(place: Place, tmp_path: Path) -> None:
+def test_the_key_is_in_its_environment_and_not_in_its_commands(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "claude", recorded("claude-executor"))
     backend(run, {"PATH": "/usr/bin:/bin", "MINE": KEY, "OTHER": "no"}, key_env="MINE").run(asking(place, tmp_path))
     seen = told(tmp_path)
@@ -164,14 +164,14 @@ def test_its_key_comes_by_its_environment_and_not_to_the_commands_it_starts(plac
     assert "unset ANTHROPIC_API_KEY" in shell
 
 
-def test_a_token_of_a_subscription_keeps_its_name(place: Place, tmp_path: Path) -> None:
+def test_a_subscription_token_keeps_its_variable_name(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "claude", recorded("claude-executor"))
     backend(run, {"PATH": "/usr/bin:/bin", "CLAUDE_CODE_OAUTH_TOKEN": KEY}).run(asking(place, tmp_path))
     assert told(tmp_path)["env"]["CLAUDE_CODE_OAUTH_TOKEN"] == KEY
     assert "ANTHROPIC_API_KEY" not in told(tmp_path)["env"]
 
 
-def test_a_server_of_ones_own_may_ask_for_no_key(place: Place, tmp_path: Path) -> None:
+def test_a_private_server_needs_no_key(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "claude", recorded("claude-executor"))
     assert backend(run, {"PATH": "/usr/bin:/bin"}, base_url="http://127.0.0.1:1").run(asking(place, tmp_path)).ok
 
@@ -184,7 +184,7 @@ def test_it_runs_at_weaker_levels_too(repo: Repo, tmp_path: Path, level: Isolati
     assert told(tmp_path)["env"]["CLAUDE_CODE_SHELL_PREFIX"].endswith("/.reflectloop-shell")
 
 
-def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -> None:
+def test_missing_parts_are_reported_with_the_next_command(place: Place, tmp_path: Path) -> None:
     old = player(tmp_path, "old", "", version="1.0.3 (Claude Code)")
     mute = player(tmp_path, "mute", "", version="hello")
     fine = player(tmp_path, "fine", "", version="2.1.325 (Claude Code)")
@@ -208,7 +208,7 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
     assert backend(fine).probe().problem is None
 
 
-def test_its_version_is_read_from_its_package_and_looking_at_it_starts_nothing(place: Place, tmp_path: Path) -> None:
+def test_the_version_is_read_from_the_package_without_starting_it(place: Place, tmp_path: Path) -> None:
     package = tmp_path / "lib" / "node_modules" / "@anthropic-ai" / "claude-code"
     package.mkdir(parents=True)
     started = tmp_path / "started"
@@ -229,7 +229,7 @@ def test_its_version_is_read_from_its_package_and_looking_at_it_starts_nothing(p
     assert not started.exists()  # it was asked in its box, where it cannot write there
 
 
-def test_a_link_left_in_its_home_leads_nowhere(place: Place, tmp_path: Path) -> None:
+def test_a_link_left_in_home_is_not_followed(place: Place, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("mine")
     (tmp_path / "agent").mkdir()
@@ -239,7 +239,7 @@ def test_a_link_left_in_its_home_leads_nowhere(place: Place, tmp_path: Path) -> 
     assert outside.read_text() == "mine"
 
 
-def test_how_full_its_context_is_stands_in_its_transcript(tmp_path: Path) -> None:
+def test_the_context_use_is_read_from_the_transcript(tmp_path: Path) -> None:
     folder = tmp_path / ".claude" / "projects" / "-project"
     folder.mkdir(parents=True)
     aside = '{"type": "assistant", "isSidechain": true, "message": {"usage": {"input_tokens": 9}}}\nnot json\n'

@@ -54,14 +54,14 @@ def keep_rollout(home: Path, session: str, records: int) -> None:
     (folder / f"rollout-2026-11-15T10-00-00-{session}.jsonl").write_text("".join(lines))
 
 
-def test_what_it_said_did_and_used_is_read_from_its_stream(place: Place, tmp_path: Path) -> None:
+def test_text_and_usage_are_read_from_the_stream(place: Place, tmp_path: Path) -> None:
     reply = played(place, tmp_path, "codex-executor")
     assert (reply.status, reply.text, reply.session_id) == ("ok", "Fixed.", session_of("codex-executor"))
     assert reply.usage == (5000, 80, 6000, 0, 2)
     assert reply.cost_usd is None
 
 
-def test_what_it_cost_is_known_by_its_models_price(place: Place, tmp_path: Path) -> None:
+def test_the_cost_is_computed_from_the_price_of_the_model(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "codex", recorded("codex-executor"))
     reply = backend(run, model="gpt-5").run(asking(place, tmp_path))
     price = prices.builtin_prices().of("gpt-5")
@@ -73,28 +73,28 @@ def test_what_it_cost_is_known_by_its_models_price(place: Place, tmp_path: Path)
     assert backend(broken, model="gpt-5").run(asking(place, tmp_path)).cost_usd is None
 
 
-def test_a_session_gone_on_with_used_what_this_call_used(place: Place, tmp_path: Path) -> None:
+def test_the_usage_of_a_resumed_session_is_that_of_this_call(place: Place, tmp_path: Path) -> None:
     session = session_of("codex-resumed")
     keep_rollout(tmp_path / "agent", session, 2)
     reply = played(place, tmp_path, "codex-resumed", session=session)
     assert reply.usage == (1200, 40, 0, 0, 1)
 
 
-def test_what_one_used_that_was_broken_off_is_known_from_its_transcript(place: Place, tmp_path: Path) -> None:
+def test_the_usage_of_an_interrupted_call_is_read_from_the_transcript(place: Place, tmp_path: Path) -> None:
     keep_rollout(tmp_path / "agent", session_of("codex-timeout"), 1)
     reply = played(place, tmp_path, "codex-timeout", code=143)
     assert (reply.status, reply.usage) == ("error", (4000, 30, 1000, 0, 1))
     assert "without a result (exit 143)" in reply.reason
 
 
-def test_what_the_box_refused_is_told(place: Place, tmp_path: Path) -> None:
+def test_refusals_by_the_sandbox_are_reported(place: Place, tmp_path: Path) -> None:
     reply = played(place, tmp_path, "codex-planner", Role.PLANNER)
     assert reply.ok
     assert len(reply.denials) == 1
     assert "EVIL.txt: Read-only file system" in reply.denials[0]
 
 
-def test_an_answer_must_have_the_shape_that_was_asked_for(place: Place, tmp_path: Path) -> None:
+def test_an_answer_must_validate_against_the_requested_model(place: Place, tmp_path: Path) -> None:
     reply = played(place, tmp_path, "codex-schema", Role.REVIEWER, answer=Verdict)
     assert (reply.status, reply.data) == ("ok", {"verdict": "PASS", "reason": "it adds"})
     assert played(place, tmp_path, "codex-executor", Role.REVIEWER, answer=Verdict).status == "no_output"
@@ -118,20 +118,20 @@ def test_every_way_to_fail_has_its_status_and_reason(
     assert (reply.status, reason in reply.reason) == (status, True), reply
 
 
-def test_an_answer_that_nobody_can_read_ends_it(place: Place, tmp_path: Path) -> None:
+def test_an_answer_that_is_too_long_ends_the_agent(place: Place, tmp_path: Path) -> None:
     text = recorded("codex-executor").replace("Fixed.", "x" * (9 << 20))
     reply = backend(player(tmp_path, "codex", text, sleep_s=60)).run(asking(place, tmp_path))
     assert (reply.status, reply.reason, reply.text) == ("error", "answered with more than 8 MB", "")
 
 
-def test_one_that_takes_too_many_turns_is_ended(place: Place, tmp_path: Path) -> None:
+def test_an_agent_that_takes_too_many_turns_is_ended(place: Place, tmp_path: Path) -> None:
     begun = '{"type":"item.started","item":{"id":"item_%d","type":"command_execution","command":"true"}}\n'
     run = player(tmp_path, "codex", "".join(begun % number for number in range(9)), sleep_s=60)
     reply = backend(run).run(asking(place, tmp_path, bounds=AgentLimits(3, 60.0)))
     assert (reply.status, reply.reason) == ("error", "took more than 3 turns")
 
 
-def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
+def test_the_command_line(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "codex", recorded("codex-schema"))
     agent = backend(run, base_url="http://127.0.0.1:1/v1", model="some-model", env=("MINE",))
     agent.run(asking(place, tmp_path, Role.REVIEWER, answer=Verdict, session="s-1", prompt="Review."))
@@ -146,7 +146,7 @@ def test_how_it_is_started(place: Place, tmp_path: Path) -> None:
     assert not seen["env"]["CODEX_HOME"].startswith(seen["env"]["TMPDIR"])
 
 
-def test_its_own_sandbox_is_used_only_where_ours_is_not(repo: Repo, tmp_path: Path) -> None:
+def test_the_agents_sandbox_is_used_only_without_ours(repo: Repo, tmp_path: Path) -> None:
     with place_in(repo, tmp_path) as place:
         box = place.hands.box
         assert codex.sandbox_mode(box, Role.PLANNER) == "danger-full-access"
@@ -157,7 +157,7 @@ def test_its_own_sandbox_is_used_only_where_ours_is_not(repo: Repo, tmp_path: Pa
         assert codex.sandbox_mode(box, Role.EXECUTOR) == "workspace-write"
 
 
-def test_where_nothing_would_hold_it_it_does_not_run(repo: Repo, tmp_path: Path) -> None:
+def test_it_does_not_run_without_any_sandbox(repo: Repo, tmp_path: Path) -> None:
     run = player(tmp_path, "codex", recorded("codex-executor"))
     with (
         place_in(repo, tmp_path, Isolation.WORKSPACE) as place,
@@ -168,7 +168,7 @@ def test_where_nothing_would_hold_it_it_does_not_run(repo: Repo, tmp_path: Path)
     assert not (tmp_path / "agent" / "told.json").exists()
 
 
-def test_its_configuration_is_ours_and_holds_no_key(place: Place, tmp_path: Path) -> None:
+def test_the_configuration_is_ours_and_contains_no_key(place: Place, tmp_path: Path) -> None:
     run = player(tmp_path, "codex", recorded("codex-executor"))
     caller = {"PATH": "/usr/bin:/bin", "MINE": KEY}
     backend(run, caller, key_env="MINE", base_url="http://127.0.0.1:1/v1", model="m").run(
@@ -186,7 +186,7 @@ def test_its_configuration_is_ours_and_holds_no_key(place: Place, tmp_path: Path
     assert told(tmp_path)["env"]["MINE"] == KEY
 
 
-def test_without_a_server_of_ones_own_the_makers_is_asked() -> None:
+def test_the_default_server_is_the_providers() -> None:
     values = tomllib.loads(codex.configuration(AgentConfig(kind="codex"), "", "OPENAI_API_KEY"))
     assert values["model_providers"]["reflectloop"]["base_url"].startswith("https://")
     assert "model" not in values
@@ -194,7 +194,7 @@ def test_without_a_server_of_ones_own_the_makers_is_asked() -> None:
     assert "env_key" not in alone["model_providers"]["reflectloop"]
 
 
-def test_a_shape_no_server_can_be_held_to_is_asked_for_in_words(place: Place, tmp_path: Path) -> None:
+def test_a_schema_that_no_server_can_enforce_is_put_into_the_prompt(place: Place, tmp_path: Path) -> None:
     said = recorded("codex-schema").replace(
         r"{\"verdict\":\"PASS\",\"reason\":\"it adds\"}", r"{\"notes\": {\"a\": \"b\"}}"
     )
@@ -222,7 +222,7 @@ def test_a_schema_in_its_strict_form_requires_every_key() -> None:
     assert codex.strict_form(Loose.model_json_schema()) is None
 
 
-def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -> None:
+def test_missing_parts_are_reported_with_the_next_command(place: Place, tmp_path: Path) -> None:
     old = player(tmp_path, "old", "", version="codex-cli 0.39.0")
     fine = player(tmp_path, "fine", "", version="codex-cli 0.163.0")
     for agent, words in (
@@ -241,7 +241,7 @@ def test_what_is_missing_is_said_with_what_to_do(place: Place, tmp_path: Path) -
         backend(old).run(asking(place, tmp_path))
 
 
-def test_how_full_its_context_is_stands_in_its_transcript(tmp_path: Path) -> None:
+def test_the_context_use_is_read_from_the_transcript(tmp_path: Path) -> None:
     keep_rollout(tmp_path, "s-1", 2)
     agent = codex.CodexBackend("codex", AgentConfig(kind="codex"), {})
     assert agent.context(tmp_path, "s-1") == ContextUse(6050, 258_400)

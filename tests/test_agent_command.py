@@ -34,7 +34,7 @@ def asked(place: Place, tmp_path: Path, code: str, role: Role = Role.EXECUTOR, *
 SAY = "import json, sys; request = json.load(sys.stdin); print(json.dumps({}))"
 
 
-def test_it_is_told_everything_as_json_and_answers_as_json(place: Place, tmp_path: Path) -> None:
+def test_the_request_and_the_result_are_json(place: Place, tmp_path: Path) -> None:
     code = SAY.format('{"text": "seen", "data": request, "session_id": "s-1", "cost_usd": 0.5,'
                       ' "usage": {"input_tokens": 10, "output_tokens": 2}}')  # fmt: skip
     reply = asked(place, tmp_path, code, prompt="Häh?", system="You plan.", step="P-1", attempt=2, session="s-0")
@@ -101,7 +101,7 @@ def test_a_cancel_ends_it(place: Place, tmp_path: Path) -> None:
     assert (reply.status, reply.reason) == ("error", "cancelled")
 
 
-def test_an_answer_must_have_the_shape_that_was_asked_for(place: Place, tmp_path: Path) -> None:
+def test_an_answer_must_validate_against_the_requested_model(place: Place, tmp_path: Path) -> None:
     right = SAY.format('{"data": {"verdict": "PASS", "reason": request["schema"]["title"]}}')
     reply = asked(place, tmp_path, right, answer=Verdict)
     assert (reply.status, reply.data) == ("ok", {"verdict": "PASS", "reason": "Verdict"})
@@ -116,26 +116,26 @@ def test_an_answer_must_have_the_shape_that_was_asked_for(place: Place, tmp_path
 WRITES = '{"text": "done", "ops": [{"op": "write_file", "path": "new.txt", "content": "hello\\n"}]}'
 
 
-def test_the_engine_carries_out_what_it_asks_for(place: Place, tmp_path: Path) -> None:
+def test_the_engine_executes_the_ops_of_the_program(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, SAY.format(WRITES))
     assert reply.ok, reply
     assert place.text("new.txt") == "hello\n"
 
 
-def test_ops_that_cannot_be_carried_out_are_no_success(place: Place, tmp_path: Path) -> None:
+def test_failed_ops_are_an_error(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, SAY.format('{"text": "done", "ops": [{"op": "write_file", "path": "../x"}]}'))
     assert reply.status == "error"
     assert "its ops" in reply.reason
 
 
-def test_for_who_only_looks_nothing_is_carried_out(place: Place, tmp_path: Path) -> None:
+def test_ops_are_not_executed_for_a_read_only_role(place: Place, tmp_path: Path) -> None:
     reply = asked(place, tmp_path, SAY.format(WRITES), Role.PLANNER)
     assert reply.status == "denied"
     assert reply.denials
     assert not (place.repo / "new.txt").exists()
 
 
-def test_who_only_looks_cannot_write_by_itself_either(place: Place, tmp_path: Path) -> None:
+def test_the_program_of_a_read_only_role_cannot_write(place: Place, tmp_path: Path) -> None:
     code = """
 import json
 try:
@@ -147,7 +147,7 @@ except OSError as fault:
     assert not (place.repo / "evil.txt").exists()
 
 
-def test_it_can_be_asked_again_with_what_came_of_its_ops(place: Place, tmp_path: Path) -> None:
+def test_the_program_is_called_again_with_the_response_to_its_ops(place: Place, tmp_path: Path) -> None:
     code = """
 import json, sys
 request = json.load(sys.stdin)
@@ -163,7 +163,7 @@ else:
     assert (reply.usage.turns, reply.usage.input_tokens, reply.cost_usd) == (2, 20, 3)
 
 
-def test_one_that_always_wants_more_is_stopped(place: Place, tmp_path: Path) -> None:
+def test_a_program_that_always_asks_for_more_turns_is_stopped(place: Place, tmp_path: Path) -> None:
     ops = '{"ops": [{"op": "read_file", "path": "README.md"}], "more": True}'
     reply = asked(place, tmp_path, SAY.format(ops), bounds=AgentLimits(3, 60.0))
     assert (reply.status, reply.usage.turns, reply.cost_usd) == ("error", 3, None)
@@ -181,7 +181,7 @@ def test_it_sees_only_the_variables_it_may_see(place: Place, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("network", list(Network))
-def test_what_it_can_reach_is_set(place: Place, tmp_path: Path, network: Network) -> None:
+def test_the_network_of_the_program_is_set(place: Place, tmp_path: Path, network: Network) -> None:
     with Model([say("hello")]) as model:
         code = f"""
 import json, urllib.request
@@ -194,14 +194,14 @@ print(json.dumps({{"text": str(said)}}))
         assert asked(place, tmp_path, code, network=network).text == ("200" if network is Network.HOST else "nothing")
 
 
-def test_a_secret_in_what_it_says_stops_everything(place: Place, tmp_path: Path) -> None:
+def test_a_secret_in_the_output_stops_everything(place: Place, tmp_path: Path) -> None:
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     with pytest.raises(SecretLeak):
         asked(place, tmp_path, f"""print('{{"text": "the key is {token}"}}')""")
     assert all(token not in path.read_text() for path in (tmp_path / "agent-logs").iterdir())
 
 
-def test_what_may_be_a_secret_does_not_go_on_into_the_flow(place: Place, tmp_path: Path) -> None:
+def test_a_possible_secret_is_redacted_in_the_reply(place: Place, tmp_path: Path) -> None:
     said = f'{{"text": "the key is {TOKEN}", "data": {{"found": ["the key is {TOKEN}"]}}, "denials": ["the key is {TOKEN}"]}}'
     reply = asked(place, tmp_path, f"print('{said}')")
     assert reply.ok
@@ -210,7 +210,7 @@ def test_what_may_be_a_secret_does_not_go_on_into_the_flow(place: Place, tmp_pat
 
 
 @pytest.mark.parametrize(("run", "named"), [((), "has no program"), (("no-such-program",), "no-such-program")])
-def test_without_its_program_it_says_so(run: tuple[str, ...], named: str) -> None:
+def test_a_missing_program_is_reported(run: tuple[str, ...], named: str) -> None:
     agent = bind("mine", Config(agents={"mine": AgentConfig(kind="command", run=run)}), {"PATH": "/usr/bin:/bin"})
     problem = agent.probe().problem
     assert problem

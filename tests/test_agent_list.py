@@ -52,7 +52,7 @@ def packaged(tmp_path: Path, name: str, version: str) -> str:
     return str(program)
 
 
-def test_each_kind_and_each_agent_is_listed_with_what_it_lacks(
+def test_kinds_and_agents_are_listed_with_their_missing_parts(
     repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     claude = packaged(tmp_path, "claude", "2.1.325")
@@ -95,7 +95,7 @@ def test_listing_agents_imports_no_optional_package(repo: Repo) -> None:
     assert subprocess.run([sys.executable, "-c", program], cwd=repo.path, check=False).returncode == 0
 
 
-def test_a_role_bound_to_what_is_missing_is_agent_unavailable(repo: Repo) -> None:
+def test_a_role_bound_to_a_missing_agent_is_agent_unavailable(repo: Repo) -> None:
     settings(repo, '[roles]\nreviewer = "claude"\n[agents.claude]\nrun = ["no-such-claude"]\n')
     answer = reflectloop(repo.path, "agents", "--json")
     assert answer.code == 61

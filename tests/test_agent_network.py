@@ -32,9 +32,7 @@ def asked(place: Place, tmp_path: Path, code: str, **settings: Any) -> Reply:
     return backend.run(asking(place, tmp_path, Role.EXECUTOR))
 
 
-def test_an_agent_reaches_its_model_by_base_url_and_without_one_nothing_unless_its_user_says_so(
-    place: Place, tmp_path: Path
-) -> None:
+def test_an_agent_reaches_only_its_base_url_unless_the_user_allows_more(place: Place, tmp_path: Path) -> None:
     with Model([say("hello")]) as model:
         code = f'print(json.dumps({{"text": tried(lambda: urllib.request.urlopen("{model.url}/v1/models").status)}}))'
         assert asked(place, tmp_path, code, base_url=f"{model.url}/v1").text == "200"
@@ -45,7 +43,7 @@ def test_an_agent_reaches_its_model_by_base_url_and_without_one_nothing_unless_i
     assert "no network unless [agents.mine] names" in asked(place, tmp_path, "raise SystemExit(3)").reason
 
 
-def test_a_host_that_an_agent_was_refused_is_told_with_its_answer(place: Place, tmp_path: Path) -> None:
+def test_a_refused_host_is_reported_with_the_reply(place: Place, tmp_path: Path) -> None:
     code = """
 tried(lambda: urllib.request.urlopen("https://evil.example/key"))
 print(json.dumps({"text": "done", "denials": ["mine"]}))
@@ -56,7 +54,7 @@ print(json.dumps({"text": "done", "denials": ["mine"]}))
     assert "refused connections to evil.example:443" in reply.reason
 
 
-def test_what_each_kind_reaches_is_settled_by_its_settings() -> None:
+def test_the_settings_decide_the_network_of_each_kind() -> None:
     def reached(maker: tuple[str, ...] = (), **settings: Any) -> list[str] | None:
         found = networks.forward_for("mine", AgentConfig(**settings), maker)
         return None if found is None else [str(place) for place in found.places]
@@ -79,7 +77,7 @@ def test_what_each_kind_reaches_is_settled_by_its_settings() -> None:
         reached(reach=("http://a.example",))
 
 
-def test_an_agent_held_to_its_model_does_not_lower_the_level_and_one_with_the_network_does() -> None:
+def test_only_an_agent_with_the_host_network_lowers_the_level() -> None:
     def network_of(**settings: Any) -> Network | None:
         words = {"roles": {"planner": "mine"}, "agents": {"mine": {"kind": "claude", **settings}}}
         return Config.model_validate(words).network_of(Role.PLANNER)

@@ -51,7 +51,7 @@ def needed(messages: list[Message]) -> int:
 
 
 @given(histories(), st.integers(0, 4000))
-def test_a_trimmed_history_fits_keeps_its_brief_and_its_end_and_parts_no_call_from_its_result(
+def test_a_trimmed_history_keeps_its_prompt_its_end_and_each_call_with_its_result(
     messages: list[Message], more: int
 ) -> None:
     room = needed(messages) + more
@@ -96,7 +96,7 @@ def test_one_huge_message_is_cut_in_its_middle_and_the_small_ones_stay() -> None
 
 
 @given(st.text(max_size=300), st.integers(0, 300))
-def test_a_head_and_a_tail_are_never_longer_than_they_may_be(text: str, most: int) -> None:
+def test_head_and_tail_never_exceed_the_limit(text: str, most: int) -> None:
     cut = head_and_tail(text, most)
     assert len(cut) <= most or cut == text
     assert cut == text or len(text) > most
@@ -106,7 +106,7 @@ def test_a_head_and_a_tail_are_never_longer_than_they_may_be(text: str, most: in
 
 
 @given(st.lists(st.integers(0, 30), max_size=80))
-def test_calls_that_differ_or_a_world_that_changes_are_never_a_repetition(numbers: list[int]) -> None:
+def test_different_calls_or_a_changed_tree_are_never_a_repetition(numbers: list[int]) -> None:
     detector = RepetitionDetector()
     for epoch, number in enumerate(numbers):
         assert detector.count_call(ToolCall("1", "run", {"cmd": str(number)}), epoch) is RepetitionVerdict.FINE
@@ -134,7 +134,7 @@ def test_counts_of_a_task_outlive_a_run_and_belong_to_their_step() -> None:
 # Plans in words ------------------------------------------------------------------------------------------------------
 
 
-def test_the_protocols_own_form_is_read_in_both_of_its_languages() -> None:
+def test_the_plan_form_is_parsed_in_both_languages() -> None:
     said = """
 > **[PLAN]**
 > 1. [ ] 分析登录逻辑 (工具: read_file, grep)
@@ -150,7 +150,7 @@ That is all.
     assert plan.steps[2].dependencies == ("step_2",)
 
 
-def test_the_protocols_plan_object_is_read_whatever_stands_around_it() -> None:
+def test_the_plan_object_is_parsed_with_prose_around_it() -> None:
     value = {
         "title": "goal",
         "steps": [
@@ -192,7 +192,7 @@ def test_a_faulty_plan_is_refused_with_every_fault(text: str, faults: list[str])
 
 
 @given(st.lists(st.from_regex(r"[A-Za-z][A-Za-z ]{0,30}[a-z]", fullmatch=True), min_size=1, max_size=20))
-def test_every_plan_in_the_form_comes_back_as_its_steps(steps: list[str]) -> None:
+def test_every_plan_in_the_form_is_parsed_into_its_steps(steps: list[str]) -> None:
     text = "[PLAN]\n" + "".join(f"{at}. [ ] {one} (tools: run)\n" for at, one in enumerate(steps, 1))
     plan = plan_text.parse_plan(text).plan
     assert plan is not None
@@ -222,7 +222,7 @@ def test_a_stream_and_a_document_are_read_alike_in_both_protocols(text: str | No
         assert found.stop_reason is (StopReason.TOOL_USE if turn.calls else StopReason.END_TURN)
 
 
-def test_events_are_told_apart_by_blank_lines_and_their_other_lines_do_not_matter() -> None:
+def test_blank_lines_separate_events_and_other_lines_are_ignored() -> None:
     lines = ["event: x", "data: {", "data: }", "", ": comment", "id: 3", "data:[DONE]", "", "retry: 1", "data: last"]
     assert list(transport.events(lines)) == ["{\n}", "[DONE]", "last"]
 
@@ -232,14 +232,14 @@ def test_events_are_told_apart_by_blank_lines_and_their_other_lines_do_not_matte
     st.sampled_from(["\n", "\r\n", "\r"]),
     st.data(),
 )
-def test_lines_do_not_depend_on_how_a_stream_is_cut(said: list[str], end: str, data: st.DataObject) -> None:
+def test_lines_do_not_depend_on_chunk_boundaries(said: list[str], end: str, data: st.DataObject) -> None:
     raw = end.join([*said, ""]).encode()
     cuts = sorted({0, len(raw), *data.draw(st.lists(st.integers(0, len(raw)), max_size=6))})
     chunks = [raw[begin:stop] for begin, stop in itertools.pairwise(cuts)]
     assert list(transport.split_lines(chunks)) == [*said, ""]
 
 
-def test_other_writing_counts_for_more_tokens_than_english() -> None:
+def test_other_scripts_count_more_tokens_than_english() -> None:
     assert tokens("word" * 30) == 40
     assert tokens("字" * 30) == 30
     assert tokens("") == 0
@@ -254,7 +254,7 @@ ANYTHING = st.recursive(
 
 
 @given(ANYTHING)
-def test_whatever_a_server_sends_is_an_answer_or_a_fault_of_its_own(value: Any) -> None:
+def test_any_server_output_is_an_answer_or_a_reported_fault(value: Any) -> None:
     for wire in (Anthropic(), OpenAI()):
         with contextlib.suppress(Malformed):
             reading = wire.reader()
@@ -264,7 +264,7 @@ def test_whatever_a_server_sends_is_an_answer_or_a_fault_of_its_own(value: Any) 
             transport.parse_document(wire, json.dumps(value).encode())
 
 
-def test_arguments_that_no_file_could_hold_are_told_to_the_model_and_words_are_made_sound() -> None:
+def test_invalid_arguments_are_reported_to_the_model_and_text_is_made_valid() -> None:
     for arguments, words in (
         ('{"a": "\\ud800"}', "surrogate"),
         ('{"a": NaN}', "NaN is not a JSON number"),

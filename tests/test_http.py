@@ -37,7 +37,7 @@ def look(place: Place, tmp_path: Path, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_calls_and_words_go_through_both_protocols_and_usage_is_what_the_maker_says(
+def test_calls_and_text_work_in_both_protocols_with_the_providers_usage(
     place: Place, tmp_path: Path, protocol: str
 ) -> None:
     script = [
@@ -60,7 +60,7 @@ def test_calls_and_words_go_through_both_protocols_and_usage_is_what_the_maker_s
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_shape_is_asked_for_by_a_tool_checked_by_us_and_corrected_once(
+def test_a_structured_answer_is_requested_by_a_tool_and_corrected_once(
     place: Place, tmp_path: Path, protocol: str
 ) -> None:
     ask = look(place, tmp_path, answer=Verdict)
@@ -79,7 +79,7 @@ def test_a_shape_is_asked_for_by_a_tool_checked_by_us_and_corrected_once(
     assert reply.data == {"verdict": "REVISE", "score": 1}
 
 
-def test_an_answer_that_comes_whole_instead_of_streamed_is_read_too(place: Place, tmp_path: Path) -> None:
+def test_an_answer_that_is_not_streamed_is_parsed_too(place: Place, tmp_path: Path) -> None:
     both = Turn("both", (Call("answer", {"verdict": "x", "score": 1}),), whole=True)
     for protocol, path in (("anthropic", "/v1/messages"), ("openai", "/v1/chat/completions")):
         reply, model = told([both], look(place, tmp_path, answer=Verdict), protocol=protocol)
@@ -91,7 +91,7 @@ def test_an_answer_that_comes_whole_instead_of_streamed_is_read_too(place: Place
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_passes_is_tried_again_as_late_as_the_server_asks(place: Place, tmp_path: Path, protocol: str) -> None:
+def test_transient_failures_are_retried_after_the_servers_delay(place: Place, tmp_path: Path, protocol: str) -> None:
     script = [
         Turn(status=429, retry_after="0.05"),
         Turn(status=529, error="overloaded_error"),
@@ -112,7 +112,7 @@ def test_what_passes_is_tried_again_as_late_as_the_server_asks(place: Place, tmp
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_does_not_pass_is_said_in_words_and_not_tried_again(place: Place, tmp_path: Path, protocol: str) -> None:
+def test_permanent_failures_are_explained_and_not_retried(place: Place, tmp_path: Path, protocol: str) -> None:
     named = "ANTHROPIC_API_KEY" if protocol == "anthropic" else "OPENAI_API_KEY"
     cases = [
         (Turn(status=401, error=f"no such key {KEY}"), "HTTP 401: ", f"the key in {named}"),
@@ -135,7 +135,7 @@ def test_what_does_not_pass_is_said_in_words_and_not_tried_again(place: Place, t
     assert (empty.status, len(model.seen)) == ("no_output", 2)
 
 
-def test_a_server_that_is_not_there_and_a_name_that_is_none_are_told(
+def test_a_missing_server_and_an_unknown_host_are_reported(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as taken:
@@ -153,7 +153,7 @@ def test_a_server_that_is_not_there_and_a_name_that_is_none_are_told(
     assert nowhere.reason == "FAILED: no connection to nowhere.invalid: [Errno -2] Name or service not known"
 
 
-def test_a_slow_model_ends_at_its_time_and_at_a_cancel_at_once(place: Place, tmp_path: Path) -> None:
+def test_a_slow_model_ends_at_its_timeout_and_at_once_on_a_cancel(place: Place, tmp_path: Path) -> None:
     slow = say("z" * 500_000, drip_s=0.2)
     reply, _ = told([slow], look(place, tmp_path, timeout_s=0.4))
     assert (reply.status, reply.reason) == ("timeout", "TIMEOUT: the time limit is over")
@@ -172,7 +172,7 @@ def test_a_slow_model_ends_at_its_time_and_at_a_cancel_at_once(place: Place, tmp
         place.hands.box.cancel.close()
 
 
-def test_without_a_key_only_a_server_of_this_machine_is_asked(place: Place, tmp_path: Path) -> None:
+def test_without_a_key_only_a_local_server_is_called(place: Place, tmp_path: Path) -> None:
     with Model([say("hello")]) as model:
         local = backend(model.url, caller={}, protocol="openai", model="qwen")
         assert local.probe().problem is None
@@ -194,7 +194,7 @@ def test_without_a_key_only_a_server_of_this_machine_is_asked(place: Place, tmp_
     assert AgentConfig().key_env is None
 
 
-def test_a_key_reaches_no_log_no_prompt_and_no_answer(place: Place, tmp_path: Path) -> None:
+def test_a_key_is_in_no_log_no_prompt_and_no_answer(place: Place, tmp_path: Path) -> None:
     script = [
         say(f"I know {KEY}", calls=(Call("write_file", {"path": "a.txt", "content": "1"}),)),
         call("step_done", summary=KEY),
@@ -225,7 +225,7 @@ def test_a_leak_by_the_model_stops_everything_and_is_in_no_log(place: Place, tmp
     assert not (place.repo / "a.txt").exists()
 
 
-def test_an_agent_of_the_settings_is_bound_with_the_projects_own_prices(place: Place, tmp_path: Path) -> None:
+def test_an_agent_is_bound_with_the_prices_of_the_project(place: Place, tmp_path: Path) -> None:
     (tmp_path / "prices.toml").write_text("[models.mine]\ninput = 1000\noutput = 0\nwindow = 9000\n")
     before = prices.current()
     try:
@@ -239,7 +239,7 @@ def test_an_agent_of_the_settings_is_bound_with_the_projects_own_prices(place: P
     assert reply.cost_usd == pytest.approx(1.2)
 
 
-def test_without_the_extra_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_reported_with_the_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("reflectloop.agents.http", "reflectloop.agents.wire.transport"):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpx", None)
@@ -286,7 +286,7 @@ def packing(raw: bytes, header: str, status: int = 200) -> Iterator[tuple[str, l
         server.shutdown()
 
 
-def test_an_answer_is_asked_for_unpacked_and_one_that_is_packed_is_bounded(place: Place, tmp_path: Path) -> None:
+def test_compressed_answers_are_not_requested_and_are_bounded(place: Place, tmp_path: Path) -> None:
     said = {"content": [{"type": "text", "text": "hello"}], "stop_reason": "end_turn", "usage": {"output_tokens": 1}}
     plain = json.dumps({"type": "message", "role": "assistant", **said}).encode()
     bomb = gzipped(b"\0" * (80 << 20))
@@ -308,7 +308,7 @@ def test_an_answer_is_asked_for_unpacked_and_one_that_is_packed_is_bounded(place
         assert "HTTP 400" in backend(url).run(look(place, tmp_path)).reason
 
 
-def test_what_is_unpacked_comes_in_pieces_of_bounded_size() -> None:
+def test_decompressed_data_comes_in_chunks_of_bounded_size() -> None:
     pieces = list(transport.unpack([gzipped(b"\0" * (32 << 20))], "gzip"))
     assert max(map(len, pieces)) <= 1 << 16
     assert sum(map(len, pieces)) == 32 << 20

@@ -29,9 +29,7 @@ def play(asked: dict[str, Any]) -> Turn:
     return call("answer", approach="ceil") if "approach" in wanted else call("answer", verdict="PASS")
 
 
-def test_a_model_over_http_plans_works_and_reviews_and_the_engine_proves_it(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_over_http_plans_executes_and_reviews_a_task(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     repo.write("pager.py", "def pages(n, size):\n    return n // size\n")
     with Model(itertools.repeat(play)) as model:

@@ -39,7 +39,7 @@ def events(raw: bytes) -> list[Any]:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_turn_is_said_whole_or_in_events_and_says_the_same(path: str) -> None:
+def test_a_turn_is_the_same_streamed_or_as_a_document(path: str) -> None:
     turn = Turn("z" * 10_000, (Call("read_file", {"path": "a" * 5000}),), Tokens(7, 5, 3, 2))
     with Model([turn, turn]) as model:
         whole, streamed = json.loads(ask(model, path)), events(ask(model, path, stream=True))
@@ -51,14 +51,14 @@ def test_a_turn_is_said_whole_or_in_events_and_says_the_same(path: str) -> None:
     assert [(one.path, one.keyed, "x-api-key" in one.headers) for one in model.seen] == [(path, True, False)] * 2
 
 
-def test_the_events_of_messages_come_in_the_order_their_makers_send_them() -> None:
+def test_message_events_come_in_the_providers_order() -> None:
     with Model([Turn("hi", (Call("a", {"x": 1}),))]) as model:
         kinds = [one["type"] for one in events(ask(model, "/v1/messages", stream=True))]
     block = ["content_block_start", "content_block_delta", "content_block_stop"]
     assert kinds == ["message_start", "ping", *block, *block, "message_delta", "message_stop"]
 
 
-def test_a_script_that_is_over_is_said_to_be_and_small_talk_uses_up_no_line() -> None:
+def test_a_finished_script_is_reported_and_other_requests_use_no_line() -> None:
     with Model([say("first"), lambda asked: say(asked["model"])], aside=True) as model:
         assert b"an aside" in ask(model, "/v1/messages")
         assert b"first" in ask(model, "/v1/messages", tools=[{}])

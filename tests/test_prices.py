@@ -14,7 +14,7 @@ from reflectloop.config import CostConfig
 from reflectloop.errors import InvalidInput
 
 
-def test_a_model_is_known_by_its_name_whatever_edition_and_a_relative_is_not_taken_for_it() -> None:
+def test_a_model_is_found_by_its_name_without_a_date_but_not_a_similar_one() -> None:
     known = prices.builtin_prices()
     sonnet = known.of("claude-sonnet-4-5")
     assert sonnet is not None
@@ -27,7 +27,7 @@ def test_a_model_is_known_by_its_name_whatever_edition_and_a_relative_is_not_tak
         assert known.of(name) is None
 
 
-def test_a_users_prices_come_first_and_leave_the_others(tmp_path: Path) -> None:
+def test_the_users_prices_override_single_models(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
         '[models.gpt-5]\ninput = 2\noutput = 4\n[models."qwen3:8b"]\ninput = 0\noutput = 0\n'
     )
@@ -43,7 +43,7 @@ def test_a_users_prices_come_first_and_leave_the_others(tmp_path: Path) -> None:
     assert prices.load_prices(CostConfig(), tmp_path) is prices.builtin_prices()
 
 
-def test_a_faulty_file_of_prices_is_refused_with_every_fault(tmp_path: Path) -> None:
+def test_an_invalid_price_file_is_refused_with_every_fault(tmp_path: Path) -> None:
     settings = CostConfig(prices=Path("mine.toml"))
     with pytest.raises(InvalidInput, match="cannot read"):
         prices.load_prices(settings, tmp_path)
