@@ -77,7 +77,7 @@ def test_a_named_path_may_be_a_link_but_not_to_a_device(tmp_path: Path) -> None:
         beneath.read_path(tmp_path / "zero")
 
 
-def test_a_link_that_a_repository_brings_must_end_inside_it(tmp_path: Path) -> None:
+def test_a_link_in_a_repository_must_end_inside_it(tmp_path: Path) -> None:
     private = outside(tmp_path)
     top = tmp_path / "top"
     (top / "file").write_text("x")

@@ -17,7 +17,7 @@ from reflectloop.state import lock
 from support import Repo
 
 
-def test_the_schemas_take_what_is_sent_and_answered(place: Place) -> None:
+def test_requests_and_responses_validate_against_the_schemas(place: Place) -> None:
     request = {"proto": "autoflow.fileops.v1", "id": "S", "purpose": "execute_step", "ops": [
         {"op": "move_file", "from": "README.md", "to": "R"}, {"op": "run", "cmd": ["true"]},
         {"op": "triflow_state_append_steps", "steps": ["a", {"title": "b"}]}]}  # fmt: skip
@@ -39,7 +39,7 @@ def request_file(repo: Repo, name: str, *ops: Any, **more: Any) -> Path:
     return path
 
 
-def test_requests_go_on_where_the_last_one_left_off_and_the_users_tree_is_untouched(repo: Repo) -> None:
+def test_requests_continue_from_the_last_one_and_leave_the_users_tree_alone(repo: Repo) -> None:
     before = repo.state()
     first = repo.run("fileops", request_file(repo, "one", {"op": "write_file", "path": "new.txt", "content": "1\n"}))
     assert (first.code, first.json["status"], first.json["changedFiles"]) == (0, "ok", ["new.txt"])
@@ -61,7 +61,7 @@ def test_requests_go_on_where_the_last_one_left_off_and_the_users_tree_is_untouc
     assert repo.workspaces() == []
 
 
-def test_a_request_goes_on_from_where_the_current_task_stands(repo: Repo) -> None:
+def test_a_request_continues_from_the_tree_of_the_current_task(repo: Repo) -> None:
     plan = repo.steps("echo made by the run > made.txt", "false")
     assert repo.run("run", plan).code == 30
     answer = repo.run("fileops", request_file(repo, "look", {"op": "read_file", "path": "made.txt"}))
@@ -80,7 +80,7 @@ def test_what_a_crash_left_unfinished_did_not_happen(repo: Repo) -> None:
     assert read.json["data"]["0"]["content"] == "1\n2\n"
 
 
-def test_an_answer_that_came_with_a_project_is_not_believed(repo: Repo, tmp_path: Path) -> None:
+def test_a_stored_response_that_came_with_the_project_is_ignored(repo: Repo, tmp_path: Path) -> None:
     request = request_file(repo, "one", {"op": "write_file", "path": "new.txt", "content": "1\n"})
     assert repo.run("fileops", request).code == 0
     stolen = tmp_path / "stolen"
@@ -123,7 +123,7 @@ def test_a_leak_latches_the_project_and_is_answered_in_json(repo: Repo) -> None:
     assert repo.workspaces() == []
 
 
-def test_what_is_no_request_opens_nothing(repo: Repo) -> None:
+def test_an_invalid_request_opens_no_workspace(repo: Repo) -> None:
     from support import reflectloop
 
     answer = reflectloop(repo.path, "fileops", "--strict", stdin='{"proto": "triflow.fileops.v1", "ops": []}')
@@ -134,7 +134,7 @@ def test_what_is_no_request_opens_nothing(repo: Repo) -> None:
     assert (nowhere.code, nowhere.json["status"]) == (12, "fail")
 
 
-def test_a_project_at_work_is_locked_and_says_so_in_json(repo: Repo) -> None:
+def test_a_locked_project_is_reported_in_json(repo: Repo) -> None:
     assert repo.run("fileops", request_file(repo, "first", {"op": "list_dir"})).code == 0
     with lock.hold(repo.path / ".reflectloop", "test"):
         answer = repo.run("fileops", request_file(repo, "one", {"op": "list_dir"}))
@@ -142,7 +142,7 @@ def test_a_project_at_work_is_locked_and_says_so_in_json(repo: Repo) -> None:
     assert answer.json["fail"]["hint"].startswith("LOCKED")
 
 
-def test_ops_on_a_plan_are_refused_where_none_is_kept(repo: Repo) -> None:
+def test_plan_ops_are_refused_without_a_plan(repo: Repo) -> None:
     answer = repo.run("fileops", request_file(repo, "one", {"op": "triflow_state_preflight"}))
     assert (answer.code, answer.json["errors"][0]["field"]) == (30, "ops[0].op")
 

@@ -126,7 +126,7 @@ class Swapper(threading.Thread):
             self.join()
 
 
-def test_a_folder_swapped_for_a_link_between_check_and_use_is_no_way_out(place: Place, tmp_path: Path) -> None:
+def test_a_folder_swapped_for_a_link_between_check_and_use_is_refused(place: Place, tmp_path: Path) -> None:
     outside = outside_of(place, tmp_path)
     mine = contents(outside)
     (place.repo / "sub/folder").mkdir(parents=True)

@@ -47,7 +47,7 @@ def _read(place: Place, name: str) -> dict[str, Any]:
     }
 
 
-def test_writing_makes_folders_keeps_modes_and_says_what_changed(place: Place) -> None:
+def test_writing_creates_folders_keeps_modes_and_reports_changes(place: Place) -> None:
     (place.repo / "tool.sh").write_text("#!/bin/sh\n")
     (place.repo / "tool.sh").chmod(0o755)
     answer = place.ask(
@@ -87,7 +87,7 @@ def test_files_are_deleted_and_moved_and_nothing_is_moved_over_another(place: Pl
     assert "already exists" in refused.errors[0].error
 
 
-def test_folders_are_listed_without_what_is_ours_and_within_limits(place: Place) -> None:
+def test_folders_are_listed_without_reserved_names_and_within_limits(place: Place) -> None:
     (place.repo / "link").symlink_to("/etc")
     found = place.ask({"op": "list_dir", "depth": 2}).data["0"]
     assert isinstance(found, dict)
@@ -123,7 +123,7 @@ def test_search_finds_text_and_expressions_within_limits(place: Place) -> None:
     assert (broken.status, fields(broken)) == ("validation_error", ["ops[0].pattern"])
 
 
-def test_commands_run_in_the_box_and_their_output_is_proof(place: Place) -> None:
+def test_commands_run_in_the_sandbox_and_their_output_is_proof(place: Place) -> None:
     answer = place.ask(
         {"op": "run", "cmd": ["sh", "-c", "pwd; echo made > made.txt"], "cwd": "src"},
         {"op": "run", "cmd": "echo one | tr a-z A-Z"},
@@ -139,7 +139,7 @@ def test_commands_run_in_the_box_and_their_output_is_proof(place: Place) -> None
 @pytest.mark.parametrize(
     ("wanted", "shown"), [("always", ["good", "bad"]), ("on_failure", ["", "bad"]), ("never", ["", ""])]
 )
-def test_outputs_are_answered_as_the_report_asks(place: Place, wanted: str, shown: list[str]) -> None:
+def test_outputs_are_reported_as_requested(place: Place, wanted: str, shown: list[str]) -> None:
     answer = place.ask(
         {"op": "run", "cmd": "echo good"},
         {"op": "run", "cmd": "echo bad; exit 4"},
@@ -167,7 +167,7 @@ def test_a_command_that_waits_for_input_is_a_question(place: Place) -> None:
     assert not (place.repo / "a").exists()
 
 
-def test_no_network_is_refused_where_it_cannot_be_promised(repo: Repo, tmp_path: Path) -> None:
+def test_no_network_is_refused_if_it_cannot_be_enforced(repo: Repo, tmp_path: Path) -> None:
     with place_in(repo, tmp_path, Isolation.WORKSPACE) as place:
         answer = place.ask({"op": "run", "cmd": "true"}, constraints={"no_network": True})
         assert (answer.status, fields(answer)) == ("validation_error", ["constraints.no_network"])
@@ -177,7 +177,7 @@ def test_no_network_is_refused_where_it_cannot_be_promised(repo: Repo, tmp_path:
 # The plan's own ops --------------------------------------------------------------------------------------------------
 
 
-def test_the_six_ops_on_the_plan_reach_the_domain_with_what_the_engine_saw(place: Place) -> None:
+def test_the_six_plan_ops_get_the_evidence_of_the_engine(place: Place) -> None:
     ops: list[dict[str, Any]] = [
         {"op": "triflow_plan_init", "taskName": "T", "steps": ["one", {"title": "two", "checks": ["make test"]}]},
         {"op": "triflow_state_preflight", "step": 1},
@@ -221,7 +221,7 @@ def test_a_request_as_triflow_writes_it_is_strictly_valid() -> None:
         ({"op": "triflow_state_append_steps", "steps": ["a", "b", "c"]}, "ops[0].steps"),
     ],
 )
-def test_an_op_on_the_plan_that_says_too_little_or_too_much_is_refused(op: Any, field: str) -> None:
+def test_an_invalid_plan_op_is_refused(op: Any, field: str) -> None:
     with pytest.raises(Invalid) as refused:
         validate.check({"proto": "triflow.fileops.v1", "id": "x", "purpose": "finalize_step", "ops": [op]})
     assert field in fields(refused.value.response)
@@ -231,7 +231,7 @@ def test_an_op_on_the_plan_that_says_too_little_or_too_much_is_refused(op: Any, 
     ("stop", "status"),
     [(Refusal("not now", hint="later"), "fail"), (PersonNeeded("which?"), "ask"), (SplitNeeded("too large"), "split")],
 )
-def test_what_the_domain_refuses_undoes_the_rest(place: Place, stop: Exception, status: str) -> None:
+def test_a_refused_plan_op_undoes_the_request(place: Place, stop: Exception, status: str) -> None:
     before = place.state()
     place.plan.stop = stop
     answer = place.ask({"op": "write_file", "path": "a", "content": "a"}, {"op": "triflow_state_preflight"})
@@ -244,7 +244,7 @@ def test_what_the_domain_refuses_undoes_the_rest(place: Place, stop: Exception, 
     assert [one.status for one in answer.ops] == ["undone", "fail"]
 
 
-def test_what_was_done_to_the_plan_is_taken_back_when_a_later_op_fails(place: Place) -> None:
+def test_plan_changes_are_discarded_when_a_later_op_fails(place: Place) -> None:
     answer = place.ask({"op": "triflow_state_finalize"}, {"op": "run", "cmd": "exit 1"})
     assert answer.status == "fail"
     assert (place.plan.kept, place.plan.pending) == ([], [])

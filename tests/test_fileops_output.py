@@ -28,7 +28,7 @@ def run(repo: Repo, script: str) -> dict[str, Any]:
     return found
 
 
-def test_both_streams_are_answered_apart(repo: Repo) -> None:
+def test_both_streams_are_reported_separately(repo: Repo) -> None:
     found = run(repo, "echo good; echo bad >&2; echo more")
     assert (found["stdout"], found["stderr"]) == ("good\nmore\n", "bad\n")
 

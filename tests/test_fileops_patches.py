@@ -81,7 +81,7 @@ def begun(*lines: str) -> str:
         ("a\nb\n", ["@@", " a", "-b", "+c", ""], "a\nc\n"),
     ],
 )  # fmt: skip
-def test_context_is_searched_as_forgivingly_as_its_users_expect(before: str, lines: list[str], after: str) -> None:
+def test_context_is_matched_with_tolerance(before: str, lines: list[str], after: str) -> None:
     assert patched(before, begun(*lines)) == after
 
 
@@ -158,11 +158,11 @@ def test_unified_diffs_of_git_do_what_git_says(place: Place, tmp_path: Path) -> 
         "some words first\n\ndiff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n",
     ],
 )
-def test_plain_diffs_and_wrong_counts_are_read_all_the_same(patch: str) -> None:
+def test_plain_diffs_and_wrong_counts_are_parsed(patch: str) -> None:
     assert patched("a\nb\nc\n", patch) == "a\nB\nc\n"
 
 
-def test_of_many_places_that_fit_the_one_a_diff_names_is_taken() -> None:
+def test_of_several_matches_the_line_of_the_diff_is_chosen() -> None:
     before = "".join(f"{'  x' if number % 2 else 'y'}\n" for number in range(5000))
     for named in (3, 2500, 4999):
         after = patched(before, f"--- a/f\n+++ b/f\n@@ -{named},1 +{named},1 @@\n-\tx\n+z\n").split("\n")
@@ -192,7 +192,7 @@ def _joined(lines: list[str], *, ends: bool) -> str:
 
 @settings(max_examples=50)
 @given(st.text(alphabet="*- +@ab\n", max_size=60))
-def test_any_text_given_as_a_patch_is_read_or_refused_and_nothing_else(text: str) -> None:
+def test_any_text_as_a_patch_is_parsed_or_refused(text: str) -> None:
     with contextlib.suppress(patches.PatchUnfit):
         patches.parse_patch("*** Begin Patch\n*** Update File: f\n" + text)
     with contextlib.suppress(patches.PatchUnfit):

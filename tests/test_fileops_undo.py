@@ -117,7 +117,7 @@ def test_the_same_request_is_answered_once_and_another_under_its_id_is_refused(p
     assert place.send({**invalid, "ops": [{"op": "list_dir"}]}).status == "ok"
 
 
-def test_failed_tries_of_a_purpose_are_counted(place: Place) -> None:
+def test_failed_attempts_of_a_purpose_are_counted(place: Place) -> None:
     limited = {"constraints": {"max_attempts": 2}}
     for _ in range(2):
         assert place.ask({"op": "run", "cmd": "exit 1"}, **limited).status == "fail"
@@ -151,7 +151,7 @@ def test_a_secret_stops_the_request_and_is_written_nowhere(place: Place, op: Any
     assert place.hands.memory.recall("R-1") is None
 
 
-def test_a_secret_that_is_there_already_is_let_stand_and_never_answered(repo: Repo, tmp_path: Path) -> None:
+def test_a_secret_already_in_a_file_is_allowed_and_redacted(repo: Repo, tmp_path: Path) -> None:
     repo.write("old.txt", f"key = {TOKEN}\nnext\n")
     repo.commit("too late")
     with place_in(repo, tmp_path) as place:

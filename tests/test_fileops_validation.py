@@ -15,7 +15,7 @@ from reflectloop.fileops.validate import Invalid
 from reflectloop.policy import CommandPolicy, builtin_rules
 
 
-def test_everything_that_is_wrong_is_said_at_once_with_its_field() -> None:
+def test_all_faults_are_reported_at_once_with_their_fields() -> None:
     raw = b"""{"proto": "triflow.fileops.v2", "purpose": "execute_steps", "sumary": "s", "id": "a", "id": "b",
       "ops": [{"op": "write_fil", "path": "a"}, {"op": "write_file", "path": "../a", "contnt": "x"}, {"path": "a"}, 7,
               {"op": "run", "cmd": "a\\u0000b", "timeoutMs": "9"},
@@ -54,7 +54,7 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_field() -> None:
 
 
 @pytest.mark.parametrize("path", BAD_PATHS)
-def test_a_path_that_is_none_of_the_workspaces_files_is_refused(path: str) -> None:
+def test_a_path_outside_the_workspace_is_refused(path: str) -> None:
     ops = [
         {"op": "read_file", "path": path},
         {"op": "write_file", "path": path, "content": "x"},
@@ -76,7 +76,7 @@ def test_a_path_that_is_none_of_the_workspaces_files_is_refused(path: str) -> No
     assert {f"ops[{number}].{key}" for number, key in enumerate(keys)} <= set(fields(refused.value.response))
 
 
-def test_paths_like_the_refused_ones_are_let_stand() -> None:
+def test_paths_similar_to_refused_ones_are_allowed() -> None:
     for path in (
         ".gitignore",
         ".github/workflows/x.yml",
@@ -107,7 +107,7 @@ def test_paths_like_the_refused_ones_are_let_stand() -> None:
         ('{} {{"proto": "other", "ops": []}}', False),
     ],
 )
-def test_one_request_is_read_out_of_a_reply_and_none_out_of_a_broken_object(around: str, found: bool) -> None:
+def test_one_request_is_parsed_from_a_reply_and_none_from_a_broken_object(around: str, found: bool) -> None:
     said = json.dumps(
         {"proto": "triflow.fileops.v1", "id": "x", "purpose": "execute_step", "ops": [{"op": "list_dir"}]}
     )
@@ -167,7 +167,7 @@ def test_a_command_that_the_policy_denies_is_refused_before_anything_is_done(pla
     assert place.state() == before
 
 
-def test_a_command_that_only_a_person_may_let_run_is_a_question_and_nothing_was_done(place: Place) -> None:
+def test_a_command_that_needs_approval_is_a_question_and_executes_nothing(place: Place) -> None:
     before = place.state()
     answer = place.ask({"op": "write_file", "path": "a", "content": ""}, {"op": "run", "cmd": "git push --force"})
     assert (answer.status, fields(answer)) == ("ask", ["ops[1].cmd"])
@@ -177,13 +177,13 @@ def test_a_command_that_only_a_person_may_let_run_is_a_question_and_nothing_was_
     assert place.state() == before
 
 
-def test_what_harms_a_copy_only_is_carried_out(place: Place) -> None:
+def test_a_command_that_harms_only_the_copy_is_executed(place: Place) -> None:
     assert (
         place.ask({"op": "run", "cmd": "mkdir -p old/x && rm -rf old && find . -name '*.none' -delete"}).status == "ok"
     )
 
 
-def test_a_request_that_was_made_and_not_read_is_looked_at_all_the_same(place: Place) -> None:
+def test_a_request_built_in_code_is_validated_too(place: Place) -> None:
     made = FileopsRequest.model_validate(
         {
             "proto": "triflow.fileops.v1",
@@ -205,7 +205,7 @@ def test_a_large_value_is_written_though_a_request_has_few(place: Place) -> None
     assert json.loads(place.text("a.json")) == [0] * 50_000
 
 
-def test_many_faults_and_long_names_make_no_long_answer() -> None:
+def test_many_faults_and_long_names_make_a_bounded_response() -> None:
     many = {f"key{number}{'x' * 1000}": 1 for number in range(5000)}
     raw = json.dumps({"proto": "triflow.fileops.v1", "id": "i" * 10**6, "ops": [], **many}).encode()
     with pytest.raises(Invalid) as refused:
@@ -214,7 +214,7 @@ def test_many_faults_and_long_names_make_no_long_answer() -> None:
     assert refused.value.response.errors[-1].error == "has more faults than these"
 
 
-def test_the_rules_that_the_hands_were_given_are_the_ones_that_hold(place: Place) -> None:
+def test_the_policy_of_the_context_decides(place: Place) -> None:
     place.hands.policy = CommandPolicy(builtin_rules.rules(), frozenset(["git.push-force"])).in_workspace
     answer = place.ask({"op": "run", "cmd": "git push --force || true"})
     assert answer.status == "ok", answer.errors

@@ -66,7 +66,7 @@ def test_a_step_past_its_timeout_is_killed_with_its_children(repo: Repo, stubbor
     assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "partial\nalive\nalive\n"
 
 
-def test_what_a_finished_command_left_behind_is_gone_too(repo: Repo, stubborn: str, tmp_path: Path) -> None:
+def test_processes_left_by_a_finished_command_are_ended(repo: Repo, stubborn: str, tmp_path: Path) -> None:
     answer = repo.run("run", repo.steps(f"{stubborn} leave; sleep 0.3"))
     assert answer.code == 0, answer.stderr
     assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "alive\n"
@@ -84,7 +84,9 @@ def test_nothing_survives_kill_9_of_the_engine(repo: Repo, stubborn: str, tmp_pa
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_stops_cleanly_and_says_so(number: signal.Signals, repo: Repo, stubborn: str, tmp_path: Path) -> None:
+def test_a_signal_stops_cleanly_and_is_reported(
+    number: signal.Signals, repo: Repo, stubborn: str, tmp_path: Path
+) -> None:
     engine = start(repo.path, "run", "--json", str(repo.steps(stubborn)))
     assert wait_until(lambda: log_of(repo).count("alive") == 2)
     engine.send_signal(number)
@@ -126,7 +128,7 @@ def test_a_flood_of_output_costs_neither_disk_nor_memory(repo: Repo) -> None:
     assert 0 < memory < 100_000
 
 
-def test_a_missing_command_is_a_failed_step_not_a_broken_box(repo: Repo) -> None:
+def test_a_missing_command_is_a_failed_step_not_a_failed_sandbox(repo: Repo) -> None:
     answer = repo.run("run", "--json", repo.steps(["no-such-tool", "--version"]))
     assert answer.code == 30
     assert answer.json["data"]["steps"][0]["exit_code"] == 127
@@ -156,7 +158,7 @@ def test_a_command_killed_by_a_signal_reports_the_shells_number(repo: Repo) -> N
     assert answer.json["data"]["steps"][0]["exit_code"] == 128 + signal.SIGSEGV
 
 
-def test_timeouts_do_not_wait_for_streams_that_strays_hold_open(bare_box: Box, tmp_path: Path) -> None:
+def test_timeouts_do_not_wait_for_streams_that_orphans_keep_open(bare_box: Box, tmp_path: Path) -> None:
     began = time.monotonic()
     done = bare_box.run(SandboxCommand("sleep 60 & echo out", bare_box.workspace.repo, tmp_path / "log", timeout_s=30))
     assert done.exit_code == 0

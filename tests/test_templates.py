@@ -37,7 +37,7 @@ def made(ops: list[Any], gaps: dict[str, str], **more: Any) -> bytes:
     return json.dumps({"_meta": {"about": "x", "placeholders": placeholders}, **head, "ops": ops, **more}).encode()
 
 
-def test_there_is_a_template_for_every_station_and_each_makes_a_strictly_valid_request() -> None:
+def test_every_template_makes_a_strictly_valid_request() -> None:
     assert set(VALUES) == set(templates.names())
     for name, values in VALUES.items():
         request = templates.fill(name, {"id": f"{name}-1", **values})
@@ -45,7 +45,7 @@ def test_there_is_a_template_for_every_station_and_each_makes_a_strictly_valid_r
         assert validate.check(request.as_json(), strict=True) == request
 
 
-def test_a_value_alone_keeps_its_type_and_within_a_text_is_text() -> None:
+def test_a_placeholder_alone_keeps_its_type_and_within_text_is_text() -> None:
     raw = made(
         [{"op": "list_dir", "depth": "{{depth}}"}, {"op": "search", "pattern": "{{a}}-{{b}}", "regex": "{{regex}}"}],
         {"depth": "number", "a": "text", "b": "text", "regex": "boolean", "done": "list"},
@@ -79,7 +79,7 @@ def test_a_template_that_would_splice_a_value_into_shell_text_is_refused_when_it
 
 
 @pytest.mark.parametrize("hostile", ["; rm -rf /", "$(id)", "a b", "'", "{{word}}"])
-def test_a_value_in_a_list_of_words_is_one_word(hostile: str) -> None:
+def test_a_value_in_a_command_list_is_one_argument(hostile: str) -> None:
     raw = made([{"op": "run", "cmd": ["git", "commit", "-m", "{{word}}", "--author={{word}}"]}], {"word": "text"})
     (op,) = templates.fill_template(templates.parse_template("t", raw), {"word": hostile}).ops
     assert isinstance(op, RunOp)
@@ -101,7 +101,7 @@ def test_a_template_with_faults_is_refused_with_their_places(raw: bytes, path: s
     assert path in [fault.path for fault in refused.value.faults]
 
 
-def test_all_that_is_wrong_with_values_is_said_at_once() -> None:
+def test_all_faults_of_values_are_reported_at_once() -> None:
     with pytest.raises(InvalidInput) as refused:
         templates.fill("split_step", {"substeps": "abc", "raeson": "x", "reason": 7})
     assert {fault.path for fault in refused.value.faults} == {"id", "substeps", "raeson", "reason"}
@@ -113,7 +113,7 @@ def test_all_that_is_wrong_with_values_is_said_at_once() -> None:
         templates.load("prefligt")
 
 
-def test_the_command_prints_a_request_that_fileops_takes(repo: Repo) -> None:
+def test_the_command_prints_a_request_that_fileops_accepts(repo: Repo) -> None:
     answer = repo.run("template", "run_checks", 'command=["sh", "-c", "cat README.md"]', "timeout_ms=5000")
     assert answer.code == 0, answer.stderr
     assert answer.json["ops"][0]["timeoutMs"] == 5000
@@ -124,7 +124,7 @@ def test_the_command_prints_a_request_that_fileops_takes(repo: Repo) -> None:
     assert repo.run("template", "run_checks", "command").code == 12
 
 
-def test_the_command_lists_templates_and_what_each_takes(repo: Repo) -> None:
+def test_the_command_lists_templates_and_their_placeholders(repo: Repo) -> None:
     listed = repo.run("template", "--list")
     assert listed.code == 0
     assert all(name in listed.stdout for name in VALUES)

@@ -85,7 +85,7 @@ PIECES = st.lists(
 
 
 @given(PIECES, st.integers(1, 5))
-def test_what_is_taken_out_does_not_depend_on_the_chunking(parts: list[bytes], size: int) -> None:
+def test_removed_sequences_do_not_depend_on_chunk_boundaries(parts: list[bytes], size: int) -> None:
     said = b"".join(parts)
     stream = terminal.PlainText()
     out = b"".join(stream.feed(said[start : start + size]) for start in range(0, len(said), size)) + stream.finish()
@@ -93,7 +93,7 @@ def test_what_is_taken_out_does_not_depend_on_the_chunking(parts: list[bytes], s
     assert b"\x1b" not in out
 
 
-def test_a_sequence_without_end_is_text_after_a_while_and_costs_no_more_than_its_length() -> None:
+def test_an_endless_sequence_becomes_text_at_linear_cost() -> None:
     stream = terminal.PlainText()
     out = b"".join(stream.feed(chunk) for chunk in [b"\x1b]0;", *[b"y" * 1000] * 500])
     assert len(out) > 490_000
@@ -103,7 +103,7 @@ def test_a_sequence_without_end_is_text_after_a_while_and_costs_no_more_than_its
         assert calls_of(twice) < 2.2 * calls_of(once)
 
 
-def test_what_a_terminal_is_given_does_not_turn_the_direction_of_writing() -> None:
+def test_terminal_output_does_not_change_the_writing_direction() -> None:
     assert harmless(f"a{BIDI}{UNSEEN}b\x1b[31mred\x1b[0m\x1b[2J\rc\bd") == "ab\x1b[31mred\x1b[0mcd"
     assert plain(f"a{BIDI}{UNSEEN}b\x1b[31mred\x1b[0m".encode()) == ["abred"]
     assert harmless("\x1b[2m\bJ") == "\x1b[2mJ"

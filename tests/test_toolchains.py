@@ -55,7 +55,7 @@ def is_shown(path: Path, caller: dict[str, str], home: Path, root: Path | None =
         ("miniconda3/.condarc", ("miniconda3/bin/python", "miniconda3/envs/x/bin/python"), {"PATH": "miniconda3/bin"}),
     ],
 )
-def test_programs_are_shown_and_what_lies_beside_them_is_not(
+def test_programs_are_readable_and_files_next_to_them_are_not(
     private: str, tools: tuple[str, ...], variables: dict[str, str], tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
@@ -67,7 +67,7 @@ def test_programs_are_shown_and_what_lies_beside_them_is_not(
     assert [tool for tool in tools if not is_shown(home / tool, caller, home) and tool != ".local/pyvenv.cfg"] == []
 
 
-def test_a_program_behind_a_link_on_the_path_is_shown_and_its_neighbours_are_not(tmp_path: Path) -> None:
+def test_a_linked_program_on_the_path_is_readable_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
     program = put(home / "apps/thing/thing", "#!/bin/sh\n", 0o755)
     neighbour = put(home / "apps/thing/account.json")
@@ -79,7 +79,7 @@ def test_a_program_behind_a_link_on_the_path_is_shown_and_its_neighbours_are_not
     assert not is_shown(neighbour, caller, home)
 
 
-def test_a_link_inside_the_project_chooses_nothing(tmp_path: Path) -> None:
+def test_a_link_inside_the_project_makes_nothing_readable(tmp_path: Path) -> None:
     home, project = tmp_path / "home", tmp_path / "project"
     program = put(home / "private/run", "#!/bin/sh\n", 0o755)
     put(project / ".venv/pyvenv.cfg")
@@ -108,7 +108,7 @@ def _install(home: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("by", [pytest.param("bubblewrap", marks=full), pytest.param("landlock", marks=needs_landlock)])
-def test_real_toolchains_under_home_work_in_the_box(by: str, repo: Repo, tmp_path: Path) -> None:
+def test_real_toolchains_under_home_work_in_the_sandbox(by: str, repo: Repo, tmp_path: Path) -> None:
     home = Path(os.environ["HOME"])
     env = _install(home)
     base = without_bubblewrap(tmp_path)["PATH"] if by == "landlock" else os.environ["PATH"]
@@ -122,7 +122,7 @@ def test_real_toolchains_under_home_work_in_the_box(by: str, repo: Repo, tmp_pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root could read them")
-def test_from_roots_commands_is_hidden_what_others_may_not_read(tmp_path: Path) -> None:
+def test_files_that_others_may_not_read_are_hidden_from_roots_commands(tmp_path: Path) -> None:
     kept = [
         put(tmp_path / "open", mode=0o644),
         put(tmp_path / "bin/only-run", mode=0o711),
@@ -141,13 +141,13 @@ def test_from_roots_commands_is_hidden_what_others_may_not_read(tmp_path: Path) 
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root could read them")
-def test_of_a_folder_with_much_to_hide_the_whole_is_hidden(tmp_path: Path) -> None:
+def test_a_folder_with_many_hidden_files_is_hidden_completely(tmp_path: Path) -> None:
     for number in range(60):
         put(tmp_path / "keys" / str(number), mode=0o600)
     assert list(toolchains._search(toolchains._SearchDepth(os.fspath(tmp_path), 40))) == [tmp_path / "keys"]
 
 
-def test_a_socket_in_a_folder_that_is_shown_is_hidden(tmp_path: Path) -> None:
+def test_a_socket_in_a_readable_folder_is_hidden(tmp_path: Path) -> None:
     listener = socket.socket(socket.AF_UNIX)
     place = tmp_path / "s"
     listener.bind(os.fspath(place))

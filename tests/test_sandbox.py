@@ -24,7 +24,7 @@ from support import PROGRAM, Repo
 CONTROL = escape_tests.ATTEMPTS[0]
 
 
-def test_doctor_proves_every_level_by_trying_to_get_out(repo: Repo) -> None:
+def test_doctor_proves_every_level_by_escape_tests(repo: Repo) -> None:
     """The only test that runs every attempt at every level; the others need a few of them."""
     answer = repo.run("doctor", "--json")
     assert answer.code == 0, answer.stdout
@@ -41,7 +41,7 @@ def test_doctor_proves_every_level_by_trying_to_get_out(repo: Repo) -> None:
         assert level["untried"] == {}
 
 
-def test_the_attempts_get_out_where_nothing_holds_them() -> None:
+def test_the_escapes_succeed_without_isolation() -> None:
     """Otherwise they would prove nothing."""
     (Path(os.environ["HOME"]) / "diary").write_text("mine")
     tried = escape_tests.attempt(IsolationLevel(Isolation.WORKSPACE, "nothing"))
@@ -53,12 +53,12 @@ def test_the_attempts_get_out_where_nothing_holds_them() -> None:
     assert escaped == [one.name for one in escape_tests.ATTEMPTS if one.since.rank > Isolation.WORKSPACE.rank]
 
 
-def test_a_box_in_which_nothing_runs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_in_which_nothing_runs_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     assert not escape_tests.attempt(isolation.possible()[0], [CONTROL]).proven
 
 
-def test_doctor_says_whether_the_floor_is_met(repo: Repo) -> None:
+def test_doctor_reports_whether_the_required_level_is_reached(repo: Repo) -> None:
     repo.write("reflectloop.toml", '[box]\nisolation = "full"\nstrongest = "workspace"\n')
     below = repo.run("doctor")
     assert below.code == 1
@@ -81,7 +81,7 @@ def test_doctor_says_which_attempts_could_not_be_made(repo: Repo, tmp_path: Path
 
 
 @pytest.mark.parametrize("wall", HELD, ids=name_of)
-def test_a_command_leaves_no_dead_process_to_its_engine(wall: IsolationLevel) -> None:
+def test_a_command_leaves_no_zombie(wall: IsolationLevel) -> None:
     """Dead ones count against the limit on processes of whatever runs next."""
     before = {*process.descendants(os.getpid())}
     assert escape_tests.attempt(wall, [CONTROL]).proven
@@ -89,7 +89,7 @@ def test_a_command_leaves_no_dead_process_to_its_engine(wall: IsolationLevel) ->
 
 
 @full
-def test_the_workspace_stands_where_the_project_is_and_the_project_is_out_of_reach(repo: Repo) -> None:
+def test_the_workspace_is_mounted_at_the_projects_path_and_hides_the_project(repo: Repo) -> None:
     repo.write(".gitignore", "private.txt\n")
     repo.write("private.txt", "mine\n")
     before = repo.state()
@@ -139,13 +139,13 @@ def test_a_step_has_no_network_but_a_loopback_of_its_own(repo: Repo) -> None:
 
 
 @full
-def test_a_step_with_network_does_not_meet_a_floor_of_full(repo: Repo) -> None:
+def test_a_step_with_network_does_not_reach_level_full(repo: Repo) -> None:
     answer = repo.run("run", "--json", "--isolation", "full", repo.steps("true", network="host"))
     assert answer.code == 20
     assert "P-1" in answer.envelope["message"]
 
 
-def test_a_promise_of_no_network_is_refused_where_it_cannot_be_kept(repo: Repo) -> None:
+def test_network_none_is_refused_if_it_cannot_be_enforced(repo: Repo) -> None:
     repo.weaken()
     answer = repo.run("run", "--json", repo.steps("true", network="none"))
     assert answer.code == 20
@@ -153,7 +153,7 @@ def test_a_promise_of_no_network_is_refused_where_it_cannot_be_kept(repo: Repo) 
 
 
 @full
-def test_root_in_the_box_is_not_root(repo: Repo) -> None:
+def test_root_in_the_sandbox_has_no_capabilities(repo: Repo) -> None:
     command = (
         "grep CapEff /proc/self/status; mount -o remount,rw /usr || true; "
         "(cat /proc/sys/kernel/core_pattern > /proc/sys/kernel/core_pattern) || echo refused; cat /etc/shadow | wc -l"
@@ -178,7 +178,7 @@ def test_root_in_the_box_is_not_root(repo: Repo) -> None:
         ("file_mb = 4", "head -c 9000000 /dev/zero > big", "file size (4 MB)"),
     ],
 )
-def test_a_command_that_uses_too_much_is_told_which_limit_it_met(
+def test_a_command_that_uses_too_much_is_reported_with_the_limit(
     limit: str, command: str, words: str, repo: Repo
 ) -> None:
     repo.write("reflectloop.toml", f"[box]\n{limit}\n")
@@ -276,7 +276,7 @@ def _environment(repo: Repo, link: str) -> None:
 
 @full
 @pytest.mark.parametrize("link", ["path file", "import hook"])
-def test_an_editable_install_means_the_workspace(link: str, repo: Repo, tmp_path: Path) -> None:
+def test_an_editable_install_resolves_to_the_workspace(link: str, repo: Repo, tmp_path: Path) -> None:
     repo.write("src/sample.py", "def answer(): return 'original'\n")
     repo.write(".gitignore", ".venv/\n")
     repo.commit("a package")
@@ -294,7 +294,7 @@ def test_an_editable_install_means_the_workspace(link: str, repo: Repo, tmp_path
 
 
 @full
-def test_linked_packages_of_a_node_workspace_mean_the_workspace(repo: Repo) -> None:
+def test_linked_packages_of_a_node_workspace_resolve_to_the_workspace(repo: Repo) -> None:
     repo.write("packages/a/index.js", "module.exports = 'original'\n")
     repo.write(".gitignore", "node_modules/\n")
     repo.commit("a workspace")
@@ -329,7 +329,7 @@ def test_more_folders_can_be_shown_by_settings(repo: Repo, tmp_path: Path) -> No
     assert log(repo) == "cached\n"
 
 
-def test_a_folder_that_holds_a_home_is_never_shown_as_tools(tmp_path: Path) -> None:
+def test_a_folder_that_contains_a_home_is_never_readable_as_tools(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "bin").mkdir(parents=True)
     (home / "lib").mkdir()
@@ -358,7 +358,7 @@ def test_a_filter_refuses_sockets_with_names_and_lets_pairs_pass() -> None:
     socket.socket(socket.AF_INET).close()  # only that thread was shut in
 
 
-def test_what_bubblewrap_cannot_do_is_found_out_by_trying(tmp_path: Path, repo: Repo) -> None:
+def test_the_limits_of_bubblewrap_are_detected_by_trying(tmp_path: Path, repo: Repo) -> None:
     """A bwrap that fails is not taken for one that works."""
     repo.weaken()
     env = _path_with_bwrap(tmp_path, "echo 'setting up uid map: Permission denied' >&2; exit 1")
@@ -397,7 +397,7 @@ def test_signals_that_the_engine_was_told_to_ignore_reach_commands(repo: Repo) -
 
 
 @full
-def test_words_cannot_be_put_into_a_terminals_mouth(repo: Repo) -> None:
+def test_input_cannot_be_injected_into_a_terminal(repo: Repo) -> None:
     script = (
         "import fcntl, os, pty\nparent, child = pty.openpty()\n"
         "for call in (0x5412, 0x541C):\n"
@@ -417,7 +417,7 @@ def test_words_cannot_be_put_into_a_terminals_mouth(repo: Repo) -> None:
     ],
     ids=["under HOME", "in the workspace"],
 )
-def test_a_link_left_where_something_is_mounted_leads_nobody_out(trick: str, repo: Repo, tmp_path: Path) -> None:
+def test_a_link_at_a_mount_point_is_no_escape(trick: str, repo: Repo, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (Path(os.environ["HOME"]) / ".cargo/bin").mkdir(parents=True)
@@ -430,7 +430,7 @@ def test_a_link_left_where_something_is_mounted_leads_nobody_out(trick: str, rep
     assert list(outside.iterdir()) == []
 
 
-def test_the_hosts_reader_follows_no_link_out_of_the_workspaces_git(repo: Repo, tmp_path: Path) -> None:
+def test_the_engine_follows_no_link_in_the_workspaces_git(repo: Repo, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "HEAD").write_text("key = sk-" + "q1w2e3r4t5y6u7i8o9p0\n")
@@ -440,7 +440,7 @@ def test_the_hosts_reader_follows_no_link_out_of_the_workspaces_git(repo: Repo, 
     assert repo.run("run", repo.steps(f"rm -rf .git; ln -s {outside} .git")).code == 0
 
 
-def test_a_home_is_known_by_any_name(tmp_path: Path) -> None:
+def test_a_home_is_recognised_under_any_path(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     (real / "bin").mkdir(parents=True)
     (real / "lib").mkdir()

@@ -119,7 +119,7 @@ def _make_a_pair() -> None:
 
 
 @needs_landlock
-def test_behind_landlock_other_processes_are_left_alone_and_ones_own_can_be_set(tmp_path: Path) -> None:
+def test_under_landlock_only_own_processes_can_be_changed(tmp_path: Path) -> None:
     other, limit = os.getppid(), resource.getrlimit(resource.RLIMIT_CORE)
     libc = ctypes.CDLL(None, use_errno=True)
     (tmp_path / "file").write_text("x")
@@ -143,7 +143,7 @@ def test_behind_landlock_other_processes_are_left_alone_and_ones_own_can_be_set(
 
 
 @full
-def test_an_abstract_socket_is_out_of_reach_though_the_network_is_the_hosts(repo: Repo) -> None:
+def test_abstract_sockets_are_unreachable_on_the_hosts_network(repo: Repo) -> None:
     if not bubblewrap.scopes():
         pytest.skip("this kernel cannot scope abstract sockets; commands may open no local socket then")
     name = f"reflectloop-test-{os.getpid()}"
@@ -185,7 +185,7 @@ box.run(SandboxCommand(f'touch begun {sys.argv[1]}', space.repo, folder / 'log',
 @pytest.mark.parametrize(
     "number", range(len(isolation.possible())), ids=[name_of(wall) for wall in isolation.possible()]
 )
-def test_a_command_never_begins_when_the_engine_dies_before_it_lets_it(number: int, tmp_path: Path) -> None:
+def test_a_command_never_starts_if_the_engine_dies_first(number: int, tmp_path: Path) -> None:
     for how, code in (("die", -9), ("live", 0)):
         folder = tmp_path / how
         folder.mkdir()
@@ -196,7 +196,7 @@ def test_a_command_never_begins_when_the_engine_dies_before_it_lets_it(number: i
 
 
 @full
-def test_where_the_kernel_has_no_scopes_the_hosts_network_comes_without_local_sockets(
+def test_without_landlock_scopes_the_hosts_network_has_no_local_sockets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a kernel before 6.12, whose word on it is taken away here."""
@@ -228,7 +228,7 @@ def test_open_files_without_a_name_are_counted(tmp_path: Path) -> None:
     assert usage.unnamed_files([os.getpid()]).memory_bytes == after.memory_bytes - size
 
 
-def test_what_was_written_since_is_counted_and_what_was_there_is_not(tmp_path: Path) -> None:
+def test_only_files_written_since_then_are_counted(tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(b"x" * 100_000)
     old = (tmp_path / "old").stat().st_ctime_ns
     assert wait_until(lambda: _touch(tmp_path / "deep/new") > old)

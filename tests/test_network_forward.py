@@ -109,14 +109,14 @@ print(json.dumps(seen))
 
 
 @pytest.mark.parametrize("wall", WALLS, ids=str)
-def test_with_nothing_to_reach_it_reaches_nothing(place: Place, tmp_path: Path, wall: IsolationLevel) -> None:
+def test_an_empty_forward_reaches_nothing(place: Place, tmp_path: Path, wall: IsolationLevel) -> None:
     with talker() as port:
         code = f'print(tried(lambda: connect(socket.AF_INET, ("127.0.0.1", {port}))))'
         assert ran(place, tmp_path, code, Forward(), wall)[1] == "no\n"
 
 
 @pytest.mark.parametrize("wall", WALLS, ids=str)
-def test_a_proxy_leads_to_the_hosts_on_the_list_and_tells_of_others(
+def test_the_proxy_connects_to_listed_hosts_and_reports_others(
     place: Place, tmp_path: Path, wall: IsolationLevel
 ) -> None:
     with Model([say("hello")]) as model, talker() as other:
@@ -177,7 +177,7 @@ raise SystemExit(7)
     assert "no-such-program: No such file" in (tmp_path / "log").read_text()
 
 
-def test_many_connections_at_once_are_all_answered_and_what_is_large_comes_whole(place: Place, tmp_path: Path) -> None:
+def test_many_parallel_and_large_connections_are_answered_completely(place: Place, tmp_path: Path) -> None:
     with talker() as port:
         code = f"""
 import threading
@@ -198,7 +198,7 @@ print(len(waiting))
     assert (done.exit_code, text) == (0, "20\n200\n")
 
 
-def test_the_users_own_proxy_is_gone_through_where_there_is_one() -> None:
+def test_the_users_proxy_is_used() -> None:
     asked: list[str] = []
 
     class Proxy(socketserver.StreamRequestHandler):
@@ -223,7 +223,7 @@ def test_the_users_own_proxy_is_gone_through_where_there_is_one() -> None:
     assert any(line.startswith("Proxy-Authorization: Basic ") for line in asked)
 
 
-def test_where_the_walls_cannot_hold_it_nothing_is_started(
+def test_nothing_starts_if_the_network_cannot_be_restricted(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(landlock, "version", lambda: 3)
@@ -231,7 +231,7 @@ def test_where_the_walls_cannot_hold_it_nothing_is_started(
         ran(place, tmp_path, "print('ran')", Forward((place_of("http://127.0.0.1:4000"),)), LANDLOCK)
 
 
-def test_without_a_network_of_its_own_it_can_still_be_kept_from_everything(
+def test_without_a_network_namespace_all_connections_can_still_be_blocked(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bubblewrap, "refusal", lambda apart: "no network namespaces" if apart.network else None)
@@ -243,7 +243,7 @@ def test_without_a_network_of_its_own_it_can_still_be_kept_from_everything(
 
 
 @needs_ports
-def test_landlock_sees_every_connection_that_is_left_to_a_program(repo: Repo, tmp_path: Path) -> None:
+def test_landlock_covers_every_remaining_connection(repo: Repo, tmp_path: Path) -> None:
     """Datagrams, multipath TCP, SCTP and connections that begin with data pass by its rule for ports."""
     with place_in(repo, tmp_path) as place, talker() as other:
         code = f"""
