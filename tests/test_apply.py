@@ -15,7 +15,7 @@ from reflectloop.commands import apply_run
 from support import PROGRAM, Repo, noise, start, wait_until
 
 
-def test_a_change_of_the_users_elsewhere_is_kept(repo: Repo) -> None:
+def test_a_change_of_the_user_in_another_file_is_kept(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo theirs >> src/app.py")).code == 0
     repo.write("README.md", "# mine\n")
     repo.write("new.txt", "mine\n")
@@ -73,7 +73,7 @@ def test_ignored_files_inside_a_folder_that_becomes_a_file_are_kept(repo: Repo) 
     assert (repo.path / "data/kept.txt").exists()
 
 
-def test_commit_holds_the_change_alone(repo: Repo) -> None:
+def test_commit_contains_only_the_change(repo: Repo) -> None:
     repo.write("README.md", "# dirty\n")
     repo.write("staged.txt", "staged\n")
     repo.git("add", "staged.txt")
@@ -86,7 +86,7 @@ def test_commit_holds_the_change_alone(repo: Repo) -> None:
     repo.git("fsck", "--strict")
 
 
-def test_a_commit_needs_a_name_to_put_on_it(repo: Repo) -> None:
+def test_a_commit_needs_an_author_name(repo: Repo) -> None:
     repo.git("config", "--unset", "user.name")
     repo.git("config", "--unset", "user.email")
     repo.git("config", "user.useConfigOnly", "true")
@@ -128,7 +128,7 @@ def test_only_a_run_that_passed_is_applied(repo: Repo) -> None:
     assert not (repo.path / "a").exists()
 
 
-def test_applying_twice_says_it_is_there_already(repo: Repo) -> None:
+def test_applying_twice_is_refused(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo x > a")).code == 0
     assert repo.run("apply", "--yes").code == 0
     answer = repo.run("apply", "--yes")
@@ -189,7 +189,7 @@ def content(path: Path) -> bytes | None:
         return None
 
 
-def test_killed_in_the_middle_the_users_files_are_found_again(repo: Repo) -> None:
+def test_after_a_killed_apply_the_users_files_are_restored(repo: Repo) -> None:
     """Whatever instant an apply is killed at, applying again ends in the right tree and loses nothing."""
     for number in range(300):
         repo.write(f"many/{number}.txt", f"old {number}\n")
@@ -228,7 +228,7 @@ def test_a_commit_that_cannot_be_made_changes_nothing(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("name", ["refs/heads/main.lock", "index.lock"])
-def test_another_git_that_is_done_in_a_moment_is_waited_for(repo: Repo, name: str) -> None:
+def test_apply_waits_for_another_git_that_ends_soon(repo: Repo, name: str) -> None:
     assert repo.run("run", repo.steps("echo n > new")).code == 0
     lock = repo.path / ".git" / name
     lock.touch()
@@ -248,7 +248,7 @@ def test_an_empty_branch_name_is_no_branch(repo: Repo) -> None:
     assert not (repo.path / "new").exists()
 
 
-def test_a_torn_apply_is_undone_before_anything_else_is_done(repo: Repo) -> None:
+def test_an_incomplete_apply_is_undone_first(repo: Repo) -> None:
     for number in range(400):
         repo.write(f"many/{number}.txt", f"old {number}\n")
     repo.commit("many")
@@ -271,7 +271,7 @@ def test_a_torn_apply_is_undone_before_anything_else_is_done(repo: Repo) -> None
     assert repo.run("apply", "--yes").code in (0, 14)
 
 
-def test_line_endings_by_setting_come_and_go_unharmed(repo: Repo) -> None:
+def test_line_endings_by_setting_are_preserved(repo: Repo) -> None:
     repo.git("config", "core.autocrlf", "true")
     repo.write("dos.txt", "one\r\ntwo\r\n")
     repo.commit("dos")
@@ -294,7 +294,7 @@ def test_diff_into_a_file_is_a_patch_git_can_apply(repo: Repo) -> None:
     subprocess.run(["git", "apply", "--check", str(repo.path.parent / "x.patch")], cwd=repo.path, check=True)
 
 
-def test_a_base_that_git_threw_away_is_said_plainly(repo: Repo) -> None:
+def test_a_base_that_git_collected_is_reported(repo: Repo) -> None:
     repo.write("src/app.py", "two\n")
     repo.commit("two")
     assert repo.run("run", repo.steps("echo x > a")).code == 0
@@ -308,7 +308,7 @@ def test_a_base_that_git_threw_away_is_said_plainly(repo: Repo) -> None:
         assert "no longer has the tree" in answer.stderr
 
 
-def test_a_folder_put_where_a_file_was_is_put_back_too(repo: Repo) -> None:
+def test_a_file_replaced_by_a_folder_is_restored_too(repo: Repo) -> None:
     """The commit fails after the files were changed, so everything must come back."""
     repo.write("plain", "a file\n")
     repo.write("folder/inside", "in a folder\n")
@@ -323,7 +323,7 @@ def test_a_folder_put_where_a_file_was_is_put_back_too(repo: Repo) -> None:
     assert (repo.path / "plain" / "inside").read_text() == "x\n"
 
 
-def test_each_step_can_be_a_commit_of_its_own(repo: Repo) -> None:
+def test_each_step_can_be_a_separate_commit(repo: Repo) -> None:
     assert repo.run("run", repo.steps("echo one > one.txt", "true", "echo two > two.txt")).code == 0
     before = repo.state()
     assert repo.run("apply", "--yes", "--branch", "by-step", "--each-step").code == 0
@@ -334,7 +334,7 @@ def test_each_step_can_be_a_commit_of_its_own(repo: Repo) -> None:
     assert repo.git("show", "--name-only", "--format=", "by-step").split() == ["two.txt"]
 
 
-def test_steps_that_ran_side_by_side_are_one_commit(repo: Repo) -> None:
+def test_steps_that_ran_in_parallel_are_one_commit(repo: Repo) -> None:
     assert repo.run("run", "--jobs", "2", repo.steps("echo one > one.txt", "echo two > two.txt")).code == 0
     answer = repo.run("apply", "--yes", "--json", "--commit", "--each-step")
     assert answer.envelope["error_code"] == "INVALID_INPUT"

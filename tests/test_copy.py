@@ -52,7 +52,7 @@ def test_a_folder_without_git_runs_and_applies(folder: Repo) -> None:
     assert folder.run("apply", "--commit", "--yes").code == 12
 
 
-def test_a_conflict_in_a_folder_without_git_does_not_speak_of_commits(folder: Repo) -> None:
+def test_a_conflict_in_a_folder_without_git_does_not_mention_commits(folder: Repo) -> None:
     assert folder.run("run", folder.steps("echo mine > a.txt")).code == 0
     folder.write("a.txt", "yours\n")
     answer = folder.run("apply", "--json")
@@ -95,7 +95,7 @@ def test_a_repository_without_commits_can_be_copied(tmp_path: Path) -> None:
     assert made.run("run", "--mode", "copy", made.steps("cat a")).code == 0
 
 
-def test_what_is_no_file_is_said_and_left(folder: Repo) -> None:
+def test_special_files_are_reported_and_left_out(folder: Repo) -> None:
     os.mkfifo(folder.path / "pipe")
     with socket.socket(socket.AF_UNIX) as one:
         here = os.getcwd()
@@ -121,7 +121,7 @@ def _device(path: Path) -> None:
         pytest.skip("device files can be made by root only, and not in every container")
 
 
-def test_device_files_are_said_and_left(folder: Repo) -> None:
+def test_device_files_are_reported_and_left_out(folder: Repo) -> None:
     _device(folder.path / "null")
     _device(folder.path / "sub" / "null")
     answer = folder.run("run", "--json", folder.steps("test ! -e null; test ! -e sub/null; echo x > made"))
@@ -177,7 +177,7 @@ def test_parts_that_cannot_be_read_can_be_left_out_and_stay(closed: Repo) -> Non
     assert stat.S_IMODE((closed.path / "vault").stat().st_mode) == 0
 
 
-def test_an_unreadable_folder_that_is_always_left_out_is_no_fault(folder: Repo) -> None:
+def test_an_unreadable_folder_that_is_always_excluded_is_ignored(folder: Repo) -> None:
     (folder.path / "node_modules").chmod(0)
     try:
         answer = _as_one_who_may_not_read(folder, "run", "--json", folder.steps("echo x > made"))
@@ -196,7 +196,7 @@ def test_more_can_be_left_out_by_settings(folder: Repo) -> None:
 
 
 @pytest.mark.parametrize("place", ["/", "HOME"])
-def test_a_place_that_holds_everything_is_not_copied(place: str, tmp_path: Path) -> None:
+def test_a_home_or_system_folder_is_not_copied(place: str, tmp_path: Path) -> None:
     where = Path(os.environ["HOME"]) if place == "HOME" else Path(place)
     made = Repo(tmp_path / "x")
     made.path.mkdir()

@@ -45,14 +45,14 @@ def test_a_file_too_large_for_a_patch_fails_by_name_and_its_workspace_is_kept(
     assert sum(path.stat().st_size for path in objects.rglob("*") if path.is_file()) < 100_000
 
 
-def test_what_is_no_part_of_a_patch_may_be_large(limited: Repo) -> None:
+def test_files_outside_the_patch_may_be_large(limited: Repo) -> None:
     command = "mkdir build; head -c 2000000 /dev/zero > build/out; git mv old.bin renamed.bin; chmod +x renamed.bin"
     answer = limited.run("run", "--json", limited.steps(command))
     assert answer.code == 0, answer.stdout
     assert [change["path"] for change in answer.json["data"]["touched_files"]] == ["renamed.bin"]
 
 
-def test_a_large_file_that_a_check_looks_at_is_the_steps_failure(limited: Repo) -> None:
+def test_a_large_file_that_a_check_reads_fails_the_step(limited: Repo) -> None:
     plan = limited.steps("head -c 2000000 /dev/zero > new.bin", verify=[{"file_unchanged": "README.md"}])
     answer = limited.run("run", "--json", plan)
     assert answer.code == 30, answer.stdout
@@ -76,7 +76,7 @@ def test_a_large_patch_is_made_shown_and_published_in_bounded_memory(repo: Repo,
 
 
 @pytest.mark.skipif(shutil.which("script") is None, reason="a terminal is made by script(1), which is not here")
-def test_a_person_is_not_shown_the_inside_of_a_binary_file(repo: Repo) -> None:
+def test_the_content_of_a_binary_file_is_not_displayed(repo: Repo) -> None:
     repo.write("old.bin", b"\0\1\2" * 999)
     repo.commit("binary")
     assert repo.run("run", repo.steps("printf x >> old.bin; echo y > new.txt")).code == 0

@@ -40,7 +40,7 @@ def test_a_changed_plan_runs(repo: Repo) -> None:
     assert code(repo.run("run", "--json", repo.steps("true"))) == "OK"
 
 
-def test_a_cosmetic_edit_is_no_change(repo: Repo) -> None:
+def test_a_cosmetic_edit_is_not_a_change(repo: Repo) -> None:
     plan = repo.steps("false")
     assert code(repo.run("run", "--json", plan)) == "STEP_FAILED"
     plan.write_text("# a remark\n" + plan.read_text().replace('"title": "Test"', '"title":   "Other words"'))
@@ -71,7 +71,7 @@ def test_retry_needs_a_reason_and_runs(repo: Repo, tmp_path: Path) -> None:
     assert repo.run("retry", "--reason", "again").code == 14
 
 
-def test_the_third_failed_run_is_one_too_many(repo: Repo) -> None:
+def test_the_third_failed_run_locks_the_project(repo: Repo) -> None:
     assert code(repo.run("run", "--json", repo.steps("exit 1"))) == "STEP_FAILED"
     assert code(repo.run("run", "--json", repo.steps("exit 2"))) == "STEP_FAILED"
     answer = repo.run("run", "--json", repo.steps("exit 3"))
@@ -118,7 +118,7 @@ def test_the_third_failed_run_is_one_too_many(repo: Repo) -> None:
     assert repo.run("unlock", "--reason", "again").code == 14
 
 
-def test_a_stopped_project_says_so_and_unlocking_names_the_plan(repo: Repo) -> None:
+def test_a_locked_project_is_reported_and_unlocking_names_the_plan(repo: Repo) -> None:
     plan = repo.steps("false")
     assert repo.run("status", "--json").json["data"]["stop"] is None
     assert repo.run("run", "--max-retries", "0", plan).code == 42
@@ -165,7 +165,7 @@ def test_an_escape_found_in_the_workspace_stops_an_escape_in_the_text_does_not(r
 
 
 @pytest.mark.parametrize("garbage", ["", "{", "[]", '{"id": 1}', "\udcff"])
-def test_a_latch_that_cannot_be_read_holds(repo: Repo, garbage: str) -> None:
+def test_an_unreadable_latch_still_locks_the_project(repo: Repo, garbage: str) -> None:
     (repo.path / ".reflectloop").mkdir()
     (repo.path / ".reflectloop" / "latch.json").write_bytes(garbage.encode("utf-8", "surrogateescape"))
     assert code(repo.run("run", "--json", repo.steps("true"))) == "LATCHED"
@@ -198,11 +198,11 @@ def test_a_hanging_prompt_is_ended_by_the_watchdog(repo: Repo) -> None:
     ],
     ids=["prints", "writes", "computes"],
 )
-def test_a_command_at_work_is_not_taken_for_a_prompt(repo: Repo, command: str) -> None:
+def test_an_active_command_is_not_mistaken_for_a_prompt(repo: Repo, command: str) -> None:
     assert repo.run("run", repo.steps(command, idle_s=1)).code == 0
 
 
-def test_route_says_what_is_needed_and_the_command(repo: Repo) -> None:
+def test_route_reports_the_need_and_the_command(repo: Repo) -> None:
     answer = repo.run("route")
     assert (answer.code, "nothing has run here yet" in answer.stderr) == (14, True)
     repo.run("run", repo.steps("no-such-command-here"))
@@ -240,7 +240,7 @@ def test_shell_opens_where_the_failure_happened(repo: Repo) -> None:
         ["RUN"],
     ],
 )
-def test_a_command_for_the_shell_may_stand_after_two_dashes(repo: Repo, words: list[str]) -> None:
+def test_a_command_for_the_shell_may_follow_two_dashes(repo: Repo, words: list[str]) -> None:
     assert repo.run("run", repo.steps("echo evidence > left; false")).code == 30
     run_id = repo.latest().name
     named = [run_id if word == "RUN" else word for word in words]
@@ -248,7 +248,7 @@ def test_a_command_for_the_shell_may_stand_after_two_dashes(repo: Repo, words: l
     assert (answer.code, answer.stdout) == (3, "evidence\n"), answer.stderr
 
 
-def test_a_run_that_goes_on_is_said_to_run_and_where(repo: Repo) -> None:
+def test_a_running_run_is_reported_with_its_step(repo: Repo) -> None:
     engine = start(repo.path, "run", str(repo.steps("true", "echo begun; sleep 60")))
     try:
         assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/P-2.1.log")))
@@ -269,7 +269,7 @@ def test_a_run_that_goes_on_is_said_to_run_and_where(repo: Repo) -> None:
     assert "INTERRUPTED" in repo.run("show", folder.name).stdout
 
 
-def test_wait_takes_its_turn_and_says_for_whom(repo: Repo, tmp_path: Path) -> None:
+def test_wait_reports_the_owner_of_the_lock_and_waits(repo: Repo, tmp_path: Path) -> None:
     repo.weaken()
     engine = start(repo.path, "run", str(repo.steps(f"until test -e {tmp_path}/go; do sleep 0.1; done")))
     assert wait_until(lambda: list((repo.path / ".reflectloop").glob("runs/*/logs/*.log")))

@@ -73,21 +73,21 @@ def test_a_set_up_that_leaves_a_pipe_where_git_reads_is_refused(repo: Repo, mach
     assert "deps/.git/HEAD would hold git up" in done.envelope["message"]
 
 
-def test_a_link_inside_what_a_set_up_left_leads_nowhere_outside_the_box(repo: Repo, machine: Machine) -> None:
+def test_a_link_left_by_a_set_up_does_not_lead_out_of_the_sandbox(repo: Repo, machine: Machine) -> None:
     made = f"mkdir -p deps && touch deps/one && ln -s {machine.home}/.ssh deps/more"
     done = set_up(repo, machine, made, "test -f deps/one && ! cat deps/more/id_test")
     assert done.code == 0, done.stdout
     assert KEY.encode() not in stored(repo)
 
 
-def test_an_environment_that_a_set_up_left_shows_nothing_more_of_home(repo: Repo, machine: Machine) -> None:
+def test_an_environment_left_by_a_set_up_makes_nothing_of_home_readable(repo: Repo, machine: Machine) -> None:
     made = f"mkdir -p .venv/bin && touch .venv/pyvenv.cfg && ln -s {machine.home}/.ssh/a/b .venv/bin/python"
     done = set_up(repo, machine, made, f"test -f .venv/pyvenv.cfg && ! cat {machine.home}/.ssh/id_test")
     assert done.code == 0, done.stdout
     assert KEY.encode() not in stored(repo)
 
 
-def test_a_link_within_the_project_serves_as_the_set_up_left_it(repo: Repo, machine: Machine) -> None:
+def test_a_link_within_the_project_works_as_the_set_up_left_it(repo: Repo, machine: Machine) -> None:
     made = "mkdir -p deps && echo made > deps/one && mkdir -p links && ln -s ../deps links/deps"
     done = set_up(repo, machine, made, 'test "$(cat links/deps/one)" = made')
     assert done.code == 0, done.stdout
@@ -105,7 +105,7 @@ def test_a_link_within_the_project_serves_as_the_set_up_left_it(repo: Repo, mach
         ("a", ".", True),
     ],
 )
-def test_a_link_stays_inside_by_what_it_says(name: str, target: str, inside: bool) -> None:
+def test_a_link_is_checked_by_its_text(name: str, target: str, inside: bool) -> None:
     assert stays_inside(name, target) is inside
 
 
@@ -125,9 +125,7 @@ def test_reports_are_not_read_through_a_link_above_them(repo: Repo, machine: Mac
     assert b"of_another_project" not in stored(repo)
 
 
-def test_a_folder_of_dependencies_that_a_repository_brings_as_a_link_is_not_carried(
-    repo: Repo, machine: Machine
-) -> None:
+def test_a_tracked_link_to_dependencies_is_not_carried(repo: Repo, machine: Machine) -> None:
     repo.write(
         "reflectloop.toml",
         '[[verify.checks]]\nname = "look"\nkind = "custom"\ncwd = "part"\nrun = ["sh", "-c", "! cat node_modules/id_test"]\n',
@@ -142,7 +140,7 @@ def test_a_folder_of_dependencies_that_a_repository_brings_as_a_link_is_not_carr
     assert done.code == 0, done.stdout
 
 
-def test_an_untracked_folder_of_dependencies_that_leads_out_is_refused(repo: Repo, machine: Machine) -> None:
+def test_an_untracked_link_to_dependencies_outside_is_refused(repo: Repo, machine: Machine) -> None:
     repo.write("reflectloop.toml", '[[verify.checks]]\nname = "look"\nkind = "custom"\ncwd = "part"\nrun = ["true"]\n')
     repo.write("part/package.json", "{}\n")
     repo.write(".gitignore", "node_modules\n")
@@ -154,7 +152,7 @@ def test_an_untracked_folder_of_dependencies_that_leads_out_is_refused(repo: Rep
     assert "leads out of the project" in done.envelope["message"]
 
 
-def test_what_one_changes_set_up_left_serves_no_other_change(repo: Repo, machine: Machine) -> None:
+def test_the_set_up_of_one_change_is_not_used_for_another(repo: Repo, machine: Machine) -> None:
     """The set-up installs what the change under judgement says: a later change with the same lock file gets its own."""
     repo.write("requirements.txt", "one==1\n")
     repo.write("install.sh", "echo honest\n")
@@ -167,7 +165,7 @@ def test_what_one_changes_set_up_left_serves_no_other_change(repo: Repo, machine
     assert machine.verify(repo).envelope["error_code"] != "VERIFICATION_FAILED"
 
 
-def test_a_change_of_the_installer_alone_gets_what_base_installed(repo: Repo, machine: Machine) -> None:
+def test_a_change_of_the_installer_alone_uses_the_installation_of_base(repo: Repo, machine: Machine) -> None:
     repo.write("install.sh", "echo honest\n")
     set_up(repo, machine, "mkdir -p deps; sh install.sh > deps/by", 'grep -q honest "$PWD/deps/by"')
     repo.commit("honest")

@@ -12,7 +12,7 @@ class Nobody:
     def output(self, name: str, data: bytes) -> None: ...
 
 
-def test_a_script_calls_the_tools_that_lie_in_the_project(repo: Repo) -> None:
+def test_a_script_calls_tools_inside_the_project(repo: Repo) -> None:
     tool = repo.write(".venv/bin/our-tool", "#!/bin/sh\nexit 0\n")
     tool.chmod(0o755)
     repo.write(".gitignore", ".venv\n")

@@ -47,7 +47,7 @@ def faults(text: str) -> list[Fault]:
     return load.parse(textwrap.dedent(text).encode())[1]
 
 
-def test_a_good_plan_loads_whole() -> None:
+def test_a_valid_plan_loads_completely() -> None:
     plan, found, _ = load.parse(GOOD.encode())
     assert found == []
     assert plan is not None
@@ -101,7 +101,7 @@ GOOD_VALUE = strict_yaml.parse(GOOD.encode()).value
 
 
 @pytest.mark.parametrize("place", [(), *places(GOOD_VALUE)], ids=str)
-def test_no_fault_of_shape_speaks_the_words_of_a_library(place: tuple[str | int, ...]) -> None:
+def test_no_message_uses_the_text_of_a_library(place: tuple[str | int, ...]) -> None:
     theirs = (
         "nput should",
         "valid ",
@@ -120,7 +120,7 @@ def test_no_fault_of_shape_speaks_the_words_of_a_library(place: tuple[str | int,
             assert not any(word in fault.message for word in theirs), (place, new, fault)
 
 
-def test_a_bad_expression_is_our_fault_and_nothing_else_is_printed(repo: Repo) -> None:
+def test_an_invalid_expression_is_reported_without_other_output(repo: Repo) -> None:
     plan = repo.steps("true", verify=[{"run": "true", "stdout_regex": "(a"}])
     answer = repo.run("plan", "check", plan)
     assert answer.code == 11
@@ -160,7 +160,7 @@ def test_a_bad_expression_is_our_fault_and_nothing_else_is_printed(repo: Repo) -
         ("title: again\n  steps: [{id: a, commands: [x]}]", "plan.title", "duplicate key"),
     ],
 )
-def test_a_faulty_plan_says_what_and_where(body: str, path: str | None, words: str) -> None:
+def test_a_faulty_plan_reports_fault_and_place(body: str, path: str | None, words: str) -> None:
     found = faults(f"plan:\n  title: T\n  {body}\n")
     if path is None:
         assert found == []
@@ -234,7 +234,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         (b"x" * (strict_yaml.MAX_BYTES + 1), "at most 8 MB"),
     ],
 )
-def test_yaml_that_would_hurt_is_refused_in_words(raw: bytes, words: str) -> None:
+def test_dangerous_yaml_is_refused_with_a_message(raw: bytes, words: str) -> None:
     with pytest.raises(strict_yaml.UnreadableYaml) as refused:
         strict_yaml.parse(raw)
     assert words in refused.value.fault.message
@@ -295,7 +295,7 @@ def test_the_schema_accepts_what_the_loader_accepts_and_is_published(tmp_path: P
         jsonschema.validate({"plan": {"title": "T", "steps": [{"id": "a", "comands": []}]}}, schema)
 
 
-def test_plan_show_tells_order_commands_and_what_was_assumed(repo: Repo) -> None:
+def test_plan_show_prints_order_commands_and_assumptions(repo: Repo) -> None:
     plan = repo.plan(GOOD)
     shown = repo.run("plan", "show", plan)
     assert shown.code == 0

@@ -58,14 +58,14 @@ def test_steps_are_removed_updated_and_added() -> None:
         ({"update": [{"id": "b", "cwd": ".."}]}, "leads out"),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_whole(parts: dict[str, Any], words: str) -> None:
+def test_an_impossible_change_is_refused_completely(parts: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidPlan) as refused:
         change(**parts)
     assert any(words in fault.message for fault in refused.value.faults), refused.value.faults
 
 
 @given(st.sets(st.sampled_from("abc")), st.sets(st.sampled_from("abcd")))
-def test_done_steps_come_through_every_change_unharmed(remove: set[str], update: set[str]) -> None:
+def test_done_steps_are_unchanged_by_every_patch(remove: set[str], update: set[str]) -> None:
     try:
         new = change(remove=sorted(remove), update=[{"id": name, "title": "new"} for name in sorted(update)])
     except InvalidPlan:

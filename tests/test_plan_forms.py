@@ -53,7 +53,7 @@ new_plan:
 """
 
 
-def test_the_reflectloop_form_runs_and_its_words_become_checks(repo: Repo) -> None:
+def test_the_reflectloop_form_runs_and_its_text_becomes_checks(repo: Repo) -> None:
     answer = repo.run("run", "--json", repo.plan(REFLECTLOOP))
     assert answer.code == 0, answer.stdout
     assert answer.envelope["plan_form"] == "reflectloop"
@@ -71,7 +71,7 @@ def test_guardrails_rollback_and_scores_are_shown_and_never_run(repo: Repo) -> N
     assert shown["title"] == "Make the greeting longer"
 
 
-def test_words_that_do_not_hold_fail_the_step(repo: Repo) -> None:
+def test_a_failed_text_check_fails_the_step(repo: Repo) -> None:
     answer = repo.run("run", "--json", repo.plan(REFLECTLOOP.replace("contains 'hello'", "contains 'good bye'")))
     assert answer.code == 32
     assert "good bye" in answer.envelope["message"]
@@ -89,7 +89,7 @@ def test_words_that_do_not_hold_fail_the_step(repo: Repo) -> None:
         ('commands: ["wc -c greeting.txt"]', "commands: wc", "new_plan.steps[1].commands", "must be a list"),
     ],
 )
-def test_a_faulty_reflectloop_plan_is_refused_in_its_own_words(old: str, new: str, path: str, words: str) -> None:
+def test_a_faulty_reflectloop_plan_is_refused_with_its_own_keys(old: str, new: str, path: str, words: str) -> None:
     assert old in REFLECTLOOP
     _, faults, _ = parse(REFLECTLOOP.replace(old, new))
     found = {fault.path: fault for fault in faults}
@@ -146,7 +146,7 @@ def test_the_orchestrator_form_is_understood_and_needs_a_backend(repo: Repo, suf
     assert answer.envelope["missing_inputs"] == ["role:executor"]
 
 
-def test_a_role_bound_to_what_is_not_there_is_said_before_anything_runs(repo: Repo) -> None:
+def test_a_role_bound_to_a_missing_agent_is_reported_before_anything_runs(repo: Repo) -> None:
     repo.write("reflectloop.toml", '[roles]\nexecutor = "command"\n')
     answer = repo.run("run", "--json", repo.plan(json.dumps(ORCHESTRATOR)))
     assert answer.code == 61
@@ -173,7 +173,7 @@ def test_a_role_bound_to_what_is_not_there_is_said_before_anything_runs(repo: Re
         ({"steps": [{"id": "a", "descriptoin": "x"}]}, "steps[0].descriptoin"),
     ],
 )
-def test_a_faulty_orchestrator_plan_is_refused_in_its_own_words(change: dict[str, object], path: str) -> None:
+def test_a_faulty_orchestrator_plan_is_refused_with_its_own_keys(change: dict[str, object], path: str) -> None:
     _, faults, _ = parse(json.dumps(ORCHESTRATOR | change))
     assert path in {fault.path for fault in faults}, faults
 
@@ -263,7 +263,7 @@ def test_a_markdown_step_without_a_block_is_for_an_agent(repo: Repo) -> None:
         ("", None),
     ],
 )
-def test_words_that_say_something_checkable_become_a_check(text: str, check: dict[str, object] | None) -> None:
+def test_text_that_can_be_checked_becomes_a_check(text: str, check: dict[str, object] | None) -> None:
     assert lift(text) == check
 
 
@@ -275,9 +275,7 @@ def test_words_that_say_something_checkable_become_a_check(text: str, check: dic
         ("exit 4", 32, "check P-1.1: the step's last command exited 4, not 3"),
     ],
 )
-def test_an_exit_code_said_in_words_is_the_one_expected(
-    repo: Repo, command: str, code: int, message: str | None
-) -> None:
+def test_an_exit_code_in_text_is_the_expected_one(repo: Repo, command: str, code: int, message: str | None) -> None:
     plan = repo.plan(
         json.dumps({"new_plan": {"steps": [{"id": "P-1", "commands": [command], "verification": ["Exit code 3"]}]}})
     )
@@ -289,7 +287,7 @@ def test_an_exit_code_said_in_words_is_the_one_expected(
     assert code or step["exit_code"] == 3
 
 
-def test_only_the_last_command_may_have_the_exit_code_said(repo: Repo) -> None:
+def test_only_the_last_command_may_have_the_exit_code_from_text(repo: Repo) -> None:
     plan = repo.plan("plan: {title: T, steps: [{id: a, commands: [exit 3, exit 3], verify: [Exit code 3]}]}")
     assert repo.run("run", plan).code == 30
 
@@ -301,12 +299,12 @@ def test_only_the_last_command_may_have_the_exit_code_said(repo: Repo) -> None:
         (["Exit code 0", "Exit code 1"], "the step's last command cannot exit 0 and 1"),
     ],
 )
-def test_an_exit_code_that_cannot_be_is_a_fault(words: list[str], message: str) -> None:
+def test_an_impossible_exit_code_is_a_fault(words: list[str], message: str) -> None:
     value = {"plan": {"title": "T", "steps": [{"id": "a", "commands": ["true"], "verify": words}]}}
     assert [fault.message for fault in load.parse(json.dumps(value).encode()).faults] == [message]
 
 
-def test_numbered_steps_have_their_numbers_for_names(repo: Repo) -> None:
+def test_numbered_steps_use_their_numbers_as_ids(repo: Repo) -> None:
     text = """
     title: T
     steps:
@@ -320,7 +318,7 @@ def test_numbered_steps_have_their_numbers_for_names(repo: Repo) -> None:
     ]
 
 
-def test_a_file_with_two_plans_says_so() -> None:
+def test_a_file_with_two_plans_is_refused() -> None:
     text = "plan: {title: T, steps: [{id: a, commands: ['true']}]}\nnew_plan: {steps: []}\n"
     assert [str(fault) for fault in load.parse(text.encode()).faults] == [
         "line 2: (top): this file contains two plans: 'plan' on line 1 and 'new_plan' on line 2; keep one"
@@ -332,7 +330,7 @@ def test_two_markdown_steps_with_one_number_are_one_fault() -> None:
     assert [fault.message for fault in parse(text, ".md")[1]] == ["id 'step-1' is also the id of step 1"]
 
 
-def test_a_block_that_is_not_run_is_said_with_its_line(repo: Repo) -> None:
+def test_a_block_that_is_not_run_is_reported_with_its_line(repo: Repo) -> None:
     text = "### Step 1: x\n```bash title=run\necho hello\n```\n\n```python3\nprint()\n```\n```\nhello\n```\n"
     answer = repo.run("run", "--json", repo.plan(text, "plan.md"))
     assert answer.code == 0, answer.stdout
@@ -350,7 +348,7 @@ def test_an_agent_is_given_the_blocks_of_its_step() -> None:
 
 
 @given(st.text(max_size=300))
-def test_no_words_break_the_lifter(text: str) -> None:
+def test_no_text_breaks_the_conversion_to_checks(text: str) -> None:
     lift(text)
 
 

@@ -40,7 +40,7 @@ def limit(repo: Repo, text: str) -> None:
 
 @needs_landlock
 @pytest.mark.parametrize("name", [".gitignore", "deep/.gitattributes", "nested/.git/HEAD"])
-def test_a_pipe_where_git_reads_does_not_hold_up_an_engine_without_bubblewrap(
+def test_a_pipe_where_git_reads_does_not_block_an_engine_without_bubblewrap(
     repo: Repo, tmp_path: Path, name: str
 ) -> None:
     folder = os.path.dirname(name) or "."
@@ -60,7 +60,7 @@ def test_a_pipe_of_the_users_where_git_reads_is_refused_by_name(tmp_path: Path) 
     traps.refuse(tmp_path)
 
 
-def test_files_that_are_too_much_in_all_fail_the_step_by_name(repo: Repo) -> None:
+def test_files_that_are_too_large_together_fail_the_step_by_name(repo: Repo) -> None:
     limit(repo, "largest_total_mb = 10")
     answer = repo.run("run", "--json", repo.steps("for i in 1 2 3; do truncate -s 4M hole$i; done"))
     assert answer.envelope["error_code"] == "STEP_FAILED"
@@ -69,7 +69,7 @@ def test_files_that_are_too_much_in_all_fail_the_step_by_name(repo: Repo) -> Non
     assert repo.run("run", "--new", repo.steps("for i in 1 2; do truncate -s 4M hole$i; done")).code == 0
 
 
-def test_moving_what_was_there_is_not_too_much(repo: Repo) -> None:
+def test_moved_files_do_not_count_as_too_large(repo: Repo) -> None:
     repo.write("large.bin", bytes(3 << 20))
     limit(repo, "largest_total_mb = 1")
     assert repo.run("run", repo.steps("mv large.bin moved.bin")).code == 0
@@ -83,7 +83,7 @@ def test_rules_that_git_would_try_for_hours_fail_the_step_by_name(repo: Repo, na
     assert f"part/{name}" in answer.envelope["message"]
 
 
-def test_large_rules_that_the_user_has_already_are_let_stand(repo: Repo) -> None:
+def test_large_rule_files_of_the_user_are_allowed(repo: Repo) -> None:
     repo.write(".gitignore", "".join(f"/a{number}\n" for number in range(20002)))
     repo.commit("many rules")
     assert repo.run("run", repo.steps("echo x > y")).code == 0
@@ -104,7 +104,7 @@ def test_a_git_call_ends_when_its_time_is_over(repo: Repo, shielded: bool) -> No
             shield.close()
 
 
-def test_recording_past_its_time_fails_the_step_by_what_it_was_at(repo: Repo) -> None:
+def test_recording_past_its_time_limit_fails_the_step_with_the_operation(repo: Repo) -> None:
     limit(repo, "record_s = 1")
     answer = repo.run("run", "--json", repo.steps("yes 'password = one two three' | head -c 150M > long.txt || true"))
     assert answer.envelope["error_code"] == "STEP_FAILED"
@@ -120,7 +120,7 @@ def test_a_secret_behind_a_hole_is_found(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("name", [".GIT/config", "git~1/f", ".git /f"])
-def test_files_that_no_patch_can_hold_are_named(repo: Repo, name: str) -> None:
+def test_files_that_no_patch_can_contain_are_reported(repo: Repo, name: str) -> None:
     left = f"mkdir -p '{os.path.dirname(name)}'; echo x > '{name}'; echo y > kept"
     answer = repo.run("run", "--json", repo.steps(left))
     assert answer.code == 0
@@ -143,7 +143,7 @@ def test_an_access_list_left_on_a_workspace_does_not_reach_the_next_run(repo: Re
     assert "posix_acl" not in log.read_text()
 
 
-def test_a_file_system_without_locks_is_said_to_have_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def flock(_: int, __: int) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -152,7 +152,7 @@ def test_a_file_system_without_locks_is_said_to_have_none(tmp_path: Path, monkey
         pass
 
 
-def test_attributes_that_lead_to_a_pipe_do_not_hold_a_run_up(repo: Repo) -> None:
+def test_attributes_that_point_to_a_pipe_do_not_block_a_run(repo: Repo) -> None:
     os.mkfifo(repo.path.parent / "pipe")
     (repo.path / ".gitattributes").symlink_to("../pipe")
     repo.commit("a link")
@@ -166,7 +166,7 @@ def drop(repo: Repo, name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "code"), [("HEAD^{tree}", 20), ("v1", 20), ("HEAD", 16)])
-def test_a_repository_that_lost_an_object_is_refused_with_the_way_to_look(repo: Repo, name: str, code: int) -> None:
+def test_a_repository_with_a_missing_object_is_refused_with_the_next_command(repo: Repo, name: str, code: int) -> None:
     repo.git("tag", "-a", "v1", "-m", "one")
     repo.git("tag", "-a", "v2", "v1", "-m", "two")
     drop(repo, name)
@@ -188,13 +188,13 @@ def run_by(wrapper: list[str], repo: Repo, *words: str | Path) -> subprocess.Com
     return subprocess.run([*wrapper, *PROGRAM, *words], cwd=repo.path, capture_output=True, text=True, check=False)
 
 
-def test_a_workspace_that_a_step_shut_fails_the_step(repo: Repo, powerless: list[str]) -> None:
+def test_a_step_that_makes_the_workspace_unreadable_fails(repo: Repo, powerless: list[str]) -> None:
     done = run_by(powerless, repo, "run", "--json", repo.steps("chmod 000 ."))
     assert done.returncode == 30, done.stdout + done.stderr
     assert "left the workspace unreadable" in done.stdout
 
 
-def test_apply_says_that_our_folder_cannot_be_written(repo: Repo, powerless: list[str]) -> None:
+def test_apply_reports_that_our_folder_is_not_writable(repo: Repo, powerless: list[str]) -> None:
     assert run_by(powerless, repo, "run", repo.steps("echo x > y")).returncode == 0
     own = repo.path / ".reflectloop"
     own.chmod(0o555)
@@ -208,7 +208,7 @@ def test_apply_says_that_our_folder_cannot_be_written(repo: Repo, powerless: lis
 
 @pytest.mark.parametrize("damaged", ["index", "tree"])
 @pytest.mark.parametrize("command", ["run", "verify"])
-def test_a_damaged_repository_is_refused_with_how_to_look_into_it(repo: Repo, damaged: str, command: str) -> None:
+def test_a_damaged_repository_is_refused_with_the_command_to_inspect_it(repo: Repo, damaged: str, command: str) -> None:
     plan = [repo.steps("echo x > n")] if command == "run" else []
     if damaged == "index":
         (repo.path / ".git" / "index").write_bytes(bytes(range(256)) * 4)

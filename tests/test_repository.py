@@ -92,7 +92,7 @@ def test_linked_worktrees_submodules_and_subfolders_are_projects(repo: Repo, tmp
 
 
 @pytest.mark.parametrize("name", ["HEAD", "config", "index", "packed-refs", "info/exclude", "refs/heads/main"])
-def test_a_pipe_among_the_files_of_a_repository_is_named_and_waited_for_by_nobody(repo: Repo, name: str) -> None:
+def test_a_pipe_in_a_repository_is_reported_and_does_not_block(repo: Repo, name: str) -> None:
     git(repo.path, "branch", "-M", "main")
     place = repo.path / ".git" / name
     place.unlink(missing_ok=True)
@@ -103,9 +103,7 @@ def test_a_pipe_among_the_files_of_a_repository_is_named_and_waited_for_by_nobod
     assert "is a pipe" in answer.envelope["message"]
 
 
-def test_settings_that_include_a_pipe_are_waited_for_a_while_only(
-    repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_that_include_a_pipe_time_out(repo: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "pipe")
     git(repo.path, "config", "include.path", str(tmp_path / "pipe"))
     monkeypatch.setattr(repository, "_ANSWER_S", 0.5)
@@ -123,12 +121,12 @@ def test_a_pipe_that_settings_name_for_patterns_is_not_opened_by_scan(repo: Repo
     assert repo.run("scan", ".").code == 0
 
 
-def test_a_repository_that_git_does_not_take_for_one_is_no_plain_folder(repo: Repo) -> None:
+def test_a_repository_that_git_rejects_is_not_a_plain_folder(repo: Repo) -> None:
     (repo.path / ".git" / "HEAD").write_text("ref: ../../elsewhere\n")
     assert "git cannot read" in refused(repo.path)
 
 
-def test_scan_says_that_the_index_cannot_be_read(repo: Repo) -> None:
+def test_scan_reports_an_unreadable_index(repo: Repo) -> None:
     (repo.path / ".git" / "index").write_bytes(b"noise")
     answer = repo.run("scan", "--json", ".")
     assert (answer.code, answer.envelope["error_code"]) == (CODE, "UNSUPPORTED_REPOSITORY"), answer.stdout

