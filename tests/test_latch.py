@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -181,10 +180,8 @@ def test_faults_of_the_machine_or_the_user_do_not_latch(repo: Repo) -> None:
 
 
 def test_a_hanging_prompt_is_ended_by_the_watchdog(repo: Repo) -> None:
-    began = time.monotonic()
-    answer = repo.run("run", "--json", repo.steps("printf 'Continue? [y/N] '; sleep 60", idle_s=1))
+    answer = repo.run("run", "--json", repo.steps("printf 'Continue? [y/N] '; sleep 3600", idle_s=1))
     assert answer.code == 40
-    assert time.monotonic() - began < 30
     assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "Continue? [y/N] "
     assert "seems to wait for input" in answer.envelope["message"]
 
@@ -194,7 +191,7 @@ def test_a_hanging_prompt_is_ended_by_the_watchdog(repo: Repo) -> None:
     [
         "for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done",
         "for i in 1 2 3 4 5 6; do echo $i >> quietly; sleep 0.5; done",
-        "python3 -c 'import time; t = time.monotonic()\nwhile time.monotonic() - t < 3: pass'",
+        "python3 -c 'import time\nwhile time.process_time() < 1.5: pass'",
     ],
     ids=["prints", "writes", "computes"],
 )

@@ -150,7 +150,7 @@ def test_without_a_namespace_children_are_still_ended(bare_box: Box, stubborn: s
     log = tmp_path / "log"
     done = bare_box.run(SandboxCommand(stubborn + more, bare_box.workspace.repo, log, timeout_s=1))
     assert done.timed_out is not bool(more)
-    assert wait_until(lambda: not living(f"{tmp_path}/alive-"), 2)
+    assert wait_until(lambda: not living(f"{tmp_path}/alive-"))
 
 
 def test_a_command_killed_by_a_signal_reports_the_shells_number(repo: Repo) -> None:
@@ -159,8 +159,7 @@ def test_a_command_killed_by_a_signal_reports_the_shells_number(repo: Repo) -> N
 
 
 def test_timeouts_do_not_wait_for_streams_that_orphans_keep_open(bare_box: Box, tmp_path: Path) -> None:
-    began = time.monotonic()
-    done = bare_box.run(SandboxCommand("sleep 60 & echo out", bare_box.workspace.repo, tmp_path / "log", timeout_s=30))
+    command = SandboxCommand("sleep 3600 & echo out", bare_box.workspace.repo, tmp_path / "log", timeout_s=3600)
+    done = bare_box.run(command)
     assert done.exit_code == 0
-    assert time.monotonic() - began < 10
     assert (tmp_path / "log").read_text() == "out\n"

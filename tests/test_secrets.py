@@ -19,7 +19,7 @@ from reflectloop.secrets.detector import environment_values
 from reflectloop.secrets.scanner import fingerprint
 from reflectloop.workspace.added_lines import AddedLines
 from reflectloop.workspace.patch import RedactedPatch
-from support import PROGRAM, Repo, calls_of, noise
+from support import Repo, calls_of, noise
 
 KEY = "sk-" + "q1w2e3r4t5y6u7i8o9p0"
 
@@ -245,7 +245,7 @@ LEAKS = {
     "a link's target": "ln -s key=$K link",
     "with the pragma": "echo key = $K '# allowlist-secret why=TEST_VECTOR'",
     "in a file with the pragma": "echo key = $K '# allowlist-secret why=FIXTURE' > fixture.ini",
-    "after much else": "head -c 30000000 /dev/zero | tr '\\0' 'a'; echo; echo key = $K; head -c 9000000 /dev/zero | tr '\\0' b",
+    "after much else": "head -c 12000000 /dev/zero | tr '\\0' 'a'; echo; echo key = $K; head -c 9000000 /dev/zero | tr '\\0' b",
     "amid escapes and binary": f"{noise(1, 100_000)}; printf '\\033[2J\\000 key = %s \\033[0m' $K",
 }
 
@@ -255,11 +255,9 @@ def test_a_leak_stops_the_run_and_the_value_is_stored_nowhere(name: str, repo: R
     """The value is put together only inside the sandbox, from two halves that are not secrets."""
     halves = f"K={KEY[:4]}; K=${{K}}{KEY[4:]}; "
     plan = repo.steps(halves + LEAKS[name], "touch never")
-    done = subprocess.run(
-        [*PROGRAM, "run", str(plan)], cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
-    )
-    assert done.returncode == 99, done.stdout.decode()
-    assert KEY.encode() not in done.stdout
+    done = repo.run("run", plan)
+    assert done.code == 99, done.stderr
+    assert KEY not in done.stdout + done.stderr
     assert repo.workspaces() == []
     assert KEY.encode() not in everywhere(repo.path / ".reflectloop", Path(os.environ["TMPDIR"]))
     assert repo.run("diff").code == 14
@@ -267,19 +265,14 @@ def test_a_leak_stops_the_run_and_the_value_is_stored_nowhere(name: str, repo: R
 
 
 def leaks_nowhere(repo: Repo, plan: Path, *values: str, env: dict[str, str] | None = None) -> str:
-    done = subprocess.run(
-        [*PROGRAM, "run", str(plan)],
-        cwd=repo.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
-        env={**os.environ, **(env or {})},
-    )
-    assert done.returncode == 99, done.stdout.decode()
-    left = everywhere(repo.path / ".reflectloop", Path(os.environ["TMPDIR"])) + done.stdout
+    done = repo.run("run", plan, env=env)
+    output = done.stdout + done.stderr
+    assert done.code == 99, output
+    left = everywhere(repo.path / ".reflectloop", Path(os.environ["TMPDIR"]))
     for value in values:
         assert value.encode() not in left
-    return done.stdout.decode()
+        assert value not in output
+    return output
 
 
 def test_a_secret_split_over_stdout_and_stderr_is_a_leak(repo: Repo) -> None:

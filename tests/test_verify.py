@@ -45,7 +45,7 @@ version = "0.1"
 [tool.pytest.ini_options]
 pythonpath = ["."]
 testpaths = ["tests"]
-addopts = "-p no:xdist -p no:xdist.looponfail -p no:hypothesispytest"
+addopts = "-p no:xdist -p no:xdist.looponfail -p no:hypothesispytest -p no:anyio"
 """  # without the plugins of our own tests, whose import is most of what a run of pytest costs
 
 
