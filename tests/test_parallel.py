@@ -100,10 +100,11 @@ def test_steps_see_nothing_of_each_other_before_they_are_merged(repo: Repo) -> N
 
 
 def test_a_failure_ends_what_runs_beside_it(repo: Repo) -> None:
+    gate = repo.gate()
     path = plan(
         repo,
-        step("slow", "sleep 3600"),
-        step("bad", "sleep 0.3; exit 5"),
+        step("slow", f"touch {gate.path}; sleep 3600"),
+        step("bad", f"{gate.wait}; exit 5"),
         step("later", "touch never", after=("slow",)),
     )
     answer = repo.run("run", "--json", "--jobs", "2", path)

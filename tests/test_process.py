@@ -29,8 +29,10 @@ STUBBORN = (
     "    if os.fork(): os._exit(0)\n"
     "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     "print('alive', flush=True)\n"
+    "open(os.environ['TMPDIR'] + '/up', 'w').close()\n"
     "time.sleep(300)\n"
 )
+LEFT = " leave; until [ -e $TMPDIR/up ]; do sleep 0.02; done"  # ends when what it leaves behind is at work
 
 
 def living(token: str) -> list[str]:
@@ -59,7 +61,7 @@ def log_of(repo: Repo) -> str:
 
 def test_a_step_past_its_timeout_is_killed_with_its_children(repo: Repo, stubborn: str, tmp_path: Path) -> None:
     repo.write("reflectloop.toml", "[run]\ngrace_s = 0.3\n")
-    answer = repo.run("run", "--json", repo.steps(f"echo partial; {stubborn}", timeout_s=1))
+    answer = repo.run("run", "--json", repo.steps(f"echo partial; {stubborn}", timeout_s=4))
     assert answer.code == 31
     assert answer.envelope["error_code"] == "STEP_TIMEOUT"
     assert living(f"{tmp_path}/alive-") == []
@@ -67,7 +69,7 @@ def test_a_step_past_its_timeout_is_killed_with_its_children(repo: Repo, stubbor
 
 
 def test_processes_left_by_a_finished_command_are_ended(repo: Repo, stubborn: str, tmp_path: Path) -> None:
-    answer = repo.run("run", repo.steps(f"{stubborn} leave; sleep 0.3"))
+    answer = repo.run("run", repo.steps(stubborn + LEFT))
     assert answer.code == 0, answer.stderr
     assert (repo.latest() / "logs" / "P-1.1.log").read_text() == "alive\n"
     assert living(f"{tmp_path}/alive-") == []
@@ -78,7 +80,7 @@ def test_nothing_survives_kill_9_of_the_engine(repo: Repo, stubborn: str, tmp_pa
     assert wait_until(lambda: log_of(repo).count("alive") == 2)
     engine.send_signal(signal.SIGKILL)
     engine.wait()
-    assert wait_until(lambda: not living(f"{tmp_path}/alive-"), 5)
+    assert wait_until(lambda: not living(f"{tmp_path}/alive-"))
     assert repo.run("run", repo.steps("true")).code == 0
     assert wait_until(lambda: repo.workspaces() == [])
 
@@ -99,7 +101,7 @@ def test_a_signal_stops_cleanly_and_is_reported(
 
 def test_term_is_given_a_chance_before_kill(repo: Repo) -> None:
     command = "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
-    assert repo.run("run", repo.steps(command, timeout_s=1)).code == 31
+    assert repo.run("run", repo.steps(command, timeout_s=3)).code == 31
     assert (repo.latest() / "logs" / "P-1.1.log").read_text().split() in (
         ["ready", "asked"],
         ["ready", "Terminated", "asked"],
@@ -145,10 +147,12 @@ def bare_box(tmp_path: Path) -> Box:
     return Box(space, dict(os.environ), IsolationLevel(Isolation.WORKSPACE, "nothing"), grace_s=0.3)
 
 
-@pytest.mark.parametrize("more", ["", " leave; sleep 0.3"])
-def test_without_a_namespace_children_are_still_ended(bare_box: Box, stubborn: str, tmp_path: Path, more: str) -> None:
+@pytest.mark.parametrize(("more", "timeout_s"), [("", 1), (LEFT, 600)], ids=["timeout", "left"])
+def test_without_a_namespace_children_are_still_ended(
+    bare_box: Box, stubborn: str, tmp_path: Path, more: str, timeout_s: int
+) -> None:
     log = tmp_path / "log"
-    done = bare_box.run(SandboxCommand(stubborn + more, bare_box.workspace.repo, log, timeout_s=1))
+    done = bare_box.run(SandboxCommand(stubborn + more, bare_box.workspace.repo, log, timeout_s=timeout_s))
     assert done.timed_out is not bool(more)
     assert wait_until(lambda: not living(f"{tmp_path}/alive-"))
 
