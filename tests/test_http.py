@@ -154,7 +154,7 @@ def test_a_missing_server_and_an_unknown_host_are_reported(
 
 def test_a_slow_model_ends_at_its_timeout_and_at_once_on_a_cancel(place: Place, tmp_path: Path) -> None:
     slow = say("z" * 500_000, drip_s=0.2)
-    reply, _ = told([slow], look(place, tmp_path, timeout_s=0.4))
+    reply, _ = told([slow], look(place, tmp_path, timeout_s=2.0))
     assert (reply.status, reply.reason) == ("timeout", "TIMEOUT: the time limit is over")
     assert reply.usage.tokens > 0  # what was asked for is paid for
     place.hands.box.cancel = process.Cancel()
