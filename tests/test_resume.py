@@ -209,7 +209,7 @@ def test_where_nothing_began_there_is_nothing_to_resume(repo: Repo) -> None:
     assert repo.run("run", repo.steps("true")).code == 0
     done = repo.run("resume")
     assert done.code == 14
-    assert "came to its end" in done.stderr
+    assert "there is nothing to resume" in done.stderr
 
 
 def test_status_names_the_command_that_goes_on(repo: Repo) -> None:

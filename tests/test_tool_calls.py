@@ -370,7 +370,7 @@ def test_a_silent_command_has_no_trace_in_its_report(repo: Repo) -> None:
     failure = done.outcome.failure
     assert failure.diagnosis
     assert (failure.exit_code, failure.log_excerpt) == (1, "it printed nothing and exited 1")
-    assert failure.diagnosis.root_cause == "it failed without a word"
+    assert failure.diagnosis.root_cause == "it failed and printed nothing"
     assert "trace" not in str(failure.as_data())
 
 

@@ -37,8 +37,8 @@ _OUT_OF_TIME = TimeoutError
 
 _SILENT = Diagnosis(
     rule="silent",
-    root_cause="it failed without a word",
-    suggestion="run it by hand, with more output (-v) where it has that",
+    root_cause="it failed and printed nothing",
+    suggestion="run it by hand, with more output (-v) if it has that option",
 )
 
 

@@ -94,7 +94,11 @@ def of_checks(checks: Sequence[CheckComparison], track: Track | None) -> list[Ve
     counted = [judged for judged in checks if not judged.left_out]
     out = [reason for judged in counted for reason in _of_check(judged, track)]
     if not counted:
-        out.append(VerdictReason(Decision.RETRY, "no check of this project is known, so nothing was proven"))
+        out.append(
+            VerdictReason(
+                Decision.RETRY, "no check of this project is known, so nothing was proven; name one: reflectloop detect"
+            )
+        )
     elif not any(judged.check.kind not in FINDING_KINDS for judged in counted):
         out.append(VerdictReason(Decision.RETRY, "only linters ran: no test and no build of this project"))
     return out

@@ -53,7 +53,7 @@ def find(folders: Folders) -> ResumePoint:
     folder = RunFolder(folders.own / "runs" / run.id)
     if run.status != "running" and folder.envelope.exists():
         raise NothingToDo(
-            f"{run.id} came to its end ({run.error_code or 'OK'}); there is nothing to go on with",
+            f"{run.id} has ended ({run.error_code or 'OK'}); there is nothing to resume",
             next_step=f"reflectloop show {run.id}",
         )
     if task.state is TaskState.ABORTED:
