@@ -277,8 +277,13 @@ def hidden_in_arguments(command: SimpleCommand) -> Iterator[Inner]:
     if len(command.words) < 2 or HIDDEN in command.through or (_is_known(command.program) and not started):  # noqa: PLR2004 - a program and a word
         return
     through = (*command.through, command.program, HIDDEN)
+    judged: set[str] = set()  # the first of each program is judged with all words after it, those of the others too
     for at, word in enumerate(command.words[1:], 1):
-        if posixpath.basename(word.text).rpartition(":")[2] in _DESTROYERS and at + 1 < len(command.words):
+        name = posixpath.basename(word.text).rpartition(":")[2]
+        if name in _DESTROYERS and at + 1 < len(command.words):
+            if name in judged:
+                continue
+            judged.add(name)
             named = word._replace(text=word.text.rpartition(":")[2])
             yield command.inside((named, *command.words[at + 1 :]))._replace(through=through)
         elif (
