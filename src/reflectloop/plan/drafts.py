@@ -74,8 +74,8 @@ def drop_unused(plan: Plan, names: Iterable[str]) -> Plan:
     """Return the plan without the checks that `build` made for these steps and no step asks for any more."""
     used = {item.check for step in plan.steps for item in step.verify}
     drafted = {key for name in names for key in checks_drafted_for(name, plan.checks)}
-    kept = {key: check for key, check in plan.checks.items() if key in used or key not in drafted}
-    return plan.model_copy(update={"checks": kept})
+    remaining = {key: check for key, check in plan.checks.items() if key in used or key not in drafted}
+    return plan.model_copy(update={"checks": remaining})
 
 
 def criteria(drafts: Mapping[str, tuple[str, str | Argv | None]]) -> DraftedCriteria:

@@ -99,11 +99,11 @@ class EscapeTrial(NamedTuple):
     box: Box
     log: Path
 
-    def run(self, script: str, *words: object, timeout_s: float = _TIMEOUT_S) -> tuple[CommandResult, bytes]:
-        said = bytearray()
-        argv = (sys.executable, "-I", "-S", "-c", script, *map(str, words))
-        order = SandboxCommand(argv, self.box.workspace.repo, self.log, timeout_s, look=said.extend)
-        return self.box.run(order), bytes(said)
+    def run(self, script: str, *arguments: object, timeout_s: float = _TIMEOUT_S) -> tuple[CommandResult, bytes]:
+        output = bytearray()
+        argv = (sys.executable, "-I", "-S", "-c", script, *map(str, arguments))
+        command = SandboxCommand(argv, self.box.workspace.repo, self.log, timeout_s, look=output.extend)
+        return self.box.run(command), bytes(output)
 
 
 class EscapeTest(NamedTuple):
@@ -313,11 +313,11 @@ class EscapeResults(NamedTuple):
     wall: IsolationLevel
     prevented: dict[str, bool]
     limits_by: str | None
-    untried: dict[str, str]  # the attempts that could not be made, and why; none of them held
+    untried: dict[str, str]  # the tests that could not be run, each with the reason
 
     @property
     def proven(self) -> bool:
-        """Whether everything held that this level promises."""
+        """Return True if every escape that this level must prevent was prevented."""
         promised = [test.name for test in ATTEMPTS if test.since.rank <= self.wall.level.rank]
         return all(self.prevented[name] for name in promised if name in self.prevented)
 

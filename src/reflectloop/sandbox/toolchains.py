@@ -280,7 +280,7 @@ def homes(home: Path) -> list[Path]:
 
 
 def too_wide(path: Path, home: Path) -> bool:
-    """Whether a folder holds a HOME, or is one, or everything; by whatever name."""
+    """Return True if a folder is a HOME, contains one, or is the root, under any path."""
     return path.resolve() in _wide(home)
 
 

@@ -18,7 +18,7 @@ RunStatus = Literal["running", "ok", "failed"]
 
 
 class TaskKind(StrEnum):
-    """Who executes the steps of a run."""
+    """The executor of a run's steps."""
 
     RUN = "run"  # `reflectloop run`: the engine, from a plan file
     AGENTS = "agents"  # `reflectloop tr`: the engine, one step at a time, with agents
